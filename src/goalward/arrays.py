@@ -1,0 +1,159 @@
+"""The only file that knows array libraries.
+
+Kernels are written once over the array API standard. What the standard lacks (a
+stable softmax, Cholesky solves, sparse rows) is here as small functions that take
+the fastest road of each library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import array_api_compat
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+
+from goalward.errors import NotConverged
+
+__all__ = [
+    "Array",
+    "Rows",
+    "cholesky",
+    "dense",
+    "device_of",
+    "eps",
+    "is_sparse",
+    "like",
+    "log_softmax",
+    "namespace",
+    "norm",
+    "scale_rows",
+    "softmax",
+    "to_numpy",
+]
+
+Array: TypeAlias = Any
+"""An array of NumPy, PyTorch, CuPy or any library of the array API standard."""
+
+Rows: TypeAlias = Any
+"""An `Array` of two axes, or a SciPy sparse matrix."""
+
+
+def is_sparse(X: object) -> bool:
+    """Return whether `X` is a SciPy sparse matrix or array."""
+    return bool(scipy.sparse.issparse(X))
+
+
+def namespace(*arrays: object) -> Any:
+    """Return the array library of `arrays`; sparse rows count as NumPy."""
+    dense_ones = [a for a in arrays if array_api_compat.is_array_api_obj(a)]
+    if not dense_ones:
+        dense_ones = [np.empty(0)]
+    return array_api_compat.array_namespace(*dense_ones)
+
+
+def device_of(array: Array) -> Any:
+    """Return the device `array` lives on; the CPU for sparse rows."""
+    return "cpu" if is_sparse(array) else array_api_compat.device(array)
+
+
+def to_numpy(array: object) -> np.ndarray[Any, Any]:
+    """Return `array` as NumPy, copied from its device if need be."""
+    if isinstance(array, np.ndarray):
+        return array
+    if array_api_compat.is_torch_array(array):
+        return np.asarray(array.detach().cpu())  # type: ignore[attr-defined]
+    if array_api_compat.is_cupy_array(array):
+        return np.asarray(array.get())  # type: ignore[attr-defined]
+    return np.asarray(array)
+
+
+def like(array: object, reference: Array, *, dtype: Any = None) -> Array:
+    """Return `array` in the library, and on the device, of `reference`.
+
+    Floating numbers keep their precision unless `dtype` is given; sparse rows stay as
+    they are, since NumPy is the only library that multiplies them.
+    """
+    if is_sparse(array):
+        return array if dtype is None else array.astype(dtype)  # type: ignore[attr-defined]
+    xp = namespace(reference)
+    device = device_of(reference)
+    if array_api_compat.is_array_api_obj(array) and namespace(array) is xp:
+        moved = array_api_compat.to_device(array, device)
+        return moved if dtype is None else xp.astype(moved, dtype, copy=False)
+    plain = to_numpy(array)
+    if plain.dtype == np.float16:
+        plain = plain.astype(np.float32)
+    moved = xp.asarray(plain, device=device)
+    return moved if dtype is None else xp.astype(moved, dtype, copy=False)
+
+
+def dense(X: Rows) -> Array:
+    """Return `X` with its zeros written out."""
+    return X.toarray() if is_sparse(X) else X
+
+
+def scale_rows(X: Rows, factor: Array) -> Rows:
+    """Return diag(factor) X, sparse where X is."""
+    if is_sparse(X):
+        return scipy.sparse.csr_array(X).multiply(factor[:, None]).tocsr()
+    return X * factor[:, None]
+
+
+def eps(array: Array) -> float:
+    """Return the rounding unit of `array`'s numbers."""
+    return float(namespace(array).finfo(array.dtype).eps)
+
+
+def norm(array: Array) -> float:
+    """Return the Euclidean norm over all entries, safe from overflow of the squares."""
+    xp = namespace(array)
+    if 0 in array.shape:
+        return 0.0
+    largest = float(xp.max(xp.abs(array)))
+    if largest == 0.0 or not np.isfinite(largest):
+        return largest
+    scaled = array / largest
+    return largest * float(xp.sum(scaled * scaled)) ** 0.5
+
+
+def log_softmax(logits: Array, *, axis: int = -1) -> Array:
+    """Return log p for p = softmax(logits), without overflow."""
+    xp = namespace(logits)
+    shifted = logits - xp.max(logits, axis=axis, keepdims=True)
+    return shifted - xp.log(xp.sum(xp.exp(shifted), axis=axis, keepdims=True))
+
+
+def softmax(logits: Array, *, axis: int = -1) -> Array:
+    """Return p = softmax(logits), without overflow."""
+    xp = namespace(logits)
+    exp = xp.exp(logits - xp.max(logits, axis=axis, keepdims=True))
+    return exp / xp.sum(exp, axis=axis, keepdims=True)
+
+
+def cholesky(A: Array) -> Callable[[Array], Array]:
+    """Return the map b -> A⁻¹b of a symmetric positive definite A, factored once."""
+    xp = namespace(A)
+    try:
+        if array_api_compat.is_numpy_array(A):
+            factor = scipy.linalg.cho_factor(A, lower=True, check_finite=False)
+            return lambda b: scipy.linalg.cho_solve(factor, b, check_finite=False)
+        lower = xp.linalg.cholesky(A)
+    except (np.linalg.LinAlgError, RuntimeError) as error:
+        raise NotConverged(
+            f"The {A.shape[0]} x {A.shape[1]} curvature is not positive definite in "
+            "floating point; a larger penalty makes it so. Lower C, rescale the "
+            "features, or use ConjugateGradient()."
+        ) from error
+    if array_api_compat.is_torch_array(A):
+        import torch
+
+        def solve(b: Array) -> Array:
+            right = b if b.ndim == 2 else b[:, None]
+            solution = torch.cholesky_solve(right, lower)
+            return solution if b.ndim == 2 else solution[:, 0]
+
+        return solve
+    return lambda b: xp.linalg.solve(lower.T, xp.linalg.solve(lower, b))

@@ -1,0 +1,117 @@
+"""Every error raised on purpose, and every warning.
+
+    GoalwardError
+    ├── BadInput (ValueError)          what came in cannot be used
+    │   ├── NotFinite                  NaN or infinite numbers
+    │   ├── TooLarge                   numbers whose squares overflow
+    │   ├── ShapeMismatch              dimensions that do not fit one another
+    │   ├── Empty                      no rows where rows are needed
+    │   ├── OneClass                   labels of a single class
+    │   ├── UnknownLabel               a label outside the classes
+    │   ├── BadParameter               an option outside its range
+    │   ├── PoolExhausted              more rows asked for than are left
+    │   ├── DuplicateRows              a row id that stands twice
+    │   └── Unsupported                a model or goal we cannot represent
+    ├── Separable (RuntimeError)       the optimum is too far out to be trusted
+    └── NotConverged (RuntimeError)    a solver stopped short of its tolerance
+
+    GoalwardWarning (UserWarning)
+    ├── VacuousUtility                 right and useless: every row scores the same
+    ├── LooseFit                       a model handed in away from its optimum
+    └── UnseenClass                    a class without a label yet
+
+A message has three clauses: what came, what was expected, what to do.
+"""
+
+__all__ = [
+    "BadInput",
+    "BadParameter",
+    "DuplicateRows",
+    "Empty",
+    "GoalwardError",
+    "GoalwardWarning",
+    "LooseFit",
+    "NotConverged",
+    "NotFinite",
+    "OneClass",
+    "PoolExhausted",
+    "Separable",
+    "ShapeMismatch",
+    "TooLarge",
+    "UnknownLabel",
+    "UnseenClass",
+    "Unsupported",
+    "VacuousUtility",
+]
+
+
+class GoalwardError(Exception):
+    """Anything goalward raises on purpose."""
+
+
+class BadInput(GoalwardError, ValueError):
+    """Input that cannot be used."""
+
+
+class NotFinite(BadInput):
+    """NaN or infinite numbers."""
+
+
+class TooLarge(BadInput):
+    """Numbers so large that their products overflow."""
+
+
+class ShapeMismatch(BadInput):
+    """Dimensions that do not fit one another."""
+
+
+class Empty(BadInput):
+    """No rows where rows are needed."""
+
+
+class OneClass(BadInput):
+    """Labels of a single class only."""
+
+
+class UnknownLabel(BadInput):
+    """A label that is not one of the classes."""
+
+
+class BadParameter(BadInput):
+    """An option outside its range."""
+
+
+class PoolExhausted(BadInput):
+    """More rows asked for than are left."""
+
+
+class DuplicateRows(BadInput):
+    """A row id that stands twice."""
+
+
+class Unsupported(BadInput):
+    """A model or goal that cannot be represented here."""
+
+
+class Separable(GoalwardError, RuntimeError):
+    """Labelled rows fitted so perfectly that their curvature is lost in rounding."""
+
+
+class NotConverged(GoalwardError, RuntimeError):
+    """A solver stopped short of its tolerance; the number is withheld."""
+
+
+class GoalwardWarning(UserWarning):
+    """Anything goalward warns of."""
+
+
+class VacuousUtility(GoalwardWarning):
+    """Every candidate scores the same (Remark 1 of the paper)."""
+
+
+class LooseFit(GoalwardWarning):
+    """A model handed in away from its optimum."""
+
+
+class UnseenClass(GoalwardWarning):
+    """A class that has no label yet."""

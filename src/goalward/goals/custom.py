@@ -1,0 +1,184 @@
+"""A goal of the user's own: any function of the logits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from goalward.arrays import Array, like, namespace, to_numpy
+from goalward.errors import BadInput, BadParameter, NotFinite
+from goalward.goals.goal import Goal, Kernel, Term
+
+__all__ = ["Autograd", "Custom", "Differences"]
+
+
+@dataclass(frozen=True, eq=False)
+class Custom(Goal):
+    """τ = fn(logits of X), for a smooth function that sees only the probabilities.
+
+    Parameters
+    ----------
+    X
+        The goal's rows.
+    fn
+        Maps (m, K) logits to a number. It must not change when a constant is added to all
+        logits of a row, since the model cannot tell those apart; that is checked.
+    derivatives
+        "differences": central differences in logit space, 2 m K calls of `fn` with NumPy
+        logits. "torch": autograd, one call with a float64 tensor. "auto": torch if it is
+        installed and `fn` runs on tensors, else differences.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import goalward as gw
+    >>> fitted = gw.Logistic().fit([[0.0], [1.0]], [0, 1])
+    >>> margin = gw.goals.Custom([[2.0]], lambda f: np.tanh(f[0, 1] - f[0, 0]))
+    >>> 0 < margin.value(fitted) < 1
+    True
+    """
+
+    X: Any = field(repr=False)
+    fn: Callable[[Any], Any]
+    derivatives: str = field(default="auto", kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.derivatives not in ("auto", "differences", "torch"):
+            raise BadParameter(
+                f"derivatives={self.derivatives!r}; 'auto', 'differences' or 'torch' was "
+                "expected. Leave it at 'auto'."
+            )
+
+    def terms(self, fitted: Any) -> list[Term]:
+        """Return the goal bound to a model, its invariance checked at the model's logits."""
+        X = fitted.features(self.X, "X of Custom")
+        logits = to_numpy(fitted.logits_of(X)).astype(np.float64)
+        kernel: Kernel = Differences(self.fn)
+        if self.derivatives == "torch" or (self.derivatives == "auto" and self._runs(logits)):
+            kernel = Autograd(self.fn)
+        _check_invariant(kernel, logits)
+        return [Term(1.0, X, kernel)]
+
+    def _runs(self, logits: np.ndarray[Any, Any]) -> bool:
+        """Return whether `fn` takes a tensor and returns one that can be differentiated."""
+        if find_spec("torch") is None:
+            return False
+        import torch
+
+        probe = torch.tensor(logits, requires_grad=True)
+        try:
+            out = self.fn(probe)
+        except (TypeError, AttributeError, RuntimeError, ValueError):
+            return False
+        return isinstance(out, torch.Tensor) and out.requires_grad
+
+
+@dataclass(frozen=True)
+class Differences:
+    """Central differences of `fn`, exact to about 1e-9 of its scale."""
+
+    fn: Callable[[Any], Any]
+    step: float = 1e-5
+
+    def value(self, logits: Float[Array, "*b m k"]) -> Float[Array, "*b"]:
+        """Return fn for each model."""
+        xp = namespace(logits)
+        plain = to_numpy(logits)
+        flat = plain.reshape(-1, *plain.shape[-2:])
+        values = np.array([float(self.fn(np.ascontiguousarray(one))) for one in flat])
+        return xp.reshape(like(values, logits, dtype=logits.dtype), logits.shape[:-2])
+
+    def cotangent(self, logits: Float[Array, "m k"]) -> Float[Array, "m k"]:
+        """Return ∂fn/∂logits, its rows made to sum to zero exactly."""
+        return like(self._slope(to_numpy(logits), self.step), logits, dtype=logits.dtype)
+
+    def curvature(
+        self, logits: Float[Array, "m k"], motion: Float[Array, "m k"]
+    ) -> Float[Array, "m k"]:
+        """Return the change of the cotangent along `motion`."""
+        f, s = to_numpy(logits), to_numpy(motion)
+        size = float(np.max(np.abs(s), initial=0.0)) or 1.0
+        # Wider than for slopes: the noise of a second difference grows like 1/h².
+        h = 1e-3
+        above = self._slope(f + h / size * s, h)
+        below = self._slope(f - h / size * s, h)
+        return like((above - below) * (size / (2 * h)), logits, dtype=logits.dtype)
+
+    def _slope(self, logits: np.ndarray[Any, Any], h: float) -> np.ndarray[Any, Any]:
+        moved = logits.astype(np.float64, copy=True)
+        slope = np.empty_like(moved)
+        for index in np.ndindex(*moved.shape):
+            centre = moved[index]
+            moved[index] = centre + h
+            above = float(self.fn(moved))
+            moved[index] = centre - h
+            slope[index] = (above - float(self.fn(moved))) / (2 * h)
+            moved[index] = centre
+        centred: np.ndarray[Any, Any] = slope - slope.mean(axis=1, keepdims=True)
+        return centred
+
+
+@dataclass(frozen=True)
+class Autograd:
+    """Derivatives of `fn` by torch."""
+
+    fn: Callable[[Any], Any]
+
+    def value(self, logits: Float[Array, "*b m k"]) -> Float[Array, "*b"]:
+        """Return fn for each model."""
+        import torch
+
+        xp = namespace(logits)
+        plain = to_numpy(logits)
+        flat = torch.tensor(plain.reshape(-1, *plain.shape[-2:]), dtype=torch.float64)
+        with torch.no_grad():
+            values = np.array([float(self.fn(one)) for one in flat])
+        return xp.reshape(like(values, logits, dtype=logits.dtype), logits.shape[:-2])
+
+    def cotangent(self, logits: Float[Array, "m k"]) -> Float[Array, "m k"]:
+        """Return ∂fn/∂logits, its rows made to sum to zero exactly."""
+        import torch
+
+        point = torch.tensor(to_numpy(logits), dtype=torch.float64, requires_grad=True)
+        (slope,) = torch.autograd.grad(self.fn(point), point)
+        return like(slope - slope.mean(dim=1, keepdim=True), logits, dtype=logits.dtype)
+
+    def curvature(
+        self, logits: Float[Array, "m k"], motion: Float[Array, "m k"]
+    ) -> Float[Array, "m k"]:
+        """Return the Hessian of fn times `motion`, by differentiating twice."""
+        import torch
+
+        point = torch.tensor(to_numpy(logits), dtype=torch.float64, requires_grad=True)
+        along = torch.tensor(to_numpy(motion), dtype=torch.float64)
+        (slope,) = torch.autograd.grad(self.fn(point), point, create_graph=True)
+        if not slope.requires_grad:
+            return like(torch.zeros_like(point), logits, dtype=logits.dtype)
+        (bent,) = torch.autograd.grad((slope * along).sum(), point)
+        return like(bent, logits, dtype=logits.dtype)
+
+
+def _check_invariant(kernel: Kernel, logits: np.ndarray[Any, Any]) -> None:
+    """Raise unless fn is a finite number that ignores a constant added to a row."""
+    value = float(kernel.value(logits))
+    if not np.isfinite(value):
+        raise NotFinite(
+            f"The custom goal is {value} at the model's logits; a finite number was expected. "
+            "Guard its logarithms and divisions."
+        )
+    shift = np.random.default_rng(0).normal(size=(len(logits), 1))
+    moved = float(kernel.value(logits + shift))
+    # Against how much fn moves when the logits really change, rounding of fn apart.
+    noise = np.random.default_rng(1).normal(size=logits.shape)
+    scale = max(abs(float(kernel.value(logits + noise)) - value), 1e-8 * max(abs(value), 1.0))
+    if not abs(moved - value) <= 1e-6 * max(scale, abs(value)):
+        raise BadInput(
+            f"The custom goal changes by {moved - value:.3g} when a constant is added to all "
+            "logits of a row, which leaves the probabilities as they are; a function of the "
+            "probabilities was expected. Apply softmax or log_softmax to the logits first."
+        )

@@ -1,0 +1,130 @@
+"""What every goal is: a number that depends on the parameters through some rows' logits.
+
+A goal is a recipe with data. `terms(fitted)` binds it to a model: rows as the model sees
+them, and a kernel in logit space with the value τ, the cotangent u = ∂τ/∂g and the
+curvature W = ∂²τ/∂g², applied. From these ∇τ = Jᵀu follows for any model.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, NamedTuple, Protocol
+
+from jaxtyping import Float
+
+from goalward.arrays import Array, Rows
+from goalward.errors import BadParameter
+
+__all__ = ["Goal", "Kernel", "Model", "Term", "Weighted"]
+
+
+class Kernel(Protocol):
+    """A goal in logit space. Leading axes are other models; the last two are (m, K)."""
+
+    def value(self, logits: Float[Array, "*b m k"]) -> Float[Array, "*b"]:
+        """Return τ, larger is better."""
+        ...
+
+    def cotangent(self, logits: Float[Array, "m k"]) -> Float[Array, "m k"]:
+        """Return u = ∂τ/∂logits; its rows sum to zero."""
+        ...
+
+    def curvature(
+        self, logits: Float[Array, "m k"], motion: Float[Array, "m k"]
+    ) -> Float[Array, "m k"]:
+        """Return W s = d u when the logits move by `motion`."""
+        ...
+
+
+class Model(Protocol):
+    """What a goal asks of a fitted model."""
+
+    params: Any
+    model: Any
+
+    def features(self, X: object, name: str = "X") -> Rows: ...
+    def targets(self, y: object, n_rows: int, name: str = "y") -> Array: ...
+    def row_weights(self, weights: object, n_rows: int) -> Array: ...
+    def logits_of(self, rows: Rows) -> Array: ...
+
+
+class Term(NamedTuple):
+    """A weight, rows, and what is measured on their logits."""
+
+    weight: float
+    X: Rows
+    kernel: Kernel
+
+
+class Goal(ABC):
+    """A quantity to raise. Goals add up and take weights: `DevLoss(X, y) + 0.1 * Entropy(U)`."""
+
+    @abstractmethod
+    def terms(self, fitted: Any) -> list[Term]:
+        """Return the goal bound to a model."""
+
+    def value(self, fitted: Any) -> float:
+        """Return τ at the model's parameters."""
+        return sum(
+            weight * float(kernel.value(fitted.logits_of(X)))
+            for weight, X, kernel in self.terms(fitted)
+        )
+
+    def gradient(self, fitted: Any) -> Float[Array, "p k"]:
+        """Return ∇τ = Σ weight Jᵀu at the model's parameters."""
+        total: Any = 0.0
+        for weight, X, kernel in self.terms(fitted):
+            cotangent = kernel.cotangent(fitted.logits_of(X))
+            total = total + weight * fitted.model.vjp(X, cotangent)
+        return total
+
+    def __add__(self, other: object) -> Goal:
+        if not isinstance(other, Goal):
+            return NotImplemented
+        return Weighted((*_parts(self), *_parts(other)))
+
+    def __mul__(self, factor: object) -> Goal:
+        if not isinstance(factor, Real):
+            return NotImplemented
+        return Weighted(tuple((float(factor) * w, goal) for w, goal in _parts(self)))
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Goal:
+        return -1.0 * self
+
+    def __sub__(self, other: object) -> Goal:
+        if not isinstance(other, Goal):
+            return NotImplemented
+        return self + -other
+
+
+@dataclass(frozen=True)
+class Weighted(Goal):
+    """A weighted sum of goals, as `2 * a + b` builds it.
+
+    Parameters
+    ----------
+    parts
+        (weight, goal) pairs.
+    """
+
+    parts: tuple[tuple[float, Goal], ...]
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise BadParameter("Weighted() has no goals; at least 1 was expected. Add one.")
+
+    def terms(self, fitted: Any) -> list[Term]:
+        """Return the terms of every part, weighted."""
+        return [
+            Term(weight * term.weight, term.X, term.kernel)
+            for weight, goal in self.parts
+            for term in goal.terms(fitted)
+        ]
+
+
+def _parts(goal: Goal) -> tuple[tuple[float, Goal], ...]:
+    return goal.parts if isinstance(goal, Weighted) else ((1.0, goal),)

@@ -1,0 +1,20 @@
+"""Labelled rows -> Fitted; unlabelled ones -> Candidates."""
+
+from goalward.learners.candidates import Candidates
+from goalward.learners.classifier import LogisticClassifier
+from goalward.learners.cross_validation import CrossValidation, cross_validate
+from goalward.learners.fitted import Fitted
+from goalward.learners.logistic import Logistic
+from goalward.learners.objective import Hessian, Labelled, Objective
+
+__all__ = [
+    "Candidates",
+    "CrossValidation",
+    "Fitted",
+    "Hessian",
+    "Labelled",
+    "Logistic",
+    "LogisticClassifier",
+    "Objective",
+    "cross_validate",
+]

@@ -1,0 +1,119 @@
+"""C by cross validation, each fold warm-started along the path of penalties."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import StratifiedKFold
+
+from goalward.arrays import is_sparse, like, namespace, to_numpy
+from goalward.errors import BadInput, BadParameter, NotConverged, Separable, UnseenClass
+from goalward.learners.classes import clean_weights, encode
+from goalward.learners.rows import clean_rows
+
+if TYPE_CHECKING:
+    from goalward.learners.fitted import Fitted
+    from goalward.learners.logistic import Logistic
+
+__all__ = ["CrossValidation", "cross_validate"]
+
+
+@dataclass(frozen=True)
+class CrossValidation:
+    """The C chosen, and the table behind the choice.
+
+    Parameters
+    ----------
+    C
+        The value of highest mean held-out log-likelihood; the smallest among ties.
+    Cs
+        All values tried.
+    log_likelihood, accuracy
+        (folds, values): per held-out row. NaN where a fit was refused as separable.
+    """
+
+    C: float
+    Cs: np.ndarray[Any, Any] = field(repr=False)
+    log_likelihood: np.ndarray[Any, Any] = field(repr=False)
+    accuracy: np.ndarray[Any, Any] = field(repr=False)
+
+
+def cross_validate(
+    learner: Logistic, X: object, y: object, *, sample_weight: object = None, seed: int = 0
+) -> CrossValidation:
+    """Return the best C of `learner.Cs` by held-out log-likelihood in stratified folds.
+
+    `Cs` as a number means that many values from 1e-4 to 1e4, as in scikit-learn. The
+    path runs from strong to weak penalties, each fit started from the one before.
+    """
+    Cs = _grid(learner.Cs)
+    rows = clean_rows(X, "X")
+    classes = learner._classes(y)
+    targets = encode(y, classes)
+    weights = clean_weights(sample_weight, len(targets))
+    codes = targets.argmax(axis=1)
+    counts = np.bincount(codes, minlength=len(classes))
+    smallest = int(counts[counts > 0].min())
+    if learner.cv < 2 or smallest < 2:
+        raise BadInput(
+            f"C='cv' with cv={learner.cv} came with a class of {smallest} label(s); at least 2 "
+            "folds and 2 labels of each class were expected. Label more rows, or give C as a "
+            "number."
+        )
+    folds = list(
+        StratifiedKFold(min(learner.cv, smallest), shuffle=True, random_state=seed).split(
+            np.zeros(len(codes)), codes
+        )
+    )
+    log_likelihood = np.full((len(folds), len(Cs)), np.nan)
+    accuracy = np.full((len(folds), len(Cs)), np.nan)
+    for f, (train, held_out) in enumerate(folds):
+        start: Fitted | None = None
+        for c, C in enumerate(Cs):
+            one = clone(learner).set_params(C=float(C), classes=list(classes))
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", UnseenClass)
+                    start = one.fit(
+                        _take(rows, train),
+                        targets[train],
+                        sample_weight=weights[train],
+                        start=start,
+                    )
+            except (Separable, NotConverged):
+                # Weaker penalties only separate further: the rest of the path is out.
+                break
+            p = to_numpy(start.predict_proba(_take(rows, held_out)))
+            share = weights[held_out] / weights[held_out].sum()
+            hit = np.sum(targets[held_out] * np.log(np.maximum(p, 1e-300)), axis=1)
+            log_likelihood[f, c] = share @ hit
+            accuracy[f, c] = share @ (p.argmax(axis=1) == codes[held_out])
+    mean = log_likelihood.mean(axis=0)
+    if np.all(np.isnan(mean)):
+        raise Separable(
+            "No value of Cs gave a fit that holds in every fold; a penalty that holds the "
+            "weights was expected. Add smaller values to Cs, or rescale the features."
+        )
+    best = int(np.nanargmax(mean))
+    return CrossValidation(float(Cs[best]), Cs, log_likelihood, accuracy)
+
+
+def _take(rows: Any, index: np.ndarray[Any, Any]) -> Any:
+    if is_sparse(rows) or isinstance(rows, np.ndarray):
+        return rows[index]
+    return namespace(rows).take(rows, like(index, rows), axis=0)
+
+
+def _grid(Cs: int | Sequence[float]) -> np.ndarray[Any, Any]:
+    grid = np.logspace(-4, 4, Cs) if isinstance(Cs, int) else np.sort(np.asarray(Cs, float))
+    if len(grid) == 0 or not np.all(np.isfinite(grid)) or grid[0] <= 0:
+        raise BadParameter(
+            f"Cs={Cs!r}; a number of values, or finite values above 0, was expected. Use "
+            "Cs=10 or Cs=[0.01, 0.1, 1, 10]."
+        )
+    return grid

@@ -1,0 +1,142 @@
+"""A model at its optimum, with everything that says how it would move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from goalward.arrays import Array, Rows, like, namespace, norm, to_numpy
+from goalward.errors import ShapeMismatch
+from goalward.learners.classes import clean_weights, encode
+from goalward.learners.newton import minimise
+from goalward.learners.objective import Hessian, Labelled, Objective
+from goalward.learners.rows import clean_rows
+from goalward.losses import CrossEntropy
+from goalward.models import Linear
+from goalward.solvers import Solver
+
+__all__ = ["Fitted"]
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A trained classifier that knows its labelled rows, penalty and curvature.
+
+    Made by `Logistic.fit` or an adapter; goals and utilities read it.
+
+    Parameters
+    ----------
+    params
+        (p, K): weights, then intercepts as a last row if there is one.
+    labelled
+        The rows it was trained on.
+    penalty
+        ρ for each row of `params`: 1/C on weights; 0 on a free intercept.
+    classes
+        (K,) original labels, in the order of the columns.
+    gradient
+        ‖∇F‖ at `params` relative to ‖∇F(0)‖: how well it was trained.
+    transform
+        What a pipeline does to raw rows before the model sees them.
+
+    Examples
+    --------
+    >>> import goalward as gw
+    >>> fitted = gw.Logistic().fit([[0.0], [1.0], [2.0]], ["a", "b", "b"])
+    >>> fitted.classes
+    array(['a', 'b'], dtype='<U1')
+    >>> fitted.predict([[3.0]])
+    array(['b'], dtype='<U1')
+    """
+
+    params: Float[Array, "p k"] = field(repr=False)
+    labelled: Labelled = field(repr=False)
+    penalty: Float[Array, " p"] = field(repr=False)
+    classes: np.ndarray[Any, Any]
+    model: Linear = Linear()
+    loss: CrossEntropy = CrossEntropy()
+    gradient: float = 0.0
+    iterations: int = 0
+    C: float | None = None
+    transform: Callable[[Any], Any] | None = field(default=None, repr=False)
+
+    @property
+    def n_classes(self) -> int:
+        """K."""
+        return len(self.classes)
+
+    @property
+    def n_features(self) -> int:
+        """The number of features the model sees."""
+        return int(self.params.shape[0]) - self.model.intercept
+
+    def features(self, X: object, name: str = "X") -> Rows:
+        """Return rows as the model sees them: transformed, checked, in its library."""
+        if self.transform is not None:
+            X = self.transform(X)
+        rows = clean_rows(X, name, n_features=self.n_features)
+        return like(rows, self.params)
+
+    def targets(self, y: object, n_rows: int, name: str = "y") -> Float[Array, "n k"]:
+        """Return labels, or distributions over labels, as (n, K) in the model's library."""
+        targets = encode(y, self.classes, name)
+        if targets.shape[0] != n_rows:
+            raise ShapeMismatch(
+                f"{name} has {targets.shape[0]} labels; {n_rows} were expected, one for each "
+                "row. Pass a label for every row."
+            )
+        return like(targets, self.params, dtype=self.params.dtype)
+
+    def row_weights(self, weights: object, n_rows: int) -> Float[Array, " n"]:
+        """Return row weights in the model's library; ones for None."""
+        return like(clean_weights(weights, n_rows, "weights"), self.params, dtype=self.params.dtype)
+
+    def logits(self, X: object) -> Float[Array, "n k"]:
+        """Return the logits of raw rows."""
+        return self.logits_of(self.features(X))
+
+    def logits_of(self, rows: Rows) -> Float[Array, "n k"]:
+        """Return the logits of rows that went through `features`."""
+        xp = namespace(rows)
+        return self.model.logits(xp.astype(self.params, rows.dtype, copy=False), rows)
+
+    def predict_proba(self, X: object) -> Float[Array, "n k"]:
+        """Return (n, K) probabilities, columns in the order of `classes`."""
+        return self.loss.proba(self.logits(X))
+
+    def predict(self, X: object) -> np.ndarray[Any, Any]:
+        """Return the most probable class of each row."""
+        best: np.ndarray[Any, Any] = self.classes[to_numpy(self.logits(X)).argmax(axis=1)]
+        return best
+
+    @property
+    def objective(self) -> Objective:
+        """F, as a function of the parameters."""
+        return Objective(self.labelled, self.penalty, self.model, self.loss)
+
+    @cached_property
+    def hessian(self) -> Hessian:
+        """𝓗 at the optimum."""
+        return self.objective.hessian(self.model.logits(self.params, self.labelled.X))
+
+    def polished(
+        self, *, tol: float = 1e-8, max_iter: int = 100, solver: Solver | None = None
+    ) -> Fitted:
+        """Return the same model moved to its optimum by Newton steps."""
+        best = minimise(self.objective, self.params, tol=tol, max_iter=max_iter, solver=solver)
+        return replace(
+            self, params=best.params, gradient=best.gradient, iterations=best.iterations
+        )
+
+    def flatness(self) -> float:
+        """Return ‖∇F‖ / ‖∇F(0)‖ at the parameters, measured now."""
+        F, X = self.objective, self.labelled.X
+        origin = namespace(self.params).zeros_like(self.params)
+        here = norm(F.gradient(self.params, self.model.logits(self.params, X)))
+        there = norm(F.gradient(origin, self.model.logits(origin, X)))
+        return here / there if there > 0.0 else here

@@ -1,0 +1,228 @@
+"""Softmax regression, fitted by Newton's method on the kernels of this library."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from goalward.arrays import Array, Rows, is_sparse, like, namespace, to_numpy
+from goalward.errors import BadParameter, OneClass, Separable, ShapeMismatch, UnseenClass
+from goalward.learners.classes import as_classes, clean_weights, encode, find_classes, is_soft
+from goalward.learners.cross_validation import cross_validate
+from goalward.learners.fitted import Fitted
+from goalward.learners.objective import Labelled
+from goalward.learners.rows import clean_rows
+from goalward.models import Linear
+from goalward.solvers import named
+
+__all__ = ["Logistic"]
+
+LARGEST_RESIDUAL = 1e-8
+"""Below this 1 - p_y on every row, the curvature p(1-p) has lost half of its digits."""
+
+
+class Logistic(BaseEstimator):  # type: ignore[misc]
+    """Softmax regression with a squared penalty: K columns of weights, also for K = 2.
+
+    Minimises Σ wᵢ ℓ(xᵢ, yᵢ) + (1/2C) ‖Θ‖². For K ≥ 3 this is scikit-learn's
+    `LogisticRegression(C=C)`; for K = 2 scikit-learn has one weight vector, which is this
+    model at C/2 (`gw.adapters.from_sklearn` sees to it).
+
+    Parameters
+    ----------
+    C
+        Inverse strength of the penalty, or "cv" to choose it by cross validation (the
+        paper's way) from `Cs` by `cv` stratified folds.
+    fit_intercept, penalize_intercept
+        Whether logits have a constant, and whether it is penalised like a weight.
+    classes
+        All classes, in the order of the columns; a class without a label yet is allowed.
+        Default: those that occur, sorted.
+    tol
+        ‖∇F‖ at the optimum relative to ‖∇F(0)‖.
+    solver
+        "auto", "cholesky", "dual", "cg" or a solver object, for the Newton steps.
+
+    Examples
+    --------
+    >>> import goalward as gw
+    >>> fitted = gw.Logistic(C=10.0).fit([[0.0], [1.0], [2.0]], ["no", "yes", "yes"])
+    >>> fitted.predict_proba([[2.0]]).shape
+    (1, 2)
+    """
+
+    def __init__(
+        self,
+        C: float | str = 1.0,
+        *,
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        classes: Sequence[Hashable] | None = None,
+        tol: float = 1e-8,
+        max_iter: int = 100,
+        solver: Any = "auto",
+        Cs: int | Sequence[float] = 10,
+        cv: int = 5,
+    ) -> None:
+        self.C = C
+        self.fit_intercept = fit_intercept
+        self.penalize_intercept = penalize_intercept
+        self.classes = classes
+        self.tol = tol
+        self.max_iter = max_iter
+        self.solver = solver
+        self.Cs = Cs
+        self.cv = cv
+
+    def fit(
+        self, X: object, y: object, *, sample_weight: object = None, start: Fitted | None = None
+    ) -> Fitted:
+        """Return the model fitted to labelled rows.
+
+        Parameters
+        ----------
+        X
+            (n, d) array of any library, sparse matrix, frame or list of rows.
+        y
+            n labels, any hashables; or (n, K) distributions over `classes`.
+        sample_weight
+            A weight per row.
+        start
+            A model of the same shape to start from: the one before, say.
+        """
+        self._check_parameters()
+        rows = clean_rows(X, "X")
+        classes = self._classes(y)
+        targets = encode(y, classes)
+        if targets.shape[0] != rows.shape[0]:
+            raise ShapeMismatch(
+                f"X has {rows.shape[0]} rows and y has {targets.shape[0]} labels; as many of "
+                "one as of the other were expected. Pass a label for every row."
+            )
+        weights = clean_weights(sample_weight, targets.shape[0])
+        if self.C == "cv":
+            chosen = cross_validate(self, X, y, sample_weight=sample_weight).C
+            C = chosen
+        else:
+            C = float(self.C)
+        labelled = _labelled(rows, targets, weights)
+        penalty = self._penalty(C, rows.shape[1], self._seen(targets, weights, classes), labelled)
+        model = Linear(intercept=self.fit_intercept)
+        xp = namespace(labelled.targets)
+        params = xp.zeros(
+            (model.n_params(rows.shape[1]), len(classes)),
+            dtype=labelled.targets.dtype,
+            device=labelled.targets.device,
+        )
+        if start is not None:
+            params = _started(start, params, classes)
+        blank = Fitted(params, labelled, penalty, classes, model=model, C=C)
+        fitted = blank.polished(tol=self.tol, max_iter=self.max_iter, solver=named(self.solver))
+        _refuse_separable(fitted, C)
+        return fitted
+
+    def _check_parameters(self) -> None:
+        if self.C != "cv" and not (
+            isinstance(self.C, Real) and np.isfinite(float(self.C)) and float(self.C) > 0
+        ):
+            raise BadParameter(
+                f"C={self.C!r}; a finite number above 0, or 'cv', was expected. Use C=1.0, or "
+                "a large C for a weak penalty."
+            )
+        if not self.tol > 0:
+            raise BadParameter(f"tol={self.tol!r}; a number above 0 was expected. Use 1e-8.")
+        if not self.max_iter >= 1:
+            raise BadParameter(
+                f"max_iter={self.max_iter!r}; at least 1 was expected. Leave it at 100."
+            )
+
+    def _classes(self, y: object) -> np.ndarray[Any, Any]:
+        if self.classes is not None:
+            classes = as_classes(self.classes)
+        elif is_soft(y):
+            classes = np.arange(y.shape[1])  # type: ignore[attr-defined]
+        else:
+            classes = find_classes(y)
+        if len(classes) == 1:
+            raise OneClass(
+                f"All labels are of one class, {classes[0]!r}; two or more classes were "
+                "expected. Label a row of another class first, or name all classes with "
+                "classes=[...]."
+            )
+        return classes
+
+    def _seen(
+        self,
+        targets: np.ndarray[Any, Any],
+        weights: np.ndarray[Any, Any],
+        classes: np.ndarray[Any, Any],
+    ) -> bool:
+        """Return whether every class has a label; warn if not, raise if only one has."""
+        mass = weights @ targets
+        seen = mass > 0
+        if seen.sum() <= 1:
+            names = ", ".join(repr(c) for c in classes[seen]) or "no class"
+            raise OneClass(
+                f"The labels (with weight above 0) are of {names} only; labels of at least two "
+                "classes were expected. Label a row of another class first."
+            )
+        if not seen.all() and self.fit_intercept and not self.penalize_intercept:
+            missing = ", ".join(repr(c) for c in classes[~seen][:5])
+            warnings.warn(
+                f"No label yet for {missing}: a free intercept would run to minus infinity, so "
+                "intercepts are penalised like weights in this fit. Label a row of each class, "
+                "or set penalize_intercept=True to silence this.",
+                UnseenClass,
+                stacklevel=3,
+            )
+        return bool(seen.all())
+
+    def _penalty(self, C: float, n_features: int, seen: bool, labelled: Labelled) -> Array:
+        penalty = np.full(n_features + self.fit_intercept, 1.0 / C)
+        if self.fit_intercept and not self.penalize_intercept and seen:
+            penalty[-1] = 0.0
+        return like(penalty, labelled.targets)
+
+
+def _labelled(rows: Rows, targets: np.ndarray[Any, Any], weights: np.ndarray[Any, Any]) -> Labelled:
+    """Return the labelled rows in double precision: they are few, and 1e-8 needs it."""
+    reference = np.empty(0) if is_sparse(rows) else rows
+    xp = namespace(reference)
+    return Labelled(
+        like(rows, reference, dtype=xp.float64),
+        like(targets, reference, dtype=xp.float64),
+        like(weights, reference, dtype=xp.float64),
+    )
+
+
+def _started(start: Fitted, params: Array, classes: np.ndarray[Any, Any]) -> Array:
+    if tuple(start.params.shape) != tuple(params.shape) or list(start.classes) != list(classes):
+        raise ShapeMismatch(
+            f"start has parameters {tuple(start.params.shape)} for {start.n_classes} classes; "
+            f"{tuple(params.shape)} for the same classes was expected. Leave start out, or "
+            "give classes=[...] so that it stays the same from fit to fit."
+        )
+    return like(start.params, params, dtype=params.dtype)
+
+
+def _refuse_separable(fitted: Fitted, C: float) -> None:
+    targets = to_numpy(fitted.labelled.targets)
+    missing = (1.0 - to_numpy(fitted.hessian.proba)) * targets
+    certain = missing.sum(axis=1)[to_numpy(fitted.labelled.weights) > 0].max()
+    if certain < LARGEST_RESIDUAL:
+        raise Separable(
+            f"The classes are perfectly separable and C={C:g} hardly penalises: every label is "
+            f"predicted to within {certain:.1e}, which leaves no curvature to work with. "
+            "A penalty that holds the weights was expected: lower C, or rescale the features."
+        )
+
+
+def refitted(fitted: Fitted, labelled: Labelled, *, tol: float = 1e-10) -> Fitted:
+    """Return `fitted` retrained on other labelled rows at the same penalty."""
+    return replace(fitted, labelled=labelled).polished(tol=tol)

@@ -1,0 +1,132 @@
+"""The objective F(θ) = Σᵢ wᵢ ℓ(xᵢ, yᵢ) + ½ Σⱼ ρⱼ θⱼ², its slope and its curvature.
+
+It is in sum form with scikit-learn's C (ρ = 1/C). The paper's mean objective is F/n
+with λ = 1/(nC); holding C while n grows is what its experiments do, and what
+"retraining with one more row" means here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from jaxtyping import Float
+
+from goalward.arrays import Array, Rows, dense, is_sparse, like, namespace
+from goalward.losses import CrossEntropy
+from goalward.models import Linear
+
+__all__ = ["Hessian", "Labelled", "Objective"]
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Rows with what is known of their labels: a distribution and a weight each."""
+
+    X: Rows
+    targets: Float[Array, "n k"]
+    weights: Float[Array, " n"]
+
+    def __len__(self) -> int:
+        return int(self.targets.shape[0])
+
+    @cached_property
+    def gram(self) -> Float[Array, "n n"]:
+        """X Xᵀ, computed once for every solve and retraining that needs it."""
+        return dense(self.X @ self.X.T)
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Penalised loss of a model on labelled rows, as a function of its parameters.
+
+    Parameters
+    ----------
+    penalty
+        ρ for each row of the parameters; 0 on a free intercept.
+    """
+
+    labelled: Labelled
+    penalty: Float[Array, " p"]
+    model: Linear
+    loss: CrossEntropy
+
+    def value(self, params: Float[Array, "p k"], logits: Float[Array, "n k"]) -> float:
+        """Return F, given the logits of the labelled rows."""
+        xp = namespace(params)
+        rows = self.loss.rows(logits, self.labelled.targets)
+        fit = xp.sum(self.labelled.weights * rows)
+        return float(fit + 0.5 * xp.sum(self.penalty[:, None] * params * params))
+
+    def gradient(
+        self, params: Float[Array, "p k"], logits: Float[Array, "n k"]
+    ) -> Float[Array, "p k"]:
+        """Return ∇F, given the logits of the labelled rows."""
+        slope = self.loss.slope(logits, self.labelled.targets)
+        pulled = self.model.vjp(self.labelled.X, self.labelled.weights[:, None] * slope)
+        return pulled + self.penalty[:, None] * params
+
+    def hessian(self, logits: Float[Array, "n k"]) -> Hessian:
+        """Return ∇²F, given the logits of the labelled rows."""
+        return Hessian(self, self.loss.proba(logits))
+
+
+@dataclass(frozen=True)
+class Hessian:
+    """𝓗 = Jᵀ Λ J + diag(ρ), applied by `matvec` and opened up for direct solvers."""
+
+    objective: Objective
+    proba: Float[Array, "n k"]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(p, K): the shape of the vectors it multiplies."""
+        return int(self.penalty.shape[0]), int(self.proba.shape[1])
+
+    @property
+    def X(self) -> Rows:
+        """The labelled rows."""
+        return self.objective.labelled.X
+
+    @property
+    def gram(self) -> Float[Array, "n n"]:
+        """X Xᵀ of the labelled rows."""
+        return self.objective.labelled.gram
+
+    @property
+    def penalty(self) -> Float[Array, " p"]:
+        """ρ for each row of the parameters."""
+        return self.objective.penalty
+
+    @property
+    def intercept(self) -> bool:
+        """Whether the last row of the parameters is an intercept."""
+        return self.objective.model.intercept
+
+    @property
+    def weights(self) -> Float[Array, " n"]:
+        """The weight of each labelled row."""
+        return self.objective.labelled.weights
+
+    def matvec(self, v: Float[Array, "p k"]) -> Float[Array, "p k"]:
+        """Return 𝓗 v by one product with X and one with Xᵀ."""
+        model, loss = self.objective.model, self.objective.loss
+        bent = self.weights[:, None] * loss.curvature(self.proba, model.jvp(self.X, v))
+        return model.vjp(self.X, bent) + self.penalty[:, None] * v
+
+    def blocks(self) -> Float[Array, "n c c"]:
+        """Return the weighted curvature of each row in its K-1 effective directions."""
+        return self.weights[:, None, None] * self.objective.loss.blocks(self.proba)
+
+    def factors(self) -> Float[Array, "n c c"]:
+        """Return L with LLᵀ = `blocks()`."""
+        xp = namespace(self.proba)
+        root = xp.sqrt(self.weights)[:, None, None]
+        return root * self.objective.loss.factors(self.proba)
+
+    def diagonal(self) -> Float[Array, "p k"]:
+        """Return the diagonal of 𝓗, for preconditioning."""
+        bent = self.weights[:, None] * self.proba * (1.0 - self.proba)
+        squares = self.X.multiply(self.X) if is_sparse(self.X) else self.X * self.X
+        squares = squares if is_sparse(squares) else like(squares, self.proba)
+        return self.objective.model.vjp(squares, bent) + self.penalty[:, None]

@@ -1,0 +1,94 @@
+"""The door for features: lists, frames, arrays and sparse matrices become clean rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import array_api_compat
+import numpy as np
+import scipy.sparse
+
+from goalward.arrays import Rows, is_sparse, namespace, to_numpy
+from goalward.errors import BadInput, Empty, NotFinite, ShapeMismatch, TooLarge
+
+__all__ = ["check_finite", "clean_rows"]
+
+
+def clean_rows(
+    X: object, name: str = "X", *, n_features: int | None = None, allow_empty: bool = False
+) -> Rows:
+    """Return `X` as finite rows of floating numbers, without changing the caller's.
+
+    Raises `BadInput` with what came, what was expected and what to do.
+    """
+    rows = _floating(X, name)
+    if rows.ndim != 2:
+        hint = " For one feature use X.reshape(-1, 1)." if rows.ndim == 1 else ""
+        raise ShapeMismatch(
+            f"{name} has shape {tuple(rows.shape)}; rows by features, (n, d), was "
+            f"expected. Pass a table with one line per row.{hint}"
+        )
+    if rows.shape[0] == 0 and not allow_empty:
+        raise Empty(f"{name} has no rows; at least 1 was expected. Pass some rows.")
+    if n_features is not None and rows.shape[1] != n_features:
+        raise ShapeMismatch(
+            f"{name} has {rows.shape[1]} features; {n_features} were expected, as in "
+            "the labelled rows. Build all of them with the same features, in order."
+        )
+    if rows.shape[1] == 0:
+        raise ShapeMismatch(f"{name} has no features; at least 1 was expected. Add a column.")
+    check_finite(rows, name)
+    return rows
+
+
+def _floating(X: object, name: str) -> Rows:
+    if is_sparse(X):
+        csr = scipy.sparse.csr_array(X)
+        return csr if csr.dtype in (np.float32, np.float64) else csr.astype(np.float64)
+    if array_api_compat.is_array_api_obj(X) and not isinstance(X, np.ndarray):
+        xp = namespace(X)
+        array: Any = X
+        if not xp.isdtype(array.dtype, "real floating"):
+            array = xp.astype(array, xp.float64)
+        return array
+    plain = to_numpy(X)
+    if plain.dtype in (np.float32, np.float64):
+        return plain
+    if plain.dtype == np.float16:
+        return plain.astype(np.float32)
+    if np.iscomplexobj(plain):
+        raise BadInput(
+            f"{name} holds complex numbers; real ones were expected. Complex data not "
+            "supported: pass real and imaginary parts as columns."
+        )
+    try:
+        return plain.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise BadInput(
+            f"{name} holds values that are not numbers ({error}); numbers were expected. "
+            "Encode text and categories as numbers first, in a scikit-learn Pipeline say."
+        ) from error
+
+
+def check_finite(rows: Rows, name: str) -> None:
+    """Raise if any number is NaN, infinite, or too large to be squared."""
+    values = rows.data if is_sparse(rows) else rows
+    xp = namespace(values)
+    if 0 in values.shape:
+        return
+    # One pass: NaN and infinity both survive a maximum of absolute values.
+    largest = float(xp.max(xp.abs(values)))
+    limit = float(xp.finfo(values.dtype).max) ** 0.5 * 1e-3
+    if largest <= limit:
+        return
+    if np.isfinite(largest):
+        raise TooLarge(
+            f"{name} holds the number {largest:.3g}, whose square overflows; at most "
+            f"{limit:.0e} was expected. Rescale the features, with StandardScaler say."
+        )
+    bad = np.argwhere(~np.isfinite(to_numpy(rows.toarray() if is_sparse(rows) else rows)))
+    row, column = bad[0]
+    raise NotFinite(
+        f"{name} has {len(bad)} NaN or infinite numbers, the first in row {row}, column "
+        f"{column}; finite numbers were expected. Drop those rows or impute them."
+    )

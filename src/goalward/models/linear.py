@@ -1,0 +1,65 @@
+"""The linear model: logits = X W + b.
+
+Parameters are one (p, K) array: the weights, then the intercepts as a last row if
+there is one. The model is linear, so its logits and its Jacobian are the same map.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jaxtyping import Float
+
+from goalward.arrays import Array, Rows, is_sparse, like, namespace
+
+__all__ = ["Linear"]
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Logits that are linear in the features.
+
+    Parameters
+    ----------
+    intercept
+        Whether the last row of the parameters is a constant added to the logits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Linear(intercept=True).jvp(np.ones((1, 2)), np.ones((3, 2)))
+    array([[3., 3.]])
+    """
+
+    intercept: bool = True
+
+    def n_params(self, n_features: int) -> int:
+        """Return the number of parameters of each class."""
+        return n_features + self.intercept
+
+    def jvp(self, X: Rows, v: Float[Array, "p k"]) -> Float[Array, "n k"]:
+        """Return J v: how the logits of the rows move when the parameters move by v."""
+        if not self.intercept:
+            return X @ v
+        return X @ v[:-1, :] + v[-1:, :]
+
+    def logits(self, params: Float[Array, "p k"], X: Rows) -> Float[Array, "n k"]:
+        """Return the logits; for a linear model, the Jacobian at the parameters."""
+        return self.jvp(X, params)
+
+    def vjp(self, X: Rows, cotangent: Float[Array, "n k"]) -> Float[Array, "p k"]:
+        """Return Jᵀ c: logit-space slopes pulled back to the parameters."""
+        weights = X.T @ cotangent
+        if not self.intercept:
+            return weights
+        xp = namespace(cotangent)
+        return xp.concat([weights, xp.sum(cotangent, axis=0, keepdims=True)], axis=0)
+
+    def squared_norms(self, X: Rows, reference: Array) -> Float[Array, " n"]:
+        """Return ‖x‖² of every row, its constant column included."""
+        if is_sparse(X):
+            norms = like(X.multiply(X).sum(axis=1), reference)
+            norms = norms.reshape(-1)
+        else:
+            norms = namespace(X).sum(X * X, axis=-1)
+        return norms + 1.0 if self.intercept else norms

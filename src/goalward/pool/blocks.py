@@ -1,0 +1,38 @@
+"""A pool of any kind, cut into row blocks that fit the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from goalward.errors import Empty, ShapeMismatch
+
+__all__ = ["blocks", "n_rows"]
+
+
+def n_rows(X: Any) -> int:
+    """Return the number of rows of an array, sparse matrix, frame or list."""
+    shape = getattr(X, "shape", None)
+    if shape is None:
+        return len(X)
+    if len(shape) == 0:
+        raise ShapeMismatch("The pool is a single number; rows were expected. Pass (n, d).")
+    return int(shape[0])
+
+
+def blocks(X: Any, size: int) -> Iterator[tuple[slice, Any]]:
+    """Return (slice, rows) pairs that cover the pool in order; a view where that is possible."""
+    total = n_rows(X)
+    if total == 0:
+        raise Empty("The pool has no rows; at least 1 was expected. Add unlabelled rows.")
+    if scipy.sparse.issparse(X) and X.format not in ("csr", "csc"):
+        X = X.tocsr()
+    take = X.iloc if hasattr(X, "iloc") else X
+    if isinstance(X, (list, tuple)):
+        take = np.asarray(X)
+    for start in range(0, total, size):
+        part = slice(start, min(start + size, total))
+        yield part, take[part]

@@ -1,0 +1,20 @@
+"""𝓗⁻¹ against a vector: prepare once, solve often, each solution with its residual."""
+
+from goalward.solvers.auto import Auto, named
+from goalward.solvers.cholesky import Cholesky
+from goalward.solvers.conjugate_gradient import ConjugateGradient
+from goalward.solvers.dual import Dual
+from goalward.solvers.solution import Curvature, LinearCurvature, Solution, Solve, Solver
+
+__all__ = [
+    "Auto",
+    "Cholesky",
+    "ConjugateGradient",
+    "Curvature",
+    "Dual",
+    "LinearCurvature",
+    "Solution",
+    "Solve",
+    "Solver",
+    "named",
+]

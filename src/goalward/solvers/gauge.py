@@ -1,0 +1,34 @@
+"""Splitting off the one direction the softmax cannot see.
+
+Adding a constant to all logits of a row changes nothing, so 𝓗 acts on "all classes up
+together" as the bare penalty, and on the K-1 contrasts as a definite matrix. A solver
+factors the second part only; the first is a division, and where the penalty is 0 (a free
+intercept) the solution of least norm has nothing there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import scipy.linalg
+from jaxtyping import Float
+
+from goalward.arrays import Array, like, namespace
+
+__all__ = ["solve_in_contrasts"]
+
+
+def solve_in_contrasts(
+    g: Float[Array, "p k"],
+    penalty: Float[Array, " p"],
+    solve: Callable[[Float[Array, "p c"]], Float[Array, "p c"]],
+) -> Float[Array, "p k"]:
+    """Return 𝓗⁻¹g, given the solution map in the K-1 contrasts."""
+    xp = namespace(g)
+    n_classes = g.shape[1]
+    Q = like(scipy.linalg.helmert(n_classes).T, g, dtype=g.dtype)
+    contrast = solve(g @ Q) @ Q.T
+    common = xp.sum(g, axis=1) / n_classes
+    safe = xp.where(penalty > 0.0, penalty, xp.ones_like(penalty))
+    level = xp.where(penalty > 0.0, common / safe, xp.zeros_like(common))
+    return contrast + level[:, None]

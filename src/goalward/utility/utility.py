@@ -1,0 +1,73 @@
+"""What every utility is: prepared once for a model and a goal, then applied to blocks."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple, Protocol
+
+from jaxtyping import Float
+
+from goalward.arrays import Array, Rows, namespace
+from goalward.goals import Goal
+from goalward.learners import Fitted
+from goalward.pool import blocks
+from goalward.solvers import Solution
+
+__all__ = ["Scored", "Scorer", "Utility", "block_size"]
+
+
+class Scored(NamedTuple):
+    """A block of rows: Δτ under each label, and what the model predicts."""
+
+    per_label: Float[Array, "n k"]
+    proba: Float[Array, "n k"]
+
+
+class Scorer(Protocol):
+    """A utility bound to a model and a goal."""
+
+    @property
+    def report(self) -> Solution | None:
+        """How the direction was solved for, if one was."""
+        ...
+
+    def __call__(self, rows: Rows) -> Scored:
+        """Return the utilities of rows that went through `fitted.features`."""
+        ...
+
+
+def block_size(n_classes: int) -> int:
+    """Return rows per block: logits and motions of a block stay in a core's cache."""
+    return max(256, min(65536, 2**16 // n_classes))
+
+
+class Utility(ABC):
+    """A prediction of how the goal changes when a row is labelled and the model retrained."""
+
+    @abstractmethod
+    def prepare(self, fitted: Fitted, goal: Goal) -> Scorer:
+        """Return the utility bound to a model and a goal."""
+
+    def __call__(self, fitted: Fitted, goal: Goal, X_pool: Any) -> Float[Array, "n k"]:
+        """Return Δτ in units of the goal, for every row of the pool under every label."""
+        score = self.prepare(fitted, goal)
+        parts = [
+            score(fitted.features(part, "X_pool")).per_label
+            for _, part in blocks(X_pool, block_size(fitted.n_classes))
+        ]
+        return namespace(parts[0]).concat(parts, axis=0)
+
+    @abstractmethod
+    def batch(
+        self, fitted: Fitted, goal: Goal, X_batches: Any, labels: Any = None
+    ) -> Float[Array, "b l"]:
+        """Return Δτ for whole batches under whole labelings.
+
+        Parameters
+        ----------
+        X_batches
+            (B, b, d) rows, or a list of B sets of b rows.
+        labels
+            (L, b) labelings that every batch is tried with, or (B, L, b), each batch its
+            own. None: all K**b in order, the last row's label varying fastest.
+        """
