@@ -1,3 +1,44 @@
-"""goalward: goal-oriented active learning."""
-from goalward import goals, utility, solvers
-from goalward.learners import Logistic, LogisticClassifier, Fitted
+"""Goal-oriented active learning: the best model from the fewest labels.
+
+Say what should get better, a *goal* of your model, and goalward says which unlabelled rows
+are worth a label, by predicting what each label would do to the goal without retraining.
+
+    fitted = gw.Logistic().fit(X, y)
+    goal = gw.goals.DevLoss(X_dev, y_dev)
+    gw.GoalOriented(goal).suggest(fitted, X_pool, batch=10).rows
+"""
+
+from importlib.metadata import version
+
+from goalward import (
+    adapters,
+    errors,
+    goals,
+    labels,
+    selection,
+    solvers,
+    strategies,
+    testing,
+    utility,
+)
+from goalward.learners import Fitted, Logistic, LogisticClassifier
+from goalward.strategies import GoalOriented, recipe
+
+__all__ = [
+    "Fitted",
+    "GoalOriented",
+    "Logistic",
+    "LogisticClassifier",
+    "adapters",
+    "errors",
+    "goals",
+    "labels",
+    "recipe",
+    "selection",
+    "solvers",
+    "strategies",
+    "testing",
+    "utility",
+]
+
+__version__ = version("goalward")

@@ -14,12 +14,14 @@ import array_api_compat
 import numpy as np
 import scipy.linalg
 import scipy.sparse
+from numpy.typing import NDArray
 
 from goalward.errors import NotConverged
 
 __all__ = [
     "Array",
     "Rows",
+    "astype",
     "cholesky",
     "dense",
     "device_of",
@@ -29,8 +31,10 @@ __all__ = [
     "log_softmax",
     "namespace",
     "norm",
+    "rows_at",
     "scale_rows",
     "softmax",
+    "stack_rows",
     "to_numpy",
 ]
 
@@ -59,7 +63,7 @@ def device_of(array: Array) -> Any:
     return "cpu" if is_sparse(array) else array_api_compat.device(array)
 
 
-def to_numpy(array: object) -> np.ndarray[Any, Any]:
+def to_numpy(array: object) -> NDArray[Any]:
     """Return `array` as NumPy, copied from its device if need be."""
     if isinstance(array, np.ndarray):
         return array
@@ -90,9 +94,31 @@ def like(array: object, reference: Array, *, dtype: Any = None) -> Array:
     return moved if dtype is None else xp.astype(moved, dtype, copy=False)
 
 
+def astype(array: Array, dtype: Any) -> Array:
+    """Return `array` with other numbers, itself if they are those already."""
+    return namespace(array).astype(array, dtype, copy=False)
+
+
 def dense(X: Rows) -> Array:
     """Return `X` with its zeros written out."""
     return X.toarray() if is_sparse(X) else X
+
+
+def rows_at(X: Rows, index: slice | NDArray[Any]) -> Rows:
+    """Return the rows of `X` at a slice (a view where possible) or at positions."""
+    if isinstance(X, np.ndarray) or is_sparse(X):
+        return X[index]
+    if isinstance(index, slice):
+        start, stop, _ = index.indices(X.shape[0])
+        return X[start:stop, ...]
+    return namespace(X).take(X, like(index, X), axis=0)
+
+
+def stack_rows(above: Rows, below: Rows) -> Rows:
+    """Return the rows of both, sparse if either is."""
+    if is_sparse(above) or is_sparse(below):
+        return scipy.sparse.vstack([above, below], format="csr")
+    return namespace(above, below).concat([above, below], axis=0)
 
 
 def scale_rows(X: Rows, factor: Array) -> Rows:
@@ -116,7 +142,7 @@ def norm(array: Array) -> float:
     if largest == 0.0 or not np.isfinite(largest):
         return largest
     scaled = array / largest
-    return largest * float(xp.sum(scaled * scaled)) ** 0.5
+    return float(largest * float(xp.sum(scaled * scaled)) ** 0.5)
 
 
 def log_softmax(logits: Array, *, axis: int = -1) -> Array:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import NDArray
 
 from goalward.arrays import Array, like, namespace, to_numpy
 from goalward.errors import BadInput, BadParameter, NotFinite
@@ -64,7 +65,7 @@ class Custom(Goal):
         _check_invariant(kernel, logits)
         return [Term(1.0, X, kernel)]
 
-    def _runs(self, logits: np.ndarray[Any, Any]) -> bool:
+    def _runs(self, logits: NDArray[Any]) -> bool:
         """Return whether `fn` takes a tensor and returns one that can be differentiated."""
         if find_spec("torch") is None:
             return False
@@ -109,7 +110,7 @@ class Differences:
         below = self._slope(f - h / size * s, h)
         return like((above - below) * (size / (2 * h)), logits, dtype=logits.dtype)
 
-    def _slope(self, logits: np.ndarray[Any, Any], h: float) -> np.ndarray[Any, Any]:
+    def _slope(self, logits: NDArray[Any], h: float) -> NDArray[Any]:
         moved = logits.astype(np.float64, copy=True)
         slope = np.empty_like(moved)
         for index in np.ndindex(*moved.shape):
@@ -119,7 +120,7 @@ class Differences:
             moved[index] = centre - h
             slope[index] = (above - float(self.fn(moved))) / (2 * h)
             moved[index] = centre
-        centred: np.ndarray[Any, Any] = slope - slope.mean(axis=1, keepdims=True)
+        centred: NDArray[Any] = slope - slope.mean(axis=1, keepdims=True)
         return centred
 
 
@@ -163,7 +164,7 @@ class Autograd:
         return like(bent, logits, dtype=logits.dtype)
 
 
-def _check_invariant(kernel: Kernel, logits: np.ndarray[Any, Any]) -> None:
+def _check_invariant(kernel: Kernel, logits: NDArray[Any]) -> None:
     """Raise unless fn is a finite number that ignores a constant added to a row."""
     value = float(kernel.value(logits))
     if not np.isfinite(value):

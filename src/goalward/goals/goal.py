@@ -10,16 +10,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from jaxtyping import Float
 
-from goalward.arrays import Array, Rows
+from goalward.arrays import Array, Rows, astype, namespace
 from goalward.errors import BadParameter
 
 __all__ = ["Goal", "Kernel", "Model", "Term", "Weighted"]
 
 
+@runtime_checkable
 class Kernel(Protocol):
     """A goal in logit space. Leading axes are other models; the last two are (m, K)."""
 
@@ -38,6 +39,7 @@ class Kernel(Protocol):
         ...
 
 
+@runtime_checkable
 class Model(Protocol):
     """What a goal asks of a fitted model."""
 
@@ -68,7 +70,7 @@ class Goal(ABC):
     def value(self, fitted: Any) -> float:
         """Return τ at the model's parameters."""
         return sum(
-            weight * float(kernel.value(fitted.logits_of(X)))
+            weight * float(kernel.value(_logits(fitted, X)))
             for weight, X, kernel in self.terms(fitted)
         )
 
@@ -76,9 +78,13 @@ class Goal(ABC):
         """Return ∇τ = Σ weight Jᵀu at the model's parameters."""
         total: Any = 0.0
         for weight, X, kernel in self.terms(fitted):
-            cotangent = kernel.cotangent(fitted.logits_of(X))
-            total = total + weight * fitted.model.vjp(X, cotangent)
-        return total
+            cotangent = kernel.cotangent(_logits(fitted, X))
+            # Rows in single precision are multiplied as they are; few numbers come back.
+            pulled = fitted.model.vjp(X, astype(cotangent, X.dtype))
+            total = total + weight * astype(pulled, fitted.params.dtype)
+        # Rows of u sum to zero, so rows of ∇τ do: rounding must not say otherwise.
+        xp = namespace(total)
+        return total - xp.sum(total, axis=1, keepdims=True) / total.shape[1]
 
     def __add__(self, other: object) -> Goal:
         if not isinstance(other, Goal):
@@ -124,6 +130,10 @@ class Weighted(Goal):
             for weight, goal in self.parts
             for term in goal.terms(fitted)
         ]
+
+
+def _logits(fitted: Any, X: Rows) -> Float[Array, "m k"]:
+    return astype(fitted.logits_of(X), fitted.params.dtype)
 
 
 def _parts(goal: Goal) -> tuple[tuple[float, Goal], ...]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from jaxtyping import Float
+from numpy.typing import NDArray
 
 from goalward.arrays import Array, Rows
 
@@ -27,7 +27,7 @@ class Candidates:
         What the model predicts for them.
     """
 
-    rows: np.ndarray[Any, Any]
+    rows: NDArray[Any]
     X: Rows
     proba: Float[Array, "n k"]
 

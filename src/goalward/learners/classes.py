@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from goalward.arrays import to_numpy
 from goalward.errors import BadInput, Empty, NotFinite, ShapeMismatch, UnknownLabel
@@ -18,7 +19,7 @@ def is_soft(y: object) -> bool:
     return getattr(y, "ndim", 1) == 2 and y.shape[1] > 1  # type: ignore[attr-defined]
 
 
-def as_classes(labels: Iterable[Hashable]) -> np.ndarray[Any, Any]:
+def as_classes(labels: Iterable[Hashable]) -> NDArray[Any]:
     """Return `labels` as a (K,) array: typed where NumPy can, else of objects."""
     listed = [_plain(label) for label in labels]
     if len(set(listed)) < len(listed):
@@ -36,7 +37,7 @@ def as_classes(labels: Iterable[Hashable]) -> np.ndarray[Any, Any]:
     return classes
 
 
-def find_classes(y: object) -> np.ndarray[Any, Any]:
+def find_classes(y: object) -> NDArray[Any]:
     """Return the distinct labels of `y`, sorted where they can be compared."""
     distinct = dict.fromkeys(_listed(y))
     try:
@@ -45,7 +46,7 @@ def find_classes(y: object) -> np.ndarray[Any, Any]:
         return as_classes(distinct)
 
 
-def encode(y: object, classes: np.ndarray[Any, Any], name: str = "y") -> np.ndarray[Any, Any]:
+def encode(y: object, classes: NDArray[Any], name: str = "y") -> NDArray[Any]:
     """Return one-hot rows for labels, or the distributions of a soft `y`, checked."""
     n_classes = len(classes)
     if is_soft(y):
@@ -85,9 +86,7 @@ def encode(y: object, classes: np.ndarray[Any, Any], name: str = "y") -> np.ndar
     return targets
 
 
-def clean_weights(
-    weights: object, n_rows: int, name: str = "sample_weight"
-) -> np.ndarray[Any, Any]:
+def clean_weights(weights: object, n_rows: int, name: str = "sample_weight") -> NDArray[Any]:
     """Return row weights as (n,) floats; ones for None."""
     if weights is None:
         return np.ones(n_rows)
@@ -110,9 +109,7 @@ def clean_weights(
 def _listed(y: object) -> list[Hashable]:
     """Return `y` as a list of plain, hashable labels."""
     if isinstance(y, (str, bytes)):
-        raise BadInput(
-            f"y is the single text {y!r}; one label per row was expected. Pass a list."
-        )
+        raise BadInput(f"y is the single text {y!r}; one label per row was expected. Pass a list.")
     if isinstance(y, Sequence):
         labels = [_plain(label) for label in y]
     else:

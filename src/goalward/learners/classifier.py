@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -69,20 +70,20 @@ class LogisticClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     @property
-    def coef_(self) -> np.ndarray[Any, Any]:
+    def coef_(self) -> NDArray[Any]:
         """(K, d) weights."""
         check_is_fitted(self)
         params = to_numpy(self.fitted_.params)
         return (params[:-1] if self.fit_intercept else params).T
 
     @property
-    def intercept_(self) -> np.ndarray[Any, Any]:
+    def intercept_(self) -> NDArray[Any]:
         """(K,) intercepts."""
         check_is_fitted(self)
         params = to_numpy(self.fitted_.params)
         return params[-1] if self.fit_intercept else np.zeros(params.shape[1])
 
-    def decision_function(self, X: Any) -> np.ndarray[Any, Any]:
+    def decision_function(self, X: Any) -> NDArray[Any]:
         """Return logits; for two classes their difference, as scikit-learn does."""
         check_is_fitted(self)
         rows = validate_data(
@@ -91,7 +92,7 @@ class LogisticClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         logits = to_numpy(self.fitted_.logits(rows))
         return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
 
-    def predict_proba(self, X: Any) -> np.ndarray[Any, Any]:
+    def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return (n, K) probabilities."""
         check_is_fitted(self)
         rows = validate_data(
@@ -99,11 +100,11 @@ class LogisticClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         return to_numpy(self.fitted_.predict_proba(rows))
 
-    def predict(self, X: Any) -> np.ndarray[Any, Any]:
+    def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each row."""
         scores = self.decision_function(X)
         index = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        best: np.ndarray[Any, Any] = self.classes_[index]
+        best: NDArray[Any] = self.classes_[index]
         return best
 
     def __sklearn_tags__(self) -> Any:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 
-from goalward.arrays import is_sparse, like, namespace, to_numpy
+from goalward.arrays import rows_at, to_numpy
 from goalward.errors import BadInput, BadParameter, NotConverged, Separable, UnseenClass
 from goalward.learners.classes import clean_weights, encode
 from goalward.learners.rows import clean_rows
@@ -38,9 +39,9 @@ class CrossValidation:
     """
 
     C: float
-    Cs: np.ndarray[Any, Any] = field(repr=False)
-    log_likelihood: np.ndarray[Any, Any] = field(repr=False)
-    accuracy: np.ndarray[Any, Any] = field(repr=False)
+    Cs: NDArray[Any] = field(repr=False)
+    log_likelihood: NDArray[Any] = field(repr=False)
+    accuracy: NDArray[Any] = field(repr=False)
 
 
 def cross_validate(
@@ -80,7 +81,7 @@ def cross_validate(
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", UnseenClass)
                     start = one.fit(
-                        _take(rows, train),
+                        rows_at(rows, train),
                         targets[train],
                         sample_weight=weights[train],
                         start=start,
@@ -88,7 +89,7 @@ def cross_validate(
             except (Separable, NotConverged):
                 # Weaker penalties only separate further: the rest of the path is out.
                 break
-            p = to_numpy(start.predict_proba(_take(rows, held_out)))
+            p = to_numpy(start.predict_proba(rows_at(rows, held_out)))
             share = weights[held_out] / weights[held_out].sum()
             hit = np.sum(targets[held_out] * np.log(np.maximum(p, 1e-300)), axis=1)
             log_likelihood[f, c] = share @ hit
@@ -103,13 +104,7 @@ def cross_validate(
     return CrossValidation(float(Cs[best]), Cs, log_likelihood, accuracy)
 
 
-def _take(rows: Any, index: np.ndarray[Any, Any]) -> Any:
-    if is_sparse(rows) or isinstance(rows, np.ndarray):
-        return rows[index]
-    return namespace(rows).take(rows, like(index, rows), axis=0)
-
-
-def _grid(Cs: int | Sequence[float]) -> np.ndarray[Any, Any]:
+def _grid(Cs: int | Sequence[float]) -> NDArray[Any]:
     grid = np.logspace(-4, 4, Cs) if isinstance(Cs, int) else np.sort(np.asarray(Cs, float))
     if len(grid) == 0 or not np.all(np.isfinite(grid)) or grid[0] <= 0:
         raise BadParameter(

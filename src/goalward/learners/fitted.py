@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 from jaxtyping import Float
+from numpy.typing import NDArray
 
-from goalward.arrays import Array, Rows, like, namespace, norm, to_numpy
+from goalward.arrays import Array, Rows, astype, like, namespace, norm, to_numpy
 from goalward.errors import ShapeMismatch
 from goalward.learners.classes import clean_weights, encode
 from goalward.learners.newton import minimise
@@ -57,7 +57,7 @@ class Fitted:
     params: Float[Array, "p k"] = field(repr=False)
     labelled: Labelled = field(repr=False)
     penalty: Float[Array, " p"] = field(repr=False)
-    classes: np.ndarray[Any, Any]
+    classes: NDArray[Any]
     model: Linear = Linear()
     loss: CrossEntropy = CrossEntropy()
     gradient: float = 0.0
@@ -102,16 +102,15 @@ class Fitted:
 
     def logits_of(self, rows: Rows) -> Float[Array, "n k"]:
         """Return the logits of rows that went through `features`."""
-        xp = namespace(rows)
-        return self.model.logits(xp.astype(self.params, rows.dtype, copy=False), rows)
+        return self.model.logits(astype(self.params, rows.dtype), rows)
 
     def predict_proba(self, X: object) -> Float[Array, "n k"]:
         """Return (n, K) probabilities, columns in the order of `classes`."""
         return self.loss.proba(self.logits(X))
 
-    def predict(self, X: object) -> np.ndarray[Any, Any]:
+    def predict(self, X: object) -> NDArray[Any]:
         """Return the most probable class of each row."""
-        best: np.ndarray[Any, Any] = self.classes[to_numpy(self.logits(X)).argmax(axis=1)]
+        best: NDArray[Any] = self.classes[to_numpy(self.logits(X)).argmax(axis=1)]
         return best
 
     @property
@@ -129,9 +128,7 @@ class Fitted:
     ) -> Fitted:
         """Return the same model moved to its optimum by Newton steps."""
         best = minimise(self.objective, self.params, tol=tol, max_iter=max_iter, solver=solver)
-        return replace(
-            self, params=best.params, gradient=best.gradient, iterations=best.iterations
-        )
+        return replace(self, params=best.params, gradient=best.gradient, iterations=best.iterations)
 
     def flatness(self) -> float:
         """Return ‖∇F‖ / ‖∇F(0)‖ at the parameters, measured now."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
 from numbers import Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from goalward.arrays import Array, Rows, is_sparse, like, namespace, to_numpy
@@ -107,8 +107,7 @@ class Logistic(BaseEstimator):  # type: ignore[misc]
             )
         weights = clean_weights(sample_weight, targets.shape[0])
         if self.C == "cv":
-            chosen = cross_validate(self, X, y, sample_weight=sample_weight).C
-            C = chosen
+            C = cross_validate(self, X, y, sample_weight=sample_weight).C
         else:
             C = float(self.C)
         labelled = _labelled(rows, targets, weights)
@@ -128,9 +127,7 @@ class Logistic(BaseEstimator):  # type: ignore[misc]
         return fitted
 
     def _check_parameters(self) -> None:
-        if self.C != "cv" and not (
-            isinstance(self.C, Real) and np.isfinite(float(self.C)) and float(self.C) > 0
-        ):
+        if self.C != "cv" and not _is_positive(self.C):
             raise BadParameter(
                 f"C={self.C!r}; a finite number above 0, or 'cv', was expected. Use C=1.0, or "
                 "a large C for a weak penalty."
@@ -142,7 +139,7 @@ class Logistic(BaseEstimator):  # type: ignore[misc]
                 f"max_iter={self.max_iter!r}; at least 1 was expected. Leave it at 100."
             )
 
-    def _classes(self, y: object) -> np.ndarray[Any, Any]:
+    def _classes(self, y: object) -> NDArray[Any]:
         if self.classes is not None:
             classes = as_classes(self.classes)
         elif is_soft(y):
@@ -151,7 +148,7 @@ class Logistic(BaseEstimator):  # type: ignore[misc]
             classes = find_classes(y)
         if len(classes) == 1:
             raise OneClass(
-                f"All labels are of one class, {classes[0]!r}; two or more classes were "
+                f"All labels are of one class, {classes.tolist()[0]!r}; two or more classes were "
                 "expected. Label a row of another class first, or name all classes with "
                 "classes=[...]."
             )
@@ -159,21 +156,21 @@ class Logistic(BaseEstimator):  # type: ignore[misc]
 
     def _seen(
         self,
-        targets: np.ndarray[Any, Any],
-        weights: np.ndarray[Any, Any],
-        classes: np.ndarray[Any, Any],
+        targets: NDArray[Any],
+        weights: NDArray[Any],
+        classes: NDArray[Any],
     ) -> bool:
         """Return whether every class has a label; warn if not, raise if only one has."""
         mass = weights @ targets
         seen = mass > 0
         if seen.sum() <= 1:
-            names = ", ".join(repr(c) for c in classes[seen]) or "no class"
+            names = ", ".join(map(repr, classes[seen].tolist())) or "no class"
             raise OneClass(
                 f"The labels (with weight above 0) are of {names} only; labels of at least two "
                 "classes were expected. Label a row of another class first."
             )
         if not seen.all() and self.fit_intercept and not self.penalize_intercept:
-            missing = ", ".join(repr(c) for c in classes[~seen][:5])
+            missing = ", ".join(map(repr, classes[~seen][:5].tolist()))
             warnings.warn(
                 f"No label yet for {missing}: a free intercept would run to minus infinity, so "
                 "intercepts are penalised like weights in this fit. Label a row of each class, "
@@ -190,7 +187,11 @@ class Logistic(BaseEstimator):  # type: ignore[misc]
         return like(penalty, labelled.targets)
 
 
-def _labelled(rows: Rows, targets: np.ndarray[Any, Any], weights: np.ndarray[Any, Any]) -> Labelled:
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, Real) and bool(np.isfinite(float(value))) and float(value) > 0.0
+
+
+def _labelled(rows: Rows, targets: NDArray[Any], weights: NDArray[Any]) -> Labelled:
     """Return the labelled rows in double precision: they are few, and 1e-8 needs it."""
     reference = np.empty(0) if is_sparse(rows) else rows
     xp = namespace(reference)
@@ -201,7 +202,7 @@ def _labelled(rows: Rows, targets: np.ndarray[Any, Any], weights: np.ndarray[Any
     )
 
 
-def _started(start: Fitted, params: Array, classes: np.ndarray[Any, Any]) -> Array:
+def _started(start: Fitted, params: Array, classes: NDArray[Any]) -> Array:
     if tuple(start.params.shape) != tuple(params.shape) or list(start.classes) != list(classes):
         raise ShapeMismatch(
             f"start has parameters {tuple(start.params.shape)} for {start.n_classes} classes; "
@@ -221,8 +222,3 @@ def _refuse_separable(fitted: Fitted, C: float) -> None:
             f"predicted to within {certain:.1e}, which leaves no curvature to work with. "
             "A penalty that holds the weights was expected: lower C, or rescale the features."
         )
-
-
-def refitted(fitted: Fitted, labelled: Labelled, *, tol: float = 1e-10) -> Fitted:
-    """Return `fitted` retrained on other labelled rows at the same penalty."""
-    return replace(fitted, labelled=labelled).polished(tol=tol)

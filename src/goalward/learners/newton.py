@@ -94,7 +94,5 @@ def minimise(
 
 def _rounding_floor(objective: Objective) -> float:
     """Return a gradient scale below which differences are rounding of ∇F itself."""
-    reach = objective.model.vjp(
-        abs(objective.labelled.X), objective.labelled.weights[:, None]
-    )
+    reach = objective.model.vjp(abs(objective.labelled.X), objective.labelled.weights[:, None])
     return 1e-7 * norm(reach)

@@ -88,9 +88,8 @@ class Hessian:
         """The labelled rows."""
         return self.objective.labelled.X
 
-    @property
     def gram(self) -> Float[Array, "n n"]:
-        """X Xᵀ of the labelled rows."""
+        """Return X Xᵀ of the labelled rows."""
         return self.objective.labelled.gram
 
     @property

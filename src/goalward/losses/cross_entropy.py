@@ -39,9 +39,7 @@ class CrossEntropy:
         """Return softmax(logits)."""
         return softmax(logits)
 
-    def rows(
-        self, logits: Float[Array, "n k"], targets: Float[Array, "n k"]
-    ) -> Float[Array, " n"]:
+    def rows(self, logits: Float[Array, "n k"], targets: Float[Array, "n k"]) -> Float[Array, " n"]:
         """Return -Σ_k t_k log p_k for each row."""
         xp = namespace(logits)
         return -xp.sum(targets * log_softmax(logits), axis=-1)
@@ -52,9 +50,7 @@ class CrossEntropy:
         """Return ∂loss/∂logits = p - t."""
         return softmax(logits) - targets
 
-    def along(
-        self, proba: Float[Array, "n k"], motion: Float[Array, "n k"]
-    ) -> Float[Array, "n k"]:
+    def along(self, proba: Float[Array, "n k"], motion: Float[Array, "n k"]) -> Float[Array, "n k"]:
         """Return d loss((x, y)) for every label y when the logits move by `motion`.
 
         With s the motion, d(-log p_y) = Σ_j p_j s_j - s_y, so all K labels of a row

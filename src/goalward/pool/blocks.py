@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from goalward.arrays import rows_at
 from goalward.errors import Empty, ShapeMismatch
 
 __all__ = ["blocks", "n_rows"]
@@ -30,9 +31,8 @@ def blocks(X: Any, size: int) -> Iterator[tuple[slice, Any]]:
         raise Empty("The pool has no rows; at least 1 was expected. Add unlabelled rows.")
     if scipy.sparse.issparse(X) and X.format not in ("csr", "csc"):
         X = X.tocsr()
-    take = X.iloc if hasattr(X, "iloc") else X
     if isinstance(X, (list, tuple)):
-        take = np.asarray(X)
+        X = np.asarray(X)
     for start in range(0, total, size):
         part = slice(start, min(start + size, total))
-        yield part, take[part]
+        yield part, X.iloc[part] if hasattr(X, "iloc") else rows_at(X, part)

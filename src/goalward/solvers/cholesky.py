@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse
 from jaxtyping import Float
 
-from goalward.arrays import Array, cholesky, dense, is_sparse, like, namespace, scale_rows
+from goalward.arrays import Array, Rows, cholesky, dense, is_sparse, like, namespace, scale_rows
 from goalward.solvers.gauge import solve_in_contrasts
 from goalward.solvers.solution import LinearCurvature, Solution, Solve, certified
 
@@ -38,7 +38,8 @@ class Cholesky:
     def prepare(self, hessian: LinearCurvature) -> Solve:
         """Return the map g -> 𝓗⁻¹g."""
         n_params, n_classes = hessian.shape
-        factor = cholesky(dense_curvature(hessian))
+        X = _with_constant(hessian.X, hessian.proba) if hessian.intercept else hessian.X
+        factor = cholesky(dense_curvature(X, hessian.blocks(), hessian.penalty))
 
         def solve_contrasts(g: Float[Array, "p c"]) -> Float[Array, "p c"]:
             xp = namespace(g)
@@ -53,15 +54,12 @@ class Cholesky:
         return solve
 
 
-def dense_curvature(hessian: LinearCurvature) -> Float[Array, "pc pc"]:
-    """Return 𝓗 in the K-1 contrasts, rows and columns ordered (feature, contrast)."""
-    blocks = hessian.blocks()
+def dense_curvature(
+    X: Rows, blocks: Float[Array, "n c c"], penalty: Float[Array, " p"]
+) -> Float[Array, "pc pc"]:
+    """Return Σ xxᵀ ⊗ block + diag(ρ), rows and columns ordered (feature, contrast)."""
     xp = namespace(blocks)
-    X = hessian.X
-    n_contrasts = blocks.shape[-1]
-    if hessian.intercept:
-        X = _with_constant(X, blocks)
-    n_params = X.shape[1]
+    n_params, n_contrasts = X.shape[1], blocks.shape[-1]
     # Feature pairs times class pairs: one product where the pairs are few, else one
     # product of features for each pair of classes. Same flops; the first has no loop.
     if n_params <= 64 and not is_sparse(X):
@@ -71,9 +69,7 @@ def dense_curvature(hessian: LinearCurvature) -> Float[Array, "pc pc"]:
     H = xp.reshape(
         xp.permute_dims(grid, (2, 0, 3, 1)), (n_params * n_contrasts, n_params * n_contrasts)
     )
-    ridge = xp.reshape(
-        xp.broadcast_to(hessian.penalty[:, None], (n_params, n_contrasts)), (-1,)
-    )
+    ridge = xp.reshape(xp.broadcast_to(penalty[:, None], (n_params, n_contrasts)), (-1,))
     return H + ridge[:, None] * xp.eye(H.shape[0], dtype=H.dtype, device=H.device)
 
 
@@ -101,11 +97,9 @@ def _pair_product(X: Array, blocks: Float[Array, "n c c"]) -> Float[Array, "c c 
 def _class_loop(X: Array, blocks: Float[Array, "n c c"]) -> Float[Array, "c c p p"]:
     xp = namespace(blocks)
     n_contrasts = blocks.shape[-1]
-    rows = []
+    rows: list[list[Array]] = []
     for a in range(n_contrasts):
         done = [rows[b][a] for b in range(a)]
-        fresh = [
-            dense(X.T @ scale_rows(X, blocks[:, a, b])) for b in range(a, n_contrasts)
-        ]
+        fresh = [dense(X.T @ scale_rows(X, blocks[:, a, b])) for b in range(a, n_contrasts)]
         rows.append(done + fresh)
     return xp.stack([xp.stack(row) for row in rows])

@@ -9,6 +9,7 @@ from jaxtyping import Float
 
 from goalward.arrays import Array, dense, eps, namespace, norm, scale_rows
 from goalward.errors import BadParameter
+from goalward.solvers.gauge import least_norm
 from goalward.solvers.solution import Curvature, LinearCurvature, Solution, Solve, certified
 
 __all__ = ["ConjugateGradient"]
@@ -23,8 +24,8 @@ LARGEST_EIGENPROBLEM = 2048
 class ConjugateGradient:
     """Solve by products with 𝓗 alone.
 
-    Started at zero, the iterates stay in the range of 𝓗, so the flat direction of a free
-    intercept needs no special case.
+    Started at zero, the iterates stay in the range of 𝓗; what a preconditioner adds along
+    the flat direction of a free intercept is taken off at the end.
 
     Parameters
     ----------
@@ -56,6 +57,8 @@ class ConjugateGradient:
             if limit is None:
                 limit = 1e-8 if eps(g) < 1e-10 else 1e-4
             v, iterations = _iterate(hessian, g, precondition, limit, self.max_iter)
+            if isinstance(hessian, LinearCurvature):
+                v = least_norm(v, hessian.penalty)
             solution = Solution(v, 0.0, iterations, "ConjugateGradient")
             # The recursion's residual drifts from the true one by rounding.
             return certified(hessian, g, solution, 2.0 * limit)

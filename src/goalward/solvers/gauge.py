@@ -15,7 +15,7 @@ from jaxtyping import Float
 
 from goalward.arrays import Array, like, namespace
 
-__all__ = ["solve_in_contrasts"]
+__all__ = ["least_norm", "solve_in_contrasts"]
 
 
 def solve_in_contrasts(
@@ -32,3 +32,11 @@ def solve_in_contrasts(
     safe = xp.where(penalty > 0.0, penalty, xp.ones_like(penalty))
     level = xp.where(penalty > 0.0, common / safe, xp.zeros_like(common))
     return contrast + level[:, None]
+
+
+def least_norm(v: Float[Array, "p k"], penalty: Float[Array, " p"]) -> Float[Array, "p k"]:
+    """Return v without its part along the flat direction of a free intercept."""
+    xp = namespace(v)
+    level = xp.sum(v, axis=1) / v.shape[1]
+    flat = xp.where(penalty > 0.0, xp.zeros_like(level), level)
+    return v - flat[:, None]

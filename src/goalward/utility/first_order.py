@@ -12,7 +12,7 @@ from typing import Any
 
 from jaxtyping import Float
 
-from goalward.arrays import Array, Rows, like, namespace
+from goalward.arrays import Array, Rows, astype, like, namespace
 from goalward.goals import Goal
 from goalward.learners import Fitted
 from goalward.solvers import Solution, Solver, named
@@ -92,9 +92,8 @@ class _Direction:
     report: Solution
 
     def __call__(self, rows: Rows) -> Scored:
-        xp = namespace(self.both)
         K = self.fitted.n_classes
-        moved = self.fitted.model.jvp(rows, xp.astype(self.both, rows.dtype, copy=False))
+        moved = self.fitted.model.jvp(rows, astype(self.both, rows.dtype))
         proba = self.fitted.loss.proba(moved[:, :K])
         per_label = self.fitted.loss.along(proba, moved[:, K:])
         return Scored(per_label + self.constant if self.constant else per_label, proba)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from goalward.arrays import Rows, is_sparse, namespace, to_numpy
+from goalward.arrays import Rows, namespace, stack_rows, to_numpy
 from goalward.errors import BadParameter, Empty, ShapeMismatch
 from goalward.learners import Fitted
 
@@ -30,14 +32,10 @@ def batch_rows(fitted: Fitted, X_batches: Any) -> tuple[Rows, int, int]:
             f"X_batches has batches of {min(sizes)} to {max(sizes)} rows; batches of one size "
             "were expected. Score batches of different sizes in separate calls."
         )
-    if is_sparse(parts[0]):
-        import scipy.sparse
-
-        return scipy.sparse.vstack(parts, format="csr"), len(parts), sizes.pop()
-    return namespace(parts[0]).concat(parts, axis=0), len(parts), sizes.pop()
+    return reduce(stack_rows, parts), len(parts), sizes.pop()
 
 
-def batch_codes(fitted: Fitted, labels: Any, n_batches: int, size: int) -> np.ndarray[Any, Any]:
+def batch_codes(fitted: Fitted, labels: Any, n_batches: int, size: int) -> NDArray[Any]:
     """Return class indices, (1, L, b) where all batches share them, else (B, L, b)."""
     n_classes = fitted.n_classes
     if labels is None:
@@ -62,10 +60,11 @@ def batch_codes(fitted: Fitted, labels: Any, n_batches: int, size: int) -> np.nd
     flat = list(table.reshape(-1))
     codes = to_numpy(fitted.targets(flat, len(flat), "labels")).argmax(axis=1)
     shape = table.shape if table.ndim == 3 else (1, *table.shape)
-    return codes.reshape(shape)
+    shaped: NDArray[Any] = codes.reshape(shape)
+    return shaped
 
 
-def _table(labels: Any) -> np.ndarray[Any, Any]:
+def _table(labels: Any) -> NDArray[Any]:
     plain = to_numpy(labels)
     if plain.dtype == object or plain.ndim in (2, 3):
         return plain

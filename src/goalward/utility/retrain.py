@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 from joblib import Parallel, delayed
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from goalward.arrays import Array, Rows, cholesky, is_sparse, like, namespace, to_numpy
+from goalward.arrays import Array, Rows, cholesky, like, namespace, rows_at, stack_rows, to_numpy
 from goalward.goals import Goal, Term
 from goalward.learners import Fitted, Labelled
-from goalward.learners.logistic import refitted
 from goalward.losses import contrasts
 from goalward.solvers.cholesky import dense_curvature
-from goalward.utility.chord import Base, Singles, Window, retrain
+from goalward.utility.added import Base, Singles, Window
+from goalward.utility.chord import retrain
 from goalward.utility.labelings import batch_codes, batch_rows
 from goalward.utility.span import Span
 from goalward.utility.utility import Scored, Utility
@@ -55,7 +56,7 @@ class Retrain(Utility):
 
     n_jobs: int | None = None
     tol: float = 1e-9
-    max_sweeps: int = 60
+    max_sweeps: int = 100
 
     def prepare(self, fitted: Fitted, goal: Goal) -> _Retrainer:
         """Return the utility with its shared factorisation made."""
@@ -69,7 +70,7 @@ class Retrain(Utility):
         codes = batch_codes(fitted, labels, n_batches, size)
         retrainer = self.prepare(fitted, goal)
         jobs = [
-            (rows[i * size : (i + 1) * size], codes[i if codes.shape[0] > 1 else 0])
+            (rows_at(rows, slice(i * size, (i + 1) * size)), codes[i if codes.shape[0] > 1 else 0])
             for i in range(n_batches)
         ]
         values = _run(retrainer.window, jobs, self.n_jobs)
@@ -85,7 +86,7 @@ class _Retrainer:
     span: Span
     base: Base
     terms: list[Term]
-    goal_coordinates: list[Float[Array, "m q"]]
+    goal_coordinates: list[Float[Array, "_ q"]]
     before: float
     report: None = None
 
@@ -133,7 +134,7 @@ class _Retrainer:
         values = self._repair(values, converged, rows, lambda m: ([repeat[m]], [labels[m]]))
         return xp.reshape(values, (n_rows, n_classes))
 
-    def window(self, rows: Rows, codes: np.ndarray[Any, Any]) -> Float[Array, " l"]:
+    def window(self, rows: Rows, codes: NDArray[Any]) -> Float[Array, " l"]:
         """Return Δτ of one batch under each of the labelings `codes` (L, b)."""
         rows = like(rows, self.fitted.params, dtype=self.fitted.params.dtype)
         size, n_labelings = rows.shape[0], codes.shape[0]
@@ -148,16 +149,18 @@ class _Retrainer:
             flat = xp.take(self.base.Q, like(part.T.reshape(-1), Z), axis=0)
             targets = xp.reshape(flat, (size, part.shape[0], -1))
             targets = xp.permute_dims(targets, (0, 2, 1)) + 0.0
-            psi, a, converged = self._retrain(Window.of(self.base, Z, S, targets))
-            values = self._goal(psi, rows, Z, lambda E, a=a: _shared(E, a))
-            everyone = list(range(size))
-            values = self._repair(
-                values, converged, rows, lambda m, part=part: (everyone, list(part[m]))
-            )
-            out.append(values)
+            out.append(self._window(Window.of(self.base, Z, S, targets), rows, Z, part))
         return xp.concat(out)
 
-    def _retrain(self, added: Any) -> tuple[Array, Array, np.ndarray[Any, Any]]:
+    def _window(
+        self, added: Window, rows: Rows, Z: Float[Array, "b q"], codes: NDArray[Any]
+    ) -> Float[Array, " l"]:
+        psi, a, converged = self._retrain(added)
+        values = self._goal(psi, rows, Z, lambda E: _shared(E, a))
+        everyone = list(range(rows.shape[0]))
+        return self._repair(values, converged, rows, lambda m: (everyone, list(codes[m])))
+
+    def _retrain(self, added: Any) -> tuple[Array, Array, NDArray[Any]]:
         # A model that diverges overflows before it is found out and handed to Newton.
         with np.errstate(all="ignore"):
             return retrain(
@@ -169,7 +172,7 @@ class _Retrainer:
         largest = max(q * c, *(Z.shape[0] * (c + 1) // 4 for Z in self.goal_coordinates))
         step = max(1, CHUNK // (largest * self.fitted.n_classes))
         for first in range(0, rows.shape[0], step):
-            yield rows[first : first + step]
+            yield rows_at(rows, slice(first, first + step))
 
     def _goal(
         self, psi: Array, rows: Rows, Z: Array, outside: Callable[[Array], Array]
@@ -192,7 +195,7 @@ class _Retrainer:
     def _repair(
         self,
         values: Float[Array, " m"],
-        converged: np.ndarray[Any, Any],
+        converged: NDArray[Any],
         rows: Rows,
         which: Callable[[int], tuple[list[int], list[int]]],
     ) -> Float[Array, " m"]:
@@ -202,19 +205,18 @@ class _Retrainer:
         plain = to_numpy(values).copy()
         for m in np.flatnonzero(~converged):
             index, codes = which(int(m))
-            plain[m] = self._newton(rows[index], np.asarray(codes))
+            plain[m] = self._newton(rows_at(rows, np.asarray(index)), np.asarray(codes))
         return like(plain, values)
 
-    def _newton(self, rows: Rows, codes: np.ndarray[Any, Any]) -> float:
+    def _newton(self, rows: Rows, codes: NDArray[Any]) -> float:
         fitted = self.fitted
         old = fitted.labelled
         xp = namespace(old.targets)
         new = like(np.eye(fitted.n_classes)[codes], old.targets)
         ones = like(np.ones(len(codes)), old.weights)
-        X = _stacked(old.X, rows)
+        X = stack_rows(old.X, rows)
         labelled = Labelled(X, xp.concat([old.targets, new]), xp.concat([old.weights, ones]))
-        params = refitted(fitted, labelled).params
-        after = replace(fitted, params=params)
+        after = replace(fitted, labelled=labelled).polished(tol=1e-10)
         value = sum(
             term.weight * float(term.kernel.value(after.logits_of(term.X))) for term in self.terms
         )
@@ -229,8 +231,7 @@ def _base(fitted: Fitted, span: Span, B: Array, Q: Array) -> Base:
     if span.intercept:
         ridge = xp.concat([ridge[:-1], fitted.penalty[-1:]])
     # The same objective in the coordinates: its optimum there has the same logits.
-    hessian = _InCoordinates(fitted, B, ridge)
-    H = dense_curvature(hessian)
+    H = dense_curvature(B, fitted.hessian.blocks(), ridge)
     start = fitted.params @ Q
     if span.basis is not None:
         inside = span.basis.T @ (labelled.X @ start[: fitted.n_features, :])
@@ -239,19 +240,6 @@ def _base(fitted: Fitted, span: Span, B: Array, Q: Array) -> Base:
     inverse = cholesky(H)(xp.eye(q * c, dtype=H.dtype, device=H.device))
     inverse = xp.reshape(inverse, (q, c, q, c))
     return Base(B, labelled.targets @ Q, labelled.weights, ridge, rho, start, inverse, Q)
-
-
-@dataclass(frozen=True)
-class _InCoordinates:
-    """The curvature of `fitted`, with coordinates for features."""
-
-    fitted: Fitted
-    X: Float[Array, "n q"]
-    penalty: Float[Array, " q"]
-    intercept: bool = False  # its constant column is among the coordinates
-
-    def blocks(self) -> Float[Array, "n c c"]:
-        return self.fitted.hessian.blocks()
 
 
 def _per_row(E: Float[Array, "m g"], a: Float[Array, "1 c gl"]) -> Float[Array, "m c gl"]:
@@ -265,14 +253,6 @@ def _shared(E: Float[Array, "m b"], a: Float[Array, "b c l"]) -> Float[Array, "m
     xp = namespace(a)
     b, c, n_models = a.shape
     return xp.reshape(E @ xp.reshape(a, (b, c * n_models)), (E.shape[0], c, n_models))
-
-
-def _stacked(X: Rows, rows: Rows) -> Rows:
-    if is_sparse(X) or is_sparse(rows):
-        import scipy.sparse
-
-        return scipy.sparse.vstack([X, rows], format="csr")
-    return namespace(X).concat([X, rows], axis=0)
 
 
 def _run(call: Callable[..., Array], jobs: list[Any], n_jobs: int | None) -> list[Array]:

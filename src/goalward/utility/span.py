@@ -74,9 +74,7 @@ class Span:
             return None
         return dense(A @ B.T) - self.weights(in_A) @ self.weights(in_B).T
 
-    def squared_outside(
-        self, A: Rows, in_A: Float[Array, "a q"]
-    ) -> Float[Array, " a"]:
+    def squared_outside(self, A: Rows, in_A: Float[Array, "a q"]) -> Float[Array, " a"]:
         """Return ‖a‖² of the part of each row outside the span, never below zero."""
         xp = namespace(in_A)
         if self.basis is None:

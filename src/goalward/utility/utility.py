@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from jaxtyping import Float
 
@@ -23,6 +23,7 @@ class Scored(NamedTuple):
     proba: Float[Array, "n k"]
 
 
+@runtime_checkable
 class Scorer(Protocol):
     """A utility bound to a model and a goal."""
 

@@ -1,0 +1,5 @@
+"""`python -m goalward`."""
+
+from goalward.cli import app
+
+app()

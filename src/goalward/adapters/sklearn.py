@@ -1,0 +1,170 @@
+"""A fitted scikit-learn LogisticRegression as a goalward model."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from inspect import signature
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
+from sklearn.pipeline import Pipeline
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.validation import check_is_fitted
+
+from goalward.errors import LooseFit, ShapeMismatch, Unsupported
+from goalward.learners import Fitted, Labelled
+from goalward.learners.classes import as_classes, clean_weights, encode
+from goalward.learners.rows import clean_rows
+from goalward.models import Linear
+
+__all__ = ["from_sklearn"]
+
+TIGHT = 1e-6
+"""Relative gradient up to which a fit counts as converged for utilities."""
+
+
+def from_sklearn(
+    estimator: Any, X: object, y: object, sample_weight: object = None, *, polish: bool = False
+) -> Fitted:
+    """Return a fitted `LogisticRegression` as a `Fitted`, with the rows it was fitted to.
+
+    Binary and multinomial, free, absent or (liblinear) penalised intercepts, `class_weight`
+    and `sample_weight` are honoured. scikit-learn's binary model has one weight vector w;
+    here it is the softmax with columns ∓w/2 and ρ = 2/C, the same probabilities and the
+    same objective. Weights of `class_weight="balanced"` stay as they are when a row is
+    added.
+
+    Parameters
+    ----------
+    estimator
+        A fitted `LogisticRegression`, or a `Pipeline` that ends in one. With a pipeline,
+        pool and goal rows are raw too: they pass through its earlier steps.
+    X, y, sample_weight
+        What it was fitted to.
+    polish
+        Move the model to its optimum first. Utilities assume an optimum, and scikit-learn's
+        default tol=1e-4 stops well short of it; a `LooseFit` warning says so.
+
+    Examples
+    --------
+    >>> import goalward as gw
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> X, y = load_iris(return_X_y=True)
+    >>> fitted = gw.adapters.from_sklearn(LogisticRegression(tol=1e-10, max_iter=5000).fit(X, y), X, y)
+    >>> fitted.n_classes
+    3
+    """
+    transform = None
+    if isinstance(estimator, Pipeline):
+        if len(estimator.steps) > 1:
+            transform = estimator[:-1].transform
+        estimator = estimator.steps[-1][1]
+    _refuse_others(estimator)
+    check_is_fitted(estimator)
+    rows = clean_rows(X if transform is None else transform(X), "X")
+    rows = rows.astype(np.float64)
+    classes = as_classes(estimator.classes_)
+    targets = encode(y, classes)
+    if len(targets) != rows.shape[0] or rows.shape[1] != estimator.coef_.shape[1]:
+        raise ShapeMismatch(
+            f"X has {rows.shape[0]} rows of {rows.shape[1]} features and y has {len(targets)} "
+            f"labels; as many labels as rows, and {estimator.coef_.shape[1]} features, were "
+            "expected. Pass the rows and labels that the estimator was fitted to."
+        )
+    weights = clean_weights(sample_weight, len(targets))
+    if estimator.class_weight is not None:
+        weights = weights * _class_weights(estimator, y, sample_weight)
+    binary = len(estimator.coef_) == 1
+    C = _inverse_penalty(estimator) / (2.0 if binary else 1.0)
+    penalty = np.full(rows.shape[1] + estimator.fit_intercept, 1.0 / C)
+    if estimator.fit_intercept:
+        # liblinear penalises the weight of a constant feature of size intercept_scaling.
+        scaling = float(estimator.intercept_scaling)
+        penalty[-1] = 1.0 / (C * scaling**2) if estimator.solver == "liblinear" else 0.0
+    fitted = Fitted(
+        _columns(estimator, binary),
+        Labelled(rows, targets, weights),
+        penalty,
+        classes,
+        model=Linear(intercept=bool(estimator.fit_intercept)),
+        C=C,
+        transform=transform,
+    )
+    if polish:
+        return fitted.polished()
+    gradient = fitted.flatness()
+    if gradient > TIGHT:
+        warnings.warn(
+            f"The estimator is not at its optimum: its relative gradient is {gradient:.1e} and "
+            f"{TIGHT:.0e} was expected (tol={estimator.tol:g} is scikit-learn's stopping "
+            "rule). Utilities assume an optimum: pass polish=True to move it there, or refit "
+            "with tol=1e-10 and a larger max_iter.",
+            LooseFit,
+            stacklevel=2,
+        )
+    return replace(fitted, gradient=gradient)
+
+
+def _columns(estimator: Any, binary: bool) -> NDArray[Any]:
+    columns = estimator.coef_.astype(np.float64)
+    if estimator.fit_intercept:
+        columns = np.column_stack([columns, estimator.intercept_])
+    if binary:
+        columns = np.vstack([-0.5 * columns, 0.5 * columns])
+    return np.ascontiguousarray(columns.T)
+
+
+def _C(estimator: Any) -> float:
+    if isinstance(estimator, LogisticRegressionCV):
+        return float(np.ravel(estimator.C_)[0])
+    return float(estimator.C)
+
+
+def _refuse_others(estimator: Any) -> None:
+    if not isinstance(estimator, (LogisticRegression, LogisticRegressionCV)):
+        raise Unsupported(
+            f"{type(estimator).__name__} came; a LogisticRegression, or a Pipeline that ends in "
+            "one, was expected. Fit a LogisticRegression on its features, or use "
+            "gw.Logistic()."
+        )
+    penalty = getattr(estimator, "penalty", "l2")
+    l1_ratio = getattr(estimator, "l1_ratio", None)
+    if penalty in ("l1", "elasticnet") or (isinstance(l1_ratio, (int, float)) and l1_ratio > 0):
+        raise Unsupported(
+            "The estimator has an L1 penalty, whose optimum is not smooth; a squared (L2) "
+            "penalty was expected. Refit with l1_ratio=0."
+        )
+    if penalty is None or penalty == "none" or not np.isfinite(_inverse_penalty(estimator)):
+        raise Unsupported(
+            "The estimator has no penalty, so its curvature may vanish; a squared (L2) penalty "
+            "was expected. Refit with a large finite C."
+        )
+    multi_class = getattr(estimator, "multi_class", "auto")
+    one_vs_rest = multi_class == "ovr" or estimator.solver == "liblinear"
+    if one_vs_rest and len(getattr(estimator, "classes_", ())) > 2:
+        raise Unsupported(
+            "The estimator is one-vs-rest: its classes are separate models, not a softmax; a "
+            "multinomial one was expected. Refit with solver='lbfgs'."
+        )
+
+
+def _class_weights(estimator: Any, y: Any, sample_weight: Any) -> NDArray[Any]:
+    """Return the weight that `class_weight` gives each row."""
+    options = {"classes": estimator.classes_, "y": np.asarray(y)}
+    if "sample_weight" in signature(compute_class_weight).parameters:
+        # Newer releases balance the weighted counts, older ones the bare counts.
+        options["sample_weight"] = sample_weight
+    weights = compute_class_weight(estimator.class_weight, **options)
+    found: NDArray[Any] = weights[np.searchsorted(estimator.classes_, np.asarray(y))]
+    return found
+
+
+def _inverse_penalty(estimator: Any) -> float:
+    if isinstance(estimator, LogisticRegressionCV):
+        check_is_fitted(estimator)
+        return float(np.ravel(estimator.C_)[0])
+    return float(estimator.C)

@@ -1,0 +1,32 @@
+"""Beliefs about a row's label, and operators that turn them into one number per row."""
+
+from goalward.labels.acquisition import (
+    ExpectedImprovement,
+    ProbabilityOfImprovement,
+    UpperConfidence,
+)
+from goalward.labels.beliefs import Belief, Predicted, Truth, Uniform
+from goalward.labels.label_model import LabelModel
+from goalward.labels.operators import BestCase, Expected, Operator, Spread, WorstCase
+from goalward.labels.schedules import Constant, Geometric, Linear
+from goalward.labels.vacuous import warn_if_vacuous
+
+__all__ = [
+    "Belief",
+    "BestCase",
+    "Constant",
+    "Expected",
+    "ExpectedImprovement",
+    "Geometric",
+    "LabelModel",
+    "Linear",
+    "Operator",
+    "Predicted",
+    "ProbabilityOfImprovement",
+    "Spread",
+    "Truth",
+    "Uniform",
+    "UpperConfidence",
+    "WorstCase",
+    "warn_if_vacuous",
+]

@@ -1,0 +1,135 @@
+"""What label a row is believed to have: P(y) in the paper's operator ℓ_y."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float
+
+from goalward.arrays import Array, like, log_softmax, namespace, softmax
+from goalward.errors import BadParameter, UnknownLabel
+from goalward.labels.schedules import Schedule, as_schedule
+
+__all__ = ["Belief", "Believe", "Predicted", "Truth", "Uniform"]
+
+Believe = Callable[[Any], Float[Array, "n k"]]
+"""Candidates -> one distribution per row."""
+
+
+@runtime_checkable
+class Belief(Protocol):
+    """A source of label distributions; `prepare` once a round, apply to blocks of rows."""
+
+    def prepare(self, fitted: Any, round: int = 0) -> Believe: ...
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Every label equally likely: the paper's Average.
+
+    Examples
+    --------
+    >>> Uniform()
+    Uniform()
+    """
+
+    def prepare(self, fitted: Any, round: int = 0) -> Believe:
+        """Return 1/K for every row and label."""
+
+        def believe(candidates: Any) -> Float[Array, "n k"]:
+            xp = namespace(candidates.proba)
+            return xp.full_like(candidates.proba, 1.0 / candidates.proba.shape[1])
+
+        return believe
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """The model's own prediction, softened: softmax(log p / T).
+
+    T = 1 is the paper's ExPred, which with a first-order utility is the same for every row
+    (Remark 1). T → ∞ is `Uniform()`, T → 0 the most likely label.
+
+    Parameters
+    ----------
+    temperature
+        A number, or a schedule over rounds such as `Geometric(8, 1, rounds=20)`.
+
+    Examples
+    --------
+    >>> Predicted(temperature=2.0)
+    Predicted(temperature=2.0)
+    """
+
+    temperature: float | Schedule = 1.0
+
+    def prepare(self, fitted: Any, round: int = 0) -> Believe:
+        """Return the softened predictions of this round."""
+        T = as_schedule(self.temperature)(round)
+        if not T >= 0.0:
+            raise BadParameter(
+                f"The temperature of round {round} is {T}; 0 or more was expected. Use 1 for "
+                "the prediction itself."
+            )
+
+        def believe(candidates: Any) -> Float[Array, "n k"]:
+            p = candidates.proba
+            xp = namespace(p)
+            if T == 1.0:
+                return p
+            if T == 0.0:
+                best = xp.astype(p == xp.max(p, axis=1, keepdims=True), p.dtype)
+                return best / xp.sum(best, axis=1, keepdims=True)
+            tiny = float(xp.finfo(p.dtype).smallest_normal)
+            log_p = xp.log(xp.maximum(p, xp.full_like(p, tiny)))
+            return softmax(log_softmax(log_p) / T)
+
+        return believe
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The true labels, for studies of the method only: the paper's Oracle.
+
+    Parameters
+    ----------
+    labels
+        A label for every row of the pool, in order; or a mapping from row id to label. With
+        `rows=` given to the operator, rows are looked up by their ids, so that the labels
+        stay aligned in a shrinking pool.
+
+    Examples
+    --------
+    >>> Truth(["a", "b"])
+    Truth()
+    """
+
+    labels: Any = field(repr=False)
+
+    def prepare(self, fitted: Any, round: int = 0) -> Believe:
+        """Return one-hot rows of the true labels."""
+
+        def believe(candidates: Any) -> Float[Array, "n k"]:
+            listed = [self._label(row) for row in candidates.rows]
+            return like(
+                fitted.targets(listed, len(listed), "labels of Truth"),
+                candidates.proba,
+                dtype=candidates.proba.dtype,
+            )
+
+        return believe
+
+    def _label(self, row: Any) -> Hashable:
+        key = row.item() if isinstance(row, np.generic) else row
+        try:
+            label: Hashable = self.labels[key]
+            return label
+        except (KeyError, IndexError, TypeError) as error:
+            raise UnknownLabel(
+                f"Truth has no label for row {key!r}; one for every row of the pool was "
+                "expected. Pass labels for the whole pool, and rows= their ids where the pool "
+                "shrinks."
+            ) from error

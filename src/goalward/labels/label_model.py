@@ -1,0 +1,70 @@
+"""A second opinion: any classifier, fitted to the labels, says what a row's label is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.base import clone
+
+from goalward.arrays import Array, is_sparse, like, stack_rows, to_numpy
+from goalward.errors import Unsupported
+from goalward.labels.beliefs import Believe
+
+__all__ = ["LabelModel"]
+
+
+@dataclass(frozen=True)
+class LabelModel:
+    """A separately estimated oracle model (the paper's §3): a classifier's predictions.
+
+    It is fitted when prepared, once for each call of `suggest`, to the labelled rows and
+    to the dev rows if given. Its predictions for rows and classes it has not seen follow
+    the estimator; a class it does not know gets probability 0.
+
+    Parameters
+    ----------
+    estimator
+        A scikit-learn classifier with `predict_proba`; cloned, never changed.
+    X, y
+        More labelled rows to learn from: the dev set, say.
+
+    Examples
+    --------
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> LabelModel(KNeighborsClassifier())
+    LabelModel(estimator=KNeighborsClassifier())
+    """
+
+    estimator: Any
+    X: Any = field(default=None, repr=False, kw_only=True)
+    y: Any = field(default=None, repr=False, kw_only=True)
+
+    def prepare(self, fitted: Any, round: int = 0) -> Believe:
+        """Return the predictions of the estimator, fitted now."""
+        if not hasattr(self.estimator, "predict_proba"):
+            raise Unsupported(
+                f"LabelModel got {self.estimator!r}, which has no predict_proba; a "
+                "probabilistic classifier was expected. Wrap it in CalibratedClassifierCV."
+            )
+        X = _plain(fitted.labelled.X)
+        codes = to_numpy(fitted.labelled.targets).argmax(axis=1)
+        if self.X is not None:
+            rows = fitted.features(self.X, "X of LabelModel")
+            more = to_numpy(fitted.targets(self.y, rows.shape[0], "y of LabelModel")).argmax(axis=1)
+            X, codes = stack_rows(X, _plain(rows)), np.concatenate([codes, more])
+        model = clone(self.estimator).fit(X, codes)
+
+        def believe(candidates: Any) -> Float[Array, "n k"]:
+            predicted = model.predict_proba(_plain(candidates.X))
+            full = np.zeros((predicted.shape[0], fitted.n_classes))
+            full[:, model.classes_] = predicted
+            return like(full, candidates.proba, dtype=candidates.proba.dtype)
+
+        return believe
+
+
+def _plain(X: Any) -> Any:
+    return X if is_sparse(X) else to_numpy(X)

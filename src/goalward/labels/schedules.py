@@ -1,0 +1,81 @@
+"""Numbers that change over the rounds: a temperature, as a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from goalward.errors import BadParameter
+
+__all__ = ["Constant", "Geometric", "Linear", "Schedule", "as_schedule"]
+
+Schedule = Callable[[int], float]
+"""Round, counted from 0 -> number."""
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The same number in every round.
+
+    Examples
+    --------
+    >>> Constant(2.0)(7)
+    2.0
+    """
+
+    value: float
+
+    def __call__(self, round: int) -> float:
+        """Return the number."""
+        return self.value
+
+
+@dataclass(frozen=True)
+class Linear:
+    """From `start` to `stop` in equal steps over `rounds`, then constant.
+
+    Examples
+    --------
+    >>> [Linear(4.0, 1.0, rounds=3)(r) for r in range(5)]
+    [4.0, 3.0, 2.0, 1.0, 1.0]
+    """
+
+    start: float
+    stop: float
+    rounds: int
+
+    def __call__(self, round: int) -> float:
+        """Return the number of a round."""
+        return self.start + (self.stop - self.start) * _share(round, self.rounds)
+
+
+@dataclass(frozen=True)
+class Geometric:
+    """From `start` to `stop` by equal factors over `rounds`, then constant.
+
+    Examples
+    --------
+    >>> [Geometric(8.0, 1.0, rounds=3)(r) for r in range(5)]
+    [8.0, 4.0, 2.0, 1.0, 1.0]
+    """
+
+    start: float
+    stop: float
+    rounds: int
+
+    def __call__(self, round: int) -> float:
+        """Return the number of a round."""
+        if round >= self.rounds:
+            return self.stop
+        return float(self.start * (self.stop / self.start) ** _share(round, self.rounds))
+
+
+def _share(round: int, rounds: int) -> float:
+    if rounds < 1:
+        raise BadParameter(f"rounds={rounds}; at least 1 was expected. Give a longer schedule.")
+    return min(max(round, 0), rounds) / rounds
+
+
+def as_schedule(value: float | Schedule) -> Schedule:
+    """Return a number as a constant schedule, and a schedule as it is."""
+    return value if callable(value) else Constant(float(value))

@@ -1,0 +1,33 @@
+"""The guard for Remark 1: a score that is right and useless."""
+
+from __future__ import annotations
+
+import warnings
+
+from goalward.errors import VacuousUtility
+
+__all__ = ["warn_if_vacuous"]
+
+
+def warn_if_vacuous(lowest: float, highest: float, scale: float, eps: float, name: str) -> None:
+    """Warn if all rows score the same to rounding while their labels differ.
+
+    Parameters
+    ----------
+    lowest, highest
+        Over the rows, after the operator.
+    scale
+        The largest |utility| over rows and labels, before it.
+    eps
+        The rounding unit of the numbers.
+    """
+    if scale > 0.0 and highest - lowest <= 1e4 * eps * scale:
+        warnings.warn(
+            f"Every candidate scores the same under {name} (spread {highest - lowest:.1e} of "
+            f"utilities up to {scale:.1e}), so the choice is arbitrary: to first order the "
+            "expected utility under the model's own prediction is constant (Remark 1 of the "
+            "paper). Use Spread(Predicted()), Expected(Uniform()), a LabelModel, or a utility "
+            "beyond first order such as Retrain().",
+            VacuousUtility,
+            stacklevel=3,
+        )

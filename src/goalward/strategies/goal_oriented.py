@@ -1,0 +1,82 @@
+"""Goal-oriented active learning: the rows whose labels help the goal most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goalward.arrays import eps, namespace, to_numpy
+from goalward.goals import Goal
+from goalward.labels import Expected, Operator, warn_if_vacuous
+from goalward.learners import Candidates, Fitted
+from goalward.pool import blocks, n_rows
+from goalward.selection import Selector, Top
+from goalward.strategies.strategy import Scores, Strategy
+from goalward.utility import FirstOrder, Utility
+from goalward.utility.utility import block_size
+
+__all__ = ["GoalOriented"]
+
+LARGEST_TABLE = 256 * 2**20
+"""Bytes of (N, K) utilities that a suggestion keeps."""
+
+
+@dataclass(frozen=True)
+class GoalOriented(Strategy):
+    """Score every row by what its label would do to the goal (GORAL).
+
+    Parameters
+    ----------
+    goal
+        What should get better.
+    operator
+        How the unknown label is resolved.
+    utility
+        How the change of the goal is predicted.
+    selection
+        How a batch is picked from the scores.
+    seed
+        Breaks ties.
+
+    Examples
+    --------
+    >>> import goalward as gw
+    >>> fitted = gw.Logistic().fit([[0.0], [1.0]], [0, 1])
+    >>> strategy = gw.GoalOriented(gw.goals.DevLoss([[2.0], [-1.0]], [1, 0]))
+    >>> strategy.suggest(fitted, [[0.5], [3.0]], batch=1).rows
+    array([0])
+    """
+
+    goal: Goal
+    operator: Operator = field(default_factory=Expected, kw_only=True)
+    utility: Utility = field(default_factory=FirstOrder, kw_only=True)
+    selection: Selector = field(default_factory=Top, kw_only=True)
+    seed: int = field(default=0, kw_only=True)
+
+    def score(self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], round: int) -> Scores:
+        """Return the operator's number for every row, block by block."""
+        resolve = self.operator.prepare(fitted, round)
+        scorer = self.utility.prepare(fitted, self.goal)
+        total = n_rows(X_pool)
+        utility = np.empty(total)
+        table: NDArray[Any] | None = None
+        if total * fitted.n_classes * 8 <= LARGEST_TABLE:
+            table = np.empty((total, fitted.n_classes))
+        scale, unit = 0.0, 0.0
+        for part, X in blocks(X_pool, block_size(fitted.n_classes)):
+            features = fitted.features(X, "X_pool")
+            per_label, proba = scorer(features)
+            resolved = resolve(per_label, Candidates(rows[part], features, proba))
+            utility[part] = to_numpy(resolved)
+            if table is not None:
+                table[part] = to_numpy(per_label)
+            xp = namespace(per_label)
+            scale = max(scale, float(xp.max(xp.abs(per_label))))
+            unit = max(unit, eps(per_label))
+        if total > 1:
+            low, high = float(utility.min()), float(utility.max())
+            warn_if_vacuous(low, high, scale, unit, repr(self.operator))
+        return Scores(utility, table, scorer.report)

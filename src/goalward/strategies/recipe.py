@@ -1,0 +1,179 @@
+"""Strategies as short texts: "dev/average/first-order/top"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from goalward.errors import BadParameter
+from goalward.goals import DevLoss, Entropy, Fisher, Goal
+from goalward.labels import (
+    BestCase,
+    Expected,
+    ExpectedImprovement,
+    Operator,
+    Predicted,
+    ProbabilityOfImprovement,
+    Spread,
+    Truth,
+    Uniform,
+    UpperConfidence,
+    WorstCase,
+)
+from goalward.selection import Selector, Top
+from goalward.strategies import uncertainty
+from goalward.strategies.goal_oriented import GoalOriented
+from goalward.strategies.strategy import Strategy
+from goalward.utility import FirstOrder, Retrain, Utility
+
+__all__ = ["Recipe", "recipe"]
+
+BASELINES: dict[str, Callable[[int], Strategy]] = {
+    "random": uncertainty.Random,
+    "entropy": uncertainty.Entropy,
+    "margin": uncertainty.Margin,
+    "least-confident": uncertainty.LeastConfident,
+    "uncertainty": uncertainty.LeastConfident,
+}
+GOALS: dict[str, tuple[str, Callable[[Any], Goal]]] = {
+    "dev": ("dev", lambda dev: DevLoss(*dev)),
+    "entropy": ("pool", Entropy),
+    "fisher": ("pool", Fisher),
+}
+OPERATORS: dict[str, Callable[[float | None, Any], Operator]] = {
+    "average": lambda value, truth: Expected(Uniform()),
+    "predicted": lambda value, truth: Expected(Predicted(1.0 if value is None else value)),
+    "oracle": lambda value, truth: Expected(Truth(truth)),
+    "min": lambda value, truth: WorstCase(),
+    "max": lambda value, truth: BestCase(),
+    "spread": lambda value, truth: Spread(Predicted(1.0 if value is None else value)),
+    "ucb": lambda value, truth: UpperConfidence(kappa=1.0 if value is None else value),
+    "ei": lambda value, truth: ExpectedImprovement(threshold=value or 0.0),
+    "pi": lambda value, truth: ProbabilityOfImprovement(threshold=value or 0.0),
+}
+NUMBERED = {"predicted", "spread", "ucb", "ei", "pi"}
+UTILITIES: dict[str, Callable[[], Utility]] = {"first-order": FirstOrder, "retrain": Retrain}
+SELECTIONS: dict[str, Callable[[], Selector]] = {"top": Top}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A strategy in words; `build` gives it data.
+
+    Parameters
+    ----------
+    text
+        A baseline ("random", "entropy", "margin", "least-confident"), or
+        goal/operator/utility/selection, of which the last two may be left out. An operator
+        takes a number after a colon: "predicted:2" has temperature 2.
+
+    Examples
+    --------
+    >>> import goalward as gw
+    >>> gw.recipe("dev/average")
+    Recipe('dev/average/first-order/top')
+    >>> gw.recipe("margin").build()
+    Margin(seed=0)
+    """
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"Recipe({self.text!r})"
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What `build` must be given: "dev", "pool" or "truth"."""
+        if self.text in BASELINES:
+            return frozenset()
+        goal, operator, *_ = self.text.split("/")
+        return frozenset({GOALS[goal][0]} | ({"truth"} if operator == "oracle" else set()))
+
+    def build(
+        self,
+        *,
+        dev: tuple[Any, Any] | None = None,
+        pool: Any = None,
+        truth: Any = None,
+        seed: int = 0,
+    ) -> Strategy:
+        """Return the strategy.
+
+        Parameters
+        ----------
+        dev
+            (X, y) of the dev set, for the dev goal.
+        pool
+            Unlabelled rows, for the entropy and Fisher goals.
+        truth
+            All labels of the pool, for the oracle operator.
+        """
+        if self.text in BASELINES:
+            return BASELINES[self.text](seed)
+        data = {"dev": dev, "pool": pool, "truth": truth}
+        for name in sorted(self.needs):
+            if data[name] is None:
+                raise BadParameter(
+                    f"{self!r} was built without {name}=, which it needs. Pass "
+                    f"build({name}={'(X_dev, y_dev)' if name == 'dev' else '...'})."
+                )
+        goal, operator, utility, selection = self.text.split("/")
+        word, _, number = operator.partition(":")
+        need, make = GOALS[goal]
+        return GoalOriented(
+            make(data[need]),
+            operator=OPERATORS[word](float(number) if number else None, truth),
+            utility=UTILITIES[utility](),
+            selection=SELECTIONS[selection](),
+            seed=seed,
+        )
+
+
+def recipe(text: str) -> Recipe:
+    """Return the recipe a text stands for, completed and checked."""
+    parts = text.strip().lower().split("/")
+    if len(parts) == 1:
+        _check(parts[0], "baseline", BASELINES, text)
+        return Recipe(parts[0])
+    defaults = ["", "average", "first-order", "top"]
+    if len(parts) > 4:
+        raise BadParameter(
+            f"The recipe {text!r} has {len(parts)} parts; goal/operator/utility/selection was "
+            "expected. Write 'dev/average/first-order/top'."
+        )
+    goal, operator, utility, selection = parts + defaults[len(parts) :]
+    _check(goal, "goal", GOALS, text)
+    word, colon, number = operator.partition(":")
+    _check(word, "operator", OPERATORS, text)
+    _check(utility, "utility", UTILITIES, text)
+    _check(selection, "selection", SELECTIONS, text)
+    if colon:
+        _check_number(word, number, text)
+    return Recipe(f"{goal}/{operator}/{utility}/{selection}")
+
+
+def _check(word: str, kind: str, known: dict[str, Any], text: str) -> None:
+    if word not in known:
+        raise BadParameter(
+            f"The recipe {text!r} names the {kind} {word!r}; one of {', '.join(known)} was "
+            "expected. Write 'random' or 'dev/average/first-order/top', say."
+        )
+
+
+def _check_number(word: str, number: str, text: str) -> None:
+    try:
+        float(number)
+    except ValueError as error:
+        raise BadParameter(
+            f"The recipe {text!r} has {number!r} after the colon; a number was expected. Write "
+            "'predicted:2', say."
+        ) from error
+    if word not in NUMBERED:
+        raise BadParameter(
+            f"The recipe {text!r} gives {word!r} the number {number}, which takes none. Leave "
+            "it out."
+        )

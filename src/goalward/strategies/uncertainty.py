@@ -1,0 +1,100 @@
+"""Baselines: random rows, and rows the model is unsure of."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import NDArray
+
+from goalward.arrays import Array, namespace, to_numpy
+from goalward.learners import Fitted
+from goalward.pool import n_rows
+from goalward.strategies.strategy import Scores, Strategy, candidate_blocks
+
+__all__ = ["Entropy", "LeastConfident", "Margin", "Random"]
+
+
+@dataclass(frozen=True)
+class Random(Strategy):
+    """Rows at random, the same for a seed whatever was taken before.
+
+    Examples
+    --------
+    >>> Random(seed=1)
+    Random(seed=1)
+    """
+
+    seed: int = 0
+
+    def score(self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], round: int) -> Scores:
+        """Return a random number for every row."""
+        return Scores(np.random.default_rng(self.seed).random(n_rows(X_pool)))
+
+
+@dataclass(frozen=True)
+class _Uncertainty(Strategy):
+    seed: int = 0
+
+    @abstractmethod
+    def doubt(self, proba: Float[Array, "n k"]) -> Float[Array, " n"]:
+        """Return how unsure a prediction is."""
+
+    def score(self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], round: int) -> Scores:
+        """Return the doubt about every row."""
+        doubts = [
+            to_numpy(self.doubt(candidates.proba))
+            for _, candidates in candidate_blocks(fitted, X_pool, rows)
+        ]
+        return Scores(np.concatenate(doubts))
+
+
+@dataclass(frozen=True)
+class Entropy(_Uncertainty):
+    """Rows of highest predictive entropy.
+
+    Examples
+    --------
+    >>> Entropy()
+    Entropy(seed=0)
+    """
+
+    def doubt(self, proba: Float[Array, "n k"]) -> Float[Array, " n"]:
+        """Return -Σ p log p."""
+        xp = namespace(proba)
+        safe = xp.where(proba > 0.0, proba, xp.ones_like(proba))
+        return -xp.sum(proba * xp.log(safe), axis=1)
+
+
+@dataclass(frozen=True)
+class Margin(_Uncertainty):
+    """Rows whose two most probable classes are closest.
+
+    Examples
+    --------
+    >>> Margin()
+    Margin(seed=0)
+    """
+
+    def doubt(self, proba: Float[Array, "n k"]) -> Float[Array, " n"]:
+        """Return the second largest probability less the largest."""
+        ordered = namespace(proba).sort(proba, axis=1)
+        return ordered[:, -2] - ordered[:, -1]
+
+
+@dataclass(frozen=True)
+class LeastConfident(_Uncertainty):
+    """Rows whose most probable class is least probable.
+
+    Examples
+    --------
+    >>> LeastConfident()
+    LeastConfident(seed=0)
+    """
+
+    def doubt(self, proba: Float[Array, "n k"]) -> Float[Array, " n"]:
+        """Return 1 - max p."""
+        return 1.0 - namespace(proba).max(proba, axis=1)

@@ -1,0 +1,264 @@
+"""The rows that retrained models add, and what all of those models share.
+
+Two shapes of the same thing: `Singles`, one row per model, many rows under every label; and
+`Window`, one batch of rows under many labelings. `chord` moves either without knowing which.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import NDArray
+
+from goalward.arrays import Array, like, namespace
+
+__all__ = ["Added", "Base", "Singles", "Window", "mean_in_contrasts", "times"]
+
+
+@dataclass(frozen=True)
+class Base:
+    """What all retrained models share.
+
+    Parameters
+    ----------
+    B, targets, weights
+        The labelled rows: (n, q) coordinates, (n, c) targets in contrasts, (n,) weights.
+    ridge, rho
+        Penalty of each coordinate, and of directions outside the span.
+    start
+        (q, c) optimum before.
+    inverse
+        (q, c, q, c) inverse of 𝓗₀.
+    Q
+        (K, c) contrasts.
+    """
+
+    B: Float[Array, "n q"]
+    targets: Float[Array, "n c"]
+    weights: Float[Array, " n"]
+    ridge: Float[Array, " q"]
+    rho: float
+    start: Float[Array, "q c"]
+    inverse: Float[Array, "q c q c"]
+    Q: Float[Array, "k c"]
+
+
+@runtime_checkable
+class Added(Protocol):
+    """The added rows of M models; arrays of models have the model axis last."""
+
+    targets: Float[Array, "b c m"]
+
+    def logits(self, psi: Float[Array, "q c m"], a: Float[Array, "b c m"]) -> Array: ...
+    def outside(self, a: Float[Array, "b c m"]) -> Array: ...
+    def pull(self, alpha: Float[Array, "b c m"]) -> Float[Array, "q c m"]: ...
+    def inverse_pull(self, y: Float[Array, "b c m"]) -> Float[Array, "q c m"]: ...
+    def damped(self, moved: Float[Array, "b c m"], logits: Array) -> Array: ...
+    def start(self, base: Base) -> tuple[Array, Array]: ...
+    def surviving(self, keep: NDArray[Any]) -> NDArray[Any]: ...
+    def only(self, index: NDArray[Any]) -> Added: ...
+
+
+def mean_in_contrasts(f: Float[Array, "n c m"], Q: Float[Array, "k c"]) -> Float[Array, "n c m"]:
+    """Return Qᵀ softmax(Q f): the predicted mean, in contrasts."""
+    xp = namespace(f)
+    if Q.shape[0] == 2:
+        # Q = (1, -1)/√2, so p₀ - p₁ = tanh(f/√2): one function, no overflow.
+        return xp.tanh(f * 0.5**0.5) * 0.5**0.5
+    logits = xp.matmul(Q, f)
+    exp = xp.exp(logits - xp.max(logits, axis=1, keepdims=True))
+    return xp.matmul(Q.T, exp / xp.sum(exp, axis=1, keepdims=True))
+
+
+@dataclass(frozen=True)
+class Singles:
+    """One added row per model: G rows under L labels each, M = G L models, label last."""
+
+    Z: Float[Array, "q g"]
+    S: Float[Array, " g"]
+    U: Float[Array, "g qc c"] = field(repr=False)
+    """𝓗₀⁻¹ z̃ᵀ for every row."""
+    leverage: Float[Array, "g c c"]
+    targets: Float[Array, "1 c m"]
+    damping: Float[Array, "g c c"] | None = None
+
+    @classmethod
+    def of(cls, base: Base, Z: Array, S: Array, targets: Array) -> Singles:
+        """Return the models of rows with coordinates Z (q, G) and targets (1, c, G L)."""
+        xp = namespace(Z)
+        q, c = base.start.shape
+        n_rows = Z.shape[1]
+        by_row = xp.reshape(xp.permute_dims(base.inverse, (0, 1, 3, 2)), (q * c * c, q))
+        U = xp.reshape(by_row @ Z, (q, c, c, n_rows))
+        leverage = xp.permute_dims(xp.sum(Z[:, None, None, :] * U, axis=0), (2, 0, 1))
+        eye = xp.eye(c, dtype=Z.dtype, device=Z.device)
+        leverage = leverage + (S / base.rho)[:, None, None] * eye
+        damping = None if c == 1 else xp.linalg.inv(leverage + 2.0 * eye)
+        U = xp.reshape(xp.permute_dims(U, (3, 0, 1, 2)), (n_rows, q * c, c))
+        return cls(Z, S, U, leverage, targets, damping)
+
+    def logits(self, psi: Float[Array, "q c m"], a: Float[Array, "b c m"]) -> Array:
+        """Return z̃Ψ + S a."""
+        xp = namespace(psi)
+        products = self.Z[:, None, :, None] * self._by_row(psi)
+        return xp.reshape(xp.sum(products, axis=0), a.shape) + self.outside(a)
+
+    def outside(self, a: Float[Array, "b c m"]) -> Array:
+        """Return S a."""
+        xp = namespace(a)
+        return xp.reshape(self.S[:, None] * self._by_row(a), a.shape)
+
+    def pull(self, alpha: Float[Array, "b c m"]) -> Float[Array, "q c m"]:
+        """Return z̃ᵀα."""
+        xp = namespace(alpha)
+        pulled = self.Z[:, None, :, None] * self._by_row(alpha)
+        return xp.reshape(pulled, (self.Z.shape[0], *alpha.shape[1:]))
+
+    def inverse_pull(self, y: Float[Array, "b c m"]) -> Float[Array, "q c m"]:
+        """Return 𝓗₀⁻¹ z̃ᵀ y."""
+        return self._each(self.U, y, (self.Z.shape[0], *y.shape[1:]))
+
+    def damped(self, moved: Float[Array, "b c m"], logits: Array) -> Array:
+        """Return (D⁻¹ + leverage)⁻¹ of the added rows' motion."""
+        xp = namespace(moved)
+        if self.damping is not None:
+            return self._each(self.damping, moved, moved.shape)
+        p = self._by_row(xp.tanh(logits * 0.5**0.5))
+        D = 0.5 * (1.0 - p * p)
+        factor = D / (1.0 + D * self.leverage[:, 0, :])
+        return xp.reshape(factor, moved.shape) * moved
+
+    def start(self, base: Base) -> tuple[Array, Array]:
+        """Return the first guess: the implicit step for two classes, else the optimum before.
+
+        For two classes the new row's own equation f = f₀ - M (p(f) - t) is solved exactly by
+        Newton within its bracket, so that a surprising label does not overshoot.
+        """
+        xp = namespace(self.Z)
+        q, c = base.start.shape
+        n_models = self.targets.shape[2]
+        psi = xp.broadcast_to(base.start[:, :, None], (q, c, n_models)) + 0.0
+        a = xp.zeros_like(self.targets)
+        if self.damping is not None:
+            return psi, a
+        M = self.leverage[:, 0, :]
+        f0 = (base.start[:, 0] @ self.Z)[:, None]
+        t = self._by_row(self.targets)[0, 0, ...]
+        # |p - t| ≤ √2, and the left side is increasing: the root lies in between.
+        low, high = f0 - 2.0**0.5 * M + 0.0 * t, f0 + 2.0**0.5 * M + 0.0 * t
+        f = f0 + 0.0 * t
+        for _ in range(8):
+            p = xp.tanh(f * 0.5**0.5)
+            miss = f - f0 + M * (p * 0.5**0.5 - t)
+            low, high = xp.where(miss < 0.0, f, low), xp.where(miss < 0.0, high, f)
+            f = f - miss / (1.0 + 0.5 * M * (1.0 - p * p))
+            f = xp.where((f > low) & (f < high), f, 0.5 * (low + high))
+        own = xp.reshape(f, self.targets.shape)
+        alpha = mean_in_contrasts(own, base.Q) - self.targets
+        return psi - self.inverse_pull(alpha), -alpha / base.rho
+
+    def surviving(self, keep: NDArray[Any]) -> NDArray[Any]:
+        """Return the models of every row that still has one to keep."""
+        n_rows = self.Z.shape[1]
+        rows = keep.reshape(n_rows, -1).any(axis=1)
+        return np.flatnonzero(np.repeat(rows, len(keep) // n_rows))
+
+    def only(self, index: NDArray[Any]) -> Singles:
+        """Return the models at `index`, all labels of some rows."""
+        xp = namespace(self.Z)
+        n_labels = self.targets.shape[2] // self.Z.shape[1]
+        rows = like(index[::n_labels] // n_labels, self.Z)
+        return Singles(
+            xp.take(self.Z, rows, axis=1),
+            xp.take(self.S, rows, axis=0),
+            xp.take(self.U, rows, axis=0),
+            xp.take(self.leverage, rows, axis=0),
+            xp.take(self.targets, like(index, self.Z), axis=2),
+            None if self.damping is None else xp.take(self.damping, rows, axis=0),
+        )
+
+    def _by_row(self, x: Float[Array, "s c m"]) -> Float[Array, "s c g l"]:
+        return namespace(x).reshape(x, (x.shape[0], x.shape[1], self.Z.shape[1], -1))
+
+    def _each(self, A: Float[Array, "g r c"], y: Array, shape: tuple[int, ...]) -> Array:
+        """Return each row's matrix times its labels' vectors, as an array of models."""
+        xp = namespace(y)
+        by_row = xp.permute_dims(self._by_row(y)[0, ...], (1, 0, 2))
+        product = A * by_row if by_row.shape[1] == 1 else xp.matmul(A, by_row)
+        return xp.reshape(xp.permute_dims(product, (1, 0, 2)), shape)
+
+
+@dataclass(frozen=True)
+class Window:
+    """The same b added rows in all models, under M labelings."""
+
+    Z: Float[Array, "b q"]
+    S: Float[Array, "b b"]
+    U: Float[Array, "qc bc"] = field(repr=False)
+    damping: Float[Array, "bc bc"]
+    targets: Float[Array, "b c m"]
+
+    @classmethod
+    def of(cls, base: Base, Z: Array, S: Array, targets: Array) -> Window:
+        """Return the models of a batch with coordinates Z (b, q) and targets (b, c, M)."""
+        xp = namespace(Z)
+        q, c = base.start.shape
+        b = Z.shape[0]
+        by_row = xp.reshape(xp.permute_dims(base.inverse, (0, 1, 3, 2)), (q * c * c, q))
+        U = xp.reshape(by_row @ Z.T, (q * c, c, b))
+        U = xp.reshape(xp.permute_dims(U, (0, 2, 1)), (q * c, b * c))
+        leverage = xp.reshape(Z @ xp.reshape(U, (q, c * b * c)), (b * c, b * c))
+        eye = xp.eye(c, dtype=Z.dtype, device=Z.device)
+        own = xp.reshape((S / base.rho)[:, None, :, None] * eye[None, :, None, :], (b * c, b * c))
+        bound = 2.0 * xp.eye(b * c, dtype=Z.dtype, device=Z.device)
+        return cls(Z, S, U, xp.linalg.inv(leverage + own + bound), targets)
+
+    def logits(self, psi: Float[Array, "q c m"], a: Float[Array, "b c m"]) -> Array:
+        """Return z̃Ψ + S a."""
+        return times(self.Z, psi) + self.outside(a)
+
+    def outside(self, a: Float[Array, "b c m"]) -> Array:
+        """Return S a."""
+        return times(self.S, a)
+
+    def pull(self, alpha: Float[Array, "b c m"]) -> Float[Array, "q c m"]:
+        """Return z̃ᵀα."""
+        return times(self.Z.T, alpha)
+
+    def inverse_pull(self, y: Float[Array, "b c m"]) -> Float[Array, "q c m"]:
+        """Return 𝓗₀⁻¹ z̃ᵀ y."""
+        xp = namespace(y)
+        b, c, m = y.shape
+        return xp.reshape(self.U @ xp.reshape(y, (b * c, m)), (-1, c, m))
+
+    def damped(self, moved: Float[Array, "b c m"], logits: Array) -> Array:
+        """Return (D⁻¹ + leverage)⁻¹ of the added rows' motion, D the bound ½."""
+        xp = namespace(moved)
+        b, c, m = moved.shape
+        return xp.reshape(self.damping @ xp.reshape(moved, (b * c, m)), (b, c, m))
+
+    def start(self, base: Base) -> tuple[Array, Array]:
+        """Return the optimum before as the first guess."""
+        xp = namespace(self.Z)
+        q, c = base.start.shape
+        n_models = self.targets.shape[2]
+        psi = xp.broadcast_to(base.start[:, :, None], (q, c, n_models))
+        return psi + 0.0, xp.zeros_like(self.targets)
+
+    def surviving(self, keep: NDArray[Any]) -> NDArray[Any]:
+        """Return the models to keep."""
+        return np.flatnonzero(keep)
+
+    def only(self, index: NDArray[Any]) -> Window:
+        """Return the models at `index`."""
+        targets = namespace(self.targets).take(self.targets, like(index, self.Z), axis=2)
+        return Window(self.Z, self.S, self.U, self.damping, targets)
+
+
+def times(A: Float[Array, "r s"], x: Float[Array, "s c m"]) -> Float[Array, "r c m"]:
+    """Return A x along the first axis, for every class and model."""
+    xp = namespace(x)
+    return xp.reshape(A @ xp.reshape(x, (x.shape[0], -1)), (A.shape[0], *x.shape[1:]))

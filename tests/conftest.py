@@ -1,0 +1,53 @@
+"""Shared fixtures; shapes in signatures are checked while testing."""
+
+import os
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from jaxtyping import install_import_hook
+
+KERNELS = ["losses", "models", "goals", "solvers", "labels", "utility", "learners.objective"]
+with install_import_hook([f"goalward.{room}" for room in KERNELS], "beartype.beartype"):
+    import goalward
+    import goalward.utility  # noqa: F401
+
+REQUIRED = os.environ.get("GOALWARD_REQUIRE_ALL") == "1"
+"""Set in CI: an optional part that is missing is then a failure, not a skip."""
+
+
+def need(module: str) -> None:
+    """Skip where an optional library is missing, unless everything is required."""
+    if find_spec(module) is not None:
+        return
+    if REQUIRED:
+        pytest.fail(f"{module} is required here and not installed")
+    pytest.skip(f"{module} is not installed")
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def _numpy(x):
+    return np.asarray(x)
+
+
+def _torch(x):
+    import torch
+
+    return torch.asarray(np.asarray(x))
+
+
+def _strict(x):
+    import array_api_strict
+
+    return array_api_strict.asarray(np.asarray(x))
+
+
+@pytest.fixture(params=["numpy", "torch", "array_api_strict"])
+def to_xp(request):
+    """Arrays of NumPy, PyTorch and array-api-strict, one after another."""
+    need(request.param)
+    return {"numpy": _numpy, "torch": _torch, "array_api_strict": _strict}[request.param]

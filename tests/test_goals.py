@@ -1,0 +1,164 @@
+import numpy as np
+import pytest
+
+import goalward as gw
+from goalward.arrays import to_numpy
+from goalward.errors import BadInput, BadParameter, NotFinite
+from goalward.goals import Custom, DevLoss, Entropy, Fisher
+from goalward.goals.custom import Autograd, Differences
+from goalward.goals.dev_loss import LogLikelihood
+from goalward.goals.entropy import NegativeEntropy
+from goalward.goals.fisher import NegativeTrace
+from goalward.testing import check_goal, problem
+from tests.conftest import need
+
+KERNELS = {
+    "hard dev": LogLikelihood(np.eye(3)[[0, 1, 2, 1, 1]]),
+    "soft dev": LogLikelihood(np.random.default_rng(3).dirichlet(np.ones(3), 5)),
+    "weighted dev": LogLikelihood(np.arange(5.0)[:, None] * np.eye(3)[[0, 1, 2, 1, 1]]),
+    "entropy": NegativeEntropy(),
+    "fisher": NegativeTrace(np.arange(1.0, 6.0)),
+}
+
+
+def onto(kernel, to_xp):
+    return type(kernel)(*(to_xp(value) for value in vars(kernel).values()))
+
+
+def goals(task):
+    soft = np.random.default_rng(0).dirichlet(np.ones(3), len(task.X_dev))
+    return [
+        task.goal,
+        DevLoss(task.X_dev, soft),
+        DevLoss(task.X_dev, task.y_dev, weights=np.linspace(0, 2, len(task.X_dev))),
+        Entropy(task.X_pool),
+        Fisher(task.X_pool),
+        task.goal + 0.3 * Entropy(task.X_pool) - Fisher(task.X_pool),
+    ]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_cotangent_is_the_slope_of_the_value(name, rng, to_xp):
+    kernel = onto(KERNELS[name], to_xp)
+    f, s = rng.normal(size=(2, 5, 3))
+    h = 1e-6
+    slope = (float(kernel.value(to_xp(f + h * s))) - float(kernel.value(to_xp(f - h * s)))) / (
+        2 * h
+    )
+    u = to_numpy(kernel.cotangent(to_xp(f)))
+    assert np.sum(u * s) == pytest.approx(slope, rel=1e-7)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_curvature_is_the_slope_of_the_cotangent(name, rng, to_xp):
+    kernel = onto(KERNELS[name], to_xp)
+    f, s = rng.normal(size=(2, 5, 3))
+    h = 1e-6
+    above, below = (to_numpy(kernel.cotangent(to_xp(f + e * s))) for e in (h, -h))
+    bent = to_numpy(kernel.curvature(to_xp(f), to_xp(s)))
+    np.testing.assert_allclose(bent, (above - below) / (2 * h), atol=1e-8)
+
+
+@pytest.mark.parametrize("index", range(6))
+@pytest.mark.parametrize("intercept", [True, False])
+def test_goals_conform(index, intercept):
+    task = problem(fit_intercept=intercept)
+    check_goal(goals(task)[index], task.fitted)
+
+
+def test_entropy_is_the_closed_form_of_the_appendix(rng):
+    """∇τ_ent = Σ x (p∘(log p + h))ᵀ: the paper's §8 for softmax regression."""
+    task = problem(fit_intercept=False)
+    p = task.fitted.predict_proba(task.X_pool)
+    h = -np.sum(p * np.log(p), axis=1, keepdims=True)
+    goal = Entropy(task.X_pool)
+    assert goal.value(task.fitted) == pytest.approx(-h.sum(), rel=1e-12)
+    closed = task.X_pool.T @ (p * (np.log(p) + h))
+    np.testing.assert_allclose(goal.gradient(task.fitted), closed, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_fisher_is_minus_the_trace_of_the_mean_information(intercept):
+    """tr E[∇ℓ ∇ℓᵀ] = (1 - ‖p‖²)‖x‖², with the constant column where there is one."""
+    task = problem(fit_intercept=intercept)
+    X, p = task.X_pool, task.fitted.predict_proba(task.X_pool)
+    if intercept:
+        X = np.column_stack([X, np.ones(len(X))])
+    total = 0.0
+    for x, q in zip(X, p, strict=True):
+        for k in range(3):
+            slope = np.outer(x, q - np.eye(3)[k])
+            total += q[k] * np.sum(slope**2)
+    assert Fisher(task.X_pool).value(task.fitted) == pytest.approx(-total / len(X), rel=1e-12)
+
+
+def test_goals_add_up(rng):
+    task = problem()
+    a, b = task.goal, Entropy(task.X_pool)
+    both = 2 * a + b * 0.5 - (-b)
+    expected = 2 * a.value(task.fitted) + 1.5 * b.value(task.fitted)
+    assert both.value(task.fitted) == pytest.approx(expected, rel=1e-12)
+    np.testing.assert_allclose(
+        both.gradient(task.fitted),
+        2 * a.gradient(task.fitted) + 1.5 * b.gradient(task.fitted),
+        atol=1e-12,
+    )
+
+
+def test_hard_labels_are_one_hot_soft_labels():
+    task = problem()
+    soft = DevLoss(task.X_dev, np.eye(3)[task.y_dev])
+    assert soft.value(task.fitted) == task.goal.value(task.fitted)
+
+
+def log_softmax(f):
+    top = f.max(axis=1, keepdims=True)
+    return f - top - np.log(np.exp(f - top).sum(axis=1, keepdims=True))
+
+
+def test_custom_by_differences_equals_the_built_in_goal():
+    task = problem()
+    index = np.arange(len(task.y_dev)), task.y_dev
+    custom = Custom(task.X_dev, lambda f: log_softmax(f)[index].sum(), derivatives="differences")
+    check_goal(custom, task.fitted, rtol=1e-5)
+    assert custom.value(task.fitted) == pytest.approx(task.goal.value(task.fitted), rel=1e-12)
+    np.testing.assert_allclose(
+        custom.gradient(task.fitted), task.goal.gradient(task.fitted), atol=1e-7
+    )
+    np.testing.assert_allclose(
+        gw.utility.FirstOrder()(task.fitted, custom, task.X_pool),
+        gw.utility.FirstOrder()(task.fitted, task.goal, task.X_pool),
+        atol=1e-6,
+    )
+
+
+def test_custom_by_torch_equals_the_built_in_goal():
+    need("torch")
+    import torch
+
+    task = problem()
+    y = torch.as_tensor(task.y_dev)
+    custom = Custom(task.X_dev, lambda f: -torch.nn.functional.cross_entropy(f, y, reduction="sum"))
+    assert isinstance(custom.terms(task.fitted)[0].kernel, Autograd)
+    check_goal(custom, task.fitted)
+    np.testing.assert_allclose(
+        custom.gradient(task.fitted), task.goal.gradient(task.fitted), atol=1e-12
+    )
+
+
+def test_custom_takes_differences_where_torch_does_not_run():
+    task = problem()
+    custom = Custom(
+        task.X_dev, lambda f: float(np.tanh(np.asarray(f)[:, 0] - np.asarray(f)[:, 1]).sum())
+    )
+    assert isinstance(custom.terms(task.fitted)[0].kernel, Differences)
+
+
+def test_custom_that_sees_the_gauge_is_refused():
+    task = problem()
+    with pytest.raises(BadInput, match="constant is added to all logits"):
+        Custom(task.X_dev, lambda f: f[:, 0].sum()).value(task.fitted)
+    with pytest.raises(NotFinite, match="finite number was expected"):
+        Custom(task.X_dev, lambda f: float("nan")).value(task.fitted)
+    with pytest.raises(BadParameter, match="derivatives='magic'"):
+        Custom(task.X_dev, lambda f: 0.0, derivatives="magic")

@@ -1,0 +1,56 @@
+"""What the package promises by its names."""
+
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import goalward
+
+MODULES = sorted(
+    name
+    for _, name, _ in pkgutil.walk_packages(goalward.__path__, "goalward.")
+    if not name.endswith("__main__")
+)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_all_is_sorted_and_complete(name):
+    module = importlib.import_module(name)
+    listed = module.__all__
+    assert listed == sorted(listed), f"__all__ of {name} is not sorted"
+    for word in listed:
+        assert hasattr(module, word), f"{name}.{word} is listed and missing"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_module_says_what_it_is(name):
+    assert (importlib.import_module(name).__doc__ or "").strip()
+
+
+@pytest.mark.parametrize(
+    "room", ["goals", "labels", "selection", "solvers", "strategies", "utility"]
+)
+def test_every_public_class_has_an_example(room):
+    module = importlib.import_module(f"goalward.{room}")
+    for word in module.__all__:
+        thing = getattr(module, word)
+        configured = isinstance(thing, type) and hasattr(thing, "__dataclass_fields__")
+        if configured and not word.startswith("_") and thing.__module__.startswith("goalward"):
+            if word in {"Solution", "Suggestion", "Scored", "Weighted"}:
+                continue
+            assert ">>>" in (thing.__doc__ or ""), f"{room}.{word} has no example"
+
+
+def test_no_file_is_a_drawer():
+    root = Path(goalward.__file__).parent
+    for path in root.rglob("*.py"):
+        assert path.stem not in {"utils", "helpers", "common", "misc"}
+        lines = len(path.read_text(encoding="utf-8").splitlines())
+        assert lines <= 300, f"{path.name} has {lines} lines: usually two ideas"
+
+
+def test_the_version_is_the_packages():
+    assert re.match(r"\d+\.\d+\.\d+", goalward.__version__)
