@@ -11,6 +11,7 @@
     │   ├── BadParameter               an option outside its range
     │   ├── PoolExhausted              more rows asked for than are left
     │   ├── DuplicateRows              a row id that stands twice
+    │   ├── DataMissing                a data file that is absent or not what it should be
     │   └── Unsupported                a model or goal we cannot represent
     ├── Separable (RuntimeError)       the optimum is too far out to be trusted
     └── NotConverged (RuntimeError)    a solver stopped short of its tolerance
@@ -26,6 +27,7 @@ A message has three clauses: what came, what was expected, what to do.
 __all__ = [
     "BadInput",
     "BadParameter",
+    "DataMissing",
     "DuplicateRows",
     "Empty",
     "GoalwardError",
@@ -87,6 +89,10 @@ class PoolExhausted(BadInput):
 
 class DuplicateRows(BadInput):
     """A row id that stands twice."""
+
+
+class DataMissing(BadInput):
+    """A data file that is absent, or not what it should be."""
 
 
 class Unsupported(BadInput):

@@ -1,5 +1,8 @@
 """Experiments: data, simulated labelling, speed."""
 
+from goalward.bench import datasets
+from goalward.bench.curves import Curves
 from goalward.bench.loop import Round, rounds
+from goalward.bench.simulate import simulate
 
-__all__ = ["Round", "rounds"]
+__all__ = ["Curves", "Round", "datasets", "rounds", "simulate"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from time import perf_counter
 from typing import Any
 
@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from goalward.bench.datasets import Dataset
+from goalward.bench.datasets import Dataset, Split
+from goalward.goals import DevLoss, Entropy, Fisher, Goal
 from goalward.learners import Fitted
 from goalward.strategies import GoalOriented, Recipe, Strategy
 
-__all__ = ["Round", "rounds"]
+__all__ = ["Round", "paper_goals", "rounds"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class Round:
         was queried counts once).
     goal
         The strategy's goal at this model; NaN for strategies without one.
+    goal_dev, goal_entropy, goal_fisher
+        The paper's goals at this model, for every strategy.
     rows
         What was asked in this round, as positions in the dataset; empty in the last.
     utility
@@ -48,19 +51,36 @@ class Round:
     accuracy: float
     log_loss: float
     goal: float
-    rows: NDArray[Any] = field(repr=False)
-    utility: tuple[float, ...] = field(repr=False)
+    goal_dev: float
+    goal_entropy: float
+    goal_fisher: float
+    rows: list[int] = field(repr=False)
+    utility: list[float] = field(repr=False)
     seconds: float = field(repr=False)
+
+    def record(self) -> dict[str, Any]:
+        """Return the round as plain values."""
+        return asdict(self)
+
+
+def paper_goals(dataset: Dataset, split: Split) -> dict[str, Goal]:
+    """Return the paper's three goals: the dev rows, and the initial pool for the others."""
+    pool = dataset.X[split.pool]
+    return {
+        "dev": DevLoss(dataset.X[split.dev], dataset.y[split.dev]),
+        "entropy": Entropy(pool),
+        "fisher": Fisher(pool),
+    }
 
 
 def rounds(
     dataset: Dataset,
-    recipe: Recipe,
+    strategy: Recipe | Strategy,
     *,
     batch: int = 10,
     budget: int = 400,
     seed: int = 0,
-    asked: Sequence[NDArray[Any]] = (),
+    asked: Sequence[Sequence[int]] = (),
 ) -> Iterator[Round]:
     """Yield the rounds of one session, the last one after the whole budget.
 
@@ -71,57 +91,58 @@ def rounds(
         over instead of scored, and the session goes on from there.
     """
     split = dataset.split(seed)
-    pool = split.pool
-    strategy = _build(dataset, recipe, seed)
-    uses_dev = "dev" in recipe.needs
+    X_pool = dataset.X[split.pool]
+    uses_dev = not isinstance(strategy, Strategy) and "dev" in strategy.needs
+    chooser = _build(dataset, split, X_pool, strategy, seed)
+    goals = paper_goals(dataset, split)
     learner = clone(dataset.learner).set_params(classes=dataset.classes)
-    taken: list[NDArray[Any]] = list(asked)
-    number = len(taken)
+    taken = [list(rows) for rows in asked]
     while True:
-        spent = np.concatenate([np.empty(0, dtype=np.int64), *taken]).astype(np.int64)
+        number = len(taken)
+        spent = np.array([row for rows in taken for row in rows], dtype=np.int64)
         known = np.concatenate([split.init, spent])
         began = perf_counter()
         # Fitted from zero each round: the numbers do not depend on where a run was resumed.
         fitted = learner.fit(dataset.X[known], dataset.y[known])
-        left = min(batch, budget - len(spent), len(pool) - len(spent))
-        rows = np.empty(0, dtype=np.int64)
-        summary: tuple[float, ...] = (float("nan"),) * 5
+        left = min(batch, budget - len(spent), len(split.pool) - len(spent))
+        rows: list[int] = []
+        summary = [float("nan")] * 5
         if left > 0:
-            suggestion = strategy.suggest(
-                fitted, dataset.X[pool], left, spent, rows=pool, round=number
-            )
-            rows = suggestion.rows.astype(np.int64)
-            free = suggestion.utility[~np.isin(pool, spent)]
-            summary = tuple(float(q) for q in np.quantile(free, [0, 0.25, 0.5, 0.75, 1]))
+            suggestion = chooser.suggest(fitted, X_pool, left, spent, rows=split.pool, round=number)
+            rows = suggestion.rows.tolist()
+            free = suggestion.utility[~np.isin(split.pool, spent)]
+            summary = np.quantile(free, [0, 0.25, 0.5, 0.75, 1]).tolist()
         seconds = perf_counter() - began
         extra = len(np.setdiff1d(split.dev, known)) if uses_dev else 0
+        own = chooser.goal.value(fitted) if isinstance(chooser, GoalOriented) else float("nan")
         accuracy, log_loss = _measure(fitted, dataset, split.test)
         yield Round(
-            number,
-            len(spent),
-            len(known),
-            len(known) + extra,
-            accuracy,
-            log_loss,
-            strategy.goal.value(fitted) if isinstance(strategy, GoalOriented) else float("nan"),
-            rows,
-            summary,
-            seconds,
+            round=number,
+            queries=len(spent),
+            labels=len(known),
+            labels_with_dev=len(known) + extra,
+            accuracy=accuracy,
+            log_loss=log_loss,
+            goal=own,
+            goal_dev=goals["dev"].value(fitted),
+            goal_entropy=goals["entropy"].value(fitted),
+            goal_fisher=goals["fisher"].value(fitted),
+            rows=rows,
+            utility=summary,
+            seconds=seconds,
         )
         if left <= 0:
             return
         taken.append(rows)
-        number += 1
 
 
-def _build(dataset: Dataset, recipe: Recipe, seed: int) -> Strategy:
-    split = dataset.split(seed)
-    return recipe.build(
-        dev=(dataset.X[split.dev], dataset.y[split.dev]),
-        pool=dataset.X[split.pool],
-        truth=dataset.y,
-        seed=seed,
-    )
+def _build(
+    dataset: Dataset, split: Split, X_pool: NDArray[Any], strategy: Recipe | Strategy, seed: int
+) -> Strategy:
+    if isinstance(strategy, Strategy):
+        return strategy
+    dev = (dataset.X[split.dev], dataset.y[split.dev])
+    return strategy.build(dev=dev, pool=X_pool, truth=dataset.y, seed=seed)
 
 
 def _measure(fitted: Fitted, dataset: Dataset, test: NDArray[Any]) -> tuple[float, float]:

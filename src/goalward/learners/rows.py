@@ -76,12 +76,13 @@ def check_finite(rows: Rows, name: str) -> None:
     xp = namespace(values)
     if 0 in values.shape:
         return
-    # One pass: NaN and infinity both survive a maximum of absolute values.
-    largest = float(xp.max(xp.abs(values)))
+    # NaN and infinity survive a maximum and a minimum; no array of absolute values is made.
+    high, low = float(xp.max(values)), float(xp.min(values))
     limit = float(xp.finfo(values.dtype).max) ** 0.5 * 1e-3
-    if largest <= limit:
+    if high <= limit and -low <= limit:
         return
-    if np.isfinite(largest):
+    largest = max(high, -low)
+    if np.isfinite(high) and np.isfinite(low):
         raise TooLarge(
             f"{name} holds the number {largest:.3g}, whose square overflows; at most "
             f"{limit:.0e} was expected. Rescale the features, with StandardScaler say."

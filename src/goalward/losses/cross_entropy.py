@@ -71,7 +71,10 @@ class CrossEntropy:
         xp = namespace(proba)
         Q = contrasts(proba.shape[-1], proba)
         mean = proba @ Q
-        weighted = xp.matmul(Q.T, proba[:, :, None] * Q)
+        n_classes, c = Q.shape
+        # Σ_k p_k q_k q_kᵀ for all rows: one product with the stacked outer products.
+        pairs = xp.reshape(Q[:, :, None] * Q[:, None, :], (n_classes, c * c))
+        weighted = xp.reshape(proba @ pairs, (-1, c, c))
         return weighted - mean[:, :, None] * mean[:, None, :]
 
     def factors(self, proba: Float[Array, "n k"]) -> Float[Array, "n c c"]:

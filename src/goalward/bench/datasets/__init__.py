@@ -1,6 +1,26 @@
 """The data of the experiments: tasks with paired splits."""
 
 from goalward.bench.datasets.bundled import breast_cancer, digits, digits_3v8, wine
-from goalward.bench.datasets.dataset import Dataset, Split, stratified
+from goalward.bench.datasets.dataset import Dataset, Split, Stratified
+from goalward.bench.datasets.files import from_file
+from goalward.bench.datasets.letter import letter
+from goalward.bench.datasets.load import DATASETS, load
+from goalward.bench.datasets.rt_polarity import rt_polarity, sentences
+from goalward.bench.datasets.synth2 import synth2
 
-__all__ = ["Dataset", "Split", "breast_cancer", "digits", "digits_3v8", "stratified", "wine"]
+__all__ = [
+    "DATASETS",
+    "Dataset",
+    "Split",
+    "Stratified",
+    "breast_cancer",
+    "digits",
+    "digits_3v8",
+    "from_file",
+    "letter",
+    "load",
+    "rt_polarity",
+    "sentences",
+    "synth2",
+    "wine",
+]

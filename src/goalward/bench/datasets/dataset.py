@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from goalward.learners import Logistic
 
-__all__ = ["Dataset", "Split", "stratified"]
+__all__ = ["Dataset", "Split", "Stratified", "with_dev"]
 
 
 @dataclass(frozen=True)
@@ -67,26 +68,51 @@ class Dataset:
         found: list[Any] = np.unique(self.y).tolist()
         return found
 
+    @property
+    def fingerprint(self) -> str:
+        """A digest of the rows, the labels and the learner: the same data, the same runs."""
+        digest = sha256(np.ascontiguousarray(self.X).data)
+        digest.update("\0".join(map(str, self.y.tolist())).encode())
+        digest.update(f"{self.learner!r} {self.split!r}".encode())
+        return digest.hexdigest()[:16]
 
-def stratified(
-    y: NDArray[Any], *, per_class: int, test: float, dev: float = 0.1
-) -> Callable[[int], Split]:
-    """Return random splits with `per_class` initial labels of each class.
+
+def with_dev(
+    init: NDArray[Any], pool: NDArray[Any], test: NDArray[Any], rng: np.random.Generator
+) -> Split:
+    """Return a split whose dev rows are a random tenth of the pool, the paper's way."""
+    dev = rng.permutation(pool)[: round(0.1 * len(pool))]
+    return Split(init, pool, test, np.sort(dev))
+
+
+@dataclass(frozen=True)
+class Stratified:
+    """Random splits with a number of initial labels of each class.
 
     Parameters
     ----------
+    y
+        Labels of all rows.
+    per_class
+        Initial labels of each class.
     test
-        Share of all rows that is held out.
-    dev
-        Share of the pool whose labels the dev goal knows.
+        Share of all rows that is held out, or the number of rows at the end that are.
     """
 
-    def split(seed: int) -> Split:
-        rng = np.random.default_rng([seed, 1])
-        order = rng.permutation(len(y))
-        held_out, rest = np.split(order, [round(test * len(y))])
-        first = np.concatenate([rest[y[rest] == c][:per_class] for c in np.unique(y)])
-        pool = rest[~np.isin(rest, first)]
-        return Split(first, pool, held_out, pool[: round(dev * len(pool))])
+    y: NDArray[Any] = field(repr=False)
+    per_class: int
+    test: float | int
 
-    return split
+    def __call__(self, seed: int) -> Split:
+        """Return the split of a seed."""
+        rng = np.random.default_rng([seed, 1])
+        if isinstance(self.test, int):
+            rest, held_out = np.split(np.arange(len(self.y)), [len(self.y) - self.test])
+            rest = rng.permutation(rest)
+        else:
+            order = rng.permutation(len(self.y))
+            held_out, rest = np.split(order, [round(self.test * len(self.y))])
+        codes = self.y[rest]
+        init = np.concatenate([rest[codes == c][: self.per_class] for c in np.unique(self.y)])
+        pool = np.sort(rest[~np.isin(rest, init)])
+        return with_dev(init, pool, np.sort(held_out), rng)

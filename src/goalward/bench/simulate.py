@@ -1,0 +1,161 @@
+"""Strategies compared on the same splits, in parallel and resumable."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping
+from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from threadpoolctl import threadpool_limits
+
+from goalward.bench.curves import Curves
+from goalward.bench.datasets import Dataset, load
+from goalward.bench.runs import Session
+from goalward.errors import BadParameter, VacuousUtility
+from goalward.strategies import Recipe, Strategy, recipe
+
+__all__ = ["simulate"]
+
+
+def simulate(
+    dataset: Dataset | str,
+    strategies: Mapping[str, str | Recipe | Strategy] | list[str],
+    *,
+    batch: int = 10,
+    budget: int = 400,
+    seeds: int = 10,
+    out: Path | str | None = None,
+    n_jobs: int | None = None,
+    progress: bool = True,
+) -> Curves:
+    """Return learning curves of `strategies`, each played on the same splits.
+
+    Parameters
+    ----------
+    dataset
+        A dataset or its name.
+    strategies
+        Name -> recipe or strategy; or a list of recipes, which name themselves.
+    batch, budget
+        Rows per round, and labels bought in all.
+    seeds
+        Splits 0 to seeds - 1.
+    out
+        Folder for the rounds. A run that was killed goes on from there; without a folder
+        nothing is kept.
+    n_jobs
+        Processes, each with one BLAS thread; None is all cores.
+    """
+    dataset = load(dataset) if isinstance(dataset, str) else dataset
+    for name, value in (("batch", batch), ("budget", budget), ("seeds", seeds)):
+        if value < 1:
+            raise BadParameter(f"{name}={value}; at least 1 was expected. Give more.")
+    if not isinstance(strategies, Mapping):
+        strategies = {text: text for text in strategies}
+    plans = {n: recipe(s) if isinstance(s, str) else s for n, s in strategies.items()}
+    if not plans:
+        raise BadParameter("No strategy was named; at least 1 was expected. Name 'random', say.")
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(out) / "rounds" if out is not None else Path(scratch)
+        sessions = [
+            Session(name, plan, seed, batch, folder)
+            for seed in range(seeds)
+            for name, plan in plans.items()
+        ]
+        size = min(budget, len(dataset.split(0).pool))
+        per_session = -(-size // batch) + 1
+        _play(dataset, sessions, size, n_jobs, per_session * len(sessions) if progress else 0)
+        records = [
+            {"dataset": dataset.name, "strategy": s.name, "seed": s.seed} | line
+            for s in sessions
+            for line in s.read()
+        ]
+    curves = Curves(pl.DataFrame(records, infer_schema_length=None))
+    if out is not None:
+        curves.save(Path(out))
+    return curves
+
+
+def _play(
+    dataset: Dataset, sessions: list[Session], budget: int, n_jobs: int | None, total: int
+) -> None:
+    jobs = min(n_jobs or os.cpu_count() or 1, len(sessions))
+    with _Bar(total, dataset.name) as update:
+        if jobs == 1:
+            with threadpool_limits(limits=1):
+                for session in sessions:
+                    _session(dataset, session, budget)
+                    update(_on_disk(sessions))
+            return
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(
+            jobs, mp_context=context, initializer=_start, initargs=(dataset,)
+        ) as workers:
+            futures: set[Future[None]] = {workers.submit(_work, s, budget) for s in sessions}
+            try:
+                while futures:
+                    done, futures = wait(futures, timeout=1.0, return_when=FIRST_EXCEPTION)
+                    for future in done:
+                        future.result()
+                    update(_on_disk(sessions))
+            except BaseException:
+                workers.shutdown(wait=False, cancel_futures=True)
+                raise
+
+
+_shared: dict[str, Dataset] = {}
+"""The dataset of a worker process: sent once, not with every session."""
+
+
+def _start(dataset: Dataset) -> None:
+    _shared["dataset"] = dataset
+    threadpool_limits(limits=1)
+
+
+def _work(session: Session, budget: int) -> None:
+    _session(_shared["dataset"], session, budget)
+
+
+def _session(dataset: Dataset, session: Session, budget: int) -> None:
+    with warnings.catch_warnings():
+        # A comparison may include the vacuous operator on purpose.
+        warnings.simplefilter("ignore", VacuousUtility)
+        session.run(dataset, budget)
+
+
+def _on_disk(sessions: list[Session]) -> int:
+    lines = 0
+    for session in sessions:
+        if session.path.exists():
+            lines += max(0, session.path.read_bytes().count(b"\n") - 1)
+    return lines
+
+
+class _Bar:
+    """A progress bar over rounds, with the time left."""
+
+    def __init__(self, total: int, name: str) -> None:
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        self.progress = Progress(
+            *columns,
+            TextColumn("rounds, left"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            disable=total == 0,
+        )
+        self.task = self.progress.add_task(name, total=total or None)
+
+    def __enter__(self) -> Callable[[int], Any]:
+        self.progress.start()
+        return lambda done: self.progress.update(self.task, completed=done)
+
+    def __exit__(self, *error: object) -> None:
+        self.progress.stop()
