@@ -1,5 +1,8 @@
 """`python -m goalward`."""
 
-from goalward.cli import app
+from goalward.cli import main
 
-app()
+__all__: list[str] = []
+
+if __name__ == "__main__":
+    main()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from goalward.learners import Logistic
 
-__all__ = ["Dataset", "Split", "Stratified", "with_dev"]
+__all__ = ["Dataset", "Split", "Stratified", "Thinned", "with_dev"]
 
 
 @dataclass(frozen=True)
@@ -116,3 +116,29 @@ class Stratified:
         init = np.concatenate([rest[codes == c][: self.per_class] for c in np.unique(self.y)])
         pool = np.sort(rest[~np.isin(rest, init)])
         return with_dev(init, pool, np.sort(held_out), rng)
+
+
+@dataclass(frozen=True)
+class Thinned:
+    """Splits with fewer pool and test rows, for a quick look.
+
+    Parameters
+    ----------
+    split
+        The splits to thin.
+    share
+        Of the pool and of the test rows to keep.
+    """
+
+    split: Callable[[int], Split]
+    share: float
+
+    def __call__(self, seed: int) -> Split:
+        """Return the thinned split of a seed."""
+        whole = self.split(seed)
+        rng = np.random.default_rng([seed, 5])
+        pool, test = (
+            np.sort(rng.permutation(part)[: max(20, round(self.share * len(part)))])
+            for part in (whole.pool, whole.test)
+        )
+        return with_dev(whole.init, pool, test, rng)

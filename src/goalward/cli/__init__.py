@@ -1,0 +1,7 @@
+"""The command line: `goalward` and `python -m goalward`."""
+
+from goalward.cli.app import app, main
+from goalward.cli.doctor import doctor
+from goalward.cli.experiments import bench, reproduce, simulate
+
+__all__ = ["app", "bench", "doctor", "main", "reproduce", "simulate"]

@@ -1,0 +1,76 @@
+"""The application that commands add themselves to, and how it speaks."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import polars as pl
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from goalward.errors import GoalwardError
+
+__all__ = ["AsJson", "Spinner", "app", "console", "main", "show"]
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    help="Goal-oriented active learning: the best model from the fewest labels.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+console = Console()
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
+
+
+def main() -> None:
+    """Run the command line; an error on purpose is a message, not a traceback."""
+    try:
+        app()
+    except GoalwardError as error:
+        Console(stderr=True).print(f"[bold red]Error:[/] {error}", highlight=False, soft_wrap=True)
+        raise SystemExit(1) from None
+
+
+class Spinner:
+    """A spinner on the terminal; what it returns says what is being done."""
+
+    def __init__(self) -> None:
+        self.progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self.task = self.progress.add_task("starting")
+
+    def __enter__(self) -> Spinner:
+        self.progress.start()
+        return self
+
+    def __call__(self, message: str) -> None:
+        """Say what is being done."""
+        self.progress.update(self.task, description=message)
+
+    def __exit__(self, *error: object) -> None:
+        self.progress.stop()
+
+
+def show(title: str, table: pl.DataFrame) -> None:
+    """Print a table on the terminal."""
+    shown = Table(title=title, title_justify="left")
+    for name, kind in table.schema.items():
+        shown.add_column(name.replace("_", " "), justify="right" if kind.is_numeric() else "left")
+    for row in table.iter_rows():
+        shown.add_row(*(_text(value) for value in row))
+    console.print(shown)
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
