@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from functools import partial
 from inspect import signature
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,10 +16,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
+from goalward.arrays import is_sparse, to_numpy
 from goalward.errors import LooseFit, ShapeMismatch, Unsupported
-from goalward.learners import Fitted, Labelled
+from goalward.learners import Fitted, Labelled, LogisticClassifier
 from goalward.learners.classes import as_classes, clean_weights, encode
-from goalward.learners.rows import clean_rows
+from goalward.learners.rows import clean_rows, column_names
 from goalward.models import Linear
 
 __all__ = ["from_sklearn"]
@@ -34,8 +37,8 @@ def from_sklearn(
     Binary and multinomial, free, absent or (liblinear) penalised intercepts, `class_weight`
     and `sample_weight` are honoured. scikit-learn's binary model has one weight vector w;
     here it is the softmax with columns ∓w/2 and ρ = 2/C, the same probabilities and the
-    same objective. Weights of `class_weight="balanced"` stay as they are when a row is
-    added.
+    same objective. A row that is labelled now gets the weight of its class; the weights of
+    `class_weight="balanced"` are those of the fit, though refitting would balance anew.
 
     Parameters
     ----------
@@ -58,17 +61,22 @@ def from_sklearn(
     >>> fitted.n_classes
     3
     """
-    transform = None
-    if isinstance(estimator, Pipeline):
+    steps: list[Any] = []
+    while isinstance(estimator, Pipeline):
         if len(estimator.steps) > 1:
-            transform = estimator[:-1].transform
+            steps.append(estimator[:-1])
         estimator = estimator.steps[-1][1]
+    transform = partial(_through, steps) if steps else None
+    if isinstance(estimator, LogisticClassifier):
+        check_is_fitted(estimator)
+        return replace(estimator.fitted_, transform=transform)
     _refuse_others(estimator)
     check_is_fitted(estimator)
     rows = clean_rows(X if transform is None else transform(X), "X")
-    rows = rows.astype(np.float64)
+    rows = rows.astype(np.float64) if is_sparse(rows) else to_numpy(rows).astype(np.float64)
+    labels = np.ravel(to_numpy(y)) if hasattr(y, "ndim") else y
     classes = as_classes(estimator.classes_)
-    targets = encode(y, classes)
+    targets = encode(labels, classes)
     if len(targets) != rows.shape[0] or rows.shape[1] != estimator.coef_.shape[1]:
         raise ShapeMismatch(
             f"X has {rows.shape[0]} rows of {rows.shape[1]} features and y has {len(targets)} "
@@ -76,8 +84,10 @@ def from_sklearn(
             "expected. Pass the rows and labels that the estimator was fitted to."
         )
     weights = clean_weights(sample_weight, len(targets))
+    by_class = None
     if estimator.class_weight is not None:
-        weights = weights * _class_weights(estimator, y, sample_weight)
+        by_class = _class_weights(estimator, labels, sample_weight)
+        weights = weights * (targets @ by_class)
     binary = len(estimator.coef_) == 1
     C = _inverse_penalty(estimator) / (2.0 if binary else 1.0)
     penalty = np.full(rows.shape[1] + estimator.fit_intercept, 1.0 / C)
@@ -93,6 +103,8 @@ def from_sklearn(
         model=Linear(intercept=bool(estimator.fit_intercept)),
         C=C,
         transform=transform,
+        class_weights=by_class,
+        columns=column_names(X),
     )
     if polish:
         return fitted.polished()
@@ -132,8 +144,12 @@ def _refuse_others(estimator: Any) -> None:
             "gw.Logistic()."
         )
     penalty = getattr(estimator, "penalty", "l2")
-    l1_ratio = getattr(estimator, "l1_ratio", None)
-    if penalty in ("l1", "elasticnet") or (isinstance(l1_ratio, (int, float)) and l1_ratio > 0):
+    names = ("l1_ratio", "l1_ratio_")
+    ratios: list[Any] = [getattr(estimator, n, None) for n in names]
+    mixed = any(
+        isinstance(r, Real) and float(r) > 0.0 for found in ratios for r in np.ravel(found).tolist()
+    )
+    if penalty in ("l1", "elasticnet") or mixed:
         raise Unsupported(
             "The estimator has an L1 penalty, whose optimum is not smooth; a squared (L2) "
             "penalty was expected. Refit with l1_ratio=0."
@@ -153,14 +169,20 @@ def _refuse_others(estimator: Any) -> None:
 
 
 def _class_weights(estimator: Any, y: Any, sample_weight: Any) -> NDArray[Any]:
-    """Return the weight that `class_weight` gives each row."""
+    """Return the weight that `class_weight` gives the rows of each class."""
     options = {"classes": estimator.classes_, "y": np.asarray(y)}
     if "sample_weight" in signature(compute_class_weight).parameters:
         # Newer releases balance the weighted counts, older ones the bare counts.
         options["sample_weight"] = sample_weight
-    weights = compute_class_weight(estimator.class_weight, **options)
-    found: NDArray[Any] = weights[np.searchsorted(estimator.classes_, np.asarray(y))]
+    found: NDArray[Any] = compute_class_weight(estimator.class_weight, **options)
     return found
+
+
+def _through(steps: list[Any], X: Any) -> Any:
+    """Return raw rows as the model sees them: behind the earlier steps of its pipelines."""
+    for step in steps:
+        X = step.transform(X)
+    return X
 
 
 def _inverse_penalty(estimator: Any) -> float:

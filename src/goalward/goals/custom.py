@@ -176,8 +176,13 @@ def _check_invariant(kernel: Kernel, logits: NDArray[Any]) -> None:
     moved = float(kernel.value(logits + shift))
     # Against how much fn moves when the logits really change, rounding of fn apart.
     noise = np.random.default_rng(1).normal(size=logits.shape)
-    scale = max(abs(float(kernel.value(logits + noise)) - value), 1e-8 * max(abs(value), 1.0))
-    if not abs(moved - value) <= 1e-6 * max(scale, abs(value)):
+    other = float(kernel.value(logits + noise))
+    if not (np.isfinite(moved) and np.isfinite(other)):
+        raise NotFinite(
+            f"The custom goal is {moved if np.isfinite(other) else other} at logits near the "
+            "model's; a finite number was expected. Guard its logarithms and divisions."
+        )
+    if abs(moved - value) > 1e-6 * abs(other - value) + 1e-12 * (1.0 + abs(value)):
         raise BadInput(
             f"The custom goal changes by {moved - value:.3g} when a constant is added to all "
             "logits of a row, which leaves the probabilities as they are; a function of the "

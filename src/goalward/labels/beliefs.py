@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
 from jaxtyping import Float
 
 from goalward.arrays import Array, like, log_softmax, namespace, softmax
@@ -90,7 +89,7 @@ class Predicted:
         return believe
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Truth:
     """The true labels, for studies of the method only: the paper's Oracle.
 
@@ -111,9 +110,13 @@ class Truth:
 
     def prepare(self, fitted: Any, round: int = 0) -> Believe:
         """Return one-hot rows of the true labels."""
+        labels = self.labels
+        if not isinstance(labels, Mapping):
+            # In order, whatever index a pandas Series carries.
+            labels = list(labels.tolist() if hasattr(labels, "tolist") else labels)
 
         def believe(candidates: Any) -> Float[Array, "n k"]:
-            listed = [self._label(row) for row in candidates.rows]
+            listed = [_label(labels, row) for row in candidates.rows.tolist()]
             return like(
                 fitted.targets(listed, len(listed), "labels of Truth"),
                 candidates.proba,
@@ -122,14 +125,13 @@ class Truth:
 
         return believe
 
-    def _label(self, row: Any) -> Hashable:
-        key = row.item() if isinstance(row, np.generic) else row
-        try:
-            label: Hashable = self.labels[key]
-            return label
-        except (KeyError, IndexError, TypeError) as error:
-            raise UnknownLabel(
-                f"Truth has no label for row {key!r}; one for every row of the pool was "
-                "expected. Pass labels for the whole pool, and rows= their ids where the pool "
-                "shrinks."
-            ) from error
+
+def _label(labels: Any, row: Any) -> Hashable:
+    try:
+        label: Hashable = labels[row]
+    except (KeyError, IndexError, TypeError) as error:
+        raise UnknownLabel(
+            f"Truth has no label for row {row!r}; one for every row of the pool was expected. Pass "
+            "labels for the whole pool, and rows= their ids where the pool shrinks."
+        ) from error
+    return label

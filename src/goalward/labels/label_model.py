@@ -20,9 +20,9 @@ __all__ = ["LabelModel"]
 class LabelModel:
     """A separately estimated oracle model (the paper's §3): a classifier's predictions.
 
-    It is fitted when prepared, once for each call of `suggest`, to the labelled rows and
-    to the dev rows if given. Its predictions for rows and classes it has not seen follow
-    the estimator; a class it does not know gets probability 0.
+    It is fitted when prepared, once for each call of `suggest`, to the labelled rows of
+    positive weight and to the dev rows if given. It sees rows as the model does: behind
+    the earlier steps of a pipeline. A class it does not know gets probability 0.
 
     Parameters
     ----------
@@ -49,8 +49,9 @@ class LabelModel:
                 f"LabelModel got {self.estimator!r}, which has no predict_proba; a "
                 "probabilistic classifier was expected. Wrap it in CalibratedClassifierCV."
             )
-        X = _plain(fitted.labelled.X)
-        codes = to_numpy(fitted.labelled.targets).argmax(axis=1)
+        counted = np.flatnonzero(to_numpy(fitted.labelled.weights) > 0)
+        X = _plain(fitted.labelled.X)[counted]
+        codes = to_numpy(fitted.labelled.targets).argmax(axis=1)[counted]
         if self.X is not None:
             rows = fitted.features(self.X, "X of LabelModel")
             more = to_numpy(fitted.targets(self.y, rows.shape[0], "y of LabelModel")).argmax(axis=1)

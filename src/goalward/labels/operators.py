@@ -65,7 +65,7 @@ class Operator(ABC):
                 f"utility has shape {tuple(utility.shape)}; ({X.shape[0]}, {fitted.n_classes}), "
                 "rows by classes, was expected. Score the same pool that is passed here."
             )
-        ids = np.arange(X.shape[0]) if rows is None else np.asarray(rows)
+        ids = np.arange(X.shape[0]) if rows is None else _ids(rows)
         if len(ids) != X.shape[0]:
             raise ShapeMismatch(
                 f"rows has {len(ids)} ids; {X.shape[0]} were expected, one for each row. Pass "
@@ -75,14 +75,22 @@ class Operator(ABC):
         resolved = self.prepare(fitted, round)(utility, block)
         xp = namespace(resolved)
         if len(ids) > 1:
-            scale = float(xp.max(xp.abs(utility)))
+            scale = float(xp.max(xp.max(utility, axis=0) - xp.min(utility, axis=0)))
             low, high = float(xp.min(resolved)), float(xp.max(resolved))
             warn_if_vacuous(low, high, scale, eps(utility), repr(self))
         return resolved
 
 
+def _ids(rows: Any) -> NDArray[Any]:
+    if isinstance(rows, np.ndarray):
+        return rows
+    ids = np.empty(len(rows), dtype=object)
+    ids[:] = list(rows)
+    return ids
+
+
 def mean(utility: Float[Array, "n k"], belief: Float[Array, "n k"]) -> Float[Array, " n"]:
-    """Return Σ_y P(y) u_y, adding up only where P(y) > 0."""
+    """Return Σ_y P(y) u_y."""
     xp = namespace(utility)
     return xp.sum(astype(belief, utility.dtype) * utility, axis=1)
 

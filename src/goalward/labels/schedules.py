@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
+from typing import Any
 
 from goalward.errors import BadParameter
 
@@ -65,6 +67,10 @@ class Geometric:
 
     def __call__(self, round: int) -> float:
         """Return the number of a round."""
+        if not (self.start > 0.0 and self.stop > 0.0):
+            raise BadParameter(
+                f"{self!r} runs through 0 or below; positive ends were expected. Use Linear()."
+            )
         if round >= self.rounds:
             return self.stop
         return float(self.start * (self.stop / self.start) ** _share(round, self.rounds))
@@ -76,6 +82,14 @@ def _share(round: int, rounds: int) -> float:
     return min(max(round, 0), rounds) / rounds
 
 
-def as_schedule(value: float | Schedule) -> Schedule:
+def as_schedule(value: Any) -> Schedule:
     """Return a number as a constant schedule, and a schedule as it is."""
-    return value if callable(value) else Constant(float(value))
+    if callable(value):
+        schedule: Schedule = value
+        return schedule
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise BadParameter(
+            f"{value!r} came where a number or a schedule over rounds was expected. Use 2.0, or "
+            "Geometric(8.0, 2.0, rounds=20)."
+        )
+    return Constant(float(value))

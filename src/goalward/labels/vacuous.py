@@ -10,24 +10,29 @@ __all__ = ["warn_if_vacuous"]
 
 
 def warn_if_vacuous(lowest: float, highest: float, scale: float, eps: float, name: str) -> None:
-    """Warn if all rows score the same to rounding while their labels differ.
+    """Warn if all rows score the same to rounding while their utilities differ.
 
     Parameters
     ----------
     lowest, highest
         Over the rows, after the operator.
     scale
-        The largest |utility| over rows and labels, before it.
+        The largest spread over the rows of a label's utility, before it.
     eps
         The rounding unit of the numbers.
     """
     if scale > 0.0 and highest - lowest <= 1e4 * eps * scale:
+        reason = "the operator does not tell them apart"
+        if "Predicted" in name:
+            reason = (
+                "to first order the expected utility under the model's own prediction is "
+                "constant (Remark 1 of the paper)"
+            )
         warnings.warn(
-            f"Every candidate scores the same under {name} (spread {highest - lowest:.1e} of "
-            f"utilities up to {scale:.1e}), so the choice is arbitrary: to first order the "
-            "expected utility under the model's own prediction is constant (Remark 1 of the "
-            "paper). Use Spread(Predicted()), Expected(Uniform()), a LabelModel, or a utility "
-            "beyond first order such as Retrain().",
+            f"Every candidate scores the same under {name} (spread {highest - lowest:.1e}, while "
+            f"utilities of a label spread over {scale:.1e}), so the choice is arbitrary: {reason}. "
+            "Use Spread(Predicted()), Expected(Uniform()), a LabelModel, or a utility beyond first "
+            "order such as Retrain().",
             VacuousUtility,
             stacklevel=3,
         )

@@ -3,7 +3,7 @@
 from goalward.learners.candidates import Candidates
 from goalward.learners.classifier import LogisticClassifier
 from goalward.learners.cross_validation import CrossValidation, cross_validate
-from goalward.learners.fitted import Fitted
+from goalward.learners.fitted import Fitted, as_fitted
 from goalward.learners.logistic import Logistic
 from goalward.learners.objective import Hessian, Labelled, Objective
 
@@ -16,5 +16,6 @@ __all__ = [
     "Logistic",
     "LogisticClassifier",
     "Objective",
+    "as_fitted",
     "cross_validate",
 ]

@@ -22,6 +22,8 @@ def is_soft(y: object) -> bool:
 def as_classes(labels: Iterable[Hashable]) -> NDArray[Any]:
     """Return `labels` as a (K,) array: typed where NumPy can, else of objects."""
     listed = [_plain(label) for label in labels]
+    if not listed:
+        raise Empty("classes is empty; two or more were expected. Name all classes, or none.")
     if len(set(listed)) < len(listed):
         twice = next(c for i, c in enumerate(listed) if c in listed[:i])
         raise BadInput(
@@ -141,6 +143,6 @@ def _plain(label: Any) -> Hashable:
     except TypeError as error:
         raise BadInput(
             f"A label is the {type(value).__name__} {value!r}; something hashable was "
-            "expected. Use numbers, texts or tuples."
+            "expected. Use numbers, texts or tuples; distributions over labels go in as an array."
         ) from error
     return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,9 +58,12 @@ def cross_validate(
     classes = learner._classes(y)
     targets = encode(y, classes)
     weights = clean_weights(sample_weight, len(targets))
+    # Rows without weight teach and test nothing; a fold of them would divide by zero.
+    counted = np.flatnonzero(weights > 0)
+    rows, targets, weights = rows_at(rows, counted), targets[counted], weights[counted]
     codes = targets.argmax(axis=1)
     counts = np.bincount(codes, minlength=len(classes))
-    smallest = int(counts[counts > 0].min())
+    smallest = int(counts[counts > 0].min()) if len(codes) else 0
     if learner.cv < 2 or smallest < 2:
         raise BadInput(
             f"C='cv' with cv={learner.cv} came with a class of {smallest} label(s); at least 2 "
@@ -105,7 +109,10 @@ def cross_validate(
 
 
 def _grid(Cs: int | Sequence[float]) -> NDArray[Any]:
-    grid = np.logspace(-4, 4, Cs) if isinstance(Cs, int) else np.sort(np.asarray(Cs, float))
+    if isinstance(Cs, Integral):
+        grid = np.logspace(-4, 4, max(int(Cs), 0))
+    else:
+        grid = np.sort(np.atleast_1d(np.asarray(Cs, dtype=float)))
     if len(grid) == 0 or not np.all(np.isfinite(grid)) or grid[0] <= 0:
         raise BadParameter(
             f"Cs={Cs!r}; a number of values, or finite values above 0, was expected. Use "

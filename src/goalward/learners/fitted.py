@@ -7,23 +7,24 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import array_api_compat
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.arrays import Array, Rows, astype, like, namespace, norm, to_numpy
-from goalward.errors import ShapeMismatch
+from goalward.arrays import Array, Rows, astype, is_sparse, like, namespace, norm, to_numpy
+from goalward.errors import ShapeMismatch, Unsupported
 from goalward.learners.classes import clean_weights, encode
-from goalward.learners.newton import minimise
+from goalward.learners.newton import gradient_scale, minimise
 from goalward.learners.objective import Hessian, Labelled, Objective
-from goalward.learners.rows import clean_rows
+from goalward.learners.rows import check_columns, clean_rows
 from goalward.losses import CrossEntropy
 from goalward.models import Linear
 from goalward.solvers import Solver
 
-__all__ = ["Fitted"]
+__all__ = ["Fitted", "as_fitted"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Fitted:
     """A trained classifier that knows its labelled rows, penalty and curvature.
 
@@ -43,6 +44,10 @@ class Fitted:
         ‖∇F‖ at `params` relative to ‖∇F(0)‖: how well it was trained.
     transform
         What a pipeline does to raw rows before the model sees them.
+    class_weights
+        The weight that a row labelled now gets, by its class; ones by default.
+    columns
+        Names of the features, where they came in a frame.
 
     Examples
     --------
@@ -64,6 +69,8 @@ class Fitted:
     iterations: int = 0
     C: float | None = None
     transform: Callable[[Any], Any] | None = field(default=None, repr=False)
+    class_weights: Float[Array, " k"] | None = field(default=None, repr=False)
+    columns: tuple[str, ...] | None = field(default=None, repr=False)
 
     @property
     def n_classes(self) -> int:
@@ -77,9 +84,16 @@ class Fitted:
 
     def features(self, X: object, name: str = "X") -> Rows:
         """Return rows as the model sees them: transformed, checked, in its library."""
+        if self.columns is not None:
+            check_columns(X, self.columns, name)
         if self.transform is not None:
             X = self.transform(X)
         rows = clean_rows(X, name, n_features=self.n_features)
+        if is_sparse(rows) and not array_api_compat.is_numpy_array(self.params):
+            raise Unsupported(
+                f"{name} is a SciPy sparse matrix and the model is not in NumPy; arrays of one "
+                "library were expected. Fit on NumPy or sparse rows, or pass dense ones."
+            )
         return like(rows, self.params)
 
     def targets(self, y: object, n_rows: int, name: str = "y") -> Float[Array, "n k"]:
@@ -130,10 +144,40 @@ class Fitted:
         best = minimise(self.objective, self.params, tol=tol, max_iter=max_iter, solver=solver)
         return replace(self, params=best.params, gradient=best.gradient, iterations=best.iterations)
 
+    @property
+    def label_weights(self) -> Float[Array, " k"]:
+        """The weight that a row labelled now gets, by its class."""
+        xp = namespace(self.params)
+        return xp.ones_like(self.params[0, :]) if self.class_weights is None else self.class_weights
+
+    @property
+    def weight_penalty(self) -> float:
+        """ρ of the weights, which must be one number."""
+        xp = namespace(self.penalty)
+        weights = self.penalty[: self.n_features]
+        low, high = float(xp.min(weights)), float(xp.max(weights))
+        if low != high:
+            raise Unsupported(
+                f"The weights have penalties from {low:.3g} to {high:.3g}; one number was expected. "
+                "Scale the features instead, or use FirstOrder()."
+            )
+        return high
+
     def flatness(self) -> float:
         """Return ‖∇F‖ / ‖∇F(0)‖ at the parameters, measured now."""
-        F, X = self.objective, self.labelled.X
+        F = self.objective
         origin = namespace(self.params).zeros_like(self.params)
-        here = norm(F.gradient(self.params, self.model.logits(self.params, X)))
-        there = norm(F.gradient(origin, self.model.logits(origin, X)))
-        return here / there if there > 0.0 else here
+        here = F.gradient(self.params, self.model.logits(self.params, self.labelled.X))
+        return norm(here) / gradient_scale(F, origin)
+
+
+def as_fitted(model: Any) -> Fitted:
+    """Return the model behind what a caller passed: a `Fitted`, or a `LogisticClassifier`."""
+    inner = getattr(model, "fitted_", model)
+    if isinstance(inner, Fitted):
+        return inner
+    raise Unsupported(
+        f"{type(model).__name__} came as the model; a Fitted was expected. Fit with gw.Logistic(), "
+        "or turn a fitted scikit-learn estimator into one with gw.adapters.from_sklearn(estimator, "
+        "X, y)."
+    )

@@ -17,7 +17,7 @@ from goalward.learners.classes import as_classes, clean_weights, encode, find_cl
 from goalward.learners.cross_validation import cross_validate
 from goalward.learners.fitted import Fitted
 from goalward.learners.objective import Labelled
-from goalward.learners.rows import clean_rows
+from goalward.learners.rows import clean_rows, column_names
 from goalward.models import Linear
 from goalward.solvers import named
 
@@ -121,7 +121,9 @@ class Logistic(BaseEstimator):  # type: ignore[misc]
         )
         if start is not None:
             params = _started(start, params, classes)
-        blank = Fitted(params, labelled, penalty, classes, model=model, C=C)
+        blank = Fitted(
+            params, labelled, penalty, classes, model=model, C=C, columns=column_names(X)
+        )
         fitted = blank.polished(tol=self.tol, max_iter=self.max_iter, solver=named(self.solver))
         _refuse_separable(fitted, C)
         return fitted
@@ -129,7 +131,7 @@ class Logistic(BaseEstimator):  # type: ignore[misc]
     def _check_parameters(self) -> None:
         if self.C != "cv" and not _is_positive(self.C):
             raise BadParameter(
-                f"C={self.C!r}; a finite number above 0, or 'cv', was expected. Use C=1.0, or "
+                f"C={self.C!r}; a finite number above 0 (1e-150 to 1e150), or 'cv', was expected. Use C=1.0, or "
                 "a large C for a weak penalty."
             )
         if not self.tol > 0:
@@ -173,8 +175,9 @@ class Logistic(BaseEstimator):  # type: ignore[misc]
             missing = ", ".join(map(repr, classes[~seen][:5].tolist()))
             warnings.warn(
                 f"No label yet for {missing}: a free intercept would run to minus infinity, so "
-                "intercepts are penalised like weights in this fit. Label a row of each class, "
-                "or set penalize_intercept=True to silence this.",
+                "intercepts are penalised like weights in this fit, and in utilities of this "
+                "model. Label a row of each class, or set penalize_intercept=True to have it so "
+                "from the first fit to the last.",
                 UnseenClass,
                 stacklevel=3,
             )
@@ -188,15 +191,22 @@ class Logistic(BaseEstimator):  # type: ignore[misc]
 
 
 def _is_positive(value: Any) -> bool:
-    return isinstance(value, Real) and bool(np.isfinite(float(value))) and float(value) > 0.0
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    # Both C and 1/C must be numbers.
+    return 1e-150 < float(value) < 1e150
 
 
 def _labelled(rows: Rows, targets: NDArray[Any], weights: NDArray[Any]) -> Labelled:
-    """Return the labelled rows in double precision: they are few, and 1e-8 needs it."""
+    """Return the labelled rows in double precision: they are few, and 1e-8 needs it.
+
+    They are copied, so that a caller who edits an array later does not edit the model.
+    """
     reference = np.empty(0) if is_sparse(rows) else rows
     xp = namespace(reference)
+    own = rows.copy() if is_sparse(rows) else xp.asarray(rows, copy=True)
     return Labelled(
-        like(rows, reference, dtype=xp.float64),
+        like(own, reference, dtype=xp.float64),
         like(targets, reference, dtype=xp.float64),
         like(weights, reference, dtype=xp.float64),
     )

@@ -11,7 +11,7 @@ from goalward.errors import NotConverged
 from goalward.learners.objective import Objective
 from goalward.solvers import Auto, Solver
 
-__all__ = ["Optimum", "minimise"]
+__all__ = ["Optimum", "gradient_scale", "minimise"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,10 @@ def minimise(
     max_iter: int = 100,
     solver: Solver | None = None,
 ) -> Optimum:
-    """Return the minimiser of `objective`, to ‖∇F‖ ≤ tol ‖∇F(0)‖.
+    """Return the minimiser of `objective`, to ‖∇F‖ ≤ tol ‖∇F(0)‖ and a last step of ≤ 1e-5 ‖θ‖.
+
+    The gradient alone says little along directions that a weak penalty hardly holds. After
+    a Newton step of relative size ε the error is of order ε², so the two together do.
 
     Each step solves 𝓗 δ = -∇F with the solvers that serve the utilities, inexactly
     while far from the optimum, and is halved until F falls enough. F is strictly
@@ -48,22 +51,19 @@ def minimise(
     X, model = objective.labelled.X, objective.model
     xp = namespace(start)
     origin = xp.zeros_like(start)
-    scale = norm(objective.gradient(origin, model.logits(origin, X)))
-    scale = max(scale, _rounding_floor(objective))
+    scale = gradient_scale(objective, origin)
     params = start
     logits = model.logits(params, X)
     value = objective.value(params, logits)
     gradient = objective.gradient(params, logits)
     flatness = norm(gradient) / scale
-    name = ""
-    for iteration in range(max_iter):
-        if flatness <= tol:
-            return Optimum(params, flatness, iteration, name)
+    for iteration in range(1, max_iter + 1):
+        if flatness <= 1e-14:
+            return Optimum(params, flatness, iteration - 1, "")
         # Eisenstat and Walker's forcing: a rough step is enough while far away.
         solution = solver.prepare(objective.hessian(logits))(
             gradient, tol=min(0.1, max(flatness, 1e-8) ** 0.5)
         )
-        name = solution.solver
         step = -solution.value
         motion = model.jvp(X, step)
         slope = float(xp.sum(gradient * step))
@@ -84,15 +84,20 @@ def minimise(
         logits = model.logits(params, X)
         gradient = objective.gradient(params, logits)
         flatness = norm(gradient) / scale
-    if flatness <= tol:
-        return Optimum(params, flatness, max_iter, name)
+        if flatness <= tol and size * norm(step) <= 1e-5 * norm(params):
+            return Optimum(params, flatness, iteration, solution.solver)
+    if flatness <= 1e-3 * tol:
+        # No step helps any more and the gradient is rounding: this is the optimum.
+        return Optimum(params, flatness, iteration, solution.solver)
     raise NotConverged(
         f"The fit stopped at a relative gradient of {flatness:.1e}; {tol:.0e} was asked "
         "for. Rescale the features (StandardScaler), lower C, or raise max_iter or tol."
     )
 
 
-def _rounding_floor(objective: Objective) -> float:
-    """Return a gradient scale below which differences are rounding of ∇F itself."""
-    reach = objective.model.vjp(abs(objective.labelled.X), objective.labelled.weights[:, None])
-    return 1e-7 * norm(reach)
+def gradient_scale(objective: Objective, origin: Float[Array, "p k"]) -> float:
+    """Return ‖∇F(0)‖, or where that is nothing a scale below which ∇F is rounding."""
+    X = objective.labelled.X
+    first = norm(objective.gradient(origin, objective.model.logits(origin, X)))
+    reach = objective.model.vjp(abs(X), objective.labelled.weights[:, None])
+    return max(first, 1e-7 * norm(reach))

@@ -15,6 +15,7 @@ from jaxtyping import Float
 from goalward.arrays import Array, Rows, dense, is_sparse, like, namespace
 from goalward.losses import CrossEntropy
 from goalward.models import Linear
+from goalward.solvers import least_norm
 
 __all__ = ["Hessian", "Labelled", "Objective"]
 
@@ -64,7 +65,8 @@ class Objective:
         """Return ∇F, given the logits of the labelled rows."""
         slope = self.loss.slope(logits, self.labelled.targets)
         pulled = self.model.vjp(self.labelled.X, self.labelled.weights[:, None] * slope)
-        return pulled + self.penalty[:, None] * params
+        # Slopes of a free intercept sum to zero over the classes, rounding apart.
+        return least_norm(pulled + self.penalty[:, None] * params, self.penalty)
 
     def hessian(self, logits: Float[Array, "n k"]) -> Hessian:
         """Return ∇²F, given the logits of the labelled rows."""

@@ -11,7 +11,7 @@ import scipy.sparse
 from goalward.arrays import Rows, is_sparse, namespace, to_numpy
 from goalward.errors import BadInput, Empty, NotFinite, ShapeMismatch, TooLarge
 
-__all__ = ["check_finite", "clean_rows"]
+__all__ = ["check_columns", "check_finite", "clean_rows", "column_names"]
 
 
 def clean_rows(
@@ -41,6 +41,25 @@ def clean_rows(
     return rows
 
 
+def column_names(X: object) -> tuple[str, ...] | None:
+    """Return the names of a frame's columns; None for what has none, or has only numbers."""
+    columns = getattr(X, "columns", None)
+    if columns is None or getattr(X, "shape", None) is None:
+        return None
+    names = tuple(columns)
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def check_columns(X: object, expected: tuple[str, ...], name: str) -> None:
+    """Raise if `X` is a frame whose columns are others, or in another order."""
+    names = column_names(X)
+    if names is not None and names != expected:
+        raise ShapeMismatch(
+            f"{name} has the columns {', '.join(names[:8])}; {', '.join(expected[:8])} were "
+            "expected, in that order, as in the labelled rows. Reorder them."
+        )
+
+
 def _floating(X: object, name: str) -> Rows:
     if is_sparse(X):
         csr = scipy.sparse.csr_array(X)
@@ -48,10 +67,17 @@ def _floating(X: object, name: str) -> Rows:
     if array_api_compat.is_array_api_obj(X) and not isinstance(X, np.ndarray):
         xp = namespace(X)
         array: Any = X
-        if not xp.isdtype(array.dtype, "real floating"):
-            array = xp.astype(array, xp.float64)
-        return array
-    plain = to_numpy(X)
+        if array_api_compat.is_torch_array(array):
+            array = array.detach()
+        wide = (xp.float32, xp.float64)
+        return array if array.dtype in wide else xp.astype(array, _wider(array, xp))
+    try:
+        plain = to_numpy(X)
+    except ValueError as error:
+        raise ShapeMismatch(
+            f"{name} has rows of different lengths ({error}); a table was expected. Give every row "
+            "the same features."
+        ) from error
     if plain.dtype in (np.float32, np.float64):
         return plain
     if plain.dtype == np.float16:
@@ -68,6 +94,12 @@ def _floating(X: object, name: str) -> Rows:
             f"{name} holds values that are not numbers ({error}); numbers were expected. "
             "Encode text and categories as numbers first, in a scikit-learn Pipeline say."
         ) from error
+
+
+def _wider(array: Any, xp: Any) -> Any:
+    """Return single precision for half precision, double for anything else."""
+    half = str(array.dtype).rsplit(".", 1)[-1] in ("float16", "bfloat16")
+    return xp.float32 if half else xp.float64
 
 
 def check_finite(rows: Rows, name: str) -> None:

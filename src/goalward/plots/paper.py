@@ -238,7 +238,8 @@ def utility_figure(
             axes.plot(x, q[:, 2], color=shade, lw=1.5, label="median")
             # Most rows are near zero and a few are far out: a symmetric log scale shows both.
             linear = max(float(np.quantile(np.abs(q[:, 1:4]), 0.5)), 1e-9)
-            axes.set_yscale("symlog", linthresh=linear)
+            # A power of ten, so that the first tick outside the linear part has room.
+            axes.set_yscale("symlog", linthresh=10.0 ** np.ceil(np.log10(linear)))
             axes.set_title(f"{goal}, {TITLES[operator].lower()}", fontsize=10)
             axes.tick_params(labelsize=8)
     for axes in grid[-1]:

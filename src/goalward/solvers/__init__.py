@@ -4,6 +4,7 @@ from goalward.solvers.auto import Auto, named
 from goalward.solvers.cholesky import Cholesky
 from goalward.solvers.conjugate_gradient import ConjugateGradient
 from goalward.solvers.dual import Dual
+from goalward.solvers.gauge import least_norm
 from goalward.solvers.solution import Curvature, LinearCurvature, Solution, Solve, Solver
 
 __all__ = [
@@ -16,5 +17,6 @@ __all__ = [
     "Solution",
     "Solve",
     "Solver",
+    "least_norm",
     "named",
 ]

@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from goalward.arrays import Array, Rows, cholesky, dense, is_sparse, like, namespace, scale_rows
 from goalward.solvers.gauge import solve_in_contrasts
-from goalward.solvers.solution import LinearCurvature, Solution, Solve, certified
+from goalward.solvers.solution import LinearCurvature, Solution, Solve, certified, refined
 
 __all__ = ["Cholesky", "dense_curvature"]
 
@@ -47,7 +47,9 @@ class Cholesky:
             return xp.reshape(flat, (n_params, n_classes - 1))
 
         def solve(g: Float[Array, "p k"], *, tol: float | None = None) -> Solution:
-            value = solve_in_contrasts(g, hessian.penalty, solve_contrasts)
+            value = refined(
+                hessian, g, lambda b: solve_in_contrasts(b, hessian.penalty, solve_contrasts)
+            )
             solution = Solution(value, 0.0, 0, "Cholesky")
             return certified(hessian, g, solution, self.tol if tol is None else tol)
 

@@ -19,7 +19,7 @@ from jaxtyping import Float
 from goalward.arrays import Array, cholesky, namespace
 from goalward.errors import Unsupported
 from goalward.solvers.gauge import solve_in_contrasts
-from goalward.solvers.solution import LinearCurvature, Solution, Solve, certified
+from goalward.solvers.solution import LinearCurvature, Solution, Solve, certified, refined
 
 __all__ = ["Dual"]
 
@@ -81,7 +81,9 @@ class Dual:
             return xp.concat([v_w, v_b[None, :]], axis=0)
 
         def solve(g: Float[Array, "p k"], *, tol: float | None = None) -> Solution:
-            value = solve_in_contrasts(g, hessian.penalty, solve_contrasts)
+            value = refined(
+                hessian, g, lambda b: solve_in_contrasts(b, hessian.penalty, solve_contrasts)
+            )
             solution = Solution(value, 0.0, 0, "Dual")
             return certified(hessian, g, solution, self.tol if tol is None else tol)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -10,7 +11,7 @@ from jaxtyping import Float
 from goalward.arrays import Array, Rows, eps, norm
 from goalward.errors import NotConverged
 
-__all__ = ["Curvature", "LinearCurvature", "Solution", "Solve", "Solver", "certified"]
+__all__ = ["Curvature", "LinearCurvature", "Solution", "Solve", "Solver", "certified", "refined"]
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,15 @@ class Solver(Protocol):
     """A way to solve with 𝓗: `prepare` once, then call for each right-hand side."""
 
     def prepare(self, hessian: Any) -> Solve: ...
+
+
+def refined(
+    hessian: Curvature, g: Float[Array, "p k"], solve: Callable[[Array], Array]
+) -> Float[Array, "p k"]:
+    """Return solve(g), improved once by its own residual where rounding has spoilt it."""
+    v = solve(g)
+    residual = g - hessian.matvec(v)
+    return v + solve(residual) if norm(residual) > 1e-10 * norm(g) else v
 
 
 def certified(

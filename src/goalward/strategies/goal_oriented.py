@@ -65,7 +65,9 @@ class GoalOriented(Strategy):
         table: NDArray[Any] | None = None
         if total * fitted.n_classes * 8 <= LARGEST_TABLE:
             table = np.empty((total, fitted.n_classes))
-        scale, unit = 0.0, 0.0
+        low: Any = np.inf
+        high: Any = -np.inf
+        unit = 0.0
         for part, X in blocks(X_pool, block_size(fitted.n_classes)):
             features = fitted.features(X, "X_pool")
             per_label, proba = scorer(features)
@@ -74,9 +76,10 @@ class GoalOriented(Strategy):
             if table is not None:
                 table[part] = to_numpy(per_label)
             xp = namespace(per_label)
-            scale = max(scale, float(xp.max(xp.abs(per_label))))
+            low = np.minimum(low, to_numpy(xp.min(per_label, axis=0)))
+            high = np.maximum(high, to_numpy(xp.max(per_label, axis=0)))
             unit = max(unit, eps(per_label))
         if total > 1:
-            low, high = float(utility.min()), float(utility.max())
-            warn_if_vacuous(low, high, scale, unit, repr(self.operator))
+            ends = float(utility.min()), float(utility.max())
+            warn_if_vacuous(*ends, float(np.max(high - low)), unit, repr(self.operator))
         return Scores(utility, table, scorer.report)

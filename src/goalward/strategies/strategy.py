@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -11,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.errors import BadParameter, DuplicateRows, PoolExhausted, ShapeMismatch
-from goalward.learners import Candidates, Fitted
+from goalward.errors import BadParameter, DuplicateRows, NotFinite, PoolExhausted, ShapeMismatch
+from goalward.learners import Candidates, Fitted, as_fitted
 from goalward.pool import blocks, n_rows
 from goalward.selection import Selector, Top
 from goalward.solvers import Solution
@@ -67,7 +68,7 @@ class Strategy(ABC):
         fitted: Fitted,
         X_pool: Any,
         batch: int = 10,
-        exclude: Collection[Any] = (),
+        exclude: Iterable[Any] = (),
         *,
         rows: Any = None,
         round: int = 0,
@@ -79,12 +80,14 @@ class Strategy(ABC):
         X_pool
             (N, d) rows: an array, a memory map, sparse, or a frame; read in blocks.
         exclude
-            Ids of rows not to suggest: labelled or asked already.
+            Ids of rows not to suggest: labelled or asked already. An id that is not in the
+            pool is refused, since it is a mistake as a rule.
         rows
             Ids of the rows, distinct; positions by default.
         round
             Which round this is, from 0, for schedules.
         """
+        fitted = as_fitted(fitted)
         total = n_rows(X_pool)
         ids = _ids(rows, total)
         free = _free(ids, exclude)
@@ -99,6 +102,11 @@ class Strategy(ABC):
                 f"({total - left} excluded). Ask for fewer, or add rows to the pool."
             )
         scores = self.score(fitted, X_pool, ids, round)
+        if not np.all(np.isfinite(scores.utility)):
+            raise NotFinite(
+                f"{np.sum(~np.isfinite(scores.utility))} rows have a utility that is not a finite "
+                "number; finite ones were expected. Check the goal and the belief at these rows."
+            )
         rng = np.random.default_rng([self.seed, round])
         chosen = self.selection(_Values(np.where(free, scores.utility, -np.inf)), int(batch), rng)
         return Suggestion(ids[chosen], *scores)
@@ -127,26 +135,53 @@ def _is_count(batch: Any) -> bool:
 
 
 def _ids(rows: Any, total: int) -> NDArray[Any]:
+    """Return ids as they came: an array of one type, or of objects where types are mixed."""
     if rows is None:
         return np.arange(total)
-    ids = np.asarray(rows)
+    ids = rows if isinstance(rows, np.ndarray) else as_objects(list(rows))
     if ids.shape != (total,):
         raise ShapeMismatch(
             f"rows has shape {ids.shape}; ({total},), an id for each row of the pool, was "
             "expected. Pass one id per row."
         )
-    distinct, counts = np.unique(ids, return_counts=True)
-    if len(distinct) < total:
+    listed = ids.tolist()
+    if len(set(listed)) < total:
+        twice = next(i for i, n in Counter(listed).items() if n > 1)
         raise DuplicateRows(
-            f"Row id {distinct[counts > 1].tolist()[0]!r} stands {counts.max()} times; distinct ids were "
-            "expected. Drop the repeated rows or number them anew."
+            f"Row id {twice!r} stands {listed.count(twice)} times; distinct ids were expected. "
+            "Drop the repeated rows or number them anew."
         )
     return ids
 
 
-def _free(ids: NDArray[Any], exclude: Collection[Any]) -> NDArray[Any]:
-    if len(exclude) == 0:
-        return np.ones(len(ids), dtype=bool)
-    listed = np.asarray(exclude if isinstance(exclude, np.ndarray) else list(exclude))
-    free: NDArray[Any] = ~np.isin(ids, listed)
+def as_objects(listed: list[Any]) -> NDArray[Any]:
+    """Return a list as an array that keeps every element what it is."""
+    one_type = len({type(value) for value in listed}) == 1
+    if one_type and isinstance(listed[0], (bool, int, float, str, np.generic)):
+        return np.array(listed)
+    array = np.empty(len(listed), dtype=object)
+    array[:] = listed
+    return array
+
+
+def _free(ids: NDArray[Any], exclude: Any) -> NDArray[Any]:
+    """Return which rows may be suggested."""
+    free = np.ones(len(ids), dtype=bool)
+    listed = exclude.tolist() if isinstance(exclude, np.ndarray) else list(exclude)
+    if not listed:
+        return free
+    if all(isinstance(row, bool) for row in listed) and ids.dtype != bool:
+        raise BadParameter(
+            f"exclude is a mask of {len(listed)} booleans; ids of rows were expected. Pass "
+            "np.flatnonzero(mask), or the ids at the mask."
+        )
+    place = {row: i for i, row in enumerate(ids.tolist())}
+    unknown = [row for row in listed if row not in place]
+    if unknown:
+        raise BadParameter(
+            f"exclude names {len(unknown)} rows that are not in the pool, the first {unknown[0]!r} "
+            f"({type(unknown[0]).__name__}); ids of the pool, like {ids.tolist()[0]!r}, were "
+            "expected. Pass positions in the pool, or rows= with the ids that exclude names."
+        )
+    free[[place[row] for row in listed]] = False
     return free

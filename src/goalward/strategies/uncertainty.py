@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from numpy.typing import NDArray
 
 from goalward.arrays import Array, namespace, to_numpy
 from goalward.learners import Fitted
-from goalward.pool import n_rows
 from goalward.strategies.strategy import Scores, Strategy, candidate_blocks
 
 __all__ = ["Entropy", "LeastConfident", "Margin", "Random"]
@@ -20,7 +20,9 @@ __all__ = ["Entropy", "LeastConfident", "Margin", "Random"]
 
 @dataclass(frozen=True)
 class Random(Strategy):
-    """Rows at random, the same for a seed whatever was taken before.
+    """Rows at random: a fixed random order of their ids, by the seed.
+
+    A row keeps its place in that order however the pool is cut, sorted or shrunk.
 
     Examples
     --------
@@ -31,8 +33,24 @@ class Random(Strategy):
     seed: int = 0
 
     def score(self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], round: int) -> Scores:
-        """Return a random number for every row."""
-        return Scores(np.random.default_rng(self.seed).random(n_rows(X_pool)))
+        """Return a number in [0, 1) for every id that only the seed and the id decide."""
+        if np.issubdtype(rows.dtype, np.integer):
+            keys = rows.astype(np.uint64)
+        else:
+            digests = (blake2b(repr(row).encode(), digest_size=8) for row in rows.tolist())
+            keys = np.array([int.from_bytes(d.digest(), "little") for d in digests], np.uint64)
+        salt = np.random.default_rng(self.seed).integers(2**63, dtype=np.uint64)
+        return Scores(_mixed(keys ^ salt) / 2.0**64)
+
+
+def _mixed(keys: NDArray[Any]) -> NDArray[Any]:
+    """Return SplitMix64's finaliser (Steele et al. 2014): every bit decides every bit."""
+    with np.errstate(over="ignore"):
+        z = keys + np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        mixed: NDArray[Any] = z ^ (z >> np.uint64(31))
+    return mixed
 
 
 @dataclass(frozen=True)

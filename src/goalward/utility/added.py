@@ -34,6 +34,8 @@ class Base:
         (q, c, q, c) inverse of 𝓗₀.
     Q
         (K, c) contrasts.
+    heaviest
+        The largest weight an added row can have: Böhning's bound is half of it.
     """
 
     B: Float[Array, "n q"]
@@ -44,6 +46,7 @@ class Base:
     start: Float[Array, "q c"]
     inverse: Float[Array, "q c q c"]
     Q: Float[Array, "k c"]
+    heaviest: float = 1.0
 
 
 @runtime_checkable
@@ -51,6 +54,7 @@ class Added(Protocol):
     """The added rows of M models; arrays of models have the model axis last."""
 
     targets: Float[Array, "b c m"]
+    weights: Float[Array, "b 1 m"]
 
     def logits(self, psi: Float[Array, "q c m"], a: Float[Array, "b c m"]) -> Array: ...
     def outside(self, a: Float[Array, "b c m"]) -> Array: ...
@@ -83,10 +87,11 @@ class Singles:
     """𝓗₀⁻¹ z̃ᵀ for every row."""
     leverage: Float[Array, "g c c"]
     targets: Float[Array, "1 c m"]
+    weights: Float[Array, "1 1 m"]
     damping: Float[Array, "g c c"] | None = None
 
     @classmethod
-    def of(cls, base: Base, Z: Array, S: Array, targets: Array) -> Singles:
+    def of(cls, base: Base, Z: Array, S: Array, targets: Array, weights: Array) -> Singles:
         """Return the models of rows with coordinates Z (q, G) and targets (1, c, G L)."""
         xp = namespace(Z)
         q, c = base.start.shape
@@ -96,9 +101,9 @@ class Singles:
         leverage = xp.permute_dims(xp.sum(Z[:, None, None, :] * U, axis=0), (2, 0, 1))
         eye = xp.eye(c, dtype=Z.dtype, device=Z.device)
         leverage = leverage + (S / base.rho)[:, None, None] * eye
-        damping = None if c == 1 else xp.linalg.inv(leverage + 2.0 * eye)
+        damping = None if c == 1 else xp.linalg.inv(leverage + 2.0 / base.heaviest * eye)
         U = xp.reshape(xp.permute_dims(U, (3, 0, 1, 2)), (n_rows, q * c, c))
-        return cls(Z, S, U, leverage, targets, damping)
+        return cls(Z, S, U, leverage, targets, weights, damping)
 
     def logits(self, psi: Float[Array, "q c m"], a: Float[Array, "b c m"]) -> Array:
         """Return z̃Ψ + S a."""
@@ -127,7 +132,7 @@ class Singles:
         if self.damping is not None:
             return self._each(self.damping, moved, moved.shape)
         p = self._by_row(xp.tanh(logits * 0.5**0.5))
-        D = 0.5 * (1.0 - p * p)
+        D = 0.5 * (1.0 - p * p) * self._by_row(self.weights)
         factor = D / (1.0 + D * self.leverage[:, 0, :])
         return xp.reshape(factor, moved.shape) * moved
 
@@ -144,11 +149,11 @@ class Singles:
         a = xp.zeros_like(self.targets)
         if self.damping is not None:
             return psi, a
-        M = self.leverage[:, 0, :]
-        f0 = (base.start[:, 0] @ self.Z)[:, None]
         t = self._by_row(self.targets)[0, 0, ...]
+        M = self.leverage[:, 0, :] * self._by_row(self.weights)[0, 0, ...]
+        f0 = (base.start[:, 0] @ self.Z)[:, None]
         # |p - t| ≤ √2, and the left side is increasing: the root lies in between.
-        low, high = f0 - 2.0**0.5 * M + 0.0 * t, f0 + 2.0**0.5 * M + 0.0 * t
+        low, high = f0 - 2.0**0.5 * M, f0 + 2.0**0.5 * M
         f = f0 + 0.0 * t
         for _ in range(8):
             p = xp.tanh(f * 0.5**0.5)
@@ -157,7 +162,7 @@ class Singles:
             f = f - miss / (1.0 + 0.5 * M * (1.0 - p * p))
             f = xp.where((f > low) & (f < high), f, 0.5 * (low + high))
         own = xp.reshape(f, self.targets.shape)
-        alpha = mean_in_contrasts(own, base.Q) - self.targets
+        alpha = self.weights * (mean_in_contrasts(own, base.Q) - self.targets)
         return psi - self.inverse_pull(alpha), -alpha / base.rho
 
     def surviving(self, keep: NDArray[Any]) -> NDArray[Any]:
@@ -177,6 +182,7 @@ class Singles:
             xp.take(self.U, rows, axis=0),
             xp.take(self.leverage, rows, axis=0),
             xp.take(self.targets, like(index, self.Z), axis=2),
+            xp.take(self.weights, like(index, self.Z), axis=2),
             None if self.damping is None else xp.take(self.damping, rows, axis=0),
         )
 
@@ -200,9 +206,10 @@ class Window:
     U: Float[Array, "qc bc"] = field(repr=False)
     damping: Float[Array, "bc bc"]
     targets: Float[Array, "b c m"]
+    weights: Float[Array, "b 1 m"]
 
     @classmethod
-    def of(cls, base: Base, Z: Array, S: Array, targets: Array) -> Window:
+    def of(cls, base: Base, Z: Array, S: Array, targets: Array, weights: Array) -> Window:
         """Return the models of a batch with coordinates Z (b, q) and targets (b, c, M)."""
         xp = namespace(Z)
         q, c = base.start.shape
@@ -213,8 +220,8 @@ class Window:
         leverage = xp.reshape(Z @ xp.reshape(U, (q, c * b * c)), (b * c, b * c))
         eye = xp.eye(c, dtype=Z.dtype, device=Z.device)
         own = xp.reshape((S / base.rho)[:, None, :, None] * eye[None, :, None, :], (b * c, b * c))
-        bound = 2.0 * xp.eye(b * c, dtype=Z.dtype, device=Z.device)
-        return cls(Z, S, U, xp.linalg.inv(leverage + own + bound), targets)
+        bound = 2.0 / base.heaviest * xp.eye(b * c, dtype=Z.dtype, device=Z.device)
+        return cls(Z, S, U, xp.linalg.inv(leverage + own + bound), targets, weights)
 
     def logits(self, psi: Float[Array, "q c m"], a: Float[Array, "b c m"]) -> Array:
         """Return z̃Ψ + S a."""
@@ -254,8 +261,9 @@ class Window:
 
     def only(self, index: NDArray[Any]) -> Window:
         """Return the models at `index`."""
-        targets = namespace(self.targets).take(self.targets, like(index, self.Z), axis=2)
-        return Window(self.Z, self.S, self.U, self.damping, targets)
+        xp, at = namespace(self.targets), like(index, self.Z)
+        targets, weights = (xp.take(x, at, axis=2) for x in (self.targets, self.weights))
+        return Window(self.Z, self.S, self.U, self.damping, targets, weights)
 
 
 def times(A: Float[Array, "r s"], x: Float[Array, "s c m"]) -> Float[Array, "r c m"]:

@@ -33,7 +33,10 @@ __all__ = ["retrain"]
 def retrain(
     base: Base, added: Added, *, tol: float, max_sweeps: int
 ) -> tuple[Float[Array, "q c m"], Float[Array, "b c m"], NDArray[Any]]:
-    """Return Ψ, a and which models converged to ‖g‖ ≤ tol ‖g at the optimum before‖.
+    """Return Ψ, a and which models converged: Newton decrement ≤ tol times the first one.
+
+    The decrement √(gᵀP₀⁻¹g) measures a gradient by how far it still moves the model, also
+    along directions that a weak penalty hardly holds.
 
     Models leave the sweep as they converge. One that has not after `max_sweeps`, or whose
     numbers overflow, is reported as stalled and left to the caller.
@@ -45,7 +48,7 @@ def retrain(
     done_psi, done_a = psi, a
     converged = np.zeros(n_models, dtype=bool)
     active = np.arange(n_models)
-    target = tol * _first_gradient(base, added, psi.shape)
+    target = tol * _first_decrement(base, added, psi.shape)
     history = Anderson()
     for sweep in range(1, max_sweeps + 1):
         step, size = _sweep(base, added, psi, a)
@@ -78,19 +81,19 @@ def retrain(
 def _sweep(
     base: Base, added: Added, psi: Float[Array, "q c m"], a: Float[Array, "b c m"]
 ) -> tuple[Float[Array, "x m"], Float[Array, " m"]]:
-    """Return the preconditioned step of every model, and its gradient norm."""
+    """Return the preconditioned step of every model, and its Newton decrement."""
     xp = namespace(psi)
     q, c, m = psi.shape
     f = times(base.B, psi)
     r = base.weights[:, None, None] * (mean_in_contrasts(f, base.Q) - base.targets[:, :, None])
     f_added = added.logits(psi, a)
-    alpha = mean_in_contrasts(f_added, base.Q) - added.targets
+    alpha = added.weights * (mean_in_contrasts(f_added, base.Q) - added.targets)
     g = times(base.B.T, r) + added.pull(alpha) + base.ridge[:, None, None] * psi
     own = alpha / base.rho + a
     spread = added.outside(own)
-    size = xp.sum(g * g, axis=(0, 1)) + base.rho**2 * xp.sum(own * spread, axis=(0, 1))
     inverse = xp.reshape(base.inverse, (q * c, q * c))
     h = xp.reshape(inverse @ xp.reshape(g, (q * c, m)), (q, c, m))
+    size = xp.sum(g * h, axis=(0, 1)) + base.rho * xp.sum(own * spread, axis=(0, 1))
     moved = added.logits(h, own)
     y = added.damped(moved, f_added)
     step_psi = added.inverse_pull(y) - h
@@ -99,19 +102,21 @@ def _sweep(
     return step, xp.sqrt(xp.maximum(size, xp.zeros_like(size)))
 
 
-def _first_gradient(base: Base, added: Added, shape: tuple[int, int, int]) -> NDArray[Any]:
-    """Return ‖g‖ of every model at the optimum before: what its added rows pull with."""
+def _first_decrement(base: Base, added: Added, shape: tuple[int, int, int]) -> NDArray[Any]:
+    """Return the decrement of every model at the optimum before: what its added rows pull with.
+
+    A label the model is certain of pulls with nothing, so residuals count as 1e-6 at least.
+    """
     xp = namespace(base.start)
     psi = xp.broadcast_to(base.start[:, :, None], shape)
     zero = xp.zeros_like(added.targets)
     alpha = mean_in_contrasts(added.logits(psi, zero), base.Q) - added.targets
-    pulled = added.pull(alpha)
-    size = xp.sum(pulled * pulled, axis=(0, 1)) + xp.sum(alpha * added.outside(alpha), axis=(0, 1))
-    pull = np.sqrt(np.maximum(to_numpy(size), 0.0))
-    # A label the model is certain of pulls with nothing; rounding sets the floor there.
-    residual = base.weights[:, None] * abs(base.targets)
-    floor = 1e-6 * float(xp.max(abs(base.B).T @ residual))
-    first: NDArray[Any] = np.maximum(pull, floor)
+    pulls = []
+    for residual in (added.weights * alpha, 1e-6 * added.targets):
+        own = xp.sum(residual * added.outside(residual), axis=(0, 1)) / base.rho
+        inside = xp.sum(added.pull(residual) * added.inverse_pull(residual), axis=(0, 1))
+        pulls.append(np.sqrt(np.maximum(to_numpy(inside + own), 0.0)))
+    first: NDArray[Any] = np.maximum(*pulls)
     return first
 
 

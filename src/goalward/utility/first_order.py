@@ -7,7 +7,7 @@ the motion of the row's logits (Eq. 3 of the paper, for every label at once).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from jaxtyping import Float
@@ -48,8 +48,8 @@ class FirstOrder(Utility):
     (2, 2)
     """
 
-    solver: str | Solver = "auto"
-    per_row_penalty: bool = False
+    solver: str | Solver = field(default="auto", kw_only=True)
+    per_row_penalty: bool = field(default=False, kw_only=True)
 
     def prepare(self, fitted: Fitted, goal: Goal) -> _Direction:
         """Return the utility with its direction solved for."""
@@ -96,4 +96,6 @@ class _Direction:
         moved = self.fitted.model.jvp(rows, astype(self.both, rows.dtype))
         proba = self.fitted.loss.proba(moved[:, :K])
         per_label = self.fitted.loss.along(proba, moved[:, K:])
+        if self.fitted.class_weights is not None:
+            per_label = per_label * astype(self.fitted.class_weights, per_label.dtype)
         return Scored(per_label + self.constant if self.constant else per_label, proba)

@@ -19,10 +19,17 @@ MOST_LABELINGS = 2**20
 
 def batch_rows(fitted: Fitted, X_batches: Any) -> tuple[Rows, int, int]:
     """Return all rows of all batches in one table, the number of batches, and their size."""
-    if len(X_batches) == 0:
+    shape = getattr(X_batches, "shape", None)
+    if shape is not None and len(shape) != 3:
+        raise ShapeMismatch(
+            f"X_batches has shape {tuple(shape)}; (B, b, d), or a list of B sets of b rows, was "
+            "expected. Use X[None] for a single batch."
+        )
+    count = len(X_batches) if shape is None else shape[0]
+    if count == 0:
         raise Empty("X_batches is empty; at least 1 batch was expected. Pass (B, b, d) rows.")
-    if getattr(X_batches, "ndim", 0) == 3:
-        n_batches, size, n_features = X_batches.shape
+    if shape is not None:
+        n_batches, size, n_features = shape
         flat = namespace(X_batches).reshape(X_batches, (n_batches * size, n_features))
         return fitted.features(flat, "X_batches"), int(n_batches), int(size)
     parts = [fitted.features(part, "X_batches") for part in X_batches]
@@ -46,29 +53,27 @@ def batch_codes(fitted: Fitted, labels: Any, n_batches: int, size: int) -> NDArr
             )
         grid = np.indices((n_classes,) * size).reshape(size, -1).T
         return np.ascontiguousarray(grid)[None]
-    table = labels if isinstance(labels, np.ndarray) else _table(labels)
-    if table.ndim not in (2, 3) or table.shape[-1] != size:
+    nested = labels.tolist() if hasattr(labels, "tolist") else list(labels)
+    own = _is_list(nested) and all(_is_list(row) and all(map(_is_list, row)) for row in nested)
+    listed = nested if own else [nested]
+    sizes = {len(labeling) if _is_list(labeling) else 0 for one in listed for labeling in one}
+    counts = {len(one) for one in listed}
+    if sizes != {size} or len(counts) != 1:
         raise ShapeMismatch(
-            f"labels has shape {table.shape}; (L, {size}) or (B, L, {size}) was expected. Give "
-            "one label for each of the rows of a batch."
+            f"labels has labelings of {sorted(sizes)} rows; (L, {size}) or (B, L, {size}) was "
+            "expected. Give one label for each of the rows of a batch."
         )
-    if table.ndim == 3 and table.shape[0] != n_batches:
+    if own and len(listed) != n_batches:
         raise ShapeMismatch(
-            f"labels is for {table.shape[0]} batches; {n_batches} came. Give labelings for each "
+            f"labels is for {len(listed)} batches; {n_batches} came. Give labelings for each "
             "batch, or (L, b) for all of them."
         )
-    flat = list(table.reshape(-1))
+    flat = [label for one in listed for labeling in one for label in labeling]
     codes = to_numpy(fitted.targets(flat, len(flat), "labels")).argmax(axis=1)
-    shape = table.shape if table.ndim == 3 else (1, *table.shape)
-    shaped: NDArray[Any] = codes.reshape(shape)
+    shaped: NDArray[Any] = codes.reshape(len(listed), counts.pop(), size)
     return shaped
 
 
-def _table(labels: Any) -> NDArray[Any]:
-    plain = to_numpy(labels)
-    if plain.dtype == object or plain.ndim in (2, 3):
-        return plain
-    raise ShapeMismatch(
-        f"labels has shape {plain.shape}; labelings of whole batches, (L, b), were expected. "
-        "Pass a list of lists."
-    )
+def _is_list(value: Any) -> bool:
+    """Return whether a value is a list of others: tuples may be labels."""
+    return isinstance(value, list)

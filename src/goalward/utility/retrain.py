@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from goalward.arrays import Array, Rows, cholesky, like, namespace, rows_at, stack_rows, to_numpy
 from goalward.goals import Goal, Term
@@ -21,6 +20,7 @@ from goalward.utility.added import Base, Singles, Window
 from goalward.utility.chord import retrain
 from goalward.utility.labelings import batch_codes, batch_rows
 from goalward.utility.span import Span
+from goalward.utility.threads import one_blas_thread
 from goalward.utility.utility import Scored, Utility
 
 __all__ = ["Retrain"]
@@ -34,12 +34,14 @@ class Retrain(Utility):
     """Δτ by retraining to the optimum at fixed penalty: exact, and made fast by structure.
 
     All models share one factorisation and are moved together (`goalward.utility.chord`);
-    those that stall are retrained one by one by Newton's method.
+    those that stall are retrained one by one by Newton's method. The penalty stays what it
+    is in the fitted model, also on intercepts that were penalised because a class had no
+    label yet.
 
     Parameters
     ----------
     tol
-        ‖∇F‖ at each optimum, relative to the pull of the added rows.
+        Newton decrement at each optimum, relative to that of the added rows before.
     max_sweeps
         Chord steps before a model is handed to Newton's method.
     n_jobs
@@ -54,9 +56,9 @@ class Retrain(Utility):
     (2, 2)
     """
 
-    n_jobs: int | None = None
-    tol: float = 1e-9
-    max_sweeps: int = 100
+    n_jobs: int | None = field(default=None, kw_only=True)
+    tol: float = field(default=1e-9, kw_only=True)
+    max_sweeps: int = field(default=100, kw_only=True)
 
     def prepare(self, fitted: Fitted, goal: Goal) -> _Retrainer:
         """Return the utility with its shared factorisation made."""
@@ -93,7 +95,7 @@ class _Retrainer:
     @classmethod
     def of(cls, options: Retrain, fitted: Fitted, goal: Goal) -> _Retrainer:
         # The start must be at its own optimum, or its distance from it would count as gain.
-        fitted = fitted.polished(tol=1e-10) if fitted.flatness() > 1e-10 else fitted
+        fitted = fitted.polished(tol=1e-10)
         span = Span.of(fitted)
         Q = contrasts(fitted.n_classes, fitted.params)
         B = span.coordinates(fitted.labelled.X)
@@ -126,7 +128,9 @@ class _Retrainer:
         targets = xp.permute_dims(self.base.Q, (1, 0))[None, :, None, :]  # (1, c, 1, K)
         shape = (1, n_classes - 1, n_rows, n_classes)
         targets = xp.reshape(xp.broadcast_to(targets, shape), (1, n_classes - 1, -1))
-        added = Singles.of(self.base, Z.T, S, targets)
+        weights = xp.broadcast_to(self.fitted.label_weights, (1, 1, n_rows, n_classes))
+        weights = xp.reshape(weights, (1, 1, -1))
+        added = Singles.of(self.base, Z.T, S, targets, weights)
         psi, a, converged = self._retrain(added)
         repeat = np.repeat(np.arange(n_rows), n_classes)
         values = self._goal(psi, rows, Z, lambda E: _per_row(E, a))
@@ -142,14 +146,17 @@ class _Retrainer:
         xp = namespace(Z)
         S = self.span.outside(rows, Z, rows, Z)
         S = xp.zeros((size, size), dtype=Z.dtype, device=Z.device) if S is None else S
-        step = max(1, CHUNK // (Z.shape[1] * (self.fitted.n_classes - 1)))
+        step = max(1, CHUNK // self._largest())
         out = []
         for first in range(0, n_labelings, step):
             part = codes[first : first + step]
             flat = xp.take(self.base.Q, like(part.T.reshape(-1), Z), axis=0)
             targets = xp.reshape(flat, (size, part.shape[0], -1))
             targets = xp.permute_dims(targets, (0, 2, 1)) + 0.0
-            out.append(self._window(Window.of(self.base, Z, S, targets), rows, Z, part))
+            weights = xp.take(self.fitted.label_weights, like(part.T.reshape(-1), Z), axis=0)
+            weights = xp.reshape(weights, (size, 1, part.shape[0]))
+            added = Window.of(self.base, Z, S, targets, weights)
+            out.append(self._window(added, rows, Z, part))
         return xp.concat(out)
 
     def _window(
@@ -168,11 +175,16 @@ class _Retrainer:
             )
 
     def _chunks(self, rows: Rows) -> Iterator[Rows]:
-        q, c = self.base.start.shape
-        largest = max(q * c, *(Z.shape[0] * (c + 1) // 4 for Z in self.goal_coordinates))
-        step = max(1, CHUNK // (largest * self.fitted.n_classes))
+        step = max(1, CHUNK // (self._largest() * self.fitted.n_classes))
         for first in range(0, rows.shape[0], step):
             yield rows_at(rows, slice(first, first + step))
+
+    def _largest(self) -> int:
+        """Return the numbers that one model takes in its largest array."""
+        q, c = self.base.start.shape
+        # Logits of goal rows pass once, so they may take more than what is swept over.
+        rows = max(int(Z.shape[0]) for Z in self.goal_coordinates)
+        return max(int(q * c), rows * int(c + 1) // 4)
 
     def _goal(
         self, psi: Array, rows: Rows, Z: Array, outside: Callable[[Array], Array]
@@ -213,9 +225,9 @@ class _Retrainer:
         old = fitted.labelled
         xp = namespace(old.targets)
         new = like(np.eye(fitted.n_classes)[codes], old.targets)
-        ones = like(np.ones(len(codes)), old.weights)
+        added = like(to_numpy(fitted.label_weights)[codes], old.weights)
         X = stack_rows(old.X, rows)
-        labelled = Labelled(X, xp.concat([old.targets, new]), xp.concat([old.weights, ones]))
+        labelled = Labelled(X, xp.concat([old.targets, new]), xp.concat([old.weights, added]))
         after = replace(fitted, labelled=labelled).polished(tol=1e-10)
         value = sum(
             term.weight * float(term.kernel.value(after.logits_of(term.X))) for term in self.terms
@@ -225,7 +237,7 @@ class _Retrainer:
 
 def _base(fitted: Fitted, span: Span, B: Array, Q: Array) -> Base:
     labelled = fitted.labelled
-    rho = float(fitted.penalty[0])
+    rho = fitted.weight_penalty
     xp = namespace(B)
     ridge = xp.full((B.shape[1],), rho, dtype=B.dtype, device=B.device)
     if span.intercept:
@@ -239,7 +251,8 @@ def _base(fitted: Fitted, span: Span, B: Array, Q: Array) -> Base:
     q, c = start.shape
     inverse = cholesky(H)(xp.eye(q * c, dtype=H.dtype, device=H.device))
     inverse = xp.reshape(inverse, (q, c, q, c))
-    return Base(B, labelled.targets @ Q, labelled.weights, ridge, rho, start, inverse, Q)
+    heaviest = float(xp.max(fitted.label_weights))
+    return Base(B, labelled.targets @ Q, labelled.weights, ridge, rho, start, inverse, Q, heaviest)
 
 
 def _per_row(E: Float[Array, "m g"], a: Float[Array, "1 c gl"]) -> Float[Array, "m c gl"]:
@@ -256,7 +269,7 @@ def _shared(E: Float[Array, "m b"], a: Float[Array, "b c l"]) -> Float[Array, "m
 
 
 def _run(call: Callable[..., Array], jobs: list[Any], n_jobs: int | None) -> list[Array]:
-    with threadpool_limits(limits=1):
+    with one_blas_thread():
         if n_jobs in (None, 1) or len(jobs) == 1:
             return [call(*job) for job in jobs]
         return list(

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from goalward.arrays import Array, Rows, namespace
 from goalward.goals import Goal
-from goalward.learners import Fitted
+from goalward.learners import Fitted, as_fitted
 from goalward.pool import blocks
 from goalward.solvers import Solution
 
@@ -51,6 +51,7 @@ class Utility(ABC):
 
     def __call__(self, fitted: Fitted, goal: Goal, X_pool: Any) -> Float[Array, "n k"]:
         """Return Δτ in units of the goal, for every row of the pool under every label."""
+        fitted = as_fitted(fitted)
         score = self.prepare(fitted, goal)
         parts = [
             score(fitted.features(part, "X_pool")).per_label

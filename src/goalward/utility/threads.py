@@ -1,0 +1,35 @@
+"""BLAS held to one thread while many small products run.
+
+The setting is one of the process, so overlapping calls from several threads share it: the
+first to enter sets it and the last to leave restores it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+
+from threadpoolctl import threadpool_limits
+
+__all__ = ["one_blas_thread"]
+
+_lock = Lock()
+_inside: list[threadpool_limits] = []
+_depth = [0]
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Hold BLAS to one thread; safe to nest and to enter from several threads."""
+    with _lock:
+        _depth[0] += 1
+        if _depth[0] == 1:
+            _inside.append(threadpool_limits(limits=1, user_api="blas"))
+    try:
+        yield
+    finally:
+        with _lock:
+            _depth[0] -= 1
+            if _depth[0] == 0:
+                _inside.pop().restore_original_limits()
