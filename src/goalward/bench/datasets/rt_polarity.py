@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalward.bench.datasets.dataset import Dataset, Split, with_dev
+from goalward.bench.datasets.encoder import embed_minilm, minilm_folder
 from goalward.bench.datasets.fetch import cache_folder, checked, download, locate
 from goalward.errors import BadParameter, DataMissing
 from goalward.learners import Logistic
@@ -112,8 +113,7 @@ def _part(side: str) -> bytes:
 
 
 def _embedded() -> NDArray[Any]:
-    from goalward.bench.datasets.encoder import embed_minilm
-
+    minilm_folder()  # before anything is fetched for it
     texts, _ = sentences()
     X = embed_minilm(texts).astype(np.float16)
     path = cache_folder() / VECTORS["minilm"].file

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from goalward.bench.curves import bootstrap
 from goalward.bench.paper.claim import Claim, interval, verdict
@@ -46,6 +48,15 @@ def _overfits(results: Results) -> Claim | None:
     )
 
 
+def _correlation(a: NDArray[Any], b: NDArray[Any]) -> float:
+    """Return the mean over seeds of the correlation along the rounds; 0 where nothing moves."""
+    found = [
+        np.corrcoef(p, q)[0, 1] if np.ptp(p) > 0 and np.ptp(q) > 0 else 0.0
+        for p, q in zip(a, b, strict=True)
+    ]
+    return float(np.mean(found))
+
+
 def _together(results: Results) -> Claim | None:
     if not results.learning:
         return None
@@ -55,7 +66,7 @@ def _together(results: Results) -> Claim | None:
         for strategy in curves.strategies:
             _, a = curves.curve(strategy, "goal_entropy")
             _, b = curves.curve(strategy, "goal_fisher")
-            values.append(np.mean([np.corrcoef(p, q)[0, 1] for p, q in zip(a, b, strict=True)]))
+            values.append(_correlation(a, b))
         numbers[name] = float(np.median(values))
     high = [v >= 0.8 for v in numbers.values()]
     return Claim(
@@ -136,8 +147,7 @@ def _tracks(results: Results) -> Claim | None:
         for op in OPERATORS:
             _, goal = curves.curve(f"dev/{op}", "goal_dev")
             _, accuracy = curves.curve(f"dev/{op}")
-            pairs = zip(goal, accuracy, strict=True)
-            values.append(np.mean([np.corrcoef(g, a)[0, 1] for g, a in pairs]))
+            values.append(_correlation(goal, accuracy))
         numbers[name] = float(np.mean(values))
     high = [v >= 0.7 for v in numbers.values()]
     return Claim(
