@@ -34,7 +34,7 @@ def simulate(
     seeds: int = 10,
     out: Path | str | None = None,
     n_jobs: int | None = None,
-    progress: bool = True,
+    progress: bool | Callable[[int, int], None] = True,
 ) -> Curves:
     """Return learning curves of `strategies`, each played on the same splits.
 
@@ -53,6 +53,8 @@ def simulate(
         nothing is kept.
     n_jobs
         Processes, each with one BLAS thread; None is all cores.
+    progress
+        Whether to draw a progress bar; or a function that is told (rounds done, of all).
     """
     dataset = load(dataset) if isinstance(dataset, str) else dataset
     for name, value in (("batch", batch), ("budget", budget), ("seeds", seeds)):
@@ -72,7 +74,12 @@ def simulate(
         ]
         size = min(budget, len(dataset.split(0).pool))
         per_session = -(-size // batch) + 1
-        _play(dataset, sessions, size, n_jobs, per_session * len(sessions) if progress else 0)
+        total = per_session * len(sessions)
+        if callable(progress):
+            _play(dataset, sessions, size, n_jobs, lambda done: progress(done, total))
+        else:
+            with _Bar(total if progress else 0, dataset.name) as update:
+                _play(dataset, sessions, size, n_jobs, update)
         records = [
             {"dataset": dataset.name, "strategy": s.name, "seed": s.seed} | line
             for s in sessions
@@ -85,30 +92,33 @@ def simulate(
 
 
 def _play(
-    dataset: Dataset, sessions: list[Session], budget: int, n_jobs: int | None, total: int
+    dataset: Dataset,
+    sessions: list[Session],
+    budget: int,
+    n_jobs: int | None,
+    update: Callable[[int], Any],
 ) -> None:
     jobs = min(n_jobs or os.cpu_count() or 1, len(sessions))
-    with _Bar(total, dataset.name) as update:
-        if jobs == 1:
-            with threadpool_limits(limits=1):
-                for session in sessions:
-                    _session(dataset, session, budget)
-                    update(_on_disk(sessions))
-            return
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(
-            jobs, mp_context=context, initializer=_start, initargs=(dataset,)
-        ) as workers:
-            futures: set[Future[None]] = {workers.submit(_work, s, budget) for s in sessions}
-            try:
-                while futures:
-                    done, futures = wait(futures, timeout=1.0, return_when=FIRST_EXCEPTION)
-                    for future in done:
-                        future.result()
-                    update(_on_disk(sessions))
-            except BaseException:
-                workers.shutdown(wait=False, cancel_futures=True)
-                raise
+    if jobs == 1:
+        with threadpool_limits(limits=1):
+            for session in sessions:
+                _session(dataset, session, budget)
+                update(_on_disk(sessions))
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(
+        jobs, mp_context=context, initializer=_start, initargs=(dataset,)
+    ) as workers:
+        futures: set[Future[None]] = {workers.submit(_work, s, budget) for s in sessions}
+        try:
+            while futures:
+                done, futures = wait(futures, timeout=1.0, return_when=FIRST_EXCEPTION)
+                for future in done:
+                    future.result()
+                update(_on_disk(sessions))
+        except BaseException:
+            workers.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 _shared: dict[str, Dataset] = {}

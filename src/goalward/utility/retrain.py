@@ -12,9 +12,11 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from goalward.arrays import Array, Rows, cholesky, like, namespace, rows_at, stack_rows, to_numpy
+from goalward.errors import NotConverged
 from goalward.goals import Goal, Term
 from goalward.learners import Fitted, Labelled
 from goalward.losses import contrasts
+from goalward.solvers import Auto, ConjugateGradient
 from goalward.solvers.cholesky import dense_curvature
 from goalward.utility.added import Base, Singles, Window
 from goalward.utility.chord import retrain
@@ -228,7 +230,14 @@ class _Retrainer:
         added = like(to_numpy(fitted.label_weights)[codes], old.weights)
         X = stack_rows(old.X, rows)
         labelled = Labelled(X, xp.concat([old.targets, new]), xp.concat([old.weights, added]))
-        after = replace(fitted, labelled=labelled).polished(tol=1e-10)
+        # A rough step is enough while far away, and products are cheaper than factors then.
+        q, c = self.base.start.shape
+        solver = ConjugateGradient() if q * c > 300 else Auto()
+        after = replace(fitted, labelled=labelled)
+        try:
+            after = after.polished(tol=1e-10, solver=solver)
+        except NotConverged:
+            after = after.polished(tol=1e-10, solver=Auto())
         value = sum(
             term.weight * float(term.kernel.value(after.logits_of(term.X))) for term in self.terms
         )

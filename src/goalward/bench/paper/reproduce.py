@@ -99,9 +99,8 @@ def _collect(
         results.synth2 = studies.synthetic(size, tick, out / "runs" / "synth2")
     for name in ("letter", "rt-polarity"):
         if name in wanted and name in results.datasets:
-            tick(f"learning curves on {name}")
             dataset = results.datasets[name]
-            results.learning[name] = studies.learning(dataset, size, out / "runs" / name)
+            results.learning[name] = studies.learning(dataset, size, tick, out / "runs" / name)
     learned = {n: d for n, d in results.datasets.items() if n in wanted}
     if learned:
         results.penalties = studies.penalties(learned, tick)

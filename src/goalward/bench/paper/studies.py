@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -173,13 +174,22 @@ def synthetic(size: Size, tick: Tick, out: Path) -> dict[int, Curves]:
     return found
 
 
-def learning(dataset: Dataset, size: Size, out: Path) -> Curves:
+def learning(dataset: Dataset, size: Size, tick: Tick, out: Path) -> Curves:
     """Return random, uncertainty and every goal x operator, on paired splits."""
     strategies = [
         "random",
         "uncertainty",
         *(f"{goal}/{operator}" for goal in GOALS for operator in OPERATORS),
     ]
+    began = perf_counter()
+    first: list[int] = []
+
+    def tell(done: int, total: int) -> None:
+        first.append(done)
+        pace = (perf_counter() - began) / max(done - first[0], 1)
+        left = f", about {pace * (total - done) / 60:.0f} min left" if done > first[0] else ""
+        tick(f"learning curves on {dataset.name}: {done} of {total} rounds{left}")
+
     return simulate(
         dataset,
         {name: name for name in strategies},
@@ -187,6 +197,7 @@ def learning(dataset: Dataset, size: Size, out: Path) -> Curves:
         seeds=size.seeds,
         out=out,
         n_jobs=size.n_jobs,
+        progress=tell,
     )
 
 
