@@ -68,9 +68,12 @@ class GoalOriented(Strategy):
         low: Any = np.inf
         high: Any = -np.inf
         unit = 0.0
+        leverages: list[NDArray[Any]] = []
         for part, X in blocks(X_pool, block_size(fitted.n_classes)):
             features = fitted.features(X, "X_pool")
-            per_label, proba = scorer(features)
+            per_label, proba, leverage = scorer(features)
+            if leverage is not None:
+                leverages.append(to_numpy(leverage))
             resolved = resolve(per_label, Candidates(rows[part], features, proba))
             utility[part] = to_numpy(resolved)
             if table is not None:
@@ -82,4 +85,5 @@ class GoalOriented(Strategy):
         if total > 1:
             ends = float(utility.min()), float(utility.max())
             warn_if_vacuous(*ends, float(np.max(high - low)), unit, repr(self.operator))
-        return Scores(utility, table, scorer.report)
+        mean = float(np.concatenate(leverages).mean()) if leverages else None
+        return Scores(utility, table, scorer.report, mean)

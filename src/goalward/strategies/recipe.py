@@ -25,7 +25,7 @@ from goalward.selection import Selector, Top
 from goalward.strategies import uncertainty
 from goalward.strategies.goal_oriented import GoalOriented
 from goalward.strategies.strategy import Strategy
-from goalward.utility import FirstOrder, Retrain, Utility
+from goalward.utility import FirstOrder, ImplicitStep, Retrain, Utility
 
 __all__ = ["Recipe", "recipe"]
 
@@ -53,7 +53,12 @@ OPERATORS: dict[str, Callable[[float | None, Any], Operator]] = {
     "pi": lambda value, truth: ProbabilityOfImprovement(threshold=value or 0.0),
 }
 NUMBERED = {"predicted", "spread", "ucb", "ei", "pi"}
-UTILITIES: dict[str, Callable[[], Utility]] = {"first-order": FirstOrder, "retrain": Retrain}
+UTILITIES: dict[str, Callable[[], Utility]] = {
+    "first-order": FirstOrder,
+    "implicit": ImplicitStep,
+    "implicit-exact": lambda: ImplicitStep(exact_goal=True),
+    "retrain": Retrain,
+}
 SELECTIONS: dict[str, Callable[[], Selector]] = {"top": Top}
 
 

@@ -37,12 +37,16 @@ class Suggestion:
         pools whose table would not fit in 256 MB.
     solver
         How the goal's direction was solved for: residual, iterations, which and why.
+    leverage
+        Mean leverage tr(ΛM) of the pool, where the utility knows it: up to about 0.1 first
+        order is enough.
     """
 
     rows: NDArray[Any]
     utility: NDArray[Any] = field(repr=False)
     per_label: NDArray[Any] | None = field(default=None, repr=False)
     solver: Solution | None = field(default=None, repr=False)
+    leverage: float | None = None
 
 
 class Scores(NamedTuple):
@@ -51,6 +55,7 @@ class Scores(NamedTuple):
     utility: NDArray[Any]
     per_label: NDArray[Any] | None = None
     solver: Solution | None = None
+    leverage: float | None = None
 
 
 class Strategy(ABC):

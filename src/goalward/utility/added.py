@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from goalward.arrays import Array, like, namespace
 
-__all__ = ["Added", "Base", "Singles", "Window", "mean_in_contrasts", "times"]
+__all__ = ["Added", "Base", "Singles", "Window", "mean_in_contrasts", "own_logit", "times"]
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,10 @@ class Base:
 class Added(Protocol):
     """The added rows of M models; arrays of models have the model axis last."""
 
-    targets: Float[Array, "b c m"]
-    weights: Float[Array, "b 1 m"]
-
+    @property
+    def targets(self) -> Float[Array, "b c m"]: ...
+    @property
+    def weights(self) -> Float[Array, "b 1 m"]: ...
     def logits(self, psi: Float[Array, "q c m"], a: Float[Array, "b c m"]) -> Array: ...
     def outside(self, a: Float[Array, "b c m"]) -> Array: ...
     def pull(self, alpha: Float[Array, "b c m"]) -> Float[Array, "q c m"]: ...
@@ -63,7 +64,7 @@ class Added(Protocol):
     def damped(self, moved: Float[Array, "b c m"], logits: Array) -> Array: ...
     def start(self, base: Base) -> tuple[Array, Array]: ...
     def surviving(self, keep: NDArray[Any]) -> NDArray[Any]: ...
-    def only(self, index: NDArray[Any]) -> Added: ...
+    def only(self, index: NDArray[Any]) -> Any: ...
 
 
 def mean_in_contrasts(f: Float[Array, "n c m"], Q: Float[Array, "k c"]) -> Float[Array, "n c m"]:
@@ -75,6 +76,30 @@ def mean_in_contrasts(f: Float[Array, "n c m"], Q: Float[Array, "k c"]) -> Float
     logits = xp.matmul(Q, f)
     exp = xp.exp(logits - xp.max(logits, axis=1, keepdims=True))
     return xp.matmul(Q.T, exp / xp.sum(exp, axis=1, keepdims=True))
+
+
+def own_logit(
+    f0: Float[Array, "g 1"], M: Float[Array, "g l"], t: Float[Array, "g l"], steps: int = 8
+) -> Float[Array, "g l"]:
+    """Return the root of f = f₀ - M (p(f) - t), for two classes in their one contrast.
+
+    Newton's method within a bracket: |p - t| ≤ √2 and f + M p(f) is increasing. A step that
+    leaves the bracket, or does not halve the one before, is a bisection instead.
+    """
+    xp = namespace(f0)
+    low, high = f0 - 2.0**0.5 * M, f0 + 2.0**0.5 * M
+    f = f0 + 0.0 * t
+    last = high - low
+    for _ in range(steps):
+        p = xp.tanh(f * 0.5**0.5)
+        miss = f - f0 + M * (p * 0.5**0.5 - t)
+        low, high = xp.where(miss < 0.0, f, low), xp.where(miss < 0.0, high, f)
+        step = -miss / (1.0 + 0.5 * M * (1.0 - p * p))
+        middle = 0.5 * (low + high)
+        newton = (f + step > low) & (f + step < high) & (xp.abs(step) <= 0.5 * last)
+        moved = xp.where(newton, f + step, middle)
+        last, f = xp.abs(moved - f), moved
+    return f
 
 
 @dataclass(frozen=True)
@@ -152,16 +177,7 @@ class Singles:
         t = self._by_row(self.targets)[0, 0, ...]
         M = self.leverage[:, 0, :] * self._by_row(self.weights)[0, 0, ...]
         f0 = (base.start[:, 0] @ self.Z)[:, None]
-        # |p - t| ≤ √2, and the left side is increasing: the root lies in between.
-        low, high = f0 - 2.0**0.5 * M, f0 + 2.0**0.5 * M
-        f = f0 + 0.0 * t
-        for _ in range(8):
-            p = xp.tanh(f * 0.5**0.5)
-            miss = f - f0 + M * (p * 0.5**0.5 - t)
-            low, high = xp.where(miss < 0.0, f, low), xp.where(miss < 0.0, high, f)
-            f = f - miss / (1.0 + 0.5 * M * (1.0 - p * p))
-            f = xp.where((f > low) & (f < high), f, 0.5 * (low + high))
-        own = xp.reshape(f, self.targets.shape)
+        own = xp.reshape(own_logit(f0, M, t), self.targets.shape)
         alpha = self.weights * (mean_in_contrasts(own, base.Q) - self.targets)
         return psi - self.inverse_pull(alpha), -alpha / base.rho
 

@@ -6,13 +6,15 @@ first to enter sets it and the last to leave restores it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
+from typing import Any
 
+from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
-__all__ = ["one_blas_thread"]
+__all__ = ["in_threads", "one_blas_thread"]
 
 _lock = Lock()
 _inside: list[threadpool_limits] = []
@@ -33,3 +35,13 @@ def one_blas_thread() -> Iterator[None]:
             _depth[0] -= 1
             if _depth[0] == 0:
                 _inside.pop().restore_original_limits()
+
+
+def in_threads(call: Callable[..., Any], jobs: list[Any], n_jobs: int | None) -> list[Any]:
+    """Return call(*job) for every job, in `n_jobs` threads with one BLAS thread each."""
+    with one_blas_thread():
+        if n_jobs in (None, 1) or len(jobs) == 1:
+            return [call(*job) for job in jobs]
+        return list(
+            Parallel(n_jobs=n_jobs, backend="threading")(delayed(call)(*job) for job in jobs)
+        )

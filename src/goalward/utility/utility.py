@@ -17,10 +17,11 @@ __all__ = ["Scored", "Scorer", "Utility", "block_size"]
 
 
 class Scored(NamedTuple):
-    """A block of rows: Δτ under each label, and what the model predicts."""
+    """A block of rows: Δτ under each label, what the model predicts, and leverages if known."""
 
     per_label: Float[Array, "n k"]
     proba: Float[Array, "n k"]
+    leverage: Float[Array, " n"] | None = None
 
 
 @runtime_checkable

@@ -1,0 +1,196 @@
+"""M and N of every row by matrix products: how rows move themselves, and the goal twice.
+
+With y = 𝓗⁻¹J_xᵀ, in the K-1 contrasts and the coordinates of `Span`:
+
+    M = J_x y                                    the row's leverage
+    N = yᵀ (J_gᵀ W J_g + J_lᵀ T J_l) y            the goal's curvature along the row's step
+
+W is the goal's curvature in logits, T the third derivative of the labelled rows' loss along v:
+T = w (diag(q) - q pᵀ - p qᵀ) with q = Λ s_l, s_l = J_l v. Both M and N are quadratic forms in the
+row's coordinates, so a pool costs one product with a matrix made once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Float
+
+from goalward.arrays import Array, Rows, astype, dense, like, namespace, scale_rows
+from goalward.solvers.cholesky import dense_curvature
+from goalward.utility.family import Family
+
+__all__ = ["Curvatures", "goal_blocks", "quadratic", "third_blocks"]
+
+
+def quadratic(Z: Float[Array, "n q"], A: Float[Array, "q c q c"]) -> Float[Array, "n c c"]:
+    """Return Σ_jl z_j A[j, :, l, :] z_l for every row, for a symmetric A.
+
+    Few coordinates: one product of the pairs z_j z_l, j ≤ l, with A folded accordingly. Many:
+    one product with A, then one sum per row.
+    """
+    xp = namespace(Z)
+    n, q = Z.shape
+    c = A.shape[1]
+    if q <= 64:
+        upper, lower = np.triu_indices(q)
+        a, b = np.triu_indices(c)
+        first, second = like(upper, Z), like(lower, Z)
+        pairs = xp.take(Z, first, axis=1) * xp.take(Z, second, axis=1)
+        by_pair = xp.permute_dims(A, (0, 2, 1, 3))
+        flat = xp.reshape(by_pair, (q * q, c * c))
+        flat = xp.take(flat, like(a * c + b, Z), axis=1)
+        folded = xp.take(flat, like(upper * q + lower, Z), axis=0)
+        other = xp.take(flat, like(lower * q + upper, Z), axis=0)
+        twice = like((upper != lower).astype(float), Z, dtype=Z.dtype)[:, None]
+        packed = pairs @ (folded + twice * other)
+        place = np.empty((c, c), dtype=np.int64)
+        place[a, b] = place[b, a] = np.arange(len(a))
+        return xp.reshape(xp.take(packed, like(place.reshape(-1), Z), axis=1), (n, c, c))
+    product = xp.reshape(Z @ xp.reshape(A, (q, c * q * c)), (n, c, q, c))
+    return xp.sum(product * Z[:, None, :, None], axis=2)
+
+
+def goal_blocks(family: Family, index: int) -> Float[Array, "m c c"]:
+    """Return QᵀWQ for every row of one term of the goal, weighted."""
+    term, Z = family.terms[index], family.goal_coordinates[index]
+    Q = family.base.Q
+    xp = namespace(Z)
+    logits = Z @ family.base.start @ Q.T
+    columns = [
+        term.kernel.curvature(logits, xp.broadcast_to(Q[:, a], logits.shape)) @ Q
+        for a in range(Q.shape[1])
+    ]
+    return term.weight * xp.stack(columns, axis=2)
+
+
+def third_blocks(family: Family, v: Float[Array, "p k"]) -> Float[Array, "n c c"]:
+    """Return QᵀTQ for every labelled row."""
+    fitted, Q = family.fitted, family.base.Q
+    hessian = fitted.hessian
+    xp = namespace(v)
+    p = hessian.proba
+    motion = fitted.model.jvp(hessian.X, v)
+    q = hessian.weights[:, None] * fitted.loss.curvature(p, motion)
+    K, c = Q.shape
+    pairs = xp.reshape(Q[:, :, None] * Q[:, None, :], (K, c * c))
+    along, mean = q @ Q, p @ Q
+    cross = along[:, :, None] * mean[:, None, :]
+    return xp.reshape(q @ pairs, (-1, c, c)) - cross - xp.permute_dims(cross, (0, 2, 1))
+
+
+@dataclass(frozen=True)
+class Curvatures:
+    """M and N of a family, ready for rows.
+
+    Parameters
+    ----------
+    inside
+        (q, c, q, c): 𝓗⁻¹ S 𝓗⁻¹ in the coordinates, S the curvature of goal and labelled rows.
+    third
+        The part of it that is the labelled rows'.
+    blocks
+        QᵀWQ of the goal's rows, by term, for what lies outside the span.
+    """
+
+    family: Family
+    inside: Float[Array, "q c q c"] = field(repr=False)
+    third: Float[Array, "q c q c"] = field(repr=False)
+    blocks: list[Float[Array, "_ c c"]] = field(repr=False)
+
+    @classmethod
+    def of(cls, family: Family, v: Float[Array, "p k"]) -> Curvatures:
+        """Return the curvatures of a family along the goal's direction v."""
+        base = family.base
+        xp = namespace(v)
+        q, c = base.start.shape
+        none = xp.zeros_like(base.ridge)
+        inverse = xp.reshape(base.inverse, (q * c, q * c))
+        third = dense_curvature(base.B, third_blocks(family, v), none)
+        blocks = [goal_blocks(family, i) for i in range(len(family.terms))]
+        goal = sum(
+            dense_curvature(Z, W, none)
+            for Z, W in zip(family.goal_coordinates, blocks, strict=True)
+        )
+        shape = (q, c, q, c)
+        return cls(
+            family,
+            xp.reshape(inverse @ (third + goal) @ inverse, shape),
+            xp.reshape(inverse @ third @ inverse, shape),
+            blocks,
+        )
+
+    def leverage(self, rows: Rows, Z: Float[Array, "n q"]) -> Float[Array, "n c c"]:
+        """Return M of every row."""
+        base, span = self.family.base, self.family.span
+        M = quadratic(Z, base.inverse)
+        if span.basis is None:
+            return M
+        xp = namespace(Z)
+        eye = xp.eye(M.shape[1], dtype=Z.dtype, device=Z.device)
+        return M + (span.squared_outside(rows, Z) / base.rho)[:, None, None] * eye
+
+    def bend(self, rows: Rows, Z: Float[Array, "n q"]) -> Float[Array, "n c c"]:
+        """Return N of every row."""
+        N = quadratic(Z, self.inside)
+        if self.family.span.basis is None:
+            return N
+        for term, Z_goal, W in zip(
+            self.family.terms, self.family.goal_coordinates, self.blocks, strict=True
+        ):
+            if W.shape[1] == 1 and term.X.shape[1] <= 4096:
+                N = N + self._outside_binary(rows, Z, term.X, Z_goal, W[:, 0, 0])
+            else:
+                N = N + self._outside(rows, Z, term.X, Z_goal, W)
+        return N
+
+    def _outside(
+        self, rows: Rows, Z: Array, X_goal: Rows, Z_goal: Array, W: Float[Array, "m c c"]
+    ) -> Float[Array, "n c c"]:
+        """Return what the goal's rows add outside the span, by their products with the rows.
+
+        A goal row moves by G = z_gᵀ𝓗⁻¹z + (e/ρ) I with e its product with the row outside:
+        GᵀWG less the inside part is (e/ρ)(W G₀ + G₀ᵀ W) + (e/ρ)² W, summed over goal rows.
+        """
+        base, span = self.family.base, self.family.span
+        xp = namespace(Z)
+        n, c = Z.shape[0], W.shape[1]
+        E = span.outside(rows, Z, X_goal, Z_goal)
+        assert E is not None
+        E = E / base.rho
+        square = xp.reshape((E * E) @ xp.reshape(W, (-1, c * c)), (n, c, c))
+        q = Z.shape[1]
+        # Σ_g e W_g ⊗ z_g, then against 𝓗⁻¹z: (n, c, c', q) x (n, q, c', c'').
+        weighted = xp.reshape(W[:, :, :, None] * Z_goal[:, None, None, :], (-1, c * c * q))
+        first = xp.reshape(E @ weighted, (n, c, c * q))
+        y = xp.reshape(xp.permute_dims(base.inverse, (2, 1, 0, 3)), (q, c * q * c))
+        moved = xp.reshape(Z @ y, (n, c * q, c))
+        cross = xp.matmul(first, moved)
+        return square + cross + xp.permute_dims(cross, (0, 2, 1))
+
+    def _outside_binary(
+        self, rows: Rows, Z: Array, X_goal: Rows, Z_goal: Array, w: Float[Array, " m"]
+    ) -> Float[Array, "n 1 1"]:
+        """Return the same for two classes, by one product of the rows with a d x d matrix.
+
+        The cost does not grow with rows times goal rows. Single precision is enough for a
+        second-order term, and twice as fast.
+        """
+        base, span = self.family.base, self.family.span
+        xp = namespace(Z)
+        assert span.basis is not None
+        E = dense(span.X.T @ span.basis)  # orthonormal columns: the span itself
+        spread = dense(X_goal.T @ scale_rows(X_goal, w))
+        # (I - EEᵀ) on both sides, without forming the projector.
+        left = spread - E @ (E.T @ spread)
+        outer = left - (left @ E) @ E.T
+        link = dense(X_goal.T @ (w[:, None] * Z_goal))
+        link = (link - E @ (E.T @ link)) @ base.inverse[:, 0, :, 0]
+        both = xp.concat([outer / base.rho**2, 2.0 / base.rho * link], axis=1)
+        plain = astype(dense(rows), xp.float32)
+        product = plain @ astype(both, xp.float32)
+        d = outer.shape[0]
+        own = xp.sum(product[:, :d] * plain, axis=1)
+        cross = xp.sum(product[:, d:] * astype(Z, xp.float32), axis=1)
+        return astype(own + cross, Z.dtype)[:, None, None]
