@@ -79,7 +79,7 @@ def test_m_and_n_are_their_definition(goal, n_classes, n_features):
 @pytest.mark.parametrize("n_classes", [2, 3, 6])
 @pytest.mark.parametrize("size", [0.1, 3.0, 100.0])
 def test_slopes_solve_their_equation(n_classes, size, rng):
-    """r = softmax(f - M r) - e_k to 1e-8, for surprising labels and large leverages too."""
+    """r = softmax(f - M r) - e_k to 1e-7, for surprising labels and large leverages too."""
     c = n_classes - 1
     L = rng.normal(size=(40, c, c))
     M = size * (L @ L.transpose(0, 2, 1)) / c
@@ -91,7 +91,7 @@ def test_slopes_solve_their_equation(n_classes, size, rng):
     p = np.exp(logits - logits.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
     miss = r - (np.einsum("kc,nkl->ncl", Q, p) - Q.T)
-    assert np.abs(miss).max() < 1e-8
+    assert np.abs(miss).max() < 1e-7
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

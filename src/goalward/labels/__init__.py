@@ -6,6 +6,7 @@ from goalward.labels.acquisition import (
     UpperConfidence,
 )
 from goalward.labels.beliefs import Belief, Predicted, Truth, Uniform
+from goalward.labels.calibrated import Calibrated, CrossFitted
 from goalward.labels.label_model import LabelModel
 from goalward.labels.operators import BestCase, Expected, Operator, Spread, WorstCase
 from goalward.labels.schedules import Constant, Geometric, Linear
@@ -14,7 +15,9 @@ from goalward.labels.vacuous import warn_if_vacuous
 __all__ = [
     "Belief",
     "BestCase",
+    "Calibrated",
     "Constant",
+    "CrossFitted",
     "Expected",
     "ExpectedImprovement",
     "Geometric",

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import NDArray
 
 from goalward.arrays import rows_at
 from goalward.errors import Empty, ShapeMismatch
 
-__all__ = ["blocks", "n_rows"]
+__all__ = ["blocks", "n_rows", "take_rows"]
 
 
 def n_rows(X: Any) -> int:
@@ -36,3 +37,12 @@ def blocks(X: Any, size: int) -> Iterator[tuple[slice, Any]]:
     for start in range(0, total, size):
         part = slice(start, min(start + size, total))
         yield part, X.iloc[part] if hasattr(X, "iloc") else rows_at(X, part)
+
+
+def take_rows(X: Any, positions: NDArray[Any]) -> Any:
+    """Return the rows of a pool of any kind at some positions."""
+    if hasattr(X, "iloc"):
+        return X.iloc[positions]
+    if scipy.sparse.issparse(X) and X.format != "csr":
+        X = X.tocsr()
+    return rows_at(np.asarray(X) if isinstance(X, (list, tuple)) else X, positions)

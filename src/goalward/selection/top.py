@@ -3,28 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Score", "Selector", "Top"]
+from goalward.selection.score import Score
 
-
-@runtime_checkable
-class Score(Protocol):
-    """What a selector may ask while it picks."""
-
-    def values(self) -> NDArray[Any]:
-        """Return the utility of every row now; -inf where it must not be picked."""
-        ...
-
-
-@runtime_checkable
-class Selector(Protocol):
-    """A way to pick b rows."""
-
-    def __call__(self, score: Score, batch: int, rng: np.random.Generator) -> NDArray[Any]: ...
+__all__ = ["Top", "best"]
 
 
 @dataclass(frozen=True)
@@ -42,12 +28,16 @@ class Top:
 
     def __call__(self, score: Score, batch: int, rng: np.random.Generator) -> NDArray[Any]:
         """Return the positions of the best rows."""
-        values = score.values()
-        # A random order first and a stable sort after it: ties fall as the seed says.
-        shuffled = rng.permutation(len(values))
-        if batch < len(values):
-            # Everything tied with the last place must stay in the draw.
-            threshold = -np.partition(-values, batch - 1)[batch - 1]
-            shuffled = shuffled[values[shuffled] >= threshold]
-        order = np.argsort(-values[shuffled], kind="stable")
-        return shuffled[order[:batch]]
+        return best(score.values(), batch, rng)
+
+
+def best(values: NDArray[Any], count: int, rng: np.random.Generator) -> NDArray[Any]:
+    """Return the positions of the `count` largest values, best first, ties by `rng`."""
+    # A random order first and a stable sort after it: ties fall as the seed says.
+    shuffled = rng.permutation(len(values))
+    if count < len(values):
+        # Everything tied with the last place must stay in the draw.
+        threshold = -np.partition(-values, count - 1)[count - 1]
+        shuffled = shuffled[values[shuffled] >= threshold]
+    order = np.argsort(-values[shuffled], kind="stable")
+    return shuffled[order[:count]]

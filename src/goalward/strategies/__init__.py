@@ -1,11 +1,19 @@
 """Utility, operator and selection assembled; and the baselines they must beat."""
 
+from goalward.strategies.badge import Badge
+from goalward.strategies.bait import Bait
+from goalward.strategies.bald import Bald
+from goalward.strategies.core_set import CoreSet
 from goalward.strategies.goal_oriented import GoalOriented
 from goalward.strategies.recipe import Recipe, recipe
 from goalward.strategies.strategy import Strategy, Suggestion
 from goalward.strategies.uncertainty import Entropy, LeastConfident, Margin, Random
 
 __all__ = [
+    "Badge",
+    "Bait",
+    "Bald",
+    "CoreSet",
     "Entropy",
     "GoalOriented",
     "LeastConfident",

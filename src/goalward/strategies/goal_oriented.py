@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalward.arrays import eps, namespace, to_numpy
+from goalward.errors import BadParameter
 from goalward.goals import Goal
-from goalward.labels import Expected, Operator, warn_if_vacuous
+from goalward.labels import Expected, Operator, Predicted, warn_if_vacuous
 from goalward.learners import Candidates, Fitted
 from goalward.pool import blocks, n_rows
-from goalward.selection import Selector, Top
+from goalward.selection import Score, Selector, Top
+from goalward.strategies.lookahead import Lookahead
 from goalward.strategies.strategy import Scores, Strategy
-from goalward.utility import FirstOrder, Utility
+from goalward.utility import Fidelity, FirstOrder, Ladder, Utility
 from goalward.utility.utility import block_size
 
 __all__ = ["GoalOriented"]
@@ -35,7 +37,8 @@ class GoalOriented(Strategy):
     operator
         How the unknown label is resolved.
     utility
-        How the change of the goal is predicted.
+        How the change of the goal is predicted; "auto" is `Ladder()`, the cheapest that is
+        true enough.
     selection
         How a batch is picked from the scores.
     seed
@@ -52,14 +55,28 @@ class GoalOriented(Strategy):
 
     goal: Goal
     operator: Operator = field(default_factory=Expected, kw_only=True)
-    utility: Utility = field(default_factory=FirstOrder, kw_only=True)
+    utility: Utility | str = field(default_factory=FirstOrder, kw_only=True)
     selection: Selector = field(default_factory=Top, kw_only=True)
     seed: int = field(default=0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.utility, str):
+            if self.utility != "auto":
+                raise BadParameter(
+                    f"utility={self.utility!r}; 'auto' or a utility such as FirstOrder() was "
+                    "expected. Use gw.recipe() for names."
+                )
+            object.__setattr__(self, "utility", Ladder())
+
+    @property
+    def _utility(self) -> Utility:
+        assert isinstance(self.utility, Utility)
+        return self.utility
 
     def score(self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], round: int) -> Scores:
         """Return the operator's number for every row, block by block."""
         resolve = self.operator.prepare(fitted, round)
-        scorer = self.utility.prepare(fitted, self.goal)
+        scorer = self._utility.prepare(fitted, self.goal)
         total = n_rows(X_pool)
         utility = np.empty(total)
         table: NDArray[Any] | None = None
@@ -87,3 +104,23 @@ class GoalOriented(Strategy):
             warn_if_vacuous(*ends, float(np.max(high - low)), unit, repr(self.operator))
         mean = float(np.concatenate(leverages).mean()) if leverages else None
         return Scores(utility, table, scorer.report, mean)
+
+    def outlook(
+        self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], values: NDArray[Any], round: int
+    ) -> Score:
+        """Return scores that follow the model as rows are absorbed.
+
+        Beliefs are those of the model before the batch: what has been supposed is no evidence.
+        """
+        resolve = self.operator.prepare(fitted, round)
+        belief = getattr(self.operator, "belief", Predicted()).prepare(fitted, round)
+
+        def rescore(moved: Fitted, features: Any, ids: NDArray[Any]) -> NDArray[Any]:
+            per_label, proba, _ = self._utility.prepare(moved, self.goal)(features)
+            return to_numpy(resolve(per_label, Candidates(ids, features, proba)))
+
+        return Lookahead(fitted, X_pool, rows, values, rescore, belief)
+
+    def check(self, fitted: Fitted, X_pool: Any, rows: int) -> Fidelity:
+        """Return how the utilities compare with retraining, on `rows` candidates."""
+        return self._utility.fidelity(fitted, self.goal, X_pool, rows=rows, seed=self.seed)

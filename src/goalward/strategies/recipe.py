@@ -21,11 +21,15 @@ from goalward.labels import (
     UpperConfidence,
     WorstCase,
 )
-from goalward.selection import Selector, Top
+from goalward.selection import Selector, Sequential, Stochastic, Top
 from goalward.strategies import uncertainty
+from goalward.strategies.badge import Badge
+from goalward.strategies.bait import Bait
+from goalward.strategies.bald import Bald
+from goalward.strategies.core_set import CoreSet
 from goalward.strategies.goal_oriented import GoalOriented
 from goalward.strategies.strategy import Strategy
-from goalward.utility import FirstOrder, ImplicitStep, Retrain, Utility
+from goalward.utility import FirstOrder, ImplicitStep, Ladder, Retrain, Utility
 
 __all__ = ["Recipe", "recipe"]
 
@@ -35,7 +39,19 @@ BASELINES: dict[str, Callable[[int], Strategy]] = {
     "margin": uncertainty.Margin,
     "least-confident": uncertainty.LeastConfident,
     "uncertainty": uncertainty.LeastConfident,
+    "core-set": CoreSet,
+    "badge": Badge,
+    "bait": Bait,
+    "bald": lambda seed: Bald(seed=seed),
 }
+PRESETS = {
+    "eer": "entropy/predicted/retrain/top",
+    "mcmi-min": "entropy/max/retrain/top",
+    "goral-average": "dev/average/first-order/top",
+}
+"""Published strategies as instances of the framework: expected error reduction (Roy and McCallum
+2001) is the entropy goal under the prediction, retrained; MCMI[min] (Guo and Greiner 2007) takes
+the most favourable label, which in our sign is the maximum."""
 GOALS: dict[str, tuple[str, Callable[[Any], Goal]]] = {
     "dev": ("dev", lambda dev: DevLoss(*dev)),
     "entropy": ("pool", Entropy),
@@ -58,8 +74,14 @@ UTILITIES: dict[str, Callable[[], Utility]] = {
     "implicit": ImplicitStep,
     "implicit-exact": lambda: ImplicitStep(exact_goal=True),
     "retrain": Retrain,
+    "auto": Ladder,
 }
-SELECTIONS: dict[str, Callable[[], Selector]] = {"top": Top}
+SELECTIONS: dict[str, Callable[[], Selector]] = {
+    "top": Top,
+    "sequential": Sequential,
+    "sequential-curvature": lambda: Sequential(update="curvature"),
+    "stochastic": Stochastic,
+}
 
 
 @dataclass(frozen=True)
@@ -140,7 +162,8 @@ class Recipe:
 
 def recipe(text: str) -> Recipe:
     """Return the recipe a text stands for, completed and checked."""
-    parts = text.strip().lower().split("/")
+    word = text.strip().lower()
+    parts = PRESETS.get(word, word).split("/")
     if len(parts) == 1:
         _check(parts[0], "baseline", BASELINES, text)
         return Recipe(parts[0])

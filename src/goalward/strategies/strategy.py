@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from goalward.errors import BadParameter, DuplicateRows, NotFinite, PoolExhausted, ShapeMismatch
 from goalward.learners import Candidates, Fitted, as_fitted
 from goalward.pool import blocks, n_rows
-from goalward.selection import Selector, Top
+from goalward.selection import Score, Selector, Top
 from goalward.solvers import Solution
+from goalward.strategies.lookahead import Settled
+from goalward.utility import Fidelity
 from goalward.utility.utility import block_size
 
 __all__ = ["Scores", "Strategy", "Suggestion", "candidate_blocks"]
@@ -40,6 +42,8 @@ class Suggestion:
     leverage
         Mean leverage tr(ΛM) of the pool, where the utility knows it: up to about 0.1 first
         order is enough.
+    fidelity
+        How the scores compare with retraining, if that was asked for.
     """
 
     rows: NDArray[Any]
@@ -47,6 +51,7 @@ class Suggestion:
     per_label: NDArray[Any] | None = field(default=None, repr=False)
     solver: Solution | None = field(default=None, repr=False)
     leverage: float | None = None
+    fidelity: Fidelity | None = None
 
 
 class Scores(NamedTuple):
@@ -77,6 +82,7 @@ class Strategy(ABC):
         *,
         rows: Any = None,
         round: int = 0,
+        fidelity: int = 0,
     ) -> Suggestion:
         """Return the `batch` rows of the pool worth labelling next, best first.
 
@@ -91,6 +97,9 @@ class Strategy(ABC):
             Ids of the rows, distinct; positions by default.
         round
             Which round this is, from 0, for schedules.
+        fidelity
+            Retrain this many candidates, spread over the scores, and report how far the
+            utilities can be trusted. Only strategies with a goal can.
         """
         fitted = as_fitted(fitted)
         total = n_rows(X_pool)
@@ -113,16 +122,24 @@ class Strategy(ABC):
                 "number; finite ones were expected. Check the goal and the belief at these rows."
             )
         rng = np.random.default_rng([self.seed, round])
-        chosen = self.selection(_Values(np.where(free, scores.utility, -np.inf)), int(batch), rng)
-        return Suggestion(ids[chosen], *scores)
+        values = np.where(free, scores.utility, -np.inf)
+        score = self.outlook(fitted, X_pool, ids, values, round)
+        chosen = self.selection(score, int(batch), rng)
+        checked = self.check(fitted, X_pool, fidelity) if fidelity else None
+        return Suggestion(ids[chosen], *scores, fidelity=checked)
 
+    def check(self, fitted: Fitted, X_pool: Any, rows: int) -> Fidelity:
+        """Return how the scores compare with retraining; refused without a goal."""
+        raise BadParameter(
+            f"fidelity={rows} was asked of {type(self).__name__}, which predicts no utility; "
+            "GoalOriented was expected. Leave fidelity out."
+        )
 
-@dataclass(frozen=True)
-class _Values:
-    utility: NDArray[Any]
-
-    def values(self) -> NDArray[Any]:
-        return self.utility
+    def outlook(
+        self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], values: NDArray[Any], round: int
+    ) -> Score:
+        """Return the scores as a selector sees them; they do not change without a goal."""
+        return Settled(values)
 
 
 def candidate_blocks(

@@ -1,8 +1,20 @@
 """Δτ for every (row, label): what a label would do to the goal."""
 
+from goalward.utility.fidelity import Fidelity, fidelity
 from goalward.utility.first_order import FirstOrder
 from goalward.utility.implicit_step import ImplicitStep
+from goalward.utility.ladder import Ladder
 from goalward.utility.retrain import Retrain
 from goalward.utility.utility import Scored, Scorer, Utility
 
-__all__ = ["FirstOrder", "ImplicitStep", "Retrain", "Scored", "Scorer", "Utility"]
+__all__ = [
+    "Fidelity",
+    "FirstOrder",
+    "ImplicitStep",
+    "Ladder",
+    "Retrain",
+    "Scored",
+    "Scorer",
+    "Utility",
+    "fidelity",
+]

@@ -17,7 +17,7 @@ from goalward.solvers.cholesky import dense_curvature
 from goalward.utility.added import Base, Singles, Window
 from goalward.utility.span import Span
 
-__all__ = ["CHUNK", "Family"]
+__all__ = ["CHUNK", "Family", "base_of"]
 
 CHUNK = 2**18
 """Numbers in one array of a chunk of models: 2 MB, so that a sweep stays in the cache."""
@@ -50,7 +50,7 @@ class Family:
         """
         fitted = fitted.polished(tol=1e-10)
         span = Span.of(fitted)
-        base = _base(fitted, span)
+        base = base_of(fitted, span)
         dtype = fitted.params.dtype
         terms = [
             term._replace(X=like(term.X, fitted.params, dtype=dtype)) for term in goal.terms(fitted)
@@ -139,7 +139,8 @@ class Family:
         return max(int(q * c), rows * int(c + 1) // 4)
 
 
-def _base(fitted: Fitted, span: Span) -> Base:
+def base_of(fitted: Fitted, span: Span) -> Base:
+    """Return what all models near `fitted` share, in the coordinates of `span`."""
     labelled = fitted.labelled
     B = span.coordinates(labelled.X)
     Q = contrasts(fitted.n_classes, fitted.params)

@@ -21,7 +21,7 @@ from goalward.utility.anderson import Anderson
 
 __all__ = ["implicit_slopes", "newton_slopes"]
 
-TOLERANCE = 1e-9
+TOLERANCE = 1e-8
 """Largest miss of an equation; a label's slope is of order 1."""
 
 

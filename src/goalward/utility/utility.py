@@ -12,6 +12,7 @@ from goalward.goals import Goal
 from goalward.learners import Fitted, as_fitted
 from goalward.pool import blocks
 from goalward.solvers import Solution
+from goalward.utility.fidelity import Fidelity, fidelity
 
 __all__ = ["Scored", "Scorer", "Utility", "block_size"]
 
@@ -59,6 +60,12 @@ class Utility(ABC):
             for _, part in blocks(X_pool, block_size(fitted.n_classes))
         ]
         return namespace(parts[0]).concat(parts, axis=0)
+
+    def fidelity(
+        self, fitted: Any, goal: Goal, X_pool: Any, *, rows: int = 20, seed: int = 0
+    ) -> Fidelity:
+        """Return how far this utility can be trusted here: `rows` candidates are retrained."""
+        return fidelity(self, as_fitted(fitted), goal, X_pool, rows=rows, seed=seed)
 
     @abstractmethod
     def batch(

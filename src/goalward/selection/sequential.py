@@ -1,0 +1,69 @@
+"""A batch picked one row at a time, each row supposed to be labelled before the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goalward.errors import BadParameter, PoolExhausted
+from goalward.selection.score import Score
+from goalward.selection.top import best
+
+__all__ = ["Sequential"]
+
+
+@dataclass(frozen=True)
+class Sequential:
+    """Greedy batches that do not repeat themselves.
+
+    After each pick the row is absorbed into the model, and the rest is scored again. The
+    top b of a single scan are often near-copies, each of which helps only until one of
+    them is labelled.
+
+    Parameters
+    ----------
+    update
+        "believed": the row is absorbed with the label it is believed to have, a
+        distribution as a rule, and the model moves. "curvature": with the model's own
+        prediction, which moves nothing and only adds the row's curvature; needs no belief.
+    shortlist
+        After the first scan only this many rows per row of the batch are scored again, the
+        best ones, and 1,000 at least. A heuristic: a row far down the list would have to
+        overtake all of these. None scores the whole pool again after every pick.
+
+    Examples
+    --------
+    >>> Sequential(update="curvature")
+    Sequential(update='curvature', shortlist=50)
+    """
+
+    update: str = field(default="believed", kw_only=True)
+    shortlist: int | None = field(default=50, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.update not in ("believed", "curvature"):
+            raise BadParameter(
+                f"update={self.update!r}; 'believed' or 'curvature' was expected. Use 'curvature' "
+                "where no belief about labels can be trusted."
+            )
+
+    def __call__(self, score: Score, batch: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Return the positions picked, in order."""
+        if self.shortlist is not None:
+            size = max(1000, self.shortlist * batch)
+            score.focus(best(score.values(), size, rng))
+        picked: list[int] = []
+        while True:
+            values = score.values()
+            if not np.any(np.isfinite(values)):
+                raise PoolExhausted(
+                    f"{batch} rows were asked for and {len(picked)} different ones are left once rows "
+                    "equal to one already in the batch are taken out. Ask for fewer, or use Top()."
+                )
+            picked.append(int(best(values, 1, rng)[0]))
+            if len(picked) == batch:
+                return np.array(picked)
+            score.absorb(picked[-1], self.update)

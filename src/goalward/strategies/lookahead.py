@@ -1,0 +1,127 @@
+"""Scores of a pool under a model that takes rows in as if they were labelled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goalward.arrays import like, namespace, rows_at, stack_rows, to_numpy
+from goalward.errors import BadParameter
+from goalward.learners import Candidates, Fitted, Labelled
+from goalward.pool import take_rows
+
+__all__ = ["Lookahead", "Settled"]
+
+
+class Settled:
+    """Scores that do not change: for strategies without a goal."""
+
+    def __init__(self, values: NDArray[Any]) -> None:
+        self._values = values
+
+    def values(self) -> NDArray[Any]:
+        """Return the scores."""
+        return self._values
+
+    def focus(self, rows: NDArray[Any]) -> None:
+        """Keep only these rows in play."""
+        kept = np.full_like(self._values, -np.inf)
+        kept[rows] = self._values[rows]
+        self._values = kept
+
+    def absorb(self, row: int, update: str) -> None:
+        """Refuse: only a goal says what a label would change."""
+        raise BadParameter(
+            "Sequential() picks by what a label would change, which only goal-oriented strategies "
+            "know; GoalOriented was expected. Use Top() or Stochastic() here."
+        )
+
+
+class Lookahead:
+    """Scores that follow the model as rows are absorbed.
+
+    A row absorbed with a distribution t over labels joins the labelled rows, and a few Newton
+    steps from where the model was move it to the new optimum. With its own prediction for t
+    the slope of the row is zero: the model stays and only its curvature grows.
+    """
+
+    def __init__(
+        self,
+        fitted: Fitted,
+        X_pool: Any,
+        rows: NDArray[Any],
+        values: NDArray[Any],
+        score: Callable[[Fitted, Any, NDArray[Any]], NDArray[Any]],
+        believe: Callable[[Candidates], Any],
+    ) -> None:
+        self._fitted = fitted
+        self._X = X_pool
+        self._rows = rows
+        self._values = values
+        self._score = score
+        self._believe = believe
+        self._features: Any = None
+        self._focus = np.flatnonzero(np.isfinite(values))
+
+    def values(self) -> NDArray[Any]:
+        """Return the scores under the model as it is now."""
+        return self._values
+
+    def focus(self, rows: NDArray[Any]) -> None:
+        """Keep only these rows in play."""
+        self._focus = np.sort(rows[np.isfinite(self._values[rows])])
+        self._features = None
+        kept = np.full_like(self._values, -np.inf)
+        kept[self._focus] = self._values[self._focus]
+        self._values = kept
+
+    def absorb(self, row: int, update: str) -> None:
+        """Absorb a row and score the rows in focus again; rows equal to it are out."""
+        if self._features is None:
+            raw = take_rows(self._X, self._focus)
+            self._features = self._fitted.features(raw, "X_pool")
+        place = int(np.searchsorted(self._focus, row))
+        self._fitted = self._absorbed(place, update)
+        left = ~_equal_rows(self._features, place)
+        self._features = rows_at(self._features, np.flatnonzero(left))
+        self._focus = self._focus[left]
+        self._values = np.full_like(self._values, -np.inf)
+        if len(self._focus):
+            fresh = self._score(self._fitted, self._features, self._rows[self._focus])
+            self._values[self._focus] = fresh
+
+    def _absorbed(self, place: int, update: str) -> Fitted:
+        fitted = self._fitted
+        dtype = fitted.params.dtype
+        x = like(rows_at(self._features, np.array([place])), fitted.params, dtype=dtype)
+        proba = fitted.loss.proba(fitted.logits_of(x))
+        target = proba
+        if update == "believed":
+            block = Candidates(self._rows[self._focus[place : place + 1]], x, proba)
+            target = like(self._believe(block), fitted.params, dtype=dtype)
+        xp = namespace(fitted.params)
+        old = fitted.labelled
+        weight = xp.sum(target * fitted.label_weights, axis=1)
+        labelled = Labelled(
+            stack_rows(old.X, x),
+            xp.concat([old.targets, target]),
+            xp.concat([old.weights, weight]),
+        )
+        grown = replace(fitted, labelled=labelled)
+        # The next scores need the direction, not the last digits.
+        return grown if update == "curvature" else grown.polished(tol=1e-6)
+
+
+def _equal_rows(features: Any, place: int) -> NDArray[Any]:
+    """Return which rows equal the one at `place`, itself included."""
+    row = rows_at(features, np.array([place]))
+    if hasattr(features, "tocsr"):
+        gap = features - features[np.full(features.shape[0], place)]
+        gap.eliminate_zeros()
+        same: NDArray[Any] = np.diff(gap.tocsr().indptr) == 0
+        return same
+    return np.asarray(to_numpy(namespace(features).all(features == row, axis=1)))

@@ -1,0 +1,218 @@
+"""Published baselines against their definitions, by brute force."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+
+import goalward as gw
+from goalward.errors import BadInput, BadParameter, Unsupported
+from goalward.labels import Calibrated, CrossFitted, Expected, LabelModel, Predicted
+from goalward.labels.calibrated import fitted_temperature
+from goalward.learners import Candidates
+from goalward.strategies import Badge, Bait, Bald, CoreSet
+from goalward.testing import check_operator, check_strategy, problem
+from goalward.testing.check_solver import explicit
+from goalward.utility import FirstOrder, ImplicitStep, Ladder, Retrain
+from goalward.utility.fidelity import stratified
+
+TASK = problem(n_pool=50)
+BASELINES = [CoreSet(), Badge(seed=2), Bait(), Bald(draws=40)]
+
+
+@pytest.mark.parametrize("strategy", BASELINES, ids=repr)
+def test_baselines_conform(strategy):
+    check_strategy(strategy, TASK)
+
+
+@pytest.mark.parametrize("strategy", BASELINES, ids=repr)
+def test_baselines_take_sparse_rows(strategy):
+    sparse = strategy.suggest(TASK.fitted, sp.csr_array(TASK.X_pool), 6).rows
+    np.testing.assert_array_equal(sparse, strategy.suggest(TASK.fitted, TASK.X_pool, 6).rows)
+
+
+@pytest.mark.parametrize("strategy", BASELINES, ids=repr)
+def test_baselines_never_repeat_a_row_in_a_pool_of_copies(strategy):
+    pool = np.repeat(TASK.X_pool[:4], 5, axis=0)
+    rows = strategy.suggest(TASK.fitted, pool, 12).rows
+    assert len(set(rows.tolist())) == 12
+
+
+def test_core_set_is_the_farthest_row_again_and_again():
+    known, taken = [*TASK.X], []
+    for _ in range(5):
+        gaps = np.min([np.linalg.norm(TASK.X_pool - x, axis=1) for x in known], axis=0)
+        gaps[taken] = -1
+        taken.append(int(gaps.argmax()))
+        known.append(TASK.X_pool[taken[-1]])
+    assert CoreSet().suggest(TASK.fitted, TASK.X_pool, 5).rows.tolist() == taken
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_badge_measures_distances_between_gradients(intercept):
+    task = problem(n_pool=20, fit_intercept=intercept)
+    X = np.column_stack([task.X_pool, np.ones(20)]) if intercept else task.X_pool
+    p = task.fitted.predict_proba(task.X_pool)
+    slopes = p - np.eye(3)[p.argmax(axis=1)]
+    gradients = (X[:, :, None] * slopes[:, None, :]).reshape(20, -1)
+    lengths = np.linalg.norm(gradients, axis=1)
+    np.testing.assert_allclose(Badge().suggest(task.fitted, task.X_pool, 1).utility, lengths)
+    score = Badge().outlook(task.fitted, task.X_pool, np.arange(20), lengths, 0)
+    score.absorb(3)
+    score.absorb(8)
+    gaps = np.minimum(*(np.sum((gradients - gradients[i]) ** 2, axis=1) for i in (3, 8)))
+    free = [i for i in range(20) if i not in (3, 8)]
+    np.testing.assert_allclose(score.values()[free], gaps[free], atol=1e-10)
+    assert Badge(seed=5).suggest(task.fitted, task.X_pool, 4).rows[0] == lengths.argmax()
+
+
+def test_bait_lowers_the_trace_most_at_every_step():
+    task = problem(n_pool=12)
+    fitted = task.fitted
+    p = fitted.predict_proba(task.X_pool)
+    information = []
+    for x, q in zip(np.column_stack([task.X_pool, np.ones(12)]), p, strict=True):
+        information.append(np.kron(np.outer(x, x), np.diag(q) - np.outer(q, q)))
+    H, F = explicit(fitted.hessian), np.sum(information, axis=0)
+
+    def trace(H):
+        return np.trace(np.linalg.pinv(H, rcond=1e-12) @ F)
+
+    gains = [trace(H) - trace(H + one) for one in information]
+    got = Bait().suggest(fitted, task.X_pool, 4)
+    np.testing.assert_allclose(got.utility, gains, rtol=1e-8)
+    taken = []
+    for _ in range(4):
+        traces = [np.inf if i in taken else trace(H + one) for i, one in enumerate(information)]
+        taken.append(int(np.argmin(traces)))
+        H = H + information[taken[-1]]
+    assert got.rows.tolist() == taken
+    wide = problem(n_features=1200)
+    with pytest.raises(Unsupported, match="up to 2000 unknowns"):
+        Bait().suggest(wide.fitted, wide.X_pool, 1)
+
+
+@pytest.mark.parametrize("n_features", [4, 60])
+def test_bald_is_the_information_of_laplaces_posterior(n_features):
+    """Two classes: the logit is Gaussian, so quadrature gives the exact score."""
+    task = problem(n_classes=2, n_features=n_features, n_pool=15)
+    fitted = task.fitted
+    H = np.linalg.pinv(explicit(fitted.hessian), rcond=1e-12)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+    weights = weights / weights.sum()
+
+    def entropy(p):
+        return -(p * np.log(p) + (1 - p) * np.log(1 - p))
+
+    exact = []
+    for x, f in zip(
+        np.column_stack([task.X_pool, np.ones(15)]), fitted.logits(task.X_pool), strict=True
+    ):
+        J = np.kron(x, [1.0, -1.0])
+        p = 1 / (1 + np.exp(-(f[0] - f[1] + np.sqrt(J @ H @ J) * nodes)))
+        p = np.clip(p, 1e-12, 1 - 1e-12)
+        exact.append(entropy(weights @ p) - weights @ entropy(p))
+    got = Bald(draws=4000).suggest(fitted, task.X_pool, 1).utility
+    np.testing.assert_allclose(got, exact, atol=0.02)
+
+
+def test_presets_are_instances_of_the_framework():
+    assert str(gw.recipe("eer")) == "entropy/predicted/retrain/top"
+    assert str(gw.recipe("mcmi-min")) == "entropy/max/retrain/top"
+    for name in ("core-set", "badge", "bait", "bald"):
+        assert len(gw.recipe(name).build(seed=3).suggest(TASK.fitted, TASK.X_pool, 2).rows) == 2
+    eer = gw.recipe("eer").build(pool=TASK.X_pool).suggest(TASK.fitted, TASK.X_pool, 1)
+    u = Retrain()(TASK.fitted, gw.goals.Entropy(TASK.X_pool), TASK.X_pool)
+    p = TASK.fitted.predict_proba(TASK.X_pool)
+    assert eer.rows[0] == np.sum(p * u, axis=1).argmax()
+
+
+def test_cross_fitting_predicts_each_row_by_models_that_did_not_see_it():
+    """A 1-nearest-neighbour model that saw a row would repeat its label."""
+    task = problem(n_labelled=60, n_classes=2)
+    belief = CrossFitted(KNeighborsClassifier(1), folds=3)
+    predicted, codes = belief.held_out(task.fitted)
+    assert np.mean(predicted.argmax(axis=1) == codes) < 1.0
+    check_operator(Expected(CrossFitted(LogisticRegression(), folds=3)))
+    few = gw.Logistic().fit([[0.0], [1.0], [2.0]], [0, 1, 1])
+    with pytest.raises(BadInput, match="a class of 1 label"):
+        belief.prepare(few)
+
+
+def test_the_temperature_is_the_one_held_out_labels_ask_for(rng):
+    """Logits doubled on purpose: the likelihood asks for a temperature of 2."""
+    f = rng.normal(scale=2.0, size=(20000, 3))
+    p = np.exp(f) / np.exp(f).sum(axis=1, keepdims=True)
+    y = np.array([rng.choice(3, p=q) for q in p])
+    sharp = np.exp(2 * f) / np.exp(2 * f).sum(axis=1, keepdims=True)
+    assert fitted_temperature(sharp, y) == pytest.approx(2.0, rel=0.05)
+    assert fitted_temperature(p, y) == pytest.approx(1.0, rel=0.05)
+
+
+def test_calibration_makes_held_out_labels_likelier():
+    task = problem(n_labelled=60, n_dev=200, n_classes=3)
+    knn = KNeighborsClassifier(3)
+    block = Candidates(np.arange(200), task.X_dev, task.fitted.predict_proba(task.X_dev))
+
+    def likelihood(belief):
+        p = np.maximum(belief.prepare(task.fitted)(block), 1e-6)
+        return np.log(p[np.arange(200), task.y_dev]).mean()
+
+    raw = likelihood(CrossFitted(knn))
+    assert likelihood(Calibrated(CrossFitted(knn))) > raw
+    held_out = Calibrated(LabelModel(knn), X=task.X_dev, y=task.y_dev)
+    assert likelihood(held_out) > likelihood(LabelModel(knn))
+    assert held_out.temperature(task.fitted) > 1.0
+    with pytest.raises(BadParameter, match="no held-out labels"):
+        Calibrated(Predicted()).prepare(task.fitted)
+
+
+def test_fidelity_reports_agreement_with_retraining():
+    task = problem(n_pool=200, n_labelled=60)
+    good, poor = (
+        u.fidelity(task.fitted, task.goal, task.X_pool) for u in (ImplicitStep(), FirstOrder())
+    )
+    assert good.rank > poor.rank
+    assert good.low <= good.rank <= good.high
+    assert abs(good.slope - 1) < abs(poor.slope - 1)
+    assert "rank correlation with retraining" in str(good)
+    exact = Retrain().fidelity(task.fitted, task.goal, task.X_pool, rows=5)
+    assert exact.rank == pytest.approx(1.0)
+    assert exact.slope == pytest.approx(1.0)
+    got = gw.GoalOriented(task.goal).suggest(task.fitted, task.X_pool, 3, fidelity=20)
+    assert got.fidelity.rank == pytest.approx(poor.rank)
+    with pytest.raises(BadParameter, match="predicts no utility"):
+        gw.strategies.Margin().suggest(task.fitted, task.X_pool, 3, fidelity=20)
+    with pytest.raises(BadParameter, match="at least 3"):
+        FirstOrder().fidelity(task.fitted, task.goal, task.X_pool, rows=2)
+
+
+def test_the_sample_is_spread_over_the_scores(rng):
+    scores = np.arange(100.0)
+    picked = stratified(scores, 10, rng)
+    assert [int(p // 10) for p in picked] == list(range(10))
+
+
+def test_the_ladder_takes_the_cheapest_rung_that_is_true_enough():
+    many = problem(n_labelled=2000, C=0.1)
+    few = problem(n_labelled=30, n_features=60)
+    easy, _ = Ladder().climb(many.fitted, many.goal, many.X_pool)
+    assert easy == FirstOrder()
+    hard, tried = Ladder(target=0.95).climb(few.fitted, few.goal, few.X_pool)
+    assert hard != FirstOrder()
+    assert tried[0].rank < 0.95
+    strategy = gw.GoalOriented(few.goal, utility="auto")
+    got = strategy.suggest(few.fitted, few.X_pool, 3)
+    np.testing.assert_array_equal(
+        got.rows, gw.GoalOriented(few.goal, utility=hard).suggest(few.fitted, few.X_pool, 3).rows
+    )
+    assert "rank correlation with retraining" in got.solver.reason
+    batch = Ladder().batch(many.fitted, many.goal, many.X_pool[None, :2])
+    np.testing.assert_allclose(
+        batch, FirstOrder().batch(many.fitted, many.goal, many.X_pool[None, :2])
+    )
+    with pytest.raises(BadParameter, match="utility='best'"):
+        gw.GoalOriented(few.goal, utility="best")
+    with pytest.raises(BadParameter, match="target=2"):
+        Ladder(target=2.0)

@@ -1,0 +1,152 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import goalward as gw
+from goalward.labels import Expected, Predicted, Spread, Truth
+from goalward.selection import Sequential, Stochastic, Top
+from goalward.strategies import Margin
+from goalward.strategies.lookahead import Lookahead
+from goalward.testing import check_strategy, problem
+from goalward.testing.check_solver import explicit
+from goalward.utility import FirstOrder, ImplicitStep
+
+TASK = problem(n_pool=60)
+SELECTORS = [
+    Sequential(),
+    Sequential(update="curvature"),
+    Sequential(shortlist=None),
+    Stochastic(),
+]
+
+
+def strategy(selection, operator=None, **options):
+    return gw.GoalOriented(TASK.goal, operator=operator or Spread(), selection=selection, **options)
+
+
+@pytest.mark.parametrize("selection", SELECTORS, ids=repr)
+def test_selectors_conform_within_a_strategy(selection):
+    check_strategy(strategy(selection), TASK)
+
+
+@pytest.mark.parametrize("update", ["believed", "curvature"])
+@pytest.mark.parametrize("utility", [FirstOrder(), ImplicitStep()], ids=repr)
+def test_sequential_is_refitting_with_what_was_supposed(update, utility):
+    """Against a plain loop: fit with the soft labels so far, score everything, take the best."""
+    belief = Predicted(2.0)
+    operator = Spread(belief)
+    got = strategy(Sequential(update=update, shortlist=None), operator, utility=utility)
+    got = got.suggest(TASK.fitted, TASK.X_pool, 4).rows
+    fitted, taken = TASK.fitted, []
+    X, T = TASK.X, np.eye(3)[TASK.y]
+    for _ in range(4):
+        values = operator(utility(fitted, TASK.goal, TASK.X_pool), fitted, TASK.X_pool)
+        values[taken] = -np.inf
+        taken.append(int(values.argmax()))
+        x = TASK.X_pool[taken[-1] :][:1]
+        p = fitted.predict_proba(x)
+        target = p if update == "curvature" else np.sqrt(p) / np.sqrt(p).sum()
+        X, T = np.vstack([X, x]), np.vstack([T, target])
+        fitted = gw.Logistic(tol=1e-11).fit(X, T)
+    assert got.tolist() == taken
+
+
+def test_absorbing_a_prediction_adds_curvature_and_moves_nothing():
+    """𝓗 + J_xᵀΛJ_x, and the same parameters: the row's slope p - p is zero."""
+    values = np.arange(60.0)
+    look = Lookahead(
+        TASK.fitted, TASK.X_pool, np.arange(60), values, lambda f, X, ids: np.zeros(len(ids)), None
+    )
+    look.absorb(7, "curvature")
+    moved = look._fitted
+    np.testing.assert_array_equal(moved.params, TASK.fitted.params)
+    p = TASK.fitted.predict_proba(TASK.X_pool[7:8])[0]
+    x = np.append(TASK.X_pool[7], 1.0)
+    grown = explicit(TASK.fitted.hessian) + np.kron(np.outer(x, x), np.diag(p) - np.outer(p, p))
+    np.testing.assert_allclose(explicit(moved.hessian), grown, atol=1e-10)
+    assert moved.flatness() < 1e-9
+
+
+@pytest.mark.parametrize("update", ["believed", "curvature"])
+def test_near_copies_of_the_best_row_are_not_taken_again(update):
+    """20 near-copies (noise 1e-3) of the best row: at most two of them in a batch of 10."""
+    task = problem(n_labelled=15, n_pool=80, n_classes=2, C=1.0, seed=4)
+    rng = np.random.default_rng(0)
+    plain = gw.GoalOriented(task.goal, operator=Spread())
+    best = plain.suggest(task.fitted, task.X_pool, 1).rows[0]
+    copies = task.X_pool[best] + 1e-3 * rng.normal(size=(20, task.X_pool.shape[1]))
+    pool = np.vstack([task.X_pool, copies])
+    family = {best, *range(80, 100)}
+
+    def taken(selection):
+        strategy = gw.GoalOriented(task.goal, operator=Spread(), selection=selection)
+        return len(family & set(strategy.suggest(task.fitted, pool, 10).rows.tolist()))
+
+    assert taken(Top()) >= 9
+    assert taken(Sequential(update=update)) <= 2
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array, np.ndarray.tolist])
+def test_rows_equal_to_one_in_the_batch_are_left_out(make):
+    pool = np.vstack([TASK.X_pool[:6]] * 3)
+    rows = strategy(Sequential()).suggest(TASK.fitted, make(pool), 6).rows
+    assert len({tuple(pool[r]) for r in rows}) == 6
+    with pytest.raises(gw.errors.PoolExhausted, match="equal to one already in the batch"):
+        strategy(Sequential()).suggest(TASK.fitted, make(pool), 7)
+
+
+def test_the_shortlist_gives_the_rows_of_the_full_rescan():
+    """Where it holds the rows that matter: 1,000 of 3,000 here."""
+    task = problem(n_pool=3000, n_labelled=40)
+    short, full = (
+        gw.GoalOriented(task.goal, operator=Spread(), selection=Sequential(shortlist=size))
+        .suggest(task.fitted, task.X_pool, 8)
+        .rows
+        for size in (50, None)
+    )
+    np.testing.assert_array_equal(short, full)
+
+
+def test_beliefs_follow_the_rows_ids():
+    """The oracle's labels stay aligned when rows are left out and ids are given."""
+    ids = np.arange(60) + 100
+    labels = dict(zip(ids.tolist(), TASK.y_pool.tolist(), strict=True))
+    operator = Expected(Truth(labels))
+    by_id = strategy(Sequential(), operator).suggest(TASK.fitted, TASK.X_pool, 5, rows=ids).rows
+    plain = strategy(Sequential(), Expected(Truth(TASK.y_pool)))
+    np.testing.assert_array_equal(by_id - 100, plain.suggest(TASK.fitted, TASK.X_pool, 5).rows)
+
+
+def test_stochastic_draws_by_rank():
+    """The first pick is the row of rank r with probability proportional to 1/r."""
+    values = np.linspace(1, 0, 50)
+
+    class Fixed:
+        def values(self):
+            return values
+
+    draws = [Stochastic()(Fixed(), 1, np.random.default_rng(s))[0] for s in range(4000)]
+    share = np.bincount(draws, minlength=50)[:3] / 4000
+    chance = 1.0 / np.arange(1, 51)
+    np.testing.assert_allclose(share, (chance / chance.sum())[:3], atol=0.03)
+    greedy = Stochastic(beta=1e6)(Fixed(), 5, np.random.default_rng(0))
+    assert greedy.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_wrong_options_and_strategies_without_a_goal_are_refused():
+    with pytest.raises(gw.errors.BadParameter, match="update='hope'"):
+        Sequential(update="hope")
+    with pytest.raises(gw.errors.BadParameter, match="beta=-1"):
+        Stochastic(beta=-1)
+
+    class Greedy(Margin):
+        selection = Sequential()
+
+    with pytest.raises(gw.errors.BadParameter, match="only goal-oriented strategies"):
+        Greedy().suggest(TASK.fitted, TASK.X_pool, 3)
+
+
+def test_recipes_name_the_selections():
+    for name in ("sequential", "sequential-curvature", "stochastic"):
+        built = gw.recipe(f"dev/spread/first-order/{name}").build(dev=(TASK.X_dev, TASK.y_dev))
+        assert len(built.suggest(TASK.fitted, TASK.X_pool, 3).rows) == 3
