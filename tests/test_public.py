@@ -3,6 +3,8 @@
 import importlib
 import pkgutil
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,7 +40,7 @@ def test_every_public_class_has_an_example(room):
         thing = getattr(module, word)
         configured = isinstance(thing, type) and hasattr(thing, "__dataclass_fields__")
         if configured and not word.startswith("_") and thing.__module__.startswith("goalward"):
-            if word in {"Solution", "Suggestion", "Scored", "Weighted"}:
+            if word in {"Fidelity", "Solution", "Suggestion", "Scored", "Weighted"}:
                 continue
             assert ">>>" in (thing.__doc__ or ""), f"{room}.{word} has no example"
 
@@ -49,6 +51,17 @@ def test_no_file_is_a_drawer():
         assert path.stem not in {"utils", "helpers", "common", "misc"}
         lines = len(path.read_text(encoding="utf-8").splitlines())
         assert lines <= 300, f"{path.name} has {lines} lines: usually two ideas"
+
+
+def test_experiments_are_there_without_being_paid_for():
+    """`gw.bench` loads tables and figures only when it is used."""
+    code = (
+        "import sys, goalward as gw; assert 'polars' not in sys.modules; "
+        "assert callable(gw.bench.simulate); assert 'bench' in dir(gw)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(AttributeError, match="no attribute 'benchh'"):
+        goalward.benchh  # noqa: B018
 
 
 def test_the_version_is_the_packages():

@@ -3,8 +3,10 @@ import pytest
 import scipy.sparse as sp
 
 import goalward as gw
+from goalward.arrays import to_numpy
 from goalward.labels import Expected, Predicted, Spread, Truth
 from goalward.selection import Sequential, Stochastic, Top
+from goalward.solvers import Cholesky, Updated, fits
 from goalward.strategies import Margin
 from goalward.strategies.lookahead import Lookahead
 from goalward.testing import check_strategy, problem
@@ -55,7 +57,12 @@ def test_absorbing_a_prediction_adds_curvature_and_moves_nothing():
     """𝓗 + J_xᵀΛJ_x, and the same parameters: the row's slope p - p is zero."""
     values = np.arange(60.0)
     look = Lookahead(
-        TASK.fitted, TASK.X_pool, np.arange(60), values, lambda f, X, ids: np.zeros(len(ids)), None
+        TASK.fitted,
+        TASK.X_pool,
+        np.arange(60),
+        values,
+        lambda f, X, ids, solver: np.zeros(len(ids)),
+        None,
     )
     look.absorb(7, "curvature")
     moved = look._fitted
@@ -150,3 +157,34 @@ def test_recipes_name_the_selections():
     for name in ("sequential", "sequential-curvature", "stochastic"):
         built = gw.recipe(f"dev/spread/first-order/{name}").build(dev=(TASK.X_dev, TASK.y_dev))
         assert len(built.suggest(TASK.fitted, TASK.X_pool, 3).rows) == 3
+
+
+def test_the_inverse_follows_added_rows_and_solves_exactly(to_xp):
+    """Woodbury against a fresh inverse; and a solve with a Hessian that has moved on."""
+    task = problem(n_features=30, n_labelled=60)
+    fitted = task.learner.fit(to_xp(task.X), task.y)
+    p = task.fitted.predict_proba(task.X_pool[:1])
+    block = to_xp(task.fitted.loss.blocks(p)[0])
+    row = to_xp(np.append(task.X_pool[0], 1.0)[None])
+    before = Updated.of(fitted.hessian)
+    after = to_numpy(before.added(row, block).inverse)
+    J = np.kron(np.append(task.X_pool[0], 1.0)[None, :], np.eye(2))
+    grown = np.linalg.inv(to_numpy(before.inverse)) + J.T @ to_numpy(block) @ J
+    np.testing.assert_allclose(after, np.linalg.inv(grown), atol=1e-9)
+    g = task.goal.gradient(task.fitted)
+    moved = gw.Logistic(C=0.7).fit(to_xp(task.X), task.y).hessian
+    solution = before.prepare(moved)(to_xp(g))
+    exact = Cholesky().prepare(gw.Logistic(C=0.7).fit(task.X, task.y).hessian)(g)
+    np.testing.assert_allclose(to_numpy(solution.value), exact.value, atol=1e-6)
+    assert solution.residual <= 2e-8
+
+
+@pytest.mark.parametrize("update", ["believed", "curvature"])
+def test_following_the_inverse_changes_no_pick(update, monkeypatch):
+    task = problem(n_features=60, n_labelled=80, n_pool=300)
+    sequential = gw.GoalOriented(task.goal, operator=Spread(), selection=Sequential(update=update))
+    assert fits(task.fitted.hessian)
+    followed = sequential.suggest(task.fitted, task.X_pool, 8).rows
+    monkeypatch.setattr("goalward.strategies.lookahead.fits", lambda hessian: False)
+    plain = sequential.suggest(task.fitted, task.X_pool, 8).rows
+    np.testing.assert_array_equal(followed, plain)

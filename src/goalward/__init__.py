@@ -8,7 +8,9 @@ are worth a label, by predicting what each label would do to the goal without re
     gw.GoalOriented(goal).suggest(fitted, X_pool, batch=10).rows
 """
 
+from importlib import import_module
 from importlib.metadata import version
+from typing import Any
 
 from goalward import (
     adapters,
@@ -42,3 +44,14 @@ __all__ = [
 ]
 
 __version__ = version("goalward")
+
+
+def __getattr__(name: str) -> Any:
+    """Return `goalward.bench` when it is asked for: experiments bring tables and figures."""
+    if name == "bench":
+        return import_module("goalward.bench")
+    raise AttributeError(f"module 'goalward' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), "bench"])

@@ -6,6 +6,7 @@ from goalward.solvers.conjugate_gradient import ConjugateGradient
 from goalward.solvers.dual import Dual
 from goalward.solvers.gauge import least_norm
 from goalward.solvers.solution import Curvature, LinearCurvature, Solution, Solve, Solver
+from goalward.solvers.updated import Updated, fits
 
 __all__ = [
     "Auto",
@@ -17,6 +18,8 @@ __all__ = [
     "Solution",
     "Solve",
     "Solver",
+    "Updated",
+    "fits",
     "least_norm",
     "named",
 ]

@@ -12,7 +12,7 @@ from goalward.arrays import Array, Rows, cholesky, dense, is_sparse, like, names
 from goalward.solvers.gauge import solve_in_contrasts
 from goalward.solvers.solution import LinearCurvature, Solution, Solve, certified, refined
 
-__all__ = ["Cholesky", "dense_curvature"]
+__all__ = ["Cholesky", "dense_curvature", "with_constant"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Cholesky:
     def prepare(self, hessian: LinearCurvature) -> Solve:
         """Return the map g -> 𝓗⁻¹g."""
         n_params, n_classes = hessian.shape
-        X = _with_constant(hessian.X, hessian.proba) if hessian.intercept else hessian.X
+        X = with_constant(hessian.X, hessian.proba) if hessian.intercept else hessian.X
         factor = cholesky(dense_curvature(X, hessian.blocks(), hessian.penalty))
 
         def solve_contrasts(g: Float[Array, "p c"]) -> Float[Array, "p c"]:
@@ -75,7 +75,8 @@ def dense_curvature(
     return H + ridge[:, None] * xp.eye(H.shape[0], dtype=H.dtype, device=H.device)
 
 
-def _with_constant(X: Array, reference: Array) -> Array:
+def with_constant(X: Array, reference: Array) -> Array:
+    """Return rows with a column of ones, for an intercept."""
     xp = namespace(reference)
     if is_sparse(X):
         return scipy.sparse.hstack([X, np.ones((X.shape[0], 1))], format="csr")

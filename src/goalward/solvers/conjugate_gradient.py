@@ -12,7 +12,7 @@ from goalward.errors import BadParameter
 from goalward.solvers.gauge import least_norm
 from goalward.solvers.solution import Curvature, LinearCurvature, Solution, Solve, certified
 
-__all__ = ["ConjugateGradient"]
+__all__ = ["ConjugateGradient", "iterate"]
 
 Precondition = Callable[[Float[Array, "p k"]], Float[Array, "p k"]]
 
@@ -56,7 +56,7 @@ class ConjugateGradient:
             limit = tol if tol is not None else self.tol
             if limit is None:
                 limit = 1e-8 if eps(g) < 1e-10 else 1e-4
-            v, iterations = _iterate(hessian, g, precondition, limit, self.max_iter)
+            v, iterations = iterate(hessian, g, precondition, limit, self.max_iter)
             if isinstance(hessian, LinearCurvature):
                 v = least_norm(v, hessian.penalty)
             solution = Solution(v, 0.0, iterations, "ConjugateGradient")
@@ -95,13 +95,14 @@ def _linear(hessian: Curvature) -> LinearCurvature:
     )
 
 
-def _iterate(
+def iterate(
     hessian: Curvature,
     g: Float[Array, "p k"],
     precondition: Precondition,
     tol: float,
     max_iter: int,
 ) -> tuple[Float[Array, "p k"], int]:
+    """Return 𝓗⁻¹g by preconditioned conjugate gradients from zero, and the products taken."""
     xp = namespace(g)
     v = xp.zeros_like(g)
     residual = g

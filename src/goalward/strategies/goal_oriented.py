@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from goalward.labels import Expected, Operator, Predicted, warn_if_vacuous
 from goalward.learners import Candidates, Fitted
 from goalward.pool import blocks, n_rows
 from goalward.selection import Score, Selector, Top
+from goalward.solvers import Solver
 from goalward.strategies.lookahead import Lookahead
 from goalward.strategies.strategy import Scores, Strategy
 from goalward.utility import Fidelity, FirstOrder, Ladder, Utility
@@ -115,8 +116,13 @@ class GoalOriented(Strategy):
         resolve = self.operator.prepare(fitted, round)
         belief = getattr(self.operator, "belief", Predicted()).prepare(fitted, round)
 
-        def rescore(moved: Fitted, features: Any, ids: NDArray[Any]) -> NDArray[Any]:
-            per_label, proba, _ = self._utility.prepare(moved, self.goal)(features)
+        def rescore(
+            moved: Fitted, features: Any, ids: NDArray[Any], solver: Solver | None
+        ) -> NDArray[Any]:
+            utility = self._utility
+            if solver is not None and isinstance(utility, FirstOrder) and utility.solver == "auto":
+                utility = replace(utility, solver=solver)
+            per_label, proba, _ = utility.prepare(moved, self.goal)(features)
             return to_numpy(resolve(per_label, Candidates(ids, features, proba)))
 
         return Lookahead(fitted, X_pool, rows, values, rescore, belief)

@@ -13,6 +13,7 @@ from goalward.arrays import like, namespace, rows_at, stack_rows, to_numpy
 from goalward.errors import BadParameter
 from goalward.learners import Candidates, Fitted, Labelled
 from goalward.pool import take_rows
+from goalward.solvers import Solver, Updated, fits
 
 __all__ = ["Lookahead", "Settled"]
 
@@ -46,7 +47,8 @@ class Lookahead:
 
     A row absorbed with a distribution t over labels joins the labelled rows, and a few Newton
     steps from where the model was move it to the new optimum. With its own prediction for t
-    the slope of the row is zero: the model stays and only its curvature grows.
+    the slope of the row is zero: the model stays and only its curvature grows. The inverse
+    Hessian follows by low-rank updates where the features are few enough to hold it.
     """
 
     def __init__(
@@ -55,7 +57,7 @@ class Lookahead:
         X_pool: Any,
         rows: NDArray[Any],
         values: NDArray[Any],
-        score: Callable[[Fitted, Any, NDArray[Any]], NDArray[Any]],
+        score: Callable[[Fitted, Any, NDArray[Any], Solver | None], NDArray[Any]],
         believe: Callable[[Candidates], Any],
     ) -> None:
         self._fitted = fitted
@@ -65,6 +67,7 @@ class Lookahead:
         self._score = score
         self._believe = believe
         self._features: Any = None
+        self._solver: Updated | None = None
         self._focus = np.flatnonzero(np.isfinite(values))
 
     def values(self) -> NDArray[Any]:
@@ -91,7 +94,8 @@ class Lookahead:
         self._focus = self._focus[left]
         self._values = np.full_like(self._values, -np.inf)
         if len(self._focus):
-            fresh = self._score(self._fitted, self._features, self._rows[self._focus])
+            ids = self._rows[self._focus]
+            fresh = self._score(self._fitted, self._features, ids, self._solver)
             self._values[self._focus] = fresh
 
     def _absorbed(self, place: int, update: str) -> Fitted:
@@ -112,8 +116,20 @@ class Lookahead:
             xp.concat([old.weights, weight]),
         )
         grown = replace(fitted, labelled=labelled)
+        self._follow(fitted, x, float(weight[0]), proba)
         # The next scores need the direction, not the last digits.
-        return grown if update == "curvature" else grown.polished(tol=1e-6)
+        return grown if update == "curvature" else grown.polished(tol=1e-6, solver=self._solver)
+
+    def _follow(self, fitted: Fitted, x: Any, weight: float, proba: Any) -> None:
+        """Bring the inverse up to date by a low-rank update, where one is held."""
+        if self._solver is None and fits(fitted.hessian):
+            self._solver = Updated.of(fitted.hessian)
+        if self._solver is None:
+            return
+        xp = namespace(proba)
+        row = xp.concat([x, xp.ones_like(x[:, :1])], axis=1) if fitted.model.intercept else x
+        block = weight * fitted.loss.blocks(proba)[0, ...]
+        self._solver = self._solver.added(row, block)
 
 
 def _equal_rows(features: Any, place: int) -> NDArray[Any]:
