@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from goalward.bench.datasets import Dataset
-from goalward.goals import DevLoss, Entropy, Fisher, Goal
+from goalward.goals import DevLoss, Entropy, Fisher, Goal, Term
+from goalward.goals.fisher import NegativeTrace
 from goalward.learners import Fitted
 from goalward.utility import FirstOrder, Retrain, Utility
 
 __all__ = [
     "OPERATORS",
     "Agreement",
+    "EqualNorms",
     "Setting",
     "agreement",
     "batches",
@@ -30,6 +32,18 @@ __all__ = [
 ]
 
 OPERATORS = ("oracle", "average", "min", "max")
+
+
+@dataclass(frozen=True, eq=False)
+class EqualNorms(Fisher):
+    """The Fisher goal with every ‖x‖² replaced by their mean: what is left without the norms."""
+
+    def terms(self, fitted: Any) -> list[Term]:
+        """Return the goal bound to a model."""
+        (term,) = super().terms(fitted)
+        assert isinstance(term.kernel, NegativeTrace)
+        scale = np.asarray(term.kernel.scale)
+        return [term._replace(kernel=NegativeTrace(np.full_like(scale, scale.mean())))]
 
 
 @dataclass(frozen=True)
@@ -58,6 +72,7 @@ def setting(
     goals: dict[str, Goal] = {
         "entropy": Entropy(X),
         "fisher": Fisher(X),
+        "fisher, equal norms": EqualNorms(X),
         "dev": DevLoss(dataset.X[dev], dataset.y[dev]),
     }
     return Setting(fitted, X, codes, goals)

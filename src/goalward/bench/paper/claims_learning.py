@@ -166,7 +166,8 @@ def _stated_penalty(results: Results) -> Claim | None:
     if results.penalties is None:
         return None
     lines, exact, near = [], [], []
-    for row in results.penalties.iter_rows(named=True):
+    most = results.penalties.group_by("dataset", maintain_order=True).last()
+    for row in most.iter_rows(named=True):
         exact.append(np.isclose(row["chosen_by_accuracy"], row["stated_C"]))
         gap = row["accuracy_at_best"] - row["accuracy_at_stated"]
         near.append(exact[-1] or gap <= row["standard_error"])
@@ -180,7 +181,7 @@ def _stated_penalty(results: Results) -> Claim | None:
         "Cross validation picks the stated C.",
         "reproduced if 5-fold accuracy is highest at the stated C, or within one standard error of "
         "the highest, on every dataset; partly on one. Grid: the stated C times 0.01 to 100, up to "
-        "3,000 labelled rows; the paper does not say on how many rows it chose",
+        "3,000 labelled rows (tables/penalties.csv has fewer too); the paper does not say how many it used",
         "; ".join(lines),
         verdict(all(near), any(near)),
         " ".join(results.learning) or "synth2",
