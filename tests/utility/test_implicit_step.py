@@ -185,6 +185,15 @@ def test_it_runs_on_every_array_library(to_xp, exact, n_features):
     )
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_small_blocks_change_nothing(n_classes, monkeypatch):
+    task = problem(n_classes=n_classes, n_features=70, n_labelled=68, n_pool=30)
+    whole = ImplicitStep()(task.fitted, task.goal, task.X_pool)
+    monkeypatch.setattr("goalward.utility.leverage.LARGEST", 500)
+    cut = ImplicitStep()(task.fitted, task.goal, task.X_pool)
+    np.testing.assert_allclose(cut, whole, atol=1e-6 * np.abs(whole).max())
+
+
 def test_batches_take_the_joint_step():
     """Nearer to retraining than a sum over rows, which ignores what three equal rows share."""
     found = []

@@ -12,9 +12,10 @@ from scipy.optimize import minimize_scalar
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 
-from goalward.arrays import Array, is_sparse, like, to_numpy
+from goalward.arrays import Array, like, to_numpy
 from goalward.errors import BadInput, BadParameter
 from goalward.labels.beliefs import Belief, Believe
+from goalward.labels.label_model import every_class, labelled_rows, plain
 
 __all__ = ["Calibrated", "CrossFitted", "fitted_temperature"]
 
@@ -49,22 +50,22 @@ class CrossFitted:
         models = [model for model, _ in self._copies(fitted)]
 
         def believe(candidates: Any) -> Float[Array, "n k"]:
-            X = _plain(candidates.X)
-            mean = np.mean([_spread_out(m, X, fitted.n_classes) for m in models], axis=0)
+            X = plain(candidates.X)
+            mean = np.mean([every_class(m, X, fitted.n_classes) for m in models], axis=0)
             return like(mean, candidates.proba, dtype=candidates.proba.dtype)
 
         return believe
 
     def held_out(self, fitted: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return predictions of labelled rows by copies that did not see them, and their codes."""
-        X, codes = _labelled(fitted)
+        X, codes = labelled_rows(fitted)
         predicted = np.empty((len(codes), fitted.n_classes))
         for model, fold in self._copies(fitted):
-            predicted[fold] = _spread_out(model, X[fold], fitted.n_classes)
+            predicted[fold] = every_class(model, X[fold], fitted.n_classes)
         return predicted, codes
 
     def _copies(self, fitted: Any) -> list[tuple[Any, NDArray[Any]]]:
-        X, codes = _labelled(fitted)
+        X, codes = labelled_rows(fitted)
         counts = np.bincount(codes)
         fewest = int(counts[counts > 0].min())
         folds = min(self.folds, fewest)
@@ -155,20 +156,3 @@ class _Block:
     rows: NDArray[Any]
     X: Any
     proba: Any
-
-
-def _labelled(fitted: Any) -> tuple[Any, NDArray[Any]]:
-    counted = np.flatnonzero(to_numpy(fitted.labelled.weights) > 0)
-    codes = to_numpy(fitted.labelled.targets).argmax(axis=1)
-    return _plain(fitted.labelled.X)[counted], codes[counted]
-
-
-def _plain(X: Any) -> Any:
-    return X if is_sparse(X) else to_numpy(X)
-
-
-def _spread_out(model: Any, X: Any, n_classes: int) -> NDArray[Any]:
-    """Return predictions with a column for every class; 0 for one the model does not know."""
-    full = np.zeros((X.shape[0], n_classes))
-    full[:, model.classes_] = model.predict_proba(X)
-    return full

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from goalward.arrays import Array, is_sparse, like, stack_rows, to_numpy
 from goalward.errors import Unsupported
 from goalward.labels.beliefs import Believe
 
-__all__ = ["LabelModel"]
+__all__ = ["LabelModel", "every_class", "labelled_rows", "plain"]
 
 
 @dataclass(frozen=True)
@@ -49,23 +50,34 @@ class LabelModel:
                 f"LabelModel got {self.estimator!r}, which has no predict_proba; a "
                 "probabilistic classifier was expected. Wrap it in CalibratedClassifierCV."
             )
-        counted = np.flatnonzero(to_numpy(fitted.labelled.weights) > 0)
-        X = _plain(fitted.labelled.X)[counted]
-        codes = to_numpy(fitted.labelled.targets).argmax(axis=1)[counted]
+        X, codes = labelled_rows(fitted)
         if self.X is not None:
             rows = fitted.features(self.X, "X of LabelModel")
             more = to_numpy(fitted.targets(self.y, rows.shape[0], "y of LabelModel")).argmax(axis=1)
-            X, codes = stack_rows(X, _plain(rows)), np.concatenate([codes, more])
+            X, codes = stack_rows(X, plain(rows)), np.concatenate([codes, more])
         model = clone(self.estimator).fit(X, codes)
 
         def believe(candidates: Any) -> Float[Array, "n k"]:
-            predicted = model.predict_proba(_plain(candidates.X))
-            full = np.zeros((predicted.shape[0], fitted.n_classes))
-            full[:, model.classes_] = predicted
+            full = every_class(model, plain(candidates.X), fitted.n_classes)
             return like(full, candidates.proba, dtype=candidates.proba.dtype)
 
         return believe
 
 
-def _plain(X: Any) -> Any:
+def plain(X: Any) -> Any:
+    """Return rows as scikit-learn takes them: NumPy, or sparse as they are."""
     return X if is_sparse(X) else to_numpy(X)
+
+
+def labelled_rows(fitted: Any) -> tuple[Any, NDArray[Any]]:
+    """Return the labelled rows of positive weight and their likeliest class."""
+    counted = np.flatnonzero(to_numpy(fitted.labelled.weights) > 0)
+    codes = to_numpy(fitted.labelled.targets).argmax(axis=1)
+    return plain(fitted.labelled.X)[counted], codes[counted]
+
+
+def every_class(model: Any, X: Any, n_classes: int) -> NDArray[Any]:
+    """Return predictions with a column for every class; 0 for one the model does not know."""
+    full = np.zeros((X.shape[0], n_classes))
+    full[:, model.classes_] = model.predict_proba(X)
+    return full

@@ -18,7 +18,7 @@ from goalward.utility.added import Window
 from goalward.utility.family import Family
 from goalward.utility.implicit import implicit_slopes, newton_slopes
 from goalward.utility.labelings import batch_codes, batch_rows
-from goalward.utility.leverage import Curvatures, quadratic
+from goalward.utility.leverage import Curvatures, quadratic, rows_at_once
 from goalward.utility.utility import Scored, Utility
 
 __all__ = ["ImplicitStep"]
@@ -103,6 +103,18 @@ class _Stepper:
 
     def __call__(self, rows: Rows) -> Scored:
         """Return Δτ of every row under every label, and the rows' leverages tr(ΛM)."""
+        q, c = self.family.base.start.shape
+        step = rows_at_once(q, c)
+        parts = [
+            self._block(rows_at(rows, slice(first, first + step)))
+            for first in range(0, rows.shape[0], step)
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        xp = namespace(parts[0].per_label)
+        return Scored(*(xp.concat(list(column), axis=0) for column in zip(*parts, strict=True)))
+
+    def _block(self, rows: Rows) -> Scored:
         fitted, base = self.family.fitted, self.family.base
         proba = fitted.loss.proba(fitted.logits_of(rows))
         rows = self.family.rows(rows)

@@ -13,15 +13,28 @@ row's coordinates, so a pool costs one product with a matrix made once.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from goalward.arrays import Array, Rows, astype, dense, like, namespace, scale_rows
+from goalward.arrays import Array, Rows, astype, dense, like, namespace, rows_at, scale_rows
 from goalward.solvers.cholesky import dense_curvature
 from goalward.utility.family import Family
 
-__all__ = ["Curvatures", "goal_blocks", "quadratic", "third_blocks"]
+__all__ = ["Curvatures", "goal_blocks", "quadratic", "rows_at_once", "third_blocks"]
+
+LARGEST = 2**23
+"""Numbers in one array of a block: 64 MB."""
+
+WIDEST = 4096
+"""Features up to which a d x d matrix is made for two classes."""
+
+
+def rows_at_once(q: int, c: int) -> int:
+    """Return the rows whose quadratic forms fit a block."""
+    return max(1, LARGEST // (c * c * (q if q > 64 else 4)))
 
 
 def quadratic(Z: Float[Array, "n q"], A: Float[Array, "q c q c"]) -> Float[Array, "n c c"]:
@@ -136,13 +149,12 @@ class Curvatures:
         N = quadratic(Z, self.inside)
         if self.family.span.basis is None:
             return N
+        if self._link is not None:
+            return N + self._outside_binary(rows, Z, self._link)
         for term, Z_goal, W in zip(
             self.family.terms, self.family.goal_coordinates, self.blocks, strict=True
         ):
-            if W.shape[1] == 1 and term.X.shape[1] <= 4096:
-                N = N + self._outside_binary(rows, Z, term.X, Z_goal, W[:, 0, 0])
-            else:
-                N = N + self._outside(rows, Z, term.X, Z_goal, W)
+            N = N + self._outside(rows, Z, term.X, Z_goal, W)
         return N
 
     def _outside(
@@ -155,42 +167,58 @@ class Curvatures:
         """
         base, span = self.family.base, self.family.span
         xp = namespace(Z)
-        n, c = Z.shape[0], W.shape[1]
-        E = span.outside(rows, Z, X_goal, Z_goal)
-        assert E is not None
-        E = E / base.rho
-        square = xp.reshape((E * E) @ xp.reshape(W, (-1, c * c)), (n, c, c))
-        q = Z.shape[1]
-        # Σ_g e W_g ⊗ z_g, then against 𝓗⁻¹z: (n, c, c', q) x (n, q, c', c'').
-        weighted = xp.reshape(W[:, :, :, None] * Z_goal[:, None, None, :], (-1, c * c * q))
-        first = xp.reshape(E @ weighted, (n, c, c * q))
+        (n, q), c = Z.shape, W.shape[1]
+        square: Any = 0.0
+        first: Any = 0.0
+        step = max(1, LARGEST // (c * c * q))
+        for start in range(0, W.shape[0], step):
+            part = slice(start, min(start + step, W.shape[0]))
+            W_part, Z_part = W[part, :, :], Z_goal[part, :]
+            E = span.outside(rows, Z, rows_at(X_goal, part), Z_part)
+            assert E is not None
+            E = E / base.rho
+            square = square + (E * E) @ xp.reshape(W_part, (-1, c * c))
+            # Σ_g e W_g ⊗ z_g, to meet 𝓗⁻¹z below.
+            weighted = W_part[:, :, :, None] * Z_part[:, None, None, :]
+            first = first + E @ xp.reshape(weighted, (-1, c * c * q))
         y = xp.reshape(xp.permute_dims(base.inverse, (2, 1, 0, 3)), (q, c * q * c))
         moved = xp.reshape(Z @ y, (n, c * q, c))
-        cross = xp.matmul(first, moved)
-        return square + cross + xp.permute_dims(cross, (0, 2, 1))
+        cross = xp.matmul(xp.reshape(first, (n, c, c * q)), moved)
+        return xp.reshape(square, (n, c, c)) + cross + xp.permute_dims(cross, (0, 2, 1))
 
-    def _outside_binary(
-        self, rows: Rows, Z: Array, X_goal: Rows, Z_goal: Array, w: Float[Array, " m"]
-    ) -> Float[Array, "n 1 1"]:
-        """Return the same for two classes, by one product of the rows with a d x d matrix.
+    @cached_property
+    def _link(self) -> Float[Array, "d dq"] | None:
+        """For two classes: what turns a row into its part of N outside the span, made once.
 
-        The cost does not grow with rows times goal rows. Single precision is enough for a
+        [(I - EEᵀ) Σ w gᵀg (I - EEᵀ)/ρ² | (2/ρ)(I - EEᵀ) Σ w g z_gᵀ 𝓗⁻¹], E the span: the cost of a
+        pool does not grow with rows times goal rows then. Single precision is enough for a
         second-order term, and twice as fast.
         """
         base, span = self.family.base, self.family.span
-        xp = namespace(Z)
-        assert span.basis is not None
-        E = dense(span.X.T @ span.basis)  # orthonormal columns: the span itself
-        spread = dense(X_goal.T @ scale_rows(X_goal, w))
-        # (I - EEᵀ) on both sides, without forming the projector.
+        if base.start.shape[1] > 1 or span.basis is None or span.X.shape[1] > WIDEST:
+            return None
+        xp = namespace(base.start)
+        E = dense(span.X.T @ span.basis)
+        spread: Any = 0.0
+        link: Any = 0.0
+        for term, Z_goal, W in zip(
+            self.family.terms, self.family.goal_coordinates, self.blocks, strict=True
+        ):
+            w = W[:, 0, 0]
+            spread = spread + dense(term.X.T @ scale_rows(term.X, w))
+            link = link + dense(term.X.T @ (w[:, None] * Z_goal))
         left = spread - E @ (E.T @ spread)
-        outer = left - (left @ E) @ E.T
-        link = dense(X_goal.T @ (w[:, None] * Z_goal))
-        link = (link - E @ (E.T @ link)) @ base.inverse[:, 0, :, 0]
-        both = xp.concat([outer / base.rho**2, 2.0 / base.rho * link], axis=1)
+        outer = (left - (left @ E) @ E.T) / base.rho**2
+        link = (link - E @ (E.T @ link)) @ base.inverse[:, 0, :, 0] * (2.0 / base.rho)
+        return astype(xp.concat([outer, link], axis=1), xp.float32)
+
+    def _outside_binary(
+        self, rows: Rows, Z: Array, link: Float[Array, "d dq"]
+    ) -> Float[Array, "n 1 1"]:
+        xp = namespace(Z)
         plain = astype(dense(rows), xp.float32)
-        product = plain @ astype(both, xp.float32)
-        d = outer.shape[0]
+        product = plain @ link
+        d = link.shape[0]
         own = xp.sum(product[:, :d] * plain, axis=1)
         cross = xp.sum(product[:, d:] * astype(Z, xp.float32), axis=1)
         return astype(own + cross, Z.dtype)[:, None, None]
