@@ -95,7 +95,9 @@ def like(array: object, reference: Array, *, dtype: Any = None) -> Array:
 
 
 def astype(array: Array, dtype: Any) -> Array:
-    """Return `array` with other numbers, itself if they are those already."""
+    """Return `array`, sparse or not, with other numbers; itself if they are those already."""
+    if is_sparse(array):
+        return array.astype(dtype, copy=False)
     return namespace(array).astype(array, dtype, copy=False)
 
 

@@ -15,9 +15,9 @@ from threadpoolctl import threadpool_limits
 
 from goalward.goals import DevLoss, Entropy
 from goalward.learners import Logistic
-from goalward.utility import FirstOrder, Retrain
+from goalward.utility import FirstOrder, ImplicitStep, Retrain
 
-__all__ = ["Ratio", "retraining", "scoring", "windows"]
+__all__ = ["Ratio", "implicit", "retraining", "scoring", "windows"]
 
 PEERS: dict[str, dict[str, Any]] = {
     "lbfgs": {"solver": "lbfgs", "tol": 1e-8, "max_iter": 10000},
@@ -106,6 +106,37 @@ def windows(*, n_windows: int = 25, repeats: int = 3, seed: int = 0) -> list[Rat
             float(np.abs(same - got).max() / np.abs(exact).max()),
         )
     ]
+
+
+def implicit(*, quick: bool = False, repeats: int = 3, seed: int = 0) -> list[Ratio]:
+    """Return the implicit step of a pool against first order: what staying true costs.
+
+    Letter's shape (14,948 rows, 16 features, 26 classes, 500 labelled) and rt-polarity's (9,586
+    rows, 768 features, 2 classes, 50 labelled), on random rows.
+    """
+    rng = np.random.default_rng(seed)
+    results = []
+    for n_pool, d, K, n, C in ((14_948, 16, 26, 500, 1.0), (9_586, 768, 2, 50, 0.05)):
+        n_pool = n_pool // 10 if quick else n_pool
+        X = rng.uniform(-1, 1, size=(n_pool + n + 1000, d))
+        y = np.arange(len(X)) % K
+        fitted = Logistic(C=C).fit(X[:n], y[:n])
+        goal, pool = DevLoss(X[n : n + 1000], y[n : n + 1000]), X[n + 1000 :]
+        ours, _, theirs, _ = _race(
+            partial(ImplicitStep(), fitted, goal, pool),
+            partial(FirstOrder(), fitted, goal, pool),
+            repeats,
+        )
+        results.append(
+            Ratio(
+                f"implicit step of a row, {K} labels",
+                "our first order",
+                ours / n_pool,
+                theirs / n_pool,
+                float("nan"),
+            )
+        )
+    return results
 
 
 def scoring(*, n_pool: int = 200_000, repeats: int = 3, seed: int = 0) -> list[Ratio]:

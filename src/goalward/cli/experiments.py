@@ -120,7 +120,7 @@ def bench(
 
     Example: `goalward bench --quick`
     """
-    from goalward.bench.speed import retraining, scoring, windows
+    from goalward.bench.speed import implicit, retraining, scoring, windows
 
     repeats = 1 if quick else 3
     with Spinner() as tick:
@@ -130,6 +130,8 @@ def bench(
         results += windows(repeats=repeats, n_windows=2 if quick else 25)
         tick("scoring a pool")
         results += scoring(repeats=repeats, n_pool=20_000 if quick else 200_000)
+        tick("the implicit step against first order")
+        results += implicit(repeats=repeats, quick=quick)
     if as_json:
         typer.echo(json.dumps([asdict(r) | {"ratio": r.ratio} for r in results]))
         return

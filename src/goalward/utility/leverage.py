@@ -40,13 +40,13 @@ def rows_at_once(q: int, c: int) -> int:
 def quadratic(Z: Float[Array, "n q"], A: Float[Array, "q c q c"]) -> Float[Array, "n c c"]:
     """Return Σ_jl z_j A[j, :, l, :] z_l for every row, for a symmetric A.
 
-    Few coordinates: one product of the pairs z_j z_l, j ≤ l, with A folded accordingly. Many:
-    one product with A, then one sum per row.
+    Few coordinates and several contrasts: one product of the pairs z_j z_l, j ≤ l, with A folded
+    accordingly, a quarter of the work. Otherwise one product with A, then one sum per row.
     """
     xp = namespace(Z)
     n, q = Z.shape
     c = A.shape[1]
-    if q <= 64:
+    if q <= 64 and c > 1:
         upper, lower = np.triu_indices(q)
         a, b = np.triu_indices(c)
         first, second = like(upper, Z), like(lower, Z)
@@ -205,7 +205,9 @@ class Curvatures:
             self.family.terms, self.family.goal_coordinates, self.blocks, strict=True
         ):
             w = W[:, 0, 0]
-            spread = spread + dense(term.X.T @ scale_rows(term.X, w))
+            X = astype(term.X, xp.float32)
+            single = astype(w, xp.float32)
+            spread = spread + astype(dense(X.T @ scale_rows(X, single)), w.dtype)
             link = link + dense(term.X.T @ (w[:, None] * Z_goal))
         left = spread - E @ (E.T @ spread)
         outer = (left - (left @ E) @ E.T) / base.rho**2
