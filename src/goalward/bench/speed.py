@@ -116,8 +116,8 @@ def implicit(*, quick: bool = False, repeats: int = 3, seed: int = 0) -> list[Ra
     """
     rng = np.random.default_rng(seed)
     results = []
-    for n_pool, d, K, n, C in ((14_948, 16, 26, 500, 1.0), (9_586, 768, 2, 50, 0.05)):
-        n_pool = n_pool // 10 if quick else n_pool
+    for rows, d, K, n, C in ((14_948, 16, 26, 500, 1.0), (9_586, 768, 2, 50, 0.05)):
+        n_pool = rows // 10 if quick else rows
         X = rng.uniform(-1, 1, size=(n_pool + n + 1000, d))
         y = np.arange(len(X)) % K
         fitted = Logistic(C=C).fit(X[:n], y[:n])
