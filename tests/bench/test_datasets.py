@@ -240,3 +240,35 @@ def test_bad_tables_are_refused(tmp_path):
         datasets.load(str(tmp_path / "f.npz"))
     with pytest.raises(BadParameter, match="neither a dataset nor a file"):
         datasets.load("lettter")
+
+
+def test_a_bert_checkpoint_is_used_where_it_is(nowhere, monkeypatch):
+    """A tiny random BERT stands for the real one: vectors are its [CLS], cached and preferred."""
+    need("transformers")
+    import torch
+    from transformers import BertConfig, BertModel, BertTokenizerFast
+
+    texts = [f"film {i} was {'good' if i < 5331 else 'bad'}" for i in range(10662)]
+    monkeypatch.setattr(rt_polarity, "sentences", lambda: (texts, np.repeat([1, 0], 5331)))
+    folder = nowhere / "bert-base-uncased"
+    folder.mkdir(parents=True)
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "film", "was", "good", "bad"]
+    (folder / "vocab.txt").write_text("\n".join(words))
+    BertTokenizerFast(vocab_file=str(folder / "vocab.txt")).save_pretrained(folder)
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(words),
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=8,
+    )
+    BertModel(config).eval().save_pretrained(folder)
+    dataset = datasets.rt_polarity()
+    assert dataset.source.startswith("BERT-base")
+    assert dataset.X.shape == (10662, 8)
+    assert dataset.learner.C == 0.05
+    assert (nowhere / rt_polarity.VECTORS["bert"].file).exists()
+    np.testing.assert_array_equal(datasets.rt_polarity("bert").X, dataset.X)
+    alone = import_module("goalward.bench.datasets.encoder").embed_bert(texts[:1], folder)
+    np.testing.assert_allclose(dataset.X[0], alone[0], atol=2e-3)

@@ -24,10 +24,10 @@ def cache_folder() -> Path:
 
 
 def locate(name: str) -> Path | None:
-    """Return the file `name` in the folder of GOALWARD_DATA or in the cache, if it is there."""
+    """Return the file or folder `name` under GOALWARD_DATA or in the cache, if it is there."""
     folders = [Path(os.environ["GOALWARD_DATA"])] if os.environ.get("GOALWARD_DATA") else []
     for folder in [*folders, cache_folder()]:
-        if (folder / name).is_file():
+        if (folder / name).exists():
             return folder / name
     return None
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import io
 import tarfile
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goalward.bench.datasets.dataset import Dataset, Split, with_dev
-from goalward.bench.datasets.encoder import embed_minilm, minilm_folder
+from goalward.bench.datasets.encoder import embed_bert, embed_minilm, minilm_folder
 from goalward.bench.datasets.fetch import cache_folder, checked, download, locate
 from goalward.errors import BadParameter, DataMissing
 from goalward.learners import Logistic
@@ -67,8 +67,9 @@ def rt_polarity(vectors: str | None = None) -> Dataset:
     Parameters
     ----------
     vectors
-        "bert", "smollm2" or "minilm". By default the first whose file is found; without
-        any, the sentences are embedded with MiniLM if the `[text]` extra is installed.
+        "bert", "smollm2" or "minilm". By default the first whose file is found (for BERT, a
+        checkpoint folder `bert-base-uncased` does too); without any, the sentences are
+        embedded with MiniLM if the `[text]` extra is installed.
     """
     if vectors is not None and vectors not in VECTORS:
         raise BadParameter(
@@ -80,8 +81,12 @@ def rt_polarity(vectors: str | None = None) -> Dataset:
         path = locate(VECTORS[name].file)
         if path is not None:
             return _dataset(VECTORS[name], np.load(path, allow_pickle=False))
+        checkpoint = locate("bert-base-uncased") if name == "bert" else None
+        if checkpoint is not None:
+            return _dataset(VECTORS[name], _embedded(name, partial(embed_bert, folder=checkpoint)))
     if "minilm" in wanted:
-        return _dataset(VECTORS["minilm"], _embedded())
+        minilm_folder()  # before anything is fetched for it
+        return _dataset(VECTORS["minilm"], _embedded("minilm", embed_minilm))
     raise DataMissing(
         f"{VECTORS[wanted[0]].file} is not in the folder of GOALWARD_DATA, nor in "
         f"{cache_folder()}; one of them was expected to hold it. Put it there, or use "
@@ -112,15 +117,15 @@ def _part(side: str) -> bytes:
     return text.encode("utf-8")
 
 
-def _embedded() -> NDArray[Any]:
-    minilm_folder()  # before anything is fetched for it
+def _embedded(name: str, embed: Callable[[list[str]], NDArray[Any]]) -> NDArray[Any]:
+    """Return vectors computed here, and keep them in the cache."""
     texts, _ = sentences()
-    X = embed_minilm(texts).astype(np.float16)
-    path = cache_folder() / VECTORS["minilm"].file
+    X = embed(texts).astype(np.float16)
+    path = cache_folder() / VECTORS[name].file
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".part.npy")
-    np.save(partial, X)
-    Path(partial).replace(path)
+    partial_file = path.with_suffix(".part.npy")
+    np.save(partial_file, X)
+    partial_file.replace(path)
     return X
 
 
