@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.stats import spearmanr
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -181,7 +182,14 @@ def test_fidelity_reports_agreement_with_retraining():
     assert exact.rank == pytest.approx(1.0)
     assert exact.slope == pytest.approx(1.0)
     got = gw.GoalOriented(task.goal).suggest(task.fitted, task.X_pool, 3, fidelity=20)
-    assert got.fidelity.rank == pytest.approx(poor.rank)
+    assert got.fidelity.pairs == pytest.approx(poor.rank)
+    rows = got.fidelity.rows
+    truth = Retrain()(task.fitted, task.goal, task.X_pool[rows]).mean(axis=1)
+    assert got.fidelity.rank == pytest.approx(spearmanr(got.utility[rows], truth).statistic)
+    free = gw.GoalOriented(task.goal).suggest(
+        task.fitted, task.X_pool, 3, exclude=range(50, 200), fidelity=20
+    )
+    assert free.fidelity.rows.max() < 50
     with pytest.raises(BadParameter, match="predicts no utility"):
         gw.strategies.Margin().suggest(task.fitted, task.X_pool, 3, fidelity=20)
     with pytest.raises(BadParameter, match="at least 3"):
@@ -208,11 +216,45 @@ def test_the_ladder_takes_the_cheapest_rung_that_is_true_enough():
         got.rows, gw.GoalOriented(few.goal, utility=hard).suggest(few.fitted, few.X_pool, 3).rows
     )
     assert "rank correlation with retraining" in got.solver.reason
-    batch = Ladder().batch(many.fitted, many.goal, many.X_pool[None, :2])
+    batch = Ladder().batch(many.fitted, many.goal, many.X_pool[:20].reshape(10, 2, -1))
     np.testing.assert_allclose(
-        batch, FirstOrder().batch(many.fitted, many.goal, many.X_pool[None, :2])
+        batch, FirstOrder().batch(many.fitted, many.goal, many.X_pool[:20].reshape(10, 2, -1))
     )
+    pair = Ladder().batch(many.fitted, many.goal, many.X_pool[None, :2])
+    np.testing.assert_allclose(pair, Retrain().batch(many.fitted, many.goal, many.X_pool[None, :2]))
     with pytest.raises(BadParameter, match="utility='best'"):
         gw.GoalOriented(few.goal, utility="best")
     with pytest.raises(BadParameter, match="target=2"):
         Ladder(target=2.0)
+
+
+def test_fidelity_and_the_ladder_judge_the_scores_that_rows_are_picked_by():
+    """Pairs agree at 0.99 here, and the expectation under the prediction is still vacuous."""
+    task = problem(n_classes=3, n_labelled=400)
+    operator = Expected(Predicted())
+    with pytest.warns(gw.errors.VacuousUtility):
+        got = gw.GoalOriented(task.goal, operator=operator).suggest(
+            task.fitted, task.X_pool, 3, fidelity=20
+        )
+    assert got.fidelity.pairs > 0.95
+    assert abs(got.fidelity.rank) < 0.5
+    auto = gw.GoalOriented(task.goal, operator=operator, utility="auto")
+    chosen = auto.suggest(task.fitted, task.X_pool, 3)
+    assert "FirstOrder" not in chosen.solver.reason.split("after:")[0]
+    truth = Retrain()(task.fitted, task.goal, task.X_pool)
+    p = task.fitted.predict_proba(task.X_pool)
+    assert spearmanr(chosen.utility, np.sum(p * truth, axis=1)).statistic > 0.9
+
+
+def test_the_ladder_keeps_its_rung_through_a_batch(monkeypatch):
+    task = problem(n_labelled=60, n_pool=60)
+    climbs = []
+    climb = Ladder.climb
+    monkeypatch.setattr(Ladder, "climb", lambda self, *a: climbs.append(1) or climb(self, *a))
+    strategy = gw.GoalOriented(task.goal, utility="auto", selection=gw.selection.Sequential())
+    strategy.suggest(task.fitted, task.X_pool, 6)
+    assert len(climbs) == 1
+    with pytest.raises(BadParameter, match="draws=0"):
+        Bald(draws=0)
+    with pytest.raises(BadParameter, match="rows=1"):
+        Ladder(rows=1)

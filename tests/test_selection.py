@@ -4,7 +4,7 @@ import scipy.sparse as sp
 
 import goalward as gw
 from goalward.arrays import to_numpy
-from goalward.labels import Expected, Predicted, Spread, Truth
+from goalward.labels import BestCase, Expected, Predicted, Spread, Truth, WorstCase
 from goalward.selection import Sequential, Stochastic, Top
 from goalward.solvers import Cholesky, Updated, fits
 from goalward.strategies import Margin
@@ -74,23 +74,40 @@ def test_absorbing_a_prediction_adds_curvature_and_moves_nothing():
     assert moved.flatness() < 1e-9
 
 
+COPIED = [Spread(), Expected(), Expected(Predicted(2.0)), WorstCase(), BestCase()]
+
+
+@pytest.mark.parametrize("operator", COPIED, ids=repr)
 @pytest.mark.parametrize("update", ["believed", "curvature"])
-def test_near_copies_of_the_best_row_are_not_taken_again(update):
-    """20 near-copies (noise 1e-3) of the best row: at most two of them in a batch of 10."""
-    task = problem(n_labelled=15, n_pool=80, n_classes=2, C=1.0, seed=4)
+@pytest.mark.parametrize(("n_classes", "n_labelled"), [(2, 15), (3, 50)])
+def test_near_copies_of_the_best_row_are_not_taken_again(operator, update, n_classes, n_labelled):
+    """20 near-copies (noise 1e-3) of the best row: at most two in a batch of 10, in every draw."""
+    taken = []
+    for seed in range(10):
+        task = problem(n_labelled=n_labelled, n_pool=80, n_classes=n_classes, seed=seed)
+        rng = np.random.default_rng(seed)
+        plain = gw.GoalOriented(task.goal, operator=operator)
+        best = plain.suggest(task.fitted, task.X_pool, 1).rows[0]
+        copies = task.X_pool[best] + 1e-3 * rng.normal(size=(20, task.X_pool.shape[1]))
+        pool = np.vstack([task.X_pool, copies])
+        family = {best, *range(80, 100)}
+        for selection in (Top(), Sequential(update=update)):
+            strategy = gw.GoalOriented(task.goal, operator=operator, selection=selection)
+            rows = strategy.suggest(task.fitted, pool, 10).rows.tolist()
+            taken.append(len(family & set(rows)))
+    top, sequential = taken[::2], taken[1::2]
+    assert np.mean(top) >= 9
+    assert max(sequential) <= 2
+
+
+def test_a_pool_of_near_copies_alone_is_still_served():
     rng = np.random.default_rng(0)
-    plain = gw.GoalOriented(task.goal, operator=Spread())
-    best = plain.suggest(task.fitted, task.X_pool, 1).rows[0]
-    copies = task.X_pool[best] + 1e-3 * rng.normal(size=(20, task.X_pool.shape[1]))
-    pool = np.vstack([task.X_pool, copies])
-    family = {best, *range(80, 100)}
-
-    def taken(selection):
-        strategy = gw.GoalOriented(task.goal, operator=Spread(), selection=selection)
-        return len(family & set(strategy.suggest(task.fitted, pool, 10).rows.tolist()))
-
-    assert taken(Top()) >= 9
-    assert taken(Sequential(update=update)) <= 2
+    pool = TASK.X_pool[0] + 1e-6 * rng.normal(size=(6, 4))
+    far = np.vstack([pool, TASK.X_pool[1:2] * 100])
+    rows = strategy(Sequential()).suggest(TASK.fitted, far, 4).rows
+    assert len(set(rows.tolist())) == 4
+    only = strategy(Sequential(radius=0.0))
+    assert len(only.suggest(TASK.fitted, far, 4).rows) == 4
 
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array, np.ndarray.tolist])
@@ -145,6 +162,10 @@ def test_wrong_options_and_strategies_without_a_goal_are_refused():
         Sequential(update="hope")
     with pytest.raises(gw.errors.BadParameter, match="beta=-1"):
         Stochastic(beta=-1)
+    with pytest.raises(gw.errors.BadParameter, match="shortlist=-5"):
+        Sequential(shortlist=-5)
+    with pytest.raises(gw.errors.BadParameter, match="radius=-1"):
+        Sequential(radius=-1)
 
     class Greedy(Margin):
         selection = Sequential()

@@ -235,6 +235,14 @@ def test_bad_tables_are_refused(tmp_path):
     for path, message in cases.values():
         with pytest.raises(BadInput, match=message):
             datasets.load(path)
+    unlabelled = write("g.csv", "a,label\n" + "1,x\n2,y\n" * 4 + "3,\n")
+    with pytest.raises(BadInput, match=r"1 rows of g\.csv have no 'label'"):
+        datasets.load(unlabelled)
+    with pytest.raises(BadInput, match="could not be read"):
+        datasets.load(write("h.npz", "not an archive"))
+    np.savez(tmp_path / "i.npz", X=np.ones((5, 2)), y=np.ones(4))
+    with pytest.raises(BadInput, match="5 rows and 4 labels"):
+        datasets.load(str(tmp_path / "i.npz"))
     np.savez(tmp_path / "f.npz", A=np.ones(3))
     with pytest.raises(BadInput, match="holds A; X and y"):
         datasets.load(str(tmp_path / "f.npz"))

@@ -194,6 +194,18 @@ def test_small_blocks_change_nothing(n_classes, monkeypatch):
     np.testing.assert_allclose(cut, whole, atol=1e-6 * np.abs(whole).max())
 
 
+@pytest.mark.parametrize("offset", [0.0, 1000.0])
+def test_a_common_offset_does_not_drown_the_binary_term(offset, monkeypatch):
+    """Single precision against the exact path, on features far from zero."""
+    task = problem(n_classes=2, n_features=120, n_labelled=40)
+    fitted = gw.Logistic().fit(task.X + offset, task.y)
+    goal = DevLoss(task.X_dev + offset, task.y_dev)
+    fast = ImplicitStep()(fitted, goal, task.X_pool + offset)
+    monkeypatch.setattr("goalward.utility.leverage.WIDEST", 0)
+    exact = ImplicitStep()(fitted, goal, task.X_pool + offset)
+    np.testing.assert_allclose(fast, exact, atol=1e-4 * np.abs(exact).max())
+
+
 def test_batches_take_the_joint_step():
     """Nearer to retraining than a sum over rows, which ignores what three equal rows share."""
     found = []

@@ -130,12 +130,6 @@ def _columns(estimator: Any, binary: bool) -> NDArray[Any]:
     return np.ascontiguousarray(columns.T)
 
 
-def _C(estimator: Any) -> float:
-    if isinstance(estimator, LogisticRegressionCV):
-        return float(np.ravel(estimator.C_)[0])
-    return float(estimator.C)
-
-
 def _refuse_others(estimator: Any) -> None:
     if not isinstance(estimator, (LogisticRegression, LogisticRegressionCV)):
         raise Unsupported(

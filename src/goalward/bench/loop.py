@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from goalward.bench.datasets import Dataset, Split
-from goalward.goals import DevLoss, Entropy, Fisher, Goal
+from goalward.goals import DevLoss, Entropy, Fisher, Goal, Weighted
 from goalward.learners import Fitted
+from goalward.pool import n_rows
 from goalward.strategies import GoalOriented, Recipe, Strategy
 
-__all__ = ["Round", "paper_goals", "rounds"]
+__all__ = ["Round", "labels_held", "paper_goals", "rounds"]
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,8 @@ def rounds(
     X_pool = dataset.X[split.pool]
     uses_dev = not isinstance(strategy, Strategy) and "dev" in strategy.needs
     chooser = _build(dataset, split, X_pool, strategy, seed)
+    # Labels that a ready-made strategy brings along are charged in full.
+    held = labels_held(strategy) if isinstance(strategy, Strategy) else 0
     goals = paper_goals(dataset, split)
     learner = clone(dataset.learner).set_params(classes=dataset.classes)
     taken = [list(rows) for rows in asked]
@@ -113,7 +116,7 @@ def rounds(
             free = suggestion.utility[~np.isin(split.pool, spent)]
             summary = np.quantile(free, [0, 0.25, 0.5, 0.75, 1]).tolist()
         seconds = perf_counter() - began
-        extra = len(np.setdiff1d(split.dev, known)) if uses_dev else 0
+        extra = len(np.setdiff1d(split.dev, known)) if uses_dev else held
         own = chooser.goal.value(fitted) if isinstance(chooser, GoalOriented) else float("nan")
         accuracy, log_loss = _measure(fitted, dataset, split.test)
         yield Round(
@@ -134,6 +137,24 @@ def rounds(
         if left <= 0:
             return
         taken.append(rows)
+
+
+def labels_held(strategy: Strategy) -> int:
+    """Return how many labels a strategy holds: those of its dev goals, or of its belief."""
+    if not isinstance(strategy, GoalOriented):
+        return 0
+    goal = strategy.goal
+    parts = [part for _, part in goal.parts] if isinstance(goal, Weighted) else [goal]
+    dev = sum(n_rows(part.X) for part in parts if isinstance(part, DevLoss))
+    belief = getattr(strategy.operator, "belief", None)
+    inner = getattr(belief, "belief", None)
+    others = [
+        n_rows(b.X)
+        for b in (belief, inner)
+        if b is not None and hasattr(b, "y") and b.y is not None
+    ]
+    # The same labels may serve both, and as a rule do.
+    return max([dev, *others])
 
 
 def _build(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
@@ -30,14 +31,16 @@ class Session:
     strategy: Recipe | Strategy
     seed: int
     batch: int
+    budget: int
     folder: Path
 
     @property
     def path(self) -> Path:
-        """Where the rounds are kept."""
+        """Where the rounds are kept; apart for a budget that does not end with a full batch."""
         digest = sha256(self.name.encode()).hexdigest()[:6]
         plain = "".join(c if c.isalnum() else "-" for c in self.name)[:60]
-        return self.folder / f"{plain}-{digest}-seed{self.seed}.jsonl"
+        odd = f"-budget{self.budget}" if self.budget % self.batch else ""
+        return self.folder / f"{plain}-{digest}-seed{self.seed}{odd}.jsonl"
 
     def header(self, dataset: Dataset) -> dict[str, Any]:
         """Return what must agree for rounds to be taken over."""
@@ -45,45 +48,41 @@ class Session:
             "session": 1,
             "dataset": dataset.name,
             "fingerprint": dataset.fingerprint,
-            "strategy": str(self.strategy),
+            "strategy": _recipe(self.strategy),
             "seed": self.seed,
             "batch": self.batch,
         }
 
     def read(self) -> list[dict[str, Any]]:
-        """Return the finished rounds on disk."""
-        return list(self._lines())[1:]
+        """Return the finished rounds on disk, up to the budget."""
+        lines = [line for line in list(self._lines())[1:] if line["queries"] <= self.budget]
+        if lines and lines[-1]["queries"] == self.budget:
+            # A longer run has gone on from here; this one ends.
+            lines[-1] = lines[-1] | {"rows": [], "utility": [float("nan")] * 5}
+        return lines
 
-    def run(self, dataset: Dataset, budget: int) -> None:
+    def run(self, dataset: Dataset) -> None:
         """Play the session to its budget, from where the file ends; each round is on disk."""
         lines = list(self._lines())
         header = self.header(dataset)
         if lines and lines[0] != header:
             raise BadInput(
                 f"{self.path} holds the session {lines[0]}; {header} was expected. Choose another "
-                "output folder, or delete this one."
+                "output folder, or another name for the strategy."
             )
-        # The last round on disk is played again if it was final for a smaller budget.
-        kept = [line for line in lines[1:] if line["rows"]]
-        kept = [line for line in kept if line["queries"] + len(line["rows"]) <= budget]
-        full = [line for line in kept if len(line["rows"]) == self.batch]
-        kept = kept if _ends(kept, budget) else full
-        asked = [line["rows"] for line in kept]
-        if len(lines) > 1 and len(lines) - 1 == len(kept) + 1 and _ends(kept, budget):
+        played = lines[1:]
+        if any(line["queries"] == self.budget for line in played):
             return
+        # The last round of a smaller budget asked for nothing: it is played again.
+        kept = [line for line in played if line["rows"]]
         self.folder.mkdir(parents=True, exist_ok=True)
         partial = self.path.with_suffix(".part")
         partial.write_text("".join(json.dumps(line) + "\n" for line in [header, *kept]))
         partial.replace(self.path)
+        asked = [line["rows"] for line in kept]
+        options: dict[str, Any] = {"batch": self.batch, "budget": self.budget, "seed": self.seed}
         with self.path.open("a") as file:
-            for one in rounds(
-                dataset,
-                self.strategy,
-                batch=self.batch,
-                budget=budget,
-                seed=self.seed,
-                asked=asked,
-            ):
+            for one in rounds(dataset, self.strategy, asked=asked, **options):
                 file.write(json.dumps(one.record()) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
@@ -98,6 +97,8 @@ class Session:
                 return
 
 
-def _ends(kept: list[dict[str, Any]], budget: int) -> bool:
-    """Return whether the rounds kept spend the whole budget."""
-    return sum(len(line["rows"]) for line in kept) == budget
+def _recipe(strategy: Recipe | Strategy) -> str:
+    """Return what tells a strategy from others: its text, or its repr with a digest of its data."""
+    if isinstance(strategy, Recipe):
+        return str(strategy)
+    return f"{strategy!r} {sha256(pickle.dumps(strategy)).hexdigest()[:16]}"

@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ __all__ = ["simulate"]
 
 def simulate(
     dataset: Dataset | str,
-    strategies: Mapping[str, str | Recipe | Strategy] | list[str],
+    strategies: Mapping[str, str | Recipe | Strategy] | Sequence[str | Recipe | Strategy],
     *,
     batch: int = 10,
     budget: int = 400,
@@ -61,25 +61,27 @@ def simulate(
         if value < 1:
             raise BadParameter(f"{name}={value}; at least 1 was expected. Give more.")
     if not isinstance(strategies, Mapping):
-        strategies = {text: text for text in strategies}
+        strategies = {str(one): one for one in strategies}
     plans = {n: recipe(s) if isinstance(s, str) else s for n, s in strategies.items()}
     if not plans:
         raise BadParameter("No strategy was named; at least 1 was expected. Name 'random', say.")
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(out) / "rounds" if out is not None else Path(scratch)
+        # Other data or another batch size are other sessions: they have a folder of their own.
+        place = f"{dataset.name}-{dataset.fingerprint}-b{batch}"
+        folder = Path(out) / "rounds" / place if out is not None else Path(scratch)
+        size = min([budget, *(len(dataset.split(seed).pool) for seed in range(seeds))])
         sessions = [
-            Session(name, plan, seed, batch, folder)
+            Session(name, plan, seed, batch, size, folder)
             for seed in range(seeds)
             for name, plan in plans.items()
         ]
-        size = min(budget, len(dataset.split(0).pool))
         per_session = -(-size // batch) + 1
         total = per_session * len(sessions)
         if callable(progress):
-            _play(dataset, sessions, size, n_jobs, lambda done: progress(done, total))
+            _play(dataset, sessions, n_jobs, lambda done: progress(done, total))
         else:
             with _Bar(total if progress else 0, dataset.name) as update:
-                _play(dataset, sessions, size, n_jobs, update)
+                _play(dataset, sessions, n_jobs, update)
         records = [
             {"dataset": dataset.name, "strategy": s.name, "seed": s.seed} | line
             for s in sessions
@@ -94,7 +96,6 @@ def simulate(
 def _play(
     dataset: Dataset,
     sessions: list[Session],
-    budget: int,
     n_jobs: int | None,
     update: Callable[[int], Any],
 ) -> None:
@@ -102,14 +103,14 @@ def _play(
     if jobs == 1:
         with threadpool_limits(limits=1):
             for session in sessions:
-                _session(dataset, session, budget)
+                _session(dataset, session)
                 update(_on_disk(sessions))
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(
         jobs, mp_context=context, initializer=_start, initargs=(dataset,)
     ) as workers:
-        futures: set[Future[None]] = {workers.submit(_work, s, budget) for s in sessions}
+        futures: set[Future[None]] = {workers.submit(_work, s) for s in sessions}
         try:
             while futures:
                 done, futures = wait(futures, timeout=1.0, return_when=FIRST_EXCEPTION)
@@ -130,15 +131,15 @@ def _start(dataset: Dataset) -> None:
     threadpool_limits(limits=1)
 
 
-def _work(session: Session, budget: int) -> None:
-    _session(_shared["dataset"], session, budget)
+def _work(session: Session) -> None:
+    _session(_shared["dataset"], session)
 
 
-def _session(dataset: Dataset, session: Session, budget: int) -> None:
+def _session(dataset: Dataset, session: Session) -> None:
     with warnings.catch_warnings():
         # A comparison may include the vacuous operator on purpose.
         warnings.simplefilter("ignore", VacuousUtility)
-        session.run(dataset, budget)
+        session.run(dataset)
 
 
 def _on_disk(sessions: list[Session]) -> int:

@@ -30,7 +30,9 @@ def reproduce(
         bool, typer.Option("--quick", help="Fewer seeds, rounds and rows: minutes, not an hour.")
     ] = False,
     out: Out = Path("out/reproduction"),
-    seeds: Annotated[int, typer.Option(min=1, help="Seeds of a full run.")] = 10,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Seeds; 10 in a full run, 2 in a quick one.")
+    ] = None,
     jobs: Jobs = None,
     as_json: AsJson = False,
 ) -> None:
@@ -44,7 +46,7 @@ def reproduce(
     from goalward.bench.paper import Size
     from goalward.bench.paper import reproduce as run
 
-    size = Size.quick(jobs) if quick else Size.full(seeds, jobs)
+    size = Size.quick(jobs, seeds or 2) if quick else Size.full(seeds or 10, jobs)
     with Spinner() as tick:
         claims, path = run(out, figures or (), size=size, tick=tick)
     if as_json:

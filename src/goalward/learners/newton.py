@@ -84,7 +84,9 @@ def minimise(
         logits = model.logits(params, X)
         gradient = objective.gradient(params, logits)
         flatness = norm(gradient) / scale
-        if flatness <= tol and size * norm(step) <= 1e-5 * norm(params):
+        # Where rounding of F hides what a step still gains, no smaller step is to be had.
+        hidden = -slope <= noise
+        if flatness <= tol and (hidden or size * norm(step) <= 1e-5 * norm(params)):
             return Optimum(params, flatness, iteration, solution.solver)
     if flatness <= 1e-3 * tol:
         # No step helps any more and the gradient is rounding: this is the optimum.

@@ -22,8 +22,8 @@ class Score(Protocol):
         """Keep only these positions in play: the others are not scored again."""
         ...
 
-    def absorb(self, row: int, update: str) -> None:
-        """Suppose that a row is labelled: the scores of the others change."""
+    def absorb(self, row: int, update: str, radius: float = 0.0) -> None:
+        """Suppose that a row is labelled: the others' scores change, its near-copies are out."""
         ...
 
 

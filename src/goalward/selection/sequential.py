@@ -29,19 +29,28 @@ class Sequential:
         "believed": the row is absorbed with the label it is believed to have, a
         distribution as a rule, and the model moves. "curvature": with the model's own
         prediction, which moves nothing and only adds the row's curvature; needs no belief.
+        The two are the same for operators without a belief (WorstCase, BestCase) and where
+        the belief is the prediction itself.
     shortlist
         After the first scan only this many rows per row of the batch are scored again, the
         best ones, and 1,000 at least. A heuristic: a row far down the list would have to
         overtake all of these. None scores the whole pool again after every pick.
 
+    radius
+        Rows nearer to a picked one than this share of the pool's spread (root mean square
+        distance from its mean) are left out of the batch, unless nothing else is left.
+        Absorption alone does not do it: a goal that wants more of one place keeps asking
+        there. 0 leaves out only rows that are equal.
+
     Examples
     --------
     >>> Sequential(update="curvature")
-    Sequential(update='curvature', shortlist=50)
+    Sequential(update='curvature', shortlist=50, radius=0.01)
     """
 
     update: str = field(default="believed", kw_only=True)
     shortlist: int | None = field(default=50, kw_only=True)
+    radius: float = field(default=0.01, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.update not in ("believed", "curvature"):
@@ -49,6 +58,13 @@ class Sequential:
                 f"update={self.update!r}; 'believed' or 'curvature' was expected. Use 'curvature' "
                 "where no belief about labels can be trusted."
             )
+
+        if self.shortlist is not None and self.shortlist < 1:
+            raise BadParameter(
+                f"shortlist={self.shortlist!r}; at least 1, or None, was expected. Leave it at 50."
+            )
+        if not self.radius >= 0.0:
+            raise BadParameter(f"radius={self.radius!r}; 0 or more was expected. Use 0.01.")
 
     def __call__(self, score: Score, batch: int, rng: np.random.Generator) -> NDArray[Any]:
         """Return the positions picked, in order."""
@@ -66,4 +82,4 @@ class Sequential:
             picked.append(int(best(values, 1, rng)[0]))
             if len(picked) == batch:
                 return np.array(picked)
-            score.absorb(picked[-1], self.update)
+            score.absorb(picked[-1], self.update, self.radius)

@@ -42,7 +42,13 @@ class Badge(Strategy):
         return Scores(lengths)
 
     def outlook(
-        self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], values: NDArray[Any], round: int
+        self,
+        fitted: Fitted,
+        X_pool: Any,
+        rows: NDArray[Any],
+        values: NDArray[Any],
+        round: int,
+        used: Any = None,
     ) -> Score:
         """Return distances between gradients, to the nearest one that is taken."""
         features = fitted.features(X_pool, "X_pool")
@@ -87,7 +93,7 @@ class _Gradients:
     def focus(self, rows: NDArray[Any]) -> None:
         """Keep everything in play: diversity has no short list."""
 
-    def absorb(self, row: int, update: str = "") -> None:
+    def absorb(self, row: int, update: str = "", radius: float = 0.0) -> None:
         product = self._X @ rows_at(self._X, np.array([row])).T
         product = product.toarray() if is_sparse(product) else product
         inner = (product[:, 0] + self._constant) * (self._slopes @ self._slopes[row])

@@ -45,7 +45,13 @@ class Bait(Strategy):
         return Scores(_Information(fitted, X_pool, rows).gains())
 
     def outlook(
-        self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], values: NDArray[Any], round: int
+        self,
+        fitted: Fitted,
+        X_pool: Any,
+        rows: NDArray[Any],
+        values: NDArray[Any],
+        round: int,
+        used: Any = None,
     ) -> Score:
         """Return gains that follow what has been taken."""
         return _Greedy(_Information(fitted, X_pool, rows), values)
@@ -116,7 +122,7 @@ class _Greedy:
     def focus(self, rows: NDArray[Any]) -> None:
         """Keep everything in play."""
 
-    def absorb(self, row: int, update: str = "") -> None:
+    def absorb(self, row: int, update: str = "", radius: float = 0.0) -> None:
         self._information.take(row)
         taken = ~np.isfinite(self._values)
         taken[row] = True

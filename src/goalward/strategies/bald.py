@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalward.arrays import softmax, to_numpy
+from goalward.errors import BadParameter
 from goalward.learners import Fitted
 from goalward.pool import n_rows
 from goalward.solvers.cholesky import dense_curvature
@@ -39,6 +40,10 @@ class Bald(Strategy):
 
     draws: int = 100
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.draws < 2:
+            raise BadParameter(f"draws={self.draws!r}; at least 2 were expected. Use 100.")
 
     def score(self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], round: int) -> Scores:
         """Return H(mean p) - mean H(p) over the draws."""

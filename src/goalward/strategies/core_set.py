@@ -40,7 +40,13 @@ class CoreSet(Strategy):
         return Scores(np.sqrt(distances))
 
     def outlook(
-        self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], values: NDArray[Any], round: int
+        self,
+        fitted: Fitted,
+        X_pool: Any,
+        rows: NDArray[Any],
+        values: NDArray[Any],
+        round: int,
+        used: Any = None,
     ) -> Score:
         """Return distances that shrink as rows are taken."""
         return _Cover(_plain(fitted.features(X_pool, "X_pool")), values)
@@ -73,7 +79,7 @@ class _Cover:
     def focus(self, rows: NDArray[Any]) -> None:
         """Keep everything in play: coverage has no short list."""
 
-    def absorb(self, row: int, update: str = "") -> None:
+    def absorb(self, row: int, update: str = "", radius: float = 0.0) -> None:
         near = np.sqrt(_squared(self._X, rows_at(self._X, np.array([row])))[:, 0])
         self._values = np.minimum(self._values, near)
         self._values[row] = -np.inf

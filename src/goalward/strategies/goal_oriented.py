@@ -18,7 +18,8 @@ from goalward.selection import Score, Selector, Top
 from goalward.solvers import Solver
 from goalward.strategies.lookahead import Lookahead
 from goalward.strategies.strategy import Scores, Strategy
-from goalward.utility import Fidelity, FirstOrder, Ladder, Utility
+from goalward.utility import Fidelity, FirstOrder, Ladder, Utility, fidelity
+from goalward.utility.fidelity import Resolve
 from goalward.utility.utility import block_size
 
 __all__ = ["GoalOriented"]
@@ -77,7 +78,10 @@ class GoalOriented(Strategy):
     def score(self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], round: int) -> Scores:
         """Return the operator's number for every row, block by block."""
         resolve = self.operator.prepare(fitted, round)
-        scorer = self._utility.prepare(fitted, self.goal)
+        utility_used = self._utility
+        if isinstance(utility_used, Ladder):
+            utility_used = replace(utility_used, resolve=self._resolved(fitted, round), ids=rows)
+        scorer = utility_used.prepare(fitted, self.goal)
         total = n_rows(X_pool)
         utility = np.empty(total)
         table: NDArray[Any] | None = None
@@ -104,14 +108,22 @@ class GoalOriented(Strategy):
             ends = float(utility.min()), float(utility.max())
             warn_if_vacuous(*ends, float(np.max(high - low)), unit, repr(self.operator))
         mean = float(np.concatenate(leverages).mean()) if leverages else None
-        return Scores(utility, table, scorer.report, mean)
+        used = getattr(scorer, "rung", self._utility)
+        return Scores(utility, table, scorer.report, mean, used)
 
     def outlook(
-        self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], values: NDArray[Any], round: int
+        self,
+        fitted: Fitted,
+        X_pool: Any,
+        rows: NDArray[Any],
+        values: NDArray[Any],
+        round: int,
+        used: Any = None,
     ) -> Score:
         """Return scores that follow the model as rows are absorbed.
 
-        Beliefs are those of the model before the batch: what has been supposed is no evidence.
+        Beliefs are prepared before the batch, so a label model learns nothing from what has been
+        supposed; the prediction itself (Predicted) is the moved model's. A ladder keeps its rung.
         """
         resolve = self.operator.prepare(fitted, round)
         belief = getattr(self.operator, "belief", Predicted()).prepare(fitted, round)
@@ -119,7 +131,7 @@ class GoalOriented(Strategy):
         def rescore(
             moved: Fitted, features: Any, ids: NDArray[Any], solver: Solver | None
         ) -> NDArray[Any]:
-            utility = self._utility
+            utility = used or self._utility
             if solver is not None and isinstance(utility, FirstOrder) and utility.solver == "auto":
                 utility = replace(utility, solver=solver)
             per_label, proba, _ = utility.prepare(moved, self.goal)(features)
@@ -127,6 +139,28 @@ class GoalOriented(Strategy):
 
         return Lookahead(fitted, X_pool, rows, values, rescore, belief)
 
-    def check(self, fitted: Fitted, X_pool: Any, rows: int) -> Fidelity:
-        """Return how the utilities compare with retraining, on `rows` candidates."""
-        return self._utility.fidelity(fitted, self.goal, X_pool, rows=rows, seed=self.seed)
+    def check(
+        self, fitted: Fitted, X_pool: Any, rows: int, ids: NDArray[Any], round: int
+    ) -> Fidelity:
+        """Return how utilities and scores compare with retraining, on `rows` candidates."""
+        resolve = self._resolved(fitted, round)
+        return fidelity(
+            self._utility,
+            fitted,
+            self.goal,
+            X_pool,
+            rows=rows,
+            seed=self.seed,
+            resolve=resolve,
+            ids=ids,
+        )
+
+    def _resolved(self, fitted: Fitted, round: int) -> Resolve:
+        """Return (utilities, features, ids) -> scores."""
+        resolve = self.operator.prepare(fitted, round)
+
+        def scores(per_label: Any, features: Any, ids: NDArray[Any]) -> NDArray[Any]:
+            proba = fitted.loss.proba(fitted.logits_of(features))
+            return to_numpy(resolve(per_label, Candidates(ids, features, proba)))
+
+        return scores

@@ -34,7 +34,7 @@ class Settled:
         kept[rows] = self._values[rows]
         self._values = kept
 
-    def absorb(self, row: int, update: str) -> None:
+    def absorb(self, row: int, update: str, radius: float = 0.0) -> None:
         """Refuse: only a goal says what a label would change."""
         raise BadParameter(
             "Sequential() picks by what a label would change, which only goal-oriented strategies "
@@ -68,6 +68,8 @@ class Lookahead:
         self._believe = believe
         self._features: Any = None
         self._solver: Updated | None = None
+        self._spread: float | None = None
+        self._near: NDArray[Any] | None = None
         self._focus = np.flatnonzero(np.isfinite(values))
 
     def values(self) -> NDArray[Any]:
@@ -82,21 +84,31 @@ class Lookahead:
         kept[self._focus] = self._values[self._focus]
         self._values = kept
 
-    def absorb(self, row: int, update: str) -> None:
-        """Absorb a row and score the rows in focus again; rows equal to it are out."""
+    def absorb(self, row: int, update: str, radius: float = 0.0) -> None:
+        """Absorb a row and score the rows in focus again; rows equal to it are out.
+
+        Rows within `radius` of it, as a share of the spread of the rows in focus, come last.
+        """
         if self._features is None:
             raw = take_rows(self._X, self._focus)
             self._features = self._fitted.features(raw, "X_pool")
         place = int(np.searchsorted(self._focus, row))
         self._fitted = self._absorbed(place, update)
+        if self._spread is None:
+            self._spread = _spread(self._features)
+        if self._near is None:
+            self._near = np.zeros(len(self._focus), dtype=bool)
+        self._near |= _distances(self._features, place) <= radius * self._spread
         left = ~_equal_rows(self._features, place)
         self._features = rows_at(self._features, np.flatnonzero(left))
-        self._focus = self._focus[left]
+        self._focus, self._near = self._focus[left], self._near[left]
         self._values = np.full_like(self._values, -np.inf)
         if len(self._focus):
             ids = self._rows[self._focus]
             fresh = self._score(self._fitted, self._features, ids, self._solver)
-            self._values[self._focus] = fresh
+            # Near-copies wait until nothing else is left.
+            held = self._near & ~self._near.all()
+            self._values[self._focus] = np.where(held, -np.inf, fresh)
 
     def _absorbed(self, place: int, update: str) -> Fitted:
         fitted = self._fitted
@@ -141,3 +153,25 @@ def _equal_rows(features: Any, place: int) -> NDArray[Any]:
         same: NDArray[Any] = np.diff(gap.tocsr().indptr) == 0
         return same
     return np.asarray(to_numpy(namespace(features).all(features == row, axis=1)))
+
+
+def _distances(features: Any, place: int) -> NDArray[Any]:
+    """Return the distance of every row to the one at `place`."""
+    if hasattr(features, "tocsr"):
+        gap = features - features[np.full(features.shape[0], place)]
+        squares = np.asarray(gap.multiply(gap).sum(axis=1), dtype=float)
+        found: NDArray[Any] = np.sqrt(squares.ravel())
+        return found
+    xp = namespace(features)
+    gap = features - rows_at(features, np.array([place]))
+    return np.asarray(to_numpy(xp.sqrt(xp.sum(gap * gap, axis=1))))
+
+
+def _spread(features: Any) -> float:
+    """Return the root mean square distance of rows from their mean."""
+    if hasattr(features, "tocsr"):
+        mean = np.asarray(features.mean(axis=0)).ravel()
+        squares = float(features.multiply(features).sum()) / features.shape[0]
+        return float(np.sqrt(max(squares - float(mean @ mean), 0.0)))
+    plain = to_numpy(features)
+    return float(np.sqrt(np.sum(np.var(plain, axis=0))))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from goalward.errors import BadParameter, DuplicateRows, NotFinite, PoolExhausted, ShapeMismatch
 from goalward.learners import Candidates, Fitted, as_fitted
-from goalward.pool import blocks, n_rows
+from goalward.pool import blocks, n_rows, take_rows
 from goalward.selection import Score, Selector, Top
 from goalward.solvers import Solution
 from goalward.strategies.lookahead import Settled
@@ -61,6 +61,7 @@ class Scores(NamedTuple):
     per_label: NDArray[Any] | None = None
     solver: Solution | None = None
     leverage: float | None = None
+    used: Any = None
 
 
 class Strategy(ABC):
@@ -123,12 +124,17 @@ class Strategy(ABC):
             )
         rng = np.random.default_rng([self.seed, round])
         values = np.where(free, scores.utility, -np.inf)
-        score = self.outlook(fitted, X_pool, ids, values, round)
+        score = self.outlook(fitted, X_pool, ids, values, round, scores.used)
         chosen = self.selection(score, int(batch), rng)
-        checked = self.check(fitted, X_pool, fidelity) if fidelity else None
-        return Suggestion(ids[chosen], *scores, fidelity=checked)
+        checked = None
+        if fidelity:
+            where = np.flatnonzero(free)
+            checked = self.check(fitted, take_rows(X_pool, where), fidelity, ids[where], round)
+        return Suggestion(ids[chosen], *scores[:4], fidelity=checked)
 
-    def check(self, fitted: Fitted, X_pool: Any, rows: int) -> Fidelity:
+    def check(
+        self, fitted: Fitted, X_pool: Any, rows: int, ids: NDArray[Any], round: int
+    ) -> Fidelity:
         """Return how the scores compare with retraining; refused without a goal."""
         raise BadParameter(
             f"fidelity={rows} was asked of {type(self).__name__}, which predicts no utility; "
@@ -136,7 +142,13 @@ class Strategy(ABC):
         )
 
     def outlook(
-        self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], values: NDArray[Any], round: int
+        self,
+        fitted: Fitted,
+        X_pool: Any,
+        rows: NDArray[Any],
+        values: NDArray[Any],
+        round: int,
+        used: Any = None,
     ) -> Score:
         """Return the scores as a selector sees them; they do not change without a goal."""
         return Settled(values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from goalward.arrays import to_numpy
+from goalward.arrays import like, to_numpy
 from goalward.errors import BadParameter
 
 if TYPE_CHECKING:
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from goalward.learners import Fitted
     from goalward.utility.utility import Utility
 
-__all__ = ["Fidelity", "fidelity", "stratified"]
+__all__ = ["Fidelity", "Resolve", "fidelity", "stratified"]
+
+Resolve = Callable[[Any, Any, NDArray[Any]], NDArray[Any]]
+"""(utilities, features, ids) -> scores."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,10 @@ class Fidelity:
     Parameters
     ----------
     rank, low, high
-        Spearman correlation and its 95 % interval over rows, by bootstrap.
+        Spearman correlation and its 95 % interval over rows, by bootstrap: of the scores
+        after an operator where one is known, else of all (row, label) pairs.
+    pairs
+        Spearman correlation of all (row, label) pairs.
     slope
         Of retrained on predicted utilities; below 1 the utility over-estimates.
     rows
@@ -40,6 +47,7 @@ class Fidelity:
     high: float
     slope: float
     rows: NDArray[Any]
+    pairs: float
 
     def __str__(self) -> str:
         return (
@@ -63,26 +71,49 @@ def fidelity(
     *,
     rows: int = 20,
     seed: int = 0,
+    resolve: Resolve | None = None,
+    ids: NDArray[Any] | None = None,
 ) -> Fidelity:
-    """Return the agreement of `utility` with retraining on a stratified sample of the pool."""
-    from goalward.pool import take_rows
+    """Return the agreement of `utility` with retraining on a stratified sample of the pool.
+
+    Parameters
+    ----------
+    resolve, ids
+        An operator as (utilities, features, ids) -> scores, and the ids of the rows: what is
+        compared then are the scores, which can disagree where the utilities agree.
+    """
+    from goalward.pool import n_rows, take_rows
     from goalward.utility.retrain import Retrain
 
-    if rows < 3:
-        raise BadParameter(f"rows={rows}; at least 3 were expected. Use 20.")
+    if min(rows, n_rows(X_pool)) < 3:
+        raise BadParameter(
+            f"rows={rows} of a pool of {n_rows(X_pool)}; at least 3 were expected. Use 20."
+        )
     rng = np.random.default_rng(seed)
     predicted = to_numpy(utility(fitted, goal, X_pool))
+    names = np.arange(len(predicted)) if ids is None else ids
     sample = stratified(predicted.mean(axis=1), rows, rng)
-    exact = to_numpy(Retrain()(fitted, goal, take_rows(X_pool, sample)))
-    guess = predicted[sample]
+    some = take_rows(X_pool, sample)
+    guess, exact = predicted[sample], to_numpy(Retrain()(fitted, goal, some))
+    a, b = guess, exact
+    if resolve is not None:
+        features = fitted.features(some, "X_pool")
+        a, b = (
+            np.asarray(resolve(like(u, fitted.params), features, names[sample]))
+            for u in (guess, exact)
+        )
+        # Equal to rounding is equal: ranks of noise say nothing.
+        a = a if np.ptp(a) > 1e-9 * np.abs(guess).max() else np.zeros_like(a)
     ranks = []
     for _ in range(500):
         draw = rng.integers(len(sample), size=len(sample))
-        ranks.append(_rank(guess[draw], exact[draw]))
+        ranks.append(_rank(a[draw], b[draw]))
     low, high = np.quantile(ranks, [0.025, 0.975])
     spread = float(np.sum((guess - guess.mean()) ** 2))
     slope = float(np.sum((guess - guess.mean()) * (exact - exact.mean())) / spread)
-    return Fidelity(repr(utility), _rank(guess, exact), float(low), float(high), slope, sample)
+    return Fidelity(
+        repr(utility), _rank(a, b), float(low), float(high), slope, sample, _rank(guess, exact)
+    )
 
 
 def _rank(a: NDArray[Any], b: NDArray[Any]) -> float:

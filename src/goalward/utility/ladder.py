@@ -12,8 +12,9 @@ from goalward.arrays import Array, Rows, rows_at
 from goalward.errors import BadParameter
 from goalward.goals import Goal
 from goalward.learners import Fitted
+from goalward.pool import n_rows
 from goalward.solvers import Solution
-from goalward.utility.fidelity import Fidelity, fidelity
+from goalward.utility.fidelity import Fidelity, Resolve, fidelity
 from goalward.utility.first_order import FirstOrder
 from goalward.utility.implicit_step import ImplicitStep
 from goalward.utility.labelings import batch_rows
@@ -37,6 +38,9 @@ class Ladder(Utility):
         Rank correlation over (row, label) pairs to reach.
     rows
         Candidates to retrain, and rows of the pool they are drawn from: 25 times as many.
+    resolve, ids
+        The strategy's operator and the rows' ids, filled in by the strategy: what must agree
+        with retraining then are the scores that rows are picked by.
 
     Examples
     --------
@@ -46,19 +50,30 @@ class Ladder(Utility):
 
     target: float = field(default=0.95, kw_only=True)
     rows: int = field(default=20, kw_only=True)
+    resolve: Resolve | None = field(default=None, repr=False, kw_only=True)
+    ids: Any = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
+        if self.rows < 3:
+            raise BadParameter(f"rows={self.rows!r}; at least 3 were expected. Use 20.")
         if not 0.0 < self.target <= 1.0:
             raise BadParameter(
                 f"target={self.target!r}; a correlation in (0, 1] was expected. Use 0.95."
             )
 
-    def climb(self, fitted: Fitted, goal: Goal, rows: Any) -> tuple[Utility, list[Fidelity]]:
+    def climb(
+        self, fitted: Fitted, goal: Goal, rows: Any, ids: Any = None
+    ) -> tuple[Utility, list[Fidelity]]:
         """Return the rung to use for rows like these, and how each rung tried did."""
         tried: list[Fidelity] = []
+        if n_rows(rows) < 3:
+            # Too few for a sample: they are the sample.
+            return Retrain(), tried
         for rung in (FirstOrder(), ImplicitStep(), ImplicitStep(exact_goal=True)):
-            tried.append(fidelity(rung, fitted, goal, rows, rows=self.rows))
-            if tried[-1].rank >= self.target:
+            tried.append(
+                fidelity(rung, fitted, goal, rows, rows=self.rows, resolve=self.resolve, ids=ids)
+            )
+            if min(tried[-1].rank, tried[-1].pairs) >= self.target:
                 return rung, tried
         return Retrain(), tried
 
@@ -83,6 +98,7 @@ class _Climber:
         self._options, self._fitted, self._goal = options, fitted, goal
         self._scorer: Scorer | None = None
         self._said = ""
+        self.rung: Utility | None = None
 
     @property
     def report(self) -> Solution | None:
@@ -96,10 +112,14 @@ class _Climber:
         if self._scorer is None:
             count = min(rows.shape[0], 25 * self._options.rows)
             rng = np.random.default_rng(0)
-            some = rows_at(rows, np.sort(rng.permutation(rows.shape[0])[:count]))
+            picked = np.sort(rng.permutation(rows.shape[0])[:count])
+            some = rows_at(rows, picked)
+            # The first rows that come are the first of the pool.
+            ids = None if self._options.ids is None else self._options.ids[: rows.shape[0]][picked]
             inner = replace(self._fitted, transform=None, columns=None)
             goal = _bound(self._goal, self._fitted)
-            rung, tried = self._options.climb(inner, goal, some)
+            rung, tried = self._options.climb(inner, goal, some, ids)
+            self.rung = rung
             self._said = f"{rung!r} after: " + "; ".join(map(str, tried))
             self._scorer = rung.prepare(self._fitted, self._goal)
         return self._scorer(rows)

@@ -205,9 +205,7 @@ class Curvatures:
             self.family.terms, self.family.goal_coordinates, self.blocks, strict=True
         ):
             w = W[:, 0, 0]
-            X = astype(term.X, xp.float32)
-            single = astype(w, xp.float32)
-            spread = spread + astype(dense(X.T @ scale_rows(X, single)), w.dtype)
+            spread = spread + dense(term.X.T @ scale_rows(term.X, w))
             link = link + dense(term.X.T @ (w[:, None] * Z_goal))
         left = spread - E @ (E.T @ spread)
         outer = (left - (left @ E) @ E.T) / base.rho**2
@@ -217,8 +215,16 @@ class Curvatures:
     def _outside_binary(
         self, rows: Rows, Z: Array, link: Float[Array, "d dq"]
     ) -> Float[Array, "n 1 1"]:
+        """Return the rows' part of N outside the span, in single precision.
+
+        What lies in the span, a common offset above all, is taken off in double precision first:
+        it would drown the rest.
+        """
         xp = namespace(Z)
-        plain = astype(dense(rows), xp.float32)
+        span = self.family.span
+        assert span.basis is not None
+        inside = span.weights(Z) @ (dense(span.X.T @ span.basis)).T
+        plain = astype(dense(rows) - inside, xp.float32)
         product = plain @ link
         d = link.shape[0]
         own = xp.sum(product[:, :d] * plain, axis=1)

@@ -81,7 +81,7 @@ def with_dev(
     init: NDArray[Any], pool: NDArray[Any], test: NDArray[Any], rng: np.random.Generator
 ) -> Split:
     """Return a split whose dev rows are a random tenth of the pool, the paper's way."""
-    dev = rng.permutation(pool)[: round(0.1 * len(pool))]
+    dev = rng.permutation(pool)[: max(1, round(0.1 * len(pool)))]
     return Split(init, pool, test, np.sort(dev))
 
 
@@ -111,7 +111,10 @@ class Stratified:
             rest = rng.permutation(rest)
         else:
             order = rng.permutation(len(self.y))
-            held_out, rest = np.split(order, [round(self.test * len(self.y))])
+            by_class = [order[self.y[order] == c] for c in np.unique(self.y)]
+            cuts = [round(self.test * len(part)) for part in by_class]
+            held_out = np.concatenate([part[:k] for part, k in zip(by_class, cuts, strict=True)])
+            rest = order[~np.isin(order, held_out)]
         codes = self.y[rest]
         init = np.concatenate([rest[codes == c][: self.per_class] for c in np.unique(self.y)])
         pool = np.sort(rest[~np.isin(rest, init)])

@@ -27,8 +27,14 @@ def from_file(path: Path, *, label: str = "label", C: float = 1.0) -> Dataset:
     label
         The name of the label column.
     """
-    X, y = _npz(path) if path.suffix == ".npz" else _table(path, label)
+    X, y = _npz(path) if path.suffix.lower() == ".npz" else _table(path, label)
     X = clean_rows(X, f"{path.name}")
+    y = np.ravel(y)
+    if len(y) != len(X):
+        raise BadInput(
+            f"{path.name} has {len(X)} rows and {len(y)} labels; as many of one as of the other were "
+            "expected. Give every row a label."
+        )
     counts = np.unique(y, return_counts=True)[1]
     if len(counts) < 2 or counts.min() < 4:
         raise BadInput(
@@ -40,7 +46,14 @@ def from_file(path: Path, *, label: str = "label", C: float = 1.0) -> Dataset:
 
 
 def _npz(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
-    with np.load(path, allow_pickle=False) as arrays:
+    try:
+        loaded = np.load(path, allow_pickle=False)
+    except (ValueError, OSError) as error:
+        raise BadInput(
+            f"{path.name} could not be read ({error}); an archive of plain arrays was expected. Save "
+            "it with np.savez(path, X=X, y=y)."
+        ) from error
+    with loaded as arrays:
         missing = {"X", "y"} - set(arrays)
         if missing:
             raise BadInput(
@@ -51,12 +64,12 @@ def _npz(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def _table(path: Path, label: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    if path.suffix not in (".csv", ".parquet"):
+    if path.suffix.lower() not in (".csv", ".parquet"):
         raise BadInput(
             f"{path.name} ends in {path.suffix!r}; .csv, .parquet or .npz was expected. Convert it."
         )
     try:
-        table = pl.read_csv(path) if path.suffix == ".csv" else pl.read_parquet(path)
+        table = pl.read_csv(path) if path.suffix.lower() == ".csv" else pl.read_parquet(path)
     except (pl.exceptions.PolarsError, UnicodeDecodeError) as error:
         raise BadInput(
             f"{path.name} could not be read ({error}); a UTF-8 table was expected. Check its "
@@ -67,8 +80,15 @@ def _table(path: Path, label: str) -> tuple[NDArray[Any], NDArray[Any]]:
             f"{path.name} has the columns {', '.join(table.columns[:10])}; a label column "
             f"{label!r} was expected. Name it with --label."
         )
+    if table[label].null_count():
+        raise BadInput(
+            f"{table[label].null_count()} rows of {path.name} have no {label!r}; a label for every row "
+            "was expected, since the simulation answers from it. Drop those rows."
+        )
     rest = table.drop(label)
-    texts = [name for name, kind in rest.schema.items() if not kind.is_numeric()]
+    texts = [
+        name for name, kind in rest.schema.items() if not (kind.is_numeric() or kind == pl.Boolean)
+    ]
     if texts:
         raise BadInput(
             f"Column {texts[0]!r} of {path.name} is not numeric; numbers were expected. Encode or "

@@ -53,9 +53,9 @@ class Size:
         return cls(seeds, 1000, 500, min(3, seeds), None, n_jobs)
 
     @classmethod
-    def quick(cls, n_jobs: int | None = None) -> Size:
+    def quick(cls, n_jobs: int | None = None, seeds: int = 2) -> Size:
         """Return a look at everything: 2 seeds, 100 queries, 120 candidates, 2,500 rows."""
-        return cls(2, 100, 120, 1, 2500, n_jobs)
+        return cls(seeds, 100, 120, 1, 2500, n_jobs)
 
 
 @dataclass(frozen=True)
