@@ -69,6 +69,9 @@ def minimise(
         slope = float(xp.sum(gradient * step))
         # Near the optimum F is flat to rounding, so the test allows for its noise.
         noise = 1e-14 * abs(value)
+        if flatness <= tol and -slope <= noise:
+            # Rounding of F hides what the step would gain: nothing better is to be had.
+            return Optimum(params, flatness, iteration, solution.solver)
         size = 1.0
         for _ in range(40):
             trial = params + size * step
@@ -84,9 +87,7 @@ def minimise(
         logits = model.logits(params, X)
         gradient = objective.gradient(params, logits)
         flatness = norm(gradient) / scale
-        # Where rounding of F hides what a step still gains, no smaller step is to be had.
-        hidden = -slope <= noise
-        if flatness <= tol and (hidden or size * norm(step) <= 1e-5 * norm(params)):
+        if flatness <= tol and size * norm(step) <= 1e-5 * norm(params):
             return Optimum(params, flatness, iteration, solution.solver)
     if flatness <= 1e-3 * tol:
         # No step helps any more and the gradient is rounding: this is the optimum.
