@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from goalward.arrays import to_numpy
 from goalward.errors import Unsupported
 from goalward.learners import Fitted
-from goalward.selection import Score
+from goalward.selection import Score, Sequential
 from goalward.solvers.cholesky import dense_curvature
 from goalward.strategies.strategy import Scores, Strategy, candidate_blocks
 from goalward.utility.leverage import quadratic
@@ -39,6 +39,8 @@ class Bait(Strategy):
     """
 
     seed: int = 0
+    # One row at a time over the whole pool: each adds its information.
+    selection = Sequential(shortlist=None, radius=0.0)
 
     def score(self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], round: int) -> Scores:
         """Return how much each row alone would lower the trace."""
@@ -55,21 +57,6 @@ class Bait(Strategy):
     ) -> Score:
         """Return gains that follow what has been taken."""
         return _Greedy(_Information(fitted, X_pool, rows), values)
-
-    @property
-    def selection(self) -> Any:  # type: ignore[override]
-        """One row at a time: each adds its information."""
-        return _greedy
-
-
-def _greedy(score: Any, batch: int, rng: np.random.Generator) -> NDArray[Any]:
-    picked: list[int] = []
-    while True:
-        values = score.values()
-        picked.append(int(rng.choice(np.flatnonzero(values == values.max()))))
-        if len(picked) == batch:
-            return np.array(picked)
-        score.absorb(picked[-1])
 
 
 class _Information:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from goalward.arrays import is_sparse, rows_at, to_numpy
 from goalward.learners import Fitted
 from goalward.pool import n_rows
-from goalward.selection import Score
+from goalward.selection import Score, Sequential
 from goalward.strategies.strategy import Scores, Strategy, candidate_blocks
 
 __all__ = ["CoreSet"]
@@ -30,6 +30,8 @@ class CoreSet(Strategy):
     """
 
     seed: int = 0
+    # One row at a time over the whole pool: each changes the distances of the others.
+    selection = Sequential(shortlist=None, radius=0.0)
 
     def score(self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], round: int) -> Scores:
         """Return each row's distance to the nearest labelled row."""
@@ -50,21 +52,6 @@ class CoreSet(Strategy):
     ) -> Score:
         """Return distances that shrink as rows are taken."""
         return _Cover(_plain(fitted.features(X_pool, "X_pool")), values)
-
-    @property
-    def selection(self) -> Any:  # type: ignore[override]
-        """One row at a time: each changes the distances of the others."""
-        return _farthest
-
-
-def _farthest(score: Any, batch: int, rng: np.random.Generator) -> NDArray[Any]:
-    picked: list[int] = []
-    while len(picked) < batch:
-        values = score.values()
-        ties = np.flatnonzero(values == values.max())
-        picked.append(int(rng.choice(ties)))
-        score.absorb(picked[-1])
-    return np.array(picked)
 
 
 class _Cover:

@@ -17,7 +17,7 @@ from goalward.solvers import Solution, Solver, named
 from goalward.utility.added import Window
 from goalward.utility.family import Family
 from goalward.utility.implicit import implicit_slopes, newton_slopes
-from goalward.utility.labelings import batch_codes, batch_rows
+from goalward.utility.labelings import batches
 from goalward.utility.leverage import Curvatures, quadratic, rows_at_once
 from goalward.utility.threads import in_threads
 from goalward.utility.utility import Scored, Utility
@@ -78,16 +78,8 @@ class ImplicitStep(Utility):
         self, fitted: Fitted, goal: Goal, X_batches: Any, labels: Any = None
     ) -> Float[Array, "b l"]:
         """Return Δτ of each batch by the joint step of its rows, the goal evaluated."""
-        rows, n_batches, size = batch_rows(fitted, X_batches)
-        codes = batch_codes(fitted, labels, n_batches, size)
         stepper = self.prepare(fitted, goal)
-        values = [
-            stepper.window(
-                rows_at(rows, slice(i * size, (i + 1) * size)),
-                codes[i if codes.shape[0] > 1 else 0],
-            )
-            for i in range(n_batches)
-        ]
+        values = [stepper.window(*job) for job in batches(fitted, X_batches, labels)]
         return namespace(values[0]).stack(values)
 
 

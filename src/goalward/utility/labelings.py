@@ -8,13 +8,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.arrays import Rows, namespace, stack_rows, to_numpy
+from goalward.arrays import Rows, namespace, rows_at, stack_rows, to_numpy
 from goalward.errors import BadParameter, Empty, ShapeMismatch
 from goalward.learners import Fitted
 
-__all__ = ["batch_codes", "batch_rows"]
+__all__ = ["batch_codes", "batch_rows", "batches"]
 
 MOST_LABELINGS = 2**20
+
+
+def batches(fitted: Fitted, X_batches: Any, labels: Any) -> list[tuple[Rows, NDArray[Any]]]:
+    """Return each batch's rows with the labelings (L, b) it is tried with."""
+    rows, n_batches, size = batch_rows(fitted, X_batches)
+    codes = batch_codes(fitted, labels, n_batches, size)
+    return [
+        (rows_at(rows, slice(i * size, (i + 1) * size)), codes[i if codes.shape[0] > 1 else 0])
+        for i in range(n_batches)
+    ]
 
 
 def batch_rows(fitted: Fitted, X_batches: Any) -> tuple[Rows, int, int]:

@@ -18,7 +18,7 @@ from goalward.solvers import Auto, ConjugateGradient
 from goalward.utility.added import Added, Window
 from goalward.utility.chord import retrain
 from goalward.utility.family import Family
-from goalward.utility.labelings import batch_codes, batch_rows
+from goalward.utility.labelings import batches
 from goalward.utility.threads import in_threads
 from goalward.utility.utility import Scored, Utility
 
@@ -64,13 +64,8 @@ class Retrain(Utility):
         self, fitted: Fitted, goal: Goal, X_batches: Any, labels: Any = None
     ) -> Float[Array, "b l"]:
         """Return Δτ of each batch under each labeling, retrained."""
-        rows, n_batches, size = batch_rows(fitted, X_batches)
-        codes = batch_codes(fitted, labels, n_batches, size)
         retrainer = self.prepare(fitted, goal)
-        jobs = [
-            (rows_at(rows, slice(i * size, (i + 1) * size)), codes[i if codes.shape[0] > 1 else 0])
-            for i in range(n_batches)
-        ]
+        jobs = batches(fitted, X_batches, labels)
         values = in_threads(retrainer.window, jobs, self.n_jobs)
         return namespace(values[0]).stack(values)
 
