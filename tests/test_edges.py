@@ -271,7 +271,7 @@ def test_scores_that_are_not_numbers_are_refused():
             return np.full((len(X), 3), np.nan)
 
     operator = gw.labels.Expected(gw.labels.LabelModel(Broken()))
-    with pytest.raises(errors.NotFinite, match="40 rows have a utility"):
+    with pytest.raises(errors.NotFinite, match="40 utilities"):
         gw.GoalOriented(TASK.goal, operator=operator).suggest(TASK.fitted, TASK.X_pool, 2)
 
 

@@ -34,6 +34,14 @@ class _Block:
 class Operator(ABC):
     """A way to resolve the unknown label."""
 
+    @property
+    def statistic(self) -> str | None:
+        """The number this operator takes of utilities that are ⟨p, s⟩ - s_k, if it has a name.
+
+        "mean", "min", "max" or "spread": a scorer may compute these without a table.
+        """
+        return None
+
     @abstractmethod
     def prepare(self, fitted: Any, round: int = 0) -> Resolve:
         """Return the operator bound to a model and a round, for blocks of candidates."""
@@ -107,6 +115,11 @@ class Expected(Operator):
 
     belief: Belief = field(default_factory=Uniform)
 
+    @property
+    def statistic(self) -> str | None:
+        """The mean, under no particular belief."""
+        return "mean" if self.belief == Uniform() else None
+
     def prepare(self, fitted: Any, round: int = 0) -> Resolve:
         """Return Σ_y P(y) u_y."""
         believe = self.belief.prepare(fitted, round)
@@ -123,6 +136,11 @@ class WorstCase(Operator):
     WorstCase()
     """
 
+    @property
+    def statistic(self) -> str | None:
+        """The least."""
+        return "min"
+
     def prepare(self, fitted: Any, round: int = 0) -> Resolve:
         """Return min_y u_y."""
         return lambda utility, candidates: namespace(utility).min(utility, axis=1)
@@ -137,6 +155,11 @@ class BestCase(Operator):
     >>> BestCase()
     BestCase()
     """
+
+    @property
+    def statistic(self) -> str | None:
+        """The largest."""
+        return "max"
 
     def prepare(self, fitted: Any, round: int = 0) -> Resolve:
         """Return max_y u_y."""
@@ -157,6 +180,11 @@ class Spread(Operator):
     """
 
     belief: Belief = field(default_factory=Predicted)
+
+    @property
+    def statistic(self) -> str | None:
+        """The standard deviation under the prediction itself."""
+        return "spread" if self.belief == Predicted() else None
 
     def prepare(self, fitted: Any, round: int = 0) -> Resolve:
         """Return √(Σ_y P(y) (u_y - mean)²)."""

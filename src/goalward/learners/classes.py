@@ -123,6 +123,9 @@ def _listed(y: object) -> list[Hashable]:
                 f"y has shape {plain.shape}; (n,) labels or (n, K) distributions were "
                 "expected. Pass one label per row."
             )
+        if plain.dtype.kind in "biuUS":
+            listed: list[Hashable] = plain.tolist()  # Python values, none of them missing
+            return listed
         labels = [_plain(label) for label in plain]
     for i, label in enumerate(labels):
         if label is None or label != label:  # noqa: PLR0124 - NaN alone differs from itself

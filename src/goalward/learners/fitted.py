@@ -82,13 +82,16 @@ class Fitted:
         """The number of features the model sees."""
         return int(self.params.shape[0]) - self.model.intercept
 
-    def features(self, X: object, name: str = "X") -> Rows:
-        """Return rows as the model sees them: transformed, checked, in its library."""
+    def features(self, X: object, name: str = "X", *, finite: bool = True) -> Rows:
+        """Return rows as the model sees them: transformed, checked, in its library.
+
+        With finite=False their numbers are not looked at; see `learners.rows.clean_rows`.
+        """
         if self.columns is not None:
             check_columns(X, self.columns, name)
         if self.transform is not None:
             X = self.transform(X)
-        rows = clean_rows(X, name, n_features=self.n_features)
+        rows = clean_rows(X, name, n_features=self.n_features, finite=finite)
         if is_sparse(rows) and not array_api_compat.is_numpy_array(self.params):
             raise Unsupported(
                 f"{name} is a SciPy sparse matrix and the model is not in NumPy; arrays of one "

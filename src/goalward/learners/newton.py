@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from jaxtyping import Float
 
-from goalward.arrays import Array, namespace, norm
+from goalward.arrays import Array, is_sparse, namespace, norm
 from goalward.errors import NotConverged
 from goalward.learners.objective import Objective
 from goalward.solvers import Auto, Solver
@@ -38,10 +38,11 @@ def minimise(
     max_iter: int = 100,
     solver: Solver | None = None,
 ) -> Optimum:
-    """Return the minimiser of `objective`, to ‖∇F‖ ≤ tol ‖∇F(0)‖ and a last step of ≤ 1e-5 ‖θ‖.
+    """Return the minimiser of `objective`, to ‖∇F‖ ≤ tol ‖∇F(0)‖ and an error that is known.
 
-    The gradient alone says little along directions that a weak penalty hardly holds. After
-    a Newton step of relative size ε the error is of order ε², so the two together do.
+    F is ρ-strongly convex, so the error is at most ‖∇F‖/ρ: 2e-8 ‖θ‖ is enough. That says little
+    along directions that a weak penalty hardly holds. There the last step must be Newton's own
+    and at most 1e-5 ‖θ‖: after a step of relative size ε the error is of order ε².
 
     Each step solves 𝓗 δ = -∇F with the solvers that serve the utilities, inexactly
     while far from the optimum, and is halved until F falls enough. F is strictly
@@ -52,6 +53,8 @@ def minimise(
     xp = namespace(start)
     origin = xp.zeros_like(start)
     scale = gradient_scale(objective, origin)
+    held = objective.penalty[:-1] if model.intercept else objective.penalty
+    certain = 2e-8 * float(xp.min(held))
     params = start
     logits = model.logits(params, X)
     value = objective.value(params, logits)
@@ -60,17 +63,27 @@ def minimise(
     for iteration in range(1, max_iter + 1):
         if flatness <= 1e-14:
             return Optimum(params, flatness, iteration - 1, "")
-        # Eisenstat and Walker's forcing: a rough step is enough while far away.
-        solution = solver.prepare(objective.hessian(logits))(
-            gradient, tol=min(0.1, max(flatness, 1e-8) ** 0.5)
-        )
+        # Eisenstat and Walker's forcing: a rough step is enough while far away. Where only the
+        # size of the last step is wanting, it must be Newton's own to say how far the optimum is.
+        forcing = 1e-6 if flatness <= tol else min(0.1, flatness**0.5)
+        try:
+            solution = solver.prepare(objective.hessian(logits))(gradient, tol=forcing)
+        except NotConverged:
+            if flatness > tol:
+                raise
+            # The gradient is as small as was asked for, and no better step is to be had.
+            return Optimum(params, flatness, iteration, "")
         step = -solution.value
         motion = model.jvp(X, step)
         slope = float(xp.sum(gradient * step))
         # Near the optimum F is flat to rounding, so the test allows for its noise.
         noise = 1e-14 * abs(value)
         if flatness <= tol and -slope <= noise:
-            # Rounding of F hides what the step would gain: nothing better is to be had.
+            # Rounding of F hides what the step gains; the gradient tells whether it does.
+            moved = params + step
+            after = norm(objective.gradient(moved, model.logits(moved, X))) / scale
+            if after < flatness:
+                params, flatness = moved, after
             return Optimum(params, flatness, iteration, solution.solver)
         size = 1.0
         for _ in range(40):
@@ -87,7 +100,10 @@ def minimise(
         logits = model.logits(params, X)
         gradient = objective.gradient(params, logits)
         flatness = norm(gradient) / scale
-        if flatness <= tol and size * norm(step) <= 1e-5 * norm(params):
+        if flatness <= tol and (
+            norm(gradient) <= certain * norm(params)
+            or (solution.residual <= 1e-6 and size * norm(step) <= 1e-5 * norm(params))
+        ):
             return Optimum(params, flatness, iteration, solution.solver)
     if flatness <= 1e-3 * tol:
         # No step helps any more and the gradient is rounding: this is the optimum.
@@ -102,5 +118,10 @@ def gradient_scale(objective: Objective, origin: Float[Array, "p k"]) -> float:
     """Return ‖∇F(0)‖, or where that is nothing a scale below which ∇F is rounding."""
     X = objective.labelled.X
     first = norm(objective.gradient(origin, objective.model.logits(origin, X)))
-    reach = objective.model.vjp(abs(X), objective.labelled.weights[:, None])
+    weights = objective.labelled.weights
+    values = X.data if is_sparse(X) else X
+    # Cauchy and Schwarz bound what follows; as a rule that is enough to see that it is small.
+    if first > 1e-7 * norm(weights) * (norm(values) + len(objective.labelled) ** 0.5):
+        return first
+    reach = objective.model.vjp(abs(X), weights[:, None])
     return max(first, 1e-7 * norm(reach))

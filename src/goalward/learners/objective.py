@@ -12,7 +12,7 @@ from functools import cached_property
 
 from jaxtyping import Float
 
-from goalward.arrays import Array, Rows, dense, is_sparse, like, namespace
+from goalward.arrays import Array, Rows, dense, is_sparse, namespace, scale_rows
 from goalward.losses import CrossEntropy
 from goalward.models import Linear
 from goalward.solvers import least_norm
@@ -35,6 +35,37 @@ class Labelled:
     def gram(self) -> Float[Array, "n n"]:
         """X Xᵀ, computed once for every solve and retraining that needs it."""
         return dense(self.X @ self.X.T)
+
+    @cached_property
+    def squares(self) -> Rows:
+        """X∘X, computed once for all steps of a fit."""
+        return self.X.multiply(self.X) if is_sparse(self.X) else self.X * self.X
+
+    @cached_property
+    def spectra(self) -> dict[bool, tuple[Array, Array]]:
+        """Eigenvalues and eigenvectors of XᵀWX, without and with a constant column, as asked."""
+        return {}
+
+    def spectrum(self, intercept: bool) -> tuple[Float[Array, " r"], Float[Array, "p r"]]:
+        """Return the eigenvalues and eigenvectors of XᵀWX, of which there are min(n, p).
+
+        The labels do not enter, so one decomposition serves all steps of a fit.
+        """
+        if intercept not in self.spectra:
+            xp = namespace(self.weights)
+            root = dense(scale_rows(self.X, xp.sqrt(self.weights)))
+            if intercept:
+                root = xp.concat([root, xp.sqrt(self.weights)[:, None]], axis=1)
+            if root.shape[0] < root.shape[1]:
+                values, inner = xp.linalg.eigh(root @ root.T)
+                # Directions that the rows do not reach, but for rounding, are left out.
+                kept = xp.astype(values > 1e-12 * values[-1], values.dtype)
+                scale = xp.sqrt(xp.maximum(values, 1e-12 * values[-1:]))
+                vectors = (root.T @ inner) * (kept / scale)
+            else:
+                values, vectors = xp.linalg.eigh(root.T @ root)
+            self.spectra[intercept] = (xp.maximum(values, xp.zeros_like(values)), vectors)
+        return self.spectra[intercept]
 
 
 @dataclass(frozen=True)
@@ -94,6 +125,10 @@ class Hessian:
         """Return X Xᵀ of the labelled rows."""
         return self.objective.labelled.gram
 
+    def spectrum(self) -> tuple[Float[Array, " r"], Float[Array, "p r"]]:
+        """Return the eigenvalues and eigenvectors of XᵀWX, its constant column included."""
+        return self.objective.labelled.spectrum(self.intercept)
+
     @property
     def penalty(self) -> Float[Array, " p"]:
         """ρ for each row of the parameters."""
@@ -111,9 +146,13 @@ class Hessian:
 
     def matvec(self, v: Float[Array, "p k"]) -> Float[Array, "p k"]:
         """Return 𝓗 v by one product with X and one with Xᵀ."""
-        model, loss = self.objective.model, self.objective.loss
-        bent = self.weights[:, None] * loss.curvature(self.proba, model.jvp(self.X, v))
+        model = self.objective.model
+        bent = self.objective.loss.curvature(self.proba, model.jvp(self.X, v), self._weighted)
         return model.vjp(self.X, bent) + self.penalty[:, None] * v
+
+    @cached_property
+    def _weighted(self) -> Float[Array, "n k"]:
+        return self.weights[:, None] * self.proba
 
     def blocks(self) -> Float[Array, "n c c"]:
         """Return the weighted curvature of each row in its K-1 effective directions."""
@@ -125,9 +164,15 @@ class Hessian:
         root = xp.sqrt(self.weights)[:, None, None]
         return root * self.objective.loss.factors(self.proba)
 
+    def mean_curvature(self) -> Float[Array, "k k"]:
+        """Return the mean of Λ over the rows, by their weights."""
+        xp = namespace(self.proba)
+        total = self._weighted / xp.sum(self.weights)
+        eye = xp.eye(total.shape[1], dtype=total.dtype, device=total.device)
+        return eye * xp.sum(total, axis=0)[:, None] - self.proba.T @ total
+
     def diagonal(self) -> Float[Array, "p k"]:
         """Return the diagonal of 𝓗, for preconditioning."""
-        bent = self.weights[:, None] * self.proba * (1.0 - self.proba)
-        squares = self.X.multiply(self.X) if is_sparse(self.X) else self.X * self.X
-        squares = squares if is_sparse(squares) else like(squares, self.proba)
+        bent = self._weighted * (1.0 - self.proba)
+        squares = self.objective.labelled.squares
         return self.objective.model.vjp(squares, bent) + self.penalty[:, None]

@@ -60,11 +60,15 @@ class CrossEntropy:
         return xp.sum(proba * motion, axis=-1, keepdims=True) - motion
 
     def curvature(
-        self, proba: Float[Array, "*n k"], motion: Float[Array, "*n k"]
+        self,
+        proba: Float[Array, "*n k"],
+        motion: Float[Array, "*n k"],
+        weighted: Float[Array, "*n k"] | None = None,
     ) -> Float[Array, "*n k"]:
-        """Return Λs = p∘(s - ⟨p, s⟩)."""
+        """Return Λs = p∘(s - ⟨p, s⟩); `weighted` is p times the rows' weights, if they have any."""
         xp = namespace(proba, motion)
-        return proba * (motion - xp.sum(proba * motion, axis=-1, keepdims=True))
+        centred = motion - xp.sum(proba * motion, axis=-1, keepdims=True)
+        return (proba if weighted is None else weighted) * centred
 
     def blocks(self, proba: Float[Array, "n k"]) -> Float[Array, "n c c"]:
         """Return QᵀΛQ for every row, with Q = contrasts(K)."""

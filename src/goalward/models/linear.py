@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 from jaxtyping import Float
 
 from goalward.arrays import Array, Rows, is_sparse, like, namespace
@@ -39,9 +40,15 @@ class Linear:
 
     def jvp(self, X: Rows, v: Float[Array, "p k"]) -> Float[Array, "n k"]:
         """Return J v: how the logits of the rows move when the parameters move by v."""
-        if not self.intercept:
-            return X @ v
-        return X @ v[:-1, :] + v[-1:, :]
+        weights = v[:-1, :] if self.intercept else v
+        if type(X) is np.ndarray and type(v) is np.ndarray:
+            # Classes along the first axis in memory: sums over the few classes of many rows,
+            # which every kernel takes, then run in vector registers.
+            moved = weights.T @ X.T
+            if self.intercept:
+                moved += v[-1, :, None]
+            return moved.T
+        return X @ weights + v[-1:, :] if self.intercept else X @ weights
 
     def logits(self, params: Float[Array, "p k"], X: Rows) -> Float[Array, "n k"]:
         """Return the logits; for a linear model, the Jacobian at the parameters."""

@@ -1,27 +1,71 @@
-"""The choice of solver, made from estimated work and said aloud."""
+"""The choice of solver, made from estimated time and said aloud."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from jaxtyping import Float
 
-from goalward.arrays import Array, is_sparse, namespace
-from goalward.errors import BadParameter
+from goalward.arrays import Array, eps, is_sparse, namespace
+from goalward.errors import BadParameter, NotConverged
 from goalward.solvers.cholesky import Cholesky
 from goalward.solvers.conjugate_gradient import ConjugateGradient
 from goalward.solvers.dual import Dual
-from goalward.solvers.solution import Curvature, LinearCurvature, Solution, Solve, Solver
+from goalward.solvers.solution import (
+    Curvature,
+    LinearCurvature,
+    Solution,
+    Solve,
+    Solver,
+    is_linear,
+)
 
-__all__ = ["Auto", "named"]
+__all__ = ["Auto", "Costs", "named"]
+
+PER_DIGIT = 4.0
+"""Products that conjugate gradients take for a decimal of the residual, on penalised problems."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds that each road takes, estimated from sizes and rates that were measured.
+
+    Rates of one core in double precision (`goalward bench` compares the estimates with the
+    clock): matrix products 3e10, Cholesky factors 1.5e10 flops a second, an elementwise pass
+    1e9 numbers a second, and what a call costs that has nothing to do.
+    """
+
+    product: float
+    cholesky: float
+    dual: float
+
+    @classmethod
+    def of(cls, hessian: LinearCurvature) -> Costs:
+        """Return the estimates for a Hessian: one product with it, and its two factorisations."""
+        n_params, n_classes = hessian.shape
+        n_rows = hessian.proba.shape[0]
+        c = n_classes - 1
+        primal, dual = n_params * c, n_rows * c
+        stored = hessian.X.nnz / n_rows if is_sparse(hessian.X) else n_params
+        return cls(
+            product=3e-5 + 4 * n_rows * stored * n_classes / 3e10 + 5e-9 * n_rows * n_classes,
+            cholesky=1e-4
+            + n_rows * stored * n_params * c**2 / 2e10
+            + primal**3 / 4.5e10
+            + 2e-8 * primal**2,
+            dual=3e-4 + n_rows**2 * (stored + c**3) / 1.5e10 + dual**3 / 4.5e10 + 1e-8 * dual**2,
+        )
 
 
 @dataclass(frozen=True)
 class Auto:
     """The cheapest of Cholesky, Dual and ConjugateGradient for the problem at hand.
 
-    Direct solvers are compared by their flops; above `largest` unknowns neither fits and
-    conjugate gradients take over. `Solution.reason` says what was picked and why.
+    Conjugate gradients need no factor but do not say beforehand how many products they take.
+    They are tried while they cost no more than a factorisation would; what is not solved by
+    then is factored. So the time is at most about twice that of the best choice.
+    `Solution.reason` says what was picked and why.
 
     Parameters
     ----------
@@ -40,38 +84,61 @@ class Auto:
     largest: int = 5000
 
     def prepare(self, hessian: Curvature) -> Solve:
-        """Return the map g -> 𝓗⁻¹g of the solver picked."""
-        solver, reason = self.pick(hessian)
-        inner = solver.prepare(hessian)
+        """Return the map g -> 𝓗⁻¹g; what it decides on is made at the first call."""
+        if not is_linear(hessian):
+            inner = ConjugateGradient(tol=self.tol).prepare(hessian)
+            return _reasoned(inner, "the model is known by its products only")
+        costs = Costs.of(hessian)
+        direct, seconds, reason = self._direct(hessian, costs)
+        made: dict[str, Solve] = {}
 
         def solve(g: Float[Array, "p k"], *, tol: float | None = None) -> Solution:
-            return replace(inner(g, tol=tol), reason=reason)
+            limit = tol if tol is not None else self.tol
+            if limit is None:
+                limit = 1e-10 if eps(g) < 1e-10 else 1e-4
+            guess = PER_DIGIT * -_log10(limit)
+            if direct is None:
+                made.setdefault("cg", ConjugateGradient(tol=self.tol).prepare(hessian))
+                return replace(made["cg"](g, tol=tol), reason=reason)
+            if "direct" not in made and guess * costs.product < seconds:
+                patience = int(max(2.0 * guess, seconds / costs.product))
+                made.setdefault("cg", ConjugateGradient(max_iter=patience).prepare(hessian))
+                try:
+                    said = f"about {guess:.0f} products against a factorisation, {reason}"
+                    return replace(made["cg"](g, tol=limit), reason=said)
+                except NotConverged:
+                    pass
+            made.setdefault("direct", direct.prepare(hessian))
+            return replace(made["direct"](g, tol=tol), reason=reason)
 
         return solve
 
-    def pick(self, hessian: Curvature) -> tuple[Solver, str]:
-        """Return the solver for `hessian`, and why."""
-        if not isinstance(hessian, LinearCurvature):
-            return ConjugateGradient(tol=self.tol), "the model is known by its products only"
+    def _direct(self, hessian: LinearCurvature, costs: Costs) -> tuple[Solver | None, float, str]:
+        """Return the cheaper factorisation that fits in memory, its seconds, and why it."""
         n_params, n_classes = hessian.shape
-        n_rows = hessian.proba.shape[0]
-        contrasts = n_classes - 1
-        primal, dual = n_params * contrasts, n_rows * contrasts
-        stored = hessian.X.nnz / n_rows if is_sparse(hessian.X) else n_params
-        cost = {
-            "Cholesky": n_rows * stored * n_params * contrasts**2 + primal**3 / 3,
-            "Dual": n_rows**2 * (stored + contrasts**3) + dual**3 / 3,
-        }
-        uniform = _uniform_weights(hessian)
-        if dual <= self.largest and uniform and cost["Dual"] < cost["Cholesky"]:
-            return Dual(self.tol), f"{dual} unknowns by rows against {primal} by features"
-        if primal <= self.largest:
-            return Cholesky(self.tol), f"{primal} unknowns by features against {dual} by rows"
-        if dual <= self.largest and uniform:
-            return Dual(self.tol), f"{dual} unknowns by rows against {primal} by features"
-        return ConjugateGradient(tol=self.tol), (
-            f"{min(primal, dual)} unknowns are more than the {self.largest} to be factored"
-        )
+        primal = n_params * (n_classes - 1)
+        dual = hessian.proba.shape[0] * (n_classes - 1)
+        fits_dual = dual <= self.largest and _uniform_weights(hessian)
+        fits_primal = primal <= self.largest
+        if fits_dual and (costs.dual < costs.cholesky or not fits_primal):
+            reason = f"{dual} unknowns by rows against {primal} by features"
+            return Dual(self.tol), costs.dual, reason
+        if fits_primal:
+            reason = f"{primal} unknowns by features against {dual} by rows"
+            return Cholesky(self.tol), costs.cholesky, reason
+        least = min(primal, dual)
+        return None, 0.0, f"{least} unknowns are more than the {self.largest} to be factored"
+
+
+def _reasoned(inner: Solve, reason: str) -> Solve:
+    def solve(g: Float[Array, "p k"], *, tol: float | None = None) -> Solution:
+        return replace(inner(g, tol=tol), reason=reason)
+
+    return solve
+
+
+def _log10(value: float) -> float:
+    return math.log10(min(max(value, 1e-16), 0.5))
 
 
 def _uniform_weights(hessian: LinearCurvature) -> bool:

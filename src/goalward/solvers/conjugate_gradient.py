@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from jaxtyping import Float
 
-from goalward.arrays import Array, dense, eps, namespace, norm, scale_rows
-from goalward.errors import BadParameter
-from goalward.solvers.gauge import least_norm
-from goalward.solvers.solution import Curvature, LinearCurvature, Solution, Solve, certified
+from goalward.arrays import Array, eps, inner, norm
+from goalward.solvers.binary import Binary
+from goalward.solvers.gauge import least_norm, solve_in_contrasts
+from goalward.solvers.preconditioners import Precondition, preconditioner
+from goalward.solvers.solution import Curvature, Solution, Solve, certified, is_linear
 
 __all__ = ["ConjugateGradient", "iterate"]
-
-Precondition = Callable[[Float[Array, "p k"]], Float[Array, "p k"]]
-
-LARGEST_EIGENPROBLEM = 2048
-"""Features up to which an eigendecomposition of XᵀX is cheaper than what it saves."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +30,9 @@ class ConjugateGradient:
         Products with 𝓗 allowed.
     preconditioner
         "kronecker" inverts (mean Λ) ⊗ XᵀX + ρ through two eigendecompositions, "jacobi"
-        divides by the diagonal, "none" does nothing. "auto" takes the first for linear
-        models of up to 2048 features, the second for wider ones, and none for other models.
+        divides by the diagonal, "none" does nothing. "auto" takes the first for linear models
+        where its eigenvectors cost less than the products they save (up to 4096 features or
+        rows), the second for others, and none for models that are not linear.
 
     Examples
     --------
@@ -50,49 +46,30 @@ class ConjugateGradient:
 
     def prepare(self, hessian: Curvature) -> Solve:
         """Return the map g -> 𝓗⁻¹g."""
-        precondition = self._preconditioner(hessian)
+        binary = Binary(hessian) if is_linear(hessian) and hessian.shape[1] == 2 else None
+        precondition = preconditioner(self.preconditioner, binary or hessian)
 
         def solve(g: Float[Array, "p k"], *, tol: float | None = None) -> Solution:
             limit = tol if tol is not None else self.tol
             if limit is None:
                 limit = 1e-8 if eps(g) < 1e-10 else 1e-4
-            v, iterations = iterate(hessian, g, precondition, limit, self.max_iter)
-            if isinstance(hessian, LinearCurvature):
-                v = least_norm(v, hessian.penalty)
-            solution = Solution(v, 0.0, iterations, "ConjugateGradient")
+            taken = 0
+
+            def products(b: Float[Array, "p c"]) -> Float[Array, "p c"]:
+                nonlocal taken
+                v, taken = iterate(binary or hessian, b, precondition, limit, self.max_iter)
+                return v
+
+            if binary is not None:
+                v = solve_in_contrasts(g, hessian.penalty, products)
+            else:
+                v = products(g)
+                v = least_norm(v, hessian.penalty) if is_linear(hessian) else v
             # The recursion's residual drifts from the true one by rounding.
+            solution = Solution(v, 0.0, taken, "ConjugateGradient")
             return certified(hessian, g, solution, 2.0 * limit)
 
         return solve
-
-    def _preconditioner(self, hessian: Curvature) -> Precondition:
-        match self.preconditioner:
-            case "auto":
-                if not isinstance(hessian, LinearCurvature):
-                    return lambda r: r
-                if hessian.shape[0] <= LARGEST_EIGENPROBLEM:
-                    return _kronecker(hessian)
-                return _jacobi(hessian)
-            case "kronecker":
-                return _kronecker(_linear(hessian))
-            case "jacobi":
-                return _jacobi(_linear(hessian))
-            case "none":
-                return lambda r: r
-            case other:
-                raise BadParameter(
-                    f"preconditioner={other!r}; 'auto', 'kronecker', 'jacobi' or 'none' was "
-                    "expected. Leave it at 'auto'."
-                )
-
-
-def _linear(hessian: Curvature) -> LinearCurvature:
-    if isinstance(hessian, LinearCurvature):
-        return hessian
-    raise BadParameter(
-        "This preconditioner reads the rows of a linear model, and another model came. "
-        "Use preconditioner='none'."
-    )
 
 
 def iterate(
@@ -103,58 +80,23 @@ def iterate(
     max_iter: int,
 ) -> tuple[Float[Array, "p k"], int]:
     """Return 𝓗⁻¹g by preconditioned conjugate gradients from zero, and the products taken."""
-    xp = namespace(g)
-    v = xp.zeros_like(g)
+    v = g * 0.0
     residual = g
     target = tol * norm(g)
     z = precondition(residual)
     direction = z
-    rz = float(xp.sum(residual * z))
+    rz = inner(residual, z)
     for iteration in range(max_iter):
         if norm(residual) <= target:
             return v, iteration
         product = hessian.matvec(direction)
-        bend = float(xp.sum(direction * product))
+        bend = inner(direction, product)
         if bend <= 0.0:
             return v, iteration
         step = rz / bend
         v = v + step * direction
         residual = residual - step * product
         z = precondition(residual)
-        rz, before = float(xp.sum(residual * z)), rz
+        rz, before = inner(residual, z), rz
         direction = z + (rz / before) * direction
     return v, max_iter
-
-
-def _jacobi(hessian: LinearCurvature) -> Precondition:
-    diagonal = hessian.diagonal()
-    return lambda r: r / diagonal
-
-
-def _kronecker(hessian: LinearCurvature) -> Precondition:
-    """Return the inverse of (mean Λ) ⊗ XᵀWX + ρ, by eigenvectors of both factors.
-
-    A free intercept has ρ = 0 in its row only, which would break the product form; it is
-    given the penalty of the weights here, which costs a preconditioner nothing.
-    """
-    xp = namespace(hessian.proba)
-    p, w = hessian.proba, hessian.weights
-    share = w / xp.sum(w)
-    mean = xp.sum(share[:, None] * p, axis=0)
-    bend = xp.eye(p.shape[1], dtype=p.dtype, device=p.device) * mean[:, None]
-    bend = bend - p.T @ (share[:, None] * p)
-    scaled = scale_rows(hessian.X, w)
-    spread = dense(hessian.X.T @ scaled)
-    if hessian.intercept:
-        total = hessian.X.T @ w
-        top = xp.concat([spread, total[:, None]], axis=1)
-        bottom = xp.concat([total, xp.sum(w, keepdims=True)])
-        spread = xp.concat([top, bottom[None, :]], axis=0)
-    class_values, class_vectors = xp.linalg.eigh(bend)
-    values, vectors = xp.linalg.eigh(spread)
-    zero = xp.zeros_like(values[:1])
-    values = xp.maximum(values, zero)
-    class_values = xp.maximum(class_values, zero)
-    ridge = float(xp.max(hessian.penalty))
-    scale = values[:, None] * class_values[None, :] + ridge
-    return lambda r: vectors @ ((vectors.T @ r @ class_vectors) / scale) @ class_vectors.T

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from jaxtyping import Float
 
 from goalward.arrays import Array, Rows, eps, norm
 from goalward.errors import NotConverged
 
-__all__ = ["Curvature", "LinearCurvature", "Solution", "Solve", "Solver", "certified", "refined"]
+__all__ = [
+    "Curvature",
+    "LinearCurvature",
+    "Solution",
+    "Solve",
+    "Solver",
+    "certified",
+    "is_linear",
+    "refined",
+]
 
 
 @dataclass(frozen=True)
@@ -61,9 +70,17 @@ class LinearCurvature(Curvature, Protocol):
     @property
     def proba(self) -> Float[Array, "n k"]: ...
     def gram(self) -> Float[Array, "n n"]: ...
+    def spectrum(self) -> tuple[Float[Array, " r"], Float[Array, "p r"]]: ...
     def blocks(self) -> Float[Array, "n c c"]: ...
     def factors(self) -> Float[Array, "n c c"]: ...
+    def mean_curvature(self) -> Float[Array, "k k"]: ...
     def diagonal(self) -> Float[Array, "p k"]: ...
+
+
+def is_linear(hessian: Curvature) -> TypeGuard[LinearCurvature]:
+    """Return whether a curvature can be opened up."""
+    # One look, where isinstance() of a protocol takes a dozen: fits ask at every step.
+    return hasattr(hessian, "gram")
 
 
 @runtime_checkable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,8 @@ from goalward.strategies.lookahead import Lookahead
 from goalward.strategies.strategy import Scores, Strategy
 from goalward.utility import Fidelity, FirstOrder, Ladder, Utility, fidelity
 from goalward.utility.fidelity import Resolve
-from goalward.utility.utility import block_size
+from goalward.utility.first_order import Direction
+from goalward.utility.utility import Scorer, block_size, check_scores, tabulate
 
 __all__ = ["GoalOriented"]
 
@@ -77,26 +79,51 @@ class GoalOriented(Strategy):
 
     def score(self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], round: int) -> Scores:
         """Return the operator's number for every row, block by block."""
+        utility = self._utility
+        if isinstance(utility, Ladder):
+            utility = replace(utility, resolve=self._resolved(fitted, round), ids=rows)
+        scorer = utility.prepare(fitted, self.goal)
+        statistic = self.operator.statistic
+        if isinstance(scorer, Direction) and scorer.reduces(statistic):
+            return self._reduced(fitted, X_pool, scorer, str(statistic))
+        return self._tabled(fitted, X_pool, scorer, rows, round)
+
+    def _reduced(self, fitted: Fitted, X_pool: Any, scorer: Direction, statistic: str) -> Scores:
+        """Return scores from one pass over the pool; utilities of labels only if asked for."""
+        total = n_rows(X_pool)
+        values = np.empty(total)
+        for part, X in blocks(X_pool, block_size(fitted.n_classes)):
+            # Numbers that are none show in the scores: the pool is read once.
+            features = fitted.features(X, "X_pool", finite=False)
+            reduced = scorer.reduced(features, statistic)
+            check_scores(reduced, features, part.start)
+            values[part] = to_numpy(reduced)
+        small = total * fitted.n_classes * 8 <= LARGEST_TABLE
+        later = partial(tabulate, scorer, fitted, X_pool) if small else None
+        return Scores(values, later, scorer.report, None, self._utility)
+
+    def _tabled(
+        self, fitted: Fitted, X_pool: Any, scorer: Scorer, rows: NDArray[Any], round: int
+    ) -> Scores:
+        """Return scores by way of the utilities of all labels, kept where they are not too many."""
         resolve = self.operator.prepare(fitted, round)
-        utility_used = self._utility
-        if isinstance(utility_used, Ladder):
-            utility_used = replace(utility_used, resolve=self._resolved(fitted, round), ids=rows)
-        scorer = utility_used.prepare(fitted, self.goal)
         total = n_rows(X_pool)
         utility = np.empty(total)
         table: NDArray[Any] | None = None
         if total * fitted.n_classes * 8 <= LARGEST_TABLE:
-            table = np.empty((total, fitted.n_classes))
+            table = np.empty((total, fitted.n_classes), order="F")
         low: Any = np.inf
         high: Any = -np.inf
         unit = 0.0
         leverages: list[NDArray[Any]] = []
         for part, X in blocks(X_pool, block_size(fitted.n_classes)):
-            features = fitted.features(X, "X_pool")
+            features = fitted.features(X, "X_pool", finite=False)
             per_label, proba, leverage = scorer(features)
+            check_scores(per_label, features, part.start)
             if leverage is not None:
                 leverages.append(to_numpy(leverage))
             resolved = resolve(per_label, Candidates(rows[part], features, proba))
+            check_scores(resolved, features, part.start)
             utility[part] = to_numpy(resolved)
             if table is not None:
                 table[part] = to_numpy(per_label)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from goalward.arrays import to_numpy
 from goalward.errors import BadParameter, DuplicateRows, NotFinite, PoolExhausted, ShapeMismatch
 from goalward.learners import Candidates, Fitted, as_fitted
 from goalward.pool import blocks, n_rows, take_rows
@@ -24,6 +26,10 @@ from goalward.utility.utility import block_size
 __all__ = ["Scores", "Strategy", "Suggestion", "candidate_blocks"]
 
 
+Table: TypeAlias = NDArray[Any] | Callable[[], Any]
+"""(N, K) utilities, or how to get them: most callers only want the rows."""
+
+
 @dataclass(frozen=True)
 class Suggestion:
     """The rows worth a label next, best first, and what was thought of all of them.
@@ -34,9 +40,8 @@ class Suggestion:
         (b,) ids of the rows: positions in the pool, unless ids were given.
     utility
         (N,) score of every row of the pool; excluded rows have theirs too.
-    per_label
-        (N, K) utility under every label; None for strategies that have none, and for
-        pools whose table would not fit in 256 MB.
+    table
+        How to get `per_label`, or the table itself.
     solver
         How the goal's direction was solved for: residual, iterations, which and why.
     leverage
@@ -48,17 +53,25 @@ class Suggestion:
 
     rows: NDArray[Any]
     utility: NDArray[Any] = field(repr=False)
-    per_label: NDArray[Any] | None = field(default=None, repr=False)
+    table: Table | None = field(default=None, repr=False)
     solver: Solution | None = field(default=None, repr=False)
     leverage: float | None = None
     fidelity: Fidelity | None = None
+
+    @cached_property
+    def per_label(self) -> NDArray[Any] | None:
+        """(N, K) utility under every label; taken from the pool when first asked for.
+
+        None for strategies that have none, and for pools whose table would not fit in 256 MB.
+        """
+        return to_numpy(self.table()) if callable(self.table) else self.table
 
 
 class Scores(NamedTuple):
     """What a strategy thinks of a pool."""
 
     utility: NDArray[Any]
-    per_label: NDArray[Any] | None = None
+    per_label: Table | None = None
     solver: Solution | None = None
     leverage: float | None = None
     used: Any = None
@@ -120,7 +133,7 @@ class Strategy(ABC):
         if not np.all(np.isfinite(scores.utility)):
             raise NotFinite(
                 f"{np.sum(~np.isfinite(scores.utility))} rows have a utility that is not a finite "
-                "number; finite ones were expected. Check the goal and the belief at these rows."
+                "number; finite ones were expected. Check the strategy at these rows."
             )
         rng = np.random.default_rng([self.seed, round])
         values = np.where(free, scores.utility, -np.inf)

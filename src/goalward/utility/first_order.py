@@ -17,9 +17,10 @@ from goalward.goals import Goal
 from goalward.learners import Fitted
 from goalward.solvers import Solution, Solver, named
 from goalward.utility.labelings import batch_codes, batch_rows
+from goalward.utility.motion import STATISTICS, Motion
 from goalward.utility.utility import Scored, Utility
 
-__all__ = ["FirstOrder"]
+__all__ = ["Direction", "FirstOrder"]
 
 
 @dataclass(frozen=True)
@@ -51,16 +52,17 @@ class FirstOrder(Utility):
     solver: str | Solver = field(default="auto", kw_only=True)
     per_row_penalty: bool = field(default=False, kw_only=True)
 
-    def prepare(self, fitted: Fitted, goal: Goal) -> _Direction:
+    def prepare(self, fitted: Fitted, goal: Goal) -> Direction:
         """Return the utility with its direction solved for."""
         solution = named(self.solver).prepare(fitted.hessian)(goal.gradient(fitted))
         v = -solution.value
         xp = namespace(v)
+        motion = Motion.along(fitted.params, v, fitted.model.intercept)
         constant = 0.0
         if self.per_row_penalty:
             penalised = fitted.penalty[:, None] * v * fitted.params
             constant = float(xp.sum(penalised)) / len(fitted.labelled)
-        return _Direction(fitted, xp.concat([fitted.params, v], axis=1), constant, solution)
+        return Direction(motion, fitted.class_weights, constant, solution)
 
     def batch(
         self, fitted: Fitted, goal: Goal, X_batches: Any, labels: Any = None
@@ -83,19 +85,29 @@ class FirstOrder(Utility):
 
 
 @dataclass(frozen=True)
-class _Direction:
-    """[Θ | V]: logits and their motion come from one product with the rows."""
+class Direction:
+    """A goal's direction, ready for rows: one product with [Θ | V] gives all labels.
 
-    fitted: Fitted
-    both: Float[Array, "p kk"]
+    It holds a few numbers per feature and no rows, so that it can be sent to where the rows are.
+    """
+
+    motion: Motion
+    class_weights: Float[Array, " k"] | None
     constant: float
     report: Solution
 
     def __call__(self, rows: Rows) -> Scored:
-        K = self.fitted.n_classes
-        moved = self.fitted.model.jvp(rows, astype(self.both, rows.dtype))
-        proba = self.fitted.loss.proba(moved[:, :K])
-        per_label = self.fitted.loss.along(proba, moved[:, K:])
-        if self.fitted.class_weights is not None:
-            per_label = per_label * astype(self.fitted.class_weights, per_label.dtype)
+        """Return the utilities of rows under every label, and what the model predicts."""
+        per_label, proba = self.motion.tables(rows)
+        if self.class_weights is not None:
+            per_label = per_label * astype(self.class_weights, per_label.dtype)
         return Scored(per_label + self.constant if self.constant else per_label, proba)
+
+    def reduced(self, rows: Rows, statistic: str) -> Float[Array, " n"]:
+        """Return a statistic of the utilities of each row, without a table of them."""
+        values = self.motion.reduced(rows, statistic)
+        return values + self.constant if statistic != "spread" and self.constant else values
+
+    def reduces(self, statistic: str | None) -> bool:
+        """Return whether `reduced` knows a statistic; with class weights only the table tells."""
+        return statistic in STATISTICS and self.class_weights is None

@@ -8,13 +8,15 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from jaxtyping import Float
 
 from goalward.arrays import Array, Rows, namespace
+from goalward.errors import NotFinite
 from goalward.goals import Goal
 from goalward.learners import Fitted, as_fitted
+from goalward.learners.rows import check_finite
 from goalward.pool import blocks
 from goalward.solvers import Solution
 from goalward.utility.fidelity import Fidelity, fidelity
 
-__all__ = ["Scored", "Scorer", "Utility", "block_size"]
+__all__ = ["Scored", "Scorer", "Utility", "block_size", "check_scores", "tabulate"]
 
 
 class Scored(NamedTuple):
@@ -44,6 +46,33 @@ def block_size(n_classes: int) -> int:
     return max(256, min(65536, 2**16 // n_classes))
 
 
+def tabulate(scorer: Scorer, fitted: Fitted, X_pool: Any) -> Float[Array, "n k"]:
+    """Return the utilities of every row under every label."""
+    parts = []
+    for part, X in blocks(X_pool, block_size(fitted.n_classes)):
+        rows = fitted.features(X, "X_pool", finite=False)
+        parts.append(scorer(rows).per_label)
+        check_scores(parts[-1], rows, part.start)
+    return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts, axis=0)
+
+
+def check_scores(scores: Array, rows: Rows, start: int = 0) -> None:
+    """Raise if a score is no number, naming the row of the pool that is to blame.
+
+    NaN and infinity in a row survive every product, so a pool need not be searched for them.
+    """
+    xp = namespace(scores)
+    limit = float(xp.finfo(scores.dtype).max) ** 0.5 * 1e-3
+    if not bool(xp.all(xp.abs(scores) <= limit)):
+        check_finite(rows, "X_pool", start=start)
+    if not bool(xp.all(xp.isfinite(scores))):
+        raise NotFinite(
+            f"{int(xp.sum(xp.astype(~xp.isfinite(scores), xp.int64)))} utilities of the rows from "
+            f"{start} on are not finite numbers, though the rows are; finite ones were expected. "
+            "Check the goal and the belief at these rows."
+        )
+
+
 class Utility(ABC):
     """A prediction of how the goal changes when a row is labelled and the model retrained."""
 
@@ -54,12 +83,7 @@ class Utility(ABC):
     def __call__(self, fitted: Any, goal: Goal, X_pool: Any) -> Float[Array, "n k"]:
         """Return Δτ in units of the goal, for every row of the pool under every label."""
         fitted = as_fitted(fitted)
-        score = self.prepare(fitted, goal)
-        parts = [
-            score(fitted.features(part, "X_pool")).per_label
-            for _, part in blocks(X_pool, block_size(fitted.n_classes))
-        ]
-        return namespace(parts[0]).concat(parts, axis=0)
+        return tabulate(self.prepare(fitted, goal), fitted, X_pool)
 
     def fidelity(
         self, fitted: Any, goal: Goal, X_pool: Any, *, rows: int = 20, seed: int = 0

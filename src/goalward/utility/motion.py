@@ -1,0 +1,193 @@
+"""Logits and motions of rows by one pass over them, and what operators make of the two.
+
+Both live in one (2K, n) array per chunk: labels along the first axis, rows along the second,
+which is contiguous, so that every pass over a chunk runs in vector registers and stays in the
+cache. Two classes need two numbers a row only, the differences δ and t of the logits and of
+the motions: p = σ(δ), and the utilities of the labels are p t and (p - 1) t.
+
+Chunks lie on a fixed grid, so that a row's numbers do not depend on the block it came in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import array_api_compat
+import numpy as np
+from jaxtyping import Float
+
+from goalward.accelerator import compiled
+from goalward.arrays import Array, Rows, astype, is_sparse, namespace, softmax
+
+__all__ = ["STATISTICS", "Motion", "chunk_rows"]
+
+STATISTICS = ("mean", "min", "max", "spread")
+"""What `Motion.reduced` knows: mean, least and largest utility over the labels, and its standard
+deviation under the model's own prediction."""
+
+
+def chunk_rows(n_classes: int, itemsize: int = 8) -> int:
+    """Return rows per chunk.
+
+    Temporaries of (K, n) stay below 128 KiB, from where on the C library asks the system for
+    fresh pages at every call; yet no fewer rows than a matrix product needs to be efficient.
+    """
+    return max(256, 2**17 // (n_classes * itemsize) // 64 * 64)
+
+
+@dataclass(frozen=True)
+class Motion:
+    """The map from rows to their logits and to the motion of these along a direction.
+
+    Parameters
+    ----------
+    both
+        [Θ | V], weights without intercepts; for two classes the two difference columns.
+    constant
+        The intercepts of the same columns.
+    n_classes
+        K.
+    """
+
+    both: Float[Array, "d c"]
+    constant: Float[Array, " c"]
+    n_classes: int
+
+    @classmethod
+    def along(cls, params: Any, direction: Any, intercept: bool) -> Motion:
+        """Return the map for parameters (p, K) and a direction of the same shape."""
+        xp = namespace(params)
+        if params.shape[1] == 2:
+            both = xp.stack([p[:, 1] - p[:, 0] for p in (params, direction)], axis=1)
+        else:
+            both = xp.concat([params, direction], axis=1)
+        if intercept:
+            return cls(both[:-1, :], both[-1, :], int(params.shape[1]))
+        return cls(both, xp.zeros_like(both[0, :]), int(params.shape[1]))
+
+    def tables(self, rows: Rows) -> tuple[Float[Array, "n k"], Float[Array, "n k"]]:
+        """Return the utilities of every label and the predictions, both (n, K)."""
+        parts = [self._table(moved) for _, moved in self._moved(rows)]
+        if len(parts) == 1:
+            return parts[0]
+        xp = namespace(parts[0][0])
+        utilities, proba = (xp.concat([pair[i].T for pair in parts], axis=1).T for i in (0, 1))
+        return utilities, proba
+
+    def reduced(self, rows: Rows, statistic: str) -> Float[Array, " n"]:
+        """Return one of `STATISTICS` of every row's utilities, without a table of them."""
+        resolve = _binary if self.n_classes == 2 else _several
+        parts = [resolve(moved, statistic) for _, moved in self._moved(rows)]
+        return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts)
+
+    def _table(self, moved: Float[Array, "c n"]) -> tuple[Array, Array]:
+        xp = namespace(moved)
+        if self.n_classes == 2:
+            p, t = _sigmoid(moved[0, :]), moved[1, :]
+            rest = _sigmoid(-moved[0, :])
+            return xp.stack([p * t, -rest * t]).T, xp.stack([rest, p]).T
+        f, s = moved[: self.n_classes, :], moved[self.n_classes :, :]
+        p = softmax(f, axis=0)
+        return (xp.sum(p * s, axis=0, keepdims=True) - s).T, p.T
+
+    def _moved(self, rows: Rows) -> Iterator[tuple[slice, Float[Array, "c n"]]]:
+        both = astype(self.both, rows.dtype)
+        constant = astype(self.constant, rows.dtype)
+        product = _product(both)
+        total = rows.shape[0]
+        on_cpu = is_sparse(rows) or array_api_compat.is_numpy_array(rows)
+        size = chunk_rows(self.n_classes, rows.dtype.itemsize) if on_cpu else _resident(both)
+        for start in range(0, total, size):
+            part = slice(start, min(start + size, total))
+            yield part, product(rows[part.start : part.stop, :]) + constant[:, None]
+
+
+def _resident(both: Array) -> int:
+    """Return rows per chunk on an accelerator: products large enough to fill it."""
+    return max(1024, 2**28 // int(both.shape[1]))
+
+
+def _product(both: Float[Array, "d c"]) -> Callable[[Rows], Float[Array, "c n"]]:
+    """Return rows -> (rows both)ᵀ, by the fastest road for the number of columns."""
+    two = compiled("two_products") if both.shape[1] == 2 else None
+    if two is not None and array_api_compat.is_numpy_array(both):
+        a, b = np.ascontiguousarray(both[:, 0]), np.ascontiguousarray(both[:, 1])
+
+        def read_once(X: Rows) -> Array:
+            if is_sparse(X):
+                return (X @ both).T
+            out = np.empty((2, X.shape[0]), dtype=X.dtype)
+            two(X, a, b, out)
+            return out
+
+        return read_once
+    if array_api_compat.is_numpy_array(both) and both.shape[1] == 2:
+        return lambda X: (X @ both).T if is_sparse(X) else _two_passes(X, both)
+    if array_api_compat.is_numpy_array(both):
+        left = np.ascontiguousarray(both.T)
+        return lambda X: (X @ both).T if is_sparse(X) else left @ X.T
+    return lambda X: (X @ both).T
+
+
+def _two_passes(X: Any, both: Any) -> Any:
+    """Return (X both)ᵀ for two columns: a product with each while the rows are in the cache.
+
+    One product with two columns, which BLAS does badly, takes several times as long.
+    """
+    columns = np.ascontiguousarray(both.T)
+    size = max(64, 2**19 // (X.shape[1] * X.itemsize))
+    out = np.empty((2, X.shape[0]), dtype=X.dtype)
+    for start in range(0, X.shape[0], size):
+        rows = X[start : start + size]
+        for column, into in zip(columns, out, strict=True):
+            np.dot(rows, column, out=into[start : start + size])
+    return out
+
+
+def _sigmoid(x: Array) -> Array:
+    xp = namespace(x)
+    small = xp.exp(-xp.abs(x))
+    return xp.where(x >= 0.0, xp.ones_like(x), small) / (1.0 + small)
+
+
+def _binary(moved: Float[Array, "2 n"], statistic: str) -> Float[Array, " n"]:
+    """Return a statistic of the utilities p t and (p - 1) t."""
+    xp = namespace(moved)
+    p, t = _sigmoid(moved[0, :]), moved[1, :]
+    match statistic:
+        case "mean":
+            return (p - 0.5) * t
+        case "spread":
+            return xp.sqrt(p * _sigmoid(-moved[0, :])) * xp.abs(t)
+    first, second = p * t, -_sigmoid(-moved[0, :]) * t
+    return xp.minimum(first, second) if statistic == "min" else xp.maximum(first, second)
+
+
+def _several(moved: Float[Array, "kk n"], statistic: str) -> Float[Array, " n"]:
+    """Return a statistic of the utilities ⟨p, s⟩ - s_k."""
+    xp = namespace(moved)
+    K = moved.shape[0] // 2
+    f, s = moved[:K, :], moved[K:, :]
+    shift, moments, central = (compiled(name) for name in ("shift", "moments", "central"))
+    if shift and moments and central and array_api_compat.is_numpy_array(moved):
+        # NumPy's exponential is in vector registers, the compiler's is not.
+        shift(f)
+        weights = np.exp(f, out=f)
+        total, mean = np.empty((2, moved.shape[1]), dtype=moved.dtype)
+        moments(weights, s, total, mean)
+        if statistic == "spread":
+            out = np.empty_like(mean)
+            central(weights, s, total, mean, out)
+            return out
+    else:
+        weights = xp.exp(f - xp.max(f, axis=0))
+        total = xp.sum(weights, axis=0)
+        mean = xp.sum(weights * s, axis=0) / total
+        if statistic == "spread":
+            gap = s - mean
+            return xp.sqrt(xp.sum(weights * gap * gap, axis=0) / total)
+    if statistic == "mean":
+        return mean - xp.mean(s, axis=0)
+    return mean - (xp.max(s, axis=0) if statistic == "min" else xp.min(s, axis=0))
