@@ -117,6 +117,8 @@ def rows_at(X: Rows, index: slice | NDArray[Any]) -> Rows:
     if isinstance(index, slice):
         start, stop, _ = index.indices(X.shape[0])
         return X[start:stop, ...]
+    if not array_api_compat.is_array_api_obj(X):
+        return X[index]  # rows on disk
     return namespace(X).take(X, like(index, X), axis=0)
 
 

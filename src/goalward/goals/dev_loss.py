@@ -8,7 +8,7 @@ from typing import Any
 from jaxtyping import Float
 
 from goalward.arrays import Array, log_softmax, namespace, softmax
-from goalward.goals.goal import Goal, Term
+from goalward.goals.goal import Goal, Term, file_parts
 
 __all__ = ["DevLoss", "LogLikelihood"]
 
@@ -37,6 +37,16 @@ class DevLoss(Goal):
     X: Any = field(repr=False)
     y: Any = field(repr=False)
     weights: Any = field(default=None, repr=False, kw_only=True)
+
+    def pieces(self) -> list[tuple[float, Goal]]:
+        """Return the goal over parts of a file."""
+        parts = file_parts(self.X)
+        if len(parts) == 1:
+            return [(1.0, self)]
+        w = self.weights
+        return [
+            (1.0, DevLoss(X, self.y[at], weights=None if w is None else w[at])) for at, X in parts
+        ]
 
     def terms(self, fitted: Any) -> list[Term]:
         """Return the goal bound to a model."""

@@ -8,7 +8,7 @@ from typing import Any
 from jaxtyping import Float
 
 from goalward.arrays import Array, log_softmax, namespace
-from goalward.goals.goal import Goal, Term
+from goalward.goals.goal import Goal, Term, file_parts
 
 __all__ = ["Entropy", "NegativeEntropy"]
 
@@ -34,6 +34,10 @@ class Entropy(Goal):
     """
 
     X: Any = field(repr=False)
+
+    def pieces(self) -> list[tuple[float, Goal]]:
+        """Return the goal over parts of a file."""
+        return [(1.0, Entropy(X)) for _, X in file_parts(self.X)]
 
     def terms(self, fitted: Any) -> list[Term]:
         """Return the goal bound to a model."""

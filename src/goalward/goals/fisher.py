@@ -8,7 +8,7 @@ from typing import Any
 from jaxtyping import Float
 
 from goalward.arrays import Array, like, namespace, softmax
-from goalward.goals.goal import Goal, Term
+from goalward.goals.goal import Goal, Term, file_parts
 
 __all__ = ["Fisher", "NegativeTrace"]
 
@@ -36,6 +36,13 @@ class Fisher(Goal):
     """
 
     X: Any = field(repr=False)
+
+    def pieces(self) -> list[tuple[float, Goal]]:
+        """Return the goal over parts of a file, each by its share of the mean."""
+        parts = [X for _, X in file_parts(self.X)]
+        if len(parts) == 1:
+            return [(1.0, self)]
+        return [(len(X) / len(self.X), Fisher(X)) for X in parts]
 
     def terms(self, fitted: Any) -> list[Term]:
         """Return the goal bound to a model."""

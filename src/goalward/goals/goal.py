@@ -17,7 +17,10 @@ from jaxtyping import Float
 from goalward.arrays import Array, Rows, astype, namespace
 from goalward.errors import BadParameter
 
-__all__ = ["Goal", "Kernel", "Model", "Term", "Weighted"]
+__all__ = ["Goal", "Kernel", "Model", "Term", "Weighted", "file_parts"]
+
+PIECE = 2**26
+"""Bytes of rows on disk that a goal reads at a time."""
 
 
 @runtime_checkable
@@ -67,21 +70,31 @@ class Goal(ABC):
     def terms(self, fitted: Any) -> list[Term]:
         """Return the goal bound to a model."""
 
+    def pieces(self) -> list[tuple[float, Goal]]:
+        """Return weights and goals that add up to this one, over rows that are read together.
+
+        A goal whose rows stay on disk is the sum of goals over parts of the file, so that its
+        value and gradient need one part in memory, or one on each worker.
+        """
+        return [(1.0, self)]
+
     def value(self, fitted: Any) -> float:
         """Return τ at the model's parameters."""
         return sum(
-            weight * float(kernel.value(_logits(fitted, X)))
-            for weight, X, kernel in self.terms(fitted)
+            share * weight * float(kernel.value(_logits(fitted, X)))
+            for share, piece in self.pieces()
+            for weight, X, kernel in piece.terms(fitted)
         )
 
     def gradient(self, fitted: Any) -> Float[Array, "p k"]:
         """Return ∇τ = Σ weight Jᵀu at the model's parameters."""
         total: Any = 0.0
-        for weight, X, kernel in self.terms(fitted):
-            cotangent = kernel.cotangent(_logits(fitted, X))
-            # Rows in single precision are multiplied as they are; few numbers come back.
-            pulled = fitted.model.vjp(X, astype(cotangent, X.dtype))
-            total = total + weight * astype(pulled, fitted.params.dtype)
+        for share, piece in self.pieces():
+            for weight, X, kernel in piece.terms(fitted):
+                cotangent = kernel.cotangent(_logits(fitted, X))
+                # Rows in single precision are multiplied as they are; few numbers come back.
+                pulled = fitted.model.vjp(X, astype(cotangent, X.dtype))
+                total = total + share * weight * astype(pulled, fitted.params.dtype)
         # Rows of u sum to zero, so rows of ∇τ do: rounding must not say otherwise.
         xp = namespace(total)
         return total - xp.sum(total, axis=1, keepdims=True) / total.shape[1]
@@ -123,6 +136,12 @@ class Weighted(Goal):
         if not self.parts:
             raise BadParameter("Weighted() has no goals; at least 1 was expected. Add one.")
 
+    def pieces(self) -> list[tuple[float, Goal]]:
+        """Return the pieces of every part, weighted."""
+        return [
+            (weight * share, piece) for weight, goal in self.parts for share, piece in goal.pieces()
+        ]
+
     def terms(self, fitted: Any) -> list[Term]:
         """Return the terms of every part, weighted."""
         return [
@@ -134,6 +153,16 @@ class Weighted(Goal):
 
 def _logits(fitted: Any, X: Rows) -> Float[Array, "m k"]:
     return astype(fitted.logits_of(X), fitted.params.dtype)
+
+
+def file_parts(X: Any) -> list[tuple[slice, Any]]:
+    """Return rows that stay on disk in parts of about 64 MB, not read; others as one part."""
+    total = len(X) if hasattr(X, "part") else 0
+    if not total:
+        return [(slice(None), X)]
+    size = max(1, PIECE // (X.shape[1] * X.dtype.itemsize))
+    starts = range(0, total, size)
+    return [(slice(s, min(s + size, total)), X.part(s, s + size)) for s in starts]
 
 
 def _parts(goal: Goal) -> tuple[tuple[float, Goal], ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from goalward.selection.score import Score
 
-__all__ = ["Top", "best"]
+__all__ = ["Best", "Top", "best", "mixed", "salt"]
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,58 @@ class Top:
 
 def best(values: NDArray[Any], count: int, rng: np.random.Generator) -> NDArray[Any]:
     """Return the positions of the `count` largest values, best first, ties by `rng`."""
-    # A random order first and a stable sort after it: ties fall as the seed says.
-    shuffled = rng.permutation(len(values))
-    if count < len(values):
+    return Best(count, salt(rng)).merged(0, values).rows
+
+
+def salt(rng: np.random.Generator) -> np.uint64:
+    """Return what decides between equal values, for positions in a pool."""
+    return rng.integers(2**63, dtype=np.uint64)
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best rows seen so far, best first: merge blocks in any order, the result is one.
+
+    Equal values are ordered by a number that the salt and the row's position decide.
+
+    Parameters
+    ----------
+    count
+        How many to keep.
+    salt
+        See `salt`.
+    """
+
+    count: int
+    salt: np.uint64
+    rows: NDArray[Any] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    values: NDArray[Any] = field(default_factory=lambda: np.empty(0))
+
+    def merged(self, start: int, values: NDArray[Any]) -> Best:
+        """Return the best of these and of the rows from position `start` on."""
+        count = min(self.count, len(values))
         # Everything tied with the last place must stay in the draw.
         threshold = -np.partition(-values, count - 1)[count - 1]
-        shuffled = shuffled[values[shuffled] >= threshold]
-    order = np.argsort(-values[shuffled], kind="stable")
-    return shuffled[order[:count]]
+        if len(self.rows) == self.count:
+            threshold = max(threshold, self.values[-1])
+        fresh = np.flatnonzero(values >= threshold)
+        return self._joined(fresh + start, values[fresh])
+
+    def joined(self, other: Best) -> Best:
+        """Return the best of both."""
+        return self._joined(other.rows, other.values)
+
+    def _joined(self, rows: NDArray[Any], values: NDArray[Any]) -> Best:
+        rows, values = np.concatenate([self.rows, rows]), np.concatenate([self.values, values])
+        order = np.lexsort((mixed(rows.astype(np.uint64) ^ self.salt), -values))[: self.count]
+        return replace(self, rows=rows[order], values=values[order])
+
+
+def mixed(keys: NDArray[Any]) -> NDArray[Any]:
+    """Return SplitMix64's finaliser (Steele et al. 2014): every bit decides every bit."""
+    with np.errstate(over="ignore"):
+        z = keys + np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        shuffled: NDArray[Any] = z ^ (z >> np.uint64(31))
+    return shuffled

@@ -18,6 +18,7 @@ import array_api_compat
 import numpy as np
 from jaxtyping import Float
 
+from goalward import gpu_kernels
 from goalward.accelerator import compiled
 from goalward.arrays import Array, Rows, astype, is_sparse, namespace, softmax
 
@@ -78,9 +79,24 @@ class Motion:
 
     def reduced(self, rows: Rows, statistic: str) -> Float[Array, " n"]:
         """Return one of `STATISTICS` of every row's utilities, without a table of them."""
+        if gpu_kernels.usable(rows):
+            return self._on_gpu(rows, statistic)
         resolve = _binary if self.n_classes == 2 else _several
         parts = [resolve(moved, statistic) for _, moved in self._moved(rows)]
         return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts)
+
+    def _on_gpu(self, rows: Rows, statistic: str) -> Float[Array, " n"]:
+        """Return a statistic by kernels of our own, around the library's matrix product."""
+        both, constant = astype(self.both, rows.dtype), astype(self.constant, rows.dtype)
+        if self.n_classes == 2:
+            return gpu_kernels.binary(rows, both, constant, statistic)
+        size = _resident(both)
+        xp = namespace(rows)
+        parts = []
+        for start in range(0, rows.shape[0], size):
+            moved = xp.addmm(constant, rows[start : start + size, :], both)
+            parts.append(gpu_kernels.several(moved, self.n_classes, statistic))
+        return parts[0] if len(parts) == 1 else xp.concat(parts)
 
     def _table(self, moved: Float[Array, "c n"]) -> tuple[Array, Array]:
         xp = namespace(moved)

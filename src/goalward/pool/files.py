@@ -1,0 +1,183 @@
+"""Pools that stay on disk: opened by path, read by rows, sent to workers as a path and a range."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from goalward.errors import DataMissing, ShapeMismatch
+from goalward.pool.formats import READERS, Reader
+
+__all__ = ["PoolFile", "open_pool"]
+
+
+@dataclass(frozen=True)
+class PoolFile:
+    """Rows of a file, read when they are asked for.
+
+    It has a shape and slices like an array and goes wherever an array of rows goes: to
+    `suggest`, to `goalward.scale.rank`, into a goal. It is a path and a range, so that it can be
+    sent to another process; the file must not change meanwhile, which is checked.
+
+    Parameters
+    ----------
+    path
+        The file, or the folder of a Zarr array.
+    kind
+        How it is read: "npy", "parquet", "ipc", "hdf5" or "zarr".
+    columns
+        Feature columns of a table, or the name of the dataset in an HDF5 file.
+    start, stop
+        The rows it stands for.
+    stamp
+        Size and time of the file when it was opened.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np
+    >>> path = tempfile.mkdtemp() + "/pool.npy"
+    >>> np.save(path, np.zeros((1000, 3), dtype="float32"))
+    >>> pool = open_pool(path)
+    >>> pool.shape, pool[10:12].shape, pool.part(0, 100).shape
+    ((1000, 3), (2, 3), (100, 3))
+    """
+
+    path: str
+    kind: str
+    columns: tuple[str, ...] = ()
+    start: int = 0
+    stop: int = 0
+    n_features: int = 0
+    type: str = "float64"
+    id_column: str | None = None
+    stamp: tuple[int, int] = field(default=(0, 0), repr=False)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, features)."""
+        return self.stop - self.start, self.n_features
+
+    @property
+    def ndim(self) -> int:
+        """2."""
+        return 2
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The numbers' type."""
+        return np.dtype(self.type)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def part(self, start: int, stop: int) -> PoolFile:
+        """Return the rows from `start` up to `stop`, not read yet."""
+        start, stop, _ = slice(start, stop).indices(len(self))
+        return replace(self, start=self.start + start, stop=self.start + stop)
+
+    def __getitem__(self, index: Any) -> NDArray[Any]:
+        if isinstance(index, tuple):
+            index, *_ = index
+        reader = self._reader()
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            rows = reader.rows(self.start + start, self.start + stop)
+            return rows[::step] if step != 1 else rows
+        positions = np.atleast_1d(np.asarray(index))
+        if positions.dtype == bool:
+            positions = np.flatnonzero(positions)
+        return reader.take(positions + self.start)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self[:], dtype=dtype)
+
+    def ids(self) -> NDArray[Any] | None:
+        """Return the ids of the rows, from the column that was named for them."""
+        if self.id_column is None:
+            return None
+        return self._reader().ids(self.id_column)[self.start : self.stop]
+
+    def _reader(self) -> Reader:
+        if _stamp(self.path) != self.stamp:
+            raise DataMissing(
+                f"{self.path} has changed, or is gone, since it was opened; the same file was "
+                "expected. Open the pool again."
+            )
+        return _opened(self.path, self.kind, self.columns, self.id_column, self.stamp)
+
+
+def open_pool(
+    path: str | os.PathLike[str],
+    *,
+    columns: Sequence[str] | str | None = None,
+    ids: str | None = None,
+) -> Any:
+    """Return the rows of a file, without reading them: a `PoolFile`, or a sparse matrix.
+
+    Parameters
+    ----------
+    path
+        .npy; .parquet, .arrow, .feather or .ipc; .h5 or .hdf5; a .zarr folder; or the .npz of a
+        SciPy sparse matrix, which is loaded.
+    columns
+        Features of a table: names of numeric columns, or of one column of vectors. By default all
+        numeric columns, or the one column of vectors. For HDF5 the name of the dataset.
+    ids
+        A column of a table with the ids of the rows; positions by default.
+    """
+    where = Path(path)
+    if not where.exists():
+        raise DataMissing(f"{where} is not there; a pool file was expected. Check the path.")
+    if where.suffix == ".npz":
+        return _sparse(where)
+    kind = next((kind for kind, reader in READERS.items() if where.suffix in reader.suffixes), None)
+    if kind is None:
+        known = ", ".join(s for reader in READERS.values() for s in reader.suffixes)
+        raise DataMissing(
+            f"{where} ends in {where.suffix or 'nothing'!r}; one of {known} or .npz was expected. "
+            "Save the features with numpy.save, or as Parquet."
+        )
+    names = (columns,) if isinstance(columns, str) else tuple(columns or ())
+    stamp = _stamp(str(where))
+    reader = _opened(str(where), kind, names, ids, stamp)
+    n_rows, n_features = reader.shape
+    if n_rows == 0 or n_features == 0:
+        raise ShapeMismatch(
+            f"{where} has {n_rows} rows of {n_features} features; at least 1 of each was expected."
+        )
+    return PoolFile(str(where), kind, names, 0, n_rows, n_features, str(reader.dtype), ids, stamp)
+
+
+def _sparse(path: Path) -> Any:
+    try:
+        return scipy.sparse.csr_array(scipy.sparse.load_npz(path))
+    except (ValueError, OSError, KeyError) as error:
+        raise DataMissing(
+            f"{path} is not a sparse matrix of SciPy ({error}); one was expected. Save it with "
+            "scipy.sparse.save_npz, or dense rows with numpy.save as .npy."
+        ) from error
+
+
+def _stamp(path: str) -> tuple[int, int]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return (-1, -1)
+    return found.st_size, found.st_mtime_ns
+
+
+@lru_cache(maxsize=32)
+def _opened(
+    path: str, kind: str, columns: tuple[str, ...], ids: str | None, stamp: tuple[int, int]
+) -> Reader:
+    """Return the reader of a file, kept open in this process."""
+    make: Callable[..., Reader] = READERS[kind]
+    return make(Path(path), columns, ids)

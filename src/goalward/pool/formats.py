@@ -1,0 +1,274 @@
+"""How each kind of file gives its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goalward.errors import DataMissing, ShapeMismatch, Unsupported
+
+__all__ = ["READERS", "Reader"]
+
+
+class Reader(Protocol):
+    """An open file of rows."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+
+    def rows(self, start: int, stop: int) -> NDArray[Any]:
+        """Return consecutive rows; a view where that is possible."""
+        ...
+
+    def take(self, positions: NDArray[Any]) -> NDArray[Any]:
+        """Return rows at positions, in the order they are given."""
+        ...
+
+    def ids(self, column: str) -> NDArray[Any]:
+        """Return the ids of all rows."""
+        ...
+
+
+class _Sliced:
+    """Rows of anything that has a shape and slices like an array."""
+
+    suffixes: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, path: Path, array: Any, ids: str | None) -> None:
+        if len(array.shape) != 2 or np.dtype(array.dtype).kind not in "fiu":
+            raise ShapeMismatch(
+                f"{path} holds {array.dtype} numbers of shape {tuple(array.shape)}; a table of "
+                "numbers, (rows, features), was expected. Save it with one line per row."
+            )
+        if ids is not None:
+            raise Unsupported(
+                f"{path} is an array and has no column {ids!r}; a table was expected for ids. "
+                "Leave ids out: rows are then known by their positions."
+            )
+        self._array = array
+        self.shape = (int(array.shape[0]), int(array.shape[1]))
+        self.dtype = np.dtype(array.dtype)
+
+    def rows(self, start: int, stop: int) -> NDArray[Any]:
+        """Return consecutive rows."""
+        return np.asarray(self._array[start:stop])
+
+    def take(self, positions: NDArray[Any]) -> NDArray[Any]:
+        """Return rows at positions: read in order of the file, which all of them can."""
+        order = np.argsort(positions, kind="stable")
+        distinct, back = np.unique(positions[order], return_inverse=True)
+        found = np.empty((len(positions), self.shape[1]), dtype=self.dtype)
+        found[order] = np.asarray(self._array[distinct])[back]
+        return found
+
+    def ids(self, column: str) -> NDArray[Any]:
+        """Refuse: an array has no columns of ids."""
+        raise Unsupported(f"An array has no column {column!r}. Leave ids out.")
+
+
+class Npy(_Sliced):
+    """NumPy's own format, mapped into memory."""
+
+    suffixes = (".npy",)
+
+    def __init__(self, path: Path, columns: tuple[str, ...], ids: str | None) -> None:
+        _no_columns(path, columns)
+        try:
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (ValueError, OSError, EOFError) as error:
+            raise DataMissing(
+                f"{path} cannot be mapped as .npy ({error}); a whole file of plain numbers was "
+                "expected. Write it again: it may have been cut off."
+            ) from error
+        super().__init__(path, array, ids)
+
+
+class Hdf5(_Sliced):
+    """A dataset of an HDF5 file."""
+
+    suffixes = (".h5", ".hdf5")
+
+    def __init__(self, path: Path, columns: tuple[str, ...], ids: str | None) -> None:
+        h5py = _imported("h5py", path)
+        try:
+            file = h5py.File(path, "r")
+        except OSError as error:
+            raise DataMissing(
+                f"{path} cannot be opened as HDF5 ({error}); a whole file was expected. Write it "
+                "again: it may have been cut off."
+            ) from error
+        names = [name for name in file if isinstance(file[name], h5py.Dataset)]
+        name = columns[0] if columns else (names[0] if len(names) == 1 else None)
+        if name is None or name not in file:
+            raise DataMissing(
+                f"{path} holds the datasets {', '.join(names) or 'none'}; one name was expected. "
+                f"Pass columns={names[0] if names else 'X'!r}."
+            )
+        super().__init__(path, file[name], ids)
+
+
+class Zarr(_Sliced):
+    """A Zarr array in a folder."""
+
+    suffixes = (".zarr",)
+
+    def __init__(self, path: Path, columns: tuple[str, ...], ids: str | None) -> None:
+        _no_columns(path, columns)
+        zarr = _imported("zarr", path)
+        try:
+            array = zarr.open_array(path, mode="r")
+        except Exception as error:
+            raise DataMissing(
+                f"{path} cannot be opened as a Zarr array ({error}); one was expected."
+            ) from error
+        super().__init__(path, array, ids)
+
+    def take(self, positions: NDArray[Any]) -> NDArray[Any]:
+        """Return rows at positions."""
+        return np.asarray(self._array.oindex[positions, :])
+
+
+class _Table:
+    """Numeric columns, or one column of vectors, of a file that polars scans."""
+
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    scan: ClassVar[Callable[..., Any]]
+
+    def __init__(self, path: Path, columns: tuple[str, ...], ids: str | None) -> None:
+        import polars as pl
+
+        try:
+            self._frame = type(self).scan(path)
+            schema = self._frame.collect_schema()
+            n_rows = int(self._frame.select(pl.len()).collect().item())
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise DataMissing(
+                f"{path} cannot be read ({error}); a whole table was expected. Write it again: it "
+                "may have been cut off."
+            ) from error
+        if ids is not None and ids not in schema:
+            raise DataMissing(
+                f"{path} has no column {ids!r} for ids; one of {', '.join(list(schema)[:8])} was "
+                "expected."
+            )
+        vectors = [n for n, kind in schema.items() if isinstance(kind, (pl.Array, pl.List))]
+        numbers = [n for n, kind in schema.items() if kind.is_numeric() and n != ids]
+        missing = [name for name in columns if name not in schema]
+        if missing:
+            raise DataMissing(
+                f"{path} has no column {missing[0]!r}; one of {', '.join(list(schema)[:8])} was "
+                "expected."
+            )
+        self._columns = list(columns) or (vectors if len(vectors) == 1 else numbers)
+        self._vector = len(self._columns) == 1 and self._columns[0] in vectors
+        strange = [n for n in self._columns if n not in numbers and not self._vector]
+        if strange:
+            raise ShapeMismatch(
+                f"Column {strange[0]!r} of {path} holds {schema[strange[0]]}; numbers, or one "
+                "column of vectors, were expected. Name the features with columns=."
+            )
+        width = len(self._columns)
+        if self._vector:
+            first = self.rows(0, 1) if n_rows else np.empty((0, 0))
+            width = int(first.shape[1])
+            self.dtype = first.dtype
+        else:
+            single = all(schema[name] == pl.Float32 for name in self._columns)
+            self.dtype = np.dtype(np.float32 if single else np.float64)
+        self.shape = (n_rows, width)
+
+    def rows(self, start: int, stop: int) -> NDArray[Any]:
+        """Return consecutive rows: only their row groups are read."""
+        return self._dense(self._frame.select(self._columns).slice(start, stop - start).collect())
+
+    def take(self, positions: NDArray[Any]) -> NDArray[Any]:
+        """Return rows at positions."""
+        lazy = self._frame.select(self._columns).with_row_index("__row")
+        distinct, back = np.unique(positions, return_inverse=True)
+        import polars as pl
+
+        found = lazy.filter(pl.col("__row").is_in(distinct.tolist())).collect().sort("__row")
+        return self._dense(found.drop("__row"))[back]
+
+    def ids(self, column: str) -> NDArray[Any]:
+        """Return the ids of all rows."""
+        found: NDArray[Any] = self._frame.select(column).collect()[column].to_numpy()
+        return found
+
+    def _dense(self, frame: Any) -> NDArray[Any]:
+        import polars as pl
+
+        if frame.null_count().sum_horizontal().item():
+            raise ShapeMismatch(
+                "The pool has empty cells; a number in each was expected. Fill them or drop the rows."
+            )
+        if not self._vector:
+            return np.ascontiguousarray(frame.to_numpy(), dtype=self.dtype)
+        series = frame.to_series()
+        if isinstance(series.dtype, pl.List):
+            widths = series.list.len().unique().to_list()
+            if len(widths) != 1:
+                raise ShapeMismatch(
+                    f"Vectors of {sorted(widths)[:3]} numbers came; all of one length were expected."
+                )
+            series = series.list.to_array(widths[0])
+        return np.asarray(series.to_numpy())
+
+
+class Parquet(_Table):
+    """Parquet, by row groups."""
+
+    suffixes = (".parquet", ".pq")
+
+    @staticmethod
+    def scan(path: Path) -> Any:
+        """Return the table, not read."""
+        import polars as pl
+
+        return pl.scan_parquet(path)
+
+
+class Ipc(_Table):
+    """Arrow's IPC format, mapped into memory."""
+
+    suffixes = (".arrow", ".feather", ".ipc")
+
+    @staticmethod
+    def scan(path: Path) -> Any:
+        """Return the table, not read."""
+        import polars as pl
+
+        return pl.scan_ipc(path)
+
+
+READERS: dict[str, Any] = {
+    "npy": Npy,
+    "parquet": Parquet,
+    "ipc": Ipc,
+    "hdf5": Hdf5,
+    "zarr": Zarr,
+}
+"""Kinds of files, by name."""
+
+
+def _no_columns(path: Path, columns: tuple[str, ...]) -> None:
+    if columns:
+        raise Unsupported(
+            f"{path} is an array without named columns, and columns={columns} came. Leave it out."
+        )
+
+
+def _imported(module: str, path: Path) -> Any:
+    from importlib import import_module
+
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise Unsupported(
+            f"{path} needs the package {module}, which is not installed. pip install {module}, or "
+            "save the features with numpy.save."
+        ) from error

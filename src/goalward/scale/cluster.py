@@ -1,0 +1,138 @@
+"""Dask workers read their own parts of a file and send back their best rows.
+
+What travels is a path, a range and a few numbers per feature; never rows. Tasks are pure, so
+that what a lost worker had is computed again by another, and the result is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from goalward.arrays import Array
+from goalward.errors import BadParameter, Unsupported
+from goalward.goals import Goal
+from goalward.goals.goal import Term
+from goalward.learners import Fitted
+from goalward.pool import PoolFile
+from goalward.scale.scan import Scan
+from goalward.selection.top import Best
+
+__all__ = ["best", "summed"]
+
+TASKS_PER_THREAD = 4
+"""Parts of the pool for each thread of the cluster: small enough to even out, large enough to
+be worth a message."""
+
+
+def best(
+    client: Any,
+    pool: Any,
+    scan: Scan,
+    rows: int,
+    excluded: NDArray[Any],
+    kept: Best,
+    progress: Callable[[int, int | None], None] | None,
+) -> Best:
+    """Return the best rows of a file, from the best rows of its parts."""
+    if not isinstance(pool, PoolFile):
+        raise Unsupported(
+            f"The pool is a {type(pool).__name__} in memory, which would have to be sent to the "
+            "workers; a file that they can read was expected. Save it with numpy.save and pass "
+            "open_pool(path)."
+        )
+    distributed = _distributed()
+    threads = max(1, sum(client.nthreads().values()))
+    total = len(pool)
+    share = -(-total // (threads * TASKS_PER_THREAD))
+    size = max(1, -(-share // rows)) * rows
+    # The scan is a task of its own and not scattered: lost with a worker, it is made again.
+    shared = client.submit(_itself, scan, pure=False)
+    spans = [(start, min(start + size, total)) for start in range(0, total, size)]
+    futures = {
+        client.submit(
+            _best_of_part,
+            shared,
+            pool.part(*span),
+            span[0],
+            rows,
+            excluded[np.searchsorted(excluded, span[0]) : np.searchsorted(excluded, span[1])],
+            Best(kept.count, kept.salt),
+            retries=3,
+            pure=False,
+        ): span
+        for span in spans
+    }
+    done = 0
+    for future, found in distributed.as_completed(list(futures), with_results=True):
+        start, stop = futures[future]
+        kept, done = kept.joined(found), done + stop - start
+        if progress:
+            progress(done, total)
+    return kept
+
+
+def summed(client: Any, goal: Goal, fitted: Fitted) -> Goal:
+    """Return the goal with its gradient known, summed by the workers, if its rows are on disk."""
+    pieces = goal.pieces()
+    if len(pieces) == 1:
+        return goal
+    shared = client.submit(_itself, fitted, pure=False)
+    futures = [
+        client.submit(_gradient, piece, share, shared, retries=3, pure=False)
+        for share, piece in pieces
+    ]
+    # In the order of the pieces, so that rounding does not depend on who was first.
+    return Summed(sum(client.gather(futures)), goal)
+
+
+@dataclass(frozen=True)
+class Summed(Goal):
+    """A goal whose gradient at one model is known already."""
+
+    known: Float[Array, "p k"] = field(repr=False)
+    goal: Goal
+
+    def gradient(self, fitted: Any) -> Float[Array, "p k"]:
+        """Return what the workers summed up."""
+        return self.known
+
+    def pieces(self) -> list[tuple[float, Goal]]:
+        """Return the pieces of the goal itself."""
+        return self.goal.pieces()
+
+    def terms(self, fitted: Any) -> list[Term]:
+        """Return the terms of the goal itself."""
+        return self.goal.terms(fitted)
+
+
+def _best_of_part(
+    scan: Scan, part: PoolFile, start: int, rows: int, excluded: NDArray[Any], kept: Best
+) -> Best:
+    with threadpool_limits(limits=1):
+        return scan.best(part, start, rows, excluded, kept, part.ids())
+
+
+def _gradient(piece: Goal, share: float, fitted: Fitted) -> Any:
+    with threadpool_limits(limits=1):
+        return share * piece.gradient(fitted)
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _distributed() -> Any:
+    try:
+        import distributed
+    except ImportError as error:
+        raise BadParameter(
+            "client= came and dask.distributed is not installed. pip install goalward[dask]."
+        ) from error
+    return distributed

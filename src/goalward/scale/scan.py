@@ -1,0 +1,106 @@
+"""What is done to a block of rows, wherever it is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goalward.arrays import rows_at, to_numpy
+from goalward.goals import Goal
+from goalward.labels import Operator
+from goalward.labels.operators import Resolve
+from goalward.learners import Candidates, Fitted, Labelled
+from goalward.pool import blocks
+from goalward.selection.top import Best
+from goalward.utility import Utility
+from goalward.utility.first_order import Direction
+from goalward.utility.motion import chunk_rows
+from goalward.utility.utility import Scorer, check_scores
+
+__all__ = ["Scan"]
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A utility and an operator bound to a model: rows in, one number a row out.
+
+    It can be sent to another process. Where the model's own direction is all that is needed it
+    carries a few numbers per feature.
+
+    Parameters
+    ----------
+    fitted
+        The model, for what it does to raw rows; without its labelled rows.
+    scorer
+        A utility bound to the goal.
+    resolve
+        An operator bound to the model.
+    statistic
+        The operator by name, where the scorer computes it without a table.
+    """
+
+    fitted: Fitted
+    scorer: Scorer
+    resolve: Resolve
+    statistic: str | None
+
+    @classmethod
+    def of(
+        cls, fitted: Fitted, goal: Goal, utility: Utility, operator: Operator, round: int = 0
+    ) -> Scan:
+        """Return the scan for a query: everything that does not depend on the pool is done here."""
+        scorer = utility.prepare(fitted, goal)
+        statistic = operator.statistic
+        if not (isinstance(scorer, Direction) and scorer.reduces(statistic)):
+            statistic = None
+        resolve = operator.prepare(fitted, round)
+        return cls(_light(fitted), scorer, resolve, statistic)
+
+    def grid(self, itemsize: int) -> int:
+        """Return a number of rows; blocks that start at its multiples give the same scores."""
+        return chunk_rows(self.fitted.n_classes, itemsize)
+
+    def values(self, X: Any, start: int, ids: NDArray[Any]) -> NDArray[Any]:
+        """Return the scores of rows that start at a position of the pool."""
+        # Numbers that are none show in the scores: the rows are read once.
+        features = self.fitted.features(X, "X_pool", finite=False)
+        if self.statistic is not None:
+            assert isinstance(self.scorer, Direction)
+            scores = self.scorer.reduced(features, self.statistic)
+        else:
+            per_label, proba, _ = self.scorer(features)
+            check_scores(per_label, features, start)
+            scores = self.resolve(per_label, Candidates(ids, features, proba))
+        check_scores(scores, features, start)
+        return to_numpy(scores)
+
+    def best(
+        self, pool: Any, start: int, block: int, excluded: NDArray[Any], kept: Best, ids: Any = None
+    ) -> Best:
+        """Return the best rows of a part of the pool that starts at a position."""
+        for part, X in blocks(pool, block):
+            first = start + part.start
+            names = np.arange(first, start + part.stop) if ids is None else ids[part]
+            values = self.values(X, first, names)
+            kept = kept.merged(first, without(values, first, excluded))
+        return kept
+
+
+def without(values: NDArray[Any], start: int, excluded: NDArray[Any]) -> NDArray[Any]:
+    """Return the values with those at sorted excluded positions at minus infinity."""
+    low, high = np.searchsorted(excluded, [start, start + len(values)])
+    if low == high:
+        return values
+    kept = values.astype(np.float64)
+    kept[excluded[low:high] - start] = -np.inf
+    return kept
+
+
+def _light(fitted: Fitted) -> Fitted:
+    """Return the model with one labelled row: the rest is of no use where a pool is read."""
+    old = fitted.labelled
+    first = Labelled(rows_at(old.X, slice(0, 1)), old.targets[:1, :], old.weights[:1])
+    return replace(fitted, labelled=first)
