@@ -51,7 +51,7 @@ def binary(rows: Any, both: Any, constant: Any, statistic: str) -> Any:
         rows.stride(0),
         CODE=CODES[statistic],
         ROWS=ROWS,
-        WIDTH=min(1024, _power(rows.shape[1])),
+        WIDTH=WIDTH,
         num_warps=4,
     )
     return out
@@ -77,8 +77,9 @@ def several(moved: Any, n_classes: int, statistic: str) -> Any:
     return out
 
 
-ROWS = 8
-"""Rows of a program of `binary`: enough loads in flight, few enough registers."""
+ROWS, WIDTH = 8, 128
+"""Rows and features that a program of `binary` holds: of 60 shapes tried on an H200, among the
+fastest (4.5 TB/s), and one that stays so with other numbers of warps."""
 
 
 def _power(n: int) -> int:

@@ -1,9 +1,8 @@
-"""Commands that run experiments: reproduce, simulate, bench."""
+"""Commands that run experiments: reproduce, simulate."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +11,7 @@ import typer
 
 from goalward.cli.app import AsJson, Spinner, app, console, show
 
-__all__ = ["bench", "reproduce", "simulate"]
+__all__ = ["reproduce", "simulate"]
 
 Out = Annotated[Path, typer.Option(help="Folder for results; a killed run goes on from there.")]
 Jobs = Annotated[int | None, typer.Option(help="Processes; all cores by default.")]
@@ -109,43 +108,3 @@ def simulate(
     console.print(
         f"Figure: {paths[0]}   Table: {out / 'curves.parquet'} (and .csv)", soft_wrap=True
     )
-
-
-@app.command()
-def bench(
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer repeats and smaller pools.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Measure speed against peers, side by side in one run with one BLAS thread.
-
-    Example: `goalward bench --quick`
-    """
-    from goalward.bench.speed import implicit, retraining, scoring, windows
-
-    repeats = 1 if quick else 3
-    with Spinner() as tick:
-        tick("retraining against scikit-learn")
-        results = retraining(repeats=repeats, n_pool=100 if quick else 500)
-        tick("retraining batches against scikit-learn")
-        results += windows(repeats=repeats, n_windows=2 if quick else 25)
-        tick("scoring a pool")
-        results += scoring(repeats=repeats, n_pool=20_000 if quick else 200_000)
-        tick("the implicit step against first order")
-        results += implicit(repeats=repeats, quick=quick)
-    if as_json:
-        typer.echo(json.dumps([asdict(r) | {"ratio": r.ratio} for r in results]))
-        return
-    lines = [
-        {
-            "what": r.what,
-            "against": r.peer,
-            "ours µs": 1e6 * r.ours,
-            "theirs µs": 1e6 * r.theirs,
-            "times faster": r.ratio,
-            "difference": r.error if r.error == r.error else None,
-        }
-        for r in results
-    ]
-    show("seconds per item, best of several alternating runs", pl.DataFrame(lines))

@@ -1,0 +1,103 @@
+"""How the cost of a query grows with rows, features, classes and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from goalward.goals import DevLoss
+from goalward.learners import Logistic
+from goalward.utility import FirstOrder
+
+__all__ = ["Growth", "growth", "picture"]
+
+BASE = {"N": 50_000, "d": 64, "K": 10, "n": 400}
+SIZES = {
+    "N": (12_500, 25_000, 50_000, 100_000, 200_000),
+    "d": (32, 64, 128, 256, 512),
+    "K": (5, 10, 20, 40, 80),
+    "n": (200, 400, 800, 1600, 3200),
+}
+WORK = {"N": "score", "d": "score", "K": "score", "n": "fit and solve"}
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Seconds against one size, the others held.
+
+    Parameters
+    ----------
+    slope
+        Of the logarithms, by least squares: 1 is proportional.
+    """
+
+    size: str
+    work: str
+    at: tuple[int, ...]
+    seconds: tuple[float, ...]
+
+    @property
+    def slope(self) -> float:
+        """The power of the size that time grows with."""
+        return float(np.polyfit(np.log(self.at), np.log(self.seconds), 1)[0])
+
+
+def growth(*, quick: bool = False, repeats: int = 5) -> list[Growth]:
+    """Return the measured growth with N, d and K (scoring) and with n (fit and solve)."""
+    results = []
+    for size, values in SIZES.items():
+        chosen = values[:3] if quick else values
+        seconds = []
+        for value in chosen:
+            call = _work(
+                size, {**BASE, size: value, **({"N": 5_000} if quick and size != "N" else {})}
+            )
+            seconds.append(_best(call, repeats))
+        results.append(Growth(size, WORK[size], tuple(chosen), tuple(seconds)))
+    return results
+
+
+def _work(size: str, sizes: dict[str, int]) -> Callable[[], Any]:
+    rng = np.random.default_rng(0)
+    n, d, K = sizes["n"], sizes["d"], sizes["K"]
+    X, y = rng.normal(size=(n, d)), np.arange(n) % K
+    goal = DevLoss(X[:200], y[:200])
+    learner = Logistic(C=0.01)
+    if size == "n":
+        return lambda: FirstOrder().prepare(learner.fit(X, y), goal)
+    pool = rng.random((sizes["N"], d), dtype=np.float32)
+    return partial(FirstOrder().prepare(learner.fit(X, y), goal).reduced, pool, "spread")
+
+
+def _best(call: Callable[[], Any], repeats: int) -> float:
+    with threadpool_limits(limits=1):
+        call()
+        times = []
+        for _ in range(repeats):
+            began = perf_counter()
+            call()
+            times.append(perf_counter() - began)
+    return min(times)
+
+
+def picture(results: list[Growth], path: Path) -> list[Path]:
+    """Draw the growth on logarithmic axes, with the slopes."""
+    from goalward.plots import figure, save
+
+    fig = figure(11, 3.2)
+    names = {"N": "rows of the pool, N", "d": "features, d", "K": "classes, K", "n": "labels, n"}
+    for axes, result in zip(fig.subplots(1, len(results)), results, strict=True):
+        axes.loglog(result.at, [1e3 * s for s in result.seconds], "o-")
+        axes.set_xlabel(names[result.size])
+        axes.set_title(f"{result.work}: slope {result.slope:.2f}", fontsize=10)
+        axes.set_xticks(result.at, [f"{v:,}" for v in result.at], fontsize=7, rotation=30)
+        axes.minorticks_off()
+    fig.axes[0].set_ylabel("milliseconds")
+    return save(fig, path)

@@ -1,0 +1,181 @@
+"""Scoring against the limits: reading the pool, and the bare matrix product."""
+
+from __future__ import annotations
+
+import tempfile
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from goalward.accelerator import accelerate, installed
+from goalward.bench.speed.race import Ratio, race
+from goalward.goals import DevLoss
+from goalward.labels import Spread
+from goalward.learners import Fitted, Logistic
+from goalward.pool import open_pool
+from goalward.scale import rank
+from goalward.solvers import Auto, ConjugateGradient
+from goalward.utility import FirstOrder
+from goalward.utility.first_order import Direction
+
+__all__ = ["directions", "out_of_core", "scoring"]
+
+
+def scoring(*, quick: bool = False, repeats: int = 7) -> list[Ratio]:
+    """Return the scores of a pool in memory against reading it and against the bare product."""
+    shrink = 20 if quick else 1
+    results = []
+    for rows, d, K, target_compiled, target_plain in (
+        (1_000_000, 768, 2, "<= 1.25", ""),
+        (1_000_000, 16, 26, "<= 1.5", "<= 3"),
+        (100_000, 768, 100, "<= 1.1", ""),
+    ):
+        rng = np.random.default_rng(0)
+        X = rng.random((rows // shrink, d), dtype=np.float32) - np.float32(0.5)
+        direction = _direction(d, K)
+        limit, name = _limit(X, direction)
+        for compiled in (False, True):
+            if compiled and not installed():
+                continue
+            accelerate(compiled)
+            with threadpool_limits(limits=1):
+                ours, _, theirs, _ = race(partial(direction.reduced, X, "spread"), limit, repeats)
+            results.append(
+                Ratio(
+                    f"scoring {len(X):,} rows, d={d}, K={K}, float32, "
+                    + ("Numba" if compiled else "NumPy only"),
+                    name,
+                    ours,
+                    theirs,
+                    target_compiled if compiled else target_plain,
+                )
+            )
+        accelerate(False)
+    return results
+
+
+def _direction(d: int, K: int) -> Direction:
+    """Return a direction of a fitted model of a size; which, does not matter for its speed."""
+    rng = np.random.default_rng(1)
+    n = max(200, 2 * K)
+    X, y = rng.normal(size=(n, d)), np.arange(n) % K
+    fitted = Logistic(C=0.1, tol=1e-3, solver=ConjugateGradient(tol=1e-2)).fit(X, y)
+    goal = DevLoss(X[: n // 2], y[: n // 2])
+    return FirstOrder(solver=ConjugateGradient(tol=1e-3)).prepare(fitted, goal)
+
+
+def _limit(X: NDArray[Any], direction: Direction) -> tuple[Any, str]:
+    if direction.motion.n_classes == 2:
+        return partial(np.sum, X), "reading X (its sum)"
+    both = direction.motion.both.astype(X.dtype)
+    return partial(np.matmul, X, both), "the bare product X [Θ | V]"
+
+
+def out_of_core(*, quick: bool = False, repeats: int = 3) -> list[Ratio]:
+    """Return a ranking of a 4 GB file, in the page cache, against reading it; then on a cluster."""
+    rows = 1_400_000 // (40 if quick else 1)
+    results = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "pool.npy"
+        _write(path, rows, 768)
+        pool = open_pool(path)
+        fitted, goal = _binary_model()
+        mapped = np.load(path, mmap_mode="r")
+        accelerate()
+        query = partial(rank, pool, fitted, goal, operator=Spread())
+        size = f"{rows * 768 * 4 / 1e9:.1f} GB file, K=2"
+        with threadpool_limits(limits=1):
+            ours, _, theirs, _ = race(query, partial(_read, mapped), repeats)
+        results.append(Ratio(f"ranking a {size}", "reading it (its sum)", ours, theirs, "<= 1.11"))
+        results += _cluster(query, size, repeats)
+        accelerate(False)
+    return results
+
+
+def _cluster(query: Any, size: str, repeats: int) -> list[Ratio]:
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError:
+        nan = (float("nan"),)
+        return [Ratio(f"ranking a {size}", "Dask", nan, note="pip install goalward[dask]")]
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as workers,
+        Client(workers) as client,
+    ):
+        client.run(accelerate)
+        ours, a, theirs, b = race(partial(query, client=client), partial(query, n_jobs=2), repeats)
+    assert a.rows.tolist() == b.rows.tolist()
+    what = f"ranking a {size} on Dask's LocalCluster(2)"
+    return [Ratio(what, "one process, 2 threads", ours, theirs, "<= 1.4")]
+
+
+def _write(path: Path, rows: int, d: int) -> None:
+    """Write random rows, a block repeated: what they are does not matter for speed."""
+    block = np.random.default_rng(0).random((20_000, d), dtype=np.float32) - np.float32(0.5)
+    file = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(rows, d))
+    for start in range(0, rows, len(block)):
+        part = file[start : start + len(block)]
+        part[:] = block[: len(part)]
+    file.flush()
+
+
+def _read(mapped: NDArray[Any]) -> float:
+    return float(sum(mapped[i : i + 16_384].sum() for i in range(0, len(mapped), 16_384)))
+
+
+def _binary_model() -> tuple[Fitted, DevLoss]:
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(200, 768))
+    y = np.arange(200) % 2
+    return Logistic(C=0.1).fit(X, y), DevLoss(X[:100], y[:100])
+
+
+def directions(*, quick: bool = False, repeats: int = 3) -> list[Ratio]:
+    """Return the seconds of solving for a direction of 76,800 and of 768,000 unknowns to 1e-6.
+
+    All threads of the machine; models of a few steps, labelled rows of a decaying spectrum.
+    """
+    results = []
+    for d, K, n, target in ((768, 100, 1000, "<= 1.5 s"), (768, 1000, 4000, "<= 6 s")):
+        if quick:
+            K, n = K // 10, n // 10
+        fitted = _early(d, K, n)
+        rng = np.random.default_rng(2)
+        gradient = DevLoss(rng.normal(size=(500, d)), np.arange(500) % K).gradient(fitted)
+        times, residual, taken = [], 0.0, 0
+        for _ in range(repeats):
+            # A Hessian of its own each time, so that nothing is remembered.
+            hessian = _early(d, K, n, params=fitted.params).hessian
+            began = perf_counter()
+            solution = Auto(tol=1e-6).prepare(hessian)(gradient, tol=1e-6)
+            times.append(perf_counter() - began)
+            residual, taken = solution.residual, solution.iterations
+        results.append(
+            Ratio(
+                f"direction of {d * K:,} unknowns, {n} labels",
+                f"relative residual {residual:.0e}",
+                tuple(times),
+                (),
+                target,
+                note=f"{solution.solver}, {taken} products",
+            )
+        )
+    return results
+
+
+def _early(d: int, K: int, n: int, params: Any = None) -> Fitted:
+    """Return a model after a Newton step or two: good enough to have a curvature."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d)) / np.sqrt(1.0 + np.arange(d))
+    X *= 14.0 / np.linalg.norm(X, axis=1).mean()
+    y = np.arange(n) % K
+    learner = Logistic(C=0.1, tol=0.3, solver=ConjugateGradient(tol=0.1))
+    fitted = learner.fit(X, y)
+    if params is None:
+        return fitted
+    return Fitted(params, fitted.labelled, fitted.penalty, fitted.classes, model=fitted.model)

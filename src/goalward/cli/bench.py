@@ -1,0 +1,109 @@
+"""`goalward bench`: speed, as ratios."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import polars as pl
+import typer
+
+from goalward.cli.app import AsJson, Spinner, app, console, show
+from goalward.errors import BadParameter
+
+__all__ = ["bench"]
+
+PARTS = ("query", "eer", "scoring", "disk", "solve", "retrain", "implicit", "growth")
+
+
+@app.command()
+def bench(
+    parts: Annotated[
+        list[str] | None, typer.Argument(help=f"{', '.join(PARTS)}; all by default.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer repeats, smaller sizes: to see that it runs.")
+    ] = False,
+    gpu: Annotated[bool, typer.Option("--gpu", help="Add the rows measured on a GPU.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for bench.json and the figure.")] = Path(
+        "out/bench"
+    ),
+    as_json: AsJson = False,
+) -> None:
+    """Measure speed against peers and limits, in turns in one process, with one BLAS thread.
+
+    Ratios are medians over the repeats, with the least and the most. A peer that is not installed
+    is reported as missing: `pip install goalward[bench]` brings it.
+
+    Examples: `goalward bench --quick`, `goalward bench query scoring`, `goalward bench --gpu`
+    """
+    from goalward.bench import speed
+
+    wanted = tuple(parts or PARTS)
+    for part in wanted:
+        if part not in PARTS:
+            raise BadParameter(
+                f"{part!r} is no part of the bench; one of {', '.join(PARTS)} was expected."
+            )
+    few = 1 if quick else 3
+    calls: dict[str, Callable[[], list[speed.Ratio]]] = {
+        "query": lambda: speed.against_margin(quick=quick, repeats=1 if quick else 9),
+        "eer": lambda: speed.against_error_reduction(quick=quick, repeats=few),
+        "scoring": lambda: speed.scoring(quick=quick, repeats=1 if quick else 9),
+        "disk": lambda: speed.out_of_core(quick=quick, repeats=few),
+        "solve": lambda: speed.directions(quick=quick, repeats=few),
+        "retrain": lambda: [
+            *speed.retraining(repeats=few, n_pool=100 if quick else 500),
+            *speed.windows(n_windows=2 if quick else 491),
+        ],
+        "implicit": lambda: speed.implicit(repeats=few, quick=quick),
+    }
+    results: list[speed.Ratio] = []
+    grown: list[speed.Growth] = []
+    with Spinner() as tick:
+        for part in wanted:
+            tick(part)
+            if part == "growth":
+                grown = speed.growth(quick=quick, repeats=few)
+                speed.picture(grown, out / "growth")
+            else:
+                results += calls[part]()
+        if gpu:
+            tick("gpu")
+            results += speed.gpu(quick=quick, repeats=few if quick else 10)
+    saved = {
+        "machine": {"platform": platform.platform(), "cores": os.cpu_count()},
+        "ratios": [ratio.as_dict() for ratio in results],
+        "growth": [{**vars(g), "slope": g.slope} for g in grown],
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "bench.json").write_text(json.dumps(saved, indent=1), encoding="utf-8")
+    if as_json:
+        typer.echo(json.dumps(saved))
+        return
+    if results:
+        show("medians of paired repeats", pl.DataFrame([_line(r) for r in results]))
+    for g in grown:
+        console.print(f"{g.work} grows as {g.size}^{g.slope:.2f}")
+    console.print(f"Saved: {out / 'bench.json'}", soft_wrap=True)
+
+
+def _line(ratio: object) -> dict[str, object]:
+    from goalward.bench.speed import Ratio
+
+    assert isinstance(ratio, Ratio)
+    kind = "times faster" if ratio.faster else ("of theirs" if ratio.theirs else "s")
+    missing = ratio.value != ratio.value
+    return {
+        "work": ratio.what,
+        "against": ratio.peer,
+        "ours over theirs": "not measured" if missing else f"{ratio.value:,.3g} {kind}",
+        "least to most": "" if missing else f"{min(ratio.values):,.3g} to {max(ratio.values):,.3g}",
+        "target": ratio.target,
+        "met": {True: "yes", False: "no", None: ""}[ratio.met],
+        "note": ratio.note,
+    }
