@@ -69,30 +69,36 @@ def two_products(
         out[1, i] = q
 
 
-def shift(logits: NDArray[Any]) -> None:  # pragma: no cover - compiled
-    """Take each column's largest entry off, in place."""
+def shift(logits: NDArray[Any], constant: NDArray[Any]) -> None:  # pragma: no cover - compiled
+    """Add a constant to each line, then take each column's largest entry off, in place."""
     K, n = logits.shape
-    top = logits[0].copy()
+    top = np.empty_like(logits[0])
+    for j in range(n):
+        top[j] = logits[0, j] + constant[0]
     for k in range(1, K):
         for j in range(n):
-            top[j] = max(top[j], logits[k, j])
+            top[j] = max(top[j], logits[k, j] + constant[k])
     for k in range(K):
         for j in range(n):
-            logits[k, j] -= top[j]
+            logits[k, j] = logits[k, j] + constant[k] - top[j]
 
 
 def moments(
-    weights: NDArray[Any], values: NDArray[Any], total: NDArray[Any], mean: NDArray[Any]
+    weights: NDArray[Any],
+    values: NDArray[Any],
+    constant: NDArray[Any],
+    total: NDArray[Any],
+    mean: NDArray[Any],
 ) -> None:  # pragma: no cover - compiled
     """Write the sum of each column's weights and the weighted mean of its values."""
     K, n = weights.shape
     for j in range(n):
         total[j] = weights[0, j]
-        mean[j] = weights[0, j] * values[0, j]
+        mean[j] = weights[0, j] * (values[0, j] + constant[0])
     for k in range(1, K):
         for j in range(n):
             total[j] += weights[k, j]
-            mean[j] += weights[k, j] * values[k, j]
+            mean[j] += weights[k, j] * (values[k, j] + constant[k])
     for j in range(n):
         mean[j] /= total[j]
 
@@ -100,6 +106,7 @@ def moments(
 def central(
     weights: NDArray[Any],
     values: NDArray[Any],
+    constant: NDArray[Any],
     total: NDArray[Any],
     mean: NDArray[Any],
     out: NDArray[Any],
@@ -107,11 +114,11 @@ def central(
     """Write the weighted standard deviation of each column's values."""
     K, n = weights.shape
     for j in range(n):
-        gap = values[0, j] - mean[j]
+        gap = values[0, j] + constant[0] - mean[j]
         out[j] = weights[0, j] * gap * gap
     for k in range(1, K):
         for j in range(n):
-            gap = values[k, j] - mean[j]
+            gap = values[k, j] + constant[k] - mean[j]
             out[j] += weights[k, j] * gap * gap
     for j in range(n):
         out[j] = np.sqrt(out[j] / total[j])

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import polars as pl
 import typer
 
-from goalward.cli.app import AsJson, Spinner, app, console, show
+from goalward.cli.app import AsJson, Spinner, app, console
 from goalward.errors import BadParameter
+
+if TYPE_CHECKING:
+    from goalward.bench.speed import Ratio
 
 __all__ = ["bench"]
 
@@ -85,25 +88,22 @@ def bench(
     if as_json:
         typer.echo(json.dumps(saved))
         return
-    if results:
-        show("medians of paired repeats", pl.DataFrame([_line(r) for r in results]))
+    for ratio in results:
+        console.print(_line(ratio), soft_wrap=True, highlight=False)
     for g in grown:
         console.print(f"{g.work} grows as {g.size}^{g.slope:.2f}")
     console.print(f"Saved: {out / 'bench.json'}", soft_wrap=True)
 
 
-def _line(ratio: object) -> dict[str, object]:
-    from goalward.bench.speed import Ratio
-
-    assert isinstance(ratio, Ratio)
-    kind = "times faster" if ratio.faster else ("of theirs" if ratio.theirs else "s")
-    missing = ratio.value != ratio.value
-    return {
-        "work": ratio.what,
-        "against": ratio.peer,
-        "ours over theirs": "not measured" if missing else f"{ratio.value:,.3g} {kind}",
-        "least to most": "" if missing else f"{min(ratio.values):,.3g} to {max(ratio.values):,.3g}",
-        "target": ratio.target,
-        "met": {True: "yes", False: "no", None: ""}[ratio.met],
-        "note": ratio.note,
-    }
+def _line(ratio: Ratio) -> str:
+    """Return one measurement as two lines."""
+    if ratio.value != ratio.value:
+        return f"  ?  {ratio.what} against {ratio.peer}: not measured\n     {ratio.note}"
+    mark = {True: "[green]yes[/]", False: "[red] no[/]", None: "   "}[ratio.met]
+    kind = " times faster than" if ratio.faster else (" of" if ratio.theirs else " s,")
+    number = f"[bold]{ratio.value:,.3g}[/]{kind} {ratio.peer}"
+    spread = f"{min(ratio.values):,.3g} to {max(ratio.values):,.3g}"
+    target = f"; asked {ratio.target}" if ratio.target else ""
+    off = "" if math.isnan(ratio.error) else f"; results differ by {ratio.error:.0e}"
+    note = f". {ratio.note}" if ratio.note else ""
+    return f"{mark}  {ratio.what}\n     {number} ({spread}{target}{off}){note}"

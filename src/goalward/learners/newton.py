@@ -40,9 +40,9 @@ def minimise(
 ) -> Optimum:
     """Return the minimiser of `objective`, to ‖∇F‖ ≤ tol ‖∇F(0)‖ and an error that is known.
 
-    F is ρ-strongly convex, so the error is at most ‖∇F‖/ρ: 2e-8 ‖θ‖ is enough. That says little
+    F is ρ-strongly convex, so the error is at most ‖∇F‖/ρ: 2 tol ‖θ‖ is enough. That says little
     along directions that a weak penalty hardly holds. There the last step must be Newton's own
-    and at most 1e-5 ‖θ‖: after a step of relative size ε the error is of order ε².
+    and small, √tol ‖θ‖ or 1e-5 ‖θ‖: after a step of relative size ε the error is of order ε².
 
     Each step solves 𝓗 δ = -∇F with the solvers that serve the utilities, inexactly
     while far from the optimum, and is halved until F falls enough. F is strictly
@@ -54,7 +54,8 @@ def minimise(
     origin = xp.zeros_like(start)
     scale = gradient_scale(objective, origin)
     held = objective.penalty[:-1] if model.intercept else objective.penalty
-    certain = 2e-8 * float(xp.min(held))
+    certain = 2.0 * tol * float(xp.min(held))
+    small = max(1e-5, tol**0.5)
     params = start
     logits = model.logits(params, X)
     value = objective.value(params, logits)
@@ -65,7 +66,7 @@ def minimise(
             return Optimum(params, flatness, iteration - 1, "")
         # Eisenstat and Walker's forcing: a rough step is enough while far away. Where only the
         # size of the last step is wanting, it must be Newton's own to say how far the optimum is.
-        forcing = 1e-6 if flatness <= tol else min(0.1, flatness**0.5)
+        forcing = max(1e-6, 0.01 * tol) if flatness <= tol else min(0.1, flatness**0.5)
         try:
             solution = solver.prepare(objective.hessian(logits))(gradient, tol=forcing)
         except NotConverged:
@@ -102,7 +103,10 @@ def minimise(
         flatness = norm(gradient) / scale
         if flatness <= tol and (
             norm(gradient) <= certain * norm(params)
-            or (solution.residual <= 1e-6 and size * norm(step) <= 1e-5 * norm(params))
+            or (
+                solution.residual <= max(1e-6, 0.01 * tol)
+                and size * norm(step) <= small * norm(params)
+            )
         ):
             return Optimum(params, flatness, iteration, solution.solver)
     if flatness <= 1e-3 * tol:

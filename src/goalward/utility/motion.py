@@ -32,10 +32,10 @@ deviation under the model's own prediction."""
 def chunk_rows(n_classes: int, itemsize: int = 8) -> int:
     """Return rows per chunk.
 
-    Temporaries of (K, n) stay below 128 KiB, from where on the C library asks the system for
-    fresh pages at every call; yet no fewer rows than a matrix product needs to be efficient.
+    Logits and motions stay within 128 KiB: in the cache, and below where the C library asks the
+    system for fresh pages at every call; yet no fewer rows than a product needs to be efficient.
     """
-    return max(256, 2**17 // (n_classes * itemsize) // 64 * 64)
+    return max(256, 2**17 // (2 * n_classes * itemsize) // 64 * 64)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Motion:
 
     def tables(self, rows: Rows) -> tuple[Float[Array, "n k"], Float[Array, "n k"]]:
         """Return the utilities of every label and the predictions, both (n, K)."""
-        parts = [self._table(moved) for _, moved in self._moved(rows)]
+        parts = [self._table(moved + c[:, None]) for moved, c in self._moved(rows)]
         if len(parts) == 1:
             return parts[0]
         xp = namespace(parts[0][0])
@@ -82,7 +82,7 @@ class Motion:
         if gpu_kernels.usable(rows):
             return self._on_gpu(rows, statistic)
         resolve = _binary if self.n_classes == 2 else _several
-        parts = [resolve(moved, statistic) for _, moved in self._moved(rows)]
+        parts = [resolve(moved, c, statistic) for moved, c in self._moved(rows)]
         return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts)
 
     def _on_gpu(self, rows: Rows, statistic: str) -> Float[Array, " n"]:
@@ -108,7 +108,8 @@ class Motion:
         p = softmax(f, axis=0)
         return (xp.sum(p * s, axis=0, keepdims=True) - s).T, p.T
 
-    def _moved(self, rows: Rows) -> Iterator[tuple[slice, Float[Array, "c n"]]]:
+    def _moved(self, rows: Rows) -> Iterator[tuple[Float[Array, "c n"], Float[Array, " c"]]]:
+        """Return rows times [Θ | V], chunk by chunk, and the constants that are still to be added."""
         both = astype(self.both, rows.dtype)
         constant = astype(self.constant, rows.dtype)
         product = _product(both)
@@ -116,8 +117,8 @@ class Motion:
         on_cpu = is_sparse(rows) or array_api_compat.is_numpy_array(rows)
         size = chunk_rows(self.n_classes, rows.dtype.itemsize) if on_cpu else _resident(both)
         for start in range(0, total, size):
-            part = slice(start, min(start + size, total))
-            yield part, product(rows[part.start : part.stop, :]) + constant[:, None]
+            moved = product(rows[start : start + size, :])
+            yield moved, constant
 
 
 def _resident(both: Array) -> int:
@@ -143,7 +144,18 @@ def _product(both: Float[Array, "d c"]) -> Callable[[Rows], Float[Array, "c n"]]
         return lambda X: (X @ both).T if is_sparse(X) else _two_passes(X, both)
     if array_api_compat.is_numpy_array(both):
         left = np.ascontiguousarray(both.T)
-        return lambda X: (X @ both).T if is_sparse(X) else left @ X.T
+        buffers: dict[int, Any] = {}
+
+        def into_buffer(X: Rows) -> Array:
+            if is_sparse(X):
+                return (X @ both).T
+            # Fresh pages at every chunk would cost as much as the product.
+            n = X.shape[0]
+            if n not in buffers:
+                buffers[n] = np.empty((left.shape[0], n), dtype=X.dtype)
+            return np.matmul(left, X.T, out=buffers[n])
+
+        return into_buffer
     return lambda X: (X @ both).T
 
 
@@ -168,9 +180,12 @@ def _sigmoid(x: Array) -> Array:
     return xp.where(x >= 0.0, xp.ones_like(x), small) / (1.0 + small)
 
 
-def _binary(moved: Float[Array, "2 n"], statistic: str) -> Float[Array, " n"]:
+def _binary(
+    moved: Float[Array, "2 n"], constant: Float[Array, " 2"], statistic: str
+) -> Float[Array, " n"]:
     """Return a statistic of the utilities p t and (p - 1) t."""
     xp = namespace(moved)
+    moved = moved + constant[:, None]
     p, t = _sigmoid(moved[0, :]), moved[1, :]
     match statistic:
         case "mean":
@@ -181,23 +196,28 @@ def _binary(moved: Float[Array, "2 n"], statistic: str) -> Float[Array, " n"]:
     return xp.minimum(first, second) if statistic == "min" else xp.maximum(first, second)
 
 
-def _several(moved: Float[Array, "kk n"], statistic: str) -> Float[Array, " n"]:
+def _several(
+    moved: Float[Array, "kk n"], constant: Float[Array, " kk"], statistic: str
+) -> Float[Array, " n"]:
     """Return a statistic of the utilities ⟨p, s⟩ - s_k."""
     xp = namespace(moved)
     K = moved.shape[0] // 2
-    f, s = moved[:K, :], moved[K:, :]
     shift, moments, central = (compiled(name) for name in ("shift", "moments", "central"))
     if shift and moments and central and array_api_compat.is_numpy_array(moved):
+        f, s, still = moved[:K], moved[K:], constant[K:]
         # NumPy's exponential is in vector registers, the compiler's is not.
-        shift(f)
+        shift(f, constant)
         weights = np.exp(f, out=f)
         total, mean = np.empty((2, moved.shape[1]), dtype=moved.dtype)
-        moments(weights, s, total, mean)
+        moments(weights, s, still, total, mean)
         if statistic == "spread":
             out = np.empty_like(mean)
-            central(weights, s, total, mean, out)
+            central(weights, s, still, total, mean, out)
             return out
+        s = s + still[:, None]
     else:
+        moved = moved + constant[:, None]
+        f, s = moved[:K, :], moved[K:, :]
         weights = xp.exp(f - xp.max(f, axis=0))
         total = xp.sum(weights, axis=0)
         mean = xp.sum(weights * s, axis=0) / total
