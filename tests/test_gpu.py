@@ -56,7 +56,9 @@ def test_a_whole_query_on_the_gpu_picks_the_rows_of_the_cpu(library, K, utility)
     else:
         moved = pytest.importorskip("cupy").asarray
     here = gw.GoalOriented(gw.goals.DevLoss(dev, y[:60]), operator=Spread(), utility=utility)
-    there = gw.GoalOriented(gw.goals.DevLoss(moved(dev), y[:60]), operator=Spread(), utility=utility)
+    there = gw.GoalOriented(
+        gw.goals.DevLoss(moved(dev), y[:60]), operator=Spread(), utility=utility
+    )
 
     a = here.suggest(gw.Logistic().fit(X, y), pool, batch=20)
     b = there.suggest(gw.Logistic().fit(moved(X), y), moved(pool), batch=20)

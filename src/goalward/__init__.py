@@ -45,13 +45,16 @@ __all__ = [
 
 __version__ = version("goalward")
 
+LATER = ("bench", "scale")
+"""Rooms that are imported when they are first used."""
+
 
 def __getattr__(name: str) -> Any:
-    """Return `goalward.bench` when it is asked for: experiments bring tables and figures."""
-    if name == "bench":
-        return import_module("goalward.bench")
+    """Return a room around the library when it is asked for: these bring more to load."""
+    if name in LATER:
+        return import_module(f"goalward.{name}")
     raise AttributeError(f"module 'goalward' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), "bench"])
+    return sorted([*globals(), *LATER])

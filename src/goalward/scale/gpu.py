@@ -21,7 +21,6 @@ from goalward.errors import BadParameter, NotFinite, Unsupported
 from goalward.pool import n_rows
 from goalward.scale.scan import Scan
 from goalward.selection.top import Best
-from goalward.utility.first_order import Direction
 from goalward.utility.motion import Motion
 
 __all__ = ["best"]
@@ -83,13 +82,13 @@ def best(
 
 
 def _portable(scan: Scan) -> tuple[str, Motion]:
-    if scan.statistic is None or not isinstance(scan.scorer, Direction):
+    if scan.statistic is None or scan.direction is None:
         raise Unsupported(
             "device= serves first-order utilities under the average, min, max and spread "
             "operators, and another query came. Leave device out, or pass arrays of the GPU to "
             "suggest()."
         )
-    return scan.statistic, scan.scorer.motion
+    return scan.statistic, scan.direction.motion
 
 
 def _is_tensor(pool: Any) -> bool:

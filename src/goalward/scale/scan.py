@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from goalward.labels.operators import Resolve
 from goalward.learners import Candidates, Fitted, Labelled
 from goalward.pool import blocks
 from goalward.selection.top import Best
-from goalward.utility import Utility
+from goalward.utility import FirstOrder, Utility
 from goalward.utility.first_order import Direction
 from goalward.utility.motion import chunk_rows
 from goalward.utility.utility import Scorer, check_scores
@@ -25,39 +26,53 @@ __all__ = ["Scan"]
 
 @dataclass(frozen=True)
 class Scan:
-    """A utility and an operator bound to a model: rows in, one number a row out.
+    """A query without its pool: rows in, one number a row out, in any process.
 
-    It can be sent to another process. Where the model's own direction is all that is needed it
-    carries a few numbers per feature.
+    To first order and for operators that are a statistic it carries the goal's direction, a few
+    numbers per feature. Other utilities and operators are bound where they are used, once.
 
     Parameters
     ----------
-    fitted
-        The model, for what it does to raw rows; without its labelled rows.
-    scorer
-        A utility bound to the goal.
-    resolve
-        An operator bound to the model.
+    direction
+        A first-order utility bound to the goal, or None.
     statistic
-        The operator by name, where the scorer computes it without a table.
+        The operator by name, where the direction computes it without a table.
     """
 
     fitted: Fitted
-    scorer: Scorer
-    resolve: Resolve
-    statistic: str | None
+    goal: Goal | None
+    utility: Utility
+    operator: Operator
+    round: int = 0
+    direction: Direction | None = None
+    statistic: str | None = None
 
     @classmethod
     def of(
         cls, fitted: Fitted, goal: Goal, utility: Utility, operator: Operator, round: int = 0
     ) -> Scan:
-        """Return the scan for a query: everything that does not depend on the pool is done here."""
-        scorer = utility.prepare(fitted, goal)
-        statistic = operator.statistic
-        if not (isinstance(scorer, Direction) and scorer.reduces(statistic)):
-            statistic = None
-        resolve = operator.prepare(fitted, round)
-        return cls(_light(fitted), scorer, resolve, statistic)
+        """Return the scan for a query: what does not depend on the pool is done here."""
+        whole = cls(fitted, goal, utility, operator, round)
+        if not isinstance(utility, FirstOrder):
+            return whole
+        direction = utility.prepare(fitted, goal)
+        if not direction.reduces(operator.statistic):
+            return replace(whole, direction=direction, goal=None)
+        light = _light(fitted)
+        return cls(light, None, utility, operator, round, direction, operator.statistic)
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        """The utility bound to the model and the goal."""
+        if self.direction is not None:
+            return self.direction
+        assert self.goal is not None
+        return self.utility.prepare(self.fitted, self.goal)
+
+    @cached_property
+    def resolve(self) -> Resolve:
+        """The operator bound to the model."""
+        return self.operator.prepare(self.fitted, self.round)
 
     def grid(self, itemsize: int) -> int:
         """Return a number of rows; blocks that start at its multiples give the same scores."""
@@ -67,9 +82,8 @@ class Scan:
         """Return the scores of rows that start at a position of the pool."""
         # Numbers that are none show in the scores: the rows are read once.
         features = self.fitted.features(X, "X_pool", finite=False)
-        if self.statistic is not None:
-            assert isinstance(self.scorer, Direction)
-            scores = self.scorer.reduced(features, self.statistic)
+        if self.direction is not None and self.statistic is not None:
+            scores = self.direction.reduced(features, self.statistic)
         else:
             per_label, proba, _ = self.scorer(features)
             check_scores(per_label, features, start)

@@ -70,7 +70,8 @@ class Motion:
 
     def tables(self, rows: Rows) -> tuple[Float[Array, "n k"], Float[Array, "n k"]]:
         """Return the utilities of every label and the predictions, both (n, K)."""
-        parts = [self._table(moved + c[:, None]) for moved, c in self._moved(rows)]
+        with np.errstate(invalid="ignore", over="ignore"):  # told by the scores
+            parts = [self._table(moved + c[:, None]) for moved, c in self._moved(rows)]
         if len(parts) == 1:
             return parts[0]
         xp = namespace(parts[0][0])
@@ -82,7 +83,8 @@ class Motion:
         if gpu_kernels.usable(rows):
             return self._on_gpu(rows, statistic)
         resolve = _binary if self.n_classes == 2 else _several
-        parts = [resolve(moved, c, statistic) for moved, c in self._moved(rows)]
+        with np.errstate(invalid="ignore", over="ignore"):  # told by the scores
+            parts = [resolve(moved, c, statistic) for moved, c in self._moved(rows)]
         return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts)
 
     def _on_gpu(self, rows: Rows, statistic: str) -> Float[Array, " n"]:

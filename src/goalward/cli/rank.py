@@ -1,0 +1,227 @@
+"""`goalward rank`: which rows of a file to label next."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import polars as pl
+import typer
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+from goalward.cli.app import AsJson, app, console, show
+from goalward.errors import BadParameter, DataMissing
+
+__all__ = ["rank"]
+
+
+@app.command()
+def rank(
+    pool: Annotated[
+        Path, typer.Argument(help="Features: .npy, .parquet, .arrow, .h5, .zarr, or sparse .npz.")
+    ],
+    labels: Annotated[
+        Path, typer.Option(help="A table (.csv, .parquet) with a row and a label for each.")
+    ],
+    dev: Annotated[
+        Path | None, typer.Option(help="The same for dev rows: the goal is then their likelihood.")
+    ] = None,
+    goal: Annotated[
+        str | None,
+        typer.Option(help="dev, entropy or fisher; dev if --dev is given, else entropy."),
+    ] = None,
+    operator: Annotated[
+        str, typer.Option(help="spread, average, min, max, or predicted:T.")
+    ] = "spread",
+    utility: Annotated[str, typer.Option(help="first-order, implicit or retrain.")] = "first-order",
+    selection: Annotated[
+        str, typer.Option(help="top, sequential, sequential-curvature or stochastic.")
+    ] = "top",
+    batch: Annotated[int, typer.Option(min=1, help="Rows to suggest.")] = 10,
+    C: Annotated[str, typer.Option("--C", help="Inverse penalty: a number, or cv.")] = "1.0",
+    columns: Annotated[
+        str | None, typer.Option(help="Feature columns of a table, by commas.")
+    ] = None,
+    ids: Annotated[str | None, typer.Option(help="Column of ids of a table.")] = None,
+    goal_rows: Annotated[
+        int, typer.Option(help="Rows drawn for the entropy and Fisher goals; 0 takes all.", min=0)
+    ] = 10_000,
+    jobs: Annotated[int, typer.Option(min=1, help="Threads.")] = 1,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Address of a Dask scheduler, tcp://host:8786.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="A GPU: cuda.")] = None,
+    seed: Annotated[int, typer.Option(help="Draws goal rows and breaks ties.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Write the rows as .csv.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say which rows of a file deserve a label next, by one pass over it in bounded memory.
+
+    LABELS and DEV name rows by position, counted from 0, or by --ids: two columns, `row` and
+    `label`. Neither is suggested again. Features are taken as they are: scale them before.
+
+    Examples: `goalward rank pool.npy --labels labels.csv --dev dev.csv`,
+    `goalward rank pool.parquet --ids id --labels labels.csv --batch 100 --selection sequential`
+    """
+    from goalward.learners import Logistic
+    from goalward.pool import open_pool, take_rows
+    from goalward.scale import rank as run
+    from goalward.strategies import GoalOriented, recipe
+
+    source = open_pool(pool, columns=columns.split(",") if columns else None, ids=ids)
+    names = source.ids() if hasattr(source, "ids") else None
+    at, y = _labelled(labels, names, source.shape[0])
+    fitted = Logistic(C=C if C == "cv" else float(C)).fit(take_rows(source, at), y)
+    goal = goal or ("dev" if dev is not None else "entropy")
+    held: tuple[Any, Any] | None = None
+    used = at
+    if dev is not None:
+        dev_at, dev_y = _labelled(dev, names, source.shape[0])
+        held, used = (take_rows(source, dev_at), dev_y), np.union1d(at, dev_at)
+    elif goal == "dev":
+        raise BadParameter("--goal dev came without --dev FILE, whose rows it is about.")
+    subject = _subject(source, goal_rows, seed) if goal != "dev" else None
+    recipes = recipe(f"{goal}/{operator}/{utility}/{selection}")
+    strategy = recipes.build(dev=held, pool=subject, seed=seed)
+    assert isinstance(strategy, GoalOriented)
+    client = _client(scheduler)
+    with _bar() as (bar, task):
+        ranking = run(
+            source,
+            fitted,
+            strategy.goal,
+            operator=strategy.operator,
+            utility=strategy.utility,  # type: ignore[arg-type]
+            selection=strategy.selection,
+            batch=batch,
+            exclude=used if names is None else names[used],
+            seed=seed,
+            n_jobs=jobs,
+            client=client,
+            device=device,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )
+    rows = take_rows(source, ranking.positions)
+    proba = np.asarray(fitted.predict_proba(rows))
+    table = pl.DataFrame(
+        {
+            "row": ranking.rows.tolist(),
+            "utility": ranking.utility.tolist(),
+            "predicted": [str(fitted.classes[k]) for k in proba.argmax(axis=1)],
+            "probability": proba.max(axis=1).tolist(),
+        }
+    )
+    if out is not None:
+        table.write_csv(out)
+    speed = {
+        "rows": ranking.n_rows,
+        "seconds": ranking.seconds,
+        "rows_per_second": ranking.n_rows / ranking.seconds,
+        "gigabytes_per_second": (ranking.bytes or 0) / ranking.seconds / 1e9,
+    }
+    if as_json:
+        typer.echo(json.dumps({"rows": table.to_dicts(), "read": speed}, default=str))
+        return
+    show(f"{batch} rows worth a label, by {recipes}", table)
+    console.print(
+        f"{ranking.n_rows:,} rows in {ranking.seconds:.2f} s: {speed['rows_per_second']:,.0f} rows/s, "
+        f"{speed['gigabytes_per_second']:.2f} GB/s. Direction by {ranking.solver.solver}."
+        if ranking.solver
+        else f"{ranking.n_rows:,} rows in {ranking.seconds:.2f} s.",
+        soft_wrap=True,
+    )
+
+
+def _labelled(path: Path, names: NDArray[Any] | None, total: int) -> tuple[NDArray[Any], Any]:
+    """Return the positions and labels that a table names."""
+    if not path.exists():
+        raise DataMissing(f"{path} is not there; a table of row and label was expected.")
+    read = pl.read_parquet if path.suffix == ".parquet" else pl.read_csv
+    try:
+        table = read(path)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise DataMissing(f"{path} cannot be read ({error}); a table was expected.") from error
+    missing = {"row", "label"} - set(table.columns)
+    if missing:
+        raise DataMissing(
+            f"{path} has the columns {', '.join(table.columns)}; row and label were expected. "
+            "Rename them."
+        )
+    rows = table["row"].to_list()
+    if names is not None:
+        place = {str(name): i for i, name in enumerate(names.tolist())}
+        unknown = [row for row in rows if str(row) not in place]
+        if unknown:
+            raise BadParameter(
+                f"{path} names the row {unknown[0]!r}, which the pool does not have; its ids were "
+                f"expected, like {next(iter(place))!r}."
+            )
+        at = np.array([place[str(row)] for row in rows], dtype=np.int64)
+    else:
+        if not all(isinstance(row, int) and 0 <= row < total for row in rows):
+            raise BadParameter(
+                f"{path} names rows that are not positions from 0 to {total - 1}; these were "
+                "expected. For ids, pass --ids COLUMN."
+            )
+        at = np.array(rows, dtype=np.int64)
+    if len(np.unique(at)) < len(at):
+        raise BadParameter(f"{path} names a row twice; each once was expected. Keep one of them.")
+    return at, table["label"].to_list()
+
+
+def _subject(source: Any, count: int, seed: int) -> Any:
+    """Return the rows that the entropy and Fisher goals are about."""
+    from goalward.pool import take_rows
+
+    total = source.shape[0]
+    if count == 0 or count >= total:
+        return source
+    drawn = np.random.default_rng(seed).choice(total, size=count, replace=False)
+    return take_rows(source, np.sort(drawn))
+
+
+def _client(address: str | None) -> Any:
+    if address is None:
+        return None
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise BadParameter("--scheduler needs Dask. pip install goalward[dask].") from error
+    return Client(address)
+
+
+class _Speed(ProgressColumn):
+    """Rows per second."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:,.0f} rows/s" if task.speed else "")
+
+
+@contextmanager
+def _bar() -> Iterator[tuple[Progress, TaskID]]:
+    """Show how much is read, how fast, and the time that is left."""
+    columns = (
+        TextColumn("reading"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Speed(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        yield progress, progress.add_task("reading", total=None)

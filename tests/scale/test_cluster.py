@@ -1,0 +1,123 @@
+"""Workers read the file themselves; losing one changes nothing."""
+
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+import goalward as gw
+from goalward import errors
+from goalward.goals import goal as goal_module
+from goalward.labels import Expected, Predicted, Spread
+from goalward.scale import open_pool, rank
+from tests.conftest import need
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own
+
+
+@pytest.fixture(scope="module")
+def client():
+    need("distributed")
+    import distributed
+
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        ) as workers,
+        distributed.Client(workers) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def setting(tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 8)), np.arange(60) % 4
+    pool = rng.normal(size=(40_000, 8)).astype(np.float32)
+    np.save(tmp_path / "pool.npy", pool)
+    return (
+        gw.Logistic().fit(X, y),
+        gw.goals.DevLoss(X[:30], y[:30]),
+        open_pool(tmp_path / "pool.npy"),
+    )
+
+
+QUERIES = {
+    "first order": {"operator": Spread()},
+    "implicit step": {
+        "operator": Expected(Predicted(2.0)),
+        "utility": gw.utility.ImplicitStep(),
+    },
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_cluster_gives_the_rows_of_one_process(name, client, setting):
+    fitted, goal, pool = setting
+    options = {**QUERIES[name], "batch": 25, "exclude": range(0, 40_000, 11)}
+    alone = rank(pool, fitted, goal, **options)
+    seen = []
+    many = rank(
+        pool, fitted, goal, client=client, block=700, progress=lambda *a: seen.append(a), **options
+    )
+    assert many.rows.tolist() == alone.rows.tolist()
+    # The implicit step iterates over blocks together, to a tolerance.
+    np.testing.assert_allclose(many.utility, alone.utility, rtol=1e-7)
+    assert seen[-1] == (40_000, 40_000)
+
+
+def test_workers_sum_the_gradient_of_a_goal_over_the_pool_itself(client, setting, monkeypatch):
+    fitted, _, pool = setting
+    monkeypatch.setattr(goal_module, "PIECE", 100_000)
+    goal = gw.goals.Entropy(pool)
+    assert len(goal.pieces()) > 10
+    alone = rank(pool, fitted, goal, operator=Spread(), batch=25)
+    many = rank(pool, fitted, goal, operator=Spread(), batch=25, client=client)
+    assert many.rows.tolist() == alone.rows.tolist()
+
+
+def test_rows_in_memory_are_not_sent_around(client, setting):
+    fitted, goal, pool = setting
+    with pytest.raises(errors.Unsupported, match="Save it with numpy"):
+        rank(np.asarray(pool), fitted, goal, client=client)
+
+
+class Slow(Spread):
+    """An operator that gives a test the time to kill a worker."""
+
+    @property
+    def statistic(self):
+        return None
+
+    def prepare(self, fitted, round=0):
+        resolve = super().prepare(fitted, round)
+
+        def slowly(utility, candidates):
+            import time
+
+            time.sleep(0.05)
+            return resolve(utility, candidates)
+
+        return slowly
+
+
+def test_a_worker_killed_mid_run_changes_nothing(client, setting):
+    fitted, goal, pool = setting
+    alone = rank(pool, fitted, goal, operator=Spread(), batch=25)
+    pids = client.run(os.getpid)
+    first = threading.Event()
+    killed = []
+
+    def progress(done, total):
+        if not killed and done < total:
+            killed.append(next(iter(pids.values())))
+            os.kill(killed[0], signal.SIGKILL)
+            first.set()
+
+    many = rank(
+        pool, fitted, goal, operator=Slow(), batch=25, client=client, block=1024, progress=progress
+    )
+    assert first.is_set()
+    assert many.rows.tolist() == alone.rows.tolist()
