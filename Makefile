@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: demo test check clean
+.PHONY: demo test bench-pydvl check clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.ready
@@ -16,6 +16,16 @@ demo: $(VENV)/.ready
 
 test: $(VENV)/.ready-dev
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+
+# pyDVL needs an older NumPy than ours: an environment of its own, and two processes in turns.
+bench-pydvl: $(VENV)/.ready-dev .venv-pydvl/.ready
+	$(BIN)/python scripts/bench_pydvl.py --peer .venv-pydvl/bin/python
+
+.venv-pydvl/.ready:
+	$(PYTHON) -m venv .venv-pydvl
+	.venv-pydvl/bin/python -m pip install --quiet torch==2.13.0
+	.venv-pydvl/bin/python -m pip install --quiet "pydvl[influence]"
+	@touch $@
 
 check: $(VENV)/.ready-dev
 	scripts/check

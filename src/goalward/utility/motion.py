@@ -22,7 +22,7 @@ from goalward import gpu_kernels
 from goalward.accelerator import compiled
 from goalward.arrays import Array, Rows, astype, is_sparse, namespace, softmax
 
-__all__ = ["STATISTICS", "Motion", "chunk_rows"]
+__all__ = ["STATISTICS", "Motion", "chunk_rows", "stacked"]
 
 STATISTICS = ("mean", "min", "max", "spread")
 """What `Motion.reduced` knows: mean, least and largest utility over the labels, and its standard
@@ -72,11 +72,7 @@ class Motion:
         """Return the utilities of every label and the predictions, both (n, K)."""
         with np.errstate(invalid="ignore", over="ignore"):  # told by the scores
             parts = [self._table(moved + c[:, None]) for moved, c in self._moved(rows)]
-        if len(parts) == 1:
-            return parts[0]
-        xp = namespace(parts[0][0])
-        utilities, proba = (xp.concat([pair[i].T for pair in parts], axis=1).T for i in (0, 1))
-        return utilities, proba
+        return stacked([u for u, _ in parts]), stacked([p for _, p in parts])
 
     def reduced(self, rows: Rows, statistic: str) -> Float[Array, " n"]:
         """Return one of `STATISTICS` of every row's utilities, without a table of them."""
@@ -108,7 +104,7 @@ class Motion:
             return xp.stack([p * t, -rest * t]).T, xp.stack([rest, p]).T
         f, s = moved[: self.n_classes, :], moved[self.n_classes :, :]
         p = softmax(f, axis=0)
-        return (xp.sum(p * s, axis=0, keepdims=True) - s).T, p.T
+        return (xp.sum(p * s, axis=0) - s).T, p.T
 
     def _moved(self, rows: Rows) -> Iterator[tuple[Float[Array, "c n"], Float[Array, " c"]]]:
         """Return rows times [Θ | V], chunk by chunk, and the constants that are still to be added."""
@@ -121,6 +117,13 @@ class Motion:
         for start in range(0, total, size):
             moved = product(rows[start : start + size, :])
             yield moved, constant
+
+
+def stacked(parts: list[Any]) -> Any:
+    """Return tables one under another, labels along the first axis in memory as theirs are."""
+    if len(parts) == 1:
+        return parts[0]
+    return namespace(parts[0]).concat([part.T for part in parts], axis=1).T
 
 
 def _resident(both: Array) -> int:

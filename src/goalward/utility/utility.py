@@ -15,6 +15,7 @@ from goalward.learners.rows import check_finite
 from goalward.pool import blocks
 from goalward.solvers import Solution
 from goalward.utility.fidelity import Fidelity, fidelity
+from goalward.utility.motion import stacked
 
 __all__ = ["Scored", "Scorer", "Utility", "block_size", "check_scores", "tabulate"]
 
@@ -53,7 +54,7 @@ def tabulate(scorer: Scorer, fitted: Fitted, X_pool: Any) -> Float[Array, "n k"]
         rows = fitted.features(X, "X_pool", finite=False)
         parts.append(scorer(rows).per_label)
         check_scores(parts[-1], rows, part.start)
-    return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts, axis=0)
+    return stacked(parts)
 
 
 def check_scores(scores: Array, rows: Rows, start: int = 0) -> None:

@@ -1,0 +1,141 @@
+"""Scores of the same (row, label) pairs by goalward and by pyDVL's direct influence.
+
+pyDVL needs an older NumPy, so each side runs in an environment of its own, in turns:
+`make bench-pydvl` builds the second one and runs this file. Times are without imports.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+# Labels, and rows of the pool that both score.
+CASES = {"rt": (50, 9_586), "letter": (200, 14_948)}
+
+
+def prepare(name: str, folder: Path) -> None:
+    """Write the problem, with the model that both sides use: no intercept, penalty 1/C."""
+    import goalward as gw
+    from goalward.bench.speed.settings import letter, rt
+
+    n, rows = CASES[name]
+    setting = (rt if name == "rt" else letter)(n, n_pool=rows)
+    learner = gw.Logistic(C=setting.our_C, fit_intercept=False, tol=1e-12)
+    fitted = learner.fit(setting.X, setting.y)
+    np.savez(
+        folder / f"{name}.npz",
+        **{key: np.asarray(value) for key, value in setting._asdict().items() if key != "name"},
+        params=fitted.params,
+        our_C=setting.our_C,
+    )
+
+
+def ours(data, repeats: int):
+    """Return seconds and utilities: one solve, one product."""
+    from threadpoolctl import threadpool_limits
+
+    import goalward as gw
+
+    gw.scale.accelerate()
+    with threadpool_limits(limits=1):
+        fitted = gw.Logistic(C=float(data["our_C"]), fit_intercept=False, tol=1e-12).fit(
+            data["X"], data["y"]
+        )
+        goal = gw.goals.DevLoss(data["X_dev"], data["y_dev"])
+        solver = gw.solvers.Auto(tol=1e-12)
+        return timed(
+            lambda: gw.utility.FirstOrder(solver=solver)(fitted, goal, data["pool"]), repeats
+        )
+
+
+def theirs(data, repeats: int):
+    """Return seconds and utilities: direct influence of every pair on the summed dev loss."""
+    import logging
+    import warnings
+
+    warnings.simplefilter("ignore")
+    logging.disable(logging.CRITICAL)
+    import torch
+    from pydvl.influence.torch import DirectInfluence
+
+    torch.set_num_threads(1)
+    n, K = len(data["y"]), data["params"].shape[1]
+    model = torch.nn.Linear(data["X"].shape[1], K, bias=False, dtype=torch.float64)
+    with torch.no_grad():
+        model.weight.copy_(torch.as_tensor(data["params"].T))
+    X, y = torch.as_tensor(data["X"]), torch.as_tensor(data["y"])
+    X_dev, y_dev = torch.as_tensor(data["X_dev"]), torch.as_tensor(data["y_dev"])
+    pairs = torch.as_tensor(np.repeat(data["pool"], K, axis=0))
+    labels = torch.arange(K).repeat(len(data["pool"]))
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X, y), batch_size=n)
+
+    def scores():
+        # The mean loss with a penalty of 1/(nC); the dev gradients are summed before the pairs.
+        influence = DirectInfluence(
+            model,
+            torch.nn.functional.cross_entropy,
+            regularization=1.0 / (n * float(data["our_C"])),
+        ).fit(loader)
+        factors = influence.influence_factors(X_dev, y_dev).sum(dim=0, keepdim=True)
+        found = [
+            influence.influences_from_factors(factors, pairs[i : i + 4096], labels[i : i + 4096])
+            for i in range(0, len(pairs), 4096)
+        ]
+        return (torch.cat(found, dim=1)[0] / n).reshape(-1, K).numpy()
+
+    return timed(scores, repeats)
+
+
+def timed(call, repeats: int):
+    call()
+    seconds = []
+    for _ in range(repeats):
+        began = perf_counter()
+        result = call()
+        seconds.append(perf_counter() - began)
+    return min(seconds), result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--peer", help="Python of the environment that has pyDVL")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--side", choices=["ours", "theirs"], help=argparse.SUPPRESS)
+    parser.add_argument("--data", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.side:
+        seconds, result = {"ours": ours, "theirs": theirs}[options.side](np.load(options.data), 3)
+        np.save(options.data.with_suffix(f".{options.side}.npy"), result)
+        print(json.dumps(seconds))
+        return
+    targets = {"rt": 25, "letter": 100}
+    for name, target in targets.items():
+        with tempfile.TemporaryDirectory() as folder:
+            prepare(name, Path(folder))
+            data = Path(folder) / f"{name}.npz"
+            ratios = []
+            for _ in range(options.repeats):
+                took = {}
+                for side, python in (("ours", sys.executable), ("theirs", options.peer)):
+                    run = [python, __file__, "--side", side, "--data", str(data)]
+                    done = subprocess.run(run, check=True, capture_output=True, text=True)
+                    took[side] = json.loads(done.stdout.splitlines()[-1])
+                ratios.append(took["theirs"] / took["ours"])
+            a, b = (np.load(data.with_suffix(f".{side}.npy")) for side in ("ours", "theirs"))
+            # Their sign is that of the loss.
+            off = min(np.abs(a - b).max(), np.abs(a + b).max()) / np.abs(a).max()
+            pairs = a.size
+            print(
+                f"{name}: {pairs:,} pairs, {statistics.median(ratios):.0f} times faster than pyDVL's direct "
+                f"influence ({min(ratios):.0f} to {max(ratios):.0f}; asked {target}), equal to {off:.0e}"
+            )
+
+
+if __name__ == "__main__":
+    main()
