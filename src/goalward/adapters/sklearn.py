@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
-from sklearn.pipeline import Pipeline
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
+from goalward.adapters.pipelines import front_of, through
 from goalward.arrays import is_sparse, to_numpy
 from goalward.errors import LooseFit, ShapeMismatch, Unsupported
 from goalward.learners import Fitted, Labelled, LogisticClassifier
@@ -61,12 +61,8 @@ def from_sklearn(
     >>> fitted.n_classes
     3
     """
-    steps: list[Any] = []
-    while isinstance(estimator, Pipeline):
-        if len(estimator.steps) > 1:
-            steps.append(estimator[:-1])
-        estimator = estimator.steps[-1][1]
-    transform = partial(_through, steps) if steps else None
+    steps, estimator = front_of(estimator)
+    transform = partial(through, steps) if steps else None
     if isinstance(estimator, LogisticClassifier):
         check_is_fitted(estimator)
         return replace(estimator.fitted_, transform=transform)
@@ -134,8 +130,8 @@ def _refuse_others(estimator: Any) -> None:
     if not isinstance(estimator, (LogisticRegression, LogisticRegressionCV)):
         raise Unsupported(
             f"{type(estimator).__name__} came; a LogisticRegression, or a Pipeline that ends in "
-            "one, was expected. Fit a LogisticRegression on its features, or use "
-            "gw.Logistic()."
+            "one, was expected. Fit a LogisticRegression on its features, use gw.Logistic(), or take "
+            "the classifier as it is with gw.adapters.from_classifier(), which refits it."
         )
     penalty = getattr(estimator, "penalty", "l2")
     names = ("l1_ratio", "l1_ratio_")
@@ -170,13 +166,6 @@ def _class_weights(estimator: Any, y: Any, sample_weight: Any) -> NDArray[Any]:
         options["sample_weight"] = sample_weight
     found: NDArray[Any] = compute_class_weight(estimator.class_weight, **options)
     return found
-
-
-def _through(steps: list[Any], X: Any) -> Any:
-    """Return raw rows as the model sees them: behind the earlier steps of its pipelines."""
-    for step in steps:
-        X = step.transform(X)
-    return X
 
 
 def _inverse_penalty(estimator: Any) -> float:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 from jaxtyping import Float
 
-from goalward.arrays import Array, namespace, norm
+from goalward.arrays import Array, like, namespace, norm
 from goalward.errors import NotConverged
 from goalward.learners.objective import Objective
+from goalward.models import Linear
 from goalward.solvers import Auto, Solver
 
 __all__ = ["Optimum", "gradient_scale", "minimise"]
@@ -61,7 +63,7 @@ def minimise(
         if flatness <= 1e-14:
             return Optimum(params, flatness, iteration - 1, "")
         # Eisenstat and Walker's forcing: a rough step is enough while far away.
-        solution = solver.prepare(objective.hessian(logits))(
+        solution = solver.prepare(objective.hessian(params, logits))(
             gradient, tol=min(0.1, max(flatness, 1e-8) ** 0.5)
         )
         step = -solution.value
@@ -99,8 +101,26 @@ def minimise(
 
 
 def gradient_scale(objective: Objective, origin: Float[Array, "p k"]) -> float:
-    """Return ‖∇F(0)‖, or where that is nothing a scale below which ∇F is rounding."""
+    """Return ‖∇F(0)‖, or where that is nothing a scale below which ∇F is rounding.
+
+    Nothing can be learned from a network at 0. There it is √Σ‖∇ℓᵢ‖² at `origin` with labels
+    drawn at random, the size of what rows push with; random signs add squares without a
+    gradient per row being made.
+    """
     X = objective.labelled.X
+    if not isinstance(objective.model, Linear):
+        return _push(objective, origin)
     first = norm(objective.gradient(origin, objective.model.logits(origin, X)))
     reach = objective.model.vjp(abs(X), objective.labelled.weights[:, None])
     return max(first, 1e-7 * norm(reach))
+
+
+def _push(objective: Objective, params: Float[Array, "p k"]) -> float:
+    X, weights = objective.labelled.X, objective.labelled.weights
+    proba = objective.loss.proba(objective.model.logits(params, X))
+    rng = np.random.default_rng(0)
+    drawn = np.eye(proba.shape[1])[rng.integers(proba.shape[1], size=proba.shape[0])]
+    signs = rng.choice([-1.0, 1.0], size=(proba.shape[0], 1))
+    slope = proba - like(drawn, proba, dtype=proba.dtype)
+    signed = like(signs, proba, dtype=proba.dtype) * weights[:, None] * slope
+    return norm(objective.model.at(params).vjp(X, signed))

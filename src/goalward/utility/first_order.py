@@ -7,6 +7,7 @@ the motion of the row's logits (Eq. 3 of the paper, for every label at once).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,7 +61,7 @@ class FirstOrder(Utility):
         if self.per_row_penalty:
             penalised = fitted.penalty[:, None] * v * fitted.params
             constant = float(xp.sum(penalised)) / len(fitted.labelled)
-        return _Direction(fitted, xp.concat([fitted.params, v], axis=1), constant, solution)
+        return _Direction(fitted, fitted.model.moving(fitted.params, v), constant, solution)
 
     def batch(
         self, fitted: Fitted, goal: Goal, X_batches: Any, labels: Any = None
@@ -84,18 +85,17 @@ class FirstOrder(Utility):
 
 @dataclass(frozen=True)
 class _Direction:
-    """[Θ | V]: logits and their motion come from one product with the rows."""
+    """The goal's direction: logits of rows and their motion come from one product."""
 
     fitted: Fitted
-    both: Float[Array, "p kk"]
+    moving: Callable[[Rows], tuple[Array, Array]]
     constant: float
     report: Solution
 
     def __call__(self, rows: Rows) -> Scored:
-        K = self.fitted.n_classes
-        moved = self.fitted.model.jvp(rows, astype(self.both, rows.dtype))
-        proba = self.fitted.loss.proba(moved[:, :K])
-        per_label = self.fitted.loss.along(proba, moved[:, K:])
+        logits, motion = self.moving(rows)
+        proba = self.fitted.loss.proba(logits)
+        per_label = self.fitted.loss.along(proba, motion)
         if self.fitted.class_weights is not None:
             per_label = per_label * astype(self.fitted.class_weights, per_label.dtype)
         return Scored(per_label + self.constant if self.constant else per_label, proba)
