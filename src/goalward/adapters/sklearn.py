@@ -17,16 +17,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from goalward.adapters.pipelines import front_of, through
 from goalward.arrays import is_sparse, to_numpy
-from goalward.errors import LooseFit, ShapeMismatch, Unsupported
+from goalward.errors import LooseFit, NotConverged, ShapeMismatch, Unsupported
 from goalward.learners import Fitted, Labelled, LogisticClassifier
 from goalward.learners.classes import as_classes, clean_weights, encode
 from goalward.learners.rows import clean_rows, column_names
+from goalward.learners.trust import newton_distance, refuse_separable
 from goalward.models import Linear
 
 __all__ = ["from_sklearn"]
 
 TIGHT = 1e-6
 """Relative gradient up to which a fit counts as converged for utilities."""
+
+FAR = 0.05
+"""Newton step, relative to the weights, beyond which a loose fit is refused."""
 
 
 def from_sklearn(
@@ -49,7 +53,8 @@ def from_sklearn(
         What it was fitted to.
     polish
         Move the model to its optimum first. Utilities assume an optimum, and scikit-learn's
-        default tol=1e-4 stops well short of it; a `LooseFit` warning says so.
+        default tol=1e-4 stops well short of it; a `LooseFit` warning says so. A fit whose
+        optimum is more than 5 % of its weights away is refused.
 
     Examples
     --------
@@ -103,12 +108,23 @@ def from_sklearn(
         columns=column_names(X),
     )
     if polish:
-        return fitted.polished()
+        fitted = fitted.polished()
+        refuse_separable(fitted)
+        return fitted
+    refuse_separable(fitted)
     gradient = fitted.flatness()
+    distance = newton_distance(fitted) if gradient > TIGHT else 0.0
+    if distance > FAR:
+        raise NotConverged(
+            f"The estimator is far from its optimum: a Newton step is {distance:.2g} of its weights "
+            f"(relative gradient {gradient:.1e}), and {FAR:g} at most was expected. Classes that "
+            "can be separated and a large C look like this. Pass polish=True, lower C, or refit "
+            "with tol=1e-10 and a larger max_iter."
+        )
     if gradient > TIGHT:
         warnings.warn(
-            f"The estimator is not at its optimum: its relative gradient is {gradient:.1e} and "
-            f"{TIGHT:.0e} was expected (tol={estimator.tol:g} is scikit-learn's stopping "
+            f"The estimator is not at its optimum: its relative gradient is {gradient:.1e} (a Newton "
+            f"step is {distance:.1g} of its weights) and {TIGHT:.0e} was expected (tol={estimator.tol:g} is scikit-learn's stopping "
             "rule). Utilities assume an optimum: pass polish=True to move it there, or refit "
             "with tol=1e-10 and a larger max_iter.",
             LooseFit,
