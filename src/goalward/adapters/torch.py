@@ -91,18 +91,22 @@ def from_torch(
     torch.Size([4, 2])
     """
     torch = _torch()
-    own = copy.deepcopy(module).eval().requires_grad_(False)
-    own = own.double() if double else own
-    options = {"weight_decay": weight_decay, "optimizer": optimizer}
     if not isinstance(module, torch.nn.Module):
-        raise Unsupported(f"{type(module).__name__} came; a torch.nn.Module was expected.")
+        raise Unsupported(
+            f"{type(module).__name__} came; a torch.nn.Module was expected. Use from_sklearn or "
+            "from_classifier for estimators of scikit-learn."
+        )
     if curvature not in ("gauss-newton", "exact"):
         raise BadParameter(f"curvature={curvature!r}; 'gauss-newton' or 'exact' was expected.")
     if not 0.0 <= damping < float("inf"):
         raise BadParameter(f"damping={damping!r}; a finite number of 0 or more was expected.")
-    task = _Task(
-        module, own, y, sample_weight, classes, {**options, "loss_reduction": loss_reduction}
-    )
+    own = copy.deepcopy(module).eval().requires_grad_(False)
+    decay = {
+        "weight_decay": weight_decay,
+        "optimizer": optimizer,
+        "loss_reduction": loss_reduction,
+    }
+    task = _Task(module, own.double() if double else own, y, sample_weight, classes, decay)
     if isinstance(layers, str) and layers == "last":
         fitted = _head(task, X, inputs, block)
         return _checked_head(fitted, polish)
