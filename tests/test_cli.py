@@ -5,6 +5,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+import goalward
 from goalward.cli import app
 
 RUN = CliRunner()
@@ -51,8 +52,17 @@ def test_doctor_says_what_is_there(monkeypatch, tmp_path):
     monkeypatch.setenv("GOALWARD_DATA", str(tmp_path))
     found = json.loads(RUN.invoke(app, ["doctor", "--json"]).stdout)
     assert "letter.npz" in found["GOALWARD_DATA"]
-    assert "BLAS threads" in found
+    assert {"BLAS threads", "GPU", "array libraries", "data cache", "cores"} <= set(found)
+    assert "at least" in found["numpy"]
+    assert found["scikit-activeml"]
+    assert "numpy" in found["array libraries"]
     assert RUN.invoke(app, ["doctor"]).exit_code == 0
+
+
+def test_the_version_is_said():
+    done = RUN.invoke(app, ["--version"])
+    assert done.exit_code == 0
+    assert done.stdout.strip() == f"goalward {goalward.__version__}"
 
 
 @pytest.mark.parametrize("arguments", [["nonsense"], ["simulate", "wine", "--seeds", "0"]])

@@ -226,9 +226,12 @@ def test_a_lasso_chosen_by_cross_validation_is_refused():
     task = problem(n_labelled=60)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        # Before 1.8 scikit-learn reads l1_ratios only where the penalty says so.
+        old = LogisticRegressionCV().penalty == "l2"
         estimator = LogisticRegressionCV(
-            Cs=[1.0], cv=2, l1_ratios=(1.0,), solver="saga", tol=0.1, max_iter=50
-        ).fit(task.X, task.y)
+            Cs=[1.0], cv=2, l1_ratios=(1.0,), solver="saga", tol=0.1, max_iter=50,
+            **({"penalty": "elasticnet"} if old else {}),
+        ).fit(task.X, task.y)  # fmt: skip
         with pytest.raises(errors.Unsupported, match="L1"):
             gw.adapters.from_sklearn(estimator, task.X, task.y)
 

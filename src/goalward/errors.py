@@ -13,6 +13,7 @@
     │   ├── DuplicateRows              a row id that stands twice
     │   ├── DataMissing                a data file that is absent or not what it should be
     │   └── Unsupported                a model or goal we cannot represent
+    ├── MissingExtra (ImportError)     an optional package that is not installed
     ├── Separable (RuntimeError)       the optimum is too far out to be trusted
     └── NotConverged (RuntimeError)    a solver stopped short of its tolerance
 
@@ -33,6 +34,7 @@ __all__ = [
     "GoalwardError",
     "GoalwardWarning",
     "LooseFit",
+    "MissingExtra",
     "NotConverged",
     "NotFinite",
     "OneClass",
@@ -97,6 +99,10 @@ class DataMissing(BadInput):
 
 class Unsupported(BadInput):
     """A model or goal that cannot be represented here."""
+
+
+class MissingExtra(GoalwardError, ImportError):
+    """An optional package that is not installed."""
 
 
 class Separable(GoalwardError, RuntimeError):

@@ -1,5 +1,22 @@
 """Other libraries at the door."""
 
-from goalward.adapters.sklearn import from_sklearn
+from importlib import import_module
+from typing import Any
 
-__all__ = ["from_sklearn"]
+from goalward.adapters.classifier import from_classifier
+from goalward.adapters.modal import modal_query
+from goalward.adapters.sklearn import from_sklearn
+from goalward.adapters.torch import from_torch
+
+__all__ = ["from_classifier", "from_sklearn", "from_torch", "modal_query"]
+
+
+def __getattr__(name: str) -> Any:
+    """Return `goalward.adapters.skactiveml` when it is asked for: it imports scikit-activeml."""
+    if name == "skactiveml":
+        return import_module("goalward.adapters.skactiveml")
+    raise AttributeError(f"module 'goalward.adapters' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), "skactiveml"])

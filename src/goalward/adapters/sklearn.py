@@ -12,21 +12,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
-from sklearn.pipeline import Pipeline
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
+from goalward.adapters.pipelines import front_of, through
 from goalward.arrays import is_sparse, to_numpy
-from goalward.errors import LooseFit, ShapeMismatch, Unsupported
+from goalward.errors import LooseFit, NotConverged, ShapeMismatch, Unsupported
 from goalward.learners import Fitted, Labelled, LogisticClassifier
 from goalward.learners.classes import as_classes, clean_weights, encode
 from goalward.learners.rows import clean_rows, column_names
+from goalward.learners.trust import newton_distance, refuse_separable
 from goalward.models import Linear
 
 __all__ = ["from_sklearn"]
 
 TIGHT = 1e-6
 """Relative gradient up to which a fit counts as converged for utilities."""
+
+FAR = 0.05
+"""Newton step, relative to the weights, beyond which a loose fit is refused."""
 
 
 def from_sklearn(
@@ -49,7 +53,8 @@ def from_sklearn(
         What it was fitted to.
     polish
         Move the model to its optimum first. Utilities assume an optimum, and scikit-learn's
-        default tol=1e-4 stops well short of it; a `LooseFit` warning says so.
+        default tol=1e-4 stops well short of it; a `LooseFit` warning says so. A fit whose
+        optimum is more than 5 % of its weights away is refused.
 
     Examples
     --------
@@ -61,12 +66,8 @@ def from_sklearn(
     >>> fitted.n_classes
     3
     """
-    steps: list[Any] = []
-    while isinstance(estimator, Pipeline):
-        if len(estimator.steps) > 1:
-            steps.append(estimator[:-1])
-        estimator = estimator.steps[-1][1]
-    transform = partial(_through, steps) if steps else None
+    steps, estimator = front_of(estimator)
+    transform = partial(through, steps) if steps else None
     if isinstance(estimator, LogisticClassifier):
         check_is_fitted(estimator)
         return replace(estimator.fitted_, transform=transform)
@@ -107,12 +108,23 @@ def from_sklearn(
         columns=column_names(X),
     )
     if polish:
-        return fitted.polished()
+        fitted = fitted.polished()
+        refuse_separable(fitted)
+        return fitted
+    refuse_separable(fitted)
     gradient = fitted.flatness()
+    distance = newton_distance(fitted) if gradient > TIGHT else 0.0
+    if distance > FAR:
+        raise NotConverged(
+            f"The estimator is far from its optimum: a Newton step is {distance:.2g} of its weights "
+            f"(relative gradient {gradient:.1e}), and {FAR:g} at most was expected. Classes that "
+            "can be separated and a large C look like this. Pass polish=True, lower C, or refit "
+            "with tol=1e-10 and a larger max_iter."
+        )
     if gradient > TIGHT:
         warnings.warn(
-            f"The estimator is not at its optimum: its relative gradient is {gradient:.1e} and "
-            f"{TIGHT:.0e} was expected (tol={estimator.tol:g} is scikit-learn's stopping "
+            f"The estimator is not at its optimum: its relative gradient is {gradient:.1e} (a Newton "
+            f"step is {distance:.1g} of its weights) and {TIGHT:.0e} was expected (tol={estimator.tol:g} is scikit-learn's stopping "
             "rule). Utilities assume an optimum: pass polish=True to move it there, or refit "
             "with tol=1e-10 and a larger max_iter.",
             LooseFit,
@@ -134,8 +146,8 @@ def _refuse_others(estimator: Any) -> None:
     if not isinstance(estimator, (LogisticRegression, LogisticRegressionCV)):
         raise Unsupported(
             f"{type(estimator).__name__} came; a LogisticRegression, or a Pipeline that ends in "
-            "one, was expected. Fit a LogisticRegression on its features, or use "
-            "gw.Logistic()."
+            "one, was expected. Fit a LogisticRegression on its features, use gw.Logistic(), or take "
+            "the classifier as it is with gw.adapters.from_classifier(), which refits it."
         )
     penalty = getattr(estimator, "penalty", "l2")
     names = ("l1_ratio", "l1_ratio_")
@@ -170,13 +182,6 @@ def _class_weights(estimator: Any, y: Any, sample_weight: Any) -> NDArray[Any]:
         options["sample_weight"] = sample_weight
     found: NDArray[Any] = compute_class_weight(estimator.class_weight, **options)
     return found
-
-
-def _through(steps: list[Any], X: Any) -> Any:
-    """Return raw rows as the model sees them: behind the earlier steps of its pipelines."""
-    for step in steps:
-        X = step.transform(X)
-    return X
 
 
 def _inverse_penalty(estimator: Any) -> float:

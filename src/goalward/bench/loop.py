@@ -114,7 +114,9 @@ def rounds(
             suggestion = chooser.suggest(fitted, X_pool, left, spent, rows=split.pool, round=number)
             rows = suggestion.rows.tolist()
             free = suggestion.utility[~np.isin(split.pool, spent)]
-            summary = np.quantile(free, [0, 0.25, 0.5, 0.75, 1]).tolist()
+            # A subsampled strategy leaves the rows it has not looked at without a score.
+            scored = free[~np.isnan(free)]
+            summary = np.quantile(scored, [0, 0.25, 0.5, 0.75, 1]).tolist()
         seconds = perf_counter() - began
         extra = len(np.setdiff1d(split.dev, known)) if uses_dev else held
         own = chooser.goal.value(fitted) if isinstance(chooser, GoalOriented) else float("nan")

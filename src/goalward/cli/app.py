@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import metadata
 from typing import Annotated
 
 import polars as pl
@@ -12,16 +13,30 @@ from rich.table import Table
 
 from goalward.errors import GoalwardError
 
-__all__ = ["AsJson", "Spinner", "app", "console", "main", "show"]
+__all__ = ["AsJson", "Spinner", "app", "console", "main", "show", "version_first"]
 
 app = typer.Typer(
     no_args_is_help=True,
+    invoke_without_command=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     help="Goal-oriented active learning: the best model from the fewest labels.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 console = Console()
+
+
+@app.callback()
+def version_first(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)
+    ] = False,
+) -> None:
+    """Goal-oriented active learning: the best model from the fewest labels."""
+    if version:
+        typer.echo(f"goalward {metadata.version('goalward')}")
+        raise typer.Exit
+
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 

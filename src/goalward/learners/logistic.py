@@ -11,20 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from goalward.arrays import Array, Rows, is_sparse, like, namespace, to_numpy
-from goalward.errors import BadParameter, OneClass, Separable, ShapeMismatch, UnseenClass
+from goalward.arrays import Array, Rows, is_sparse, like, namespace
+from goalward.errors import BadParameter, OneClass, ShapeMismatch, UnseenClass
 from goalward.learners.classes import as_classes, clean_weights, encode, find_classes, is_soft
 from goalward.learners.cross_validation import cross_validate
 from goalward.learners.fitted import Fitted
 from goalward.learners.objective import Labelled
 from goalward.learners.rows import clean_rows, column_names
+from goalward.learners.trust import refuse_separable
 from goalward.models import Linear
 from goalward.solvers import named
 
 __all__ = ["Logistic"]
-
-LARGEST_RESIDUAL = 1e-8
-"""Below this 1 - p_y on every row, the curvature p(1-p) has lost half of its digits."""
 
 
 class Logistic(BaseEstimator):  # type: ignore[misc]
@@ -125,7 +123,7 @@ class Logistic(BaseEstimator):  # type: ignore[misc]
             params, labelled, penalty, classes, model=model, C=C, columns=column_names(X)
         )
         fitted = blank.polished(tol=self.tol, max_iter=self.max_iter, solver=named(self.solver))
-        _refuse_separable(fitted, C)
+        refuse_separable(fitted)
         return fitted
 
     def _check_parameters(self) -> None:
@@ -220,15 +218,3 @@ def _started(start: Fitted, params: Array, classes: NDArray[Any]) -> Array:
             "give classes=[...] so that it stays the same from fit to fit."
         )
     return like(start.params, params, dtype=params.dtype)
-
-
-def _refuse_separable(fitted: Fitted, C: float) -> None:
-    targets = to_numpy(fitted.labelled.targets)
-    missing = (1.0 - to_numpy(fitted.hessian.proba)) * targets
-    certain = missing.sum(axis=1)[to_numpy(fitted.labelled.weights) > 0].max()
-    if certain < LARGEST_RESIDUAL:
-        raise Separable(
-            f"The classes are perfectly separable and C={C:g} hardly penalises: every label is "
-            f"predicted to within {certain:.1e}, which leaves no curvature to work with. "
-            "A penalty that holds the weights was expected: lower C, or rescale the features."
-        )

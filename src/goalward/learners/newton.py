@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 from jaxtyping import Float
 
-from goalward.arrays import Array, is_sparse, namespace, norm
+from goalward.arrays import Array, is_sparse, like, namespace, norm
 from goalward.errors import NotConverged
 from goalward.learners.objective import Objective
+from goalward.models import Linear
 from goalward.solvers import Auto, Solver
 
 __all__ = ["Optimum", "gradient_scale", "minimise"]
@@ -68,7 +70,7 @@ def minimise(
         # size of the last step is wanting, it must be Newton's own to say how far the optimum is.
         forcing = max(1e-6, 0.01 * tol) if flatness <= tol else min(0.1, flatness**0.5)
         try:
-            solution = solver.prepare(objective.hessian(logits))(gradient, tol=forcing)
+            solution = solver.prepare(objective.hessian(params, logits))(gradient, tol=forcing)
         except NotConverged:
             if flatness > tol:
                 raise
@@ -119,8 +121,15 @@ def minimise(
 
 
 def gradient_scale(objective: Objective, origin: Float[Array, "p k"]) -> float:
-    """Return ‖∇F(0)‖, or where that is nothing a scale below which ∇F is rounding."""
+    """Return ‖∇F(0)‖, or where that is nothing a scale below which ∇F is rounding.
+
+    Nothing can be learned from a network at 0. There it is √Σ‖∇ℓᵢ‖² at `origin` with labels
+    drawn at random, the size of what rows push with; random signs add squares without a
+    gradient per row being made.
+    """
     X = objective.labelled.X
+    if not isinstance(objective.model, Linear):
+        return _push(objective, origin)
     first = norm(objective.gradient(origin, objective.model.logits(origin, X)))
     weights = objective.labelled.weights
     values = X.data if is_sparse(X) else X
@@ -129,3 +138,14 @@ def gradient_scale(objective: Objective, origin: Float[Array, "p k"]) -> float:
         return first
     reach = objective.model.vjp(abs(X), weights[:, None])
     return max(first, 1e-7 * norm(reach))
+
+
+def _push(objective: Objective, params: Float[Array, "p k"]) -> float:
+    X, weights = objective.labelled.X, objective.labelled.weights
+    proba = objective.loss.proba(objective.model.logits(params, X))
+    rng = np.random.default_rng(0)
+    drawn = np.eye(proba.shape[1])[rng.integers(proba.shape[1], size=proba.shape[0])]
+    signs = rng.choice([-1.0, 1.0], size=(proba.shape[0], 1))
+    slope = proba - like(drawn, proba, dtype=proba.dtype)
+    signed = like(signs, proba, dtype=proba.dtype) * weights[:, None] * slope
+    return norm(objective.model.at(params).vjp(X, signed))

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from jaxtyping import Float
 
 from goalward.arrays import Array, Rows, dense, is_sparse, namespace, scale_rows
+from goalward.learners.gauss_newton import GaussNewton
 from goalward.losses import CrossEntropy
 from goalward.models import Linear
 from goalward.solvers import least_norm
@@ -80,10 +82,10 @@ class Objective:
 
     labelled: Labelled
     penalty: Float[Array, " p"]
-    model: Linear
+    model: Any
     loss: CrossEntropy
 
-    def value(self, params: Float[Array, "p k"], logits: Float[Array, "n k"]) -> float:
+    def value(self, params: Float[Array, "p c"], logits: Float[Array, "n k"]) -> float:
         """Return F, given the logits of the labelled rows."""
         xp = namespace(params)
         rows = self.loss.rows(logits, self.labelled.targets)
@@ -91,17 +93,24 @@ class Objective:
         return float(fit + 0.5 * xp.sum(self.penalty[:, None] * params * params))
 
     def gradient(
-        self, params: Float[Array, "p k"], logits: Float[Array, "n k"]
-    ) -> Float[Array, "p k"]:
+        self, params: Float[Array, "p c"], logits: Float[Array, "n k"]
+    ) -> Float[Array, "p c"]:
         """Return ∇F, given the logits of the labelled rows."""
         slope = self.loss.slope(logits, self.labelled.targets)
-        pulled = self.model.vjp(self.labelled.X, self.labelled.weights[:, None] * slope)
+        model = self.model.at(params)
+        pulled = model.vjp(self.labelled.X, self.labelled.weights[:, None] * slope)
+        gradient = pulled + self.penalty[:, None] * params
         # Slopes of a free intercept sum to zero over the classes, rounding apart.
-        return least_norm(pulled + self.penalty[:, None] * params, self.penalty)
+        return least_norm(gradient, self.penalty) if model.per_class else gradient
 
-    def hessian(self, logits: Float[Array, "n k"]) -> Hessian:
-        """Return ∇²F, given the logits of the labelled rows."""
-        return Hessian(self, self.loss.proba(logits))
+    def hessian(
+        self, params: Float[Array, "p c"], logits: Float[Array, "n k"]
+    ) -> Hessian | GaussNewton:
+        """Return ∇²F (of a network, its Gauss-Newton part), given the logits of the labelled rows."""
+        if isinstance(self.model, Linear):
+            return Hessian(self, self.loss.proba(logits))
+        model = self.model.at(params)
+        return GaussNewton(self, params, logits, model.damping, model.exact)
 
 
 @dataclass(frozen=True)
@@ -137,7 +146,7 @@ class Hessian:
     @property
     def intercept(self) -> bool:
         """Whether the last row of the parameters is an intercept."""
-        return self.objective.model.intercept
+        return bool(self.objective.model.intercept)
 
     @property
     def weights(self) -> Float[Array, " n"]:

@@ -36,13 +36,18 @@ def blocks(X: Any, size: int) -> Iterator[tuple[slice, Any]]:
         X = np.asarray(X)
     for start in range(0, total, size):
         part = slice(start, min(start + size, total))
-        yield part, X.iloc[part] if hasattr(X, "iloc") else rows_at(X, part)
+        yield part, _rows(X, part)
 
 
 def take_rows(X: Any, positions: NDArray[Any]) -> Any:
     """Return the rows of a pool of any kind at some positions."""
-    if hasattr(X, "iloc"):
-        return X.iloc[positions]
     if scipy.sparse.issparse(X) and X.format != "csr":
         X = X.tocsr()
-    return rows_at(np.asarray(X) if isinstance(X, (list, tuple)) else X, positions)
+    return _rows(np.asarray(X) if isinstance(X, (list, tuple)) else X, positions)
+
+
+def _rows(X: Any, index: slice | NDArray[Any]) -> Any:
+    """Return rows of a frame of pandas (by `iloc`) or polars, or of an array."""
+    if hasattr(X, "iloc"):
+        return X.iloc[index]
+    return X[index] if hasattr(X, "columns") else rows_at(X, index)

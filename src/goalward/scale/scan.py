@@ -56,6 +56,8 @@ class Scan:
         if not isinstance(utility, FirstOrder):
             return whole
         direction = utility.prepare(fitted, goal)
+        if not isinstance(direction, Direction):
+            return whole
         if not direction.reduces(operator.statistic):
             return replace(whole, direction=direction, goal=None)
         light = _light(fitted)

@@ -7,6 +7,7 @@ from goalward.strategies.core_set import CoreSet
 from goalward.strategies.goal_oriented import GoalOriented
 from goalward.strategies.recipe import Recipe, recipe
 from goalward.strategies.strategy import Strategy, Suggestion
+from goalward.strategies.subsampled import Subsampled
 from goalward.strategies.uncertainty import Entropy, LeastConfident, Margin, Random
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Random",
     "Recipe",
     "Strategy",
+    "Subsampled",
     "Suggestion",
     "recipe",
 ]

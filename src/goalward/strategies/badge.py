@@ -54,7 +54,8 @@ class Badge(Strategy):
         features = fitted.features(X_pool, "X_pool")
         proba = to_numpy(fitted.loss.proba(fitted.logits_of(features)))
         X = features if is_sparse(features) else to_numpy(features)
-        return _Gradients(X, _slopes(proba), values, fitted.model.intercept)
+        intercept = fitted.linear("Badge").intercept
+        return _Gradients(X, _slopes(proba), values, intercept)
 
     @property
     def selection(self) -> Any:  # type: ignore[override]

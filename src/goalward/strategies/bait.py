@@ -63,19 +63,20 @@ class _Information:
     """𝓗⁻¹ and the pool's information, in contrasts and in raw features."""
 
     def __init__(self, fitted: Fitted, X_pool: Any, rows: NDArray[Any]) -> None:
+        intercept = fitted.linear("Bait").intercept
         c = fitted.n_classes - 1
-        size = (fitted.n_features + fitted.model.intercept) * c
+        size = (fitted.n_features + intercept) * c
         if size > LARGEST:
             raise Unsupported(
                 f"BAIT holds {size} x {size} numbers for this model; up to {LARGEST} unknowns were "
                 "expected. Reduce the features, with TruncatedSVD say."
             )
         blocks = list(candidate_blocks(fitted, X_pool, rows))
-        dense = [_with_constant(c_.X, fitted.model.intercept) for _, c_ in blocks]
+        dense = [_with_constant(c_.X, intercept) for _, c_ in blocks]
         self.Z = np.concatenate(dense)
         self.blocks = np.concatenate([to_numpy(fitted.loss.blocks(c_.proba)) for _, c_ in blocks])
         penalty = to_numpy(fitted.penalty)
-        B = _with_constant(fitted.labelled.X, fitted.model.intercept)
+        B = _with_constant(fitted.labelled.X, intercept)
         H = dense_curvature(B, to_numpy(fitted.hessian.blocks()), penalty)
         self.inverse = np.linalg.inv(H)
         self.F = dense_curvature(self.Z, self.blocks, np.zeros_like(penalty))

@@ -47,6 +47,7 @@ class Bald(Strategy):
 
     def score(self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], round: int) -> Scores:
         """Return H(mean p) - mean H(p) over the draws."""
+        fitted.linear("Bald")
         span = Span.of(fitted)
         base = base_of(fitted, span)
         q, c = base.start.shape

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalward.arrays import like, namespace, rows_at, stack_rows, to_numpy
-from goalward.errors import BadParameter
+from goalward.errors import BadParameter, Unsupported
 from goalward.learners import Candidates, Fitted, Labelled
+from goalward.models import Linear, Refitted
 from goalward.pool import take_rows
 from goalward.solvers import Solver, Updated, fits
 
@@ -112,6 +113,11 @@ class Lookahead:
 
     def _absorbed(self, place: int, update: str) -> Fitted:
         fitted = self._fitted
+        if update == "curvature" and isinstance(fitted.model, Refitted):
+            raise Unsupported(
+                "Sequential(update='curvature') came with a classifier that has no curvature; a linear "
+                "model or a network was expected. Use Sequential() or Top()."
+            )
         dtype = fitted.params.dtype
         x = like(rows_at(self._features, np.array([place])), fitted.params, dtype=dtype)
         proba = fitted.loss.proba(fitted.logits_of(x))
@@ -134,6 +140,8 @@ class Lookahead:
 
     def _follow(self, fitted: Fitted, x: Any, weight: float, proba: Any) -> None:
         """Bring the inverse up to date by a low-rank update, where one is held."""
+        if not isinstance(fitted.model, Linear):
+            return
         if self._solver is None and fits(fitted.hessian):
             self._solver = Updated.of(fitted.hessian)
         if self._solver is None:

@@ -23,7 +23,15 @@ from goalward.strategies.lookahead import Settled
 from goalward.utility import Fidelity
 from goalward.utility.utility import block_size
 
-__all__ = ["Scores", "Strategy", "Suggestion", "candidate_blocks"]
+__all__ = [
+    "Scores",
+    "Strategy",
+    "Suggestion",
+    "as_objects",
+    "candidate_blocks",
+    "clean_ids",
+    "free_rows",
+]
 
 
 Table: TypeAlias = NDArray[Any] | Callable[[], Any]
@@ -117,8 +125,8 @@ class Strategy(ABC):
         """
         fitted = as_fitted(fitted)
         total = n_rows(X_pool)
-        ids = _ids(rows, total)
-        free = _free(ids, exclude)
+        ids = clean_ids(rows, total)
+        free = free_rows(ids, exclude)
         if not _is_count(batch):
             raise BadParameter(
                 f"batch={batch!r}; a whole number of at least 1 was expected. Ask for 1 or more."
@@ -181,7 +189,7 @@ def _is_count(batch: Any) -> bool:
     return isinstance(batch, Integral) and int(batch) >= 1
 
 
-def _ids(rows: Any, total: int) -> NDArray[Any]:
+def clean_ids(rows: Any, total: int) -> NDArray[Any]:
     """Return ids as they came: an array of one type, or of objects where types are mixed."""
     if rows is None:
         return np.arange(total)
@@ -211,7 +219,7 @@ def as_objects(listed: list[Any]) -> NDArray[Any]:
     return array
 
 
-def _free(ids: NDArray[Any], exclude: Any) -> NDArray[Any]:
+def free_rows(ids: NDArray[Any], exclude: Any) -> NDArray[Any]:
     """Return which rows may be suggested."""
     free = np.ones(len(ids), dtype=bool)
     listed = exclude.tolist() if isinstance(exclude, np.ndarray) else list(exclude)

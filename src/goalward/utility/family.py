@@ -48,6 +48,7 @@ class Family:
 
         Its distance from the optimum would count as gain otherwise.
         """
+        fitted.linear("ImplicitStep")
         fitted = fitted.polished(tol=1e-10)
         span = Span.of(fitted)
         base = base_of(fitted, span)

@@ -7,6 +7,7 @@ the motion of the row's logits (Eq. 3 of the paper, for every label at once).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,12 +16,13 @@ from jaxtyping import Float
 from goalward.arrays import Array, Rows, astype, like, namespace
 from goalward.goals import Goal
 from goalward.learners import Fitted
+from goalward.models import Linear
 from goalward.solvers import Solution, Solver, named
 from goalward.utility.labelings import batch_codes, batch_rows
 from goalward.utility.motion import STATISTICS, Motion
 from goalward.utility.utility import Scored, Utility
 
-__all__ = ["Direction", "FirstOrder"]
+__all__ = ["Direction", "FirstOrder", "Moving"]
 
 
 @dataclass(frozen=True)
@@ -52,16 +54,18 @@ class FirstOrder(Utility):
     solver: str | Solver = field(default="auto", kw_only=True)
     per_row_penalty: bool = field(default=False, kw_only=True)
 
-    def prepare(self, fitted: Fitted, goal: Goal) -> Direction:
+    def prepare(self, fitted: Fitted, goal: Goal) -> Direction | Moving:
         """Return the utility with its direction solved for."""
         solution = named(self.solver).prepare(fitted.hessian)(goal.gradient(fitted))
         v = -solution.value
         xp = namespace(v)
-        motion = Motion.along(fitted.params, v, fitted.model.intercept)
         constant = 0.0
         if self.per_row_penalty:
             penalised = fitted.penalty[:, None] * v * fitted.params
             constant = float(xp.sum(penalised)) / len(fitted.labelled)
+        if not isinstance(fitted.model, Linear):
+            return Moving(fitted, fitted.model.moving(fitted.params, v), constant, solution)
+        motion = Motion.along(fitted.params, v, fitted.model.intercept)
         return Direction(motion, fitted.class_weights, constant, solution)
 
     def batch(
@@ -82,6 +86,25 @@ class FirstOrder(Utility):
                 index = like(codes[:, :, j], per_label)
                 total = total + xp.take_along_axis(per_label[:, j, :], index, axis=1)
         return total
+
+
+@dataclass(frozen=True)
+class Moving:
+    """The goal's direction for a model that is not linear: a forward-mode pass over rows."""
+
+    fitted: Fitted
+    moving: Callable[[Rows], tuple[Array, Array]]
+    constant: float
+    report: Solution
+
+    def __call__(self, rows: Rows) -> Scored:
+        """Return the utilities of rows under every label, and what the model predicts."""
+        logits, motion = self.moving(rows)
+        proba = self.fitted.loss.proba(logits)
+        per_label = self.fitted.loss.along(proba, motion)
+        if self.fitted.class_weights is not None:
+            per_label = per_label * astype(self.fitted.class_weights, per_label.dtype)
+        return Scored(per_label + self.constant if self.constant else per_label, proba)
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,7 @@ class _Stepper:
         if self.options.exact_goal:
             utility = self._evaluated(rows, Z, r)
         else:
-            s = fitted.model.jvp(rows, self.direction)
+            s = fitted.linear("ImplicitStep").jvp(rows, self.direction)
             bent = xp.matmul(self.curvatures.bend(rows, Z), r)
             utility = xp.sum(s[:, :, None] * r, axis=1) + 0.5 * xp.sum(r * bent, axis=1)
         leverage = xp.sum(blocks * M, axis=(1, 2))

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from goalward.arrays import Array, Rows, rows_at
-from goalward.errors import BadParameter
+from goalward.errors import BadParameter, Unsupported
 from goalward.goals import Goal
 from goalward.learners import Fitted
 from goalward.pool import n_rows
@@ -70,9 +70,15 @@ class Ladder(Utility):
             # Too few for a sample: they are the sample.
             return Retrain(), tried
         for rung in (FirstOrder(), ImplicitStep(), ImplicitStep(exact_goal=True)):
-            tried.append(
-                fidelity(rung, fitted, goal, rows, rows=self.rows, resolve=self.resolve, ids=ids)
-            )
+            try:
+                tried.append(
+                    fidelity(
+                        rung, fitted, goal, rows, rows=self.rows, resolve=self.resolve, ids=ids
+                    )
+                )
+            except Unsupported:
+                # A network has no implicit step, a tree nothing below retraining.
+                continue
             if min(tried[-1].rank, tried[-1].pairs) >= self.target:
                 return rung, tried
         return Retrain(), tried

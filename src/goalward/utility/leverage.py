@@ -84,7 +84,7 @@ def third_blocks(family: Family, v: Float[Array, "p k"]) -> Float[Array, "n c c"
     hessian = fitted.hessian
     xp = namespace(v)
     p = hessian.proba
-    motion = fitted.model.jvp(hessian.X, v)
+    motion = fitted.linear("ImplicitStep").jvp(hessian.X, v)
     q = hessian.weights[:, None] * fitted.loss.curvature(p, motion)
     K, c = Q.shape
     pairs = xp.reshape(Q[:, :, None] * Q[:, None, :], (K, c * c))

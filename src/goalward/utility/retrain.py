@@ -14,11 +14,13 @@ from goalward.arrays import Array, Rows, like, namespace, rows_at, stack_rows, t
 from goalward.errors import NotConverged
 from goalward.goals import Goal
 from goalward.learners import Fitted, Labelled
+from goalward.models import Linear
 from goalward.solvers import Auto, ConjugateGradient
 from goalward.utility.added import Added, Window
 from goalward.utility.chord import retrain
 from goalward.utility.family import Family
 from goalward.utility.labelings import batches
+from goalward.utility.one_by_one import OneByOne
 from goalward.utility.threads import in_threads
 from goalward.utility.utility import Scored, Utility
 
@@ -30,7 +32,9 @@ class Retrain(Utility):
     """Δτ by retraining to the optimum at fixed penalty: exact, and made fast by structure.
 
     All models share one factorisation and are moved together (`goalward.utility.chord`);
-    those that stall are retrained one by one by Newton's method. The penalty stays what it
+    those that stall are retrained one by one by Newton's method. A network is retrained from its
+    trained weights, and a classifier without curvature refitted, one model after another
+    (`goalward.utility.one_by_one`; tol, max_sweeps and n_jobs do not apply). The penalty stays what it
     is in the fitted model, also on intercepts that were penalised because a class had no
     label yet.
 
@@ -56,8 +60,10 @@ class Retrain(Utility):
     tol: float = field(default=1e-9, kw_only=True)
     max_sweeps: int = field(default=100, kw_only=True)
 
-    def prepare(self, fitted: Fitted, goal: Goal) -> _Retrainer:
-        """Return the utility with its shared factorisation made."""
+    def prepare(self, fitted: Fitted, goal: Goal) -> _Retrainer | OneByOne:
+        """Return the utility with its shared factorisation made, where there can be one."""
+        if not isinstance(fitted.model, Linear):
+            return OneByOne.of(fitted, goal)
         return _Retrainer(self, Family.of(fitted, goal))
 
     def batch(
@@ -66,7 +72,8 @@ class Retrain(Utility):
         """Return Δτ of each batch under each labeling, retrained."""
         retrainer = self.prepare(fitted, goal)
         jobs = batches(fitted, X_batches, labels)
-        values = in_threads(retrainer.window, jobs, self.n_jobs)
+        n_jobs = self.n_jobs if isinstance(retrainer, _Retrainer) else 1
+        values = in_threads(retrainer.window, jobs, n_jobs)
         return namespace(values[0]).stack(values)
 
 

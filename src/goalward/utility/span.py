@@ -41,7 +41,7 @@ class Span:
         """Return the smaller of the two spaces for the labelled rows of `fitted`."""
         X = fitted.labelled.X
         n_rows, n_features = X.shape
-        intercept = fitted.model.intercept
+        intercept = fitted.linear("Retrain").intercept
         if n_features <= n_rows:
             return cls(X, None, intercept)
         gram = fitted.labelled.gram

@@ -66,7 +66,9 @@ def _direction(d: int, K: int) -> Direction:
     X, y = rng.normal(size=(n, d)), np.arange(n) % K
     fitted = Logistic(C=0.1, tol=1e-3, solver=ConjugateGradient(tol=1e-2)).fit(X, y)
     goal = DevLoss(X[: n // 2], y[: n // 2])
-    return FirstOrder(solver=ConjugateGradient(tol=1e-3)).prepare(fitted, goal)
+    direction = FirstOrder(solver=ConjugateGradient(tol=1e-3)).prepare(fitted, goal)
+    assert isinstance(direction, Direction)
+    return direction
 
 
 def _limit(X: NDArray[Any], direction: Direction) -> tuple[Any, str]:

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 import goalward as gw
 from goalward.adapters import from_sklearn
-from goalward.errors import LooseFit, ShapeMismatch, Unsupported
+from goalward.errors import LooseFit, NotConverged, Separable, ShapeMismatch, Unsupported
 from goalward.testing import problem
 from goalward.utility import FirstOrder, Retrain
 
@@ -100,7 +100,7 @@ def test_texts_go_straight_in():
 
 def test_a_loose_fit_is_said_and_polished_on_request():
     task = problem()
-    loose = LogisticRegression(tol=0.1).fit(task.X, task.y)
+    loose = LogisticRegression(tol=1e-2).fit(task.X, task.y)
     with pytest.warns(LooseFit, match="pass polish=True"):
         fitted = from_sklearn(loose, task.X, task.y)
     assert fitted.gradient > 1e-6
@@ -135,6 +135,20 @@ def test_what_cannot_be_represented_is_refused(estimator, message):
         estimator.fit(task.X, task.y)
     with pytest.raises(Unsupported, match=message):
         from_sklearn(estimator, task.X, task.y)
+
+
+def test_a_separable_set_that_looks_converged_is_refused_or_polished():
+    """At C=1e6 scikit-learn stops at a relative gradient of 3e-5, an order off in the weights."""
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.normal(size=(20, 2)) - 5, rng.normal(size=(20, 2)) + 5])
+    y = np.repeat([0, 1], 20)
+    estimator = LogisticRegression(C=1e6, max_iter=10000).fit(X, y)
+    with pytest.raises(NotConverged, match="far from its optimum"):
+        from_sklearn(estimator, X, y)
+    assert from_sklearn(estimator, X, y, polish=True).gradient < 1e-8
+    estimator.set_params(C=1e9, tol=1e-14).fit(X, y)
+    with pytest.raises(Separable, match="perfectly separable"):
+        from_sklearn(estimator, X, y, polish=True)
 
 
 def test_other_rows_than_it_was_fitted_to_are_refused():

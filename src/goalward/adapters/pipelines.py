@@ -1,0 +1,26 @@
+"""What stands in front of a model in a scikit-learn pipeline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.pipeline import Pipeline
+
+__all__ = ["front_of", "through"]
+
+
+def front_of(estimator: Any) -> tuple[list[Any], Any]:
+    """Return the steps in front of the last one, from the outermost pipeline inwards, and it."""
+    steps: list[Any] = []
+    while isinstance(estimator, Pipeline):
+        if len(estimator.steps) > 1:
+            steps.append(estimator[:-1])
+        estimator = estimator.steps[-1][1]
+    return steps, estimator
+
+
+def through(steps: list[Any], X: Any) -> Any:
+    """Return raw rows as the model sees them: behind the earlier steps of its pipelines."""
+    for step in steps:
+        X = step.transform(X)
+    return X

@@ -1,0 +1,257 @@
+"""scikit-activeml: our strategy in its loops, and its strategies as baselines in ours.
+
+Loaded when it is asked for, since it imports scikit-activeml.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from inspect import signature
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from goalward.adapters.adopted import adopted
+from goalward.arrays import is_sparse, stack_rows, to_numpy
+from goalward.errors import BadInput, MissingExtra, UnseenClass, Unsupported
+from goalward.goals import Goal
+from goalward.labels import Expected
+from goalward.learners import Fitted, LogisticClassifier, as_fitted
+from goalward.pool import n_rows
+from goalward.selection import Top
+from goalward.strategies import GoalOriented, Strategy, Suggestion
+from goalward.strategies.strategy import Scores, clean_ids, free_rows
+from goalward.utility import FirstOrder
+
+try:
+    from skactiveml.base import SingleAnnotatorPoolQueryStrategy, SkactivemlClassifier
+    from skactiveml.classifier import SklearnClassifier
+    from skactiveml.utils import (
+        MISSING_LABEL,
+        check_equal_missing_label,
+        check_type,
+        is_labeled,
+        simple_batch,
+    )
+except ImportError as error:
+    raise MissingExtra(
+        "scikit-activeml is not installed. Run `pip install goalward[skactiveml]`."
+    ) from error
+
+__all__ = ["GoalQuery", "QueryStrategy"]
+
+
+class GoalQuery(SingleAnnotatorPoolQueryStrategy):  # type: ignore[misc]
+    """Goal-oriented query strategy that follows scikit-activeml's conventions.
+
+    The classifier should be a `SklearnClassifier` around a `LogisticRegression` (polished to its
+    optimum here), a pipeline that ends in one, or, with `utility=Retrain()`, around anything
+    with `predict_proba`. Until labels of two classes are known there is no model to
+    improve: rows are drawn at random then, with a warning.
+
+    Parameters
+    ----------
+    goal
+        What should get better, such as `gw.goals.DevLoss(X_dev, y_dev)`.
+    operator, utility, selection
+        As in `gw.GoalOriented`.
+    missing_label, random_state
+        As in every strategy of scikit-activeml.
+
+    Examples
+    --------
+    >>> import goalward as gw, numpy as np
+    >>> from skactiveml.classifier import SklearnClassifier
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> X, y = np.arange(6.0)[:, None], np.array([0, np.nan, np.nan, np.nan, np.nan, 1])
+    >>> clf = SklearnClassifier(LogisticRegression(), classes=[0, 1])
+    >>> GoalQuery(gw.goals.DevLoss([[2.0]], [1]), random_state=0).query(X, y, clf=clf).shape
+    (1,)
+    """
+
+    def __init__(
+        self,
+        goal: Goal,
+        operator: Any = None,
+        utility: Any = None,
+        selection: Any = None,
+        missing_label: Any = MISSING_LABEL,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(missing_label=missing_label, random_state=random_state)
+        self.goal = goal
+        self.operator = operator
+        self.utility = utility
+        self.selection = selection
+
+    def query(
+        self,
+        X: Any,
+        y: Any,
+        clf: Any,
+        fit_clf: bool = True,
+        sample_weight: Any = None,
+        candidates: Any = None,
+        batch_size: int = 1,
+        return_utilities: bool = False,
+    ) -> Any:
+        """Return the indices of the candidates worth a label, and the utilities if asked for.
+
+        Parameters are those of scikit-activeml's strategies. Utilities are those before the
+        batch; rows taken earlier in it are NaN.
+        """
+        X, y, candidates, batch_size, return_utilities = self._validate_data(
+            X, y, candidates, batch_size, return_utilities, reset=True
+        )
+        check_type(clf, "clf", SkactivemlClassifier)
+        check_type(fit_clf, "fit_clf", bool)
+        check_equal_missing_label(clf.missing_label, self.missing_label_)
+        check_type(self.goal, "goal", Goal)
+        rows, mapping = self._transform_candidates(candidates, X, y)
+        known = is_labeled(y, self.missing_label_)
+        where = np.arange(len(rows)) if mapping is None else mapping
+        total = len(rows) if mapping is None else len(X)
+        utilities = np.full(total, np.nan)
+        if len(set(y[known].tolist())) < 2:
+            warnings.warn(
+                "Labels of fewer than two classes are known, so there is no model whose goal a label "
+                "could improve: rows are drawn at random until there are.",
+                UnseenClass,
+                stacklevel=2,
+            )
+            utilities[where] = self.random_state_.random_sample(len(rows))
+            return simple_batch(
+                utilities, self.random_state_, batch_size, return_utilities=return_utilities
+            )
+        if fit_clf:
+            weights = () if sample_weight is None else (sample_weight,)
+            clf = clone(clf).fit(X, y, *weights)
+        inner = getattr(clf, "estimator_", None)
+        if inner is None:
+            raise Unsupported(
+                f"{type(clf).__name__} came as clf; a SklearnClassifier around a scikit-learn estimator was "
+                "expected. Wrap a LogisticRegression, or anything with predict_proba and "
+                "utility=gw.utility.Retrain()."
+            )
+        weighted = None if sample_weight is None else np.asarray(sample_weight)[known]
+        fitted = adopted(inner, X[known], y[known], weighted, classes=clf.classes_.tolist())
+        strategy = GoalOriented(
+            self.goal,
+            operator=self.operator or Expected(),
+            utility=self.utility or FirstOrder(),
+            selection=self.selection or Top(),
+            seed=int(self.random_state_.randint(2**31)),
+        )
+        suggestion = strategy.suggest(fitted, rows, batch_size)
+        utilities[where] = suggestion.utility
+        chosen = where[suggestion.rows]
+        if not return_utilities:
+            return chosen
+        table = np.tile(utilities, (batch_size, 1))
+        for i in range(1, batch_size):
+            table[i, chosen[:i]] = np.nan
+        return chosen, table
+
+
+@dataclass(frozen=True, eq=False)
+class QueryStrategy(Strategy):
+    """A strategy of scikit-activeml, used here: a baseline in `gw.bench.simulate`, say.
+
+    It sees the labelled rows and the pool as one array, and, where it asks for `clf`, our
+    model as a `SklearnClassifier`: strategies that refit, refit that. It answers with distinct
+    rows, also where the strategy itself repeats one.
+
+    Parameters
+    ----------
+    strategy
+        Such as `skactiveml.pool.ProbabilisticAL()`; cloned for every call.
+    options
+        More arguments of its `query`: a discriminator, an ensemble.
+
+    Examples
+    --------
+    >>> from skactiveml.pool import RandomSampling
+    >>> QueryStrategy(RandomSampling(), seed=1)
+    QueryStrategy(strategy=RandomSampling(), seed=1)
+    """
+
+    strategy: Any
+    options: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
+    seed: int = field(default=0, kw_only=True)
+
+    def score(self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], round: int) -> Scores:
+        """Return the strategy's utilities before a batch."""
+        return Scores(self._query(fitted, X_pool, np.arange(n_rows(X_pool)), 1, round)[1])
+
+    def suggest(
+        self,
+        fitted: Fitted,
+        X_pool: Any,
+        batch: int = 10,
+        exclude: Iterable[Any] = (),
+        *,
+        rows: Any = None,
+        round: int = 0,
+        fidelity: int = 0,
+    ) -> Suggestion:
+        """Return the rows that scikit-activeml's strategy asks for; others than free ones are NaN."""
+        fitted = as_fitted(fitted)
+        ids = clean_ids(rows, n_rows(X_pool))
+        free = np.flatnonzero(free_rows(ids, exclude))
+        if fidelity or not isinstance(batch, (int, np.integer)) or not 1 <= batch <= len(free):
+            # The checks, and what they say, are those of every strategy.
+            return super().suggest(
+                fitted, X_pool, batch, exclude, rows=rows, round=round, fidelity=fidelity
+            )
+        chosen, utility = self._query(fitted, X_pool, free, int(batch), round)
+        return Suggestion(ids[chosen], utility)
+
+    def _query(
+        self, fitted: Fitted, X_pool: Any, free: NDArray[Any], batch: int, round: int
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        features = fitted.features(X_pool, "X_pool")
+        if is_sparse(features):
+            raise Unsupported(
+                "The pool is sparse, which scikit-activeml does not take; dense rows were expected. "
+                "Use one of our own strategies."
+            )
+        labelled, pool = to_numpy(fitted.labelled.X), to_numpy(features)
+        X = stack_rows(labelled, pool.astype(labelled.dtype))
+        codes = to_numpy(fitted.labelled.targets).argmax(axis=1).astype(float)
+        y = np.concatenate([codes, np.full(len(pool), np.nan)])
+        seed = int(np.random.default_rng([self.seed, round]).integers(2**31))
+        strategy = clone(self.strategy).set_params(random_state=seed)
+        options = dict(self.options)
+        if "clf" in signature(strategy.query).parameters:
+            options.setdefault("clf", _as_classifier(fitted))
+        chosen, utilities = strategy.query(
+            X,
+            y,
+            candidates=len(labelled) + free,
+            batch_size=batch,
+            return_utilities=True,
+            **options,
+        )
+        first = np.asarray(utilities, dtype=float)[0, len(labelled) :]
+        order = free[np.argsort(-np.nan_to_num(first[free], nan=-np.inf), kind="stable")]
+        listed = dict.fromkeys([*(np.asarray(chosen) - len(labelled)).tolist(), *order.tolist()])
+        return np.array(list(listed)[:batch], dtype=np.int64), first
+
+
+def _as_classifier(fitted: Fitted) -> Any:
+    """Return our model as scikit-activeml's classifier, unfitted."""
+    model = fitted.linear("QueryStrategy with a classifier")
+    if fitted.C is None:
+        raise BadInput(
+            "The model has no C, so scikit-activeml cannot refit it; a Logistic was expected. Pass the "
+            "classifier yourself: QueryStrategy(strategy, options={'clf': ...})."
+        )
+    penalised = model.intercept and float(fitted.penalty[-1]) > 0.0
+    estimator = LogisticClassifier(
+        C=fitted.C, fit_intercept=model.intercept, penalize_intercept=penalised
+    )
+    return SklearnClassifier(estimator, classes=list(range(fitted.n_classes)))

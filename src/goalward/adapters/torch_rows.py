@@ -1,0 +1,145 @@
+"""Raw rows on their way into a torch module: tensors, blocks, and features in front of its head."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from goalward.arrays import to_numpy
+from goalward.errors import Unsupported
+
+__all__ = ["Features", "Flat", "evaluated", "outputs"]
+
+CACHE = 512 * 2**20
+"""Bytes of features kept: goal rows and pools are asked for again in every round."""
+
+
+def outputs(module: Any, given: Any) -> Any:
+    """Return the logits of a module; of Hugging Face outputs, their `logits`."""
+    if isinstance(given, dict):
+        output = module(**given)
+    else:
+        output = module(*given) if isinstance(given, tuple) else module(given)
+    return getattr(output, "logits", output)
+
+
+class Flat:
+    """Rows as flat numbers, which the network gives their shape back.
+
+    Parameters
+    ----------
+    inputs
+        Raw rows -> one tensor; None where they are numbers already.
+    """
+
+    def __init__(self, inputs: Callable[[Any], Any] | None, reference: Any) -> None:
+        self._inputs = inputs
+        self._reference = reference
+
+    def tensor(self, X: Any) -> Any:
+        """Return raw rows as the tensor that the module takes."""
+        import torch
+
+        given = X if self._inputs is None else self._inputs(X)
+        if isinstance(given, torch.Tensor):
+            return given.detach().to(self._reference.device)
+        if isinstance(given, (dict, tuple)):
+            raise Unsupported(
+                f"A row is a {type(given).__name__} of tensors; one tensor was expected where layers "
+                "below the head may move. Use layers='last', which takes any input."
+            )
+        return torch.as_tensor(np.ascontiguousarray(to_numpy(given)), device=self._reference.device)
+
+    def __call__(self, X: Any) -> Any:
+        """Return (n, numbers) in the precision of the network."""
+        given = self.tensor(X)
+        return given.reshape(given.shape[0], -1).to(self._reference.dtype)
+
+
+class Features:
+    """What stands in front of a head: computed in blocks, without gradients, and kept.
+
+    Blocks are recognised by their content, so the same rows cost one pass however often they
+    come; the least used are forgotten beyond 512 MB.
+    """
+
+    def __init__(
+        self, module: Any, head: Any, inputs: Callable[[Any], Any] | None, block: int
+    ) -> None:
+        self._module, self._head, self._inputs, self._block = module, head, inputs, block
+        self._kept: OrderedDict[bytes, Any] = OrderedDict()
+        self.passes = 0
+
+    def __call__(self, X: Any) -> Any:
+        """Return (n, features)."""
+        import torch
+
+        return torch.cat([self._part(part) for part in _parts(X, self._block)])
+
+    def _part(self, rows: Any) -> Any:
+        key = _digest(rows)
+        if key is not None and key in self._kept:
+            self._kept.move_to_end(key)
+            return self._kept[key]
+        features, _ = evaluated(self._module, self._head, self._given(rows))
+        self.passes += 1
+        if key is not None:
+            self._kept[key] = features
+            while sum(f.nelement() * f.element_size() for f in self._kept.values()) > CACHE:
+                self._kept.popitem(last=False)
+        return features
+
+    def _given(self, rows: Any) -> Any:
+        import torch
+
+        device, dtype = self._head.weight.device, self._head.weight.dtype
+        given = rows if self._inputs is None else self._inputs(rows)
+        if isinstance(given, dict):
+            return {name: value.to(device) for name, value in given.items()}
+        if isinstance(given, tuple):
+            return tuple(value.to(device) for value in given)
+        if not isinstance(given, torch.Tensor):
+            given = torch.as_tensor(np.ascontiguousarray(to_numpy(given)))
+        given = given.detach().to(device)
+        return given.to(dtype) if given.is_floating_point() else given
+
+
+def evaluated(module: Any, head: Any, given: Any) -> tuple[Any, Any]:
+    """Return what goes into the head, and the logits that come out of the module."""
+    import torch
+
+    caught: list[Any] = []
+    hook = head.register_forward_pre_hook(lambda _, inputs: caught.append(inputs[0].detach()))
+    try:
+        with torch.no_grad():
+            logits = outputs(module, given)
+    finally:
+        hook.remove()
+    if len(caught) != 1 or caught[0].ndim != 2:
+        raise Unsupported(
+            f"The head was used {len(caught)} times in one pass, on "
+            f"{[tuple(c.shape) for c in caught]}; once, on (rows, features), was expected. Pass "
+            "layers='all', or a list of the modules that may move."
+        )
+    return caught[0], logits
+
+
+def _parts(X: Any, block: int) -> Iterator[Any]:
+    rows = X if hasattr(X, "shape") or isinstance(X, list) else list(X)
+    for first in range(0, len(rows), block):
+        part = slice(first, first + block)
+        yield rows.iloc[part] if hasattr(rows, "iloc") else rows[part]
+
+
+def _digest(rows: Any) -> bytes | None:
+    """Return a digest of the rows' content; None for rows that are no plain numbers or texts."""
+    plain = to_numpy(rows) if hasattr(rows, "shape") else np.asarray(rows)
+    if plain.dtype.hasobject:
+        return None
+    digest = blake2b(np.ascontiguousarray(plain).tobytes(), digest_size=16)
+    digest.update(repr((plain.shape, plain.dtype)).encode())
+    return digest.digest()

@@ -1,0 +1,174 @@
+"""A torch network: logits = f_θ(x), known to us by its products with J and Jᵀ.
+
+Parameters are one (P, 1) column: the tensors that may move, flattened one after another.
+J and Jᵀ are those at a point θ, so a network is asked for them through `at(params)`. All K
+logits of a row and their motion come from one forward-mode pass; slopes are pulled back by one
+reverse pass over a block of rows. No gradient of a single row is ever held.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any, ClassVar
+
+from jaxtyping import Float
+
+from goalward.arrays import Array, Rows, astype, like, namespace, rows_at
+from goalward.errors import Unsupported
+
+__all__ = ["Network"]
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """Logits of a torch module as a function of some of its parameters.
+
+    Made by `gw.adapters.from_torch`.
+
+    Parameters
+    ----------
+    module
+        In evaluation mode, a copy of its own: nothing here changes the caller's.
+    names, shapes
+        The parameters that may move; the others stay what they are.
+    row_shape, row_dtype
+        What a row looks like to the module; here rows are flat lists of numbers.
+    block
+        Rows in one pass.
+    damping
+        Added to the curvature, not to the objective: how far the quadratic is distrusted.
+    exact
+        Whether the curvature is that of the objective, or its Gauss-Newton part.
+    """
+
+    module: Any = field(repr=False)
+    names: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    row_shape: tuple[int, ...] = ()
+    row_dtype: Any = None
+    block: int = 1024
+    damping: float = 0.0
+    exact: bool = False
+    point: Any = field(default=None, repr=False)
+
+    per_class: ClassVar[bool] = False
+    """Parameters have no column per class, and adding a constant to all of them is a change."""
+
+    def at(self, params: Float[Array, "p 1"]) -> Network:
+        """Return the network linearised at `params`."""
+        return self if self.point is params else replace(self, point=params)
+
+    def n_features(self, params: Float[Array, "p 1"]) -> int:
+        """Return the numbers in one row."""
+        return prod(self.row_shape)
+
+    def logits(self, params: Float[Array, "p 1"], X: Rows) -> Float[Array, "n k"]:
+        """Return the logits, block by block."""
+        import torch
+
+        with torch.no_grad():
+            forward = [self._forward(params[:, 0], rows) for rows in self._blocks(X, params)]
+        return torch.cat(forward)
+
+    def moving(
+        self, params: Float[Array, "p 1"], v: Float[Array, "p 1"]
+    ) -> Callable[[Rows], tuple[Array, Array]]:
+        """Return the map from rows to their logits, and to how these move along v."""
+        import torch
+
+        def both(X: Rows) -> tuple[Array, Array]:
+            found = [self._forward_mode(params, v, rows) for rows in self._blocks(X, params)]
+            logits, motions = zip(*found, strict=True)
+            return torch.cat(logits), torch.cat(motions)
+
+        return both
+
+    def jvp(self, X: Rows, v: Float[Array, "p 1"]) -> Float[Array, "n k"]:
+        """Return J v: how the logits of the rows move when the parameters move by v."""
+        return self.moving(self.point, v)(X)[1]
+
+    def vjp(self, X: Rows, cotangent: Float[Array, "n k"]) -> Float[Array, "p 1"]:
+        """Return Jᵀ c: logit-space slopes pulled back to the parameters."""
+        total: Any = 0.0
+        first = 0
+        for rows in self._blocks(X, self.point):
+            part = cotangent[first : first + rows.shape[0], :]
+            total = total + self._pull(self.point[:, 0], rows, part)
+            first += rows.shape[0]
+        return total[:, None]
+
+    def turning(
+        self, X: Rows, slope: Callable[[Array, slice], Array], v: Float[Array, "p 1"]
+    ) -> Float[Array, "p 1"]:
+        """Return how Jᵀ slope(f) changes along v: the whole second derivative, in one pass.
+
+        Parameters
+        ----------
+        slope
+            (logits, which rows) -> their slopes.
+        """
+        from torch.func import vjp
+
+        total: Any = 0.0
+        first = 0
+        for rows in self._blocks(X, self.point):
+            part = slice(first, first + rows.shape[0])
+
+            def pulled(theta: Any, rows: Any = rows, part: slice = part) -> Any:
+                logits, pull = vjp(lambda theta: self._forward(theta, rows), theta)
+                return pull(slope(logits, part))[0]
+
+            total = total + _along(pulled, self.point[:, 0], v[:, 0])[1]
+            first += rows.shape[0]
+        return total[:, None]
+
+    def squared_norms(self, X: Rows, reference: Array) -> Float[Array, " n"]:
+        """Refuse: a row of a network has no ‖x‖² that its Fisher information is made of."""
+        raise Unsupported(
+            "The trace of the Fisher information was asked of a network, where it is no sum over "
+            "features; a linear model was expected. Use DevLoss or Entropy, or take the "
+            "network's last layer: from_torch(..., layers='last')."
+        )
+
+    def _forward(self, theta: Any, rows: Any) -> Any:
+        from torch.func import functional_call
+
+        named = {}
+        first = 0
+        for name, shape in zip(self.names, self.shapes, strict=True):
+            named[name] = theta[first : first + prod(shape)].reshape(shape)
+            first += prod(shape)
+        shaped = rows.reshape(rows.shape[0], *self.row_shape)
+        output = functional_call(self.module, named, (shaped.to(self.row_dtype),))
+        return getattr(output, "logits", output)
+
+    def _forward_mode(self, params: Any, v: Any, rows: Any) -> tuple[Any, Any]:
+        import torch
+
+        with torch.no_grad():
+            return _along(lambda theta: self._forward(theta, rows), params[:, 0], v[:, 0])
+
+    def _pull(self, theta: Any, rows: Any, cotangent: Any) -> Any:
+        from torch.func import vjp
+
+        return vjp(lambda theta: self._forward(theta, rows), theta)[1](cotangent)[0]
+
+    def _blocks(self, X: Rows, params: Array) -> Iterator[Any]:
+        xp = namespace(params)
+        for first in range(0, X.shape[0], self.block):
+            rows = rows_at(X, slice(first, first + self.block))
+            yield astype(xp.asarray(like(rows, params)), params.dtype)
+
+
+def _along(function: Callable[[Any], Any], at: Any, v: Any) -> tuple[Any, Any]:
+    """Return function(at) and its derivative along v, in one forward-mode pass."""
+    from torch.func import jvp
+
+    with warnings.catch_warnings():
+        # torch compiles its own forward-mode rules with a tool that it has deprecated.
+        warnings.filterwarnings("ignore", message=".*torch.jit.script", category=DeprecationWarning)
+        value, slope = jvp(function, (at,), (v,))
+    return value, slope

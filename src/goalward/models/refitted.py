@@ -1,0 +1,84 @@
+"""A classifier without curvature: trees, neighbours, boosting. All it can do is be refitted.
+
+Its logits are log-probabilities, so goals, beliefs and operators read it like any other model;
+what needs a derivative is refused.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+from jaxtyping import Float
+
+from goalward.arrays import Array, Rows, is_sparse, to_numpy
+from goalward.errors import Unsupported
+
+__all__ = ["Refitted"]
+
+
+@dataclass(frozen=True, eq=False)
+class Refitted:
+    """A scikit-learn classifier, fitted to class indices.
+
+    Made by `gw.adapters.from_classifier`.
+
+    Parameters
+    ----------
+    smoothing
+        Share of the uniform distribution mixed into predictions. A tree says 0 and 1, whose
+        logarithm no goal survives.
+    """
+
+    estimator: Any
+    n_classes: int
+    width: int
+    smoothing: float = 0.01
+    fresh: Callable[[Any], Any] = field(default=lambda estimator: estimator, repr=False)
+
+    per_class: ClassVar[bool] = False
+    """There are no parameters."""
+
+    def n_features(self, params: Array) -> int:
+        """Return the number of features."""
+        return self.width
+
+    def logits(self, params: Array, X: Rows) -> Float[Array, "n k"]:
+        """Return log p, p smoothed."""
+        rows = X if is_sparse(X) else to_numpy(X)
+        p = np.zeros((rows.shape[0], self.n_classes))
+        p[:, self.estimator.classes_] = self.estimator.predict_proba(rows)
+        return np.log((1.0 - self.smoothing) * p + self.smoothing / self.n_classes)
+
+    def trained(self, X: Rows, targets: Array, weights: Array) -> Refitted:
+        """Return the model refitted; a row with a distribution counts as one of each label."""
+        rows, label = np.nonzero(targets * weights[:, None])
+        share = (targets * weights[:, None])[rows, label]
+        options = {}
+        if not np.all(share == 1.0):
+            if "sample_weight" not in inspect.signature(self.estimator.fit).parameters:
+                raise Unsupported(
+                    f"{type(self.estimator).__name__} takes no sample_weight, and rows came with "
+                    "weights or with distributions over labels; whole labels were expected. Leave "
+                    "weights out, or use another classifier."
+                )
+            options["sample_weight"] = share
+        return replace(self, estimator=self.fresh(self.estimator).fit(X[rows], label, **options))
+
+    def at(self, params: Array) -> NoReturn:
+        """Refuse: there is nothing to differentiate."""
+        raise Unsupported(
+            f"A derivative was asked of {type(self.estimator).__name__}, which has none; a linear "
+            "model or a network was expected. Use utility=gw.utility.Retrain(), which refits."
+        )
+
+    def moving(self, params: Array, v: Array) -> NoReturn:
+        """Refuse: there is nothing to differentiate."""
+        self.at(params)
+
+    def squared_norms(self, X: Rows, reference: Array) -> NoReturn:
+        """Refuse: there is nothing to differentiate."""
+        self.at(reference)
