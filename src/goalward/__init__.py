@@ -47,11 +47,13 @@ __version__ = version("goalward")
 
 
 def __getattr__(name: str) -> Any:
-    """Return `goalward.bench` when it is asked for: experiments bring tables and figures."""
-    if name == "bench":
-        return import_module("goalward.bench")
+    """Return what is loaded when it is asked for: it brings tables, figures or a database."""
+    if name in ("bench", "tables"):
+        return import_module(f"goalward.{name}")
+    if name == "Study":
+        return import_module("goalward.study").Study
     raise AttributeError(f"module 'goalward' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), "bench"])
+    return sorted([*globals(), "Study", "bench", "tables"])

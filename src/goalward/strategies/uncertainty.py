@@ -15,7 +15,7 @@ from goalward.arrays import Array, namespace, to_numpy
 from goalward.learners import Fitted
 from goalward.strategies.strategy import Scores, Strategy, candidate_blocks
 
-__all__ = ["Entropy", "LeastConfident", "Margin", "Random"]
+__all__ = ["Entropy", "LeastConfident", "Margin", "Random", "mixed"]
 
 
 @dataclass(frozen=True)
@@ -40,17 +40,17 @@ class Random(Strategy):
             digests = (blake2b(repr(row).encode(), digest_size=8) for row in rows.tolist())
             keys = np.array([int.from_bytes(d.digest(), "little") for d in digests], np.uint64)
         salt = np.random.default_rng(self.seed).integers(2**63, dtype=np.uint64)
-        return Scores(_mixed(keys ^ salt) / 2.0**64)
+        return Scores(mixed(keys ^ salt) / 2.0**64)
 
 
-def _mixed(keys: NDArray[Any]) -> NDArray[Any]:
+def mixed(keys: NDArray[Any]) -> NDArray[Any]:
     """Return SplitMix64's finaliser (Steele et al. 2014): every bit decides every bit."""
     with np.errstate(over="ignore"):
         z = keys + np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        mixed: NDArray[Any] = z ^ (z >> np.uint64(31))
-    return mixed
+        found: NDArray[Any] = z ^ (z >> np.uint64(31))
+    return found
 
 
 @dataclass(frozen=True)
