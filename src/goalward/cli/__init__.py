@@ -3,5 +3,20 @@
 from goalward.cli.app import app, main
 from goalward.cli.doctor import doctor
 from goalward.cli.experiments import bench, reproduce, simulate
+from goalward.cli.label import label
+from goalward.cli.studies import ask, export, import_labels, status, tell
 
-__all__ = ["app", "bench", "doctor", "main", "reproduce", "simulate"]
+__all__ = [
+    "app",
+    "ask",
+    "bench",
+    "doctor",
+    "export",
+    "import_labels",
+    "label",
+    "main",
+    "reproduce",
+    "simulate",
+    "status",
+    "tell",
+]

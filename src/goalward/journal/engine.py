@@ -151,7 +151,9 @@ def _meaning(name: str, error: BaseException | None) -> Exception:
             "the program that holds it."
         )
     if "not a database" in lower:
-        return NotAStudy(f"{name} is not a database ({said}). It was left as it is: check the path.")
+        return NotAStudy(
+            f"{name} is not a database ({said}). It was left as it is: check the path."
+        )
     if "malformed" in lower or "corrupt" in lower:
         return Damaged(
             f"{name} is damaged ({said}); it was left as it is. Restore a backup, or save the "

@@ -182,8 +182,11 @@ def parsed(seq: int, body: str) -> Event:
     """Return the event a text stands for."""
     try:
         values = json.loads(body)
-        kind = KINDS[values.pop("kind")]
-        return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+        kind: Any = KINDS[values.pop("kind")]
+        event: Event = kind(
+            **{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+        )
+        return event
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Damaged(
             f"Event {seq} cannot be read ({type(error).__name__}: {error}); an event of this version "

@@ -82,12 +82,14 @@ def version_of(connection: Connection, name: str) -> int | None:
 
 def migrate(connection: Connection, version: int) -> None:
     """Bring older tables to the current version, inside the caller's transaction."""
-    if version < 2:  # noqa: PLR2004
+    if version < 2:
         connection.execute(
             text("ALTER TABLE goalward_study ADD COLUMN head_seq INTEGER NOT NULL DEFAULT 0")
         )
         connection.execute(
-            text("ALTER TABLE goalward_study ADD COLUMN head_digest VARCHAR(64) NOT NULL DEFAULT ''")
+            text(
+                "ALTER TABLE goalward_study ADD COLUMN head_digest VARCHAR(64) NOT NULL DEFAULT ''"
+            )
         )
         last = connection.execute(select(func.max(EVENTS.c.seq))).scalar()
         digest = connection.execute(select(EVENTS.c.digest).where(EVENTS.c.seq == last)).scalar()

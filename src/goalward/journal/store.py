@@ -47,7 +47,9 @@ class Store:
     def __init__(self, place: str | Path, *, timeout: float = 30.0) -> None:
         self.url = located(place)
         self.path = file_of(self.url)
-        self.name = self.url.render_as_string(hide_password=True) if not self.path else str(self.path)
+        self.name = (
+            self.url.render_as_string(hide_password=True) if not self.path else str(self.path)
+        )
         self._engine: Engine = connect(self.url, timeout)
         self._process = os.getpid()
         self._left: list[object] = []
@@ -201,9 +203,7 @@ class Store:
 class Transaction:
     """A study held: what others appended before, and room for more."""
 
-    def __init__(
-        self, connection: Connection, news: list[Recorded], seq: int, digest: str
-    ) -> None:
+    def __init__(self, connection: Connection, news: list[Recorded], seq: int, digest: str) -> None:
         self._connection = connection
         self.news, self.seq, self.digest = news, seq, digest
 

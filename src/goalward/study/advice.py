@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from goalward.errors import BadParameter
@@ -66,7 +67,7 @@ def ratio(state: State) -> float | None:
     """Return realised over predicted gain of the last rounds that had the same goal."""
     rounds = [r for _, r in state.rounds]
     predicted = realised = 0.0
-    for before, after in list(zip(rounds, rounds[1:], strict=False))[-LOOK_BACK:]:
+    for before, after in list(pairwise(rounds))[-LOOK_BACK:]:
         bought = after.labels - before.labels
         if bought > 0 and _comparable(before, after):
             assert before.gain is not None

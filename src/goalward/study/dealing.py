@@ -71,7 +71,7 @@ class Dealer:
         mine = [
             (said[by].place, row)
             for row, said in state.leases.items()
-            if by in said and said[by].live(now)
+            if by in said and said[by].live(now) and wanted(state, row)
         ]
         return [row for _, row in sorted(mine)]
 
@@ -118,8 +118,13 @@ def is_open(state: State, row: int, by: str, now: float) -> bool:
     held = state.leases.get(row, HashTrieMap())
     if by in said or (by in held and held[by].live(now)):
         return False
-    answers = sum(s.label is not None for s in said.values())
-    if len(said) and not answers:
-        return False  # skipped
     coming = sum(lease.live(now) for lease in held.values())
-    return answers + coming < state.settings.answers
+    return wanted(state, row, coming)
+
+
+def wanted(state: State, row: int, coming: int = 0) -> bool:
+    """Return whether a row needs another answer, with so many on their way."""
+    said = state.standings.get(row, HashTrieMap())
+    answers = sum(s.label is not None for s in said.values())
+    skipped = len(said) > 0 and answers == 0
+    return not skipped and answers + coming < state.settings.answers

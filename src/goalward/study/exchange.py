@@ -67,7 +67,9 @@ def labels_table(state: State, pool: Pool | None) -> pl.DataFrame:
     if pool.table is not None:
         shown = pool.table.frame[rows] if rows else pool.table.frame.clear()
     elif pool.texts is not None:
-        shown = pl.DataFrame({"text": [pool.texts[row] for row in rows]}, schema={"text": pl.String})
+        shown = pl.DataFrame(
+            {"text": [pool.texts[row] for row in rows]}, schema={"text": pl.String}
+        )
     else:
         return frame
     taken = {name: f"{name}_of_table" for name in shown.columns if name in frame.columns}
@@ -113,7 +115,9 @@ def read_labels(
     classes = {str(c): c for c in state.classes}
     total = int(state.pool["n_rows"])
     fits, refused = [], []
-    names = frame["by"].cast(pl.String).to_list() if "by" in frame.columns else [None] * frame.height
+    names = (
+        frame["by"].cast(pl.String).to_list() if "by" in frame.columns else [None] * frame.height
+    )
     cells = zip(frame[key].to_list(), frame[label].to_list(), names, strict=True)
     for line, (where, what, who) in enumerate(cells, start=1):
         row = _row(where, places, total)
@@ -163,7 +167,7 @@ def _kind(state: State) -> Any:
 
 def _short(value: Any) -> str:
     text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _when(at: float) -> str:

@@ -71,7 +71,9 @@ def load(
         loaded = table.load(tick)
         X = loaded.X
         if X.shape[0] != kept["n_rows"]:
-            raise PoolChanged(f"{table.path} has {X.shape[0]} rows; {kept['n_rows']} were expected.")
+            raise PoolChanged(
+                f"{table.path} has {X.shape[0]} rows; {kept['n_rows']} were expected."
+            )
         return Pool(X, _digest(X), table=loaded)
     if moved is not None:
         raise BadParameter(
@@ -155,9 +157,9 @@ def _array(transaction: Transaction, X: Any) -> dict[str, Any]:
 def _kept(transaction: Transaction, array: NDArray[Any]) -> dict[str, Any]:
     # Little-endian bytes with their type and shape beside them: nothing to unpickle.
     plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-    content = memoryview(plain.reshape(-1).view(np.uint8))
+    content = plain.tobytes()
     parts = [
-        transaction.keep(bytes(content[first : first + PART]))
+        transaction.keep(content[first : first + PART])
         for first in range(0, max(len(content), 1), PART)
     ]
     return {"dtype": plain.dtype.str, "shape": list(plain.shape), "parts": parts}

@@ -49,7 +49,7 @@ class Reports(Session):
         """Return where the study stands, as plain data."""
         state = self.state
         latest = state.ranking
-        per_class: dict[Label, int] = {label: 0 for label in state.classes}
+        per_class: dict[Label, int] = dict.fromkeys(state.classes, 0)
         per_class.update(Counter(state.labels.values()))
         now = self._clock()
         return {

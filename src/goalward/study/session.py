@@ -204,7 +204,11 @@ class Session:
     def _present(self, state: State) -> Round:
         """Return the round of a state, with the model of the last one if no answer changed."""
         known = self._round
-        if known is None or known.state.moves != state.moves or known.state.classes != state.classes:
+        if (
+            known is None
+            or known.state.moves != state.moves
+            or known.state.classes != state.classes
+        ):
             known = self._round = Round(state, self.pool)
         return known
 
@@ -223,7 +227,8 @@ class Session:
         )
 
     def _row(self, row: Any) -> int:
-        if not isinstance(row, Integral) or isinstance(row, bool) or not 0 <= row < self.n_rows:
+        fits = not isinstance(row, bool) and isinstance(row, Integral)
+        if not fits or not 0 <= int(row) < self.n_rows:
             raise BadParameter(
                 f"row={row!r}; the number of a row, from 0 to {self.n_rows - 1}, was expected."
             )

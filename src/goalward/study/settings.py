@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from numbers import Integral, Real
@@ -65,16 +66,40 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _check(0.0 <= self.dev <= 0.9, "dev", self.dev, "a share from 0 to 0.9", "0.2")  # noqa: PLR2004
-        _check(self.label in ("latest", "majority"), "label", self.label, "'latest' or 'majority'", "'latest'")
-        _check(_whole(self.answers) and self.answers >= 1, "answers", self.answers, "1 or more", "1")
-        _check(_number(self.lease) and self.lease > 0, "lease", self.lease, "seconds above 0", "600")
+        _check(0.0 <= self.dev <= 0.9, "dev", self.dev, "a share from 0 to 0.9", "0.2")
+        _check(
+            self.label in ("latest", "majority"),
+            "label",
+            self.label,
+            "'latest' or 'majority'",
+            "'latest'",
+        )
+        _check(
+            _whole(self.answers) and self.answers >= 1, "answers", self.answers, "1 or more", "1"
+        )
+        _check(
+            _number(self.lease) and self.lease > 0, "lease", self.lease, "seconds above 0", "600"
+        )
         _check(_whole(self.refit) and self.refit >= 1, "refit", self.refit, "1 or more", "10")
-        _check(_whole(self.goal_rows) and self.goal_rows >= 1, "goal_rows", self.goal_rows, "1 or more", "1000")
-        _check(_whole(self.seed) and self.seed >= 0, "seed", self.seed, "a whole number of 0 or more", "0")
+        _check(
+            _whole(self.goal_rows) and self.goal_rows >= 1,
+            "goal_rows",
+            self.goal_rows,
+            "1 or more",
+            "1000",
+        )
+        _check(
+            _whole(self.seed) and self.seed >= 0,
+            "seed",
+            self.seed,
+            "a whole number of 0 or more",
+            "0",
+        )
 
     @classmethod
-    def checked(cls, classes: Sequence[Any], learner: Any, strategy: Any, **options: Any) -> Settings:
+    def checked(
+        cls, classes: Sequence[Any], learner: Any, strategy: Any, **options: Any
+    ) -> Settings:
         """Return settings from what a caller gave."""
         if isinstance(classes, (str, bytes)):
             raise BadParameter(
@@ -82,7 +107,7 @@ class Settings:
                 "classes=['yes', 'no']."
             )
         labels = tuple(plain_label(label) for label in classes)
-        if len(labels) < 2 or len(set(labels)) < len(labels):  # noqa: PLR2004
+        if len(labels) < 2 or len(set(labels)) < len(labels):
             raise BadParameter(
                 f"classes={list(classes)!r}; two or more distinct classes were expected. Declare all "
                 "of them, also those without a label yet."
@@ -203,8 +228,8 @@ def _check(fine: bool, name: str, value: Any, expected: str, use: str) -> None:
 
 
 def _whole(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
+    return not isinstance(value, bool) and isinstance(value, Integral)
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(float(value))
+    return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)

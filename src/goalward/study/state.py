@@ -13,7 +13,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from rpds import HashTrieMap, List
+from rpds import HashTrieMap
 
 from goalward.journal import (
     Asked,
@@ -58,10 +58,11 @@ class Lease:
 
 @dataclass(frozen=True)
 class Change:
-    """A row, and what its annotator had said of it before: what undo goes back to."""
+    """A row, what its annotator had said of it before, and their change before this one."""
 
     row: int
     before: Standing | None
+    earlier: Change | None
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class State:
     leases
         row -> annotator -> until when it is theirs.
     changes
-        annotator -> what they did, newest first.
+        annotator -> what they did, newest first, each with what came before it.
     questions
         row -> (utility, number of the ranking) that led to it being asked last.
     rounds
@@ -106,7 +107,7 @@ class State:
     classes: tuple[Label, ...] = ()
     standings: HashTrieMap[int, HashTrieMap[str, Standing]] = HashTrieMap()
     leases: HashTrieMap[int, HashTrieMap[str, Lease]] = HashTrieMap()
-    changes: HashTrieMap[str, List[Change]] = HashTrieMap()
+    changes: HashTrieMap[str, Change | None] = HashTrieMap()
     notes: HashTrieMap[int, tuple[Note, ...]] = HashTrieMap()
     questions: HashTrieMap[int, tuple[float | None, int | None]] = HashTrieMap()
     rounds: tuple[tuple[int, Ranked], ...] = ()
@@ -116,7 +117,7 @@ class State:
 
     @cached_property
     def labels(self) -> Mapping[int, Label]:
-        """row -> label used, in the order of the rows; dev rows too."""
+        """Row -> label used, in the order of the rows; dev rows too."""
         used = {}
         for row in sorted(self.standings):
             label = self.label(row)
@@ -126,12 +127,12 @@ class State:
 
     @cached_property
     def training(self) -> Mapping[int, Label]:
-        """row -> label, of the rows a model may be fitted on."""
+        """Row -> label, of the rows a model may be fitted on."""
         return self._part(dev=False)
 
     @cached_property
     def dev(self) -> Mapping[int, Label]:
-        """row -> label, of the rows that measure the model."""
+        """Row -> label, of the rows that measure the model."""
         return self._part(dev=True)
 
     @cached_property
@@ -156,7 +157,9 @@ class State:
 
     def label(self, row: int) -> Label | None:
         """Return the label used for a row: the latest, or that of most annotators."""
-        answers = [s for s in self.standings.get(row, HashTrieMap()).values() if s.label is not None]
+        answers = [
+            s for s in self.standings.get(row, HashTrieMap()).values() if s.label is not None
+        ]
         if not answers:
             return None
         newest_first = sorted(answers, key=lambda s: -s.seq)
@@ -193,14 +196,15 @@ def _after(state: State, seq: int, event: Event) -> State:
                 return _said(state, row, by, None)
             return replace(state, leases=_without(state.leases, row, by))
         case Undone(row=row, by=by, at=at, until=until):
-            stack = state.changes[by]
-            before = stack.first.before
+            last = state.changes[by]
+            assert last is not None
+            before = last.before
             restored = _set(state, row, by, before)
             if before is None:
                 # Newest undone first, and before anything that was asked.
                 lease = Lease(at, until, -seq)
                 restored = replace(restored, leases=_with(restored.leases, row, by, lease))
-            return replace(restored, changes=state.changes.insert(by, stack.rest))
+            return replace(restored, changes=state.changes.insert(by, last.earlier))
         case Noted(row=row, by=by, text=text, at=at):
             notes = (*state.notes.get(row, ()), Note(by, text, at))
             return replace(state, notes=state.notes.insert(row, notes))
@@ -228,8 +232,8 @@ def _asked(state: State, seq: int, event: Asked) -> State:
 
 def _said(state: State, row: int, by: str, standing: Standing | None) -> State:
     before = state.standings.get(row, HashTrieMap()).get(by)
-    stack = state.changes.get(by, List()).push_front(Change(row, before))
-    return replace(_set(state, row, by, standing), changes=state.changes.insert(by, stack))
+    change = Change(row, before, state.changes.get(by))
+    return replace(_set(state, row, by, standing), changes=state.changes.insert(by, change))
 
 
 def _set(state: State, row: int, by: str, standing: Standing | None) -> State:

@@ -70,7 +70,7 @@ class Study(Reports):
             came. True: if any new label came. False: never; take what there is, at once.
         """
         by = plain_text(by, "by")
-        if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
+        if not is_count(n):
             raise BadParameter(f"n={n!r}; a whole number of at least 1 was expected.")
         held = self._dealer.held(self.state, by, self._clock()) if resume else []
         if len(held) >= n:
@@ -162,12 +162,12 @@ class Study(Reports):
         by = plain_text(by, "by")
 
         def decide(state: State) -> list[Event]:
-            stack = state.changes.get(by)
-            if not stack:
+            last = state.changes.get(by)
+            if last is None:
                 return []
             now = self._clock()
             until = now + state.settings.lease
-            return [Undone(at=now, row=stack.first.row, by=by, until=until)]
+            return [Undone(at=now, row=last.row, by=by, until=until)]
 
         undone = self._write(decide)
         return undone[0].event.row if undone else None  # type: ignore[attr-defined]
@@ -204,3 +204,8 @@ class Study(Reports):
         if ranked is not None:
             self._write(lambda state: [ranked])
         return ranked
+
+
+def is_count(n: Any) -> bool:
+    """Return whether `n` is a whole number of at least 1."""
+    return not isinstance(n, bool) and isinstance(n, Integral) and int(n) >= 1

@@ -12,7 +12,6 @@ from goalward.journal.events import Label
 from goalward.pool import take_rows
 from goalward.solvers import named
 from goalward.study.rounds import Round
-from goalward.utility import FirstOrder
 
 __all__ = ["Effect", "Why", "explain"]
 
@@ -60,7 +59,7 @@ def explain(round: Round, row: int, count: int = 3) -> Why:
     x = take_rows(round.pool.X, np.array([row]))
     proba = to_numpy(fitted.predict_proba(x))[0]
     m = len(round.goal_rows)
-    utility = to_numpy(FirstOrder()(fitted, round.goal, x))[0] / m
+    utility = to_numpy(round.utility(fitted, round.goal, x))[0] / m
     helps: dict[Label, list[Effect]] = {}
     hurts: dict[Label, list[Effect]] = {}
     if round.has_dev:
@@ -68,7 +67,7 @@ def explain(round: Round, row: int, count: int = 3) -> Why:
         dev = list(round.state.dev.items())
         for k, label in enumerate(classes):
             order = np.argsort(-changes[:, k], kind="stable").tolist()
-            effects = [Effect(*dev[i], float(changes[i, k])) for i in order]
+            effects = [Effect(dev[i][0], dev[i][1], float(changes[i, k])) for i in order]
             helps[label] = [e for e in effects[:count] if e.change > 0]
             hurts[label] = [e for e in effects[: -count - 1 : -1] if e.change < 0]
     return Why(
@@ -92,7 +91,7 @@ def _changes(round: Round, x: Any, proba: Any) -> Any:
     dev = fitted.features(take_rows(round.pool.X, round.goal_rows))
     slope = to_numpy(fitted.targets(list(round.state.dev.values()), len(round.goal_rows)))
     slope = slope - to_numpy(fitted.loss.proba(fitted.logits_of(dev)))
-    solve = named("auto").prepare(fitted.hessian)
+    solve = named(round.utility.solver).prepare(fitted.hessian)
     changes = np.empty((len(round.goal_rows), len(proba)))
     for k in range(len(proba)):
         residual = proba.astype(np.float64)[None, :].copy()

@@ -34,7 +34,7 @@ def cached(key: str, n_rows: int, compute: Callable[[], NDArray[Any]]) -> NDArra
     path = Path(user_cache_path("goalward")) / "features" / f"{key}.npy"
     try:
         found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-        if found.ndim == 2 and found.shape[0] == n_rows and found.dtype == np.float32:  # noqa: PLR2004
+        if found.ndim == 2 and found.shape[0] == n_rows and found.dtype == np.float32:
             return found
     except (OSError, ValueError):
         pass

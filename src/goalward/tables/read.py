@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import codecs
+import csv
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from goalward.errors import BadInput
 __all__ = ["ENDINGS", "read_table"]
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
+LARGEST_CELL = 2**31 - 1
 MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -62,19 +65,34 @@ def _decoded(path: Path, content: bytes) -> str:
 
 
 def _separated(path: Path, text: str, separator: str) -> pl.DataFrame:
+    # Python's reader keeps every cell as it stands: NUL, line breaks, spaces, empty ones.
+    csv.field_size_limit(LARGEST_CELL)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    rows: list[list[str]] = []
     try:
-        return pl.read_csv(
-            text.encode(),
-            separator=separator,
-            infer_schema=False,
-            missing_utf8_is_empty_string=True,
-            truncate_ragged_lines=False,
-        )
-    except pl.exceptions.PolarsError as error:
+        names = next(reader, [])
+        for row in reader:
+            if len(row) == len(names):
+                rows.append(row)
+            elif row:
+                raise BadInput(
+                    f"Line {reader.line_num} of {path.name} has {len(row)} cells; {len(names)} were "
+                    "expected, as in its first line. Check quotes and separators."
+                )
+    except csv.Error as error:
         raise BadInput(
-            f"{path.name} could not be read ({_first(error)}); a table with a line of names and as "
-            "many cells in every line was expected. Check quotes and separators."
+            f"{path.name} could not be read at line {reader.line_num} ({error}); a table with a line "
+            "of names was expected. Check quotes and separators."
         ) from error
+    if len(set(names)) < len(names):
+        raise BadInput(
+            f"{path.name} names a column twice; distinct names were expected in its first line."
+        )
+    columns = zip(*rows, strict=True) if rows else ([] for _ in names)
+    return pl.DataFrame(
+        dict(zip(names, map(list, columns), strict=True)),
+        schema=dict.fromkeys(names, pl.String),
+    )
 
 
 def _jsonl(path: Path, text: str) -> pl.DataFrame:

@@ -28,7 +28,7 @@ LENGTH = 4.0
 def text_vectors(texts: Sequence[str], tick: Tick) -> NDArray[Any]:
     """Return TF-IDF of words and word pairs, reduced to 256 dimensions by a truncated SVD."""
     tick(f"TF-IDF of {len(texts):,} texts")
-    rare = 2 if len(texts) >= 1000 else 1  # noqa: PLR2004
+    rare = 2 if len(texts) >= 1000 else 1
     vectorizer = TfidfVectorizer(
         sublinear_tf=True,
         ngram_range=(1, 2),
@@ -45,7 +45,7 @@ def text_vectors(texts: Sequence[str], tick: Tick) -> NDArray[Any]:
             "vectors of your own as a .npy file."
         ) from error
     size = min(DIMENSIONS, sparse.shape[1] - 1, sparse.shape[0] - 1)
-    if size < 2:  # noqa: PLR2004
+    if size < 2:
         return _lengthened(sparse.toarray())
     tick(f"reducing {sparse.shape[1]:,} words and pairs to {size} dimensions")
     return _lengthened(TruncatedSVD(size, random_state=0).fit_transform(sparse))
@@ -111,7 +111,8 @@ def numbers(table: pl.DataFrame, columns: Sequence[str]) -> NDArray[Any]:
     X = np.stack(parts, axis=1)
     X = X - X.mean(axis=0)
     spread = X.std(axis=0)
-    return (X / np.where(spread > 0, spread, 1.0)).astype(np.float32)
+    scaled: NDArray[Any] = X / np.where(spread > 0, spread, 1.0)
+    return scaled.astype(np.float32)
 
 
 def from_npy(path: Path, n_rows: int) -> NDArray[Any]:
@@ -123,7 +124,7 @@ def from_npy(path: Path, n_rows: int) -> NDArray[Any]:
             f"{path.name} could not be read ({error}); a plain array was expected. Save it with "
             "np.save(path, X)."
         ) from error
-    if found.ndim != 2 or found.shape[0] != n_rows or found.dtype.kind not in "fiu":  # noqa: PLR2004
+    if found.ndim != 2 or found.shape[0] != n_rows or found.dtype.kind not in "fiu":
         raise BadInput(
             f"{path.name} holds {found.dtype} of shape {found.shape}; ({n_rows}, d) numbers, a row "
             "for each row of the table, were expected."
@@ -133,4 +134,5 @@ def from_npy(path: Path, n_rows: int) -> NDArray[Any]:
 
 def _lengthened(X: NDArray[Any]) -> NDArray[Any]:
     mean_square = float(np.mean(np.sum(X.astype(np.float64) ** 2, axis=1)))
-    return (X * (LENGTH / max(mean_square, 1e-300) ** 0.5)).astype(np.float32)
+    scaled: NDArray[Any] = X * (LENGTH / max(mean_square, 1e-300) ** 0.5)
+    return scaled.astype(np.float32)
