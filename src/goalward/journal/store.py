@@ -7,6 +7,7 @@ on one study take turns, and an answer that `append` returned for survives `kill
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
@@ -52,6 +53,8 @@ class Store:
         )
         self._engine: Engine = connect(self.url, timeout)
         self._process = os.getpid()
+        # A study that is dropped lets go of its connections too; nothing waits to be saved.
+        weakref.finalize(self, _release, self._engine, self._process).atexit = False
         self._left: list[object] = []
         self._seq, self._digest = 0, ""
 
@@ -227,6 +230,11 @@ class Transaction:
     def seal(self) -> None:
         """Write the number and digest of the last event, so that a cut at the end is seen."""
         self._connection.execute(update(STUDY).values(head_seq=self.seq, head_digest=self.digest))
+
+
+def _release(engine: Engine, process: int) -> None:
+    if os.getpid() == process:
+        engine.dispose()
 
 
 def _claim(store: Store) -> None:
