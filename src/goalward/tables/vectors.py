@@ -21,8 +21,9 @@ __all__ = ["Tick", "from_npy", "numbers", "sentences", "text_vectors"]
 Tick = Callable[[str], None]
 """Says what is being done."""
 DIMENSIONS = 256
-LENGTH = 4.0
-"""Root mean square length of text vectors: with it C = 1 is a sensible penalty for short texts."""
+LENGTH = 1.0
+"""Root mean square length of text vectors. With C = 1 on rt-polarity, 1 gave the lowest held-out
+log-loss of 1, 2, 4, 8 and 16, at 50, 200 and 800 labels; accuracies differed little."""
 
 
 def text_vectors(texts: Sequence[str], tick: Tick) -> NDArray[Any]:
