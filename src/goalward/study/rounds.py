@@ -103,7 +103,7 @@ class Round:
 
     def rank(self, size: int = QUEUE, now: float = 0.0) -> Ranked | None:
         """Return what is thought of the pool now; None where no row is open."""
-        # Many small products: several BLAS threads made this 3 to 30 times slower on two cores.
+        # Many small products: several BLAS threads made this 3 to 30 times slower on two busy cores.
         with one_blas_thread():
             return self._rank(size, now)
 
