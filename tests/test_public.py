@@ -67,7 +67,8 @@ def test_no_file_is_a_drawer():
 def test_experiments_are_there_without_being_paid_for():
     """`gw.bench` loads tables and figures only when it is used."""
     code = (
-        "import sys, goalward as gw; assert 'polars' not in sys.modules; "
+        "import sys, goalward as gw; assert not {'polars', 'sqlalchemy'} & set(sys.modules); "
+        "assert gw.Study.open; assert 'Study' in dir(gw); "
         "assert callable(gw.bench.simulate); assert 'bench' in dir(gw)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -45,16 +45,18 @@ __all__ = [
 
 __version__ = version("goalward")
 
-LATER = ("bench", "scale")
+LATER = ("bench", "scale", "tables")
 """Rooms that are imported when they are first used."""
 
 
 def __getattr__(name: str) -> Any:
-    """Return a room around the library when it is asked for: these bring more to load."""
+    """Return what is loaded when it is asked for: it brings tables, figures or a database."""
     if name in LATER:
         return import_module(f"goalward.{name}")
+    if name == "Study":
+        return import_module("goalward.study").Study
     raise AttributeError(f"module 'goalward' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *LATER])
+    return sorted([*globals(), "Study", *LATER])

@@ -15,9 +15,18 @@
     │   └── Unsupported                a model or goal we cannot represent
     ├── MissingExtra (ImportError)     an optional package that is not installed
     ├── Separable (RuntimeError)       the optimum is too far out to be trusted
-    └── NotConverged (RuntimeError)    a solver stopped short of its tolerance
+    ├── NotConverged (RuntimeError)    a solver stopped short of its tolerance
+    └── StudyError (RuntimeError)      a study that cannot be read or written
+        ├── NotAStudy                  a file or database that holds something else, or nothing
+        ├── StudyExists                a place that is taken
+        ├── NewerVersion               written by a newer goalward
+        ├── Damaged                    bytes that are not those that were written
+        ├── Locked                     another process holds it for too long
+        ├── NotWritten                 disk full, read-only, or a server gone; nothing was stored
+        └── PoolChanged                the pool's file is gone, or is not the one of the study
 
     GoalwardWarning (UserWarning)
+    ├── NetworkFile                    a study on a network file system
     ├── VacuousUtility                 right and useless: every row scores the same
     ├── LooseFit                       a model handed in away from its optimum
     └── UnseenClass                    a class without a label yet
@@ -28,19 +37,28 @@ A message has three clauses: what came, what was expected, what to do.
 __all__ = [
     "BadInput",
     "BadParameter",
+    "Damaged",
     "DataMissing",
     "DuplicateRows",
     "Empty",
     "GoalwardError",
     "GoalwardWarning",
+    "Locked",
     "LooseFit",
     "MissingExtra",
+    "NetworkFile",
+    "NewerVersion",
+    "NotAStudy",
     "NotConverged",
     "NotFinite",
+    "NotWritten",
     "OneClass",
+    "PoolChanged",
     "PoolExhausted",
     "Separable",
     "ShapeMismatch",
+    "StudyError",
+    "StudyExists",
     "TooLarge",
     "UnknownLabel",
     "UnseenClass",
@@ -113,6 +131,38 @@ class NotConverged(GoalwardError, RuntimeError):
     """A solver stopped short of its tolerance; the number is withheld."""
 
 
+class StudyError(GoalwardError, RuntimeError):
+    """A study that cannot be read or written."""
+
+
+class NotAStudy(StudyError):
+    """A file or database that holds something else, or nothing."""
+
+
+class StudyExists(StudyError):
+    """A place where there is something already."""
+
+
+class NewerVersion(StudyError):
+    """A study written by a newer goalward."""
+
+
+class Damaged(StudyError):
+    """Bytes that are not those that were written."""
+
+
+class Locked(StudyError):
+    """A study that another process holds for too long."""
+
+
+class NotWritten(StudyError):
+    """Disk full, read-only, or a server gone: nothing was stored."""
+
+
+class PoolChanged(StudyError):
+    """The pool's file is gone, or is not the one the study was made with."""
+
+
 class GoalwardWarning(UserWarning):
     """Anything goalward warns of."""
 
@@ -127,3 +177,7 @@ class LooseFit(GoalwardWarning):
 
 class UnseenClass(GoalwardWarning):
     """A class that has no label yet."""
+
+
+class NetworkFile(GoalwardWarning):
+    """A study on a network file system, whose locks cannot be trusted."""

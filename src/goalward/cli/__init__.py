@@ -4,6 +4,22 @@ from goalward.cli.app import app, main
 from goalward.cli.bench import bench
 from goalward.cli.doctor import doctor
 from goalward.cli.experiments import reproduce, simulate
+from goalward.cli.label import label
 from goalward.cli.rank import rank
+from goalward.cli.studies import ask, export, import_labels, status, tell
 
-__all__ = ["app", "bench", "doctor", "main", "rank", "reproduce", "simulate"]
+__all__ = [
+    "app",
+    "ask",
+    "bench",
+    "doctor",
+    "export",
+    "import_labels",
+    "label",
+    "main",
+    "rank",
+    "reproduce",
+    "simulate",
+    "status",
+    "tell",
+]

@@ -26,7 +26,7 @@ from rich.progress import (
 from rich.text import Text
 
 from goalward.cli.app import AsJson, app, console, show
-from goalward.errors import BadParameter, DataMissing
+from goalward.errors import BadParameter, DataMissing, MissingExtra
 
 __all__ = ["rank"]
 
@@ -202,7 +202,7 @@ def _client(address: str | None) -> Any:
     try:
         from distributed import Client
     except ImportError as error:
-        raise BadParameter("--scheduler needs Dask. pip install goalward[dask].") from error
+        raise MissingExtra("--scheduler needs Dask. pip install goalward[dask].") from error
     return Client(address)
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.errors import DataMissing, ShapeMismatch, Unsupported
+from goalward.errors import DataMissing, MissingExtra, ShapeMismatch, Unsupported
 
 __all__ = ["READERS", "Reader"]
 
@@ -268,7 +268,7 @@ def _imported(module: str, path: Path) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise Unsupported(
+        raise MissingExtra(
             f"{path} needs the package {module}, which is not installed. pip install {module}, or "
             "save the features with numpy.save."
         ) from error

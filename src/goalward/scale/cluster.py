@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from goalward.arrays import Array
-from goalward.errors import BadParameter, Unsupported
+from goalward.errors import MissingExtra, Unsupported
 from goalward.goals import Goal
 from goalward.goals.goal import Term
 from goalward.learners import Fitted
@@ -132,7 +132,7 @@ def _distributed() -> Any:
     try:
         import distributed
     except ImportError as error:
-        raise BadParameter(
+        raise MissingExtra(
             "client= came and dask.distributed is not installed. pip install goalward[dask]."
         ) from error
     return distributed

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalward.arrays import rows_at
-from goalward.errors import BadParameter, NotFinite, Unsupported
+from goalward.errors import MissingExtra, NotFinite, Unsupported
 from goalward.pool import n_rows
 from goalward.scale.scan import Scan
 from goalward.selection.top import Best
@@ -156,7 +156,7 @@ def _torch() -> Any:
     try:
         import torch
     except ImportError as error:
-        raise BadParameter(
+        raise MissingExtra(
             "device= came and torch is not installed. pip install goalward[torch]."
         ) from error
     return torch

@@ -85,4 +85,4 @@ class Subsampled(Strategy):
         if inner.per_label is not None:
             table = np.full((total, inner.per_label.shape[1]), np.nan)
             table[drawn] = inner.per_label
-        return replace(inner, utility=utility, per_label=table)
+        return replace(inner, utility=utility, table=table)

@@ -11,7 +11,7 @@ import numpy as np
 
 from goalward.bench.speed.limits import _binary_model, _direction, _write
 from goalward.bench.speed.race import Ratio
-from goalward.errors import Unsupported
+from goalward.errors import MissingExtra, Unsupported
 from goalward.labels import Spread
 from goalward.pool import open_pool
 from goalward.scale import rank
@@ -25,7 +25,7 @@ def gpu(*, quick: bool = False, repeats: int = 10) -> list[Ratio]:
     try:
         import torch
     except ImportError as error:
-        raise Unsupported("--gpu needs torch. pip install goalward[torch].") from error
+        raise MissingExtra("--gpu needs torch. pip install goalward[torch].") from error
     if not torch.cuda.is_available():
         raise Unsupported("--gpu came and torch sees no CUDA device. Run it on a machine with one.")
     shrink = 20 if quick else 1

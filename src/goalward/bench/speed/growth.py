@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 from goalward.goals import DevLoss
 from goalward.learners import Logistic
 from goalward.utility import FirstOrder
+from goalward.utility.first_order import Direction
 
 __all__ = ["Growth", "growth", "picture"]
 
@@ -73,7 +74,9 @@ def _work(size: str, sizes: dict[str, int]) -> Callable[[], Any]:
     if size == "n":
         return lambda: FirstOrder().prepare(learner.fit(X, y), goal)
     pool = rng.random((sizes["N"], d), dtype=np.float32)
-    return partial(FirstOrder().prepare(learner.fit(X, y), goal).reduced, pool, "spread")
+    direction = FirstOrder().prepare(learner.fit(X, y), goal)
+    assert isinstance(direction, Direction)
+    return partial(direction.reduced, pool, "spread")
 
 
 def _best(call: Callable[[], Any], repeats: int) -> float:

@@ -1,0 +1,174 @@
+"""Commands on a study: ask, tell, status, export, import."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import polars as pl
+import typer
+from rich.markup import escape
+
+from goalward.cli.app import AsJson, Spinner, app, console, show
+
+__all__ = ["ask", "export", "import_labels", "status", "tell"]
+
+Place = Annotated[
+    str, typer.Argument(metavar="STUDY", help="labels.db, or postgresql://user@host/database.")
+]
+By = Annotated[str, typer.Option(help="Who answers.")]
+Pool = Annotated[
+    Path | None, typer.Option("--table", help="Where the pool's table is now, if it was moved.")
+]
+
+
+@app.command()
+def ask(
+    study: Place,
+    n: Annotated[int, typer.Option("--n", "-n", min=1, help="How many rows.")] = 1,
+    by: By = "me",
+    table: Pool = None,
+    as_json: AsJson = False,
+) -> None:
+    """Hand out the rows worth a label next; they are yours until the lease ends.
+
+    Example: `goalward ask labels.db -n 10 --by ann --json`
+    """
+    from goalward.study import Study
+
+    with Spinner() as tick, Study.open(study, pool=table, tick=tick) as opened:
+        tick("ranking")
+        rows = [opened.show(row) for row in opened.ask(n, by=by, at_most=True)]
+    if as_json:
+        typer.echo(json.dumps(rows))
+        return
+    for row in rows:
+        shown = row.get("text") or row.get("image") or json.dumps(row["columns"])
+        console.print(f"[bold]{row['row']}[/]  {escape(visible(str(shown)))}", highlight=False)
+
+
+@app.command()
+def tell(
+    study: Place,
+    row: Annotated[int, typer.Argument(min=0, help="The row's number.")],
+    label: Annotated[str, typer.Argument(help="One of the classes.")],
+    by: By = "me",
+    as_json: AsJson = False,
+) -> None:
+    """Store an answer; the same answer again changes nothing.
+
+    Example: `goalward tell labels.db 17 positive --by ann`
+    """
+    from goalward.study import Study
+
+    with Study.open(study) as opened:
+        named = {str(known): known for known in opened.state.classes}
+        seq = opened.tell(row, named.get(label, label), by=by)
+        total = len(opened.state.labels)
+    if as_json:
+        typer.echo(json.dumps({"row": row, "label": label, "by": by, "seq": seq}))
+        return
+    console.print(f"Row {row} is {label!r}; {total} labels.", highlight=False)
+
+
+@app.command()
+def status(
+    study: Place,
+    price: Annotated[
+        float | None, typer.Option(help="What a label costs, in nats per row of the goal.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say where a study stands: labels, annotators, learning curve, whether to stop.
+
+    Example: `goalward status labels.db --price 0.001`
+    """
+    from goalward.study import Study
+
+    with Study.open(study) as opened:
+        found = opened.status()
+        curve = opened.curve()
+        advice = opened.stop(price) if price is not None else None
+    if as_json:
+        more = {"curve": curve, "advice": advice and asdict(advice)}
+        typer.echo(json.dumps(found | more))
+        return
+    names = ("rows", "labels", "training", "dev", "skipped", "pending", "disagreements", "events")
+    show(f"{found['study']}", pl.DataFrame([{name: found[name] for name in names}]))
+    lines = [{"class": visible(str(c["label"])), "labels": c["labels"]} for c in found["classes"]]
+    show("labels per class", pl.DataFrame(lines))
+    if found["annotators"]:
+        said = [{"annotator": visible(k), "rows": v} for k, v in found["annotators"].items()]
+        show("annotators", pl.DataFrame(said))
+    if curve:
+        columns = ["labels", "dev_labels", "metric", "accuracy", "log_loss", "goal", "gain"]
+        show("rounds", pl.DataFrame(curve, infer_schema_length=None)[-10:].select(columns))
+    if advice is not None:
+        console.print(advice.reason)
+
+
+@app.command()
+def export(
+    study: Place,
+    path: Annotated[Path, typer.Argument(help=".csv, .tsv, .jsonl or .parquet.")],
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Leave cells that start like a formula as they are.")
+    ] = False,
+    every: Annotated[
+        bool, typer.Option("--every", help="A line per annotator's answer, not per row.")
+    ] = False,
+    table: Pool = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the labels, with the table's columns beside them.
+
+    Example: `goalward export labels.db labels.csv`
+    """
+    from goalward.study import Study
+
+    with Spinner() as tick, Study.open(study, pool=table, tick=tick) as opened:
+        lines = opened.export(path, raw=raw, every=every)
+    if as_json:
+        typer.echo(json.dumps({"path": str(path), "lines": lines}))
+        return
+    console.print(f"{lines} lines in {path}", soft_wrap=True, highlight=False)
+
+
+@app.command("import")
+def import_labels(
+    study: Place,
+    path: Annotated[Path, typer.Argument(help=".csv, .tsv, .jsonl or .parquet.")],
+    label: Annotated[str, typer.Option(help="The column of labels.")] = "label",
+    key: Annotated[
+        str,
+        typer.Option(help="The column that says which row: row numbers, or one of the table's."),
+    ] = "row",
+    by: Annotated[str, typer.Option(help="Whose answers, where no `by` column says.")] = "import",
+    table: Pool = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take in labels made elsewhere and report what did not fit.
+
+    Example: `goalward import labels.db old-labels.csv --key id --label sentiment`
+    """
+    from goalward.study import Study
+
+    with Spinner() as tick, Study.open(study, pool=table, tick=tick) as opened:
+        done = opened.import_labels(path, label=label, key=key, by=by)
+    if as_json:
+        typer.echo(json.dumps(asdict(done)))
+        return
+    console.print(str(done), highlight=False)
+    if done.refused:
+        lines = [{"line": line, "why": visible(why)} for line, why in done.refused[:20]]
+        show(f"refused, {len(lines)} of {len(done.refused)}", pl.DataFrame(lines))
+
+
+def visible(text: str, *, longest: int = 4000) -> str:
+    """Return a text that cannot steer the terminal: controls and direction marks as escapes."""
+    short = text if len(text) <= longest else f"{text[:longest]}... ({len(text):,} characters)"
+    return "".join(
+        c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in short
+    )

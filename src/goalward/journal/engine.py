@@ -1,0 +1,193 @@
+"""Connections to SQLite and PostgreSQL, and what their errors mean to a person."""
+
+from __future__ import annotations
+
+import sqlite3
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError
+
+from goalward.errors import (
+    BadParameter,
+    Damaged,
+    Locked,
+    MissingExtra,
+    NetworkFile,
+    NotAStudy,
+    NotWritten,
+)
+
+__all__ = ["APPLICATION", "connect", "file_of", "located", "readable", "translated"]
+
+APPLICATION = 0x67777264
+"""SQLite's application id of a study, "gwrd": at byte 68 of the file."""
+NETWORKS = ("nfs", "cifs", "smb", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs", "lustre")
+
+
+def located(place: str | Path) -> URL:
+    """Return the URL of a study given as a URL or as the path of a file."""
+    if isinstance(place, Path) or "://" not in place:
+        return URL.create("sqlite", database=str(Path(place).absolute()))
+    try:
+        url = make_url(place)
+    except ArgumentError as error:
+        raise BadParameter(
+            f"{place!r} is not the address of a study; a path, sqlite:///path or "
+            "postgresql://user@host/database was expected."
+        ) from error
+    backend = url.get_backend_name()
+    if backend == "sqlite":
+        if not url.database or url.database == ":memory:":
+            raise BadParameter(
+                f"{place!r} names no file; a study lives in one, so that it survives. Write "
+                "sqlite:///labels.db."
+            )
+        return url.set(database=str(Path(url.database).absolute()))
+    if backend != "postgresql":
+        raise BadParameter(
+            f"{place!r} is a {backend} database; SQLite or PostgreSQL was expected. Write "
+            "sqlite:///labels.db or postgresql://user@host/database."
+        )
+    if find_spec("psycopg") is None:
+        raise MissingExtra(
+            "A study in PostgreSQL needs psycopg, which is not installed. Run `pip install "
+            "goalward[postgres]`."
+        )
+    return url.set(drivername="postgresql+psycopg")
+
+
+def file_of(url: URL) -> Path | None:
+    """Return the file of an SQLite study; None for a server."""
+    return Path(str(url.database)) if url.get_backend_name() == "sqlite" else None
+
+
+def readable(path: Path) -> bool:
+    """Return whether a file can hold a study: False if it is absent or empty.
+
+    Only its first bytes are looked at, so that a foreign file is not touched at all.
+    """
+    try:
+        with path.open("rb") as file:
+            header = file.read(100)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise NotAStudy(
+            f"{path} could not be opened ({error.strerror}); the file of a study was expected. Check "
+            "the path and its permissions."
+        ) from error
+    if not header:
+        return False
+    application = int.from_bytes(header[68:72], "big")
+    if not header.startswith(b"SQLite format 3\0") or application != APPLICATION:
+        raise NotAStudy(
+            f"{path} is not the file of a study (or its first bytes are damaged). It was left as it "
+            "is: check the path, or restore a backup."
+        )
+    return True
+
+
+def connect(url: URL, timeout: float) -> Engine:
+    """Return an engine whose write transactions start with the lock, and end on the disk."""
+    path = file_of(url)
+    if path is None:
+        engine = create_engine(url, pool_pre_ping=True)
+        event.listen(engine, "begin", _begin_postgres(timeout))
+        return engine
+    _warn_of_network(path)
+    engine = create_engine(url, connect_args={"timeout": timeout})
+    event.listen(engine, "connect", _settle)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _settle(raw: Any, _: Any) -> None:
+    # Python's sqlite3 must not begin transactions by itself: BEGIN IMMEDIATE is ours.
+    raw.isolation_level = None
+    raw.execute("PRAGMA synchronous=FULL")
+    raw.execute("PRAGMA foreign_keys=ON")
+    raw.execute("PRAGMA trusted_schema=OFF")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    writing = connection.get_execution_options().get("writing", False)
+    # Locking at the start, a writer waits its turn; locking later, it would fail at once.
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+def _begin_postgres(timeout: float) -> Any:
+    def begin(connection: Connection) -> None:
+        if connection.get_execution_options().get("writing", False):
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = {int(1000 * timeout)}")
+            # A server may be set to acknowledge before the disk has it.
+            connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
+
+    return begin
+
+
+@contextmanager
+def translated(name: str) -> Iterator[None]:
+    """Turn a database's errors into ours: what came, what was expected, what to do."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise _meaning(name, error.orig) from error
+    except sqlite3.Error as error:
+        raise _meaning(name, error) from error
+
+
+def _meaning(name: str, error: BaseException | None) -> Exception:
+    said = str(error).strip().split("\n")[0]
+    lower = said.lower()
+    if "locked" in lower or "lock timeout" in lower or "busy" in lower:
+        return Locked(
+            f"{name} is held by another process ({said}). Nothing was stored: try again, or close "
+            "the program that holds it."
+        )
+    if "not a database" in lower:
+        return NotAStudy(
+            f"{name} is not a database ({said}). It was left as it is: check the path."
+        )
+    if "malformed" in lower or "corrupt" in lower:
+        return Damaged(
+            f"{name} is damaged ({said}); it was left as it is. Restore a backup, or save the "
+            "intact events with Study.recover."
+        )
+    if "readonly" in lower or "read-only" in lower:
+        return NotWritten(
+            f"{name} cannot be written ({said}). Nothing was stored: make the file and its folder "
+            "writable, or copy them."
+        )
+    if "full" in lower or "disk i/o" in lower or "space" in lower or "too large" in lower:
+        return NotWritten(
+            f"{name} could not be written ({said}). Nothing was stored, and all earlier answers "
+            "are safe: free some space, and answer again."
+        )
+    return NotWritten(
+        f"{name} could not be reached ({said}). Nothing was stored: check the address, that the "
+        "folder or the server is there, and that it may be used."
+    )
+
+
+def _warn_of_network(path: Path) -> None:
+    """Warn where locks are not to be trusted; silent where the system does not say."""
+    try:
+        mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    except OSError:
+        return
+    folder = str(path.resolve().parent)
+    over = [m for m in mounts if folder == m[1] or folder.startswith(m[1].rstrip("/") + "/")]
+    kind = max(over, key=lambda mount: len(mount[1]))[2] if over else ""
+    if kind.startswith(NETWORKS):
+        warnings.warn(
+            f"{path} is on a network file system ({kind}), where SQLite's locks cannot be trusted. "
+            "Keep the study on a local disk, or use PostgreSQL.",
+            NetworkFile,
+            stacklevel=5,
+        )

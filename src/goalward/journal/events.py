@@ -1,0 +1,199 @@
+"""Everything that can happen to a study; each event is data and goes to disk as JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from hashlib import sha256
+from typing import Any
+
+from goalward.errors import Damaged
+
+__all__ = [
+    "Asked",
+    "ClassAdded",
+    "Created",
+    "Event",
+    "Label",
+    "Noted",
+    "Ranked",
+    "Skipped",
+    "Told",
+    "Undone",
+    "Withdrawn",
+    "canonical",
+    "chained",
+    "parsed",
+]
+
+Label = str | int | float | bool
+"""What JSON gives back as it was."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """Something that happened.
+
+    Parameters
+    ----------
+    at
+        Seconds since 1970, for people to read. Order is that of the sequence numbers: clocks
+        jump.
+    """
+
+    at: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Created(Event):
+    """The study began: what it asks about, and how it chooses."""
+
+    settings: dict[str, Any]
+    pool: dict[str, Any]
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked(Event):
+    """Rows were handed to an annotator until a time, because of the ranking with that number.
+
+    A utility of None belongs to a row from the random order: a cold start, or a dev row.
+    """
+
+    rows: tuple[int, ...]
+    by: str
+    until: float
+    utilities: tuple[float | None, ...]
+    ranking: int | None
+    dev: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told(Event):
+    """An annotator answered."""
+
+    row: int
+    label: Label
+    by: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Skipped(Event):
+    """An annotator could not or would not answer."""
+
+    row: int
+    by: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Withdrawn(Event):
+    """A question, an answer or a skip was taken back."""
+
+    row: int
+    by: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Undone(Event):
+    """An annotator's last answer, skip or withdrawal was undone; the row is theirs again."""
+
+    row: int
+    by: str
+    until: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noted(Event):
+    """An annotator wrote something about a row."""
+
+    row: int
+    by: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassAdded(Event):
+    """There is one more class."""
+
+    label: Label
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranked(Event):
+    """A model was fitted and the pool scored.
+
+    Parameters
+    ----------
+    based_on, moves
+        The number of the last event that was known, and of the changes of answers up to it.
+    labels, dev_labels
+        How many labels the model was fitted on, and how many measured it.
+    recipe, seed, features, versions
+        The strategy used, and what it was used on: with the events up to `based_on` they decide
+        everything here.
+    queue, utilities
+        The next rows, best first, with their scores.
+    quantiles
+        Of the scores of all open rows, at 0, 2.5, 5, ..., 100 %.
+    metric
+        "dev" or "cross-validated": where accuracy and log_loss come from; None if neither can
+        be had yet.
+    goal, gain
+        τ and the mean score of the next batch, both per row of the goal; None for a strategy
+        without a goal.
+    solver
+        How the goal's direction was solved for.
+    """
+
+    based_on: int
+    moves: int
+    labels: int
+    dev_labels: int
+    recipe: str
+    seed: int
+    features: str
+    versions: dict[str, str]
+    queue: tuple[int, ...]
+    utilities: tuple[float, ...]
+    quantiles: tuple[float, ...]
+    metric: str | None
+    accuracy: float | None
+    log_loss: float | None
+    goal: float | None
+    gain: float | None
+    solver: str | None
+    seconds: float
+
+
+KINDS: dict[str, type[Event]] = {
+    kind.__name__.lower(): kind
+    for kind in (Created, Asked, Told, Skipped, Withdrawn, Undone, Noted, ClassAdded, Ranked)
+}
+
+
+def canonical(event: Event) -> str:
+    """Return an event as JSON: keys sorted, plain ASCII, so any database keeps it as it is."""
+    values = {field.name: getattr(event, field.name) for field in fields(event)}
+    body = {"kind": type(event).__name__.lower(), **values}
+    return json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def parsed(seq: int, body: str) -> Event:
+    """Return the event a text stands for."""
+    try:
+        values = json.loads(body)
+        kind: Any = KINDS[values.pop("kind")]
+        event: Event = kind(
+            **{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+        )
+        return event
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Damaged(
+            f"Event {seq} cannot be read ({type(error).__name__}: {error}); an event of this version "
+            "was expected. Restore a backup of the study."
+        ) from error
+
+
+def chained(previous: str, seq: int, body: str) -> str:
+    """Return the digest of an event: over its own text and everything before it."""
+    return sha256(f"{previous}\n{seq}\n{body}".encode()).hexdigest()

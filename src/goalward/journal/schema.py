@@ -1,0 +1,97 @@
+"""Tables of a study, their version, and how older ones are brought up to it.
+
+Version 1 had no head: events cut off at the end went unnoticed.
+Version 2 keeps the number and the digest of the last event beside the version.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    Column,
+    Connection,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    func,
+    insert,
+    inspect,
+    select,
+    text,
+    update,
+)
+
+from goalward.errors import NewerVersion, NotAStudy
+
+__all__ = ["BLOBS", "EVENTS", "STUDY", "VERSION", "create", "migrate", "version_of"]
+
+VERSION = 2
+"""Of the tables below. Every version, past and to come, has goalward_study.version."""
+
+METADATA = MetaData()
+STUDY = Table(
+    "goalward_study",
+    METADATA,
+    Column("version", Integer, nullable=False),
+    Column("head_seq", Integer, nullable=False),
+    Column("head_digest", String(64), nullable=False),
+)
+EVENTS = Table(
+    "goalward_events",
+    METADATA,
+    Column("seq", Integer, primary_key=True, autoincrement=False),
+    Column("body", Text, nullable=False),
+    Column("digest", String(64), nullable=False),
+)
+BLOBS = Table(
+    "goalward_blobs",
+    METADATA,
+    Column("digest", String(64), primary_key=True),
+    Column("content", LargeBinary, nullable=False),
+)
+
+
+def create(connection: Connection) -> None:
+    """Make the tables of the current version."""
+    METADATA.create_all(connection)
+    connection.execute(insert(STUDY).values(version=VERSION, head_seq=0, head_digest=""))
+
+
+def version_of(connection: Connection, name: str) -> int | None:
+    """Return the version of the study in a database; None where there is nothing at all."""
+    tables = inspect(connection).get_table_names()
+    if STUDY.name not in tables:
+        if not tables or connection.dialect.name != "sqlite":
+            return None
+        raise NotAStudy(
+            f"{name} has the tables {', '.join(sorted(tables)[:5])}; those of a study were "
+            "expected. It was left as it is: give another path."
+        )
+    version = connection.execute(select(STUDY.c.version)).scalar_one_or_none()
+    if version is None:
+        return None
+    if version > VERSION:
+        raise NewerVersion(
+            f"{name} has version {version}; up to {VERSION} was expected by this goalward. It was "
+            "left as it is: upgrade with `pip install --upgrade goalward`."
+        )
+    return int(version)
+
+
+def migrate(connection: Connection, version: int) -> None:
+    """Bring older tables to the current version, inside the caller's transaction."""
+    if version < 2:
+        connection.execute(
+            text("ALTER TABLE goalward_study ADD COLUMN head_seq INTEGER NOT NULL DEFAULT 0")
+        )
+        connection.execute(
+            text(
+                "ALTER TABLE goalward_study ADD COLUMN head_digest VARCHAR(64) NOT NULL DEFAULT ''"
+            )
+        )
+        last = connection.execute(select(func.max(EVENTS.c.seq))).scalar()
+        digest = connection.execute(select(EVENTS.c.digest).where(EVENTS.c.seq == last)).scalar()
+        connection.execute(update(STUDY).values(head_seq=last or 0, head_digest=digest or ""))
+    connection.execute(update(STUDY).values(version=VERSION))

@@ -1,0 +1,10 @@
+"""Ask and tell over a durable journal."""
+
+from goalward.study.advice import Advice
+from goalward.study.exchange import Imported
+from goalward.study.settings import Settings
+from goalward.study.state import State, advance
+from goalward.study.study import Study
+from goalward.study.why import Why
+
+__all__ = ["Advice", "Imported", "Settings", "State", "Study", "Why", "advance"]

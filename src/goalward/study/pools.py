@@ -1,0 +1,185 @@
+"""The rows of a study: stored inside it when they came in memory, by fingerprint when in files."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from goalward.arrays import is_sparse, to_numpy
+from goalward.errors import BadParameter, Damaged, PoolChanged
+from goalward.journal.store import Store, Transaction
+from goalward.learners.rows import clean_rows
+from goalward.tables import Loaded, Table
+from goalward.tables.vectors import Tick, text_vectors
+
+__all__ = ["Pool", "load", "store"]
+
+PART = 64 * 2**20
+"""Bytes of an array kept in one piece: SQLite holds at most 1 GB in one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """The rows in memory: numbers for the model, and what a person sees of them."""
+
+    X: Any = field(repr=False)
+    digest: str
+    texts: list[str] | None = field(default=None, repr=False)
+    table: Loaded | None = field(default=None, repr=False)
+
+    def show(self, row: int) -> dict[str, Any]:
+        """Return what a person is shown of a row: text, image or columns."""
+        if self.table is not None:
+            return self.table.show(row)
+        if self.texts is not None:
+            return {"row": row, "text": self.texts[row], "columns": {}}
+        values = self.X[[row]]
+        dense = np.ravel(values.toarray() if is_sparse(values) else values)
+        return {"row": row, "columns": {str(i): float(v) for i, v in enumerate(dense[:50])}}
+
+
+def store(transaction: Transaction, pool: Any, home: Path | None, tick: Tick) -> dict[str, Any]:
+    """Return a pool as data, with what must be kept put into the study."""
+    if isinstance(pool, (str, os.PathLike)):
+        pool = Table(os.fspath(pool))
+    if isinstance(pool, Table):
+        return _table(pool, home, tick)
+    if isinstance(pool, (list, tuple)) and pool and all(isinstance(x, str) for x in pool):
+        texts = list(pool)
+        content = json.dumps(texts).encode()
+        X = text_vectors(texts, tick)
+        return {**_array(transaction, X), "texts": transaction.keep(content)}
+    rows = clean_rows(pool, "pool")
+    return _array(transaction, rows if is_sparse(rows) else to_numpy(rows))
+
+
+def load(
+    journal: Store, kept: Mapping[str, Any], home: Path | None, moved: Any, tick: Tick
+) -> Pool:
+    """Return the pool of a study, checked against what was stored of it."""
+    if kept["kind"] == "table":
+        table = _found(kept, home, moved)
+        loaded = table.load(tick)
+        X = loaded.X
+        if X.shape[0] != kept["n_rows"]:
+            raise PoolChanged(
+                f"{table.path} has {X.shape[0]} rows; {kept['n_rows']} were expected."
+            )
+        return Pool(X, _digest(X), table=loaded)
+    if moved is not None:
+        raise BadParameter(
+            "pool= was given and the study has its rows inside; none was expected. Leave it out."
+        )
+    arrays = [_restored(journal, one) for one in kept["arrays"]]
+    X = arrays[0]
+    if kept["kind"] == "sparse":
+        X = scipy.sparse.csr_array(tuple(arrays), shape=tuple(kept["shape"]))
+        X.check_format()
+    digest = sha256("".join(part for a in kept["arrays"] for part in a["parts"]).encode())
+    texts = json.loads(journal.blob(kept["texts"])) if "texts" in kept else None
+    return Pool(X, digest.hexdigest(), texts=texts)
+
+
+def _table(table: Table, home: Path | None, tick: Tick) -> dict[str, Any]:
+    table = table.settled()
+    loaded = table.load(tick)
+    clean_rows(loaded.X, Path(table.path).name)
+    path = Path(table.path).absolute()
+    vectors = str(Path(table.embeddings).absolute()) if table.embeddings.endswith(".npy") else None
+    return {
+        "kind": "table",
+        "path": str(path),
+        # A study and its table that are moved together find each other again.
+        "relative": os.path.relpath(path, home) if home else None,
+        "vectors": vectors,
+        "vectors_relative": os.path.relpath(vectors, home) if home and vectors else None,
+        "text": table.text,
+        "image": table.image,
+        "numeric": list(table.numeric),
+        "embeddings": table.embeddings,
+        "fingerprint": table.fingerprint(),
+        "n_rows": int(loaded.X.shape[0]),
+    }
+
+
+def _found(kept: Mapping[str, Any], home: Path | None, moved: Any) -> Table:
+    """Return the table where it is now; `PoolChanged` if it is not the one of the study."""
+    given = moved if isinstance(moved, Table) else Table(os.fspath(moved)) if moved else None
+    vectors = None
+    if kept["vectors"] is not None:
+        vectors = _there(kept["vectors"], kept["vectors_relative"], home)
+        if given is not None and given.embeddings.endswith(".npy"):
+            vectors = given.embeddings
+        elif given is not None and Path(given.path).with_suffix(".npy").is_file():
+            vectors = str(Path(given.path).with_suffix(".npy"))
+    path = given.path if given is not None else _there(kept["path"], kept["relative"], home)
+    table = Table(path, kept["text"], kept["image"], tuple(kept["numeric"]), kept["embeddings"])
+    if vectors is not None:
+        table = replace(table, embeddings=vectors)
+    now, then = table.fingerprint(), kept["fingerprint"]
+    if now != then:
+        which = path if now["table"] != then["table"] else vectors
+        raise PoolChanged(
+            f"{which} is not the file the study was made with (its SHA-256 differs), so row numbers "
+            "may mean other rows. Restore it, or start a new study and import the labels."
+        )
+    return table
+
+
+def _there(path: str, relative: str | None, home: Path | None) -> str:
+    if not Path(path).is_file() and relative is not None and home is not None:
+        beside = home / relative
+        if beside.is_file():
+            return str(beside)
+    return path
+
+
+def _array(transaction: Transaction, X: Any) -> dict[str, Any]:
+    if is_sparse(X):
+        X = scipy.sparse.csr_array(X)
+        arrays = [X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)]
+        kind = "sparse"
+    else:
+        arrays, kind = [X], "array"
+    kept = [_kept(transaction, array) for array in arrays]
+    return {"kind": kind, "n_rows": int(X.shape[0]), "shape": list(X.shape), "arrays": kept}
+
+
+def _kept(transaction: Transaction, array: NDArray[Any]) -> dict[str, Any]:
+    # Little-endian bytes with their type and shape beside them: nothing to unpickle.
+    plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    content = plain.tobytes()
+    parts = [
+        transaction.keep(content[first : first + PART])
+        for first in range(0, max(len(content), 1), PART)
+    ]
+    return {"dtype": plain.dtype.str, "shape": list(plain.shape), "parts": parts}
+
+
+def _restored(journal: Store, kept: Mapping[str, Any]) -> NDArray[Any]:
+    dtype, shape = kept["dtype"], tuple(kept["shape"])
+    content = b"".join(journal.blob(part) for part in kept["parts"])
+    if dtype not in ("<f4", "<f8", "<i8") or len(content) != int(
+        np.prod(shape, dtype=object) * int(dtype[2])
+    ):
+        raise Damaged(
+            f"An array of {journal.name} says {dtype} of shape {shape} and has {len(content)} bytes; "
+            "as many as that takes were expected. Restore a backup of the study."
+        )
+    return np.frombuffer(content, dtype=dtype).reshape(shape)
+
+
+def _digest(X: NDArray[Any]) -> str:
+    digest = sha256(f"{X.dtype.str}{X.shape}".encode())
+    for first in range(0, X.shape[0], 4096):
+        digest.update(np.ascontiguousarray(X[first : first + 4096]).tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,125 @@
+"""What a study says of itself, for people and programs alike: page, interface and commands."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from goalward.errors import BadParameter
+from goalward.journal.events import Label
+from goalward.study import advice
+from goalward.study.advice import Advice
+from goalward.study.exchange import Imported, answers_table, labels_table, read_labels
+from goalward.study.rounds import ready
+from goalward.study.session import Session
+from goalward.study.why import Why, explain
+from goalward.tables.write import write_table
+
+__all__ = ["Reports"]
+
+
+class Reports(Session):
+    """Reading a study, and its labels as files."""
+
+    def show(self, row: int) -> dict[str, Any]:
+        """Return what a person is shown of a row: its text, image or columns."""
+        return self.pool.show(self._row(row))
+
+    def curve(self) -> list[dict[str, Any]]:
+        """Return one line per ranking: labels, accuracy, log-loss, goal, predicted gain."""
+        return advice.curve(self.state)
+
+    def stop(self, price: float) -> Advice:
+        """Return whether the next label is predicted to be worth `price`."""
+        return advice.stop(self.state, price)
+
+    def why(self, row: int) -> Why:
+        """Return what each label of a row would do to the goal, and to which dev rows most."""
+        row, state = self._row(row), self.state
+        if not ready(state):
+            raise BadParameter(
+                "There is no model yet; labels of two classes were expected. Rows are asked in a "
+                "random order until then."
+            )
+        return explain(self._present(state), row)
+
+    def status(self) -> dict[str, Any]:
+        """Return where the study stands, as plain data."""
+        state = self.state
+        latest = state.ranking
+        per_class: dict[Label, int] = dict.fromkeys(state.classes, 0)
+        per_class.update(Counter(state.labels.values()))
+        now = self._clock()
+        return {
+            "study": self.url,
+            "rows": self.n_rows,
+            "labels": len(state.labels),
+            "training": len(state.training),
+            "dev": len(state.dev),
+            "skipped": len(state.skipped),
+            "pending": sum(
+                any(lease.live(now) for lease in held.values()) for held in state.leases.values()
+            ),
+            "classes": [{"label": k, "labels": n} for k, n in per_class.items()],
+            "annotators": {
+                by: sum(by in said for said in state.standings.values()) for by in state.annotators
+            },
+            "disagreements": sum(
+                len({s.label for s in said.values() if s.label is not None}) > 1
+                for said in state.standings.values()
+            ),
+            "events": state.seq,
+            "settings": asdict(state.settings),
+            "ranking": latest
+            and {
+                "labels": latest.labels,
+                "metric": latest.metric,
+                "accuracy": latest.accuracy,
+                "log_loss": latest.log_loss,
+                "goal": latest.goal,
+                "gain": latest.gain,
+                "recipe": latest.recipe,
+                "behind": state.moves - latest.moves,
+            },
+        }
+
+    def export(self, path: str | Path, *, raw: bool = False, every: bool = False) -> int:
+        """Write the labels as .csv, .tsv, .jsonl or .parquet and return how many lines there are.
+
+        Parameters
+        ----------
+        raw
+            Leave texts that start like a formula as they are; a spreadsheet may run them.
+        every
+            Every annotator's answer and skip on a line of its own, instead of the label used.
+        """
+        state = self.state
+        frame = answers_table(state) if every else labels_table(state, self.pool)
+        write_table(frame, path, raw=raw)
+        return frame.height
+
+    def import_labels(
+        self, path: str | Path, *, label: str = "label", key: str = "row", by: str = "import"
+    ) -> Imported:
+        """Store labels made elsewhere and say what did not fit; a `by` column names annotators.
+
+        Parameters
+        ----------
+        label, key
+            Columns of the label and of what says which row is meant: "row" for row numbers, or
+            a column of the pool's table with distinct values.
+        """
+        fits, refused = read_labels(
+            path, self.state, lambda: self.pool, label=label, key=key, by=by
+        )
+        before = self._state.moves
+        for name in dict.fromkeys(who for *_, who in fits):
+            self.tell_many([(row, said) for _, row, said, who in fits if who == name], by=name)
+        taken = self._state.moves - before
+        return Imported(taken, len(fits) - taken, tuple(refused))
+
+    def tell_many(self, answers: Any, *, by: str = "me") -> list[int]:
+        """Store many answers at once."""
+        raise NotImplementedError

@@ -1,0 +1,211 @@
+"""Ask and tell: rows out, labels in, everything on disk when a call returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from numbers import Integral
+from typing import Any
+
+from rpds import HashTrieMap
+
+from goalward.errors import BadParameter, PoolExhausted
+from goalward.journal import (
+    Asked,
+    ClassAdded,
+    Event,
+    Noted,
+    Ranked,
+    Skipped,
+    Told,
+    Undone,
+    Withdrawn,
+)
+from goalward.journal.events import Label
+from goalward.study.reports import Reports
+from goalward.study.rounds import QUEUE, Round, ready
+from goalward.study.settings import plain_label, plain_text
+from goalward.study.state import State
+
+__all__ = ["Study"]
+
+
+class Study(Reports):
+    """A pool being labelled: durable, shared, and the same after a crash.
+
+    Make one with `Study.create`, come back to it with `Study.open`. Several threads and processes
+    may use the same study at once; each call is one short transaction, and what it returned for is
+    on disk.
+
+    Examples
+    --------
+    >>> import tempfile, goalward as gw
+    >>> place = f"sqlite:///{tempfile.mkdtemp()}/labels.db"
+    >>> study = gw.Study.create(place, pool=[[0.0], [0.2], [0.8], [1.0]], classes=["low", "high"])
+    >>> rows = study.ask(2)
+    >>> for row in rows:
+    ...     _ = study.tell(row, "low" if row < 2 else "high", by="ann")
+    >>> len(study.state.labels)
+    2
+    """
+
+    def ask(
+        self,
+        n: int = 1,
+        *,
+        by: str = "me",
+        resume: bool = False,
+        at_most: bool = False,
+        refresh: bool | None = None,
+    ) -> list[int]:
+        """Return n rows worth a label, best first; they are `by`'s until the lease ends.
+
+        Parameters
+        ----------
+        resume
+            Rows that `by` already has in hand come first, instead of n new ones.
+        at_most
+            Return fewer rows where fewer are left; otherwise that is `PoolExhausted`.
+        refresh
+            None: fit and rank first if there is no ranking, it is used up, or `refit` new labels
+            came. True: if any new label came. False: never; take what there is, at once.
+        """
+        by = plain_text(by, "by")
+        if not is_count(n):
+            raise BadParameter(f"n={n!r}; a whole number of at least 1 was expected.")
+        held = self._dealer.held(self.state, by, self._clock()) if resume else []
+        if len(held) >= n:
+            return held[:n]
+        if refresh is not False and self._stale(n - len(held), by, always=refresh is True):
+            self.refresh(force=True, size=max(QUEUE, n))
+        asked: list[int] = []
+
+        def decide(state: State) -> list[Event]:
+            now = self._clock()
+            known = self._dealer.held(state, by, now)[:n] if resume else []
+            dealt = self._dealer.deal(state, n - len(known), by, now)
+            asked[:] = [*known, *(question.row for question in dealt)]
+            if len(asked) < n and not at_most:
+                raise PoolExhausted(
+                    f"{n} rows were asked for and {len(asked)} are left ({len(state.labels)} "
+                    f"labelled, {len(state.skipped)} skipped, {len(state.pending)} pending). Ask "
+                    "for fewer, or tell or withdraw the pending rows."
+                )
+            if not dealt:
+                return []
+            return [
+                Asked(
+                    at=now,
+                    rows=tuple(question.row for question in dealt),
+                    by=by,
+                    until=now + state.settings.lease,
+                    utilities=tuple(question.utility for question in dealt),
+                    ranking=state.rounds[-1][0] if state.rounds else None,
+                    dev=sum(question.dev for question in dealt),
+                )
+            ]
+
+        self._write(decide)
+        return asked
+
+    def tell(self, row: int, label: Any, *, by: str = "me") -> int:
+        """Store an answer and return its number; the same answer again changes nothing."""
+        return self.tell_many([(row, label)], by=by)[0]
+
+    def tell_many(self, answers: Iterable[tuple[int, Any]], *, by: str = "me") -> list[int]:
+        """Store many answers at once, all or none, and return their numbers."""
+        by = plain_text(by, "by")
+        listed = list(answers)
+        numbers: list[int] = []
+
+        def decide(state: State) -> list[Event]:
+            numbers.clear()
+            events: list[Event] = []
+            known: dict[int, tuple[Label | None, int]] = {}
+            for place, said in listed:
+                row, label = self._row(place), self._label(state, said)
+                before = state.standings.get(row, HashTrieMap()).get(by)
+                stands = known.get(row, (before.label, before.seq) if before else (None, 0))
+                if stands[0] != label:
+                    events.append(Told(at=self._clock(), row=row, label=label, by=by))
+                    stands = (label, state.seq + len(events))
+                known[row] = stands
+                numbers.append(stands[1])
+            return events
+
+        self._write(decide)
+        return numbers
+
+    def skip(self, row: int, *, by: str = "me") -> None:
+        """Leave a row unanswered; it is not asked again, of anybody."""
+        row, by = self._row(row), plain_text(by, "by")
+
+        def decide(state: State) -> list[Event]:
+            before = state.standings.get(row, HashTrieMap()).get(by)
+            done = before is not None and before.label is None
+            return [] if done else [Skipped(at=self._clock(), row=row, by=by)]
+
+        self._write(decide)
+
+    def withdraw(self, row: int, *, by: str = "me") -> None:
+        """Take back `by`'s answer or skip of a row, or the question itself if it is open."""
+        row, by = self._row(row), plain_text(by, "by")
+
+        def decide(state: State) -> list[Event]:
+            said = by in state.standings.get(row, HashTrieMap())
+            held = by in state.leases.get(row, HashTrieMap())
+            return [Withdrawn(at=self._clock(), row=row, by=by)] if said or held else []
+
+        self._write(decide)
+
+    def undo(self, *, by: str = "me") -> int | None:
+        """Undo `by`'s last answer, skip or withdrawal and return its row, which is theirs again."""
+        by = plain_text(by, "by")
+
+        def decide(state: State) -> list[Event]:
+            last = state.changes.get(by)
+            if last is None:
+                return []
+            now = self._clock()
+            until = now + state.settings.lease
+            return [Undone(at=now, row=last.row, by=by, until=until)]
+
+        undone = self._write(decide)
+        return undone[0].event.row if undone else None  # type: ignore[attr-defined]
+
+    def note(self, row: int, text: str, *, by: str = "me") -> None:
+        """Write something about a row."""
+        row, text = self._row(row), plain_text(text, "The note", longest=100_000)
+        self._write(
+            lambda state: [Noted(at=self._clock(), row=row, by=plain_text(by, "by"), text=text)]
+        )
+
+    def add_class(self, label: Any) -> None:
+        """Declare one more class; known ones stay as they are."""
+        label = plain_label(label)
+        self._write(
+            lambda state: (
+                [] if label in state.classes else [ClassAdded(at=self._clock(), label=label)]
+            )
+        )
+
+    def refresh(self, *, force: bool = False, size: int = QUEUE) -> Ranked | None:
+        """Fit the model of the present labels, rank the pool and store the ranking.
+
+        Safe to run in another thread while answers go on: the study is held only to read and to
+        store. Returns None while no model can be fitted, or where nothing is left to ask.
+        """
+        state = self.state
+        if not ready(state):
+            return None
+        ranking = state.ranking
+        if ranking is not None and ranking.moves == state.moves and not force:
+            return ranking
+        ranked = Round(state, self.pool).rank(size + len(state.leases), self._clock())
+        if ranked is not None:
+            self._write(lambda state: [ranked])
+        return ranked
+
+
+def is_count(n: Any) -> bool:
+    """Return whether `n` is a whole number of at least 1."""
+    return not isinstance(n, bool) and isinstance(n, Integral) and int(n) >= 1

@@ -1,0 +1,102 @@
+"""Why a row is asked: what each label would do to the goal, and to which dev rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from goalward.arrays import to_numpy
+from goalward.journal.events import Label
+from goalward.pool import take_rows
+from goalward.solvers import named
+from goalward.study.rounds import Round
+
+__all__ = ["Effect", "Why", "explain"]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A dev row, its label, and the change of its log-likelihood."""
+
+    row: int
+    label: Label
+    change: float
+
+
+@dataclass(frozen=True)
+class Why:
+    """What is thought of a row.
+
+    Parameters
+    ----------
+    proba
+        class -> probability under the present model.
+    utility
+        class -> predicted change of the goal, per row of the goal, if that is the label.
+    gain
+        The deviation of that change over the believed label.
+    helps, hurts
+        class -> the dev rows whose likelihood rises and falls most with it; empty without dev
+        labels.
+    recipe
+        The strategy that ranks now.
+    """
+
+    row: int
+    proba: dict[Label, float]
+    utility: dict[Label, float]
+    gain: float
+    helps: dict[Label, list[Effect]]
+    hurts: dict[Label, list[Effect]]
+    recipe: str
+
+
+def explain(round: Round, row: int, count: int = 3) -> Why:
+    """Return why a row is, or is not, worth a label now."""
+    fitted, classes = round.fitted, round.state.classes
+    x = take_rows(round.pool.X, np.array([row]))
+    proba = to_numpy(fitted.predict_proba(x))[0]
+    m = len(round.goal_rows)
+    utility = to_numpy(round.utility(fitted, round.goal, x))[0] / m
+    helps: dict[Label, list[Effect]] = {}
+    hurts: dict[Label, list[Effect]] = {}
+    if round.has_dev:
+        changes = _changes(round, x, proba)
+        dev = list(round.state.dev.items())
+        for k, label in enumerate(classes):
+            order = np.argsort(-changes[:, k], kind="stable").tolist()
+            effects = [Effect(dev[i][0], dev[i][1], float(changes[i, k])) for i in order]
+            helps[label] = [e for e in effects[:count] if e.change > 0]
+            hurts[label] = [e for e in effects[: -count - 1 : -1] if e.change < 0]
+    return Why(
+        row,
+        dict(zip(classes, proba.tolist(), strict=True)),
+        dict(zip(classes, utility.tolist(), strict=True)),
+        float(round.gains(np.array([row]))[0]),
+        helps,
+        hurts,
+        round.recipe,
+    )
+
+
+def _changes(round: Round, x: Any, proba: Any) -> Any:
+    """Return (dev rows, labels): d log p_y of each dev row when x gets each label.
+
+    The optimum moves by -𝓗⁻¹ Jᵀ(p - e_k), the dev rows' logits by J of that.
+    """
+    fitted = round.fitted
+    features = fitted.features(x)
+    dev = fitted.features(take_rows(round.pool.X, round.goal_rows))
+    slope = to_numpy(fitted.targets(list(round.state.dev.values()), len(round.goal_rows)))
+    slope = slope - to_numpy(fitted.loss.proba(fitted.logits_of(dev)))
+    model = fitted.linear("why")
+    solve = named(round.utility.solver).prepare(fitted.hessian)
+    changes = np.empty((len(round.goal_rows), len(proba)))
+    for k in range(len(proba)):
+        residual = proba.astype(np.float64)[None, :].copy()
+        residual[0, k] -= 1.0
+        step = -solve(model.vjp(features, residual)).value
+        changes[:, k] = np.sum(slope * to_numpy(model.jvp(dev, step)), axis=1)
+    return changes

@@ -1,0 +1,164 @@
+"""A table as a pool: which columns a person sees, and which numbers a model sees."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from hashlib import file_digest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from goalward.errors import BadInput, BadParameter, PoolChanged
+from goalward.tables.cache import cached, content_key
+from goalward.tables.read import read_table
+from goalward.tables.vectors import Tick, from_npy, numbers, sentences, text_vectors
+
+__all__ = ["Loaded", "Table"]
+
+TEXT_RECIPE = "tfidf-svd-256/1"
+"""Changes whenever `text_vectors` computes something else: old caches are then left alone."""
+
+
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """A table in memory."""
+
+    frame: pl.DataFrame = field(repr=False)
+    X: NDArray[Any] = field(repr=False)
+    text: str | None
+    image: str | None
+
+    def show(self, row: int) -> dict[str, Any]:
+        """Return what a person is shown of a row."""
+        values = self.frame.row(row, named=True)
+        main = {"text": values.pop(self.text)} if self.text else {}
+        if self.image:
+            main["image"] = values.pop(self.image)
+        return {"row": row, **main, "columns": values}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A CSV, TSV, JSONL or Parquet file whose rows are to be labelled.
+
+    Parameters
+    ----------
+    path
+        The file.
+    text, image
+        The column a person reads, or holds the path of a picture.
+    numeric
+        Columns that are features. Default: where there is no text or image, all that hold
+        numbers.
+    embeddings
+        Features: "tfidf", "minilm" (with the `[text]` extra), the folder of a sentence encoder,
+        or a .npy file. "auto" takes the .npy file of the table's name beside it if there is one,
+        the numeric columns if they are named, else TF-IDF.
+
+    Examples
+    --------
+    >>> Table("reviews.csv", text="text")
+    Table(path='reviews.csv', text='text', image=None, numeric=(), embeddings='auto')
+    """
+
+    path: str
+    text: str | None = None
+    image: str | None = None
+    numeric: tuple[str, ...] = ()
+    embeddings: str = "auto"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", os.fspath(self.path))
+        object.__setattr__(self, "numeric", tuple(self.numeric))
+
+    def settled(self) -> Table:
+        """Return the same table with every choice made, so that it stays as it is later."""
+        frame = read_table(self.path)
+        for name in (self.text, self.image, *self.numeric):
+            if name is not None and name not in frame.columns:
+                raise BadParameter(
+                    f"{Path(self.path).name} has the columns {', '.join(frame.columns[:12])}; one "
+                    f"called {name!r} was expected. Check --text, --image and --numeric."
+                )
+        text, numeric = self.text, self.numeric
+        if text is None and self.image is None and not numeric:
+            text, numeric = _guessed(frame, Path(self.path).name)
+        embeddings = self.embeddings
+        if embeddings == "auto":
+            beside = Path(self.path).with_suffix(".npy")
+            if beside.is_file():
+                embeddings = str(beside)
+            elif numeric:
+                embeddings = "numeric"
+            elif text is not None:
+                embeddings = "tfidf"
+            else:
+                raise BadParameter(
+                    f"Pictures came without vectors; {beside.name} beside the table (a row of "
+                    "numbers for each row), or numeric columns, were expected. Compute them with an "
+                    "image encoder, or name columns with --numeric."
+                )
+        return Table(self.path, text, self.image, numeric, embeddings)
+
+    def fingerprint(self) -> dict[str, str]:
+        """Return digests of the files the pool is made of."""
+        found = {"table": _digest(Path(self.path))}
+        if self.embeddings.endswith(".npy"):
+            found["vectors"] = _digest(Path(self.embeddings))
+        return found
+
+    def load(self, tick: Tick = lambda message: None) -> Loaded:
+        """Return the table and its features, computed once and then cached by content."""
+        frame = read_table(self.path)
+        return Loaded(frame, self._features(frame, tick), self.text, self.image)
+
+    def _features(self, frame: pl.DataFrame, tick: Tick) -> NDArray[Any]:
+        if self.embeddings.endswith(".npy"):
+            return from_npy(Path(self.embeddings), frame.height)
+        if self.embeddings == "numeric":
+            return numbers(frame, self.numeric)
+        if self.text is None:
+            raise BadParameter(
+                f"embeddings={self.embeddings!r} came without a text column; one was expected. Name it "
+                "with --text."
+            )
+        texts = frame[self.text].cast(pl.String).fill_null("").to_list()
+        if self.embeddings == "tfidf":
+            key = content_key(TEXT_RECIPE, texts)
+            return cached(key, len(texts), lambda: text_vectors(texts, tick))
+        key = content_key(f"sentences/1/{self.embeddings}", texts)
+        return cached(key, len(texts), lambda: sentences(texts, self.embeddings, tick))
+
+
+def _guessed(frame: pl.DataFrame, name: str) -> tuple[str | None, tuple[str, ...]]:
+    """Return the text column, or the numeric ones, where there is only one way to read a table."""
+    is_number = {c: _holds_numbers(frame[c]) for c in frame.columns}
+    texts = [c for c, number in is_number.items() if not number]
+    if "text" in texts or len(texts) == 1:
+        return ("text" if "text" in texts else texts[0]), ()
+    if not texts:
+        return None, tuple(frame.columns)
+    raise BadInput(
+        f"{name} has the text columns {', '.join(texts[:8])}; one to be read was expected. Name it "
+        "with --text, or features with --numeric."
+    )
+
+
+def _holds_numbers(column: pl.Series) -> bool:
+    cast = column.cast(pl.Float64, strict=False)
+    return bool(np.isfinite(cast.fill_null(np.nan).to_numpy()).all())
+
+
+def _digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise PoolChanged(
+            f"{path} could not be opened ({error.strerror}); it holds rows of the study. Put it back, "
+            "or say where it is now: Study.open(url, pool=path), --table on the command line."
+        ) from error

@@ -1,0 +1,334 @@
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.datasets import load_digits
+
+import goalward as gw
+from goalward.errors import BadParameter, NotFinite, PoolChanged, PoolExhausted, UnknownLabel
+from goalward.study.rounds import DEV_MINIMUM
+from goalward.tables import Table
+
+X, y = load_digits(n_class=3, return_X_y=True)
+X = X / 16
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+def made(tmp_path, name="labels.db", **options):
+    options = {"pool": X, "classes": [0, 1, 2], **options}
+    return gw.Study.create(tmp_path / name, **options)
+
+
+def answered(study, rounds, batch=10):
+    for _ in range(rounds):
+        for row in study.ask(batch):
+            study.tell(row, y[row])
+    return study
+
+
+def test_the_first_questions_are_random_and_the_later_ones_ranked(tmp_path):
+    study = made(tmp_path)
+    first = study.ask(10)
+    assert first == made(tmp_path, "b.db").ask(10)
+    assert first != made(tmp_path, "c.db", seed=1).ask(10)
+    for row in first:
+        study.tell(row, y[row])
+    second = study.ask(10)
+    ranking = study.state.ranking
+    assert ranking.recipe == "margin"
+    assert second == list(ranking.queue[:10])
+    assert not set(first) & set(second)
+    assert study.state.questions[second[0]] == (ranking.utilities[0], study.state.rounds[0][0])
+
+
+@pytest.mark.parametrize("pool", [X, X.astype(np.float32), scipy.sparse.csr_array(X)])
+def test_a_reopened_study_is_the_one_that_was_closed(tmp_path, pool):
+    study = answered(made(tmp_path, pool=pool, dev=0.2), 3)
+    ahead = made(tmp_path, "b.db", pool=pool, dev=0.2)
+    answered(ahead, 3)
+    study.close()
+    again = gw.Study.open(tmp_path / "labels.db")
+    assert dict(again.state.labels) == dict(ahead.state.labels)
+    assert again.ask(10) == ahead.ask(10)
+    got, was = again.pool.X, pool
+    assert got.dtype == was.dtype
+    assert abs(got - was).max() == 0
+
+
+def test_labels_bought_make_a_better_model_and_a_curve(tmp_path):
+    study = answered(made(tmp_path, dev=0.25), 6)
+    curve = study.curve()
+    assert curve[-1]["metric"] == "dev"
+    assert curve[-1]["recipe"].startswith("dev/spread")
+    assert curve[-1]["accuracy"] > 0.9
+    assert curve[-1]["dev_labels"] >= DEV_MINIMUM
+    assert [line["labels"] for line in curve] == sorted(line["labels"] for line in curve)
+    assert all(math.isfinite(line["gain"]) and line["gain"] > 0 for line in curve)
+
+
+def test_a_share_of_the_answers_measures_and_never_trains(tmp_path):
+    study = answered(made(tmp_path, dev=0.2), 6)
+    state = study.state
+    assert len(state.dev) == 12
+    assert not set(state.dev) & set(state.training)
+    assert not any(set(ranked.queue) & set(state.dev) for _, ranked in state.rounds)
+    # Another model asks for other rows, and for the same dev rows.
+    other = answered(made(tmp_path, "b.db", dev=0.2, strategy="entropy"), 6)
+    assert set(other.state.dev) == set(state.dev)
+    assert set(other.state.training) != set(state.training)
+
+
+def test_undo_gives_the_row_back_and_tell_may_change_its_mind(tmp_path):
+    study = made(tmp_path)
+    first, second = study.ask(2, by="ann")
+    study.tell(first, 0, by="ann")
+    study.tell(second, 1, by="ann")
+    study.tell(second, 2, by="ann")
+    assert study.undo(by="ann") == second
+    assert study.state.labels[second] == 1
+    assert study.undo(by="ann") == second
+    assert second not in study.state.labels
+    assert study.ask(1, by="ann", resume=True) == [second]
+    assert second not in study.ask(20, by="bo")
+    assert study.undo(by="bo") is None
+
+
+def test_a_row_comes_back_when_its_time_is_over_and_a_late_answer_counts_once(tmp_path):
+    clock = Clock()
+    study = made(tmp_path, pool=X[:4], lease=60, clock=clock)
+    rows = study.ask(4, by="ann")
+    with pytest.raises(PoolExhausted, match="4 pending"):
+        study.ask(1, by="bo")
+    assert study.ask(1, by="bo", at_most=True) == []
+    clock.now += 61
+    assert sorted(study.ask(4, by="bo")) == sorted(rows)
+    study.tell(rows[0], 1, by="bo")
+    study.tell(rows[0], 1, by="ann")
+    assert study.state.labels == {rows[0]: 1}
+
+
+def test_a_clock_that_jumps_back_neither_reorders_nor_locks(tmp_path):
+    clock = Clock()
+    study = made(tmp_path, pool=X[:4], clock=clock)
+    rows = study.ask(4, by="ann")
+    study.tell(0, 1, by="ann")
+    clock.now -= 900
+    study.tell(0, 2, by="bo")
+    assert study.state.labels[0] == 2
+    assert set(study.ask(3, by="bo")) == set(rows) - {0}
+
+
+def test_annotators_who_disagree_are_both_kept(tmp_path):
+    study = made(tmp_path, label="majority", answers=3)
+    row = study.ask(1, by="ann")[0]
+    study.tell(row, 0, by="ann")
+    assert study.ask(1, by="bo") == [row]
+    assert study.ask(1, by="cy") == [row]
+    assert row not in study.ask(3, by="di")
+    study.tell(row, 0, by="bo")
+    study.tell(row, 2, by="cy")
+    assert study.state.labels[row] == 0
+    assert {by: s.label for by, s in study.state.standings[row].items()} == {
+        "ann": 0,
+        "bo": 0,
+        "cy": 2,
+    }
+    assert study.status()["disagreements"] == 1
+
+
+def test_a_class_is_added_by_name_only(tmp_path):
+    study = made(tmp_path, classes=[0, 1])
+    with pytest.raises(UnknownLabel, match="add_class"):
+        study.tell(0, 2)
+    with pytest.raises(UnknownLabel):
+        study.tell(0, True)
+    study.add_class(2)
+    study.add_class(2)
+    study.tell(0, 2)
+    assert study.state.classes == (0, 1, 2)
+    answered(study, 3)
+    assert study.state.ranking.recipe == "margin"
+
+
+def test_why_says_what_each_label_does_and_to_whom(tmp_path):
+    study = made(tmp_path, dev=0.3)
+    row = study.ask(1)[0]
+    with pytest.raises(BadParameter, match="no model yet"):
+        study.why(row)
+    answered(study, 5)
+    row = study.ask(1)[0]
+    why = study.why(row)
+    assert sum(why.proba.values()) == pytest.approx(1.0)
+    # The dev rows' changes add up to the utility: both are first order.
+    state = study.state
+    full = gw.study.why.explain(study._present(state), row, count=len(state.dev))
+    for label in state.classes:
+        effects = {e.row: e.change for e in (*full.helps[label], *full.hurts[label])}
+        assert sum(effects.values()) / len(state.dev) == pytest.approx(why.utility[label], rel=1e-5)
+    assert why.helps[0][0].change == max(e.change for e in full.helps[0])
+
+
+def test_it_says_stop_when_a_label_costs_more_than_it_brings(tmp_path):
+    study = made(tmp_path, dev=0.3)
+    assert not study.stop(1.0).stop
+    answered(study, 6)
+    assert study.stop(1e6).stop
+    assert not study.stop(1e-12).stop
+    assert study.stop(1.0).ratio is not None
+    with pytest.raises(BadParameter, match="price"):
+        study.stop(0)
+
+
+def test_what_cannot_be_stored_as_data_is_refused(tmp_path):
+    from sklearn.linear_model import LogisticRegression
+
+    with pytest.raises(BadParameter, match="never as code"):
+        made(tmp_path, learner=LogisticRegression())
+    with pytest.raises(BadParameter, match="plain data"):
+        made(tmp_path, learner=gw.Logistic(solver=gw.solvers.Dual()))
+    goal = gw.goals.DevLoss(X[:5], y[:5])
+    with pytest.raises(BadParameter, match="recipe was expected"):
+        made(tmp_path, strategy=gw.GoalOriented(goal))
+    with pytest.raises(BadParameter, match="true labels"):
+        made(tmp_path, strategy="entropy/oracle")
+    with pytest.raises(BadParameter, match="dev=0"):
+        made(tmp_path, strategy="dev/spread")
+    assert not list(tmp_path.iterdir())
+    study = made(tmp_path, strategy=gw.strategies.Badge(), learner=gw.Logistic(C=0.5))
+    assert study.state.settings.strategy == "badge"
+    assert study.state.settings.learner["C"] == 0.5
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"classes": ["a"]},
+        {"classes": "ab"},
+        {"classes": ["a", "a"]},
+        {"classes": ["a", "\ud800"]},
+        {"classes": [None, "a"]},
+        {"dev": 1.5},
+        {"label": "best"},
+        {"answers": 0},
+        {"lease": 0},
+        {"refit": 0},
+        {"seed": -1},
+    ],
+)
+def test_bad_settings_are_refused_before_anything_is_made(tmp_path, options):
+    with pytest.raises(BadParameter):
+        made(tmp_path, **options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_bad_calls_change_nothing(tmp_path):
+    study = made(tmp_path)
+    for call in (
+        lambda: study.tell(-1, 0),
+        lambda: study.tell(10**6, 0),
+        lambda: study.tell(True, 0),
+        lambda: study.tell("0", 0),
+        lambda: study.tell(0, 0, by=""),
+        lambda: study.tell(0, 0, by="x" * 201),
+        lambda: study.note(0, "\ud800"),
+        lambda: study.ask(0),
+        lambda: study.ask(1.5),
+        lambda: study.tell_many([(0, 0), (1, "nonsense")]),
+    ):
+        with pytest.raises(gw.errors.BadInput):
+            call()
+    assert study.state.seq == 1
+    with pytest.raises(NotFinite):
+        made(tmp_path, "b.db", pool=[[np.nan]])
+
+
+def test_texts_are_stored_inside_and_shown(tmp_path):
+    texts = [f"{'good' if i % 2 else 'bad'} film {i}" for i in range(40)]
+    study = made(tmp_path, pool=texts, classes=["good", "bad"])
+    for _ in range(2):
+        for row in study.ask(10):
+            study.tell(row, texts[row].split()[0])
+    again = gw.Study.open(tmp_path / "labels.db")
+    assert again.show(3)["text"] == "good film 3"
+    assert again.ask(1)
+    assert again.curve()[-1]["labels"] == 20 or again.refresh().labels == 20
+
+
+def test_a_table_that_is_moved_is_found_and_one_that_changed_is_refused(tmp_path):
+    table = tmp_path / "a" / "rows.csv"
+    table.parent.mkdir()
+    table.write_text("x,z\n" + "".join(f"{i},{i % 3}\n" for i in range(20)))
+    study = gw.Study.create(table.with_name("labels.db"), pool=str(table), classes=["a", "b"])
+    rows = study.ask(5)
+    study.close()
+    # Both moved together: found by where one lies from the other.
+    moved = tmp_path / "b"
+    (tmp_path / "a").rename(moved)
+    again = gw.Study.open(moved / "labels.db")
+    assert again.show(rows[0])["columns"] == {"x": str(rows[0]), "z": str(rows[0] % 3)}
+    again.close()
+    (moved / "rows.csv").rename(tmp_path / "elsewhere.csv")
+    with gw.Study.open(moved / "labels.db") as lost, pytest.raises(PoolChanged, match="pool="):
+        lost.show(0)
+    gw.Study.open(moved / "labels.db", pool=Table(tmp_path / "elsewhere.csv")).close()
+    with (tmp_path / "elsewhere.csv").open("a") as file:
+        file.write("99,0\n")
+    with pytest.raises(PoolChanged, match="SHA-256"):
+        gw.Study.open(moved / "labels.db", pool=tmp_path / "elsewhere.csv")
+
+
+def test_many_classes_take_conjugate_gradients_to_the_same_rows(tmp_path, monkeypatch):
+    study = answered(made(tmp_path, dev=0.2), 6)
+    before = study.refresh(force=True)
+    monkeypatch.setattr("goalward.study.rounds.LARGE", 0)
+    after = study.refresh(force=True)
+    assert after.accuracy == before.accuracy
+    assert after.log_loss == pytest.approx(before.log_loss, rel=1e-6)
+    assert after.queue[0] == before.queue[0]
+    assert after.gain == pytest.approx(before.gain, rel=1e-4)
+
+
+def test_the_same_study_on_postgresql(postgres, tmp_path):
+    ours = answered(made(tmp_path, dev=0.2), 3)
+    theirs = gw.Study.create(postgres, pool=X, classes=[0, 1, 2], dev=0.2)
+    answered(theirs, 3)
+    assert dict(theirs.state.labels) == dict(ours.state.labels)
+    with gw.Study.open(postgres) as again:
+        assert again.ask(5) == ours.ask(5)
+    with pytest.raises(gw.errors.StudyExists):
+        gw.Study.create(postgres, pool=X, classes=[0, 1, 2])
+    assert "gw@" in theirs.url
+    theirs.close()
+
+
+def test_an_old_study_on_postgresql_is_upgraded_after_a_copy(postgres):
+    import psycopg
+
+    with gw.Study.create(postgres, pool=X[:9], classes=[0, 1]) as study:
+        study.tell(0, 1)
+    with psycopg.connect(postgres) as connection:
+        connection.execute(
+            "ALTER TABLE goalward_study DROP COLUMN head_seq, DROP COLUMN head_digest"
+        )
+        connection.execute("UPDATE goalward_study SET version = 1")
+    with gw.Study.open(postgres) as again:
+        again.tell(1, 0)
+        assert dict(again.state.labels) == {0: 1, 1: 0}
+    with psycopg.connect(postgres) as connection:
+        kept = connection.execute("SELECT count(*) FROM goalward_events_v1").fetchone()
+        assert kept == (2,)
+
+
+def test_a_study_on_a_server_that_is_not_there_is_a_clear_error():
+    from tests.conftest import need
+
+    need("psycopg")
+    with pytest.raises(gw.errors.NotWritten, match="could not be reached"):
+        gw.Study.open("postgresql://gw:secret@127.0.0.1:1/none")

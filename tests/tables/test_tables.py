@@ -1,0 +1,210 @@
+import csv
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import goalward as gw
+from goalward.errors import BadInput, BadParameter, NotFinite, NotWritten
+from goalward.tables import Table, read_table, write_table
+from goalward.tables.write import escaped, unescaped
+
+HOSTILE = [
+    "=HYPERLINK(1)",
+    "+1",
+    "-2+3",
+    "@SUM(A1)",
+    "\t=1",
+    "\r=1",
+    "'=1",
+    "<script>alert(1)</script>",
+    "\u202eright to left\u202c",
+    "nul \x00 inside",
+    'line\nbreak, and "quotes"',
+    "emoji 🙂 \u200b zero width",
+    "",
+    "x" * 1_000_000,
+]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setattr("goalward.tables.cache.user_cache_path", lambda name: tmp_path / "cache")
+    return tmp_path / "cache" / "features"
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".jsonl", ".parquet"])
+def test_hostile_texts_go_out_and_come_back(tmp_path, ending):
+    frame = pl.DataFrame({"text": HOSTILE})
+    write_table(frame, tmp_path / f"a{ending}", raw=True)
+    assert read_table(tmp_path / f"a{ending}")["text"].to_list() == HOSTILE
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1))
+@settings(max_examples=60, deadline=None)
+def test_escaping_is_undone(texts):
+    frame = pl.DataFrame({"text": texts}, schema={"text": pl.String})
+    shown = escaped(frame)
+    assert not any(t.startswith(tuple("=+-@\t\r\n\0")) for t in shown["text"])
+    # A text that looked escaped from the start is the one case that comes back shorter.
+    plain = [t for t in texts if not (t[:1] == "'" and t[1:2] in tuple("=+-@\t\r\n\0"))]
+    back = unescaped(shown)["text"].to_list()
+    assert [b for b, t in zip(back, texts, strict=True) if t in plain] == [
+        t for t in texts if t in plain
+    ]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+def test_any_marked_encoding_is_read(tmp_path, encoding):
+    path = tmp_path / "a.csv"
+    path.write_bytes("text,n\r\nschön,1\r\n日本,2\r\n".encode(encoding))
+    assert read_table(path).to_dict(as_series=False) == {"text": ["schön", "日本"], "n": ["1", "2"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", "text\nsch\xf6n\n".encode("latin-1"), "not UTF-8 at byte 8 .line 2"),
+        ("a.csv", b"a,b\n1\n", "Line 2 of a.csv has 1 cells"),
+        ("a.csv", b'a\n"open\n', "could not be read"),
+        ("a.csv", b"a,a\n1,2\n", "twice"),
+        ("a.csv", b"a\n", "no rows"),
+        ("a.csv", b"", "no rows"),
+        ("a.jsonl", b'{"a": 1}\n{"a": \n', "Line 2"),
+        ("a.jsonl", b'{"a": "\\ud800"}\n', "Line 1"),
+        ("a.jsonl", b"[1]\n", "Line 1"),
+        ("a.jsonl", b'{"a":' + b"[" * 100_000, "Line 1"),
+        ("a.parquet", b"PAR1 no", "Parquet"),
+        ("a.xlsx", b"PK", "ends in"),
+    ],
+)
+def test_what_cannot_be_read_says_where(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(BadInput, match=message):
+        read_table(tmp_path / name)
+
+
+def test_a_missing_table_is_a_clear_error(tmp_path):
+    with pytest.raises(BadInput, match="could not be opened"):
+        read_table(tmp_path / "absent.csv")
+
+
+def test_columns_are_guessed_only_where_there_is_one_way(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("id,text\n1,good\n2,bad\n")
+    assert Table(path).settled() == Table(str(path), "text", None, (), "tfidf")
+    path.write_text("a,b\n1,2\n3,4\n")
+    assert Table(path).settled().numeric == ("a", "b")
+    path.write_text("title,body\nx,y\n")
+    with pytest.raises(BadInput, match="--text"):
+        Table(path).settled()
+    with pytest.raises(BadParameter, match="'tile'"):
+        Table(path, text="tile").settled()
+    with pytest.raises(BadParameter, match="Pictures"):
+        Table(path, image="title").settled()
+
+
+def test_vectors_beside_the_table_are_used(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("picture\na.png\nb.png\n")
+    np.save(tmp_path / "a.npy", np.eye(2))
+    loaded = Table(path, image="picture").settled().load()
+    assert np.array_equal(loaded.X, np.eye(2))
+    assert loaded.show(1) == {"row": 1, "image": "b.png", "columns": {}}
+    np.save(tmp_path / "a.npy", np.eye(3))
+    with pytest.raises(BadInput, match="a row"):
+        Table(path, image="picture").settled().load()
+    np.save(tmp_path / "a.npy", np.array([{"a": 1}, None]), allow_pickle=True)
+    with pytest.raises(BadInput, match="plain array"):
+        Table(path, image="picture").settled().load()
+
+
+def test_numbers_are_standardised_and_gaps_are_named(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\n1,5\n3,5\n")
+    assert np.allclose(Table(path, numeric=("a", "b")).settled().load().X, [[-1, 0], [1, 0]])
+    path.write_text("a,b\n1,5\nx,5\n")
+    with pytest.raises(NotFinite, match="row 1: 'x'"):
+        Table(path, numeric=("a",)).settled().load()
+
+
+def test_text_vectors_are_computed_once_and_a_damaged_cache_is_not_trusted(tmp_path, cache):
+    path = tmp_path / "a.csv"
+    path.write_text("text\n" + "".join(f"word{i % 7} word{i % 5} film\n" for i in range(50)))
+    said = []
+    table = Table(path).settled()
+    first = np.array(table.load(said.append).X)
+    assert said
+    said.clear()
+    assert np.array_equal(table.load(said.append).X, first)
+    assert not said
+    (file,) = cache.iterdir()
+    file.write_bytes(file.read_bytes()[:100])
+    assert np.allclose(table.load(said.append).X, first, atol=1e-5)
+    assert said
+    path.write_text(path.read_text().replace("film", "book"))
+    table.load()
+    assert len(list(cache.iterdir())) == 2
+
+
+def test_texts_without_words_are_a_clear_error(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('text\n"..."\n"!!"\n')
+    with pytest.raises(BadInput, match="no words"):
+        Table(path, text="text").settled().load()
+
+
+def test_an_export_for_spreadsheets_runs_nothing_and_can_be_imported_again(tmp_path):
+    path = tmp_path / "rows.csv"
+    write_table(pl.DataFrame({"id": range(len(HOSTILE)), "text": HOSTILE}), path, raw=True)
+    study = gw.Study.create(tmp_path / "s.db", pool=Table(path, text="text"), classes=["=a", "b"])
+    for row in range(len(HOSTILE)):
+        study.tell(row, "=a" if row % 2 else "b", by="-ann")
+    study.note(0, "@note")
+    out = tmp_path / "labels.csv"
+    assert study.export(out) == len(HOSTILE)
+    csv.field_size_limit(10**7)
+    with out.open(newline="", encoding="utf-8") as file:
+        for line in csv.reader(file):
+            assert not any(cell.startswith(tuple("=+-@\t\r\0")) for cell in line)
+    study.export(tmp_path / "raw.csv", raw=True)
+    raw = read_table(tmp_path / "raw.csv")
+    assert raw["text"].to_list() == HOSTILE
+    assert raw["label"].to_list()[:2] == ["b", "=a"]
+    other = gw.Study.create(tmp_path / "t.db", pool=Table(path, text="text"), classes=["=a", "b"])
+    report = other.import_labels(out)
+    assert (report.taken, report.same, report.refused) == (len(HOSTILE), 0, ())
+    assert dict(other.state.labels) == dict(study.state.labels)
+    assert other.state.annotators == ("-ann",)
+    assert other.import_labels(out).same == len(HOSTILE)
+
+
+def test_an_import_reports_what_does_not_fit(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("id,text\na1,one\na2,two\na3,three\n")
+    study = gw.Study.create(tmp_path / "s.db", pool=Table(path, text="text"), classes=["x", "y"])
+    labels = tmp_path / "labels.jsonl"
+    labels.write_text(
+        '{"id": "a2", "label": "x"}\n{"id": "zz", "label": "x"}\n'
+        '{"id": "a1", "label": "z"}\n{"id": "a3", "label": null}\n'
+    )
+    report = study.import_labels(labels, key="id", by="old")
+    assert str(report) == "1 taken, 0 known already, 3 refused"
+    assert [line for line, _ in report.refused] == [2, 3, 4]
+    assert dict(study.state.labels) == {1: "x"}
+    with pytest.raises(BadInput, match="'row'"):
+        study.import_labels(labels)
+    labels.write_text('{"row": "7", "label": "x"}\n{"row": "one", "label": "x"}\n')
+    whys = [why for _, why in study.import_labels(labels).refused]
+    assert whys == ["row 7 is not in the pool of 3", "'one' is not a row number"]
+
+
+def test_an_export_that_cannot_be_written_leaves_nothing_behind(tmp_path):
+    frame = pl.DataFrame({"a": [1]})
+    with pytest.raises(NotWritten):
+        write_table(frame, tmp_path / "no" / "a.csv")
+    with pytest.raises(BadInput, match="ends in"):
+        write_table(frame, tmp_path / "a.txt")
+    assert not list(tmp_path.glob("*a.*"))

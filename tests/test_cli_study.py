@@ -1,0 +1,105 @@
+"""Labelling from the command line, end to end."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+import goalward as gw
+from goalward.cli import app
+from goalward.cli.label import share
+from goalward.cli.studies import visible
+from goalward.errors import BadParameter
+
+RUN = CliRunner()
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    monkeypatch.setattr("goalward.tables.cache.user_cache_path", lambda name: tmp_path / "cache")
+    path = tmp_path / "reviews.csv"
+    words = ["fine", "dull"]
+    lines = [f"{i},a {words[i % 2]} film number {i}" for i in range(40)]
+    path.write_text("id,text\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def run(*arguments, typed=None):
+    done = RUN.invoke(app, [str(a) for a in arguments], input=typed, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def label(table, typed, *more):
+    return run(
+        "label", table, "--text", "text", "--classes", "good,bad", "--terminal", *more, typed=typed
+    )
+
+
+def test_a_person_labels_in_the_terminal_and_goes_on_later(table):
+    shown = label(table, "1\nbad\ns\nn hard to say\n1\nu\n?\n2\nq\n", "--by", "ann")
+    assert "3 answered now, 3 labels" in shown
+    place = table.with_suffix(".labels.db")
+    with gw.Study.open(place) as study:
+        assert len(study.state.labels) == 3
+        assert len(study.state.skipped) == 1
+        assert [n.text for notes in study.state.notes.values() for n in notes] == ["hard to say"]
+    again = label(table, "w\nnonsense\n1\n", "--by", "ann")
+    assert "4 labels" in again
+    assert "would move the goal" in again
+
+
+def test_the_loop_as_a_program_sees_it(table, tmp_path):
+    label(table, "q\n", "--dev", "20%")
+    place = table.with_suffix(".labels.db")
+    for _ in range(4):
+        for row in json.loads(run("ask", place, "-n", "5", "--by", "bot", "--json")):
+            answer = "good" if "fine" in row["text"] else "bad"
+            told = json.loads(run("tell", place, row["row"], answer, "--by", "bot", "--json"))
+            assert told["seq"] > 0
+    found = json.loads(run("status", place, "--price", "0.001", "--json"))
+    assert found["labels"] == 20
+    assert found["dev"] == 4
+    assert found["settings"]["dev"] == 0.2
+    assert found["curve"]
+    assert found["advice"]["price"] == 0.001
+    assert "labels per class" in run("status", place, "--price", "0.001")
+    assert run("ask", place, "--by", "other").strip()
+    for name in ("l.csv", "l.jsonl", "l.parquet"):
+        assert json.loads(run("export", place, tmp_path / name, "--json"))["lines"] == 20
+    copy = tmp_path / "copy.db"
+    run("label", table, "--classes", "good,bad", "--study", copy, "--terminal", typed="q\n")
+    assert "20 taken" in run("import", copy, tmp_path / "l.csv", "--key", "id")
+    (tmp_path / "bad.csv").write_text("row,label\n99,good\n0,ugly\n")
+    assert "2 refused" in run("import", copy, tmp_path / "bad.csv")
+    report = json.loads(run("import", copy, tmp_path / "l.jsonl", "--json"))
+    assert report["same"] == 20
+    assert "Row 1 is" in run("tell", copy, 1, "bad")
+    assert "lines in" in run("export", copy, tmp_path / "every.csv", "--every")
+
+
+def test_errors_are_messages(table, tmp_path):
+    for arguments in (
+        ["label", table, "--text", "text", "--terminal"],
+        ["label", table, "--text", "text", "--classes", "a,b", "--dev", "many", "--terminal"],
+        ["status", tmp_path / "absent.db"],
+        ["status", table],
+    ):
+        command = [sys.executable, "-m", "goalward", *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 1, done
+        assert done.stderr.strip().startswith("Error:")
+        assert "Traceback" not in done.stderr
+
+
+def test_texts_cannot_steer_the_terminal():
+    assert visible("a\x1b[2Jb\u202e") == "a\\x1b[2Jb\\u202e"
+    assert visible("x" * 5000).endswith("(5,000 characters)")
+
+
+def test_a_share_is_a_percentage_or_a_number():
+    assert share("20%") == share("0.2") == 0.2
+    with pytest.raises(BadParameter):
+        share("a fifth")
