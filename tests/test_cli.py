@@ -2,10 +2,13 @@ import json
 import subprocess
 import sys
 
+import numpy as np
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
 import goalward
+from goalward import errors
 from goalward.cli import app
 
 RUN = CliRunner()
@@ -38,13 +41,88 @@ def test_simulate_prints_a_table_and_draws_curves(tmp_path):
     assert summary[0]["labels_to_0.8"] is not None
 
 
-def test_bench_prints_ratios_of_equal_results():
-    done = RUN.invoke(app, ["bench", "--quick", "--json"], catch_exceptions=False)
-    rows = json.loads(done.stdout)
-    assert all(row["ratio"] > 0 for row in rows)
+@pytest.mark.filterwarnings("ignore")  # of the peers
+def test_bench_measures_every_part_and_saves_it(tmp_path):
+    run = ["bench", "--quick", "--out", str(tmp_path), "--json"]
+    done = RUN.invoke(app, run, catch_exceptions=False)
+    found = json.loads(done.stdout)
+    assert found == json.loads((tmp_path / "bench.json").read_text())
+    assert len(found["ratios"]) > 25
+    assert all(row["value"] > 0 for row in found["ratios"])
     # scikit-learn's error at tol=1e-8, not ours: see tests/utility/test_retrain.py.
-    assert all(row["error"] < 1e-4 for row in rows if "more label" in row["what"])
-    assert RUN.invoke(app, ["bench", "--quick"]).exit_code == 0
+    compared = [row for row in found["ratios"] if row["difference"] is not None]
+    assert len(compared) >= 4
+    assert all(row["difference"] < 1e-4 for row in compared)
+    assert {g["size"] for g in found["growth"]} == {"N", "d", "K", "n"}
+    assert (tmp_path / "growth.png").stat().st_size > 10_000
+    assert (tmp_path / "bench.md").read_text().count("\n") == len(found["ratios"]) + 2
+
+
+def test_bench_takes_parts_and_refuses_others(tmp_path):
+    done = RUN.invoke(app, ["bench", "solve", "--quick", "--out", str(tmp_path)])
+    assert done.exit_code == 0
+    assert "direction of 7,680 unknowns" in done.stdout
+    with pytest.raises(errors.BadParameter, match="no part of the bench"):
+        RUN.invoke(app, ["bench", "warp"], catch_exceptions=False)
+
+
+@pytest.fixture
+def pool_files(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 4))
+    y = np.where(X[:, 0] > 0, "yes", "no")
+    np.save(tmp_path / "pool.npy", X)
+    names = [f"r{i}" for i in range(500)]
+    table = pl.DataFrame(X, schema=list("abcd")).with_columns(pl.Series("id", names))
+    table.write_parquet(tmp_path / "pool.parquet")
+    for name, at in (("labels", range(20)), ("dev", range(20, 60))):
+        label = [str(y[i]) for i in at]
+        pl.DataFrame({"row": list(at), "label": label}).write_csv(tmp_path / f"{name}.csv")
+        by_id = pl.DataFrame({"row": [f"r{i}" for i in at], "label": label})
+        by_id.write_csv(tmp_path / f"{name}-ids.csv")
+    return tmp_path
+
+
+def test_rank_names_rows_of_a_file_by_position_or_id(pool_files):
+    run = ["rank", str(pool_files / "pool.npy"), "--batch", "5", "--json"]
+    run += ["--labels", str(pool_files / "labels.csv"), "--dev", str(pool_files / "dev.csv")]
+    found = json.loads(RUN.invoke(app, run, catch_exceptions=False).stdout)
+    rows = [line["row"] for line in found["rows"]]
+    assert len(set(rows)) == 5
+    assert min(rows) >= 60  # neither labelled nor dev rows
+    assert found["read"]["rows"] == 500
+
+    by_id = ["rank", str(pool_files / "pool.parquet"), "--ids", "id", "--batch", "5", "--json"]
+    by_id += ["--labels", str(pool_files / "labels-ids.csv")]
+    by_id += ["--dev", str(pool_files / "dev-ids.csv")]
+    named = json.loads(RUN.invoke(app, by_id, catch_exceptions=False).stdout)
+    assert [line["row"] for line in named["rows"]] == [f"r{i}" for i in rows]
+
+
+def test_rank_without_dev_rows_takes_the_entropy_of_a_sample(pool_files):
+    out = pool_files / "next.csv"
+    run = ["rank", str(pool_files / "pool.npy"), "--labels", str(pool_files / "labels.csv")]
+    run += ["--goal-rows", "100", "--selection", "sequential", "--out", str(out)]
+    done = RUN.invoke(app, run, catch_exceptions=False)
+    assert "entropy/spread/first-order/sequential" in done.stdout.replace("\n", "")
+    assert pl.read_csv(out).shape == (10, 4)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"labels.csv": "row,what\n1,yes\n"}, "row and label were expected"),
+        ({"labels.csv": "row,label\n1,yes\n900,no\n"}, "positions from 0 to 499"),
+        ({"labels.csv": "row,label\n1,yes\n1,no\n"}, "names a row twice"),
+        ({"pool.npy": "nothing"}, "cannot be mapped"),
+    ],
+)
+def test_rank_says_what_is_wrong_with_its_files(pool_files, change, message):
+    for name, text in change.items():
+        (pool_files / name).write_text(text)
+    run = ["rank", str(pool_files / "pool.npy"), "--labels", str(pool_files / "labels.csv")]
+    with pytest.raises(errors.GoalwardError, match=message):
+        RUN.invoke(app, run, catch_exceptions=False)
 
 
 def test_doctor_says_what_is_there(monkeypatch, tmp_path):

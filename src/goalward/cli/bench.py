@@ -32,9 +32,9 @@ def bench(
         bool, typer.Option("--quick", help="Fewer repeats, smaller sizes: to see that it runs.")
     ] = False,
     gpu: Annotated[bool, typer.Option("--gpu", help="Add the rows measured on a GPU.")] = False,
-    out: Annotated[Path, typer.Option(help="Folder for bench.json and the figure.")] = Path(
-        "out/bench"
-    ),
+    out: Annotated[
+        Path, typer.Option(help="Folder for bench.json, bench.md and the figure.")
+    ] = Path("out/bench"),
     as_json: AsJson = False,
 ) -> None:
     """Measure speed against peers and limits, in turns in one process, with one BLAS thread.
@@ -85,6 +85,7 @@ def bench(
     }
     out.mkdir(parents=True, exist_ok=True)
     (out / "bench.json").write_text(json.dumps(saved, indent=1), encoding="utf-8")
+    (out / "bench.md").write_text(_markdown(results), encoding="utf-8")
     if as_json:
         typer.echo(json.dumps(saved))
         return
@@ -93,6 +94,24 @@ def bench(
     for g in grown:
         console.print(f"{g.work} grows as {g.size}^{g.slope:.2f}")
     console.print(f"Saved: {out / 'bench.json'}", soft_wrap=True)
+
+
+def _markdown(results: list[Ratio]) -> str:
+    """Return the measurements as a table for a page."""
+    lines = [
+        "| work | against | measured | least to most | asked | met |",
+        "|---|---|---|---|---|---|",
+    ]
+    for ratio in results:
+        kind = " x faster" if ratio.faster else ("" if ratio.theirs else " s")
+        spread = f"{min(ratio.values):,.3g} to {max(ratio.values):,.3g}"
+        met = {True: "yes", False: "**no**", None: ""}[ratio.met]
+        what = ratio.what.replace("|", "\\|")
+        peer = ratio.peer.replace("|", "\\|")
+        lines.append(
+            f"| {what} | {peer} | {ratio.value:,.3g}{kind} | {spread} | {ratio.target} | {met} |"
+        )
+    return "\n".join(lines) + "\n"
 
 
 def _line(ratio: Ratio) -> str:

@@ -44,7 +44,7 @@ def minimise(
 
     F is ρ-strongly convex, so the error is at most ‖∇F‖/ρ: 2 tol ‖θ‖ is enough. That says little
     along directions that a weak penalty hardly holds. There the last step must be Newton's own
-    and small, √tol ‖θ‖ or 1e-5 ‖θ‖: after a step of relative size ε the error is of order ε².
+    and small, √tol/10 ‖θ‖: after a step of relative size ε the error is of order ε².
 
     Each step solves 𝓗 δ = -∇F with the solvers that serve the utilities, inexactly
     while far from the optimum, and is halved until F falls enough. F is strictly
@@ -57,7 +57,7 @@ def minimise(
     scale = gradient_scale(objective, origin)
     held = objective.penalty[:-1] if model.intercept else objective.penalty
     certain = 2.0 * tol * float(xp.min(held))
-    small = max(1e-5, tol**0.5)
+    small = max(1e-5, 0.1 * tol**0.5)
     params = start
     logits = model.logits(params, X)
     value = objective.value(params, logits)

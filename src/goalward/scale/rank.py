@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from goalward.accelerator import accelerate, compiled
-from goalward.errors import BadParameter, PoolExhausted, ShapeMismatch
+from goalward.errors import BadParameter, PoolExhausted
 from goalward.goals import Goal
 from goalward.labels import Expected, Operator
 from goalward.learners import Fitted, as_fitted
 from goalward.pool import PoolFile, n_rows, take_rows
 from goalward.scale import cluster, gpu
 from goalward.scale.scan import Scan
+from goalward.scale.shape import block_rows, check_width, positions_of, size_of
 from goalward.selection import Selector, Top
 from goalward.selection.top import Best, salt
 from goalward.solvers import Solution
@@ -142,18 +143,18 @@ def rank(
         kept, total = _stream(pool, scan, kept, progress)
         ids, size = None, None
     else:
-        total, size = n_rows(pool), _bytes(pool)
+        total, size = n_rows(pool), size_of(pool)
         if size is not None and size >= WORTH_COMPILING and compiled("shift") is None:
             accelerate()
         ids = pool.ids() if isinstance(pool, PoolFile) else None
-        excluded = _positions(exclude, ids, total)
+        excluded = positions_of(exclude, ids, total)
         if total - len(excluded) < batch:
             raise PoolExhausted(
                 f"{batch} rows were asked for and {total - len(excluded)} are left of {total} "
                 f"({len(excluded)} excluded). Ask for fewer, or add rows to the pool."
             )
-        _check_width(pool, fitted)
-        rows = _block_rows(pool, scan, block)
+        check_width(pool, fitted)
+        rows = block_rows(pool, scan, block)
         if client is not None:
             kept = cluster.best(client, pool, scan, rows, excluded, kept, progress)
         elif device is not None:
@@ -242,57 +243,6 @@ def _slice(pool: Any, start: int, stop: int) -> Any:
     if isinstance(pool, PoolFile):
         return pool.part(start, stop)
     return pool.iloc[start:stop] if hasattr(pool, "iloc") else pool[start:stop]
-
-
-def _check_width(pool: Any, fitted: Fitted) -> None:
-    shape = getattr(pool, "shape", None)
-    if shape is None or fitted.transform is not None or len(shape) != 2:
-        return
-    if shape[1] != fitted.n_features:
-        raise ShapeMismatch(
-            f"The pool has {shape[1]} features; {fitted.n_features} were expected, as in the "
-            "labelled rows. Build all of them with the same features, in order."
-        )
-
-
-def _bytes(pool: Any) -> int | None:
-    if hasattr(pool, "nbytes"):
-        return int(pool.nbytes)
-    shape, dtype = getattr(pool, "shape", None), getattr(pool, "dtype", None)
-    itemsize = getattr(dtype, "itemsize", None)
-    return None if shape is None or itemsize is None else int(np.prod(shape)) * int(itemsize)
-
-
-def _block_rows(pool: Any, scan: Scan, block: int | None) -> int:
-    """Return rows per block, on the grid that scores do not depend on."""
-    dtype = getattr(pool, "dtype", np.dtype(np.float64))
-    itemsize = int(getattr(dtype, "itemsize", 8))
-    width = int(pool.shape[1]) if len(getattr(pool, "shape", ())) == 2 else 1000
-    wanted = block if block is not None else 2**26 // (itemsize * width)
-    grid = scan.grid(itemsize)
-    return max(1, -(-wanted // grid)) * grid
-
-
-def _positions(exclude: Iterable[Any], ids: NDArray[Any] | None, total: int) -> NDArray[Any]:
-    """Return the sorted positions of ids."""
-    listed = np.asarray(exclude if isinstance(exclude, np.ndarray) else list(exclude))
-    if listed.size == 0:
-        return np.empty(0, dtype=np.int64)
-    if ids is not None:
-        place = {name: i for i, name in enumerate(ids.tolist())}
-        unknown = [name for name in listed.tolist() if name not in place]
-        if unknown:
-            raise BadParameter(
-                f"exclude names {len(unknown)} rows that are not in the pool, the first "
-                f"{unknown[0]!r}; ids of the pool were expected."
-            )
-        return np.unique([place[name] for name in listed.tolist()])
-    if listed.dtype.kind not in "iu" or listed.min() < 0 or listed.max() >= total:
-        raise BadParameter(
-            f"exclude holds {listed.dtype} from {listed.min()} to {listed.max()}; positions from 0 "
-            f"to {total - 1} were expected."
-        )
-    return np.unique(listed)
 
 
 def _reselected(

@@ -9,13 +9,21 @@ intercept) the solution of least norm has nothing there.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from typing import Any
 
+import numpy as np
 import scipy.linalg
 from jaxtyping import Float
 
 from goalward.arrays import Array, like, namespace
 
 __all__ = ["least_norm", "solve_in_contrasts"]
+
+
+@cache
+def _contrasts(n_classes: int) -> Any:
+    return np.ascontiguousarray(scipy.linalg.helmert(n_classes).T)
 
 
 def solve_in_contrasts(
@@ -26,7 +34,7 @@ def solve_in_contrasts(
     """Return 𝓗⁻¹g, given the solution map in the K-1 contrasts."""
     xp = namespace(g)
     n_classes = g.shape[1]
-    Q = like(scipy.linalg.helmert(n_classes).T, g, dtype=g.dtype)
+    Q = like(_contrasts(n_classes), g, dtype=g.dtype)
     contrast = solve(g @ Q) @ Q.T
     common = xp.sum(g, axis=1) / n_classes
     safe = xp.where(penalty > 0.0, penalty, xp.ones_like(penalty))

@@ -115,7 +115,7 @@ class Motion:
         on_cpu = is_sparse(rows) or array_api_compat.is_numpy_array(rows)
         size = chunk_rows(self.n_classes, rows.dtype.itemsize) if on_cpu else _resident(both)
         for start in range(0, total, size):
-            moved = product(rows[start : start + size, :])
+            moved = product(rows[start : min(start + size, total), :])
             yield moved, constant
 
 
