@@ -194,9 +194,7 @@ def _threads(
         stop = min(start + rows, total)
         part = _slice(pool, start, stop)
         names = None if ids is None else ids[start:stop]
-        return scan.best(
-            part, start, rows, excluded, Best(kept.count, kept.salt), names
-        ), stop - start
+        return scan.best(part, start, rows, excluded, kept.emptied(), names), stop - start
 
     if n_jobs == 1:
         for start in starts:

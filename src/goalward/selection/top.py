@@ -53,22 +53,33 @@ class Best:
         How many to keep.
     salt
         See `salt`.
+    floor
+        What a row must reach to be looked at.
     """
 
     count: int
     salt: np.uint64
+    floor: float = -np.inf
     rows: NDArray[Any] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     values: NDArray[Any] = field(default_factory=lambda: np.empty(0))
 
     def merged(self, start: int, values: NDArray[Any]) -> Best:
         """Return the best of these and of the rows from position `start` on."""
-        count = min(self.count, len(values))
-        # Everything tied with the last place must stay in the draw.
-        threshold = -np.partition(-values, count - 1)[count - 1]
-        if len(self.rows) == self.count:
-            threshold = max(threshold, self.values[-1])
-        fresh = np.flatnonzero(values >= threshold)
+        fresh = np.flatnonzero(values >= self.least)
+        if len(fresh) > self.count:
+            # Everything tied with the last place must stay in the draw.
+            last = -np.partition(-values[fresh], self.count - 1)[self.count - 1]
+            fresh = fresh[values[fresh] >= last]
         return self._joined(fresh + start, values[fresh])
+
+    @property
+    def least(self) -> float:
+        """The value below which a row is not among the best."""
+        return float(self.values[-1]) if len(self.rows) == self.count else self.floor
+
+    def emptied(self) -> Best:
+        """Return none of the rows, but what must be beaten: for another part of the pool."""
+        return Best(self.count, self.salt, self.least)
 
     def joined(self, other: Best) -> Best:
         """Return the best of both."""

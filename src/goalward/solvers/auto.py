@@ -95,7 +95,7 @@ class Auto:
         def solve(g: Float[Array, "p k"], *, tol: float | None = None) -> Solution:
             limit = tol if tol is not None else self.tol
             if limit is None:
-                limit = 1e-10 if eps(g) < 1e-10 else 1e-4
+                limit = 1e-8 if eps(g) < 1e-10 else 1e-4
             guess = PER_DIGIT * -_log10(limit)
             if direct is None:
                 made.setdefault("cg", ConjugateGradient(tol=self.tol).prepare(hessian))

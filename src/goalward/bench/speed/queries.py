@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
+from goalward.accelerator import accelerate
 from goalward.bench.speed.race import Ratio, race
 from goalward.bench.speed.settings import Setting, letter, rt
 from goalward.goals import DevLoss, Entropy
@@ -25,9 +26,11 @@ def against_margin(*, quick: bool = False, repeats: int = 7) -> list[Ratio]:
     """Return fit + goal + solve + score against fit + predict_proba + margin in scikit-learn.
 
     Each at its default accuracy (ours 1e-8, theirs 1e-4) and from zero; then ours to 1e-4 too; then
-    both from the model of the round before, with ten labels fewer.
+    both from the model of the round before, with ten labels fewer. With compiled loops, if Numba is
+    installed: a program with many rounds would have them.
     """
     shrink = 10 if quick else 1
+    accelerate()
     cases = [partial(rt, 50), partial(rt, 500), *(partial(letter, n) for n in (52, 200, 500))]
     results = []
     for case in cases:
@@ -53,6 +56,7 @@ def against_margin(*, quick: bool = False, repeats: int = 7) -> list[Ratio]:
                     note="ours stops at a gradient of 1e-8, scikit-learn at its 1e-4" * (not how),
                 )
             )
+    accelerate(False)
     return results
 
 
@@ -70,8 +74,7 @@ def _query(learner: Logistic, setting: Setting, start: Fitted | None) -> Any:
 
 def _margin(peer: LogisticRegression, setting: Setting, before: int | None) -> Any:
     if before is not None:
-        # scikit-learn goes on from wherever the estimator is: put it back, untimed work it is not,
-        # but 27 % is what a warm start was seen to save.
+        # scikit-learn goes on from wherever the estimator is: put it back to the round before.
         peer.coef_, peer.intercept_ = _started(setting, before)
     proba = np.partition(peer.fit(setting.X, setting.y).predict_proba(setting.pool), -2, axis=1)
     return np.argpartition(proba[:, -1] - proba[:, -2], 10)[:10]
