@@ -190,14 +190,15 @@ def _binary(
 ) -> Float[Array, " n"]:
     """Return a statistic of the utilities p t and (p - 1) t."""
     xp = namespace(moved)
-    moved = moved + constant[:, None]
-    p, t = _sigmoid(moved[0, :]), moved[1, :]
-    match statistic:
-        case "mean":
-            return (p - 0.5) * t
-        case "spread":
-            return xp.sqrt(p * _sigmoid(-moved[0, :])) * xp.abs(t)
-    first, second = p * t, -_sigmoid(-moved[0, :]) * t
+    delta, t = moved[0, :] + constant[0], moved[1, :] + constant[1]
+    if statistic == "spread":
+        # √(p (1 - p)) by one exponential, and without a difference of nearly equal numbers.
+        half = xp.exp(-0.5 * xp.abs(delta))
+        return half / (1.0 + half * half) * xp.abs(t)
+    p = _sigmoid(delta)
+    if statistic == "mean":
+        return (p - 0.5) * t
+    first, second = p * t, -_sigmoid(-delta) * t
     return xp.minimum(first, second) if statistic == "min" else xp.maximum(first, second)
 
 
