@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -100,29 +101,30 @@ def label_studio(
     place = study or str(
         table.with_suffix(".labels.db") if table else f"label-studio-{project}.labels.db"
     )
-    client = Client(url, _secret(token_env, "--token-env"), project)
     numbers = tuple(_names(numeric)) if numeric else ()
     rows = Table(str(table), text, image, numbers, embeddings) if table else None
-    with Spinner() as tick:
-        tick("opening the study")
-        if _exists(place):
-            opened = Study.open(place, pool=rows, tick=tick)
-        else:
-            opened = create_study(
-                place,
-                client,
-                table=rows,
-                numeric=numbers,
-                embeddings=embeddings,
-                control=control,
-                dev=share(dev),
-                strategy=strategy,
-                refit=refit,
-                seed=seed,
-                tick=tick,
-            )
-    with opened:
+    token = _secret(token_env, "--token-env")
+    with ExitStack() as stack:
+        client = stack.enter_context(Client(url, token, project))
         with Spinner() as tick:
+            tick("opening the study")
+            if _exists(place):
+                opened = Study.open(place, pool=rows, tick=tick)
+            else:
+                opened = create_study(
+                    place,
+                    client,
+                    table=rows,
+                    numeric=numbers,
+                    embeddings=embeddings,
+                    control=control,
+                    dev=share(dev),
+                    strategy=strategy,
+                    refit=refit,
+                    seed=seed,
+                    tick=tick,
+                )
+            stack.enter_context(opened)
             tick("reading the project")
             bridge = Bridge(
                 opened,
@@ -141,7 +143,6 @@ def label_studio(
             _report(bridge, done, as_json, quiet=False)
         else:
             _follow(bridge, poll, as_json, serve, host, password)
-    client.close()
 
 
 def _follow(
@@ -154,9 +155,8 @@ def _follow(
         _report(bridge, done, as_json, quiet=True)
 
     try:
-        bridge.follow(poll, report, stop=stop, wake=wake, train=train)
-    except KeyboardInterrupt:
-        pass
+        with suppress(KeyboardInterrupt):
+            bridge.follow(poll, report, stop=stop, wake=wake, train=train)
     finally:
         if server is not None:
             server.should_exit = True
@@ -170,7 +170,7 @@ def _served(
     port: int,
     password: str | None,
 ) -> Any:
-    from goalward.adapters.label_studio import backend
+    from goalward.adapters.label_studio import backend_app
 
     try:
         import uvicorn
@@ -178,7 +178,7 @@ def _served(
         raise MissingExtra(
             "--serve needs uvicorn, which is not installed. Run: pip install goalward[web]"
         ) from error
-    application = backend(bridge, wake=wake, train=train, password=password)
+    application = backend_app(bridge, wake=wake, train=train, password=password)
     config = uvicorn.Config(application, host=host, port=port, log_level="warning")
     server = uvicorn.Server(config)
     # It leaves with SystemExit where the port is taken, which a thread keeps to itself.

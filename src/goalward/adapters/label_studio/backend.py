@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
     from goalward.adapters.label_studio.sync import Bridge
 
-__all__ = ["backend"]
+__all__ = ["backend_app"]
 
 LARGEST = 32 * 2**20
 """Bytes of a request."""
 
 
-def backend(
+def backend_app(
     bridge: Bridge, *, wake: threading.Event, train: threading.Event, password: str | None = None
 ) -> Starlette:
     """Return the application: GET /health, POST /setup, /predict and /webhook.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 from goalward.adapters.label_studio.transport import Transport
 from goalward.errors import LabelStudioError
@@ -35,6 +35,12 @@ class Client:
     def close(self) -> None:
         """Let go of connections."""
         self.http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def project(self) -> dict[str, Any]:
         """Return the project: label_config, sampling, model_version, created_at and more."""

@@ -135,7 +135,7 @@ class Bridge:
         mark = self.client.mark()
         changes = Changes()
         if first or mark != self._mark:
-            if not first and mark[0] != self._mark[0]:
+            if not first and mark[:1] != self._mark[:1]:
                 self._tasks = self._identified()
             changes = self._read(mark)
         self._refit(refit)
@@ -261,18 +261,17 @@ class Bridge:
         return pushed, columns
 
     def _push_predictions(self, plan: Plan, tasks: dict[int, int]) -> int:
-        project = self.client.project()
-        if project.get("model_version") == plan.version and project.get("sampling") == BY_SCORE:
-            return 0
-        versions = self.client.versions()
-        if plan.version in versions:
-            # A push that was cut short: its predictions would stand twice.
-            self.client.remove_version(plan.version)
-        rows = [question.row for question in plan.questions if question.row in tasks]
-        lines = [{"task": tasks[row], **plan.prediction(row, self.config)} for row in rows]
-        self.client.add_predictions(lines)
-        # Only now: until all are there, the ones of the last round serve.
-        self.client.set_project(model_version=plan.version, sampling=BY_SCORE)
+        project, versions = self.client.project(), self.client.versions()
+        lines: list[dict[str, Any]] = []
+        if project.get("model_version") != plan.version or project.get("sampling") != BY_SCORE:
+            if plan.version in versions:
+                # A push that was cut short: its predictions would stand twice.
+                self.client.remove_version(plan.version)
+            rows = [question.row for question in plan.questions if question.row in tasks]
+            lines = [{"task": tasks[row], **plan.prediction(row, self.config)} for row in rows]
+            self.client.add_predictions(lines)
+            # Only now: until all are there, the ones of the last round serve.
+            self.client.set_project(model_version=plan.version, sampling=BY_SCORE)
         for version in versions:
             # The Data Manager's score is the mean over versions, so old ones have to go.
             if version.startswith(OURS) and version != plan.version:
