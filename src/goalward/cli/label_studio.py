@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import threading
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -149,48 +151,46 @@ def _follow(
     bridge: Bridge, poll: float, as_json: bool, port: int | None, host: str, password: str | None
 ) -> None:
     stop, wake, train = threading.Event(), threading.Event(), threading.Event()
-    server = _served(bridge, wake, train, host, port, password) if port is not None else None
 
     def report(done: Synced | GoalwardError) -> None:
         _report(bridge, done, as_json, quiet=True)
 
-    try:
+    with ExitStack() as stack:
+        if port is not None:
+            from goalward.adapters.label_studio import backend_app
+
+            application = backend_app(bridge, wake=wake, train=train, password=password)
+            stack.enter_context(_served(application, host, port))
         with suppress(KeyboardInterrupt):
             bridge.follow(poll, report, stop=stop, wake=wake, train=train)
-    finally:
-        if server is not None:
-            server.should_exit = True
 
 
-def _served(
-    bridge: Bridge,
-    wake: threading.Event,
-    train: threading.Event,
-    host: str,
-    port: int,
-    password: str | None,
-) -> Any:
-    from goalward.adapters.label_studio import backend_app
-
+@contextmanager
+def _served(application: Any, host: str, port: int) -> Iterator[None]:
+    """Serve in a thread while the block runs."""
     try:
         import uvicorn
     except ImportError as error:
         raise MissingExtra(
             "--serve needs uvicorn, which is not installed. Run: pip install goalward[web]"
         ) from error
-    application = backend_app(bridge, wake=wake, train=train, password=password)
-    config = uvicorn.Config(application, host=host, port=port, log_level="warning")
-    server = uvicorn.Server(config)
-    # It leaves with SystemExit where the port is taken, which a thread keeps to itself.
-    thread = threading.Thread(target=server.run, daemon=True)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listening = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise BadParameter(
+            f"Nothing can listen at {host}:{port} ({error.strerror}); a free port was expected. Use "
+            "another --serve."
+        ) from error
+    server = uvicorn.Server(uvicorn.Config(application, log_level="warning", lifespan="off"))
+    thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()
-    while not server.started:
-        thread.join(0.05)
-        if not thread.is_alive():
-            raise BadParameter(
-                f"Nothing can listen at {host}:{port}; a free port was expected. Use another --serve."
-            )
-    return server
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        thread.join(5)
+        listening.close()
 
 
 def _report(bridge: Bridge, done: Synced | GoalwardError, as_json: bool, *, quiet: bool) -> None:

@@ -29,7 +29,7 @@ __all__ = ["Bridge", "Synced"]
 BY_SCORE = "Uncertainty sampling"
 """What Label Studio calls serving the lowest score first."""
 VIEW = "goalward: next first"
-LONGEST_WAIT = 60.0
+LONGEST_WAIT, SOON = 60.0, 1.0
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class Bridge:
         A server that does not answer is waited for, ever longer up to a minute; one that refuses
         twice in a row is not.
         """
-        failures = 0
+        failures, woken = 0, False
         while not stop.is_set():
             wake.clear()
             training = train.is_set()
@@ -182,7 +182,9 @@ class Bridge:
                 # Something may have been half done: look at everything again.
                 self._tasks = self._plan = None
                 report(error)
-            wake.wait(min(poll * 2 ** min(failures, 10), max(LONGEST_WAIT, poll)))
+            # A webhook may come before what it tells of is stored: look once more soon.
+            pause = min(poll, SOON) if woken else poll
+            woken = wake.wait(min(pause * 2 ** min(failures, 10), max(LONGEST_WAIT, poll)))
 
     def predictions(self, tasks: Sequence[Any]) -> list[dict[str, Any]]:
         """Return what is thought of tasks as Label Studio sends them, one line each."""
