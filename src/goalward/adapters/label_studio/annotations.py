@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
@@ -12,7 +13,7 @@ from goalward.adapters.label_studio.tasks import Tasks
 from goalward.journal.events import Label
 from goalward.study import Study
 
-__all__ = ["Answer", "Changes", "Refused", "answers", "told"]
+__all__ = ["Answer", "Changes", "Names", "Refused", "answers", "told"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,17 @@ class Changes:
     told: int = 0
     skipped: int = 0
     withdrawn: int = 0
+
+
+class Names(defaultdict[int, str]):
+    """user -> name in the study; those whose email cannot be seen go by their number."""
+
+    def __init__(self, prefix: str, emails: Mapping[int, str]) -> None:
+        super().__init__(str, {user: prefix + email for user, email in emails.items()})
+        self._prefix = prefix
+
+    def __missing__(self, user: int) -> str:
+        return f"{self._prefix}user-{user}"
 
 
 def answers(

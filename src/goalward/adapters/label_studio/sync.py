@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from goalward.adapters.label_studio.annotations import Changes, Refused, answers, told
+from goalward.adapters.label_studio.annotations import Changes, Names, Refused, answers, told
 from goalward.adapters.label_studio.client import Client
 from goalward.adapters.label_studio.config import LabelConfig
-from goalward.adapters.label_studio.plan import OURS, Plan, version_of
+from goalward.adapters.label_studio.plan import Plan, version_of
+from goalward.adapters.label_studio.push import push_columns, push_predictions
 from goalward.adapters.label_studio.tasks import (
-    RANK,
-    UTILITY,
     Tasks,
     from_project,
     identified,
@@ -26,9 +24,6 @@ from goalward.study import Study
 
 __all__ = ["Bridge", "Synced"]
 
-BY_SCORE = "Uncertainty sampling"
-"""What Label Studio calls serving the lowest score first."""
-VIEW = "goalward: next first"
 LONGEST_WAIT, SOON = 60.0, 1.0
 
 
@@ -115,6 +110,8 @@ class Bridge:
         self._tasks: Tasks | None = None
         self._mark: tuple[Any, ...] = ()
         self._refused: tuple[Refused, ...] = ()
+        # The newest order, and the one that was written whole.
+        self._newest: Plan | None = None
         self._plan: Plan | None = None
 
     @property
@@ -188,7 +185,7 @@ class Bridge:
 
     def predictions(self, tasks: Sequence[Any]) -> list[dict[str, Any]]:
         """Return what is thought of tasks as Label Studio sends them, one line each."""
-        plan, known = self._plan, self._tasks
+        plan, known = self._newest, self._tasks
         if plan is None or known is None:
             return [{"result": [], "score": 1.0, "model_version": self.version} for _ in tasks]
         numbers = [task.get("id") if isinstance(task, dict) else None for task in tasks]
@@ -233,8 +230,7 @@ class Bridge:
 
     def _read(self, mark: tuple[Any, ...]) -> Changes:
         assert self._tasks is not None
-        emails = self.client.emails()
-        names: dict[int, str] = _Names(self.prefix, emails)
+        names = Names(self.prefix, self.client.emails())
         listed = list(self.client.answered())
         said, refused = answers(listed, self._tasks, self.config, self.study.state.classes, names)
         # Pages shift when a task enters or leaves the list between two of them.
@@ -256,52 +252,8 @@ class Bridge:
         assert self._tasks is not None
         if self._plan is not None and self._plan.version == self.version:
             return 0, 0
-        plan = Plan.of(self.study, self._top, self._prefill)
-        pushed = self._push_predictions(plan, self._tasks.of_row)
-        columns = self._push_columns(plan, self._tasks)
+        plan = self._newest = Plan.of(self.study, self._top, self._prefill)
+        pushed = push_predictions(self.client, plan, self._tasks, self.config)
+        columns = push_columns(self.client, plan, self._tasks, self._columns)
         self._plan = plan
         return pushed, columns
-
-    def _push_predictions(self, plan: Plan, tasks: dict[int, int]) -> int:
-        project, versions = self.client.project(), self.client.versions()
-        lines: list[dict[str, Any]] = []
-        if project.get("model_version") != plan.version or project.get("sampling") != BY_SCORE:
-            if plan.version in versions:
-                # A push that was cut short: its predictions would stand twice.
-                self.client.remove_version(plan.version)
-            rows = [question.row for question in plan.questions if question.row in tasks]
-            lines = [{"task": tasks[row], **plan.prediction(row, self.config)} for row in rows]
-            self.client.add_predictions(lines)
-            # Only now: until all are there, the ones of the last round serve.
-            self.client.set_project(model_version=plan.version, sampling=BY_SCORE)
-        for version in versions:
-            # The Data Manager's score is the mean over versions, so old ones have to go.
-            if version.startswith(OURS) and version != plan.version:
-                self.client.remove_version(version)
-        return len(lines)
-
-    def _push_columns(self, plan: Plan, tasks: Tasks) -> int:
-        of_row = tasks.of_row
-        wanted = {of_row[r]: c for r, c in plan.columns(self._columns).items() if r in of_row}
-        changed = [t for t in {**wanted, **tasks.ranked} if wanted.get(t) != tasks.ranked.get(t)]
-        for task in changed:
-            data = {
-                k: v for k, v in self.client.task(task)["data"].items() if k not in (RANK, UTILITY)
-            }
-            self.client.set_data(task, data | wanted.get(task, {}))
-        tasks.ranked.clear()
-        tasks.ranked.update(wanted)
-        if wanted:
-            self.client.add_view(VIEW, f"tasks:data.{RANK}")
-        return len(changed)
-
-
-class _Names(defaultdict[int, str]):
-    """user -> name in the study; those whose email cannot be seen go by their number."""
-
-    def __init__(self, prefix: str, emails: dict[int, str]) -> None:
-        super().__init__(str, {user: prefix + email for user, email in emails.items()})
-        self._prefix = prefix
-
-    def __missing__(self, user: int) -> str:
-        return f"{self._prefix}user-{user}"
