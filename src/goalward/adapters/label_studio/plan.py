@@ -30,10 +30,11 @@ NOBODY = "label-studio"
 def version_of(state: State, top: int, prefill: bool) -> str:
     """Return the model version of a state's ranking: its number, and what it says."""
     ranking = state.ranking
-    said: Any = [top, prefill, state.settings.seed, state.settings.dev]
+    # A random order is decided by the pool, the seed and the share of dev rows.
+    said: Any = [top, prefill, dict(state.pool), state.settings.seed, state.settings.dev]
     if ranking is not None:
         said += [ranking.queue, ranking.utilities]
-    digest = sha256(json.dumps(said).encode()).hexdigest()[:6]
+    digest = sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:6]
     return f"{OURS}{len(state.rounds):04d}-{digest}"
 
 
