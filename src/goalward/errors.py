@@ -16,6 +16,8 @@
     ├── MissingExtra (ImportError)     an optional package that is not installed
     ├── Separable (RuntimeError)       the optimum is too far out to be trusted
     ├── NotConverged (RuntimeError)    a solver stopped short of its tolerance
+    ├── LabelStudioError (RuntimeError)   a Label Studio server that refuses
+    │   └── NotReached                 it does not answer, or fails; later it may be well
     └── StudyError (RuntimeError)      a study that cannot be read or written
         ├── NotAStudy                  a file or database that holds something else, or nothing
         ├── StudyExists                a place that is taken
@@ -43,6 +45,7 @@ __all__ = [
     "Empty",
     "GoalwardError",
     "GoalwardWarning",
+    "LabelStudioError",
     "Locked",
     "LooseFit",
     "MissingExtra",
@@ -51,6 +54,7 @@ __all__ = [
     "NotAStudy",
     "NotConverged",
     "NotFinite",
+    "NotReached",
     "NotWritten",
     "OneClass",
     "PoolChanged",
@@ -161,6 +165,14 @@ class NotWritten(StudyError):
 
 class PoolChanged(StudyError):
     """The pool's file is gone, or is not the one the study was made with."""
+
+
+class LabelStudioError(GoalwardError, RuntimeError):
+    """A Label Studio server that refuses, or answers in a way that is not known here."""
+
+
+class NotReached(LabelStudioError):
+    """A server that does not answer, or fails; later it may be well again."""
 
 
 class GoalwardWarning(UserWarning):

@@ -5,6 +5,7 @@ from goalward.cli.bench import bench
 from goalward.cli.doctor import doctor
 from goalward.cli.experiments import reproduce, simulate
 from goalward.cli.label import label
+from goalward.cli.label_studio import label_studio
 from goalward.cli.rank import rank
 from goalward.cli.studies import ask, export, import_labels, status, tell
 
@@ -16,6 +17,7 @@ __all__ = [
     "export",
     "import_labels",
     "label",
+    "label_studio",
     "main",
     "rank",
     "reproduce",

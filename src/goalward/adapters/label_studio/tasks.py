@@ -1,0 +1,164 @@
+"""Which task is which row.
+
+A study made of a project's tasks has their numbers in its table. Tasks made of a study's rows carry
+the row's number, and a mark of the pool so that those of another study are not mistaken for them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from goalward.adapters.label_studio.config import LabelConfig
+from goalward.errors import BadParameter, Empty, LabelStudioError, StudyExists
+from goalward.study import Study
+
+__all__ = ["Tasks", "from_project", "identified", "key_of", "rows_as_data", "write_pool"]
+
+ROW, POOL = "goalward_row", "goalward_pool"
+RANK, UTILITY = "goalward_rank", "goalward_utility"
+TASK, PROJECT = "label_studio_task", "label_studio_project"
+
+
+@dataclass(frozen=True, eq=False)
+class Tasks:
+    """The tasks of a project that are rows of a study.
+
+    Parameters
+    ----------
+    rows
+        task -> row.
+    strangers
+        How many tasks are no rows of the study.
+    ranked
+        task -> the columns we wrote into it.
+    """
+
+    rows: dict[int, int] = field(repr=False)
+    strangers: int = 0
+    ranked: dict[int, dict[str, Any]] = field(default_factory=dict, repr=False)
+
+    @property
+    def of_row(self) -> dict[int, int]:
+        """Row -> task; the oldest where a row was imported twice."""
+        return {row: task for task, row in sorted(self.rows.items(), reverse=True)}
+
+
+def key_of(project: Mapping[str, Any]) -> str:
+    """Return a project's name that no other has, on this server or another: its number and birth."""
+    born = sha256(str(project["created_at"]).encode()).hexdigest()[:6]
+    return f"{project['id']}-{born}"
+
+
+def from_project(study: Study) -> bool:
+    """Return whether a study was made of a project's tasks."""
+    table = study.pool.table
+    return table is not None and TASK in table.frame.columns
+
+
+def identified(listed: Iterable[Mapping[str, Any]], study: Study, project: str) -> Tasks:
+    """Return which of the listed tasks are which rows."""
+    known: dict[int, int] | None = None
+    if from_project(study):
+        assert study.pool.table is not None
+        frame = study.pool.table.frame
+        made_of = str(frame[PROJECT][0])
+        if made_of != project:
+            raise LabelStudioError(
+                f"The study {study.url} was made of the project {made_of} and this is {project}; the "
+                "same one was expected. Use another --study for this project."
+            )
+        known = {int(task): row for row, task in enumerate(frame[TASK].to_list())}
+    mark, n_rows = _pool_mark(study), study.n_rows
+    rows: dict[int, int] = {}
+    ranked: dict[int, dict[str, Any]] = {}
+    total = 0
+    for task in listed:
+        number, data = int(task["id"]), task["data"]
+        total += 1
+        row = known.get(number) if known is not None else _row(data, mark, n_rows)
+        if row is not None:
+            rows[number] = row
+            columns = {name: data[name] for name in (RANK, UTILITY) if name in data}
+            if columns:
+                ranked[number] = columns
+    return Tasks(rows, total - len(rows), ranked)
+
+
+def rows_as_data(
+    study: Study, rows: Iterable[int], config: LabelConfig, more: Sequence[str] = ()
+) -> list[dict[str, Any]]:
+    """Return what tasks of rows hold: the keys the label config shows, and `more` columns."""
+    mark = _pool_mark(study)
+    made = []
+    for row in rows:
+        shown = study.show(row)
+        columns = shown["columns"]
+        main = shown.get("text", shown.get("image"))
+        found = dict(columns) if main is None else {**columns, config.field: main}
+        wanted = dict.fromkeys((config.field, *config.fields, *more))
+        absent = [name for name in wanted if name not in found]
+        if absent:
+            raise BadParameter(
+                f"The table has no {', '.join(map(repr, absent))} (it has {', '.join(columns) or 'none'}); "
+                "the keys that the label config shows were expected. Name the column with --text, or "
+                "change the label config."
+            )
+        data = {name: _plain(found[name]) for name in wanted}
+        made.append({**data, ROW: row, POOL: mark})
+    return made
+
+
+def write_pool(path: Path, listed: Iterable[Mapping[str, Any]], project: str, field: str) -> int:
+    """Write a project's tasks as a table and return how many there are."""
+    lines = []
+    for task in listed:
+        data = {k: _plain(v) for k, v in task["data"].items() if not k.startswith("goalward_")}
+        if field not in data:
+            raise LabelStudioError(
+                f"Task {task['id']} has the keys {', '.join(data)}; {field!r}, which the label config "
+                "shows, was expected. Repair or delete it."
+            )
+        lines.append(json.dumps({TASK: int(task["id"]), PROJECT: project, **data}))
+    if not lines:
+        raise Empty(
+            "The project has no tasks; some were expected. Import them in Label Studio, or give rows "
+            "with --table."
+        )
+    content = "\n".join(lines) + "\n"
+    if path.exists() and path.read_text(encoding="utf-8") != content:
+        raise StudyExists(
+            f"{path} is there and holds other tasks; a free place was expected. Remove it, or name "
+            "another --study."
+        )
+    path.write_text(content, encoding="utf-8")
+    return len(lines)
+
+
+def _pool_mark(study: Study) -> str:
+    # Features computed on two machines may differ in the last digits; the file does not.
+    kept = study.state.pool
+    return str(kept["fingerprint"]["table"] if kept["kind"] == "table" else study.pool.digest)[:8]
+
+
+def _row(data: Mapping[str, Any], mark: str, n_rows: int) -> int | None:
+    row = data.get(ROW)
+    if data.get(POOL) != mark or not isinstance(row, int) or isinstance(row, bool):
+        return None
+    return row if 0 <= row < n_rows else None
+
+
+def _plain(value: Any) -> Any:
+    """Return a cell as JSON holds it."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, (str, int, bool)):
+        return value
+    if isinstance(value, (list, dict)):
+        return json.loads(json.dumps(value, default=str))
+    return str(value)
