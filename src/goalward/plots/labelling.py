@@ -16,7 +16,7 @@ from goalward.plots.style import figure, quiet
 
 __all__ = ["THEMES", "Theme", "goal_figure", "learning_figure", "svg", "utilities_figure"]
 
-SIZE = (3.6, 1.75)
+SIZE = (3.0, 1.65)
 
 
 @dataclass(frozen=True)

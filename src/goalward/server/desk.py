@@ -39,6 +39,8 @@ class Desk:
         self, study: Study, keys: Keys, *, by: str = "me", images: Path | None = None
     ) -> None:
         self.study, self.keys, self.by, self.images = study, keys, by, images
+        # Only its last part is shown: where things lie on this machine is nobody's business.
+        self.name = study.url.replace("\\", "/").rpartition("/")[2]
         self.id = sha256(study.url.encode()).hexdigest()[:12]
         self.charts = Charts()
         self.live = Live(self.summary)

@@ -41,7 +41,7 @@ function curves(now) {
   at("gain").textContent = short(gain);
   at("said-learning").textContent = accuracy === null ? "" : `${(100 * accuracy).toFixed(0)} %, ${metric}`;
   at("said-goal").textContent = `${short(goal)} per row`;
-  at("said-utilities").textContent = "ticks: the next rows";
+  at("said-utilities").textContent = "next rows marked";
   for (const element of document.querySelectorAll("[data-chart]")) {
     const address = `/api/charts/${element.dataset.chart}.svg?look=${element.dataset.look}&round=${rounds}`;
     if (element.tagName === "SOURCE") element.srcset = address; else {
