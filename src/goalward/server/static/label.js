@@ -88,7 +88,12 @@ function answer(index) {
 
 async function undo() {
   const unsent = outbox.retract();
-  if (unsent) { say("Taken back."); return ask(); }
+  if (unsent) {
+    // It is still in hand, before the rows that came after it.
+    queue = [];
+    say("Taken back.");
+    return ask();
+  }
   await outbox.flush();
   try {
     const { row, next } = await call("/api/undo", { by: who() });

@@ -34,3 +34,4 @@ for (const line of document.querySelectorAll(".line")) {
     } catch (error) { say(error.message, true); }
   });
 }
+at("main").dataset.ready = "";
