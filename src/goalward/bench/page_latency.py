@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, sleep
@@ -66,8 +67,7 @@ def page_latency(
         table.write_text("id,text\n" + "".join(f"{i},text of row {i}\n" for i in range(rows)))
         np.save(table.with_suffix(".npy"), X)
         token = secrets.token_urlsafe(32)
-        with _Server(table, token) as server:
-            call = _Client(server.port, token)
+        with _Server(table, token) as server, closing(_Client(server.port, token)) as call:
             held = call("POST", "/api/ask", {"by": "bench", "n": 3})["next"]
             waits, started = [], perf_counter()
             for _ in range(answers):
@@ -138,6 +138,10 @@ class _Client:
                 break
             except OSError:
                 sleep(0.05)
+
+    def close(self) -> None:
+        """Hang up."""
+        self.connection.close()
 
     def __call__(self, method: str, path: str, body: Any = None) -> Any:
         content = None if body is None else json.dumps(body)

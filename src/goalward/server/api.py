@@ -36,7 +36,7 @@ Price = Annotated[
 ]
 Filter = Annotated[str | None, Query(max_length=1000)]
 SAID: dict[int | str, dict[str, Any]] = {
-    status: {"model": Problem} for status in (400, 401, 403, 404, 413, 415, 422, 503, 507)
+    status: {"model": Problem} for status in (400, 401, 403, 404, 409, 413, 415, 422, 503, 507)
 }
 
 

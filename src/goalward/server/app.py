@@ -11,7 +11,15 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from goalward.errors import BadInput, DataMissing, GoalwardError, Locked, NotWritten
+from goalward.errors import (
+    BadInput,
+    DataMissing,
+    GoalwardError,
+    Locked,
+    NotConverged,
+    NotWritten,
+    Separable,
+)
 from goalward.server.api import api
 from goalward.server.desk import Desk
 from goalward.server.files import files
@@ -23,6 +31,9 @@ __all__ = ["create_app"]
 STATUS: tuple[tuple[type[GoalwardError], int], ...] = (
     (DataMissing, 404),
     (BadInput, 422),
+    # The present labels allow no number that can be trusted; later ones may.
+    (NotConverged, 409),
+    (Separable, 409),
     (NotWritten, 507),
     (Locked, 503),
     (GoalwardError, 500),
