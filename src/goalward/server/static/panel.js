@@ -76,6 +76,15 @@ export function panel() {
   });
   const show = (now) => { progress(now); curves(now); };
   show(JSON.parse(at("main").dataset.summary));
-  const news = new EventSource("/api/events");
-  news.addEventListener("summary", (event) => show(JSON.parse(event.data)));
+  // Browsers allow a server six connections over all tabs: those nobody looks at let go of theirs.
+  let news = null;
+  const listen = () => {
+    news?.close();
+    news = null;
+    if (document.hidden) return;
+    news = new EventSource("/api/events");
+    news.addEventListener("summary", (event) => show(JSON.parse(event.data)));
+  };
+  document.addEventListener("visibilitychange", listen);
+  listen();
 }
