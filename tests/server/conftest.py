@@ -89,8 +89,9 @@ def address(desk):
         yield found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium():
+    """A browser for one module: while it is open, its event loop is this thread's."""
     need("playwright")
     found = shutil.which("chromium") or shutil.which("google-chrome")
     if found is None:
