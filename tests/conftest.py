@@ -22,7 +22,7 @@ def need(module: str) -> None:
         return
     if REQUIRED:
         pytest.fail(f"{module} is required here and not installed")
-    pytest.skip(f"{module} is not installed")
+    pytest.skip(f"{module} is not installed", allow_module_level=True)
 
 
 @pytest.fixture
