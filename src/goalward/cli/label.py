@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -9,14 +10,14 @@ import typer
 
 from goalward.cli.app import Spinner, app
 from goalward.cli.terminal import answer
-from goalward.errors import BadParameter
+from goalward.errors import BadParameter, MissingExtra
 
-__all__ = ["label"]
+__all__ = ["label", "need_web", "share"]
 
 
 @app.command()
 def label(
-    table: Annotated[Path, typer.Argument(help=".csv, .tsv, .jsonl or .parquet.")],
+    table: Annotated[Path | None, typer.Argument(help=".csv, .tsv, .jsonl or .parquet.")] = None,
     text: Annotated[str | None, typer.Option(help="The column to read.")] = None,
     image: Annotated[str | None, typer.Option(help="The column with paths of pictures.")] = None,
     numeric: Annotated[
@@ -37,17 +38,54 @@ def label(
         str, typer.Option(help="auto, tfidf, minilm, a .npy file, or an encoder's folder.")
     ] = "auto",
     seed: Annotated[int, typer.Option(min=0, help="Decides everything random.")] = 0,
-    terminal: Annotated[bool, typer.Option("--terminal", help="Answer here.")] = False,
+    terminal: Annotated[
+        bool, typer.Option("--terminal", help="Answer here instead of in a browser.")
+    ] = False,
+    sample: Annotated[
+        bool, typer.Option("--sample", help="Try it on a small set that comes along.")
+    ] = False,
+    images: Annotated[
+        Path | None, typer.Option(help="Folder with the pictures; the table's by default.")
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; 0.0.0.0 needs --token.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="8321, or a free one, by default.")
+    ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="GOALWARD_TOKEN", help="For programs and other machines; random by default."
+        ),
+    ] = None,
+    name: Annotated[
+        list[str] | None, typer.Option(help="A host name the page is reached by; repeatable.")
+    ] = None,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")
+    ] = True,
 ) -> None:
     """Label a table: the rows whose answers help most come first, and every answer is kept.
 
-    The study is made on the first call and gone on with on the next ones.
+    A page opens in the browser (`pip install goalward[web]`), or the rows are shown here with
+    --terminal. The study is made on the first call and gone on with on the next ones.
 
-    Example: `goalward label reviews.csv --text text --classes positive,negative --dev 20% --terminal`
+    Examples: `goalward label reviews.csv --text text --classes positive,negative --dev 20%`,
+    `goalward label --sample`
     """
     from goalward.study import Study
     from goalward.tables import Table
 
+    if not terminal:
+        need_web()
+    if sample and table is None:
+        from goalward.samples import CLASSES, write_sample
+
+        table, text, dev = write_sample(Path("out/sample")), "text", "20%"
+        classes = classes or ",".join(CLASSES)
+    if table is None:
+        raise BadParameter("No table came; one was expected: reviews.csv, say, or --sample.")
     place = study or str(table.with_suffix(".labels.db"))
     with Spinner() as tick:
         tick("opening the study")
@@ -72,12 +110,35 @@ def label(
                 tick=tick,
             )
     with opened:
-        if not terminal:
-            raise BadParameter(
-                f"The study {opened.url} is ready; --terminal was expected to answer in this "
-                "terminal. Run the command again with it."
+        if terminal:
+            answer(opened, by)
+            return
+        with Spinner() as tick:
+            tick("loading the rows")
+            opened.pool  # noqa: B018 - before the page opens, not with its first answer
+        from goalward.server import serve
+
+        serve(
+            opened,
+            by=by,
+            host=host,
+            port=port,
+            token=token,
+            names=name or (),
+            images=images,
+            browser=browser,
+            say=typer.echo,
+        )
+
+
+def need_web() -> None:
+    """Say what to install where the page's packages are missing."""
+    for package in ("fastapi", "jinja2", "uvicorn"):
+        if find_spec(package) is None:
+            raise MissingExtra(
+                f"The labelling page needs {package}, which is not installed. Run `pip install "
+                "goalward[web]`, or answer here with --terminal."
             )
-        answer(opened, by)
 
 
 def share(text: str) -> float:

@@ -97,10 +97,20 @@ def stop(state: State, price: float) -> Advice:
     ends = expected < price
     said = (
         f"The next label is predicted to move the goal by {latest.gain:.3g} per row"
-        + ("" if realised is None else f", of which {realised:.0%} came true lately")
+        + _came_true(realised)
         + f"; it costs {price:.3g}: {'stop' if ends else 'go on'}."
     )
     return Advice(ends, latest.gain, realised, price, said)
+
+
+def _came_true(realised: float | None) -> str:
+    if realised is None:
+        return ""
+    return (
+        f", of which {realised:.0%} came true lately"
+        if realised > 0
+        else ", which lately did not come true"
+    )
 
 
 def _comparable(before: Ranked, after: Ranked) -> bool:

@@ -91,12 +91,12 @@ class Dealer:
             for row, utility in zip(ranking.queue, ranking.utilities, strict=True):
                 if is_open(state, row, by, now):
                     yield Question(row, utility, False)
-        for row in self._orders[0].tolist():
+        for row in map(int, self._orders[0]):
             if is_open(state, row, by, now):
                 yield Question(row, None, False)
 
     def _dev(self, state: State, by: str, now: float) -> Iterator[Question]:
-        for row in self._orders[1].tolist():
+        for row in map(int, self._orders[1]):
             if is_open(state, row, by, now):
                 yield Question(row, None, True)
 

@@ -56,7 +56,8 @@ class Why:
 def explain(round: Round, row: int, count: int = 3) -> Why:
     """Return why a row is, or is not, worth a label now."""
     fitted, classes = round.fitted, round.state.classes
-    x = take_rows(round.pool.X, np.array([row]))
+    # Pools may be in single precision, in which a solver cannot keep its tolerance.
+    x = take_rows(round.pool.X, np.array([row])).astype(np.float64)
     proba = to_numpy(fitted.predict_proba(x))[0]
     m = len(round.goal_rows)
     utility = to_numpy(round.utility(fitted, round.goal, x))[0] / m
@@ -88,7 +89,7 @@ def _changes(round: Round, x: Any, proba: Any) -> Any:
     """
     fitted = round.fitted
     features = fitted.features(x)
-    dev = fitted.features(take_rows(round.pool.X, round.goal_rows))
+    dev = fitted.features(take_rows(round.pool.X, round.goal_rows).astype(np.float64))
     slope = to_numpy(fitted.targets(list(round.state.dev.values()), len(round.goal_rows)))
     slope = slope - to_numpy(fitted.loss.proba(fitted.logits_of(dev)))
     model = fitted.linear("why")

@@ -31,6 +31,8 @@ class Loaded:
     X: NDArray[Any] = field(repr=False)
     text: str | None
     image: str | None
+    folder: Path
+    """Where the table lies; paths of pictures start here."""
 
     def show(self, row: int) -> dict[str, Any]:
         """Return what a person is shown of a row."""
@@ -114,7 +116,8 @@ class Table:
     def load(self, tick: Tick = lambda message: None) -> Loaded:
         """Return the table and its features, computed once and then cached by content."""
         frame = read_table(self.path)
-        return Loaded(frame, self._features(frame, tick), self.text, self.image)
+        folder = Path(self.path).absolute().parent
+        return Loaded(frame, self._features(frame, tick), self.text, self.image, folder)
 
     def _features(self, frame: pl.DataFrame, tick: Tick) -> NDArray[Any]:
         if self.embeddings.endswith(".npy"):

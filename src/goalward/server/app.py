@@ -1,0 +1,90 @@
+"""The application: a guard at the door, pages and interface behind it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+from goalward.errors import (
+    BadInput,
+    DataMissing,
+    GoalwardError,
+    Locked,
+    NotConverged,
+    NotWritten,
+    Separable,
+)
+from goalward.server.api import api
+from goalward.server.desk import Desk
+from goalward.server.files import files
+from goalward.server.guard import Guard
+from goalward.server.pages import pages
+
+__all__ = ["create_app"]
+
+STATUS: tuple[tuple[type[GoalwardError], int], ...] = (
+    (DataMissing, 404),
+    (BadInput, 422),
+    # The present labels allow no number that can be trusted; later ones may.
+    (NotConverged, 409),
+    (Separable, 409),
+    (NotWritten, 507),
+    (Locked, 503),
+    (GoalwardError, 500),
+)
+
+
+def create_app(desk: Desk, *, hosts: Iterable[str] = (), remote: bool = False) -> FastAPI:
+    """Return the application over a study.
+
+    Parameters
+    ----------
+    hosts, remote
+        See `Guard`.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with desk.open():
+            yield
+
+    app = FastAPI(
+        title="goalward",
+        description="Ask and tell over a durable study. Rows are numbers, names are annotators'.",
+        # The stock pages load scripts from outside; /docs is our own.
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.add_middleware(Guard, keys=desk.keys, hosts=hosts, remote=remote)
+    app.include_router(pages(desk))
+    app.include_router(api(desk))
+    app.include_router(files(desk))
+
+    @app.exception_handler(GoalwardError)
+    def on_purpose(request: Request, error: GoalwardError) -> JSONResponse:
+        status = next(status for kind, status in STATUS if isinstance(error, kind))
+        return _problem(str(error), status)
+
+    @app.exception_handler(HTTPException)
+    def refused(request: Request, error: HTTPException) -> JSONResponse:
+        return _problem(str(error.detail), error.status_code, error.headers)
+
+    @app.exception_handler(RequestValidationError)
+    def unfit(request: Request, error: RequestValidationError) -> JSONResponse:
+        # What came is not repeated: it may be long, or nothing that JSON can say.
+        said = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5]]
+        return _problem("; ".join(said), 422)
+
+    return app
+
+
+def _problem(text: str, status: int, headers: Any = None) -> JSONResponse:
+    plain = text.encode("utf-8", "backslashreplace").decode()
+    return JSONResponse({"error": plain}, status, headers=headers)

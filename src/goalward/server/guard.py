@@ -1,0 +1,181 @@
+"""Who may speak to the page: checked for every request, before any of it is read.
+
+A page on 127.0.0.1 is within reach of every site the same browser has open. So, in this order:
+the Host must be ours (against DNS rebinding), the Origin must be ours whatever the method (against
+requests from other sites, and from other ports, which cookies do not tell apart), and a cookie or
+token must be there. Bodies are small, JSON, and read within a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+from ipaddress import ip_address
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from goalward.server.keys import Keys
+
+__all__ = ["Guard", "Keys", "allowed_host"]
+
+LONGEST_BODY = 512 * 1024
+"""Bytes: a note of 100,000 characters fits, however it is written."""
+BODY_SECONDS = 10.0
+LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
+OPEN = frozenset({"/start", "/login", "/static/app.css", "/static/icon.svg"})
+"""What takes a token instead of needing one, and how that looks."""
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+@dataclass(frozen=True)
+class Refusal(Exception):
+    """Why a request goes no further."""
+
+    status: int
+    reason: str
+
+
+class Guard:
+    """The door of an application.
+
+    Parameters
+    ----------
+    keys
+        What opens it.
+    hosts
+        Names this server is called by, besides the loopback's.
+    remote
+        Whether it listens beyond the loopback: then its addresses may be called by number too,
+        which no foreign name can pretend to.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, keys: Keys, hosts: Iterable[str] = (), remote: bool = False
+    ) -> None:
+        self.app, self.keys = app, keys
+        self.hosts, self.remote = LOCAL | {h.lower() for h in hosts}, remote
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return
+
+        async def sealed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    if name not in headers:
+                        headers[name] = value
+            await send(message)
+
+        try:
+            self._check(scope)
+            receive = await _whole(scope, receive)
+        except Refusal as refusal:
+            await self._refused(scope, refusal)(scope, receive, sealed)
+            return
+        await self.app(scope, receive, sealed)
+
+    def _check(self, scope: Scope) -> None:
+        headers = Headers(scope=scope)
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or not allowed_host(hosts[0], self.hosts, remote=self.remote):
+            raise Refusal(400, "This server does not go by that Host; open the address it printed.")
+        for origin in headers.getlist("origin"):
+            if origin.lower() not in (f"http://{hosts[0]}".lower(), f"https://{hosts[0]}".lower()):
+                raise Refusal(403, "The request came from another site (its Origin is not ours).")
+        # Other ports of this machine are "same-site", and other people's programs.
+        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            raise Refusal(
+                403, "The request came from another site. Paste the address into the address bar."
+            )
+        if scope["path"] not in OPEN and not self._knows(headers):
+            raise Refusal(401, "A token is needed: open the link that the server printed.")
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if scope["path"].startswith("/api/") and kind not in ("", "application/json"):
+            raise Refusal(415, f"Content-Type is {kind[:80]!r}; application/json was expected.")
+
+    def _knows(self, headers: Headers) -> bool:
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and self.keys.is_token(token.strip()):
+            return True
+        try:
+            cookies = SimpleCookie(headers.get("cookie", ""))
+        except CookieError:
+            return False
+        found = cookies.get(self.keys.cookie)
+        return found is not None and self.keys.is_session(found.value)
+
+    def _refused(self, scope: Scope, refusal: Refusal) -> Response:
+        accepts = Headers(scope=scope).get("accept", "")
+        page = scope["method"] == "GET" and "text/html" in accepts
+        if refusal.status == 401 and page:
+            return Response(status_code=303, headers={"location": "/login"})
+        body = {"error": refusal.reason}
+        extra = {"www-authenticate": "Bearer"} if refusal.status == 401 else {}
+        # What was sent and not read would be taken for the next request.
+        return JSONResponse(body, refusal.status, headers={**extra, "connection": "close"})
+
+
+def allowed_host(host: str, names: Iterable[str], *, remote: bool = False) -> bool:
+    """Return whether a Host header names this server; any port will do, tunnels change it."""
+    found = re.fullmatch(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?", host.lower())
+    if found is None:
+        return False
+    name = found[1].strip("[]")
+    if name in names:
+        return True
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return remote
+
+
+async def _whole(scope: Scope, receive: Receive) -> Receive:
+    """Return a `receive` that gives the body in one piece, read within bounds."""
+    length = Headers(scope=scope).get("content-length", "0")
+    if not length.isdecimal() or int(length) > LONGEST_BODY:
+        raise Refusal(413, f"The body is too long; at most {LONGEST_BODY} bytes were expected.")
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    break
+                body += message.get("body", b"")
+                if len(body) > LONGEST_BODY:
+                    raise Refusal(
+                        413, f"The body is too long; at most {LONGEST_BODY} bytes were expected."
+                    )
+                if not message.get("more_body", False):
+                    break
+    except TimeoutError:
+        raise Refusal(408, f"The body did not come within {BODY_SECONDS:.0f} seconds.") from None
+    pieces: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
+
+    async def replay() -> Message:
+        return pieces.pop() if pieces else await receive()
+
+    return replay

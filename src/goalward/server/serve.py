@@ -1,0 +1,130 @@
+"""Running the page: a socket, a link to it, a browser, and a clean end."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+import webbrowser
+from collections.abc import Callable, Iterable
+from ipaddress import ip_address
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+
+from goalward.errors import BadParameter
+from goalward.server.app import create_app
+from goalward.server.desk import Desk
+from goalward.server.keys import Keys
+from goalward.study import Study
+
+__all__ = ["PORT", "listening", "serve"]
+
+PORT = 8321
+"""Tried first, so that a page that is open finds the server again after a restart."""
+
+
+class _Server(uvicorn.Server):
+    """A server that ends its streams when it is told to end."""
+
+    def __init__(self, config: uvicorn.Config, closing: Callable[[], None]) -> None:
+        super().__init__(config)
+        self.closing = closing
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.closing()
+        super().handle_exit(sig, frame)
+
+
+def serve(
+    study: Study,
+    *,
+    by: str = "me",
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    token: str | None = None,
+    names: Iterable[str] = (),
+    images: Path | None = None,
+    browser: bool = True,
+    say: Callable[[str], None] = print,
+) -> None:
+    """Serve the page over a study until Ctrl-C.
+
+    Parameters
+    ----------
+    host
+        Another than the loopback needs a `token` of your own: whoever has it can read the pool
+        and answer.
+    names
+        Host names the server is reached by, besides its addresses.
+    say
+        Told the link to open.
+    """
+    remote = not is_loopback(host)
+    if remote and token is None:
+        raise BadParameter(
+            f"host={host!r} can be reached by other machines and no token came; one of at least 16 "
+            "characters was expected. Pass --token, and mind that HTTP is not encrypted: put TLS in "
+            "front, or use an SSH tunnel."
+        )
+    listener = listening(host, port)
+    number = listener.getsockname()[1]
+    desk = Desk(study, Keys(token, port=number), by=by, images=images)
+    own = [socket.gethostname()] if remote else []
+    app = create_app(desk, hosts=[*own, *names], remote=remote)
+    # No access log: it would hold the tokens of links.
+    config = uvicorn.Config(
+        app,
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=3,
+        timeout_keep_alive=30,
+    )
+    server = _Server(config, desk.live.close)
+    shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+    address = f"http://[{shown}]:{number}" if ":" in shown else f"http://{shown}:{number}"
+    link = f"{address}/start?token={desk.keys.link()}"
+    say(f"Label at {link}\nThe link works once. Ctrl-C ends; every answer is kept.")
+    if browser:
+        threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
+    # Fits run beside requests: a shorter turn (5 ms by default) lets an answer in between.
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(0.0005)
+    try:
+        server.run(sockets=[listener])
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.setswitchinterval(before)
+        listener.close()
+
+
+def listening(host: str, port: int | None) -> socket.socket:
+    """Return a socket that listens: on `port`, or on the usual one, or on any that is free."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    problem = ""
+    for number in (PORT, 0) if port is None else (port,):
+        # The protocol by its name: asyncio sets TCP_NODELAY, worth 40 ms an answer, only then.
+        found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            found.bind((host, number))
+            found.listen(128)
+            return found
+        except (OSError, OverflowError) as error:
+            found.close()
+            problem = str(error)
+    raise BadParameter(
+        f"Nothing can listen on {host}:{port if port is not None else PORT} ({problem}). Choose another "
+        "--port, or leave it out."
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches an address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

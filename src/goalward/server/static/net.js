@@ -1,0 +1,33 @@
+// Requests to our own server, with the reason when one fails.
+
+export class Failed extends Error {
+  constructor(status, reason) { super(reason); this.status = status; }
+  // Worth trying again: nobody answered, or the server could not store it just now.
+  get passing() { return this.status === 0 || this.status === 401 || this.status === 408 || this.status >= 500; }
+}
+
+export async function call(path, body) {
+  const options = body === undefined ? {} : {
+    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
+  };
+  let response;
+  try {
+    response = await fetch(path, { ...options, signal: AbortSignal.timeout(15000) });
+  } catch {
+    throw new Failed(0, "The server cannot be reached.");
+  }
+  const said = await response.json().catch(() => ({}));
+  if (response.ok) return said;
+  if (response.status === 401) throw new Failed(401, "The server was started again: open the link it printed.");
+  throw new Failed(response.status, said.error || `The server answered ${response.status}.`);
+}
+
+export const make = (tag, className, text) => {
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  // Only ever text: whatever a row holds, it is not markup.
+  if (text !== undefined) element.textContent = text;
+  return element;
+};
+
+export const at = (id) => document.getElementById(id);

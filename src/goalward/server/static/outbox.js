@@ -1,0 +1,59 @@
+// Answers on their way: sent in order, kept in the browser until the server has them on disk.
+import { call } from "./net.js";
+
+export class Outbox {
+  constructor(key, { saved, waiting, refused }) {
+    Object.assign(this, { key, saved, waiting, refused, running: false, delay: 1000 });
+    try { this.items = JSON.parse(localStorage.getItem(key)) || []; } catch { this.items = []; }
+  }
+
+  get size() { return this.items.length; }
+  holds(row) { return this.items.some((item) => item.body.row === row); }
+
+  add(path, body, said) {
+    this.items.push({ path, body, said });
+    this.keep();
+    return this.flush();
+  }
+
+  // Takes back the newest answer if it was never sent; says which.
+  retract() {
+    if (this.items.length === 0 || (this.running && this.items.length === 1)) return null;
+    const item = this.items.pop();
+    this.keep();
+    return item;
+  }
+
+  async flush() {
+    if (!this.running && this.items.length) this.running = this.run();
+    await this.running;
+  }
+
+  async run() {
+    while (this.items.length) {
+      const [item] = this.items;
+      try {
+        const reply = await call(item.path, item.body);
+        this.drop(item);
+        this.delay = 1000;
+        this.saved(item, reply);
+      } catch (error) {
+        if (!error.passing) {
+          this.drop(item);
+          this.refused(item, error);
+          continue;
+        }
+        this.waiting(this.items.length, error);
+        await new Promise((wake) => { this.wake = wake; setTimeout(wake, this.delay); });
+        this.delay = Math.min(2 * this.delay, 10000);
+      }
+    }
+    this.running = false;
+  }
+
+  retry() { this.delay = 1000; this.wake?.(); }
+  drop(item) { this.items = this.items.filter((other) => other !== item); this.keep(); }
+  keep() {
+    try { localStorage.setItem(this.key, JSON.stringify(this.items)); } catch { /* a full or forbidden store */ }
+  }
+}

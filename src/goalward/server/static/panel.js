@@ -1,0 +1,90 @@
+// The side panel: progress, classes, curves, and whether to stop. Told by the server what is new.
+import { at, call, make } from "./net.js";
+
+const key = `goalward:${at("main").dataset.study}:price`;
+const short = (number) => (number === null || number === undefined ? "–" : Number(number.toPrecision(3)).toString());
+const count = (number) => number.toLocaleString("en");
+let rounds = -1;
+
+function progress(now) {
+  at("count").textContent = count(now.labels);
+  at("rows").textContent = count(now.rows);
+  const parts = [];
+  if (now.dev) parts.push(`${count(now.training)} train, ${count(now.dev)} measure`);
+  if (now.skipped) parts.push(`${count(now.skipped)} skipped`);
+  if (now.disagreements) parts.push(`${count(now.disagreements)} in dispute`);
+  const people = Object.keys(now.annotators).length;
+  if (people > 1) parts.push(`${people} annotators`);
+  at("parts").textContent = parts.join(" · ");
+  at("meter-fill").style.width = `${(100 * (now.labels + now.skipped)) / now.rows}%`;
+  const most = Math.max(1, ...now.classes.map((one) => one.labels));
+  at("classes").replaceChildren(...now.classes.map((one) => {
+    const item = make("li");
+    const track = make("span", "track");
+    const fill = make("i");
+    fill.style.width = `${(100 * one.labels) / most}%`;
+    track.append(fill);
+    item.append(make("span", "name", String(one.label)), make("span", "number", count(one.labels)), track);
+    return item;
+  }));
+}
+
+function curves(now) {
+  at("fitting").hidden = !now.fitting;
+  at("trouble").hidden = !now.trouble;
+  at("trouble").textContent = now.trouble || "";
+  at("charts").hidden = !now.ranking;
+  at("no-charts").hidden = Boolean(now.ranking);
+  if (!now.ranking || now.rounds === rounds) return;
+  rounds = now.rounds;
+  const { accuracy, metric, goal, gain } = now.ranking;
+  at("gain").textContent = short(gain);
+  at("said-learning").textContent = accuracy === null ? "" : `${(100 * accuracy).toFixed(0)} %, ${metric}`;
+  at("said-goal").textContent = `${short(goal)} per row`;
+  at("said-utilities").textContent = "next rows marked";
+  for (const element of document.querySelectorAll("[data-chart]")) {
+    const address = `/api/charts/${element.dataset.chart}.svg?look=${element.dataset.look}&round=${rounds}`;
+    if (element.tagName === "SOURCE") element.srcset = address; else {
+      element.src = address;
+      const said = at(`said-${element.dataset.chart}`).textContent;
+      element.alt = `${element.closest("figure").querySelector("figcaption").firstChild.textContent.trim()}: ${said}`;
+    }
+  }
+  advise();
+}
+
+async function advise() {
+  const price = Number(at("price").value);
+  const valid = price > 0 && Number.isFinite(price);
+  at("price").setAttribute("aria-invalid", String(!valid));
+  if (!valid) return;
+  try {
+    const said = await call(`/api/stop?price=${encodeURIComponent(price)}`);
+    at("stop").classList.toggle("ends", said.stop);
+    at("advice").textContent = said.gain === null ? said.reason
+      : said.stop ? `You could stop now. ${said.reason}` : said.reason;
+  } catch { /* the next ranking asks again */ }
+}
+
+export function panel() {
+  let price = "0.0005";
+  try { price = localStorage.getItem(key) || price; } catch { /* no store */ }
+  at("price").value = price;
+  at("price").addEventListener("change", () => {
+    try { localStorage.setItem(key, at("price").value); } catch { /* no store */ }
+    advise();
+  });
+  const show = (now) => { progress(now); curves(now); };
+  show(JSON.parse(at("main").dataset.summary));
+  // Browsers allow a server six connections over all tabs: those nobody looks at let go of theirs.
+  let news = null;
+  const listen = () => {
+    news?.close();
+    news = null;
+    if (document.hidden) return;
+    news = new EventSource("/api/events");
+    news.addEventListener("summary", (event) => show(JSON.parse(event.data)));
+  };
+  document.addEventListener("visibilitychange", listen);
+  listen();
+}

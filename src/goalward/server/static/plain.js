@@ -1,0 +1,2 @@
+// Pages that only need to know who is there.
+import "./who.js";

@@ -1,0 +1,37 @@
+// Reviewing: another label is stored as soon as it is chosen.
+import { at, call } from "./net.js";
+import { who } from "./who.js";
+
+const classes = JSON.parse(at("main").dataset.classes);
+
+function say(words, waiting = false) {
+  at("saved").textContent = words;
+  at("saved").classList.toggle("waiting", waiting);
+}
+
+for (const line of document.querySelectorAll(".line")) {
+  const row = Number(line.dataset.row);
+  const choice = line.querySelector("select");
+  let before = choice.value;
+  choice.addEventListener("change", async () => {
+    const index = Number(choice.value);
+    try {
+      if (index < 0) await call("/api/skip", { by: who(), row });
+      else await call("/api/tell", { by: who(), row, label: classes[index] });
+      before = choice.value;
+      line.classList.add("changed");
+      say(index < 0 ? `Row ${row} is skipped.` : `Row ${row} is now ${classes[index]}.`);
+    } catch (error) {
+      choice.value = before;
+      say(`Row ${row} was not changed: ${error.message}`, true);
+    }
+  });
+  line.querySelector("button").addEventListener("click", async () => {
+    try {
+      await call("/api/withdraw", { by: who(), row });
+      line.classList.add("gone");
+      say(`Your answer to row ${row} was taken back.`);
+    } catch (error) { say(error.message, true); }
+  });
+}
+at("main").dataset.ready = "";

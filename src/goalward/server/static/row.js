@@ -1,0 +1,49 @@
+// One row on the page: text, picture or columns; only ever as text.
+import { at, call, make } from "./net.js";
+
+const LONG = 600;
+
+function text(row, words) {
+  at("row-text").hidden = words === null;
+  at("row-text").textContent = words ?? "";
+  at("row-text").classList.toggle("long", (words ?? "").length > LONG);
+  at("row-whole").hidden = words === null || words.length >= row.length;
+}
+
+export function show(row, empty) {
+  at("row").setAttribute("aria-busy", String(!row && empty === undefined));
+  at("row-empty").hidden = Boolean(row);
+  at("row-empty").textContent = empty ?? "Choosing the next row…";
+  at("row-number").textContent = row ? `Row ${row.row}` : "";
+  at("row-origin").textContent = row && row.utility !== null ? "chosen by the model" : "";
+  const image = at("row-image");
+  image.hidden = !row?.image;
+  if (row?.image && image.getAttribute("src") !== row.image) {
+    image.src = row.image;
+    image.alt = `Picture of row ${row.row}`;
+  }
+  text(row ?? { length: 0 }, row ? row.text : null);
+  const columns = row?.columns ?? [];
+  at("row-columns").hidden = columns.length === 0;
+  at("row-columns").replaceChildren(...columns.flatMap(([name, value]) => [make("dt", "", name), make("dd", "", value)]));
+  notes(row?.notes ?? []);
+  at("row").scrollTop = 0;
+}
+
+export function notes(list) {
+  at("row-notes").hidden = list.length === 0;
+  at("row-notes").replaceChildren(...list.map((note) => make("li", "", `${note.text} (${note.by})`)));
+}
+
+export function preload(row) {
+  if (row.image) new Image().src = row.image;
+}
+
+at("row-image").addEventListener("load", (event) => {
+  event.target.classList.toggle("tiny", event.target.naturalWidth <= 64);
+});
+
+export async function whole(row) {
+  const all = await call(`/api/rows/${row.row}?whole=true`);
+  text(all, all.text);
+}

@@ -1,0 +1,108 @@
+"""A study behind a page: called in process, over a real socket, and in a real browser."""
+
+import os
+import shutil
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+
+import goalward as gw
+from tests.conftest import REQUIRED, need
+
+TOKEN = "a token of our own"
+WORDS = {"good": ["fine", "great", "moving", "witty"], "bad": ["dull", "stale", "boring", "weak"]}
+
+
+def truth(text):
+    return "good" if any(word in text for word in WORDS["good"]) else "bad"
+
+
+def texts(n=120):
+    kinds = ["film", "play", "book", "song", "show", "score"]
+    said = []
+    for i in range(n):
+        label = ("good", "bad")[i % 2]
+        said.append(f"a {WORDS[label][i // 2 % 4]} {kinds[i % 6]} by author {i}")
+    return said
+
+
+@pytest.fixture
+def study(tmp_path):
+    with gw.Study.create(
+        tmp_path / "labels.db", pool=texts(), classes=["good", "bad"], dev=0.25, seed=1
+    ) as made:
+        yield made
+
+
+@pytest.fixture
+def desk(study):
+    need("fastapi")
+    from goalward.server.desk import Desk
+    from goalward.server.keys import Keys
+
+    return Desk(study, Keys(TOKEN, port=1), by="ann")
+
+
+@pytest.fixture
+def client(desk):
+    """The application in process, with the token."""
+    from starlette.testclient import TestClient
+
+    from goalward.server import create_app
+
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    app = create_app(desk)
+    with TestClient(app, "http://127.0.0.1:8321", headers=headers) as client:
+        yield client
+
+
+@contextmanager
+def running(desk):
+    """Serve a desk on a free port of the loopback; yields its address."""
+    import uvicorn
+
+    from goalward.server import create_app
+    from goalward.server.serve import listening
+
+    listener = listening("127.0.0.1", 0)
+    config = uvicorn.Config(create_app(desk), log_level="critical", access_log=False)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        desk.live.close()
+        server.should_exit = True
+        thread.join(timeout=30)
+        listener.close()
+        assert not thread.is_alive()
+
+
+@pytest.fixture
+def address(desk):
+    with running(desk) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """A browser for one module: while it is open, its event loop is this thread's."""
+    need("playwright")
+    found = shutil.which("chromium") or shutil.which("google-chrome")
+    if found is None:
+        reason = "Chromium is not installed (apt-get install chromium)"
+        pytest.fail(reason) if REQUIRED else pytest.skip(reason)
+    from playwright.sync_api import sync_playwright
+
+    options = ["--disable-gpu", "--no-first-run", "--disable-background-networking"]
+    if os.geteuid() == 0:
+        options.append("--no-sandbox")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=options)
+        yield browser
+        browser.close()

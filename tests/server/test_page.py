@@ -1,0 +1,326 @@
+"""The page in a real browser, by keyboard."""
+
+import csv
+import io
+import re
+
+import pytest
+
+import goalward as gw
+from tests.conftest import need
+from tests.server.conftest import TOKEN, running, truth
+
+need("fastapi")
+
+KEYS = {"good": "1", "bad": "2"}
+SHOWN = "document.getElementById('row-number').textContent"
+
+
+class Person:
+    """Somebody at a page, with a name and a keyboard."""
+
+    def __init__(self, browser, address, desk, name=None, **options):
+        self.context = browser.new_context(**options)
+        self.page = self.context.new_page()
+        self.errors = []
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", lambda m: m.type == "error" and self.errors.append(m.text))
+        self.page.goto(f"{address}/start?token={desk.keys.link()}")
+        if name:
+            self.page.click("#who-button")
+            self.page.fill("#who-input", name)
+            self.page.keyboard.press("Enter")
+            self.page.wait_for_function(
+                "name => document.getElementById('who-name').textContent === name", arg=name
+            )
+        self.ready()
+
+    def ready(self):
+        self.page.wait_for_function(f"() => {SHOWN} !== ''")
+
+    @property
+    def row(self):
+        return int(self.page.inner_text("#row-number").split()[1])
+
+    @property
+    def text(self):
+        return self.page.inner_text("#row-text")
+
+    def press(self, key):
+        """Press a key and wait until another row is shown."""
+        before = self.page.inner_text("#row-number")
+        self.page.keyboard.press(key)
+        self.page.wait_for_function(f"old => {SHOWN} !== old && {SHOWN} !== ''", arg=before)
+
+    def answer(self):
+        row, label = self.row, truth(self.text)
+        self.press(KEYS[label])
+        return row, label
+
+    def saved(self, labels):
+        self.page.wait_for_function(
+            "n => document.getElementById('count').textContent === String(n)", arg=labels
+        )
+
+
+@pytest.fixture
+def sit(chromium, desk, address):
+    """Sit down at the page; contexts are closed and nobody may have seen an error."""
+    people = []
+
+    def down(name=None, **options):
+        people.append(Person(chromium, address, desk, name, **options))
+        return people[-1]
+
+    yield down
+    for person in people:
+        person.context.close()
+        assert not person.errors
+
+
+def test_thirty_rows_by_keyboard_with_undo_and_a_reload_midway(sit, study):
+    ann = sit()
+    assert "token" not in ann.page.url
+    said = {}
+    for step in range(30):
+        row, label = ann.answer()
+        said[row] = label
+        if step == 10:
+            # A mistake: undone, and answered again.
+            ann.press("u")
+            assert ann.row == row
+            ann.answer()
+        if step == 15:
+            ann.saved(16)
+            shown = ann.row
+            ann.page.reload()
+            ann.ready()
+            assert ann.row == shown
+    ann.saved(30)
+    assert dict(study.state.labels) == said
+    with ann.page.expect_download() as download:
+        ann.page.click("#export")
+    lines = csv.DictReader(io.StringIO(download.value.path().read_text()))
+    assert {int(line["row"]): line["label"] for line in lines} == said
+
+
+def test_skip_note_and_undo_after_a_reload(sit, study):
+    ann = sit()
+    row = ann.row
+    ann.page.keyboard.press("n")
+    # Digits go into the note, not into the study.
+    ann.page.keyboard.type("1 of 2: unclear")
+    ann.page.keyboard.press("Tab")
+    ann.page.keyboard.press("Tab")
+    ann.page.keyboard.press("Enter")
+    ann.page.wait_for_selector("#row-notes li")
+    assert [n.text for n in study.state.notes[row]] == ["1 of 2: unclear"]
+    ann.press("s")
+    ann.page.wait_for_function("() => document.getElementById('saved').textContent === 'Skipped.'")
+    assert row in study.state.skipped
+    ann.page.reload()
+    ann.ready()
+    ann.press("u")
+    assert ann.row == row
+    assert not study.state.skipped
+
+
+def test_two_people_at_once_never_get_the_same_row(sit, study):
+    ann, bo = sit("ann b."), sit("bo")
+    seen = {"ann": set(), "bo": set()}
+    for _ in range(10):
+        for name, person in (("ann", ann), ("bo", bo)):
+            row, _ = person.answer()
+            seen[name].add(row)
+    assert not seen["ann"] & seen["bo"]
+    ann.saved(20)
+    bo.saved(20)
+    assert study.state.annotators == ("ann b.", "bo")
+
+
+def test_charts_appear_and_a_stop_is_suggested_at_the_price(sit, study):
+    ann = sit()
+    for _ in range(12):
+        ann.answer()
+    ann.page.wait_for_selector("#charts:not([hidden])")
+    ann.page.wait_for_function("() => document.querySelector('#charts img').naturalWidth > 0")
+    before = ann.page.get_attribute("#charts img", "src")
+    for _ in range(30):
+        ann.answer()
+    ann.page.wait_for_function(
+        "old => document.querySelector('#charts img').getAttribute('src') !== old", arg=before
+    )
+    assert ann.page.inner_text("#gain") != "–"
+    ann.page.fill("#price", "1e-12")
+    ann.page.keyboard.press("Tab")
+    ann.page.wait_for_selector("#stop:not(.ends)")
+    ann.page.fill("#price", "1000")
+    ann.page.keyboard.press("Tab")
+    ann.page.wait_for_selector("#stop.ends")
+    assert "You could stop now" in ann.page.inner_text("#advice")
+    ann.page.keyboard.press("w")
+    ann.page.wait_for_selector("#why .effect")
+    assert ann.page.locator("#why .effect").count() == 2
+
+
+def test_answers_are_kept_and_sent_when_the_server_comes_back(sit, study):
+    ann = sit()
+    ann.page.route("**/api/tell", lambda route: route.abort())
+    row, label = ann.row, truth(ann.text)
+    ann.press(KEYS[label])
+    ann.page.wait_for_selector("#saved.waiting")
+    assert "Not saved yet: 1" in ann.page.inner_text("#saved")
+    assert row not in study.state.labels
+    ann.page.unroute("**/api/tell")
+    ann.saved(1)
+    assert study.state.labels[row] == label
+    ann.page.wait_for_selector("#saved:not(.waiting)")
+    # The same through a reload, which the browser asks about first.
+    ann.page.route("**/api/tell", lambda route: route.fulfill(status=507, json={"error": "full"}))
+    row, label = ann.row, truth(ann.text)
+    ann.press(KEYS[label])
+    ann.page.wait_for_selector("#saved.waiting")
+    assert "full" in ann.page.inner_text("#problem")
+    ann.page.unroute("**/api/tell")
+    ann.page.on("dialog", lambda dialog: dialog.accept())
+    ann.page.reload()
+    ann.ready()
+    ann.saved(2)
+    assert study.state.labels[row] == label
+    ann.errors.clear()  # the browser reports the failed requests
+
+
+def test_it_works_with_the_tab_key_alone_and_says_what_everything_is(sit, study):
+    ann = sit()
+    reached = []
+    for _ in range(40):
+        ann.page.keyboard.press("Tab")
+        found = ann.page.evaluate(
+            "(() => { const e = document.activeElement, s = getComputedStyle(e);"
+            "return [e.id || e.textContent.trim(), s.outlineStyle !== 'none', e.tagName]; })()"
+        )
+        if found[2] == "BODY" or found[0] in reached:
+            break
+        assert found[1], f"{found[0]} shows no focus"
+        reached.append(found[0])
+    for place in ("help-button", "who-button", "undo", "skip", "note", "why-button", "price"):
+        assert place in reached
+    assert "1good" in reached
+    tree = ann.page.locator("body").aria_snapshot()
+    for name in (
+        'button "good"',
+        'button "bad"',
+        'button "Undo"',
+        'button "Skip"',
+        'group "Answers"',
+        'spinbutton "What a label must gain"',
+        'navigation "Pages"',
+        'complementary "How it goes"',
+        'list "Labels per class"',
+        'link "Export CSV"',
+    ):
+        assert name in tree
+    assert ann.page.get_attribute("#row", "aria-live") == "polite"
+    ann.page.keyboard.press("?")
+    assert ann.page.locator("#help").is_visible()
+    ann.page.uncheck("#keys-on")
+    ann.page.keyboard.press("Escape")
+    assert not ann.page.locator("#help").is_visible()
+    row = ann.row
+    ann.page.keyboard.press("1")
+    assert ann.row == row
+    assert not study.state.labels
+    ann.page.focus("#answers button")
+    ann.page.keyboard.press("Enter")
+    ann.saved(1)
+    assert study.state.labels == {row: "good"}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_shows_all_of_it_without_scrolling_sideways(sit, scheme):
+    ann = sit(viewport={"width": 360, "height": 740}, color_scheme=scheme, has_touch=True)
+    for path in ("/", "/review", "/docs"):
+        ann.page.goto(re.sub(r"(//[^/]+).*", rf"\1{path}", ann.page.url))
+        wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert ann.page.evaluate(wide) <= 0
+    paper = ann.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (paper == "rgb(246, 247, 249)") == (scheme == "light")
+
+
+def test_reviewing_corrects_and_takes_back(sit, study):
+    ann = sit()
+    said = [ann.answer() for _ in range(4)]
+    ann.saved(4)
+    ann.page.click("nav a[href='/review']")
+    ann.page.wait_for_selector("main[data-ready]")
+    row, label = said[0]
+    other = "bad" if label == "good" else "good"
+    ann.page.select_option(f"[data-row='{row}'] select", label=other)
+    ann.page.wait_for_selector(f"[data-row='{row}'].changed")
+    assert study.state.labels[row] == other
+    last = said[-1][0]
+    ann.page.click(f"[data-row='{last}'] button")
+    ann.page.wait_for_selector(f"[data-row='{last}'].gone")
+    assert last not in study.state.labels
+    ann.page.select_option("select[name=label]", label=other)
+    ann.page.click(".filters button")
+    found = ann.page.locator(".line").evaluate_all("all => all.map(e => Number(e.dataset.row))")
+    assert set(found) == {r for r, known in study.state.labels.items() if known == other}
+
+
+def test_nothing_is_loaded_from_elsewhere(sit, address):
+    ann = sit()
+    asked = []
+    ann.page.on("request", lambda request: asked.append(request.url))
+    for path in ("/", "/review", "/docs"):
+        ann.page.goto(address + path)
+    assert asked
+    assert all(url.startswith(f"{address}/") for url in asked)
+
+
+PAYLOADS = [
+    "<script>window.xss = 1</script>",
+    "<img src=x onerror=window.xss=1>",
+    "<svg/onload=window.xss=1>",
+    '"><script>window.xss=1</script>',
+    "'><img src=x onerror=window.xss=1>",
+    "javascript:window.xss=1",
+    "<a href='javascript:window.xss=1' autofocus onfocus=window.xss=1>x</a>",
+    "</textarea></dialog><script>window.xss=1</script>",
+    "{{constructor.constructor('window.xss=1')()}}",
+    "<iframe srcdoc='<script>parent.xss=1</script>'>",
+    "\u202e<script>window.xss=1</script>\u2066",
+    "&lt;script&gt;window.xss=1&lt;/script&gt;",
+]
+
+
+def test_hostile_texts_names_and_classes_do_nothing(chromium, tmp_path):
+    from goalward.server.desk import Desk
+    from goalward.server.keys import Keys
+
+    pool = [f"{text} number {i}" for i, text in enumerate(PAYLOADS * 2)]
+    with gw.Study.create(tmp_path / "x.db", pool=pool, classes=PAYLOADS[:4], dev=0.3) as study:
+        desk = Desk(study, Keys(TOKEN), by=PAYLOADS[4])
+        for row in range(20):
+            study.tell(row, PAYLOADS[row % 4], by=PAYLOADS[row % 5])
+            study.note(row, PAYLOADS[row % len(PAYLOADS)], by=PAYLOADS[0])
+        with running(desk) as address:
+            eve = Person(chromium, address, desk)
+            for _ in range(3):
+                text = eve.page.text_content("#row-text")
+                assert text == pool[eve.row]
+                eve.page.keyboard.press("w")
+                eve.page.wait_for_selector("#why .effect")
+                eve.press("1")
+            # The browser would ask before it leaves answers unsaved.
+            eve.saved(23)
+            eve.page.goto(f"{address}/review")
+            assert eve.page.locator(".line").count() >= 20
+            assert eve.page.evaluate("window.xss") is None
+            # And if something got in, the policy would stop it.
+            eve.page.evaluate(
+                "(() => { const s = document.createElement('script'); s.textContent = 'window.xss = 9';"
+                "document.body.append(s); })()"
+            )
+            assert eve.page.evaluate("window.xss") is None
+            eve.context.close()

@@ -1,0 +1,150 @@
+"""Starting and ending the page, and the work behind it."""
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import urllib.request
+from http.cookiejar import CookieJar
+
+import numpy as np
+import pytest
+
+import goalward as gw
+from goalward.bench.page_latency import page_latency
+from goalward.errors import BadParameter, Separable
+from goalward.samples import CLASSES, write_sample
+from tests.conftest import need
+
+need("fastapi")
+
+from goalward.server.background import Refitter  # noqa: E402
+from goalward.server.serve import is_loopback, listening  # noqa: E402
+
+
+@pytest.fixture
+def command(tmp_path):
+    table = write_sample(tmp_path)
+    return [sys.executable, "-m", "goalward", "label", table, "--text", "text", "--no-browser"]
+
+
+def test_the_command_serves_prints_a_link_that_works_once_and_ends_cleanly(command):
+    options = ["--classes", ",".join(CLASSES), "--port", "0"]
+    process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True)
+    try:
+        link = re.search(r"http://127\.0\.0\.1:\d+/start\?token=\S+", process.stdout.readline())[0]
+        jar = urllib.request.HTTPCookieProcessor(CookieJar())
+        with urllib.request.build_opener(jar).open(link, timeout=30) as page:
+            assert "token" not in page.url
+            assert b"Row to label" in page.read()
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(link, timeout=30)
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.stdout.close()
+        assert process.wait(timeout=30) == 0
+
+
+def test_other_machines_are_let_in_only_with_a_token(command):
+    run = [*command, "--classes", "a,b", "--host", "0.0.0.0"]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "--token" in done.stderr
+    assert [is_loopback(h) for h in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "desk")] == [
+        *[True] * 3,
+        *[False] * 2,
+    ]
+
+
+def test_a_port_in_use_is_said_and_a_free_one_found():
+    with listening("127.0.0.1", 0) as first:
+        with pytest.raises(BadParameter, match="port"):
+            listening("127.0.0.1", first.getsockname()[1])
+        with listening("127.0.0.1", None) as second:
+            assert second.getsockname()[1]
+            # asyncio turns Nagle's delay off only where the protocol has its name.
+            assert second.proto == socket.IPPROTO_TCP
+
+
+def test_the_sample_is_whole(tmp_path):
+    found = gw.tables.Table(str(write_sample(tmp_path)), text="text").settled()
+    assert found.embeddings == "tfidf"
+    texts = (tmp_path / "messages.csv").read_text().splitlines()
+    assert len(texts) == len(set(texts)) == 253
+
+
+class Fitting:
+    """A study whose fits wait, fail or find nothing, as told."""
+
+    def __init__(self):
+        self.go, self.fits, self.error, self.dues = threading.Event(), 0, None, 1
+
+    def due(self):
+        self.dues -= 1
+        return self.dues >= 0
+
+    def refresh(self):
+        assert self.go.wait(20)
+        self.fits += 1
+        if self.error:
+            raise self.error
+        return object()
+
+
+def settled(refitter, told):
+    while refitter.busy or not told:
+        threading.Event().wait(0.005)
+
+
+def test_a_fit_that_fails_is_told_and_the_next_answer_tries_again():
+    study, told = Fitting(), []
+    refitter = Refitter(study, lambda: told.append(refitter.busy))
+    study.error = Separable("perfectly separated")
+    study.go.set()
+    refitter.start()
+    settled(refitter, told)
+    assert refitter.trouble == "perfectly separated"
+    study.error, study.dues = None, 2
+    told.clear()
+    refitter.nudge()
+    settled(refitter, told)
+    assert refitter.trouble is None
+    assert told == [True, False]
+    refitter.close()
+    assert study.fits == 3
+
+
+def test_a_ranking_is_due_sooner_while_there_are_few_labels(tmp_path, rng):
+    X = rng.normal(size=(60, 3)).astype(np.float32)
+    with gw.Study.create(tmp_path / "d.db", pool=X, classes=[0, 1], refit=5) as study:
+        assert not study.due()
+        study.tell_many([(0, 0), (1, 1)])
+        assert study.due()
+        study.refresh()
+        assert not study.due()
+        study.tell(2, 0)
+        assert study.due()
+        study.tell_many([(row, row % 2) for row in range(3, 40)])
+        study.refresh()
+        study.tell_many([(40 + i, 1) for i in range(4)])
+        assert not study.due()
+        study.tell(50, 1)
+        assert study.due()
+
+
+def test_why_is_told_of_rows_in_single_precision(tmp_path, rng):
+    """Solved in single precision, a residual of 1e-8 is out of reach."""
+    X = rng.normal(size=(200, 64)).astype(np.float32)
+    with gw.Study.create(tmp_path / "w.db", pool=X, classes=[0, 1, 2], dev=0.3) as study:
+        study.tell_many([(row, row % 3) for row in range(150)])
+        for row in range(150, 160):
+            assert any(study.why(row).helps.values())
+
+
+def test_latency_is_measured_with_the_real_server():
+    found = page_latency(rows=300, features=8, answers=30)
+    assert 0 < found.median <= found.p95 <= found.worst
+    assert found.refits >= 1
+    assert 0 < found.fitting <= 1
