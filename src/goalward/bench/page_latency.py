@@ -37,8 +37,8 @@ class PageLatency:
     ----------
     median, p95, worst
         Seconds from an answer sent to the next rows received; the answer is on disk by then.
-    refits, refit_p95
-        Rankings made meanwhile, and seconds that 95 % of them stayed below.
+    refits, refit_median, refit_worst
+        Rankings made meanwhile, and the seconds they took.
     fitting
         Share of the time that a fit was under way.
     """

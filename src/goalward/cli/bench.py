@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["bench"]
 
-PARTS = ("query", "eer", "scoring", "disk", "solve", "retrain", "implicit", "growth")
+PARTS = ("query", "eer", "scoring", "disk", "solve", "retrain", "implicit", "page", "growth")
 
 
 @app.command()
@@ -37,9 +37,10 @@ def bench(
     ] = Path("out/bench"),
     as_json: AsJson = False,
 ) -> None:
-    """Measure speed against peers and limits, in turns in one process, with one BLAS thread.
+    """Measure speed against peers and limits, in turns in one process.
 
-    Ratios are medians over the repeats, with the least and the most. A peer that is not installed
+    One BLAS thread, unless a row says otherwise. Ratios are medians over the repeats, with the
+    least and the most. A peer that is not installed
     is reported as missing: `pip install goalward[bench]` brings it.
 
     Examples: `goalward bench --quick`, `goalward bench query scoring`, `goalward bench --gpu`
@@ -64,6 +65,7 @@ def bench(
             *speed.windows(n_windows=2 if quick else 491),
         ],
         "implicit": lambda: speed.implicit(repeats=few, quick=quick),
+        "page": lambda: speed.page(quick=quick),
     }
     results: list[speed.Ratio] = []
     grown: list[speed.Growth] = []
@@ -105,12 +107,13 @@ def _markdown(results: list[Ratio]) -> str:
     for ratio in results:
         kind = " x faster" if ratio.faster else ("" if ratio.theirs else " s")
         spread = f"{min(ratio.values):,.3g} to {max(ratio.values):,.3g}"
+        spread = "" if math.isnan(ratio.value) else spread
         met = {True: "yes", False: "**no**", None: ""}[ratio.met]
         what = ratio.what.replace("|", "\\|")
         peer = ratio.peer.replace("|", "\\|")
-        lines.append(
-            f"| {what} | {peer} | {ratio.value:,.3g}{kind} | {spread} | {ratio.target} | {met} |"
-        )
+        measured = "not measured" if math.isnan(ratio.value) else f"{ratio.value:,.3g}{kind}"
+        cells = (what, peer, measured, spread, ratio.target, met, ratio.note)
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -87,7 +87,7 @@ def rank(
     source = open_pool(pool, columns=columns.split(",") if columns else None, ids=ids)
     names = source.ids() if hasattr(source, "ids") else None
     at, y = _labelled(labels, names, source.shape[0])
-    fitted = Logistic(C=C if C == "cv" else float(C)).fit(take_rows(source, at), y)
+    fitted = Logistic(C=_number(C)).fit(take_rows(source, at), y)
     goal = goal or ("dev" if dev is not None else "entropy")
     held: tuple[Any, Any] | None = None
     used = at
@@ -148,13 +148,24 @@ def rank(
     )
 
 
+def _number(C: str) -> float | str:
+    try:
+        return C if C == "cv" else float(C)
+    except ValueError as error:
+        raise BadParameter(f"--C {C} came; a number, or cv, was expected.") from error
+
+
 def _labelled(path: Path, names: NDArray[Any] | None, total: int) -> tuple[NDArray[Any], Any]:
     """Return the positions and labels that a table names."""
     if not path.exists():
         raise DataMissing(f"{path} is not there; a table of row and label was expected.")
-    read = pl.read_parquet if path.suffix == ".parquet" else pl.read_csv
+    # As text where rows have ids: 007 is not 7.
+    as_text = {"row": pl.String} if names is not None else None
     try:
-        table = read(path)
+        if path.suffix == ".parquet":
+            table = pl.read_parquet(path)
+        else:
+            table = pl.read_csv(path, schema_overrides=as_text)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise DataMissing(f"{path} cannot be read ({error}); a table was expected.") from error
     missing = {"row", "label"} - set(table.columns)

@@ -8,6 +8,7 @@ from typing import Any
 from jaxtyping import Float
 
 from goalward.arrays import Array, log_softmax, namespace, softmax
+from goalward.errors import ShapeMismatch
 from goalward.goals.goal import Goal, Term, file_parts
 
 __all__ = ["DevLoss", "LogLikelihood"]
@@ -44,6 +45,12 @@ class DevLoss(Goal):
         if len(parts) == 1:
             return [(1.0, self)]
         w = self.weights
+        for name, values in (("y", self.y), ("weights", w)):
+            if values is not None and len(values) != len(self.X):
+                raise ShapeMismatch(
+                    f"{name} of DevLoss has {len(values)} entries; {len(self.X)} were expected, one for "
+                    "each row of the file."
+                )
         return [
             (1.0, DevLoss(X, self.y[at], weights=None if w is None else w[at])) for at, X in parts
         ]

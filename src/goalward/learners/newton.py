@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
@@ -12,6 +12,7 @@ from goalward.errors import NotConverged
 from goalward.learners.objective import Objective
 from goalward.models import Linear
 from goalward.solvers import Auto, Solver
+from goalward.solvers.auto import GAVE_UP
 
 __all__ = ["Optimum", "gradient_scale", "minimise"]
 
@@ -76,6 +77,8 @@ def minimise(
                 raise
             # The gradient is as small as was asked for, and no better step is to be had.
             return Optimum(params, flatness, iteration, "")
+        if GAVE_UP in solution.reason and isinstance(solver, Auto):
+            solver = replace(solver, iterate=False)  # nor would they do better at the next step
         step = -solution.value
         motion = model.jvp(X, step)
         slope = float(xp.sum(gradient * step))

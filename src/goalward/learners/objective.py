@@ -99,9 +99,12 @@ class Objective:
         slope = self.loss.slope(logits, self.labelled.targets)
         model = self.model.at(params)
         pulled = model.vjp(self.labelled.X, self.labelled.weights[:, None] * slope)
-        gradient = pulled + self.penalty[:, None] * params
-        # Slopes of a free intercept sum to zero over the classes, rounding apart.
-        return least_norm(gradient, self.penalty) if model.per_class else gradient
+        if not model.per_class:
+            return pulled + self.penalty[:, None] * params
+        # Slopes of a row sum to zero over the classes: rounding must not say otherwise, since a
+        # weak penalty would magnify it.
+        pulled = pulled - namespace(pulled).mean(pulled, axis=1, keepdims=True)
+        return least_norm(pulled + self.penalty[:, None] * params, self.penalty)
 
     def hessian(
         self, params: Float[Array, "p c"], logits: Float[Array, "n k"]

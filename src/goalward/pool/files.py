@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from goalward.errors import DataMissing, ShapeMismatch
+from goalward.errors import DataMissing, ShapeMismatch, Unsupported
 from goalward.pool.formats import READERS, Reader
 
 __all__ = ["PoolFile", "open_pool"]
@@ -23,9 +23,10 @@ __all__ = ["PoolFile", "open_pool"]
 class PoolFile:
     """Rows of a file, read when they are asked for.
 
-    It has a shape and slices like an array and goes wherever an array of rows goes: to
+    Its rows are taken like those of an array, and it goes wherever an array of rows goes: to
     `suggest`, to `goalward.scale.rank`, into a goal. It is a path and a range, so that it can be
-    sent to another process; the file must not change meanwhile, which is checked.
+    sent to another process. The file must not change meanwhile: its size and time are checked
+    (of a Zarr array, those of the folder only).
 
     Parameters
     ----------
@@ -85,16 +86,28 @@ class PoolFile:
 
     def __getitem__(self, index: Any) -> NDArray[Any]:
         if isinstance(index, tuple):
-            index, *_ = index
-        reader = self._reader()
+            index, *rest = index
+            if any(other not in (Ellipsis, slice(None)) for other in rest):
+                raise Unsupported(
+                    "Columns of a pool file were asked for; rows were expected. Take the rows first: "
+                    "pool[10:20][:, 3]."
+                )
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
-            rows = reader.rows(self.start + start, self.start + stop)
+            if step < 1:
+                raise Unsupported("A pool file is read forwards; a positive step was expected.")
+            rows = self._reader().rows(self.start + start, self.start + max(start, stop))
             return rows[::step] if step != 1 else rows
-        positions = np.atleast_1d(np.asarray(index))
+        positions = np.asarray(index)
         if positions.dtype == bool:
             positions = np.flatnonzero(positions)
-        return reader.take(positions + self.start)
+        single = positions.ndim == 0
+        positions = np.atleast_1d(positions).astype(np.int64)
+        positions = np.where(positions < 0, positions + len(self), positions)
+        if len(positions) and not (positions.min() >= 0 and positions.max() < len(self)):
+            raise IndexError(f"row {positions.max()} of a pool of {len(self)}")
+        found = self._reader().take(positions + self.start)
+        return found[0] if single else found
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.asarray(self[:], dtype=dtype)
@@ -133,7 +146,7 @@ def open_pool(
     ids
         A column of a table with the ids of the rows; positions by default.
     """
-    where = Path(path)
+    where = Path(path).resolve()
     if not where.exists():
         raise DataMissing(f"{where} is not there; a pool file was expected. Check the path.")
     if where.suffix == ".npz":

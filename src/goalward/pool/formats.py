@@ -9,7 +9,14 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.errors import DataMissing, MissingExtra, ShapeMismatch, Unsupported
+from goalward.errors import (
+    DataMissing,
+    DuplicateRows,
+    MissingExtra,
+    NotFinite,
+    ShapeMismatch,
+    Unsupported,
+)
 
 __all__ = ["READERS", "Reader"]
 
@@ -141,6 +148,7 @@ class _Table:
     def __init__(self, path: Path, columns: tuple[str, ...], ids: str | None) -> None:
         import polars as pl
 
+        self._ids: Any = None
         try:
             self._frame = type(self).scan(path)
             schema = self._frame.collect_schema()
@@ -156,7 +164,16 @@ class _Table:
                 "expected."
             )
         vectors = [n for n, kind in schema.items() if isinstance(kind, (pl.Array, pl.List))]
-        numbers = [n for n, kind in schema.items() if kind.is_numeric() and n != ids]
+        numbers = [
+            name
+            for name, kind in schema.items()
+            if name != ids and (kind.is_numeric() or kind == pl.Boolean)
+        ]
+        if len(vectors) > 1 and not columns:
+            raise ShapeMismatch(
+                f"{path} has {len(vectors)} columns of vectors, {', '.join(vectors[:4])}; one was "
+                f"expected. Name it with columns={vectors[0]!r}."
+            )
         missing = [name for name in columns if name not in schema]
         if missing:
             raise DataMissing(
@@ -183,7 +200,8 @@ class _Table:
 
     def rows(self, start: int, stop: int) -> NDArray[Any]:
         """Return consecutive rows: only their row groups are read."""
-        return self._dense(self._frame.select(self._columns).slice(start, stop - start).collect())
+        part = self._frame.select(self._columns).slice(start, stop - start).collect()
+        return self._dense(part, start)
 
     def take(self, positions: NDArray[Any]) -> NDArray[Any]:
         """Return rows at positions."""
@@ -196,15 +214,26 @@ class _Table:
 
     def ids(self, column: str) -> NDArray[Any]:
         """Return the ids of all rows."""
-        found: NDArray[Any] = self._frame.select(column).collect()[column].to_numpy()
+        if self._ids is None:
+            self._ids = self._frame.select(column).collect()[column]
+            if self._ids.null_count() or self._ids.is_duplicated().any():
+                twice = self._ids.filter(self._ids.is_duplicated())
+                raise DuplicateRows(
+                    f"Column {column!r} holds the id {twice[0] if len(twice) else None!r} more than "
+                    "once, or an empty one; a distinct id for each row was expected."
+                )
+        found: NDArray[Any] = self._ids.to_numpy()
         return found
 
-    def _dense(self, frame: Any) -> NDArray[Any]:
+    def _dense(self, frame: Any, start: int = 0) -> NDArray[Any]:
         import polars as pl
 
-        if frame.null_count().sum_horizontal().item():
-            raise ShapeMismatch(
-                "The pool has empty cells; a number in each was expected. Fill them or drop the rows."
+        empty = [series.name for series in frame if series.null_count()]
+        if empty:
+            row = start + int(frame[empty[0]].is_null().arg_true()[0])
+            raise NotFinite(
+                f"X_pool has no number in row {row}, column {empty[0]!r}; one was expected. Fill "
+                "empty cells or drop those rows."
             )
         if not self._vector:
             return np.ascontiguousarray(frame.to_numpy(), dtype=self.dtype)

@@ -15,6 +15,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from goalward.accelerator import accelerate, compiled
 from goalward.arrays import Array
 from goalward.errors import MissingExtra, Unsupported
 from goalward.goals import Goal
@@ -89,7 +90,7 @@ def summed(client: Any, goal: Goal, fitted: Fitted) -> Goal:
         for share, piece in pieces
     ]
     # In the order of the pieces, so that rounding does not depend on who was first.
-    return Summed(sum(client.gather(futures)), goal)
+    return Summed(sum(client.gather(futures)), goal, fitted)
 
 
 @dataclass(frozen=True)
@@ -98,10 +99,11 @@ class Summed(Goal):
 
     known: Float[Array, "p k"] = field(repr=False)
     goal: Goal
+    model: Fitted = field(repr=False)
 
     def gradient(self, fitted: Any) -> Float[Array, "p k"]:
-        """Return what the workers summed up."""
-        return self.known
+        """Return what the workers summed up, for the model that they did it for."""
+        return self.known if fitted is self.model else self.goal.gradient(fitted)
 
     def pieces(self) -> list[tuple[float, Goal]]:
         """Return the pieces of the goal itself."""
@@ -115,6 +117,8 @@ class Summed(Goal):
 def _best_of_part(
     scan: Scan, part: PoolFile, start: int, rows: int, excluded: NDArray[Any], kept: Best
 ) -> Best:
+    if scan.compiled != (compiled("shift") is not None):
+        accelerate(scan.compiled)
     with threadpool_limits(limits=1):
         return scan.best(part, start, rows, excluded, kept, part.ids())
 

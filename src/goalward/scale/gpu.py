@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from goalward.arrays import rows_at
 from goalward.errors import MissingExtra, NotFinite, Unsupported
-from goalward.pool import n_rows
+from goalward.learners.rows import check_finite
+from goalward.pool import PoolFile, n_rows
 from goalward.scale.scan import Scan
 from goalward.selection.top import Best
-from goalward.utility.motion import Motion
+from goalward.utility.first_order import Direction
 
 __all__ = ["best"]
 
@@ -42,25 +43,26 @@ def best(
     """Return the best rows of a pool by scores computed on `device`."""
     torch = _torch()
     target = torch.device(device)
-    statistic, motion = _portable(scan)
-    single = np.dtype(getattr(pool, "dtype", None) if not _is_tensor(pool) else np.float32)
-    dtype = torch.float64 if single == np.float64 else torch.float32
+    statistic, direction = _portable(scan, pool)
+    single = _is_tensor(pool) or np.dtype(pool.dtype).itemsize < 8
+    dtype = torch.float32 if single and np.dtype(_kind(pool)).kind == "f" else torch.float64
     there = replace(
-        motion,
-        both=torch.as_tensor(motion.both, dtype=dtype, device=target),
-        constant=torch.as_tensor(motion.constant, dtype=dtype, device=target),
+        direction,
+        motion=replace(
+            direction.motion,
+            both=torch.as_tensor(direction.motion.both, dtype=dtype, device=target),
+            constant=torch.as_tensor(direction.motion.constant, dtype=dtype, device=target),
+        ),
     )
     total = n_rows(pool)
     gone = torch.as_tensor(excluded, device=target)
-    source = (
-        _resident(pool, rows) if _is_tensor(pool) else _streamed(torch, pool, rows, target, dtype)
-    )
+    tensor = _is_tensor(pool)
+    source = _resident(pool, rows) if tensor else _streamed(torch, pool, rows, target, dtype)
     for start, X in source:
         values = there.reduced(X, statistic)
         low, high = np.searchsorted(excluded, [start, start + len(values)])
-        finite = bool(torch.isfinite(values).all())
-        if not finite:
-            scan.fitted.features(X.cpu().numpy(), "X_pool")
+        if not bool(torch.isfinite(values).all()):
+            check_finite(X.cpu().numpy(), "X_pool", start=start)
             raise NotFinite(
                 f"Scores of the rows from {start} on are not finite numbers. Check the goal."
             )
@@ -81,14 +83,28 @@ def best(
     return kept
 
 
-def _portable(scan: Scan) -> tuple[str, Motion]:
+def _portable(scan: Scan, pool: Any) -> tuple[str, Direction]:
     if scan.statistic is None or scan.direction is None:
         raise Unsupported(
             "device= serves first-order utilities under the average, min, max and spread "
             "operators, and another query came. Leave device out, or pass arrays of the GPU to "
             "suggest()."
         )
-    return scan.statistic, scan.direction.motion
+    if scan.fitted.transform is not None:
+        raise Unsupported(
+            "device= came with a model that has a pipeline in front of it, which runs on the CPU; "
+            "a model of plain features was expected. Transform the pool first, or leave device out."
+        )
+    if not (isinstance(pool, (PoolFile, np.ndarray)) or _is_tensor(pool)):
+        raise Unsupported(
+            f"device= came with a pool that is a {type(pool).__name__}; a file, a NumPy array or a "
+            "tensor was expected. Leave device out."
+        )
+    return scan.statistic, scan.direction
+
+
+def _kind(pool: Any) -> Any:
+    return np.float32 if _is_tensor(pool) else pool.dtype
 
 
 def _is_tensor(pool: Any) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
@@ -15,17 +16,24 @@ from threadpoolctl import threadpool_limits
 from goalward.accelerator import accelerate, compiled
 from goalward.errors import BadParameter, PoolExhausted
 from goalward.goals import Goal
-from goalward.labels import Expected, Operator
-from goalward.learners import Fitted, as_fitted
-from goalward.pool import PoolFile, n_rows, take_rows
+from goalward.labels import Expected, Operator, Predicted, warn_if_vacuous
+from goalward.learners import as_fitted
+from goalward.pool import PoolFile, n_rows, open_pool, take_rows
 from goalward.scale import cluster, gpu
 from goalward.scale.scan import Scan
-from goalward.scale.shape import block_rows, check_width, positions_of, size_of
+from goalward.scale.shape import (
+    as_pool,
+    block_rows,
+    check_width,
+    excluded_positions,
+    size_of,
+)
 from goalward.selection import Selector, Top
 from goalward.selection.top import Best, salt
 from goalward.solvers import Solution
 from goalward.strategies import GoalOriented
-from goalward.utility import FirstOrder, Utility
+from goalward.strategies.strategy import is_count
+from goalward.utility import FirstOrder, Ladder, Utility
 
 __all__ = ["Ranking", "rank"]
 
@@ -73,6 +81,7 @@ def rank(
     selection: Selector | None = None,
     batch: int = 10,
     exclude: Iterable[Any] = (),
+    round: int = 0,
     seed: int = 0,
     block: int | None = None,
     n_jobs: int = 1,
@@ -97,15 +106,19 @@ def rank(
         more), a heuristic.
     exclude
         Ids of rows not to suggest; they must be rows of the pool.
+    round
+        Which round this is, from 0, for schedules.
     block
-        Rows read at a time; about 64 MB by default.
+        Rows read at a time, by each thread; about 64 MB by default.
     n_jobs
-        Threads that read and score blocks, each with one BLAS thread.
+        Threads that read and score blocks; above 1, each with one BLAS thread.
     client
         A `dask.distributed.Client`: workers read the file themselves and send back their best
-        rows. The file must lie at the same path for all of them.
+        rows. The file must lie at the same path for all of them. A belief that is an estimator
+        is fitted by every worker: give it a random_state.
     device
-        A GPU of torch, "cuda" say: rows are streamed to it through pinned memory.
+        A GPU of torch, "cuda" say: rows are streamed to it through pinned memory. For first
+        order, the average, min, max and spread, and models without a pipeline.
     progress
         Called after every block.
 
@@ -117,63 +130,97 @@ def rank(
     >>> gw.scale.rank(pool, fitted, gw.goals.DevLoss([[2.0]], [1]), batch=3).rows.shape
     (3,)
     """
-    if isinstance(pool, (str,)) or hasattr(pool, "__fspath__"):
-        from goalward.pool import open_pool
-
+    if isinstance(pool, str) or hasattr(pool, "__fspath__"):
         pool = open_pool(pool)
-    if not (isinstance(batch, int) and batch >= 1):
-        raise BadParameter(f"batch={batch!r}; a whole number of at least 1 was expected.")
+    _check_options(batch, block, n_jobs, client, device, utility)
     fitted = as_fitted(fitted)
     operator = operator or Expected()
     utility = utility or FirstOrder()
     selection = selection or Top()
+    if isinstance(utility, FirstOrder) and operator == Expected(Predicted()):
+        warn_if_vacuous(0.0, 0.0, 1.0, 1.0, repr(operator))
     keep = batch if isinstance(selection, Top) else max(1000, 10 * batch)
-    if client is not None:
-        goal = cluster.summed(client, goal, fitted)
-    scan = Scan.of(fitted, goal, utility, operator)
-    kept = Best(keep, salt(np.random.default_rng([seed, 0])))
+    source = as_pool(pool)
+    if source is None and (not isinstance(selection, Top) or client or device or n_jobs > 1):
+        raise BadParameter(
+            "The pool is an iterable of blocks, which is read once, here; Top() without client, "
+            "device and n_jobs was expected. Use open_pool() on a file for the rest."
+        )
+    # The sum of the workers holds for this model only; a look-ahead moves it.
+    known = goal if client is None else cluster.summed(client, goal, fitted)
+    scan = Scan.of(fitted, known, utility, operator, round)
+    kept = Best(int(keep), salt(np.random.default_rng([seed, round])))
     began = perf_counter()
-    streamed = not hasattr(pool, "shape") and not isinstance(pool, (list, tuple))
-    if streamed:
-        if client is not None or list(exclude):
+    ids, size = None, None
+    if source is None:
+        if list(exclude):
             raise BadParameter(
-                "The pool is an iterable of blocks, which cannot be sent to workers, nor be asked "
-                "for the rows to exclude; a file was expected for that. Use open_pool()."
+                "exclude= came with an iterable of blocks. Leave those rows out of it."
             )
         kept, total = _stream(pool, scan, kept, progress)
-        ids, size = None, None
     else:
-        total, size = n_rows(pool), size_of(pool)
-        if size is not None and size >= WORTH_COMPILING and compiled("shift") is None:
-            accelerate()
-        ids = pool.ids() if isinstance(pool, PoolFile) else None
-        excluded = positions_of(exclude, ids, total)
+        total, size = n_rows(source), size_of(source)
+        ids = source.ids() if isinstance(source, PoolFile) else None
+        excluded = excluded_positions(exclude, ids, total)
         if total - len(excluded) < batch:
             raise PoolExhausted(
                 f"{batch} rows were asked for and {total - len(excluded)} are left of {total} "
                 f"({len(excluded)} excluded). Ask for fewer, or add rows to the pool."
             )
-        check_width(pool, fitted)
-        rows = block_rows(pool, scan, block)
-        if client is not None:
-            kept = cluster.best(client, pool, scan, rows, excluded, kept, progress)
-        elif device is not None:
-            kept = gpu.best(device, pool, scan, rows, excluded, kept, progress)
-        else:
-            kept = _threads(pool, scan, rows, excluded, kept, n_jobs, progress, ids)
+        check_width(source, fitted)
+        rows = block_rows(source, scan, block)
+        with compiling(size) as compiled:
+            scan = replace(scan, compiled=compiled)
+            if client is not None:
+                kept = cluster.best(client, source, scan, rows, excluded, kept, progress)
+            elif device is not None:
+                kept = gpu.best(device, source, scan, rows, excluded, kept, progress)
+            else:
+                kept = _threads(source, scan, rows, excluded, kept, n_jobs, progress, ids)
     taken = perf_counter() - began
     free = np.isfinite(kept.values)
     positions, values = kept.rows[free], kept.values[free]
     if not isinstance(selection, Top):
-        positions, values = _reselected(
-            pool,
-            fitted,
-            GoalOriented(goal, operator=operator, utility=utility, selection=selection, seed=seed),
-            positions,
-            batch,
+        strategy = GoalOriented(
+            goal, operator=operator, utility=utility, selection=selection, seed=seed
         )
-    names = positions if ids is None else ids[positions]
-    return Ranking(names, values, positions, total, taken, size, scan.scorer.report)
+        order = np.sort(positions)
+        names = order if ids is None else ids[order]
+        some = strategy.suggest(fitted, take_rows(source, order), batch, rows=names, round=round)
+        picked = np.array([np.flatnonzero(names == row)[0] for row in some.rows])
+        positions, values = order[picked], some.utility[picked]
+    named = positions if ids is None else ids[positions]
+    return Ranking(named, values, positions, total, taken, size, scan.scorer.report)
+
+
+def _check_options(
+    batch: Any, block: Any, n_jobs: Any, client: Any, device: Any, utility: Any
+) -> None:
+    for name, value in (("batch", batch), ("block", block), ("n_jobs", n_jobs)):
+        if value is not None and not is_count(value):
+            raise BadParameter(
+                f"{name}={value!r}; a whole number of at least 1 was expected. Use {name}=10, say."
+            )
+    if client is not None and device is not None:
+        raise BadParameter("client= and device= came together; one of them was expected.")
+    if isinstance(utility, (str, Ladder)):
+        raise BadParameter(
+            "utility='auto' tries rows before it chooses, which a single pass cannot; a utility such "
+            "as FirstOrder() was expected. Use GoalOriented(...).suggest()."
+        )
+
+
+@contextmanager
+def compiling(size: int | None) -> Iterator[bool]:
+    """Compile loops for a pool that is large enough, and leave the process as it was."""
+    before = compiled("shift") is not None
+    if not before and size is not None and size >= WORTH_COMPILING:
+        accelerate()
+    try:
+        yield compiled("shift") is not None
+    finally:
+        if not before:
+            accelerate(False)
 
 
 def _threads(
@@ -228,6 +275,8 @@ def _stream(
     total = 0
     for X in pool:
         count = n_rows(X)
+        if count == 0:
+            continue
         values = scan.values(X, total, np.arange(total, total + count))
         kept, total = kept.merged(total, values), total + count
         if progress:
@@ -241,12 +290,3 @@ def _slice(pool: Any, start: int, stop: int) -> Any:
     if isinstance(pool, PoolFile):
         return pool.part(start, stop)
     return pool.iloc[start:stop] if hasattr(pool, "iloc") else pool[start:stop]
-
-
-def _reselected(
-    pool: Any, fitted: Fitted, strategy: GoalOriented, positions: NDArray[Any], batch: int
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return a batch picked from the rows that scored best one by one."""
-    order = np.sort(positions)
-    suggestion = strategy.suggest(fitted, take_rows(pool, order), batch=batch)
-    return order[suggestion.rows], suggestion.utility[suggestion.rows]

@@ -37,6 +37,8 @@ class Scan:
         A first-order utility bound to the goal, or None.
     statistic
         The operator by name, where the direction computes it without a table.
+    compiled
+        Whether compiled loops are used, so that all processes round alike.
     """
 
     fitted: Fitted
@@ -46,6 +48,7 @@ class Scan:
     round: int = 0
     direction: Direction | None = None
     statistic: str | None = None
+    compiled: bool = False
 
     @classmethod
     def of(
@@ -76,9 +79,10 @@ class Scan:
         """The operator bound to the model."""
         return self.operator.prepare(self.fitted, self.round)
 
-    def grid(self, itemsize: int) -> int:
-        """Return a number of rows; blocks that start at its multiples give the same scores."""
-        return chunk_rows(self.fitted.n_classes, itemsize)
+    @property
+    def grid(self) -> int:
+        """A number of rows; blocks that start at its multiples give the same scores."""
+        return chunk_rows(self.fitted.n_classes)
 
     def values(self, X: Any, start: int, ids: NDArray[Any]) -> NDArray[Any]:
         """Return the scores of rows that start at a position of the pool."""

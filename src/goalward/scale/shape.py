@@ -6,19 +6,36 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
-from goalward.errors import BadParameter, ShapeMismatch
+from goalward.arrays import is_sparse
+from goalward.errors import BadParameter, ShapeMismatch, Unsupported
 from goalward.learners import Fitted
 from goalward.scale.scan import Scan
+from goalward.strategies.strategy import free_rows
 
-__all__ = ["block_rows", "check_width", "positions_of", "size_of"]
+__all__ = ["as_pool", "block_rows", "check_width", "excluded_positions", "size_of"]
+
+
+def as_pool(pool: Any) -> Any:
+    """Return a pool that can be cut into rows; None for an iterable of blocks."""
+    if is_sparse(pool):
+        return scipy.sparse.csr_array(pool)
+    if isinstance(pool, np.ma.MaskedArray):
+        raise Unsupported(
+            "The pool is a masked array, whose masked cells hold no numbers; an array was expected. "
+            "Fill them, or drop those rows."
+        )
+    if isinstance(pool, (list, tuple)):
+        return np.asarray(pool)
+    return pool if hasattr(pool, "shape") else None
 
 
 def check_width(pool: Any, fitted: Fitted) -> None:
     """Raise if rows have other features than the model, before any is read."""
-    shape = getattr(pool, "shape", None)
-    if shape is None or fitted.transform is not None or len(shape) != 2:
+    shape = pool.shape
+    if fitted.transform is not None or len(shape) != 2:
         return
     if shape[1] != fitted.n_features:
         raise ShapeMismatch(
@@ -29,40 +46,37 @@ def check_width(pool: Any, fitted: Fitted) -> None:
 
 def size_of(pool: Any) -> int | None:
     """Return the bytes of a pool, where they can be known."""
+    if is_sparse(pool):
+        return int(pool.data.nbytes + pool.indices.nbytes + pool.indptr.nbytes)
     if hasattr(pool, "nbytes"):
         return int(pool.nbytes)
-    shape, dtype = getattr(pool, "shape", None), getattr(pool, "dtype", None)
-    itemsize = getattr(dtype, "itemsize", None)
-    return None if shape is None or itemsize is None else int(np.prod(shape)) * int(itemsize)
+    itemsize = getattr(getattr(pool, "dtype", None), "itemsize", None)
+    return None if itemsize is None else int(np.prod(pool.shape)) * int(itemsize)
 
 
 def block_rows(pool: Any, scan: Scan, block: int | None) -> int:
-    """Return rows per block, on the grid that scores do not depend on."""
-    dtype = getattr(pool, "dtype", np.dtype(np.float64))
-    itemsize = int(getattr(dtype, "itemsize", 8))
-    width = int(pool.shape[1]) if len(getattr(pool, "shape", ())) == 2 else 1000
+    """Return rows per block: on the grid that scores do not depend on, about 64 MB of numbers.
+
+    Counted as they are worked on: whole numbers become double precision, halves single.
+    """
+    kind = getattr(pool, "dtype", np.dtype(np.float64))
+    itemsize = 4 if str(kind).endswith(("float32", "float16", "bfloat16")) else 8
+    width = int(pool.shape[1]) if len(pool.shape) == 2 else 1000
     wanted = block if block is not None else 2**26 // (itemsize * width)
-    grid = scan.grid(itemsize)
-    return max(1, -(-wanted // grid)) * grid
+    return max(1, -(-wanted // scan.grid)) * scan.grid
 
 
-def positions_of(exclude: Iterable[Any], ids: NDArray[Any] | None, total: int) -> NDArray[Any]:
-    """Return the sorted positions of ids."""
+def excluded_positions(
+    exclude: Iterable[Any], ids: NDArray[Any] | None, total: int
+) -> NDArray[Any]:
+    """Return the sorted positions of rows that must not be suggested."""
+    if ids is not None:
+        return np.flatnonzero(~free_rows(ids, exclude))
     listed = np.asarray(exclude if isinstance(exclude, np.ndarray) else list(exclude))
     if listed.size == 0:
         return np.empty(0, dtype=np.int64)
-    if ids is not None:
-        place = {name: i for i, name in enumerate(ids.tolist())}
-        unknown = [name for name in listed.tolist() if name not in place]
-        if unknown:
-            raise BadParameter(
-                f"exclude names {len(unknown)} rows that are not in the pool, the first "
-                f"{unknown[0]!r}; ids of the pool were expected."
-            )
-        return np.unique([place[name] for name in listed.tolist()])
     if listed.dtype.kind not in "iu" or listed.min() < 0 or listed.max() >= total:
         raise BadParameter(
-            f"exclude holds {listed.dtype} from {listed.min()} to {listed.max()}; positions from 0 "
-            f"to {total - 1} were expected."
+            f"exclude holds {listed.ravel()[0]!r}; positions from 0 to {total - 1} were expected."
         )
     return np.unique(listed)

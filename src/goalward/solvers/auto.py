@@ -21,7 +21,9 @@ from goalward.solvers.solution import (
     is_linear,
 )
 
-__all__ = ["Auto", "Costs", "named"]
+__all__ = ["GAVE_UP", "Auto", "Costs", "named"]
+
+GAVE_UP = "conjugate gradients gave up"
 
 PER_DIGIT = 4.0
 """Products that conjugate gradients take for a decimal of the residual, on penalised problems."""
@@ -31,9 +33,9 @@ PER_DIGIT = 4.0
 class Costs:
     """Seconds that each road takes, estimated from sizes and rates that were measured.
 
-    Rates of one core in double precision (`goalward bench` compares the estimates with the
-    clock): matrix products 3e10, Cholesky factors 1.5e10 flops a second, an elementwise pass
-    1e9 numbers a second, and what a call costs that has nothing to do.
+    Rates of one core in double precision, measured when this was written: matrix products 3e10,
+    Cholesky factors 1.5e10 flops a second, an elementwise pass 1e9 numbers a second, and what a
+    call costs that has nothing to do.
     """
 
     product: float
@@ -63,9 +65,9 @@ class Auto:
     """The cheapest of Cholesky, Dual and ConjugateGradient for the problem at hand.
 
     Conjugate gradients need no factor but do not say beforehand how many products they take.
-    They are tried while they cost no more than a factorisation would; what is not solved by
-    then is factored. So the time is at most about twice that of the best choice.
-    `Solution.reason` says what was picked and why.
+    They are tried while they should cost no more than a factorisation; what is not solved by then
+    is factored, and stays so. As far as the estimates hold, that is at most twice the time of the
+    best choice. `Solution.reason` says what was picked and why.
 
     Parameters
     ----------
@@ -73,15 +75,18 @@ class Auto:
         The relative residual above which `NotConverged` is raised.
     largest
         Unknowns up to which a dense matrix is factored (8 n² bytes; 5000 is 200 MB).
+    iterate
+        Whether conjugate gradients may be tried where a factorisation is possible.
 
     Examples
     --------
     >>> Auto()
-    Auto(tol=None, largest=5000)
+    Auto(tol=None, largest=5000, iterate=True)
     """
 
     tol: float | None = None
     largest: int = 5000
+    iterate: bool = True
 
     def prepare(self, hessian: Curvature) -> Solve:
         """Return the map g -> 𝓗⁻¹g; what it decides on is made at the first call."""
@@ -100,16 +105,18 @@ class Auto:
             if direct is None:
                 made.setdefault("cg", ConjugateGradient(tol=self.tol).prepare(hessian))
                 return replace(made["cg"](g, tol=tol), reason=reason)
-            if "direct" not in made and guess * costs.product < seconds:
-                patience = int(max(2.0 * guess, seconds / costs.product))
+            gave_up = ""
+            if self.iterate and "direct" not in made and guess * costs.product < seconds:
+                patience = int(seconds / costs.product)
                 made.setdefault("cg", ConjugateGradient(max_iter=patience).prepare(hessian))
                 try:
                     said = f"about {guess:.0f} products against a factorisation, {reason}"
                     return replace(made["cg"](g, tol=limit), reason=said)
                 except NotConverged:
-                    pass
-            made.setdefault("direct", direct.prepare(hessian))
-            return replace(made["direct"](g, tol=tol), reason=reason)
+                    gave_up = f"{GAVE_UP} after {patience} products; "
+            if "direct" not in made:
+                made["direct"] = direct.prepare(hessian)
+            return replace(made["direct"](g, tol=tol), reason=gave_up + reason)
 
         return solve
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from goalward.arrays import to_numpy
 from goalward.errors import BadParameter, DuplicateRows, NotFinite, PoolExhausted, ShapeMismatch
 from goalward.learners import Candidates, Fitted, as_fitted
-from goalward.pool import blocks, n_rows, take_rows
+from goalward.pool import PoolFile, blocks, n_rows, take_rows
 from goalward.selection import Score, Selector, Top
 from goalward.solvers import Solution
 from goalward.strategies.lookahead import Settled
@@ -31,6 +31,7 @@ __all__ = [
     "candidate_blocks",
     "clean_ids",
     "free_rows",
+    "is_count",
 ]
 
 
@@ -70,6 +71,7 @@ class Suggestion:
     def per_label(self) -> NDArray[Any] | None:
         """(N, K) utility under every label; taken from the pool when first asked for.
 
+        So the pool must still be what it was: ask before it is changed.
         None for strategies that have none, and for pools whose table would not fit in 256 MB.
         """
         return to_numpy(self.table()) if callable(self.table) else self.table
@@ -125,9 +127,11 @@ class Strategy(ABC):
         """
         fitted = as_fitted(fitted)
         total = n_rows(X_pool)
+        if rows is None and isinstance(X_pool, PoolFile):
+            rows = X_pool.ids()
         ids = clean_ids(rows, total)
         free = free_rows(ids, exclude)
-        if not _is_count(batch):
+        if not is_count(batch):
             raise BadParameter(
                 f"batch={batch!r}; a whole number of at least 1 was expected. Ask for 1 or more."
             )
@@ -185,8 +189,9 @@ def candidate_blocks(
         yield part, Candidates(rows[part], features, proba)
 
 
-def _is_count(batch: Any) -> bool:
-    return isinstance(batch, Integral) and int(batch) >= 1
+def is_count(batch: Any) -> bool:
+    """Return whether it is a whole number of at least 1."""
+    return type(batch) is not bool and isinstance(batch, Integral) and int(batch) >= 1
 
 
 def clean_ids(rows: Any, total: int) -> NDArray[Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import platform
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
 from typing import Any
@@ -41,8 +41,7 @@ HEAD = 32
 QUEUE = 256
 FOLDS = 5
 LARGE = 500
-"""Unknowns above which conjugate gradients are used: 10 classes, 384 features and 800 labels are
-fitted in 0.2 s instead of 5 s."""
+"""Unknowns above which only as many rows are picked with care as are answered before the next fit."""
 WITH_DEV = "dev/spread/first-order/sequential-curvature"
 WITHOUT_DEV = "margin"
 
@@ -153,8 +152,6 @@ class Round:
         strategy = recipe(self.recipe).build(**self._data(), seed=settings.seed)
         if self._large and isinstance(strategy, GoalOriented):
             head = min(head, settings.refit)
-            if strategy.utility == FirstOrder():
-                strategy = replace(strategy, utility=self.utility)
         options: dict[str, Any] = {"exclude": self.closed, "round": len(self.state.rounds)}
         try:
             suggestion = strategy.suggest(self.fitted, X, batch=head, **options)
@@ -186,7 +183,7 @@ class Round:
 
     @property
     def _large(self) -> bool:
-        """Whether factoring takes longer than conjugate gradients, which give the same numbers."""
+        """Whether each row picked with care for the others takes its time."""
         features = int(self.pool.X.shape[1])
         unknowns = min(len(self.state.training), features) * (len(self.state.classes) - 1)
         return unknowns > LARGE
@@ -194,13 +191,11 @@ class Round:
     @property
     def utility(self) -> FirstOrder:
         """How changes of the goal are predicted in reports."""
-        return FirstOrder(solver="cg" if self._large else "auto")
+        return FirstOrder()
 
     def _fit(self, rows: NDArray[Any], labels: list[Any]) -> Fitted:
         unseen = len(set(labels)) < len(self.state.classes)
         learner = self.state.settings.fitter(self.state.classes, unseen=unseen)
-        if self._large and learner.solver == "auto":
-            learner.solver = "cg"
         return learner.fit(take_rows(self.pool.X, rows), labels)
 
     def _measured(self) -> tuple[str | None, float | None, float | None]:

@@ -15,7 +15,7 @@ from goalward.learners.rows import check_finite
 from goalward.pool import blocks
 from goalward.solvers import Solution
 from goalward.utility.fidelity import Fidelity, fidelity
-from goalward.utility.motion import stacked
+from goalward.utility.motion import chunk_rows, stacked
 
 __all__ = ["Scored", "Scorer", "Utility", "block_size", "check_scores", "tabulate"]
 
@@ -43,8 +43,9 @@ class Scorer(Protocol):
 
 
 def block_size(n_classes: int) -> int:
-    """Return rows per block: logits and motions of a block stay in a core's cache."""
-    return max(256, min(65536, 2**16 // n_classes))
+    """Return rows per block: some chunks of the grid on which rows are scored."""
+    chunk = chunk_rows(n_classes)
+    return chunk * max(1, 2**16 // n_classes // chunk)
 
 
 def tabulate(scorer: Scorer, fitted: Fitted, X_pool: Any) -> Float[Array, "n k"]:

@@ -59,7 +59,7 @@ class Ratio:
     @property
     def met(self) -> bool | None:
         """Whether the target is met; None without one."""
-        if not self.target:
+        if not self.target or math.isnan(self.value):
             return None
         limit = float(self.target.split()[1].replace(",", ""))
         return self.value >= limit if self.faster else self.value <= limit
@@ -69,16 +69,21 @@ class Ratio:
         return {
             "what": self.what,
             "against": self.peer,
-            "ours_s": median(self.ours),
+            "ours_s": _number(median(self.ours)),
             "theirs_s": median(self.theirs) if self.theirs else None,
-            "value": self.value,
-            "least": min(self.values),
-            "most": max(self.values),
+            "value": _number(self.value),
+            "least": _number(min(self.values)),
+            "most": _number(max(self.values)),
             "target": self.target,
             "met": self.met,
-            "difference": None if math.isnan(self.error) else self.error,
+            "difference": _number(self.error),
             "note": self.note,
         }
+
+
+def _number(value: float) -> float | None:
+    """Return None for what was not measured: JSON has no NaN."""
+    return None if math.isnan(value) else value
 
 
 def race(

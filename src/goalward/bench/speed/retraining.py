@@ -104,11 +104,12 @@ def implicit(*, quick: bool = False, repeats: int = 3, seed: int = 0) -> list[Ra
         y = np.arange(len(X)) % K
         fitted = Logistic(C=C).fit(X[:n], y[:n])
         goal, pool = DevLoss(X[n : n + 1000], y[n : n + 1000]), X[n + 1000 :]
-        ours, _, theirs, _ = race(
-            partial(ImplicitStep(), fitted, goal, pool),
-            partial(FirstOrder(), fitted, goal, pool),
-            repeats,
-        )
+        with threadpool_limits(limits=1):
+            ours, _, theirs, _ = race(
+                partial(ImplicitStep(), fitted, goal, pool),
+                partial(FirstOrder(), fitted, goal, pool),
+                repeats,
+            )
         results.append(
             Ratio(f"implicit step, {n_pool:,} rows, {K} labels", "our first order", ours, theirs)
         )
