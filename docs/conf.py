@@ -72,8 +72,11 @@ LONG = re.compile(
 
 
 def shortened(app, what, name, obj, options, signature, returns):
-    """Return a signature that names NumPy's arrays as the code does."""
-    return tuple(text and LONG.sub("NDArray[Any]", text) for text in (signature, returns))
+    """Return a signature that names NumPy's arrays as the code does, and parses."""
+    return tuple(
+        text and LONG.sub("NDArray[Any]", text).replace("<factory>", "...")
+        for text in (signature, returns)
+    )
 
 
 KEPT: dict[str, list[str]] = {}
