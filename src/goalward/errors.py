@@ -1,5 +1,7 @@
 """Every error raised on purpose, and every warning.
 
+::
+
     GoalwardError
     ├── BadInput (ValueError)          what came in cannot be used
     │   ├── NotFinite                  NaN or infinite numbers

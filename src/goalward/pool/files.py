@@ -68,7 +68,7 @@ class PoolFile:
 
     @property
     def ndim(self) -> int:
-        """2."""
+        """Always two: rows and features."""
         return 2
 
     @property

@@ -36,8 +36,8 @@ class Settings:
     learner
         Parameters of `gw.Logistic`.
     strategy
-        A recipe, or "auto": dev/spread where dev labels can be had, entropy/spread until then,
-        both picked sequentially by curvature.
+        A recipe, or "auto": dev/spread, picked sequentially by curvature, from 10 dev labels of
+        two classes on; margin until then and without a dev set.
     dev
         The share of rows that measure the model and never train it. Which ones is decided by the
         seed and the row alone.
