@@ -49,7 +49,7 @@ def accelerate(on: bool = True) -> bool:
     # Sums may be reordered, so that they run in vector registers; NaN and infinity stay what
     # they are, since they are how bad numbers in a pool are found.
     jit = numba.njit(fastmath={"contract", "reassoc", "nsz", "arcp"}, nogil=True, cache=True)
-    for loop in (two_products, shift, moments, central):
+    for loop in (two_products, shift, moments):
         _kernels[loop.__name__] = jit(loop)
     return True
 
@@ -87,11 +87,13 @@ def moments(
     weights: NDArray[Any],
     values: NDArray[Any],
     constant: NDArray[Any],
-    total: NDArray[Any],
     mean: NDArray[Any],
+    deviation: NDArray[Any],
+    wanted: bool,
 ) -> None:  # pragma: no cover - compiled
-    """Write the sum of each column's weights and the weighted mean of its values."""
+    """Write the weighted mean of each column's values and, if wanted, their standard deviation."""
     K, n = weights.shape
+    total = np.empty_like(mean)
     for j in range(n):
         total[j] = weights[0, j]
         mean[j] = weights[0, j] * (values[0, j] + constant[0])
@@ -101,24 +103,14 @@ def moments(
             mean[j] += weights[k, j] * (values[k, j] + constant[k])
     for j in range(n):
         mean[j] /= total[j]
-
-
-def central(
-    weights: NDArray[Any],
-    values: NDArray[Any],
-    constant: NDArray[Any],
-    total: NDArray[Any],
-    mean: NDArray[Any],
-    out: NDArray[Any],
-) -> None:  # pragma: no cover - compiled
-    """Write the weighted standard deviation of each column's values."""
-    K, n = weights.shape
+    if not wanted:
+        return
     for j in range(n):
         gap = values[0, j] + constant[0] - mean[j]
-        out[j] = weights[0, j] * gap * gap
+        deviation[j] = weights[0, j] * gap * gap
     for k in range(1, K):
         for j in range(n):
             gap = values[k, j] + constant[k] - mean[j]
-            out[j] += weights[k, j] * gap * gap
+            deviation[j] += weights[k, j] * gap * gap
     for j in range(n):
-        out[j] = np.sqrt(out[j] / total[j])
+        deviation[j] = np.sqrt(deviation[j] / total[j])

@@ -76,6 +76,10 @@ def test_workers_sum_the_gradient_of_a_goal_over_the_pool_itself(client, setting
     alone = rank(pool, fitted, goal, operator=Spread(), batch=25)
     many = rank(pool, fitted, goal, operator=Spread(), batch=25, client=client)
     assert many.rows.tolist() == alone.rows.tolist()
+    # The sum holds for the model it was made for; a look-ahead moves it.
+    ahead = {"operator": Expected(), "batch": 5, "selection": gw.selection.Sequential()}
+    alone = rank(pool, fitted, goal, **ahead)
+    assert rank(pool, fitted, goal, client=client, **ahead).rows.tolist() == alone.rows.tolist()
 
 
 def test_rows_in_memory_are_not_sent_around(client, setting):

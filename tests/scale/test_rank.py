@@ -8,6 +8,9 @@ import numpy as np
 import polars as pl
 import pytest
 import scipy.sparse
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import goalward as gw
 from goalward import errors
@@ -15,6 +18,7 @@ from goalward.accelerator import accelerate, installed
 from goalward.goals import goal as goal_module
 from goalward.labels import BestCase, Expected, Predicted, Spread, WorstCase
 from goalward.scale import open_pool, rank
+from goalward.utility.motion import chunk_rows
 from tests.conftest import need
 
 OPERATORS = [Expected(), WorstCase(), BestCase(), Spread(), Expected(Predicted(2.0))]
@@ -48,16 +52,28 @@ def test_rank_gives_the_rows_of_suggest(K, operator):
     np.testing.assert_array_equal(ranking.utility, suggestion.utility[suggestion.rows])
 
 
-@pytest.mark.parametrize("options", [{"block": 1}, {"block": 300}, {"n_jobs": 3, "block": 500}])
+@pytest.mark.parametrize("options", [{"block": 1}, {"n_jobs": 3, "block": 1}])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("K", [2, 26])
 def test_rows_do_not_depend_on_blocks_or_threads(K, dtype, options):
-    fitted, goal, pool = setting(K, dtype=dtype)
-    pool[1000:1100] = pool[:100]  # ties, which the seed must break alike
-    whole = rank(pool, fitted, goal, operator=Spread(), batch=200)
-    parts = rank(pool, fitted, goal, operator=Spread(), batch=200, **options)
+    fitted, goal, pool = setting(K, dtype=dtype, n_pool=3 * chunk_rows(K) + 77)
+    pool[-100:] = pool[:100]  # ties over blocks, which the seed must break alike
+    whole = rank(pool, fitted, goal, operator=Spread(), batch=200, block=10 * len(pool))
+    seen = []
+    parts = rank(
+        pool,
+        fitted,
+        goal,
+        operator=Spread(),
+        batch=200,
+        progress=lambda done, total: seen.append(done),
+        **options,
+    )
+    assert seen[0] < len(pool) == seen[-1]  # it was cut
     assert whole.rows.tolist() == parts.rows.tolist()
     np.testing.assert_array_equal(whole.utility, parts.utility)
+    suggestion = gw.GoalOriented(goal, operator=Spread()).suggest(fitted, pool, 200)
+    assert whole.rows.tolist() == suggestion.rows.tolist()
 
 
 @pytest.mark.parametrize("K", [2, 3, 26])
@@ -199,10 +215,11 @@ def test_a_dev_goal_over_a_file_keeps_labels_and_weights_with_their_rows(tmp_pat
 
 
 def test_progress_counts_every_row():
-    fitted, goal, pool = setting()
+    fitted, goal, pool = setting(K=26)
     seen = []
     rank(pool, fitted, goal, block=300, progress=lambda done, total: seen.append((done, total)))
     assert seen[-1] == (3000, 3000)
+    assert len(seen) > 3
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
 
 
@@ -252,10 +269,13 @@ def test_a_file_that_changes_under_the_reader_is_noticed(tmp_path):
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("K", [2, 3])
 def test_a_bad_number_is_found_by_its_score_and_named(K, bad):
-    fitted, goal, pool = setting(K)
-    pool[2345, 3] = bad
-    with pytest.raises(errors.NotFinite, match="row 2345, column 3"):
+    fitted, goal, pool = setting(K, n_pool=2 * chunk_rows(K) + 400)
+    row = len(pool) - 55
+    pool[row, 3] = bad
+    with pytest.raises(errors.NotFinite, match=f"row {row}, column 3"):
         rank(pool, fitted, goal, block=500)
+    with pytest.raises(errors.NotFinite, match=f"row {row}, column 3"):
+        gw.GoalOriented(goal).suggest(fitted, pool)
 
 
 @pytest.mark.parametrize("K", [2, 3])
@@ -296,3 +316,137 @@ print(tracemalloc.get_traced_memory()[1])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 40 * 2**20
+
+
+@pytest.mark.parametrize("selection", [gw.selection.Sequential(), gw.selection.Stochastic()])
+def test_every_selection_keeps_the_ids_of_its_rows(selection, tmp_path):
+    """The truth is looked up by id: other ids would give other utilities."""
+    fitted, goal, pool = setting()
+    truth = np.random.default_rng(3).integers(3, size=len(pool))
+    operator = Expected(gw.labels.Truth(truth))
+    exact = operator(gw.utility.FirstOrder()(fitted, goal, pool), fitted, pool)
+    ranking = rank(pool, fitted, goal, operator=operator, selection=selection, batch=5)
+    np.testing.assert_allclose(ranking.utility[0], exact[ranking.rows[0]])
+    if isinstance(selection, gw.selection.Stochastic):
+        np.testing.assert_allclose(ranking.utility, exact[ranking.rows])
+
+
+def test_duplicate_ids_are_refused_as_everywhere(tmp_path):
+    fitted, goal, pool = setting(n_pool=20)
+    names = ["a", "a", *(f"r{i}" for i in range(18))]
+    table = pl.DataFrame(pool, schema=[f"x{j}" for j in range(6)])
+    table.with_columns(pl.Series("id", names)).write_parquet(tmp_path / "pool.parquet")
+    with pytest.raises(errors.DuplicateRows, match="'a' more than once"):
+        rank(open_pool(tmp_path / "pool.parquet", ids="id"), fitted, goal, batch=2)
+
+
+def test_labels_of_a_file_must_be_as_many_as_its_rows(tmp_path, monkeypatch):
+    fitted, _, pool = setting()
+    np.save(tmp_path / "pool.npy", pool)
+    monkeypatch.setattr(goal_module, "PIECE", 10_000)
+    source = open_pool(tmp_path / "pool.npy")
+    for y, weights in ((np.zeros(3500, int), None), (np.zeros(3000, int), np.ones(3300))):
+        with pytest.raises(errors.ShapeMismatch, match="3000 were expected"):
+            gw.goals.DevLoss(source, y, weights=weights).value(fitted)
+
+
+def test_rows_of_a_file_are_taken_like_those_of_an_array(tmp_path):
+    X = np.arange(200.0).reshape(50, 4)
+    np.save(tmp_path / "pool.npy", np.asfortranarray(X))
+    part = open_pool(tmp_path / "pool.npy").part(10, 20)
+    np.testing.assert_array_equal(part[[-1, 0]], X[[19, 10]])
+    np.testing.assert_array_equal(part[3], X[13])
+    np.testing.assert_array_equal(part[2:8:3], X[12:18:3])
+    np.testing.assert_array_equal(part[5:2], X[:0])
+    np.testing.assert_array_equal(list(part), X[10:20])
+    for index in (10, -11, [0, 10]):
+        with pytest.raises(IndexError):
+            part[index]
+    with pytest.raises(errors.Unsupported, match="Columns"):
+        part[0:4, 0:2]
+    with pytest.raises(errors.Unsupported, match="forwards"):
+        part[::-1]
+
+
+@pytest.mark.parametrize("fmt", ["coo", "bsr", "csc"])
+def test_every_sparse_format_is_ranked(fmt):
+    fitted, goal, pool = setting()
+    expected = rank(pool, fitted, goal, batch=5)
+    ranking = rank(scipy.sparse.coo_array(pool).asformat(fmt), fitted, goal, batch=5)
+    assert ranking.rows.tolist() == expected.rows.tolist()
+    assert ranking.bytes < 3 * pool.nbytes
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.float16])
+def test_narrow_numbers_are_widened_a_block_at_a_time(dtype):
+    fitted, goal, pool = setting()
+    narrow = np.round(10 * pool).astype(dtype)
+    expected = rank(narrow.astype(np.float64), fitted, goal, batch=5)
+    assert rank(narrow, fitted, goal, batch=5).rows.tolist() == expected.rows.tolist()
+
+
+def test_blocks_as_they_come_may_be_empty_and_take_no_options():
+    fitted, goal, pool = setting()
+    expected = rank(pool, fitted, goal, batch=5)
+    parts = [pool[:1000], pool[:0], pool[1000:]]
+    assert rank(iter(parts), fitted, goal, batch=5).rows.tolist() == expected.rows.tolist()
+    for options in ({"selection": gw.selection.Sequential()}, {"n_jobs": 2}, {"device": "cpu"}):
+        with pytest.raises(errors.BadParameter, match="iterable of blocks"):
+            rank(iter(parts), fitted, goal, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch": True}, "batch=True"),
+        ({"n_jobs": 0}, "n_jobs=0"),
+        ({"block": -5}, "block=-5"),
+        ({"exclude": ["a"]}, "positions from 0"),
+        ({"utility": "auto"}, "FirstOrder"),
+        ({"client": object(), "device": "cpu"}, "one of them"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options, message):
+    fitted, goal, pool = setting(n_pool=50)
+    with pytest.raises(errors.BadParameter, match=message):
+        rank(pool, fitted, goal, **options)
+
+
+def test_a_vacuous_query_warns_as_everywhere():
+    fitted, goal, pool = setting()
+    with pytest.warns(errors.VacuousUtility):
+        rank(pool, fitted, goal, operator=Expected(Predicted()))
+
+
+def test_a_device_gives_the_rows_of_the_cpu_or_refuses(tmp_path):
+    """With torch's CPU device: the same road that a GPU takes, but for its kernels."""
+    need("torch")
+    fitted, goal, pool = setting(n_pool=9_000)
+    np.save(tmp_path / "pool.npy", pool)
+    for utility in (gw.utility.FirstOrder(), gw.utility.FirstOrder(per_row_penalty=True)):
+        options = {"utility": utility, "batch": 20, "exclude": range(50)}
+        here = rank(pool, fitted, goal, **options)
+        there = rank(tmp_path / "pool.npy", fitted, goal, device="cpu", block=1, **options)
+        assert there.rows.tolist() == here.rows.tolist()
+        np.testing.assert_allclose(there.utility, here.utility, rtol=1e-9)
+    pool[8_000, 2] = np.nan
+    with pytest.raises(errors.NotFinite, match="row 8000, column 2"):
+        rank(pool, fitted, goal, device="cpu", block=1)
+    with pytest.raises(errors.Unsupported, match="spread operators"):
+        rank(pool, fitted, goal, device="cpu", utility=gw.utility.ImplicitStep())
+    with pytest.raises(errors.Unsupported, match="csr_array"):
+        rank(scipy.sparse.csr_array(pool), fitted, goal, device="cpu")
+    scaled = make_pipeline(StandardScaler(), LogisticRegression(tol=1e-8))
+    X, y = fitted.labelled.X, np.arange(60) % 3
+    piped = gw.adapters.from_sklearn(scaled.fit(X, y), X, y)
+    with pytest.raises(errors.Unsupported, match="pipeline"):
+        rank(pool, piped, goal, device="cpu")
+
+
+def test_a_pipeline_is_applied_to_every_block():
+    _, goal, pool = setting()
+    X, y = pool[:60] * [1, 10, 1, 1, 1, 1] + 5.0, np.arange(60) % 3
+    scaled = make_pipeline(StandardScaler(), LogisticRegression(tol=1e-8))
+    piped = gw.adapters.from_sklearn(scaled.fit(X, y), X, y)
+    suggestion = gw.GoalOriented(goal).suggest(piped, pool, 7)
+    assert rank(pool, piped, goal, batch=7, block=1).rows.tolist() == suggestion.rows.tolist()

@@ -27,7 +27,7 @@ from goalward.selection.top import Best
 
 __all__ = ["best", "summed"]
 
-TASKS_PER_THREAD = 4
+TASKS_PER_THREAD = 3
 """Parts of the pool for each thread of the cluster: small enough to even out, large enough to
 be worth a message."""
 
@@ -56,24 +56,22 @@ def best(
     # The scan is a task of its own and not scattered: lost with a worker, it is made again.
     shared = client.submit(_itself, scan, pure=False)
     spans = [(start, min(start + size, total)) for start in range(0, total, size)]
-    futures = {
-        client.submit(
-            _best_of_part,
-            shared,
-            pool.part(*span),
-            span[0],
-            rows,
-            excluded[np.searchsorted(excluded, span[0]) : np.searchsorted(excluded, span[1])],
-            Best(kept.count, kept.salt),
-            retries=3,
-            pure=False,
-        ): span
-        for span in spans
-    }
+    cuts = np.searchsorted(excluded, spans)
+    futures = client.map(
+        _best_of_part,
+        [shared] * len(spans),
+        [pool.part(*span) for span in spans],
+        [start for start, _ in spans],
+        [excluded[low:high] for low, high in cuts],
+        rows=rows,
+        kept=kept,
+        retries=3,
+        pure=False,
+    )
+    stretch = {future: stop - start for future, (start, stop) in zip(futures, spans, strict=True)}
     done = 0
-    for future, found in distributed.as_completed(list(futures), with_results=True):
-        start, stop = futures[future]
-        kept, done = kept.joined(found), done + stop - start
+    for future, found in distributed.as_completed(futures, with_results=True):
+        kept, done = kept.joined(found), done + stretch[future]
         if progress:
             progress(done, total)
     return kept
@@ -115,7 +113,7 @@ class Summed(Goal):
 
 
 def _best_of_part(
-    scan: Scan, part: PoolFile, start: int, rows: int, excluded: NDArray[Any], kept: Best
+    scan: Scan, part: PoolFile, start: int, excluded: NDArray[Any], *, rows: int, kept: Best
 ) -> Best:
     if scan.compiled != (compiled("shift") is not None):
         accelerate(scan.compiled)

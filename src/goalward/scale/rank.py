@@ -262,9 +262,10 @@ def _threads(
                 if progress:
                     progress(done, total)
         for future in running:
-            kept = kept.joined(future.result()[0])
-    if progress:
-        progress(total, total)
+            found, count = future.result()
+            kept, done = kept.joined(found), done + count
+            if progress:
+                progress(done, total)
     return kept
 
 

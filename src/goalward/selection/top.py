@@ -86,6 +86,8 @@ class Best:
         return self._joined(other.rows, other.values)
 
     def _joined(self, rows: NDArray[Any], values: NDArray[Any]) -> Best:
+        if len(rows) == 0:
+            return self
         rows, values = np.concatenate([self.rows, rows]), np.concatenate([self.values, values])
         order = np.lexsort((mixed(rows.astype(np.uint64) ^ self.salt), -values))[: self.count]
         return replace(self, rows=rows[order], values=values[order])

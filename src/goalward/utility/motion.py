@@ -209,18 +209,16 @@ def _several(
     """Return a statistic of the utilities ⟨p, s⟩ - s_k."""
     xp = namespace(moved)
     K = moved.shape[0] // 2
-    shift, moments, central = (compiled(name) for name in ("shift", "moments", "central"))
-    if shift and moments and central and array_api_compat.is_numpy_array(moved):
+    shift, moments = compiled("shift"), compiled("moments")
+    if shift and moments and isinstance(moved, np.ndarray):
         f, s, still = moved[:K], moved[K:], constant[K:]
         # NumPy's exponential is in vector registers, the compiler's is not.
         shift(f, constant)
         weights = np.exp(f, out=f)
-        total, mean = np.empty((2, moved.shape[1]), dtype=moved.dtype)
-        moments(weights, s, still, total, mean)
+        mean, deviation = np.empty((2, moved.shape[1]), dtype=moved.dtype)
+        moments(weights, s, still, mean, deviation, statistic == "spread")
         if statistic == "spread":
-            out = np.empty_like(mean)
-            central(weights, s, still, total, mean, out)
-            return out
+            return deviation
         s = s + still[:, None]
     else:
         moved = moved + constant[:, None]
