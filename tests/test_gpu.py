@@ -79,3 +79,23 @@ def test_a_file_streamed_through_the_gpu_gives_the_rows_of_the_cpu(K, tmp_path):
         b = rank(kind, fitted, goal, device="cuda", block=1000, **options)
         assert a.rows.tolist() == b.rows.tolist()
         np.testing.assert_allclose(b.utility, a.utility, rtol=1e-4)
+
+
+@pytest.mark.parametrize("layers", ["last", "all"])
+def test_a_network_on_the_gpu_gives_the_utilities_of_the_cpu(layers):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 6)), np.arange(60) % 3
+    pool, dev = rng.normal(size=(40, 6)), rng.normal(size=(30, 6))
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(
+        torch.nn.Linear(6, 5), torch.nn.Tanh(), torch.nn.Linear(5, 3)
+    ).double()
+    found = []
+    for device in ("cpu", "cuda"):
+        here = lambda a, device=device: torch.as_tensor(a, device=device)
+        fitted = gw.adapters.from_torch(
+            net.to(device), here(X), y, layers=layers, weight_decay=0.05, polish=True
+        )
+        goal = gw.goals.DevLoss(here(dev), y[:30])
+        found.append(gw.utility.FirstOrder()(fitted, goal, here(pool)))
+    np.testing.assert_allclose(found[1].cpu().numpy(), found[0].numpy(), rtol=1e-5, atol=1e-7)
