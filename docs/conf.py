@@ -15,7 +15,6 @@ extensions = [
     "sphinx_design",
 ]
 # A page that has only its name yet is listed once it has a heading.
-suppress_warnings = ["toc.no_title"]
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3

@@ -101,8 +101,8 @@ def bench(
 def _markdown(results: list[Ratio]) -> str:
     """Return the measurements as a table for a page."""
     lines = [
-        "| work | against | measured | least to most | asked | met |",
-        "|---|---|---|---|---|---|",
+        "| work | against | measured | least to most | asked | met | note |",
+        "|---|---|---|---|---|---|---|",
     ]
     for ratio in results:
         kind = " x faster" if ratio.faster else ("" if ratio.theirs else " s")

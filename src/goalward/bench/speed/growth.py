@@ -92,6 +92,8 @@ def _best(call: Callable[[], Any], repeats: int) -> float:
 
 def picture(results: list[Growth], path: Path) -> list[Path]:
     """Draw the growth on logarithmic axes, with the slopes."""
+    from matplotlib.ticker import LogLocator, ScalarFormatter
+
     from goalward.plots import figure, save
 
     fig = figure(11, 3.2)
@@ -101,6 +103,8 @@ def picture(results: list[Growth], path: Path) -> list[Path]:
         axes.set_xlabel(names[result.size])
         axes.set_title(f"{result.work}: slope {result.slope:.2f}", fontsize=10)
         axes.set_xticks(result.at, [f"{v:,}" for v in result.at], fontsize=7, rotation=30)
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter(ScalarFormatter())
         axes.minorticks_off()
     fig.axes[0].set_ylabel("milliseconds")
     return save(fig, path)
