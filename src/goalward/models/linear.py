@@ -6,14 +6,13 @@ there is one. The model is linear, so its logits and its Jacobian are the same m
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float
 
-from goalward.arrays import Array, Rows, astype, is_sparse, like, namespace
+from goalward.arrays import Array, Rows, is_sparse, like, namespace
 
 __all__ = ["Linear"]
 
@@ -66,22 +65,6 @@ class Linear:
     def logits(self, params: Float[Array, "p k"], X: Rows) -> Float[Array, "n k"]:
         """Return the logits; for a linear model, the Jacobian at the parameters."""
         return self.jvp(X, params)
-
-    def moving(
-        self, params: Float[Array, "p k"], v: Float[Array, "p k"]
-    ) -> Callable[[Rows], tuple[Array, Array]]:
-        """Return the map from rows to their logits, and to how these move along v.
-
-        Both come from one product with [Θ | V].
-        """
-        n_classes = params.shape[1]
-        both = namespace(params).concat([params, v], axis=1)
-
-        def moved(X: Rows) -> tuple[Array, Array]:
-            product = self.jvp(X, astype(both, X.dtype))
-            return product[:, :n_classes], product[:, n_classes:]
-
-        return moved
 
     def vjp(self, X: Rows, cotangent: Float[Array, "n k"]) -> Float[Array, "p k"]:
         """Return Jᵀ c: logit-space slopes pulled back to the parameters."""
