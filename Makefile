@@ -38,8 +38,8 @@ test-oldest:
 	@test -n "$(PYTHON)" || { echo "goalward needs Python 3.11 or newer; none was found."; exit 1; }
 	test -d $(VENV)-oldest || $(PYTHON) -m venv $(VENV)-oldest
 	scripts/oldest > $(VENV)-oldest/constraints.txt
-	$(VENV)-oldest/bin/python -m pip install --quiet --constraint $(VENV)-oldest/constraints.txt --editable . \
-		array-api-strict beartype hypothesis pandas pytest pytest-xdist
+	$(VENV)-oldest/bin/python -m pip install --quiet --constraint $(VENV)-oldest/constraints.txt --editable ".[web]" \
+		array-api-strict beartype httpx2 hypothesis pandas pytest pytest-xdist
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 SCIPY_ARRAY_API=1 \
 		$(VENV)-oldest/bin/python -m pytest -n auto -W ignore::DeprecationWarning
 
