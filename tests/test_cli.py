@@ -164,3 +164,20 @@ def test_an_error_on_purpose_is_a_message_and_not_a_traceback(tmp_path):
     assert done.returncode == 1
     assert "There is no figure 'figure-3'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["[web].db", "x[/y].db"])
+def test_brackets_in_a_message_are_text(name):
+    """`pip install goalward[web]` must not lose its extra to the terminal's markup."""
+    run = [sys.executable, "-m", "goalward", "status", name]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert name in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_rank_refuses_dev_rows_that_were_trained_on(pool_files):
+    labels = str(pool_files / "labels.csv")
+    run = ["rank", str(pool_files / "pool.npy"), "--labels", labels, "--dev", labels]
+    with pytest.raises(errors.BadParameter, match="20 rows are in"):
+        RUN.invoke(app, run, catch_exceptions=False)

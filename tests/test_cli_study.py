@@ -103,3 +103,16 @@ def test_a_share_is_a_percentage_or_a_number():
     assert share("20%") == share("0.2") == 0.2
     with pytest.raises(BadParameter):
         share("a fifth")
+
+
+@pytest.mark.parametrize(
+    "option", [["--classes", "a,b"], ["--dev", "50%"], ["--strategy", "random"]]
+)
+def test_options_that_contradict_a_study_are_refused(option, tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("text\n" + "".join(f"word{i} and more\n" for i in range(12)))
+    run = ["label", str(table), "--terminal", "--text", "text", "--classes", "yes,no"]
+    assert RUN.invoke(app, run, input="q\n", catch_exceptions=False).exit_code == 0
+    assert RUN.invoke(app, run, input="q\n", catch_exceptions=False).exit_code == 0
+    with pytest.raises(BadParameter, match=f"was made with {option[0]}"):
+        RUN.invoke(app, [*run[:5], *option], input="q\n", catch_exceptions=False)

@@ -432,6 +432,8 @@ def test_a_device_gives_the_rows_of_the_cpu_or_refuses(tmp_path):
     pool[8_000, 2] = np.nan
     with pytest.raises(errors.NotFinite, match="row 8000, column 2"):
         rank(pool, fitted, goal, device="cpu", block=1)
+    with pytest.raises(errors.Unsupported, match="goalward doctor"):
+        rank(pool, fitted, goal, device="cuda:99")
     with pytest.raises(errors.Unsupported, match="spread operators"):
         rank(pool, fitted, goal, device="cpu", utility=gw.utility.ImplicitStep())
     with pytest.raises(errors.Unsupported, match="csr_array"):

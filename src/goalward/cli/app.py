@@ -8,6 +8,7 @@ from typing import Annotated
 import polars as pl
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -46,7 +47,9 @@ def main() -> None:
     try:
         app()
     except GoalwardError as error:
-        Console(stderr=True).print(f"[bold red]Error:[/] {error}", highlight=False, soft_wrap=True)
+        Console(stderr=True).print(
+            f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True
+        )
         raise SystemExit(1) from None
 
 
@@ -81,7 +84,7 @@ def show(title: str, table: pl.DataFrame) -> None:
     for name, kind in table.schema.items():
         shown.add_column(name.replace("_", " "), justify="right" if kind.is_numeric() else "left")
     for row in table.iter_rows():
-        shown.add_row(*(_text(value) for value in row))
+        shown.add_row(*(escape(_text(value)) for value in row))
     console.print(shown)
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from goalward.cli.app import Spinner, app
 from goalward.cli.terminal import answer
 from goalward.errors import BadParameter, MissingExtra
+
+if TYPE_CHECKING:
+    from goalward.study import Study
 
 __all__ = ["label", "need_web", "share"]
 
@@ -91,6 +94,7 @@ def label(
         tick("opening the study")
         if _exists(place):
             opened = Study.open(place, pool=Table(str(table)), tick=tick)
+            _check_agreement(opened, place, classes, dev, strategy)
         else:
             if classes is None:
                 raise BadParameter(
@@ -129,6 +133,27 @@ def label(
             browser=browser,
             say=typer.echo,
         )
+
+
+def _check_agreement(
+    opened: Study, place: str, classes: str | None, dev: str, strategy: str
+) -> None:
+    """Raise if a study that is gone on with was made with other options than came now."""
+    settings = opened.state.settings
+    known = [str(name) for name in opened.state.classes]
+    came = {
+        "--classes": (classes and sorted(_names(classes)), sorted(known)),
+        "--dev": (share(dev) or None, settings.dev),
+        "--strategy": (strategy if strategy != "auto" else None, settings.strategy),
+    }
+    for option, (asked, stored) in came.items():
+        if asked and asked != stored:
+            said = ", ".join(stored) if isinstance(stored, list) else stored
+            opened.close()
+            raise BadParameter(
+                f"{place} was made with {option} {said}, and another came; what a study was made with "
+                f"stays. Leave {option} out, or begin another study with --study other.db."
+            )
 
 
 def need_web() -> None:

@@ -93,6 +93,13 @@ def rank(
     used = at
     if dev is not None:
         dev_at, dev_y = _labelled(dev, names, source.shape[0])
+        both = np.intersect1d(at, dev_at)
+        if len(both):
+            raise BadParameter(
+                f"{len(both)} rows are in {labels.name} and in {dev.name}, the first at position "
+                f"{both[0]}; dev rows that the model was not trained on were expected. Take them out "
+                "of one of the two."
+            )
         held, used = (take_rows(source, dev_at), dev_y), np.union1d(at, dev_at)
     elif goal == "dev":
         raise BadParameter("--goal dev came without --dev FILE, whose rows it is about.")

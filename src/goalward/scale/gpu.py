@@ -42,7 +42,13 @@ def best(
 ) -> Best:
     """Return the best rows of a pool by scores computed on `device`."""
     torch = _torch()
-    target = torch.device(device)
+    try:
+        target = torch.empty(0, device=device).device
+    except (AssertionError, RuntimeError) as error:
+        raise Unsupported(
+            f"device={device!r} came, and torch cannot use it here ({str(error).splitlines()[0]}); a "
+            "device that it sees was expected. Leave device out; `goalward doctor` says what is there."
+        ) from error
     statistic, direction = _portable(scan, pool)
     single = _is_tensor(pool) or np.dtype(pool.dtype).itemsize < 8
     dtype = torch.float32 if single and np.dtype(_kind(pool)).kind == "f" else torch.float64

@@ -76,13 +76,16 @@ def pages(desk: Desk) -> APIRouter:
     @router.get("/docs")
     def docs(request: Request) -> Response:
         described = endpoints(request.app.openapi())
-        return page("docs.html", endpoints=described, cookie=desk.keys.cookie)
+        here = str(request.base_url).rstrip("/")
+        return page("docs.html", endpoints=described, cookie=desk.keys.cookie, here=here)
 
     @router.get("/start")
-    def start(token: str = "", who: str = "") -> Response:
+    def start(request: Request, token: str = "", who: str = "") -> Response:
         # The redirect takes the token out of the address bar and the history.
         if desk.keys.redeem(token):
             return signed_in("/?who=ask" if who == "ask" else "/")
+        if desk.keys.is_session(request.cookies.get(desk.keys.cookie, "")):
+            return RedirectResponse("/", 303)  # the link again, in the browser that used it
         return page("login.html", 401, error="This link was used already, or is not ours.")
 
     @router.get("/login")

@@ -119,7 +119,9 @@ def read_labels(
         frame["by"].cast(pl.String).to_list() if "by" in frame.columns else [None] * frame.height
     )
     cells = zip(frame[key].to_list(), frame[label].to_list(), names, strict=True)
-    for line, (where, what, who) in enumerate(cells, start=1):
+    # As an editor counts: after the header of a text table, from 1 in other files.
+    first = 2 if Path(path).suffix.lower() in (".csv", ".tsv") else 1
+    for line, (where, what, who) in enumerate(cells, start=first):
         row = _row(where, places, total)
         if isinstance(row, str):
             refused.append((line, row))
