@@ -7,8 +7,11 @@ import goalward as gw
 from goalward import gpu_kernels
 from goalward.labels import BestCase, Expected, Spread, WorstCase
 from goalward.scale import open_pool, rank
+from tests.conftest import need
 
-torch = pytest.importorskip("torch")
+need("torch")
+import torch  # noqa: E402
+
 if not torch.cuda.is_available():
     pytest.skip("no CUDA device", allow_module_level=True)
 

@@ -15,7 +15,7 @@ from goalward.errors import BadParameter, MissingExtra
 if TYPE_CHECKING:
     from goalward.study import Study
 
-__all__ = ["label", "need_web", "share"]
+__all__ = ["exists", "label", "names_in", "need_web", "share"]
 
 
 @app.command()
@@ -92,7 +92,7 @@ def label(
     place = study or str(table.with_suffix(".labels.db"))
     with Spinner() as tick:
         tick("opening the study")
-        if _exists(place):
+        if exists(place):
             opened = Study.open(place, pool=Table(str(table)), tick=tick)
             _check_agreement(opened, place, classes, dev, strategy)
         else:
@@ -102,12 +102,12 @@ def label(
                     "--classes positive,negative."
                 )
             source = Table(
-                str(table), text, image, tuple(_names(numeric)) if numeric else (), embeddings
+                str(table), text, image, tuple(names_in(numeric)) if numeric else (), embeddings
             )
             opened = Study.create(
                 place,
                 pool=source,
-                classes=_names(classes),
+                classes=names_in(classes),
                 dev=share(dev),
                 strategy=strategy,
                 seed=seed,
@@ -142,7 +142,7 @@ def _check_agreement(
     settings = opened.state.settings
     known = [str(name) for name in opened.state.classes]
     came = {
-        "--classes": (classes and sorted(_names(classes)), sorted(known)),
+        "--classes": (classes and sorted(names_in(classes)), sorted(known)),
         "--dev": (share(dev) or None, settings.dev),
         "--strategy": (strategy if strategy != "auto" else None, settings.strategy),
     }
@@ -174,11 +174,13 @@ def share(text: str) -> float:
         raise BadParameter(f"--dev {text}; a share such as 20% or 0.2 was expected.") from error
 
 
-def _names(text: str) -> list[str]:
+def names_in(text: str) -> list[str]:
+    """Return what stands between commas."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _exists(place: str) -> bool:
+def exists(place: str) -> bool:
+    """Return whether there is a study at a path or in a database."""
     from goalward.errors import NotAStudy
     from goalward.journal.engine import file_of, located
     from goalward.journal.store import Store

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from goalward.cli.app import AsJson, Spinner, app, console
-from goalward.cli.label import _exists, _names, share
+from goalward.cli.label import exists, names_in, share
 from goalward.cli.studies import visible
 from goalward.errors import BadParameter, GoalwardError, MissingExtra
 
@@ -103,14 +103,14 @@ def label_studio(
     place = study or str(
         table.with_suffix(".labels.db") if table else f"label-studio-{project}.labels.db"
     )
-    numbers = tuple(_names(numeric)) if numeric else ()
+    numbers = tuple(names_in(numeric)) if numeric else ()
     rows = Table(str(table), text, image, numbers, embeddings) if table else None
     token = _secret(token_env, "--token-env")
     with ExitStack() as stack:
         client = stack.enter_context(Client(url, token, project))
         with Spinner() as tick:
             tick("opening the study")
-            if _exists(place):
+            if exists(place):
                 opened = Study.open(place, pool=rows, tick=tick)
             else:
                 opened = create_study(
@@ -136,7 +136,7 @@ def label_studio(
                 columns=columns,
                 prefill=prefill,
                 add_classes=add_classes,
-                send=_names(send) if send else (),
+                send=names_in(send) if send else (),
             )
             if once:
                 tick("syncing")

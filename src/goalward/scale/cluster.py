@@ -6,7 +6,6 @@ that what a lost worker had is computed again by another, and the result is the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +21,7 @@ from goalward.goals import Goal
 from goalward.goals.goal import Term
 from goalward.learners import Fitted
 from goalward.pool import PoolFile
-from goalward.scale.scan import Scan
+from goalward.scale.scan import Progress, Scan
 from goalward.selection.top import Best
 
 __all__ = ["best", "summed"]
@@ -39,7 +38,7 @@ def best(
     rows: int,
     excluded: NDArray[Any],
     kept: Best,
-    progress: Callable[[int, int | None], None] | None,
+    progress: Progress | None,
 ) -> Best:
     """Return the best rows of a file, from the best rows of its parts."""
     if not isinstance(pool, PoolFile):

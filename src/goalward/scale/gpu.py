@@ -8,7 +8,7 @@ the GPU already are scored where they are.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -20,7 +20,7 @@ from goalward.arrays import rows_at
 from goalward.errors import MissingExtra, NotFinite, Unsupported
 from goalward.learners.rows import check_finite
 from goalward.pool import PoolFile, n_rows
-from goalward.scale.scan import Scan
+from goalward.scale.scan import Progress, Scan
 from goalward.selection.top import Best
 from goalward.utility.first_order import Direction
 
@@ -38,7 +38,7 @@ def best(
     rows: int,
     excluded: NDArray[Any],
     kept: Best,
-    progress: Callable[[int, int | None], None] | None,
+    progress: Progress | None,
 ) -> Best:
     """Return the best rows of a pool by scores computed on `device`."""
     torch = _torch()
@@ -50,8 +50,9 @@ def best(
             "device that it sees was expected. Leave device out; `goalward doctor` says what is there."
         ) from error
     statistic, direction = _portable(scan, pool)
-    single = _is_tensor(pool) or np.dtype(pool.dtype).itemsize < 8
-    dtype = torch.float32 if single and np.dtype(_kind(pool)).kind == "f" else torch.float64
+    # Halves become single precision and whole numbers double, as everywhere.
+    narrow = str(pool.dtype).endswith(("float32", "float16"))
+    dtype = torch.float32 if narrow else torch.float64
     there = replace(
         direction,
         motion=replace(
@@ -62,8 +63,10 @@ def best(
     )
     total = n_rows(pool)
     gone = torch.as_tensor(excluded, device=target)
-    tensor = _is_tensor(pool)
-    source = _resident(pool, rows) if tensor else _streamed(torch, pool, rows, target, dtype)
+    if _is_tensor(pool):
+        source = _resident(pool, rows, target, dtype)
+    else:
+        source = _streamed(torch, pool, rows, target, dtype)
     for start, X in source:
         values = there.reduced(X, statistic)
         low, high = np.searchsorted(excluded, [start, start + len(values)])
@@ -109,19 +112,15 @@ def _portable(scan: Scan, pool: Any) -> tuple[str, Direction]:
     return scan.statistic, scan.direction
 
 
-def _kind(pool: Any) -> Any:
-    return np.float32 if _is_tensor(pool) else pool.dtype
-
-
 def _is_tensor(pool: Any) -> bool:
     return type(pool).__module__.split(".")[0] == "torch"
 
 
-def _resident(pool: Any, rows: int) -> Iterator[tuple[int, Any]]:
-    """Return large blocks of a tensor: views."""
+def _resident(pool: Any, rows: int, device: Any, dtype: Any) -> Iterator[tuple[int, Any]]:
+    """Return large blocks of a tensor: views, where it is on the device as it must be."""
     size = max(rows, 2**22)
     for start in range(0, n_rows(pool), size):
-        yield start, pool[start : start + size]
+        yield start, pool[start : start + size].to(device, dtype)
 
 
 def _streamed(

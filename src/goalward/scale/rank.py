@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ from goalward.labels import Expected, Operator, Predicted, warn_if_vacuous
 from goalward.learners import as_fitted
 from goalward.pool import PoolFile, n_rows, open_pool, take_rows
 from goalward.scale import cluster, gpu
-from goalward.scale.scan import Scan
+from goalward.scale.scan import Progress, Scan
 from goalward.scale.shape import (
     as_pool,
     block_rows,
@@ -36,9 +36,6 @@ from goalward.strategies.strategy import is_count
 from goalward.utility import FirstOrder, Ladder, Utility
 
 __all__ = ["Ranking", "rank"]
-
-Progress = Callable[[int, int | None], None]
-"""Called with the rows done and the rows there are, None where nobody knows."""
 
 WORTH_COMPILING = 4 * 2**30
 """Bytes of a pool from which on a second of compiling pays."""
@@ -169,8 +166,8 @@ def rank(
             )
         check_width(source, fitted)
         rows = block_rows(source, scan, block)
-        with compiling(size) as compiled:
-            scan = replace(scan, compiled=compiled)
+        with compiling(size) as fast:
+            scan = replace(scan, compiled=fast)
             if client is not None:
                 kept = cluster.best(client, source, scan, rows, excluded, kept, progress)
             elif device is not None:
@@ -250,6 +247,7 @@ def _threads(
             if progress:
                 progress(done, total)
         return kept
+    scan.bind()
     with threadpool_limits(limits=1), ThreadPoolExecutor(n_jobs) as threads:
         running: set[Future[tuple[Best, int]]] = set()
         for start in starts:

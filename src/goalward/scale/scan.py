@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -21,7 +22,10 @@ from goalward.utility.first_order import Direction
 from goalward.utility.motion import chunk_rows
 from goalward.utility.utility import Scorer, check_scores
 
-__all__ = ["Scan"]
+__all__ = ["Progress", "Scan"]
+
+Progress = Callable[[int, int | None], None]
+"""Called with the rows done and the rows there are, None where nobody knows."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,11 @@ class Scan:
     def resolve(self) -> Resolve:
         """The operator bound to the model."""
         return self.operator.prepare(self.fitted, self.round)
+
+    def bind(self) -> None:
+        """Bind utility and operator now: threads that met here would each do it."""
+        if self.statistic is None:
+            _ = self.scorer, self.resolve
 
     @property
     def grid(self) -> int:

@@ -11,7 +11,7 @@ from goalward.errors import BadParameter
 from goalward.journal.events import Label
 from goalward.study import advice
 from goalward.study.advice import Advice
-from goalward.study.exchange import Imported, answers_table, labels_table, read_labels
+from goalward.study.exchange import answers_table, labels_table
 from goalward.study.rounds import ready
 from goalward.study.session import Session
 from goalward.study.why import Why, explain
@@ -99,27 +99,3 @@ class Reports(Session):
         frame = answers_table(state) if every else labels_table(state, self.pool)
         write_table(frame, path, raw=raw)
         return frame.height
-
-    def import_labels(
-        self, path: str | Path, *, label: str = "label", key: str = "row", by: str = "import"
-    ) -> Imported:
-        """Store labels made elsewhere and say what did not fit; a `by` column names annotators.
-
-        Parameters
-        ----------
-        label, key
-            Columns of the label and of what says which row is meant: "row" for row numbers, or
-            a column of the pool's table with distinct values.
-        """
-        fits, refused = read_labels(
-            path, self.state, lambda: self.pool, label=label, key=key, by=by
-        )
-        before = self._state.moves
-        for name in dict.fromkeys(who for *_, who in fits):
-            self.tell_many([(row, said) for _, row, said, who in fits if who == name], by=name)
-        taken = self._state.moves - before
-        return Imported(taken, len(fits) - taken, tuple(refused))
-
-    def tell_many(self, answers: Any, *, by: str = "me") -> list[int]:
-        """Store many answers at once."""
-        raise NotImplementedError

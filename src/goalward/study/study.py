@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from numbers import Integral
+from pathlib import Path
 from typing import Any
 
 from rpds import HashTrieMap
@@ -21,6 +22,7 @@ from goalward.journal import (
     Withdrawn,
 )
 from goalward.journal.events import Label
+from goalward.study.exchange import Imported, read_labels
 from goalward.study.reports import Reports
 from goalward.study.rounds import QUEUE, Round, ready
 from goalward.study.settings import plain_label, plain_text
@@ -134,6 +136,26 @@ class Study(Reports):
 
         self._write(decide)
         return numbers
+
+    def import_labels(
+        self, path: str | Path, *, label: str = "label", key: str = "row", by: str = "import"
+    ) -> Imported:
+        """Store labels made elsewhere and say what did not fit; a `by` column names annotators.
+
+        Parameters
+        ----------
+        label, key
+            Columns of the label and of what says which row is meant: "row" for row numbers, or
+            a column of the pool's table with distinct values.
+        """
+        fits, refused = read_labels(
+            path, self.state, lambda: self.pool, label=label, key=key, by=by
+        )
+        before = self._state.moves
+        for name in dict.fromkeys(who for *_, who in fits):
+            self.tell_many([(row, said) for _, row, said, who in fits if who == name], by=name)
+        taken = self._state.moves - before
+        return Imported(taken, len(fits) - taken, tuple(refused))
 
     def skip(self, row: int, *, by: str = "me") -> None:
         """Leave a row unanswered; it is not asked again, of anybody."""

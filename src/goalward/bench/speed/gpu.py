@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from goalward.bench.speed.limits import _binary_model, _direction, _write
-from goalward.bench.speed.race import Ratio
+from goalward.bench.speed.limits import any_direction, binary_model, read_all, write_rows
+from goalward.bench.speed.race import Ratio, race
 from goalward.errors import MissingExtra, Unsupported
 from goalward.labels import Spread
 from goalward.pool import open_pool
@@ -40,7 +40,7 @@ def gpu(*, quick: bool = False, repeats: int = 10) -> list[Ratio]:
 
 def _resident(torch: Any, n: int, K: int, repeats: int) -> list[Ratio]:
     rows = torch.rand((n, 768), device="cuda") - 0.5
-    host = _direction(768, K).motion
+    host = any_direction(768, K).motion
     there = Motion(
         torch.as_tensor(host.both, dtype=rows.dtype, device="cuda"),
         torch.as_tensor(host.constant, dtype=rows.dtype, device="cuda"),
@@ -111,17 +111,14 @@ def _timed(
 
 def _streamed(rows: int) -> list[Ratio]:
     """Return a file in the page cache ranked through the GPU against reading it by one thread."""
-    from goalward.bench.speed.limits import _read
-    from goalward.bench.speed.race import race
-
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "pool.npy"
-        _write(path, rows, 768)
-        fitted, goal = _binary_model()
+        write_rows(path, rows, 768)
+        fitted, goal = binary_model()
         pool, mapped = open_pool(path), np.load(path, mmap_mode="r")
         ours, a, theirs, _ = race(
             lambda: rank(pool, fitted, goal, operator=Spread(), device="cuda"),
-            lambda: _read(mapped),
+            lambda: read_all(mapped),
             3,
         )
         b = rank(pool, fitted, goal, operator=Spread())

@@ -24,7 +24,15 @@ from goalward.solvers import Auto, ConjugateGradient
 from goalward.utility import FirstOrder
 from goalward.utility.first_order import Direction
 
-__all__ = ["directions", "out_of_core", "scoring"]
+__all__ = [
+    "any_direction",
+    "binary_model",
+    "directions",
+    "out_of_core",
+    "read_all",
+    "scoring",
+    "write_rows",
+]
 
 
 def scoring(*, quick: bool = False, repeats: int = 7) -> list[Ratio]:
@@ -38,7 +46,7 @@ def scoring(*, quick: bool = False, repeats: int = 7) -> list[Ratio]:
     ):
         rng = np.random.default_rng(0)
         X = rng.random((rows // shrink, d), dtype=np.float32) - np.float32(0.5)
-        direction = _direction(d, K)
+        direction = any_direction(d, K)
         for compiled in (False, True):
             if compiled and not installed():
                 continue
@@ -56,7 +64,7 @@ def scoring(*, quick: bool = False, repeats: int = 7) -> list[Ratio]:
     return results
 
 
-def _direction(d: int, K: int) -> Direction:
+def any_direction(d: int, K: int) -> Direction:
     """Return a direction of a fitted model of a size; which, does not matter for its speed."""
     rng = np.random.default_rng(1)
     n = max(200, 2 * K)
@@ -89,15 +97,15 @@ def out_of_core(*, quick: bool = False, repeats: int = 3) -> list[Ratio]:
     results = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "pool.npy"
-        _write(path, rows, 768)
+        write_rows(path, rows, 768)
         pool = open_pool(path)
-        fitted, goal = _binary_model()
+        fitted, goal = binary_model()
         mapped = np.load(path, mmap_mode="r")
         accelerate()
         query = partial(rank, pool, fitted, goal, operator=Spread())
         size = f"{rows * 768 * 4 / 1e9:.1f} GB file, K=2"
         with threadpool_limits(limits=1):
-            ours, _, theirs, _ = race(query, partial(_read, mapped), repeats)
+            ours, _, theirs, _ = race(query, partial(read_all, mapped), repeats)
         results.append(Ratio(f"ranking a {size}", "reading it (its sum)", ours, theirs, "<= 1.11"))
         results += _cluster(query, size, repeats)
         accelerate(False)
@@ -120,7 +128,7 @@ def _cluster(query: Any, size: str, repeats: int) -> list[Ratio]:
     return [Ratio(what, "one process, 2 threads", ours, theirs, "<= 1.4")]
 
 
-def _write(path: Path, rows: int, d: int) -> None:
+def write_rows(path: Path, rows: int, d: int) -> None:
     """Write random rows, a block repeated: what they are does not matter for speed."""
     block = np.random.default_rng(0).random((20_000, d), dtype=np.float32) - np.float32(0.5)
     file = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(rows, d))
@@ -130,11 +138,13 @@ def _write(path: Path, rows: int, d: int) -> None:
     file.flush()
 
 
-def _read(mapped: NDArray[Any]) -> float:
+def read_all(mapped: NDArray[Any]) -> float:
+    """Return the sum of a file, read in blocks: nothing less reads it."""
     return float(sum(mapped[i : i + 16_384].sum() for i in range(0, len(mapped), 16_384)))
 
 
-def _binary_model() -> tuple[Fitted, DevLoss]:
+def binary_model() -> tuple[Fitted, DevLoss]:
+    """Return a model of two classes and 768 features, and a goal for it."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(200, 768))
     y = np.arange(200) % 2
