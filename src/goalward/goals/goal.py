@@ -70,6 +70,15 @@ class Goal(ABC):
     def terms(self, fitted: Any) -> list[Term]:
         """Return the goal bound to a model."""
 
+    def at(self, fitted: Any, round: int = 0) -> Goal:
+        """Return the goal as it stands for one round: what it takes from the model is settled.
+
+        Most goals are the same in every round. One that learns from the labelled rows (soft
+        labels, leave-one-out) or changes its rows with the round returns a goal that no longer
+        does, so that a whole batch is chosen by the same goal.
+        """
+        return self
+
     def pieces(self) -> list[tuple[float, Goal]]:
         """Return weights and goals that add up to this one, over rows that are read together.
 
@@ -137,6 +146,12 @@ class Weighted(Goal):
     def __post_init__(self) -> None:
         if not self.parts:
             raise BadParameter("Weighted() has no goals; at least 1 was expected. Add one.")
+
+    def at(self, fitted: Any, round: int = 0) -> Goal:
+        """Return the sum of the parts as they stand for one round."""
+        parts = tuple((weight, goal.at(fitted, round)) for weight, goal in self.parts)
+        same = all(new is old for (_, new), (_, old) in zip(parts, self.parts, strict=True))
+        return self if same else Weighted(parts)
 
     def pieces(self) -> list[tuple[float, Goal]]:
         """Return the pieces of every part, weighted."""

@@ -77,6 +77,11 @@ class GoalOriented(Strategy):
         assert isinstance(self.utility, Utility)
         return self.utility
 
+    def at(self, fitted: Fitted, round: int = 0) -> GoalOriented:
+        """Return the strategy with its goal settled for one round."""
+        goal = self.goal.at(fitted, round)
+        return self if goal is self.goal else replace(self, goal=goal)
+
     def score(self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], round: int) -> Scores:
         """Return the operator's number for every row, block by block."""
         utility = self._utility

@@ -93,6 +93,10 @@ class Strategy(ABC):
     seed: int
     selection: Selector = Top()
 
+    def at(self, fitted: Fitted, round: int = 0) -> Strategy:
+        """Return the strategy as it stands for one round; most are the same in all of them."""
+        return self
+
     @abstractmethod
     def score(self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], round: int) -> Scores:
         """Return the utility of every row of the pool."""
@@ -141,7 +145,8 @@ class Strategy(ABC):
                 f"{batch} rows were asked for and {left} are left of {total} "
                 f"({total - left} excluded). Ask for fewer, or add rows to the pool."
             )
-        scores = self.score(fitted, X_pool, ids, round)
+        now = self.at(fitted, round)
+        scores = now.score(fitted, X_pool, ids, round)
         if not np.all(np.isfinite(scores.utility)):
             raise NotFinite(
                 f"{np.sum(~np.isfinite(scores.utility))} rows have a utility that is not a finite "
@@ -149,12 +154,12 @@ class Strategy(ABC):
             )
         rng = np.random.default_rng([self.seed, round])
         values = np.where(free, scores.utility, -np.inf)
-        score = self.outlook(fitted, X_pool, ids, values, round, scores.used)
+        score = now.outlook(fitted, X_pool, ids, values, round, scores.used)
         chosen = self.selection(score, int(batch), rng)
         checked = None
         if fidelity:
             where = np.flatnonzero(free)
-            checked = self.check(fitted, take_rows(X_pool, where), fidelity, ids[where], round)
+            checked = now.check(fitted, take_rows(X_pool, where), fidelity, ids[where], round)
         return Suggestion(ids[chosen], *scores[:4], fidelity=checked)
 
     def check(
