@@ -8,12 +8,13 @@ from goalward.arrays import to_numpy
 from goalward.goals import DevLoss, Entropy, Fisher
 from goalward.labels import BestCase, Expected, Predicted, Truth, Uniform, WorstCase
 from goalward.losses import contrasts
+from goalward.solvers.quadratic import quadratic
 from goalward.testing import check_utility, problem
 from goalward.testing.check_solver import explicit
 from goalward.utility import FirstOrder, ImplicitStep, Retrain
 from goalward.utility.family import Family
 from goalward.utility.implicit import implicit_slopes
-from goalward.utility.leverage import Curvatures, quadratic
+from goalward.utility.leverage import Curvatures
 
 GOALS = {
     "dev": lambda task: task.goal,

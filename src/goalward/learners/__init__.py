@@ -6,6 +6,7 @@ from goalward.learners.cross_validation import CrossValidation, cross_validate
 from goalward.learners.fitted import Fitted, as_fitted
 from goalward.learners.logistic import Logistic
 from goalward.learners.objective import Hessian, Labelled, Objective
+from goalward.learners.posterior import Posterior
 from goalward.learners.validity import Validity, inspected
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Logistic",
     "LogisticClassifier",
     "Objective",
+    "Posterior",
     "Validity",
     "as_fitted",
     "cross_validate",

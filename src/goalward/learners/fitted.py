@@ -17,6 +17,7 @@ from goalward.learners.classes import clean_weights, encode
 from goalward.learners.descent import descend
 from goalward.learners.newton import gradient_scale, minimise
 from goalward.learners.objective import Labelled, Objective
+from goalward.learners.posterior import Posterior
 from goalward.learners.rows import check_columns, clean_rows
 from goalward.learners.validity import Validity
 from goalward.losses import CrossEntropy
@@ -144,6 +145,11 @@ class Fitted:
     def hessian(self) -> Any:
         """𝓗 at the optimum."""
         return self.objective.hessian(self.params, self.model.logits(self.params, self.labelled.X))
+
+    def posterior(self, rows: Rows, asker: str = "The posterior") -> Posterior:
+        """Return the covariance of a linear model's parameters, for the rows that matter."""
+        self.linear(asker)
+        return Posterior.of(self.hessian, rows)
 
     def polished(
         self, *, tol: float = 1e-8, max_iter: int | None = None, solver: Solver | None = None

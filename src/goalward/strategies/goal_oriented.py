@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from goalward.arrays import eps, namespace, to_numpy
 from goalward.errors import BadParameter
-from goalward.goals import Goal
+from goalward.goals import Goal, PosteriorGoal
 from goalward.labels import Expected, Operator, Predicted, warn_if_vacuous
 from goalward.learners import Candidates, Fitted
 from goalward.pool import blocks, n_rows
@@ -19,9 +19,11 @@ from goalward.selection import Score, Selector, Top
 from goalward.solvers import Solver
 from goalward.strategies.lookahead import Lookahead
 from goalward.strategies.strategy import Scores, Strategy
-from goalward.utility import Fidelity, FirstOrder, Ladder, Utility, fidelity
+from goalward.strategies.taking import Taking
+from goalward.utility import Fidelity, FirstOrder, Information, Ladder, Utility, fidelity
 from goalward.utility.fidelity import Resolve
 from goalward.utility.first_order import Direction
+from goalward.utility.information import Gains
 from goalward.utility.utility import Scorer, block_size, check_scores, tabulate
 
 __all__ = ["GoalOriented"]
@@ -42,7 +44,8 @@ class GoalOriented(Strategy):
         How the unknown label is resolved.
     utility
         How the change of the goal is predicted; "auto" is `Ladder()`, the cheapest that is
-        true enough.
+        true enough. By default `FirstOrder()`, or `Information()` for a goal of the posterior
+        (DecisionRisk, Epig, FisherRatio).
     selection
         How a batch is picked from the scores.
     seed
@@ -59,11 +62,14 @@ class GoalOriented(Strategy):
 
     goal: Goal
     operator: Operator = field(default_factory=Expected, kw_only=True)
-    utility: Utility | str = field(default_factory=FirstOrder, kw_only=True)
+    utility: Utility | str | None = field(default=None, kw_only=True)
     selection: Selector = field(default_factory=Top, kw_only=True)
     seed: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
+        if self.utility is None:
+            fits = Information() if isinstance(self.goal, PosteriorGoal) else FirstOrder()
+            object.__setattr__(self, "utility", fits)
         if isinstance(self.utility, str):
             if self.utility != "auto":
                 raise BadParameter(
@@ -157,6 +163,10 @@ class GoalOriented(Strategy):
         Beliefs are prepared before the batch, so a label model learns nothing from what has been
         supposed; the prediction itself (Predicted) is the moved model's. A ladder keeps its rung.
         """
+        if isinstance(self.goal, PosteriorGoal):
+            scorer = self._utility.prepare(fitted, self.goal)
+            assert isinstance(scorer, Gains)
+            return Taking(fitted, X_pool, rows, values, scorer)
         resolve = self.operator.prepare(fitted, round)
         belief = getattr(self.operator, "belief", Predicted()).prepare(fitted, round)
 

@@ -100,8 +100,8 @@ class Lookahead:
         if self._near is None:
             self._near = np.zeros(len(self._focus), dtype=bool)
         self._near |= _distances(self._features, place) <= radius * self._spread
-        left = ~_equal_rows(self._features, place)
-        self._features = rows_at(self._features, np.flatnonzero(left))
+        left = ~self._same(place)
+        self._keep(left)
         self._focus, self._near = self._focus[left], self._near[left]
         self._values = np.full_like(self._values, -np.inf)
         if len(self._focus):
@@ -110,6 +110,14 @@ class Lookahead:
             # Near-copies wait until nothing else is left.
             held = self._near & ~self._near.all()
             self._values[self._focus] = np.where(held, -np.inf, fresh)
+
+    def _same(self, place: int) -> NDArray[Any]:
+        """Return which rows go with the one taken: those equal to it."""
+        return _equal_rows(self._features, place)
+
+    def _keep(self, left: NDArray[Any]) -> None:
+        """Drop rows from the features in focus."""
+        self._features = rows_at(self._features, np.flatnonzero(left))
 
     def _absorbed(self, place: int, update: str) -> Fitted:
         fitted = self._fitted

@@ -3,6 +3,7 @@
 from goalward.utility.fidelity import Fidelity, fidelity
 from goalward.utility.first_order import FirstOrder
 from goalward.utility.implicit_step import ImplicitStep
+from goalward.utility.information import Information
 from goalward.utility.ladder import Ladder
 from goalward.utility.retrain import Retrain
 from goalward.utility.utility import Scored, Scorer, Utility
@@ -11,6 +12,7 @@ __all__ = [
     "Fidelity",
     "FirstOrder",
     "ImplicitStep",
+    "Information",
     "Ladder",
     "Retrain",
     "Scored",

@@ -14,11 +14,12 @@ from goalward.errors import BadParameter
 from goalward.goals import Goal
 from goalward.learners import Fitted
 from goalward.solvers import Solution, Solver, named
+from goalward.solvers.quadratic import quadratic
 from goalward.utility.added import Window
 from goalward.utility.family import Family
 from goalward.utility.implicit import implicit_slopes, newton_slopes
 from goalward.utility.labelings import batches
-from goalward.utility.leverage import Curvatures, quadratic, rows_at_once
+from goalward.utility.leverage import Curvatures, rows_at_once
 from goalward.utility.threads import in_threads
 from goalward.utility.utility import Scored, Utility
 

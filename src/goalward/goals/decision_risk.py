@@ -1,0 +1,89 @@
+"""The accuracy that is lost because θ is not known well."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from goalward.goals.posterior import PosteriorGoal, class_basis
+
+__all__ = ["DecisionRisk"]
+
+
+@dataclass(frozen=True, eq=False)
+class DecisionRisk(PosteriorGoal):
+    """Minus the accuracy that reference rows are expected to lose by a decision that is wrong.
+
+    On a row the model decides for its likeliest class a, and b comes second. With θ uncertain
+    the difference of their logits is Gaussian, with mean m > 0 and variance s² = eᵀMe, e = e_a - e_b.
+    Where it is really below zero, b would have been right more often: near the boundary by
+    π = (p_a + p_b)/2 for each unit of the difference. So
+
+        risk = π E[(-difference)₊] = π (s φ(z) - m Φ(-z)),   z = m/s
+        ∂risk/∂s² = π φ(z)/(2s)
+
+    Rows far from the boundary (large z) risk nothing however uncertain; rows near it risk as
+    much as they are uncertain. So the goal joins what margin sampling looks for and what
+    variance reduction does, and needs no labels.
+
+    Parameters
+    ----------
+    X
+        Rows the model will be used on: a sample of the pool, or of where it is going. No labels.
+
+    Examples
+    --------
+    >>> import goalward as gw
+    >>> fitted = gw.Logistic().fit([[0.0], [1.0]], [0, 1])
+    >>> near, far = gw.goals.DecisionRisk([[0.6]]), gw.goals.DecisionRisk([[50.0]])
+    >>> near.value(fitted) < 0
+    True
+    >>> strategy = gw.GoalOriented(near)
+    >>> strategy.suggest(fitted, [[0.55], [-9.0]], batch=1).rows
+    array([0])
+    """
+
+    X: Any = field(repr=False)
+
+    def risk(
+        self, logits: Float[NDArray[Any], "m k"], M: Float[NDArray[Any], "m c c"]
+    ) -> Float[NDArray[Any], " m"]:
+        """Return π (s φ(z) - m Φ(-z))."""
+        _, gap, spread, share = _decisions(logits, M)
+        z = gap / spread
+        return np.asarray(share * (spread * _density(z) - gap * ndtr(-z)))
+
+    def slope(
+        self, logits: Float[NDArray[Any], "m k"], M: Float[NDArray[Any], "m c c"]
+    ) -> Float[NDArray[Any], "m c c"]:
+        """Return π φ(z)/(2s) eeᵀ."""
+        e, gap, spread, share = _decisions(logits, M)
+        weight = share * _density(gap / spread) / (2.0 * spread)
+        return np.asarray(weight[:, None, None] * e[:, :, None] * e[:, None, :])
+
+
+def _decisions(
+    logits: NDArray[Any], M: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return e in contrasts, m, s and π of every row."""
+    rows = np.arange(len(logits))
+    order = np.argsort(-logits, axis=1, kind="stable")
+    first, second = order[:, 0], order[:, 1]
+    Q = class_basis(logits.shape[1])
+    e = Q[first] - Q[second]
+    gap = logits[rows, first] - logits[rows, second]
+    variance = np.einsum("ma,mab,mb->m", e, M, e)
+    # A row without uncertainty risks nothing: the smallest deviation makes z large, not 0/0.
+    spread = np.sqrt(np.maximum(variance, 1e-24))
+    p = np.exp(logits - logits.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    return e, gap, spread, (p[rows, first] + p[rows, second]) / 2.0
+
+
+def _density(z: NDArray[Any]) -> NDArray[Any]:
+    return np.asarray(np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi))

@@ -1,0 +1,180 @@
+"""What a label's curvature does to a goal that needs no labels.
+
+A row x labelled, whatever its label, adds the curvature JᵀΛJ to 𝓗, hence takes 𝓗⁻¹Jᵀ S J𝓗⁻¹ from its
+inverse, S = (I + ΛM)⁻¹Λ (Woodbury). A goal that is minus the mean of risk(M_r) over reference rows
+then rises by
+
+    gain = tr(S N),   N = J𝓗⁻¹ F 𝓗⁻¹Jᵀ,   F = mean J_rᵀ (∂risk/∂M_r) J_r
+
+exactly where the risk is linear in M (FisherRatio), to first order in the change of M otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import NDArray
+
+from goalward.arrays import Rows, astype, like, namespace, rows_at, to_numpy
+from goalward.errors import Unsupported
+from goalward.goals import Goal, PosteriorGoal
+from goalward.learners import Fitted, Posterior
+from goalward.solvers import Solution
+from goalward.solvers.cholesky import dense_curvature
+from goalward.utility.utility import Scored, Utility
+
+__all__ = ["Gains", "Information", "Taken"]
+
+LARGEST_BLOCK = 2**22
+"""Numbers in one array of forms: 32 MB."""
+
+
+@dataclass(frozen=True)
+class Information(Utility):
+    """The gain of a goal of the posterior from a row's curvature: the same for every label.
+
+    For `DecisionRisk`, `Epig` and `FisherRatio`, which `GoalOriented` gives it by itself. The model
+    must be linear. With more than 1,500 unknowns (features times classes less one) the covariance
+    is held in the leading directions of the goal's rows, an approximation that `Posterior.kept`
+    measures.
+
+    Examples
+    --------
+    >>> import goalward as gw
+    >>> fitted = gw.Logistic().fit([[0.0], [1.0]], [0, 1])
+    >>> goal = gw.goals.FisherRatio([[0.2], [0.8]])
+    >>> gw.utility.Information()(fitted, goal, [[0.5], [9.0]]).shape
+    (2, 2)
+    """
+
+    def prepare(self, fitted: Fitted, goal: Goal) -> Gains:
+        """Return the utility bound to a model and a goal."""
+        if not isinstance(goal, PosteriorGoal):
+            raise Unsupported(
+                f"Information() came with {type(goal).__name__}, a goal of the logits; DecisionRisk, Epig "
+                "or FisherRatio was expected, alone. Use FirstOrder()."
+            )
+        return Gains.of(fitted, goal)
+
+    def batch(self, fitted: Fitted, goal: Goal, X_batches: Any, labels: Any = None) -> Any:
+        """Refuse: the labels of a batch change nothing here."""
+        raise Unsupported(
+            "Information().batch(...) came; the gain does not depend on labels, so there are no "
+            "labelings to compare. Use Sequential(), which adds up what the rows bring together."
+        )
+
+
+@dataclass(frozen=True)
+class Gains:
+    """The goal's rows folded into one matrix, ready for candidates.
+
+    Parameters
+    ----------
+    F
+        (qc, qc): what the goal asks of the covariance.
+    """
+
+    fitted: Fitted
+    posterior: Posterior
+    F: NDArray[Any] = field(repr=False)
+    report: Solution | None = None
+
+    @classmethod
+    def of(cls, fitted: Fitted, goal: PosteriorGoal) -> Gains:
+        """Return the gains of a goal, its reference rows read in blocks."""
+        name = type(goal).__name__
+        rows = fitted.features(goal.X, f"X of {name}")
+        posterior = fitted.posterior(rows, name)
+        size = len(posterior.inverse)
+        F = np.zeros((size, size))
+        m, c = rows.shape[0], fitted.n_classes - 1
+        step = max(1, LARGEST_BLOCK // (c * c))
+        for start in range(0, m, step):
+            part = rows_at(rows, np.arange(start, min(start + step, m)))
+            Z = posterior.coordinates(part)
+            logits = np.asarray(to_numpy(fitted.logits_of(part)), dtype=np.float64)
+            slope = goal.slope(logits, posterior.leverage(Z)) / m
+            F += dense_curvature(Z, slope, np.zeros(Z.shape[1]))
+        return cls(fitted, posterior, F)
+
+    def __call__(self, rows: Rows) -> Scored:
+        """Return the gain of every row, once for each label, with its leverage."""
+        taken = self.taking(rows)
+        proba = self.fitted.loss.proba(self.fitted.logits_of(rows))
+        xp = namespace(proba)
+        gains = like(taken.gains(), proba, dtype=proba.dtype)
+        per_label = xp.broadcast_to(gains[:, None], proba.shape)
+        leverage = np.einsum("nab,nba->n", taken.blocks, taken.M)
+        return Scored(per_label, proba, like(leverage, proba, dtype=proba.dtype))
+
+    def taking(self, rows: Rows) -> Taken:
+        """Return the rows as candidates of a batch that is picked one by one."""
+        Z = self.posterior.coordinates(rows)
+        proba = self.fitted.loss.proba(self.fitted.logits_of(rows))
+        weights = to_numpy(proba @ astype(self.fitted.label_weights, proba.dtype))
+        blocks = np.asarray(to_numpy(self.fitted.loss.blocks(proba)), dtype=np.float64)
+        return Taken(
+            Z,
+            weights[:, None, None] * blocks,
+            self.posterior.leverage(Z),
+            self.posterior.form(self.bent, Z),
+            self.posterior.inverse.copy(),
+            self.F,
+        )
+
+    @cached_property
+    def bent(self) -> Float[NDArray[Any], "p p"]:
+        """𝓗⁻¹F𝓗⁻¹, which makes N of a row."""
+        inverse = self.posterior.inverse
+        found: NDArray[Any] = inverse @ self.F @ inverse
+        return found
+
+
+@dataclass
+class Taken:
+    """Candidates whose M and N follow as rows are taken: an update of rank K-1 for each.
+
+    With y = 𝓗⁻¹J_kᵀ of the row taken, t = 𝓗⁻¹F y and A, B what J_x makes of them,
+
+        M ← M - A S Aᵀ,   N ← N - A S Bᵀ - B S Aᵀ + A S (yᵀFy) S Aᵀ
+
+    so a pick costs n q c² for n candidates instead of their quadratic forms again.
+    """
+
+    Z: Float[NDArray[Any], "n q"]
+    blocks: Float[NDArray[Any], "n c c"]
+    M: Float[NDArray[Any], "n c c"]
+    N: Float[NDArray[Any], "n c c"]
+    inverse: Float[NDArray[Any], "p p"]
+    F: Float[NDArray[Any], "p p"]
+
+    def gains(self) -> Float[NDArray[Any], " n"]:
+        """Return tr((I + ΛM)⁻¹ΛN) of every candidate."""
+        inner = np.linalg.solve(np.eye(self.M.shape[1]) + self.blocks @ self.M, self.blocks)
+        return np.asarray(np.einsum("nab,nba->n", inner, self.N))
+
+    def take(self, place: int) -> None:
+        """Add the curvature of a candidate."""
+        q, c = self.Z.shape[1], self.M.shape[1]
+        z, block = self.Z[place], self.blocks[place]
+        y = np.einsum("pja,j->pa", self.inverse.reshape(q * c, q, c), z)
+        S = np.linalg.solve(np.eye(c) + block @ self.M[place], block)
+        S = (S + S.T) / 2
+        Fy = self.F @ y
+        t = self.inverse @ Fy
+        A = (self.Z @ y.reshape(q, c * c)).reshape(-1, c, c)
+        B = (self.Z @ t.reshape(q, c * c)).reshape(-1, c, c)
+        AS = A @ S
+        cross = AS @ B.transpose(0, 2, 1)
+        self.M = self.M - AS @ A.transpose(0, 2, 1)
+        self.N = self.N - cross - cross.transpose(0, 2, 1) + AS @ (y.T @ Fy) @ AS.transpose(0, 2, 1)
+        self.inverse -= y @ S @ y.T
+
+    def keep(self, left: NDArray[Any]) -> None:
+        """Drop candidates."""
+        self.Z, self.blocks = self.Z[left], self.blocks[left]
+        self.M, self.N = self.M[left], self.N[left]
