@@ -2,7 +2,8 @@
 
 from goalward.bench import datasets
 from goalward.bench.curves import Curves
+from goalward.bench.efficiency import benchmark
 from goalward.bench.loop import Round, rounds
 from goalward.bench.simulate import simulate
 
-__all__ = ["Curves", "Round", "datasets", "rounds", "simulate"]
+__all__ = ["Curves", "Round", "benchmark", "datasets", "rounds", "simulate"]

@@ -17,7 +17,7 @@ from goalward.learners import Fitted
 from goalward.pool import n_rows
 from goalward.strategies import GoalOriented, Recipe, Strategy
 
-__all__ = ["Round", "labels_held", "paper_goals", "rounds"]
+__all__ = ["Round", "labels_held", "measure", "paper_goals", "rounds"]
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def rounds(
         seconds = perf_counter() - began
         extra = len(np.setdiff1d(split.dev, known)) if uses_dev else held
         own = chooser.goal.value(fitted) if isinstance(chooser, GoalOriented) else float("nan")
-        accuracy, log_loss = _measure(fitted, dataset, split.test)
+        accuracy, log_loss = measure(fitted, dataset, split.test)
         yield Round(
             round=number,
             queries=len(spent),
@@ -168,7 +168,8 @@ def _build(
     return strategy.build(dev=dev, pool=X_pool, truth=dataset.y, seed=seed)
 
 
-def _measure(fitted: Fitted, dataset: Dataset, test: NDArray[Any]) -> tuple[float, float]:
+def measure(fitted: Fitted, dataset: Dataset, test: NDArray[Any]) -> tuple[float, float]:
+    """Return accuracy and log-loss on held-out rows."""
     p = np.asarray(fitted.predict_proba(dataset.X[test]))
     codes = np.searchsorted(fitted.classes, dataset.y[test])
     likelihood = p[np.arange(len(test)), codes]

@@ -2,6 +2,7 @@
 
 from goalward.cli.app import app, main
 from goalward.cli.bench import bench
+from goalward.cli.benchmark import benchmark
 from goalward.cli.doctor import doctor
 from goalward.cli.experiments import reproduce, simulate
 from goalward.cli.label import label
@@ -13,6 +14,7 @@ __all__ = [
     "app",
     "ask",
     "bench",
+    "benchmark",
     "doctor",
     "export",
     "import_labels",

@@ -8,6 +8,7 @@ from goalward.goals.epig import Epig
 from goalward.goals.fisher import Fisher
 from goalward.goals.fisher_ratio import FisherRatio
 from goalward.goals.goal import Goal, Kernel, Model, Term, Weighted
+from goalward.goals.leave_one_out import LeaveOneOut
 from goalward.goals.posterior import PosteriorGoal
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "FisherRatio",
     "Goal",
     "Kernel",
+    "LeaveOneOut",
     "Model",
     "PosteriorGoal",
     "Term",

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from goalward.arrays import is_sparse, to_numpy
 from goalward.solvers.cholesky import dense_curvature
-from goalward.solvers.quadratic import quadratic
+from goalward.solvers.quadratic import numbers_per_row, quadratic
 
 __all__ = ["LARGEST", "Posterior"]
 
@@ -89,8 +89,7 @@ class Posterior:
         q = Z.shape[1]
         c = len(matrix) // q
         A = matrix.reshape(q, c, q, c)
-        # Wide rows make c x q x c numbers each on the way.
-        step = max(1, LARGEST_BLOCK // (c * c * (q if q > 64 else 4)))
+        step = max(1, LARGEST_BLOCK // numbers_per_row(q, c))
         parts = [quadratic(Z[i : i + step], A) for i in range(0, len(Z), step)]
         return np.concatenate(parts) if parts else np.empty((0, c, c))
 

@@ -7,7 +7,20 @@ from jaxtyping import Float
 
 from goalward.arrays import Array, like, namespace
 
-__all__ = ["quadratic"]
+__all__ = ["numbers_per_row", "quadratic"]
+
+WIDEST = 256
+"""Coordinates up to which pairs of them are formed."""
+
+
+def _paired(q: int, c: int) -> bool:
+    """Return whether pairs z_j z_l are formed: a quarter of the work where contrasts are several."""
+    return c > 1 and q <= (64 if c == 2 else WIDEST)
+
+
+def numbers_per_row(q: int, c: int) -> int:
+    """Return how many numbers a row makes on the way to its form."""
+    return q * (q + 1) // 2 + 4 * c * c if _paired(q, c) else c * c * q
 
 
 def quadratic(Z: Float[Array, "n q"], A: Float[Array, "q c q c"]) -> Float[Array, "n c c"]:
@@ -19,7 +32,7 @@ def quadratic(Z: Float[Array, "n q"], A: Float[Array, "q c q c"]) -> Float[Array
     xp = namespace(Z)
     n, q = Z.shape
     c = A.shape[1]
-    if q <= 64 and c > 1:
+    if _paired(q, c):
         upper, lower = np.triu_indices(q)
         a, b = np.triu_indices(c)
         first, second = like(upper, Z), like(lower, Z)

@@ -53,5 +53,5 @@ class Bait(Strategy):
         used: Any = None,
     ) -> Score:
         """Return gains that follow what has been taken."""
-        gains = Information().prepare(fitted, FisherRatio(X_pool))
+        gains = used or Information().prepare(fitted, FisherRatio(X_pool))
         return Taking(fitted, X_pool, rows, values, gains, copies=True)

@@ -146,7 +146,7 @@ class GoalOriented(Strategy):
             ends = float(utility.min()), float(utility.max())
             warn_if_vacuous(*ends, float(np.max(high - low)), unit, repr(self.operator))
         mean = float(np.concatenate(leverages).mean()) if leverages else None
-        used = getattr(scorer, "rung", self._utility)
+        used = scorer if isinstance(scorer, Gains) else getattr(scorer, "rung", self._utility)
         return Scores(utility, table, scorer.report, mean, used)
 
     def outlook(
@@ -164,9 +164,9 @@ class GoalOriented(Strategy):
         supposed; the prediction itself (Predicted) is the moved model's. A ladder keeps its rung.
         """
         if isinstance(self.goal, PosteriorGoal):
-            scorer = self._utility.prepare(fitted, self.goal)
-            assert isinstance(scorer, Gains)
-            return Taking(fitted, X_pool, rows, values, scorer)
+            gains = used or self._utility.prepare(fitted, self.goal)
+            assert isinstance(gains, Gains)
+            return Taking(fitted, X_pool, rows, values, gains)
         resolve = self.operator.prepare(fitted, round)
         belief = getattr(self.operator, "belief", Predicted()).prepare(fitted, round)
 

@@ -6,8 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from goalward.errors import BadParameter
-from goalward.goals import DevLoss, Entropy, Fisher, Goal
+from goalward.goals import (
+    DecisionRisk,
+    DevLoss,
+    Entropy,
+    Epig,
+    Fisher,
+    FisherRatio,
+    Goal,
+    LeaveOneOut,
+)
 from goalward.labels import (
     BestCase,
     Expected,
@@ -21,6 +32,7 @@ from goalward.labels import (
     UpperConfidence,
     WorstCase,
 )
+from goalward.pool import n_rows, take_rows
 from goalward.selection import Selector, Sequential, Stochastic, Top
 from goalward.strategies import uncertainty
 from goalward.strategies.badge import Badge
@@ -29,7 +41,7 @@ from goalward.strategies.bald import Bald
 from goalward.strategies.core_set import CoreSet
 from goalward.strategies.goal_oriented import GoalOriented
 from goalward.strategies.strategy import Strategy
-from goalward.utility import FirstOrder, ImplicitStep, Ladder, Retrain, Utility
+from goalward.utility import FirstOrder, ImplicitStep, Information, Ladder, Retrain, Utility
 
 __all__ = ["Recipe", "recipe"]
 
@@ -52,10 +64,36 @@ PRESETS = {
 """Published strategies as instances of the framework: expected error reduction (Roy and McCallum
 2001) is the entropy goal under the prediction, retrained; MCMI[min] (Guo and Greiner 2007) takes
 the most favourable label, which in our sign is the maximum."""
+REFERENCE = 1000
+"""Rows of the pool that goals without labels look at."""
+
+
+def _reference(make: Callable[[Any], Goal]) -> Callable[[Any], Goal]:
+    """Return the goal over a sample of the pool, the same in every round."""
+
+    def sampled(pool: Any) -> Goal:
+        total = n_rows(pool)
+        if total <= REFERENCE:
+            return make(pool)
+        chosen = np.random.default_rng(0).permutation(total)[:REFERENCE]
+        return make(take_rows(pool, np.sort(chosen)))
+
+    return sampled
+
+
+POSTERIOR: dict[str, tuple[str, Callable[[Any], Goal]]] = {
+    "decision-risk": ("pool", _reference(DecisionRisk)),
+    "epig": ("pool", _reference(Epig)),
+    "fisher-ratio": ("pool", _reference(FisherRatio)),
+}
+"""Goals that a label helps by its curvature, whichever it is: they have a utility of their own."""
 GOALS: dict[str, tuple[str, Callable[[Any], Goal]]] = {
     "dev": ("dev", lambda dev: DevLoss(*dev)),
     "entropy": ("pool", Entropy),
     "fisher": ("pool", Fisher),
+    "leave-one-out": ("", lambda _: LeaveOneOut()),
+    "dev-left-out": ("dev", lambda dev: LeaveOneOut(*dev)),
+    **POSTERIOR,
 }
 OPERATORS: dict[str, Callable[[float | None, Any], Operator]] = {
     "average": lambda value, truth: Expected(Uniform()),
@@ -72,6 +110,7 @@ NUMBERED = {"predicted", "spread", "ucb", "ei", "pi"}
 UTILITIES: dict[str, Callable[[], Utility]] = {
     "first-order": FirstOrder,
     "implicit": ImplicitStep,
+    "information": Information,
     "implicit-exact": lambda: ImplicitStep(exact_goal=True),
     "retrain": Retrain,
     "auto": Ladder,
@@ -93,7 +132,8 @@ class Recipe:
     text
         A baseline ("random", "entropy", "margin", "least-confident"), or
         goal/operator/utility/selection, of which the last two may be left out. An operator
-        takes a number after a colon: "predicted:2" has temperature 2.
+        takes a number after a colon: "predicted:2" has temperature 2. A goal of the posterior
+        ("decision-risk", "epig", "fisher-ratio") may stand alone.
 
     Examples
     --------
@@ -118,7 +158,8 @@ class Recipe:
         if self.text in BASELINES:
             return frozenset()
         goal, operator, *_ = self.text.split("/")
-        return frozenset({GOALS[goal][0]} | ({"truth"} if operator == "oracle" else set()))
+        needed = {GOALS[goal][0], "truth" if operator == "oracle" else ""}
+        return frozenset(needed - {""})
 
     def build(
         self,
@@ -152,7 +193,7 @@ class Recipe:
         word, _, number = operator.partition(":")
         need, make = GOALS[goal]
         return GoalOriented(
-            make(data[need]),
+            make(data.get(need)),
             operator=OPERATORS[word](float(number) if number else None, truth),
             utility=UTILITIES[utility](),
             selection=SELECTIONS[selection](),
@@ -164,10 +205,12 @@ def recipe(text: str) -> Recipe:
     """Return the recipe a text stands for, completed and checked."""
     word = text.strip().lower()
     parts = PRESETS.get(word, word).split("/")
-    if len(parts) == 1:
+    if len(parts) == 1 and parts[0] not in POSTERIOR:
         _check(parts[0], "baseline", BASELINES, text)
         return Recipe(parts[0])
     defaults = ["", "average", "first-order", "top"]
+    if parts[0] in POSTERIOR:
+        defaults = ["", "average", "information", "sequential"]
     if len(parts) > 4:
         raise BadParameter(
             f"The recipe {text!r} has {len(parts)} parts; goal/operator/utility/selection was "
@@ -181,6 +224,7 @@ def recipe(text: str) -> Recipe:
     _check(selection, "selection", SELECTIONS, text)
     if colon:
         _check_number(word, number, text)
+    _check_pair(goal, operator, utility, text)
     return Recipe(f"{goal}/{operator}/{utility}/{selection}")
 
 
@@ -189,6 +233,21 @@ def _check(word: str, kind: str, known: dict[str, Any], text: str) -> None:
         raise BadParameter(
             f"The recipe {text!r} names the {kind} {word!r}; one of {', '.join(known)} was "
             "expected. Write 'random' or 'dev/average/first-order/top', say."
+        )
+
+
+def _check_pair(goal: str, operator: str, utility: str, text: str) -> None:
+    """Raise unless the utility is one that the goal has."""
+    if (goal in POSTERIOR) != (utility == "information"):
+        wanted = "information" if goal in POSTERIOR else "first-order, implicit or retrain"
+        raise BadParameter(
+            f"The recipe {text!r} predicts the goal {goal!r} with {utility!r}; {wanted} was expected. "
+            f"Write '{goal}/average/{wanted.partition(',')[0]}', say."
+        )
+    if goal in POSTERIOR and operator != "average":
+        raise BadParameter(
+            f"The recipe {text!r} has the operator {operator!r}; under {goal!r} every label of a row "
+            f"brings the same, so there is nothing to resolve. Write '{goal}'."
         )
 
 

@@ -20,7 +20,7 @@ from jaxtyping import Float
 
 from goalward.arrays import Array, Rows, astype, dense, namespace, rows_at, scale_rows
 from goalward.solvers.cholesky import dense_curvature
-from goalward.solvers.quadratic import quadratic
+from goalward.solvers.quadratic import numbers_per_row, quadratic
 from goalward.utility.family import Family
 
 __all__ = ["Curvatures", "goal_blocks", "rows_at_once", "third_blocks"]
@@ -34,7 +34,7 @@ WIDEST = 4096
 
 def rows_at_once(q: int, c: int) -> int:
     """Return the rows whose quadratic forms fit a block."""
-    return max(1, LARGEST // (c * c * (q if q > 64 else 4)))
+    return max(1, LARGEST // numbers_per_row(q, c))
 
 
 def goal_blocks(family: Family, index: int) -> Float[Array, "m c c"]:

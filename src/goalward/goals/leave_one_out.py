@@ -1,0 +1,110 @@
+"""The log-likelihood of labelled rows, each as if it had been left out of training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from goalward.arrays import Array, Rows, like, to_numpy
+from goalward.goals.dev_loss import LogLikelihood
+from goalward.goals.goal import Goal, Kernel, Term
+from goalward.goals.posterior import class_basis, curvature_blocks
+
+__all__ = ["LeaveOneOut", "Settled", "Shifted"]
+
+
+@dataclass(frozen=True, eq=False)
+class LeaveOneOut(Goal):
+    """τ = Σ log p_y over labelled rows, each predicted as if it had not been trained on.
+
+    It asks for no labels beyond those that train the model. Without row i the logits of that row
+    would be f + M(I - ΛM)⁻¹(p - y), M its leverage: one Newton step of leaving it out (approximate
+    leave-one-out, Rad and Maleki 2020). For a round these shifts are settled: the gradient is that
+    of the shifted log-likelihood, and how the shifts themselves would change is left out.
+
+    Rows that a strategy chose are no random sample, so the value is no estimate of how the model
+    does elsewhere; rows labelled at random can be named.
+
+    Parameters
+    ----------
+    X, y
+        Some of the rows the model was trained on, with their labels: those chosen at random, say.
+        All labelled rows by default.
+
+    Examples
+    --------
+    >>> import goalward as gw
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1]
+    >>> fitted = gw.Logistic().fit(X, y)
+    >>> gw.goals.LeaveOneOut().value(fitted) < gw.goals.DevLoss(X, y).value(fitted)
+    True
+    """
+
+    X: Any = field(default=None, repr=False)
+    y: Any = field(default=None, repr=False)
+
+    def at(self, fitted: Any, round: int = 0) -> Settled:
+        """Return the log-likelihood with this model's shifts."""
+        if self.X is None:
+            rows, targets, weights = (
+                fitted.labelled.X,
+                fitted.labelled.targets,
+                fitted.labelled.weights,
+            )
+        else:
+            rows = fitted.features(self.X, "X of LeaveOneOut")
+            targets = fitted.targets(self.y, rows.shape[0], "y of LeaveOneOut")
+            # As in training: a row's weight is that of its class.
+            weights = targets @ fitted.label_weights
+        posterior = fitted.posterior(fitted.labelled.X, "LeaveOneOut")
+        M = posterior.leverage(posterior.coordinates(rows))
+        logits = np.asarray(to_numpy(fitted.logits_of(rows)), dtype=np.float64)
+        w = to_numpy(weights)[:, None, None]
+        Q = class_basis(logits.shape[1])
+        proba = to_numpy(fitted.loss.proba(logits))
+        slope = w * ((proba - to_numpy(targets)) @ Q)[:, :, None]
+        kept = np.eye(Q.shape[1]) - w * curvature_blocks(logits) @ M
+        shift = (M @ np.linalg.solve(kept, slope))[:, :, 0] @ Q.T
+        shifts = like(shift, fitted.params, dtype=fitted.params.dtype)
+        return Settled(rows, Shifted(LogLikelihood(weights[:, None] * targets), shifts))
+
+    def terms(self, fitted: Any) -> list[Term]:
+        """Return the goal bound to a model."""
+        return self.at(fitted).terms(fitted)
+
+
+@dataclass(frozen=True, eq=False)
+class Settled(Goal):
+    """A kernel on rows as the model sees them, settled for a round."""
+
+    rows: Rows = field(repr=False)
+    kernel: Kernel = field(repr=False)
+
+    def terms(self, fitted: Any) -> list[Term]:
+        """Return the goal bound to a model."""
+        return [Term(1.0, self.rows, self.kernel)]
+
+
+@dataclass(frozen=True)
+class Shifted:
+    """A kernel at logits that are moved by a constant."""
+
+    kernel: Kernel
+    shift: Float[Array, "m k"]
+
+    def value(self, logits: Float[Array, "*b m k"]) -> Float[Array, "*b"]:
+        """Return τ at the shifted logits."""
+        return self.kernel.value(logits + self.shift)
+
+    def cotangent(self, logits: Float[Array, "m k"]) -> Float[Array, "m k"]:
+        """Return u at the shifted logits."""
+        return self.kernel.cotangent(logits + self.shift)
+
+    def curvature(
+        self, logits: Float[Array, "m k"], motion: Float[Array, "m k"]
+    ) -> Float[Array, "m k"]:
+        """Return W s at the shifted logits."""
+        return self.kernel.curvature(logits + self.shift, motion)
