@@ -1,12 +1,22 @@
 """What should get better: τ, seen through the logits of the goal's rows."""
 
+from goalward.goals.calibrated_dev_loss import CalibratedDevLoss
+from goalward.goals.coupled import Coupled, Coupling
 from goalward.goals.custom import Custom
 from goalward.goals.dev_loss import DevLoss
 from goalward.goals.entropy import Entropy
 from goalward.goals.fisher import Fisher
 from goalward.goals.goal import Goal, Kernel, Model, Term, Weighted
+from goalward.goals.smooth_accuracy import SmoothAccuracy
+from goalward.goals.smooth_f1 import SmoothF1
+from goalward.goals.soft_pool import SoftPool
+from goalward.goals.target_set import TargetSet
+from goalward.goals.worst_group import WorstGroup
 
 __all__ = [
+    "CalibratedDevLoss",
+    "Coupled",
+    "Coupling",
     "Custom",
     "DevLoss",
     "Entropy",
@@ -14,6 +24,11 @@ __all__ = [
     "Goal",
     "Kernel",
     "Model",
+    "SmoothAccuracy",
+    "SmoothF1",
+    "SoftPool",
+    "TargetSet",
     "Term",
     "Weighted",
+    "WorstGroup",
 ]
