@@ -6,6 +6,7 @@ from scipy.stats import spearmanr
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
 
 import goalward as gw
 from goalward.errors import Unsupported
@@ -199,6 +200,20 @@ def test_goals_are_the_same_in_every_library(name, to_xp):
             rtol=1e-5,
             atol=1e-7,
         )
+
+
+@pytest.mark.parametrize("name", GOALS)
+def test_goals_of_models_without_derivatives(name):
+    """A tree is refitted, and the goal of its logits taken."""
+    task = problem(n_labelled=60, n_dev=100)
+    tree = DecisionTreeClassifier(min_samples_leaf=5, random_state=0).fit(task.X, task.y)
+    fitted = gw.adapters.from_classifier(tree, task.X, task.y)
+    goal = GOALS[name](task.X_dev, task.y_dev).at(fitted)
+    found = Retrain()(fitted, goal, task.X_pool[:2])
+    again = DecisionTreeClassifier(min_samples_leaf=5, random_state=0)
+    again.fit(np.vstack([task.X, task.X_pool[1]]), [*task.y, 2])
+    after = gw.adapters.from_classifier(again, np.vstack([task.X, task.X_pool[1]]), [*task.y, 2])
+    assert found[1, 2] == pytest.approx(goal.value(after) - goal.value(fitted), rel=1e-9, abs=1e-12)
 
 
 def test_a_dev_loss_is_left_as_it_was(digits):
