@@ -114,6 +114,24 @@ def test_rank_without_dev_rows_takes_the_entropy_of_a_sample(pool_files):
     assert pl.read_csv(out).shape == (10, 4)
 
 
+def test_rank_takes_the_goals_of_recipes(pool_files):
+    run = [
+        "rank",
+        str(pool_files / "pool.npy"),
+        "--labels",
+        str(pool_files / "labels.csv"),
+        "--json",
+    ]
+    soft = [*run, "--goal", "soft-pool", "--goal-rows", "100", "--batch", "4"]
+    found = json.loads(RUN.invoke(app, soft, catch_exceptions=False).stdout)
+    assert len(found["rows"]) == 4
+    f1 = [*run, "--goal", "f1"]
+    with pytest.raises(errors.BadParameter, match="--goal f1 came without --dev"):
+        RUN.invoke(app, f1, catch_exceptions=False)
+    f1 += ["--dev", str(pool_files / "dev.csv")]
+    assert len(json.loads(RUN.invoke(app, f1, catch_exceptions=False).stdout)["rows"]) == 10
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

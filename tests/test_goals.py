@@ -1,28 +1,59 @@
 import numpy as np
 import pytest
+from sklearn.naive_bayes import GaussianNB
 
 import goalward as gw
 from goalward.arrays import to_numpy
 from goalward.errors import BadInput, BadParameter, NotFinite
-from goalward.goals import Custom, DevLoss, Entropy, Fisher
+from goalward.goals import (
+    CalibratedDevLoss,
+    Coupled,
+    Custom,
+    DevLoss,
+    Entropy,
+    Fisher,
+    SmoothAccuracy,
+    SmoothF1,
+    SoftPool,
+    TargetSet,
+    WorstGroup,
+)
+from goalward.goals.calibrated_dev_loss import CalibratedLikelihood
 from goalward.goals.custom import Autograd, Differences
 from goalward.goals.dev_loss import LogLikelihood
 from goalward.goals.entropy import NegativeEntropy
 from goalward.goals.fisher import NegativeTrace
+from goalward.goals.smooth_accuracy import SoftPoints
+from goalward.goals.smooth_f1 import SoftF1
+from goalward.goals.worst_group import SoftMinimum
 from goalward.testing import check_goal, problem
 from tests.conftest import need
 
+SOFT = np.random.default_rng(3).dirichlet(np.ones(3), 5)
+WEIGHTS = np.arange(1.0, 6.0)
+GROUPS = np.array([[1.0, 0.0], [0.0, 0.25], [0.0, 0.25], [0.0, 0.25], [0.0, 0.25]])
 KERNELS = {
     "hard dev": LogLikelihood(np.eye(3)[[0, 1, 2, 1, 1]]),
     "soft dev": LogLikelihood(np.random.default_rng(3).dirichlet(np.ones(3), 5)),
     "weighted dev": LogLikelihood(np.arange(5.0)[:, None] * np.eye(3)[[0, 1, 2, 1, 1]]),
     "entropy": NegativeEntropy(),
     "fisher": NegativeTrace(np.arange(1.0, 6.0)),
+    # At the logits of the tests the first has its best temperature inside, the others at a bound.
+    "calibrated": CalibratedLikelihood(np.eye(3)[[0, 1, 0, 1, 1]]),
+    "weighted calibrated": CalibratedLikelihood(WEIGHTS[:, None] * SOFT, 0.4, 3.0),
+    "calibrated, cold": CalibratedLikelihood(np.eye(3)[[0, 1, 0, 1, 1]], 0.05, 0.3),
+    "calibrated, hot": CalibratedLikelihood(np.eye(3)[[2, 2, 2, 2, 0]]),
+    "worst group": SoftMinimum(np.eye(3)[[0, 1, 2, 1, 1]], GROUPS, 0.5),
+    "soft worst group": SoftMinimum(SOFT, GROUPS, 2.0),
+    "accuracy": SoftPoints(np.eye(3)[[0, 1, 2, 1, 1]] / 5, 0.7),
+    "f1": SoftF1(np.eye(3)[[0, 1, 2, 1, 1]], np.ones(5), np.array([0.0, 1.0, 0.0]), 0.7),
+    "macro f1": SoftF1(SOFT, WEIGHTS, np.full(3, 1 / 3), 1.0),
 }
 
 
 def onto(kernel, to_xp):
-    return type(kernel)(*(to_xp(value) for value in vars(kernel).values()))
+    values = vars(kernel).values()
+    return type(kernel)(*(to_xp(v) if isinstance(v, np.ndarray) else v for v in values))
 
 
 def goals(task):
@@ -34,6 +65,13 @@ def goals(task):
         Entropy(task.X_pool),
         Fisher(task.X_pool),
         task.goal + 0.3 * Entropy(task.X_pool) - Fisher(task.X_pool),
+        SoftPool(task.X_pool, gw.labels.LabelModel(GaussianNB())),
+        CalibratedDevLoss(task.X_dev, task.y_dev),
+        TargetSet(task.X_dev, task.y_dev, np.vstack([task.X_pool, task.X_dev]) + 0.2),
+        WorstGroup(task.X_dev, task.y_dev, np.arange(len(task.y_dev)) % 3),
+        SmoothAccuracy(task.X_dev, soft, temperature=0.5),
+        SmoothF1(task.X_dev, task.y_dev, positive=2),
+        SmoothF1(task.X_dev, task.y_dev) - 0.1 * CalibratedDevLoss(task.X_dev, soft),
     ]
 
 
@@ -59,7 +97,24 @@ def test_curvature_is_the_slope_of_the_cotangent(name, rng, to_xp):
     np.testing.assert_allclose(bent, (above - below) / (2 * h), atol=1e-8)
 
 
-@pytest.mark.parametrize("index", range(6))
+@pytest.mark.parametrize("name", [n for n, k in KERNELS.items() if isinstance(k, Coupled)])
+def test_a_coupled_curvature_is_its_rows_and_what_they_share(name, rng, to_xp):
+    """The rows' own part leaves other rows alone, and rows of what they share sum to zero."""
+    kernel = onto(KERNELS[name], to_xp)
+    f, s = rng.normal(size=(2, 5, 3))
+    alone = np.zeros_like(s)
+    alone[2] = s[2]
+    own = to_numpy(kernel.own(to_xp(f), to_xp(s)))
+    one = to_numpy(kernel.own(to_xp(f), to_xp(alone)))
+    np.testing.assert_allclose(one[2], own[2], atol=1e-14)
+    assert np.abs(np.delete(one, 2, axis=0)).max() == 0.0
+    vectors, middle = (to_numpy(part) for part in kernel.coupling(to_xp(f)))
+    np.testing.assert_allclose(vectors.sum(axis=2), 0.0, atol=1e-12)
+    np.testing.assert_allclose(middle, middle.T, atol=1e-14)
+    assert (middle == 0).all() == (name in {"calibrated, cold", "calibrated, hot"})
+
+
+@pytest.mark.parametrize("index", range(13))
 @pytest.mark.parametrize("intercept", [True, False])
 def test_goals_conform(index, intercept):
     task = problem(fit_intercept=intercept)

@@ -168,6 +168,26 @@ def test_recipes_build_strategies():
 
 
 @pytest.mark.parametrize(
+    ("word", "kind", "need"),
+    [
+        ("calibrated", gw.goals.CalibratedDevLoss, "dev"),
+        ("accuracy", gw.goals.SmoothAccuracy, "dev"),
+        ("f1", gw.goals.SmoothF1, "dev"),
+        ("soft-pool", gw.goals.SoftPool, "pool"),
+    ],
+)
+def test_recipes_name_the_goals(word, kind, need):
+    recipe = gw.recipe(f"{word}/spread/first-order/sequential")
+    assert recipe.needs == {need}
+    built = recipe.build(dev=(TASK.X_dev, TASK.y_dev), pool=TASK.X_pool)
+    assert isinstance(built.goal, kind)
+    assert built.goal.labels_held == (len(TASK.y_dev) if need == "dev" else 0)
+    suggested = built.suggest(TASK.fitted, TASK.X_pool, batch=3)
+    assert len(suggested.rows) == 3
+    assert np.ptp(suggested.utility) > 0
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("dev/mean", "names the operator 'mean'; one of average"),

@@ -33,7 +33,8 @@
     ├── NetworkFile                    a study on a network file system
     ├── VacuousUtility                 right and useless: every row scores the same
     ├── LooseFit                       a model handed in away from its optimum
-    └── UnseenClass                    a class without a label yet
+    ├── UnseenClass                    a class without a label yet
+    └── WeakGoal                       a goal with little behind it
 
 A message has three clauses: what came, what was expected, what to do.
 """
@@ -70,6 +71,7 @@ __all__ = [
     "UnseenClass",
     "Unsupported",
     "VacuousUtility",
+    "WeakGoal",
 ]
 
 
@@ -191,6 +193,10 @@ class LooseFit(GoalwardWarning):
 
 class UnseenClass(GoalwardWarning):
     """A class that has no label yet."""
+
+
+class WeakGoal(GoalwardWarning):
+    """A goal with little behind it: dev rows that are all right, or hardly any that count."""
 
 
 class NetworkFile(GoalwardWarning):

@@ -159,6 +159,10 @@ def test_labels_that_a_ready_made_strategy_holds_are_charged():
     assert labels_held(gw.GoalOriented(dev + gw.goals.Entropy(dataset.X))) == 30
     assert labels_held(gw.GoalOriented(dev, operator=believed)) == 40
     assert labels_held(Margin()) == 0
+    worst = gw.goals.WorstGroup(dataset.X[:20], dataset.y[:20], dataset.y[:20])
+    assert labels_held(gw.GoalOriented(worst + 0.5 * dev)) == 50
+    soft = gw.goals.SoftPool(dataset.X, believed.belief)
+    assert labels_held(gw.GoalOriented(soft)) == 40
     one = next(iter(rounds(dataset, gw.GoalOriented(dev), batch=5, budget=5)))
     assert one.labels_with_dev == one.labels + 30
     both = simulate(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from goalward.bench.datasets import Dataset, Split
-from goalward.goals import DevLoss, Entropy, Fisher, Goal, Weighted
+from goalward.goals import DevLoss, Entropy, Fisher, Goal
 from goalward.learners import Fitted
 from goalward.pool import n_rows
 from goalward.strategies import GoalOriented, Recipe, Strategy
@@ -142,12 +142,9 @@ def rounds(
 
 
 def labels_held(strategy: Strategy) -> int:
-    """Return how many labels a strategy holds: those of its dev goals, or of its belief."""
+    """Return how many labels a strategy holds: those of its goal, or of its belief."""
     if not isinstance(strategy, GoalOriented):
         return 0
-    goal = strategy.goal
-    parts = [part for _, part in goal.parts] if isinstance(goal, Weighted) else [goal]
-    dev = sum(n_rows(part.X) for part in parts if isinstance(part, DevLoss))
     belief = getattr(strategy.operator, "belief", None)
     inner = getattr(belief, "belief", None)
     others = [
@@ -156,7 +153,7 @@ def labels_held(strategy: Strategy) -> int:
         if b is not None and hasattr(b, "y") and b.y is not None
     ]
     # The same labels may serve both, and as a rule do.
-    return max([dev, *others])
+    return max([strategy.goal.labels_held, *others])
 
 
 def _build(

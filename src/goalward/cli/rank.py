@@ -44,7 +44,10 @@ def rank(
     ] = None,
     goal: Annotated[
         str | None,
-        typer.Option(help="dev, entropy or fisher; dev if --dev is given, else entropy."),
+        typer.Option(
+            help="dev, calibrated, accuracy, f1, entropy, fisher or soft-pool; dev if --dev is "
+            "given, else entropy."
+        ),
     ] = None,
     operator: Annotated[
         str, typer.Option(help="spread, average, min, max, or predicted:T.")
@@ -60,7 +63,10 @@ def rank(
     ] = None,
     ids: Annotated[str | None, typer.Option(help="Column of ids of a table.")] = None,
     goal_rows: Annotated[
-        int, typer.Option(help="Rows drawn for the entropy and Fisher goals; 0 takes all.", min=0)
+        int,
+        typer.Option(
+            help="Rows drawn for the entropy, Fisher and soft-pool goals; 0 takes all.", min=0
+        ),
     ] = 10_000,
     jobs: Annotated[int, typer.Option(min=1, help="Threads.")] = 1,
     scheduler: Annotated[
@@ -101,10 +107,10 @@ def rank(
                 "of one of the two."
             )
         held, used = (take_rows(source, dev_at), dev_y), np.union1d(at, dev_at)
-    elif goal == "dev":
-        raise BadParameter("--goal dev came without --dev FILE, whose rows it is about.")
-    subject = _subject(source, goal_rows, seed) if goal != "dev" else None
     recipes = recipe(f"{goal}/{operator}/{utility}/{selection}")
+    if "dev" in recipes.needs and dev is None:
+        raise BadParameter(f"--goal {goal} came without --dev FILE, whose rows it is about.")
+    subject = _subject(source, goal_rows, seed) if "pool" in recipes.needs else None
     strategy = recipes.build(dev=held, pool=subject, seed=seed)
     assert isinstance(strategy, GoalOriented)
     client = _client(scheduler)

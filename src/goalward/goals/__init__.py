@@ -1,5 +1,7 @@
 """What should get better: τ, seen through the logits of the goal's rows."""
 
+from goalward.goals.calibrated_dev_loss import CalibratedDevLoss
+from goalward.goals.coupled import Coupled, Coupling
 from goalward.goals.custom import Custom
 from goalward.goals.decision_risk import DecisionRisk
 from goalward.goals.dev_loss import DevLoss
@@ -10,8 +12,16 @@ from goalward.goals.fisher_ratio import FisherRatio
 from goalward.goals.goal import Goal, Kernel, Model, Term, Weighted
 from goalward.goals.leave_one_out import LeaveOneOut
 from goalward.goals.posterior import PosteriorGoal
+from goalward.goals.smooth_accuracy import SmoothAccuracy
+from goalward.goals.smooth_f1 import SmoothF1
+from goalward.goals.soft_pool import SoftPool
+from goalward.goals.target_set import TargetSet
+from goalward.goals.worst_group import WorstGroup
 
 __all__ = [
+    "CalibratedDevLoss",
+    "Coupled",
+    "Coupling",
     "Custom",
     "DecisionRisk",
     "DevLoss",
@@ -24,6 +34,11 @@ __all__ = [
     "LeaveOneOut",
     "Model",
     "PosteriorGoal",
+    "SmoothAccuracy",
+    "SmoothF1",
+    "SoftPool",
+    "TargetSet",
     "Term",
     "Weighted",
+    "WorstGroup",
 ]

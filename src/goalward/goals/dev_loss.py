@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from jaxtyping import Float
 
-from goalward.arrays import Array, log_softmax, namespace, softmax
-from goalward.errors import ShapeMismatch
+from goalward.arrays import Array, log_softmax, namespace, softmax, to_numpy
 from goalward.goals.goal import Goal, Term, file_parts
+from goalward.goals.labelled import check_lengths, count_labels
 
 __all__ = ["DevLoss", "LogLikelihood"]
 
@@ -39,18 +40,26 @@ class DevLoss(Goal):
     y: Any = field(repr=False)
     weights: Any = field(default=None, repr=False, kw_only=True)
 
+    @property
+    def labels_held(self) -> int:
+        """The dev labels."""
+        return count_labels(self.y)
+
+    @property
+    def effective_rows(self) -> float:
+        """(Σw)² / Σw²: how many rows of equal weight would say as much."""
+        if self.weights is None:
+            return float(count_labels(self.y))
+        w = to_numpy(self.weights).astype(np.float64)
+        return float(w.sum() ** 2 / max(float(np.sum(w * w)), 1e-300))
+
     def pieces(self) -> list[tuple[float, Goal]]:
         """Return the goal over parts of a file."""
         parts = file_parts(self.X)
         if len(parts) == 1:
             return [(1.0, self)]
         w = self.weights
-        for name, values in (("y", self.y), ("weights", w)):
-            if values is not None and len(values) != len(self.X):
-                raise ShapeMismatch(
-                    f"{name} of DevLoss has {len(values)} entries; {len(self.X)} were expected, one for "
-                    "each row of the file."
-                )
+        check_lengths(len(self.X), "DevLoss", y=self.y, weights=w)
         return [
             (1.0, DevLoss(X, self.y[at], weights=None if w is None else w[at])) for at, X in parts
         ]

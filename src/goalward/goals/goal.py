@@ -17,7 +17,7 @@ from jaxtyping import Float
 from goalward.arrays import Array, Rows, astype, namespace
 from goalward.errors import BadParameter
 
-__all__ = ["Goal", "Kernel", "Model", "Term", "Weighted", "file_parts"]
+__all__ = ["Goal", "Kernel", "Model", "Term", "Weighted", "file_parts", "logits_of"]
 
 PIECE = 2**26
 """Bytes of rows on disk that a goal reads at a time."""
@@ -70,6 +70,11 @@ class Goal(ABC):
     def terms(self, fitted: Any) -> list[Term]:
         """Return the goal bound to a model."""
 
+    @property
+    def labels_held(self) -> int:
+        """How many labels the goal brings that the model was not trained on; they cost too."""
+        return 0
+
     def at(self, fitted: Any, round: int = 0) -> Goal:
         """Return the goal as it stands for one round: what it takes from the model is settled.
 
@@ -90,7 +95,7 @@ class Goal(ABC):
     def value(self, fitted: Any) -> float:
         """Return τ at the model's parameters."""
         return sum(
-            share * weight * float(kernel.value(_logits(fitted, X)))
+            share * weight * float(kernel.value(logits_of(fitted, X)))
             for share, piece in self.pieces()
             for weight, X, kernel in piece.terms(fitted)
         )
@@ -100,7 +105,7 @@ class Goal(ABC):
         total: Any = 0.0
         for share, piece in self.pieces():
             for weight, X, kernel in piece.terms(fitted):
-                cotangent = kernel.cotangent(_logits(fitted, X))
+                cotangent = kernel.cotangent(logits_of(fitted, X))
                 # Rows in single precision are multiplied as they are; few numbers come back.
                 pulled = fitted.model.at(fitted.params).vjp(X, astype(cotangent, X.dtype))
                 total = total + share * weight * astype(pulled, fitted.params.dtype)
@@ -147,6 +152,11 @@ class Weighted(Goal):
         if not self.parts:
             raise BadParameter("Weighted() has no goals; at least 1 was expected. Add one.")
 
+    @property
+    def labels_held(self) -> int:
+        """The labels of all parts."""
+        return sum(goal.labels_held for _, goal in self.parts)
+
     def at(self, fitted: Any, round: int = 0) -> Goal:
         """Return the sum of the parts as they stand for one round."""
         parts = tuple((weight, goal.at(fitted, round)) for weight, goal in self.parts)
@@ -168,7 +178,8 @@ class Weighted(Goal):
         ]
 
 
-def _logits(fitted: Any, X: Rows) -> Float[Array, "m k"]:
+def logits_of(fitted: Any, X: Rows) -> Float[Array, "m k"]:
+    """Return the logits of a goal's rows in the precision of the model."""
     return astype(fitted.logits_of(X), fitted.params.dtype)
 
 

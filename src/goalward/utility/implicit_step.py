@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jaxtyping import Float
@@ -16,6 +16,7 @@ from goalward.learners import Fitted
 from goalward.solvers import Solution, Solver, named
 from goalward.solvers.quadratic import quadratic
 from goalward.utility.added import Window
+from goalward.utility.coupled import RowCoupling, couplings_of
 from goalward.utility.family import Family
 from goalward.utility.implicit import implicit_slopes, newton_slopes
 from goalward.utility.labelings import batches
@@ -71,15 +72,18 @@ class ImplicitStep(Utility):
     def prepare(self, fitted: Fitted, goal: Goal) -> _Stepper:
         """Return the utility with its direction, inverse and curvatures made."""
         family = Family.of(fitted, goal)
-        solution = named(self.solver).prepare(family.fitted.hessian)(goal.gradient(family.fitted))
+        solve = named(self.solver).prepare(family.fitted.hessian)
+        solution = solve(goal.gradient(family.fitted))
         v = -solution.value
-        return _Stepper(self, family, Curvatures.of(family, v), v @ family.base.Q, solution)
+        curvatures = Curvatures.of(family, v, goal=not self.exact_goal)
+        couplings = [] if self.exact_goal else couplings_of(family, solve)
+        return _Stepper(self, family, curvatures, couplings, v @ family.base.Q, solution)
 
     def batch(
         self, fitted: Fitted, goal: Goal, X_batches: Any, labels: Any = None
     ) -> Float[Array, "b l"]:
         """Return Δτ of each batch by the joint step of its rows, the goal evaluated."""
-        stepper = self.prepare(fitted, goal)
+        stepper = replace(self, exact_goal=True).prepare(fitted, goal)
         values = [stepper.window(*job) for job in batches(fitted, X_batches, labels)]
         return namespace(values[0]).stack(values)
 
@@ -91,6 +95,7 @@ class _Stepper:
     options: ImplicitStep
     family: Family
     curvatures: Curvatures
+    couplings: list[RowCoupling]
     direction: Float[Array, "p c"]
     report: Solution
 
@@ -139,7 +144,10 @@ class _Stepper:
             utility = self._evaluated(rows, Z, r)
         else:
             s = fitted.linear("ImplicitStep").jvp(rows, self.direction)
-            bent = xp.matmul(self.curvatures.bend(rows, Z), r)
+            N = self.curvatures.bend(rows, Z)
+            for coupling in self.couplings:
+                N = N + coupling.bend(fitted.linear("ImplicitStep"), rows)
+            bent = xp.matmul(N, r)
             utility = xp.sum(s[:, :, None] * r, axis=1) + 0.5 * xp.sum(r * bent, axis=1)
         leverage = xp.sum(blocks * M, axis=(1, 2))
         return Scored(utility, proba, leverage)

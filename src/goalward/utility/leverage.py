@@ -5,7 +5,7 @@ With y = 𝓗⁻¹J_xᵀ, in the K-1 contrasts and the coordinates of `Span`:
     M = J_x y                                    the row's leverage
     N = yᵀ (J_gᵀ W J_g + J_lᵀ T J_l) y            the goal's curvature along the row's step
 
-W is the goal's curvature in logits, T the third derivative of the labelled rows' loss along v:
+W is the goal's curvature in logits, row by row (what couples rows is in `coupled`), T the third derivative of the labelled rows' loss along v:
 T = w (diag(q) - q pᵀ - p qᵀ) with q = Λ s_l, s_l = J_l v. Both M and N are quadratic forms in the
 row's coordinates, so a pool costs one product with a matrix made once.
 """
@@ -21,6 +21,7 @@ from jaxtyping import Float
 from goalward.arrays import Array, Rows, astype, dense, namespace, rows_at, scale_rows
 from goalward.solvers.cholesky import dense_curvature
 from goalward.solvers.quadratic import numbers_per_row, quadratic
+from goalward.utility.coupled import row_curvature
 from goalward.utility.family import Family
 
 __all__ = ["Curvatures", "goal_blocks", "rows_at_once", "third_blocks"]
@@ -43,10 +44,8 @@ def goal_blocks(family: Family, index: int) -> Float[Array, "m c c"]:
     Q = family.base.Q
     xp = namespace(Z)
     logits = Z @ family.base.start @ Q.T
-    columns = [
-        term.kernel.curvature(logits, xp.broadcast_to(Q[:, a], logits.shape)) @ Q
-        for a in range(Q.shape[1])
-    ]
+    bent = row_curvature(term.kernel, logits, xp.broadcast_to(Q[:, 0], logits.shape))
+    columns = [bent(logits, xp.broadcast_to(Q[:, a], logits.shape)) @ Q for a in range(Q.shape[1])]
     return term.weight * xp.stack(columns, axis=2)
 
 
@@ -76,7 +75,8 @@ class Curvatures:
     third
         The part of it that is the labelled rows'.
     blocks
-        QᵀWQ of the goal's rows, by term, for what lies outside the span.
+        QᵀWQ of the goal's rows, by term, for what lies outside the span; none where the goal is
+        evaluated instead.
     """
 
     family: Family
@@ -85,23 +85,26 @@ class Curvatures:
     blocks: list[Float[Array, "_ c c"]] = field(repr=False)
 
     @classmethod
-    def of(cls, family: Family, v: Float[Array, "p k"]) -> Curvatures:
-        """Return the curvatures of a family along the goal's direction v."""
+    def of(cls, family: Family, v: Float[Array, "p k"], *, goal: bool = True) -> Curvatures:
+        """Return the curvatures of a family along the goal's direction v.
+
+        With goal=False those of the labelled rows alone.
+        """
         base = family.base
         xp = namespace(v)
         q, c = base.start.shape
         none = xp.zeros_like(base.ridge)
         inverse = xp.reshape(base.inverse, (q * c, q * c))
         third = dense_curvature(base.B, third_blocks(family, v), none)
-        blocks = [goal_blocks(family, i) for i in range(len(family.terms))]
-        goal = sum(
+        blocks = [goal_blocks(family, i) for i in range(len(family.terms))] if goal else []
+        own = sum(
             dense_curvature(Z, W, none)
-            for Z, W in zip(family.goal_coordinates, blocks, strict=True)
+            for Z, W in zip(family.goal_coordinates, blocks, strict=goal)
         )
         shape = (q, c, q, c)
         return cls(
             family,
-            xp.reshape(inverse @ (third + goal) @ inverse, shape),
+            xp.reshape(inverse @ (third + own) @ inverse, shape),
             xp.reshape(inverse @ third @ inverse, shape),
             blocks,
         )

@@ -1,0 +1,155 @@
+"""The whole pool as the goal, with labels that are believed, not known."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import NDArray
+
+from goalward.arrays import Array, eps, softmax, to_numpy
+from goalward.errors import BadParameter, ShapeMismatch, VacuousUtility
+from goalward.goals.dev_loss import DevLoss
+from goalward.goals.goal import Goal, Term, file_parts, logits_of
+from goalward.goals.labelled import count_labels
+
+__all__ = ["Opinion", "SoftPool"]
+
+
+@runtime_checkable
+class Opinion(Protocol):
+    """Who says which labels rows have: the beliefs of `goalward.labels`, or one like them."""
+
+    def prepare(self, fitted: Any, round: int = 0) -> Callable[[Any], Any]:
+        """Return candidates -> one distribution per row, for one round."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class SoftPool(Goal):
+    """τ = Σ_r Σ_k t_rk log p_rk over unlabelled rows, t what a second opinion believes.
+
+    No dev label is needed: a label model learns from the labelled rows, and the goal is that the
+    model agrees with it where the pool is. t is settled once a round (`at`), so a batch is chosen
+    by one goal; from round to round it changes, and so τ is not comparable. The model's own
+    prediction as t is where τ is largest already: its slope is 0 and a warning says so.
+
+    Parameters
+    ----------
+    X
+        The pool, a sample of it, or the rows where the model will be used.
+    belief
+        `LabelModel(estimator)`, `CrossFitted`, `Calibrated`, or anything with
+        `prepare(fitted, round)` that returns candidates -> (m, K) distributions.
+    rows
+        Ids of the rows, for beliefs that ask for them, such as `Truth`; positions by default.
+    weights
+        A weight per row; ones by default.
+
+    Examples
+    --------
+    >>> import goalward as gw
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> fitted = gw.Logistic().fit([[0.0], [1.0], [2.0]], [0, 1, 1])
+    >>> second = gw.labels.LabelModel(RandomForestClassifier(20, random_state=0))
+    >>> goal = gw.goals.SoftPool([[-1.0], [0.5], [3.0]], second).at(fitted)
+    >>> goal.y.shape
+    (3, 2)
+    """
+
+    X: Any = field(repr=False)
+    belief: Any
+    rows: Any = field(default=None, repr=False, kw_only=True)
+    weights: Any = field(default=None, repr=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.belief, Opinion):
+            raise BadParameter(
+                f"belief={self.belief!r} of SoftPool; a belief such as LabelModel(estimator) was "
+                "expected. Wrap a classifier: gw.labels.LabelModel(...)."
+            )
+
+    @property
+    def labels_held(self) -> int:
+        """The labels that the belief brings, beside those of the model."""
+        beliefs = (self.belief, getattr(self.belief, "belief", None))
+        held = [getattr(belief, "y", None) for belief in beliefs]
+        return max(0 if y is None else count_labels(y) for y in held)
+
+    def at(self, fitted: Any, round: int = 0) -> Goal:
+        """Return the goal with the labels that are believed now."""
+        believe = self.belief.prepare(fitted, round)
+        parts = []
+        differs = 0.0
+        for at, X in file_parts(self.X):
+            features = fitted.features(X, "X of SoftPool")
+            proba = softmax(logits_of(fitted, features))
+            ids = self._ids(at, int(features.shape[0]))
+            believed = to_numpy(believe(_Rows(ids, features, proba)))
+            if believed.shape != tuple(proba.shape):
+                raise ShapeMismatch(
+                    f"{self.belief!r} answered with shape {believed.shape}; {tuple(proba.shape)}, a "
+                    "distribution for each row of SoftPool, was expected. Return one."
+                )
+            gap = np.abs(believed - to_numpy(proba)).max(initial=0.0)
+            differs = float(np.maximum(differs, gap / eps(proba)))
+            wide = believed.astype(np.float64)
+            total = wide.sum(axis=1, keepdims=True)
+            # Single precision misses a sum of 1 by more than labels may.
+            parts.append(wide / total if np.allclose(total, 1.0, atol=1e-3) else wide)
+        if differs <= 16.0:
+            self._warn()
+        return _Settled(self.X, np.concatenate(parts), weights=self.weights)
+
+    def terms(self, fitted: Any) -> list[Term]:
+        """Return the goal bound to a model, with what is believed of it."""
+        return self.at(fitted).terms(fitted)
+
+    def value(self, fitted: Any) -> float:
+        """Return τ at the model's parameters."""
+        return self.at(fitted).value(fitted)
+
+    def gradient(self, fitted: Any) -> Float[Array, "p k"]:
+        """Return ∇τ at the model's parameters."""
+        return self.at(fitted).gradient(fitted)
+
+    def _ids(self, at: slice, count: int) -> NDArray[Any]:
+        if self.rows is None:
+            first = at.start or 0
+            return np.arange(first, first + count)
+        ids = np.asarray(self.rows)[at]
+        if len(ids) != count:
+            raise ShapeMismatch(
+                f"rows of SoftPool names {len(ids)} rows and X has {count}; as many were expected. "
+                "Pass an id for each."
+            )
+        return ids
+
+    def _warn(self) -> None:
+        warnings.warn(
+            f"{self.belief!r} believes what the model predicts, so SoftPool is at its largest already: "
+            "its slope is 0 and every label of every row scores the same. Use a second opinion that "
+            "the model does not share, such as LabelModel(RandomForestClassifier()).",
+            VacuousUtility,
+            stacklevel=3,
+        )
+
+
+class _Settled(DevLoss):
+    """Dev rows whose labels are believed: nobody was asked for them."""
+
+    @property
+    def labels_held(self) -> int:
+        return 0
+
+
+class _Rows(NamedTuple):
+    """Rows as beliefs take them; learners.Candidates has the same shape."""
+
+    rows: NDArray[Any]
+    X: Any
+    proba: Any

@@ -1,0 +1,144 @@
+"""The group of dev rows that is served worst, smoothly."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import NDArray
+
+from goalward.arrays import Array, like, log_softmax, namespace, softmax, to_numpy
+from goalward.errors import BadInput, ShapeMismatch
+from goalward.goals.coupled import Coupled, Coupling
+from goalward.goals.dev_loss import LogLikelihood
+from goalward.goals.goal import Goal, Term
+from goalward.goals.labelled import check_in_memory, check_temperature, count_labels, dev_rows
+
+__all__ = ["SoftMinimum", "WorstGroup"]
+
+
+@dataclass(frozen=True, eq=False)
+class WorstGroup(Goal):
+    """τ = -T log mean_g exp(-a_g/T), a_g the mean log p_y of the dev rows of group g.
+
+    It lies between the worst group's a_g and the mean over groups: T → 0 is the worst group,
+    T → ∞ the mean in which every group counts the same.
+
+    Parameters
+    ----------
+    X
+        Dev rows.
+    y
+        Their labels, or (m, K) distributions over the classes.
+    groups
+        The group of each row: anything hashable.
+    temperature
+        In the units of a log-likelihood. Groups whose means differ by less share the attention.
+    weights
+        A weight per row within its group; ones by default.
+
+    Examples
+    --------
+    >>> import goalward as gw
+    >>> fitted = gw.Logistic().fit([[0.0], [1.0]], [0, 1])
+    >>> goal = gw.goals.WorstGroup([[2.0], [0.4]], [1, 1], ["north", "south"])
+    >>> goal.by_group(fitted)["north"] > goal.value(fitted) > goal.by_group(fitted)["south"]
+    True
+    """
+
+    X: Any = field(repr=False)
+    y: Any = field(repr=False)
+    groups: Any = field(repr=False)
+    temperature: float = field(default=0.1, kw_only=True)
+    weights: Any = field(default=None, repr=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_temperature(self.temperature, "WorstGroup")
+
+    @property
+    def labels_held(self) -> int:
+        """The dev labels."""
+        return count_labels(self.y)
+
+    def by_group(self, fitted: Any) -> dict[Hashable, float]:
+        """Return the mean log-likelihood of each group."""
+        (term,) = self.terms(fitted)
+        means = to_numpy(term.kernel.means(fitted.logits_of(term.X)))  # type: ignore[attr-defined]
+        return dict(zip(self._coded()[0], means.tolist(), strict=True))
+
+    def terms(self, fitted: Any) -> list[Term]:
+        """Return the goal bound to a model."""
+        check_in_memory(self.X, "WorstGroup")
+        X, targets, weights = dev_rows(fitted, self.X, self.y, self.weights, "WorstGroup")
+        names, codes = self._coded()
+        if len(codes) != X.shape[0]:
+            raise ShapeMismatch(
+                f"groups of WorstGroup has {len(codes)} entries; {X.shape[0]} were expected, one for "
+                "each row. Pass a group for every row."
+            )
+        share = np.zeros((len(codes), len(names)))
+        share[np.arange(len(codes)), codes] = to_numpy(weights)
+        total = share.sum(axis=0)
+        if not total.min() > 0.0:
+            raise BadInput(
+                f"All rows of the group {names[int(total.argmin())]!r} have weight 0; at least 1 above "
+                "0 was expected. Leave the group out."
+            )
+        shares = like(share / total, targets, dtype=targets.dtype)
+        return [Term(1.0, X, SoftMinimum(targets, shares, self.temperature))]
+
+    def _coded(self) -> tuple[list[Hashable], NDArray[Any]]:
+        """Return the groups in the order they first stand in, and each row's place among them."""
+        listed = self.groups.tolist() if hasattr(self.groups, "tolist") else list(self.groups)
+        places: dict[Hashable, int] = {}
+        codes = [places.setdefault(group, len(places)) for group in listed]
+        return list(places), np.array(codes, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class SoftMinimum(Coupled):
+    """-T log mean_g exp(-a_g/T) with a = sharesᵀ (Σ_k t log p).
+
+    Groups count by q = softmax(-a/T), so u = Σ_g q_g ∂a_g, and W is that of the rows weighted
+    by q, less (1/T) Σ_gh (diag(q) - qqᵀ)_gh ∂a_g ∂a_hᵀ.
+    """
+
+    targets: Float[Array, "m k"]
+    shares: Float[Array, "m g"]
+    temperature: float
+
+    def means(self, logits: Float[Array, "*b m k"]) -> Float[Array, "*b g"]:
+        """Return a of every group."""
+        rows = namespace(logits).sum(self.targets * log_softmax(logits), axis=-1)
+        return rows @ self.shares
+
+    def value(self, logits: Float[Array, "*b m k"]) -> Float[Array, "*b"]:
+        """Return the soft minimum of the groups' means."""
+        xp = namespace(logits)
+        scaled = self.means(logits) / -self.temperature
+        top = xp.max(scaled, axis=-1, keepdims=True)
+        return -self.temperature * (top[..., 0] + xp.log(xp.mean(xp.exp(scaled - top), axis=-1)))
+
+    def cotangent(self, logits: Float[Array, "m k"]) -> Float[Array, "m k"]:
+        """Return Σ_g q_g ∂a_g/∂logits."""
+        return self._weighted(logits)[1].cotangent(logits)
+
+    def own(self, logits: Float[Array, "m k"], motion: Float[Array, "m k"]) -> Float[Array, "m k"]:
+        """Return the rows' curvature, by the weight of their group."""
+        return self._weighted(logits)[1].curvature(logits, motion)
+
+    def coupling(self, logits: Float[Array, "m k"]) -> Coupling:
+        """Return ∂a_g of every group, and -(diag(q) - qqᵀ)/T."""
+        xp = namespace(logits)
+        q, _ = self._weighted(logits)
+        rows = LogLikelihood(self.targets).cotangent(logits)
+        eye = xp.eye(q.shape[0], dtype=q.dtype, device=q.device)
+        middle = (q[:, None] * q[None, :] - eye * q[:, None]) / self.temperature
+        return Coupling(self.shares.T[:, :, None] * rows[None, :, :], middle)
+
+    def _weighted(self, logits: Float[Array, "m k"]) -> tuple[Array, LogLikelihood]:
+        q = softmax(self.means(logits) / -self.temperature)
+        return q, LogLikelihood((self.shares @ q)[:, None] * self.targets)

@@ -1,0 +1,112 @@
+import numpy as np
+import pytest
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import goalward as gw
+from goalward.errors import BadInput, BadParameter, NotFinite, ShapeMismatch, VacuousUtility
+from goalward.goals import DevLoss, SoftPool
+from goalward.labels import Calibrated, CrossFitted, LabelModel, Predicted, Truth, Uniform
+from goalward.testing import problem
+
+TASK = problem(n_labelled=60, n_pool=100)
+BAYES = LabelModel(GaussianNB())
+
+
+class Says:
+    """A belief that answers what it is told."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def prepare(self, fitted, round=0):
+        return lambda candidates: self.answer(candidates, round)
+
+
+def test_it_is_the_dev_loss_of_what_the_label_model_says():
+    expected = GaussianNB().fit(TASK.X, TASK.y).predict_proba(TASK.X_pool)
+    goal, dev = SoftPool(TASK.X_pool, BAYES), DevLoss(TASK.X_pool, expected)
+    assert goal.value(TASK.fitted) == pytest.approx(dev.value(TASK.fitted), rel=1e-12)
+    np.testing.assert_allclose(goal.gradient(TASK.fitted), dev.gradient(TASK.fitted), atol=1e-10)
+    np.testing.assert_allclose(goal.at(TASK.fitted).y, expected, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "belief", [CrossFitted(GaussianNB()), Calibrated(CrossFitted(GaussianNB()))]
+)
+def test_every_kind_of_second_opinion_will_do(belief):
+    settled = SoftPool(TASK.X_pool, belief).at(TASK.fitted)
+    np.testing.assert_allclose(settled.y.sum(axis=1), 1.0, atol=1e-12)
+    assert np.abs(settled.y - TASK.fitted.predict_proba(TASK.X_pool)).max() > 0.05
+
+
+def test_true_labels_make_the_dev_loss_and_follow_the_ids_of_the_rows():
+    ids = np.arange(100)[::-1]
+    by_id = SoftPool(TASK.X_pool[ids], Truth(TASK.y_pool), rows=ids)
+    dev = DevLoss(TASK.X_pool, TASK.y_pool)
+    assert by_id.value(TASK.fitted) == pytest.approx(dev.value(TASK.fitted), rel=1e-12)
+
+
+def test_the_belief_is_settled_once_for_a_round():
+    calls = []
+
+    def answer(candidates, round):
+        calls.append(round)
+        return np.full_like(candidates.proba, 1 / 3)
+
+    goal = SoftPool(TASK.X_pool, Says(answer))
+    strategy = gw.GoalOriented(goal, selection=gw.selection.Sequential())
+    strategy.suggest(TASK.fitted, TASK.X_pool, batch=4, round=7)
+    assert calls == [7]
+
+
+def test_the_models_own_prediction_is_vacuous():
+    """Σ p log p_θ is largest at θ itself: the slope is 0 to rounding."""
+    goal = SoftPool(TASK.X_pool, Predicted())
+    with pytest.warns(VacuousUtility, match=r"slope is 0.*LabelModel"):
+        settled = goal.at(TASK.fitted)
+    assert np.abs(settled.gradient(TASK.fitted)).max() < 1e-12
+    # Any other opinion has a slope, and does not warn.
+    assert np.abs(SoftPool(TASK.X_pool, Uniform()).gradient(TASK.fitted)).max() > 1
+
+
+def test_rows_go_through_the_models_pipeline():
+    X, pool = 1000.0 * TASK.X, 1000.0 * TASK.X_pool
+    pipe = make_pipeline(StandardScaler(), gw.LogisticClassifier())
+    fitted = gw.adapters.from_sklearn(pipe.fit(X, TASK.y), X, TASK.y)
+    goal = SoftPool(pool, LabelModel(KNeighborsClassifier(5)))
+    expected = KNeighborsClassifier(5).fit(pipe[0].transform(X), TASK.y)
+    np.testing.assert_allclose(goal.at(fitted).y, expected.predict_proba(pipe[0].transform(pool)))
+
+
+def test_weights_count_rows_as_copies_would():
+    copies = np.arange(100) % 3
+    goal = SoftPool(TASK.X_pool, BAYES, weights=copies)
+    repeated = SoftPool(np.repeat(TASK.X_pool, copies, axis=0), BAYES)
+    assert goal.value(TASK.fitted) == pytest.approx(repeated.value(TASK.fitted), rel=1e-12)
+
+
+def test_labels_of_the_belief_are_counted_and_believed_ones_are_not():
+    assert SoftPool(TASK.X_pool, BAYES).labels_held == 0
+    assert SoftPool(TASK.X_pool, BAYES).at(TASK.fitted).labels_held == 0
+    more = LabelModel(GaussianNB(), X=TASK.X_dev, y=TASK.y_dev)
+    assert SoftPool(TASK.X_pool, more).labels_held == 25
+    tempered = Calibrated(BAYES, X=TASK.X_dev, y=TASK.y_dev)
+    assert SoftPool(TASK.X_pool, tempered).labels_held == 25
+
+
+@pytest.mark.parametrize(
+    ("belief", "options", "error", "message"),
+    [
+        (GaussianNB(), {}, BadParameter, r"LabelModel\(estimator\) was expected"),
+        (Says(lambda c, _: c.proba[:, :2]), {}, ShapeMismatch, r"shape \(100, 2\)"),
+        (Says(lambda c, _: c.proba * np.nan), {}, NotFinite, "NaN"),
+        (Says(lambda c, _: 2 * c.proba), {}, BadInput, "sums to 2"),
+        (BAYES, {"rows": [1, 2]}, ShapeMismatch, "names 2 rows and X has 100"),
+    ],
+)
+def test_bad_input_is_refused(belief, options, error, message):
+    with pytest.raises(error, match=message):
+        SoftPool(TASK.X_pool, belief, **options).value(TASK.fitted)
