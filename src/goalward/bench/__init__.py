@@ -1,8 +1,9 @@
 """Experiments: data, simulated labelling, speed."""
 
 from goalward.bench import datasets
+from goalward.bench.audit import audit
 from goalward.bench.curves import Curves
 from goalward.bench.loop import Round, rounds
 from goalward.bench.simulate import simulate
 
-__all__ = ["Curves", "Round", "datasets", "rounds", "simulate"]
+__all__ = ["Curves", "Round", "audit", "datasets", "rounds", "simulate"]

@@ -5,8 +5,11 @@ from goalward.goals.dev_loss import DevLoss
 from goalward.goals.entropy import Entropy
 from goalward.goals.fisher import Fisher
 from goalward.goals.goal import Goal, Kernel, Model, Term, Weighted
+from goalward.goals.guard import Rotated, Split
+from goalward.goals.parting import Alarm, parting
 
 __all__ = [
+    "Alarm",
     "Custom",
     "DevLoss",
     "Entropy",
@@ -14,6 +17,9 @@ __all__ = [
     "Goal",
     "Kernel",
     "Model",
+    "Rotated",
+    "Split",
     "Term",
     "Weighted",
+    "parting",
 ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from goalward.errors import BadParameter
-from goalward.goals import DevLoss, Entropy, Fisher, Goal
+from goalward.goals import DevLoss, Entropy, Fisher, Goal, Rotated, Split
 from goalward.labels import (
     BestCase,
     Expected,
@@ -29,7 +29,7 @@ from goalward.strategies.bald import Bald
 from goalward.strategies.core_set import CoreSet
 from goalward.strategies.goal_oriented import GoalOriented
 from goalward.strategies.strategy import Strategy
-from goalward.utility import FirstOrder, ImplicitStep, Ladder, Retrain, Utility
+from goalward.utility import Cautious, FirstOrder, ImplicitStep, Ladder, Retrain, Utility
 
 __all__ = ["Recipe", "recipe"]
 
@@ -54,6 +54,8 @@ PRESETS = {
 the most favourable label, which in our sign is the maximum."""
 GOALS: dict[str, tuple[str, Callable[[Any], Goal]]] = {
     "dev": ("dev", lambda dev: DevLoss(*dev)),
+    "dev-rotated": ("dev", lambda dev: Rotated(*dev)),
+    "dev-split": ("dev", lambda dev: Split(*dev)),
     "entropy": ("pool", Entropy),
     "fisher": ("pool", Fisher),
 }
@@ -75,6 +77,8 @@ UTILITIES: dict[str, Callable[[], Utility]] = {
     "implicit-exact": lambda: ImplicitStep(exact_goal=True),
     "retrain": Retrain,
     "auto": Ladder,
+    "cautious": Cautious,
+    "cautious-spread": lambda: Cautious(toward_zero=True),
 }
 SELECTIONS: dict[str, Callable[[], Selector]] = {
     "top": Top,
