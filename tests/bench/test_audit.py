@@ -9,7 +9,7 @@ from goalward.bench.datasets import wine
 from goalward.errors import BadInput, BadParameter, NotFinite, ShapeMismatch
 from goalward.goals import parting
 
-CURVES = 1000
+CURVES = 2000
 RISING = np.arange(40.0)
 
 
@@ -28,16 +28,16 @@ def noise(kind, seeds, rounds, rng):
 @pytest.mark.parametrize("seeds", [1, 5])
 @pytest.mark.parametrize("kind", ["walk", "heavy", "lagged", "level"])
 def test_noise_raises_an_alarm_in_at_most_one_curve_in_twenty(kind, seeds):
-    """1,000 curves: the rate is known to ± 0.014 (two standard errors)."""
+    """2,000 curves against a threshold from 10,000: three standard errors are 0.016."""
     rng = np.random.default_rng(0)
     fired = sum(
         parting(np.tile(RISING, (seeds, 1)), noise(kind, seeds, 40, rng)).fired
         for _ in range(CURVES)
     )
     rate = fired / CURVES
-    assert rate <= 0.05 + 0.014
+    assert rate <= 0.05 + 0.016
     if kind == "walk":
-        assert rate >= 0.05 - 0.014
+        assert rate >= 0.05 - 0.016
 
 
 def test_a_fall_is_found_after_it_began_and_only_while_the_goal_rises():
@@ -46,7 +46,7 @@ def test_a_fall_is_found_after_it_began_and_only_while_the_goal_rises():
     measure = trend + np.cumsum(rng.normal(size=(4, 60)), axis=1) * 0.3
     goal = np.tile(np.arange(60.0), (4, 1))
     alarm = parting(goal, measure, window=10)
-    assert 30 < alarm.round <= 42
+    assert 30 < alarm.round <= 43
     assert abs(alarm.best - 30) <= 3
     assert alarm.t < alarm.threshold < 0
     assert not parting(goal, np.cumsum(np.abs(measure), axis=1), window=10).fired

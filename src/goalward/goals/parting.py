@@ -4,13 +4,12 @@ A goal that is pushed for long stops being a measure. The alarm goes off at the 
 over a window of the last rounds, the goal has risen and a held-out measure has fallen by more than
 chance.
 
-The increments of the measure over a window, those of all seeds together, have a mean and a standard
-error; t is their ratio. For a measure that wanders without a trend (independent normal increments)
-the smallest t over all windows of a curve has a distribution that depends only on the numbers of
-seeds and rounds and on the window: it is drawn 4,000 times, and its quantile is the threshold. So a
-share `level` of such curves raise an alarm, all rounds together. A measure that keeps its level but
-for noise has increments that cancel, and raises fewer. One whose increments lean the same way for
-some rounds raises more.
+A window is cut into up to 12 blocks. The steps of the measure from block mean to block mean, those
+of all seeds together, have a mean and a standard error; t is their ratio. What a measure would do
+without a trend is a random walk: the smallest t over all windows of a walk depends only on the
+numbers of seeds and rounds and on the window. It is drawn 10,000 times, and its quantile is the
+threshold. So a share `level` of curves without a trend raise an alarm, all rounds together. A
+measure that keeps its level but for noise has steps that cancel, and raises fewer.
 """
 
 from __future__ import annotations
@@ -27,8 +26,9 @@ from goalward.errors import BadInput, BadParameter, NotFinite, ShapeMismatch
 __all__ = ["Alarm", "parting"]
 
 SHORTEST = 5
-"""Rounds in a window: with fewer increments a t says little."""
-DRAWS = 4000
+"""Rounds in a window: with fewer steps a t says little."""
+BLOCKS = 12
+DRAWS = 10_000
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def parting(goal: Any, measure: Any, *, window: int | None = None, level: float 
     goal, measure
         (seeds, rounds) or (rounds,) values; of both, higher is better.
     window
-        Rounds to look back; a third of the curve by default, and 5 at least.
+        Rounds to look back; half of the curve by default, and 5 at least.
     level
         The share of curves without a trend that raise an alarm.
     """
@@ -85,7 +85,7 @@ def parting(goal: Any, measure: Any, *, window: int | None = None, level: float 
             "value of each for every seed and round."
         )
     seeds, rounds = goal.shape
-    window = max(SHORTEST, rounds // 3) if window is None else window
+    window = max(SHORTEST, rounds // 2) if window is None else window
     if window < SHORTEST:
         raise BadParameter(
             f"window={window!r}; at least {SHORTEST} rounds were expected. Leave it out."
@@ -97,8 +97,7 @@ def parting(goal: Any, measure: Any, *, window: int | None = None, level: float 
             f"The curves have {rounds} rounds for a window of {window}; more were expected. Play more "
             "rounds, or look back over fewer."
         )
-    steps = np.diff(measure, axis=1)
-    t = _slopes(steps.sum(axis=0), (steps**2).sum(axis=0), seeds, window)
+    t = _slopes(measure, window)
     mean = goal.mean(axis=0)
     rises = mean[window:] > mean[:-window]
     threshold = _threshold(seeds, rounds, window, level)
@@ -110,38 +109,37 @@ def parting(goal: Any, measure: Any, *, window: int | None = None, level: float 
     return Alarm(at, best, float(risen.min(initial=0.0)), threshold, window)
 
 
-def _slopes(total: Any, squares: Any, seeds: int, window: int) -> NDArray[Any]:
-    """Return the mean increment over its standard error, for the window that ends at each round.
-
-    `total` and `squares` are sums over the seeds of increments and of their squares, rounds last.
-    """
-    n = seeds * window
-    sums, second = (_moving(values, window) for values in (total, squares))
-    variance = np.maximum(second - sums**2 / n, 0.0) / (n - 1)
-    error = np.sqrt(variance * n)
-    # Without noise a line has any slope one likes, and one that stands still has none.
-    still = variance * n <= 1e-20 * np.maximum(second, 1e-300)
-    steady = np.where(second <= 1e-24, 0.0, np.where(sums > 0.0, np.inf, -np.inf))
-    return np.where(still, steady, sums / np.where(still, 1.0, error))
-
-
-def _moving(values: NDArray[Any], window: int) -> NDArray[Any]:
-    running = np.cumsum(values, axis=-1)
-    before = np.concatenate([np.zeros_like(running[..., :1]), running[..., :-window]], axis=-1)
-    moving: NDArray[Any] = running[..., window - 1 :] - before
-    return moving
+def _slopes(curves: NDArray[Any], window: int) -> NDArray[Any]:
+    """Return t of the window that ends at each round from `window` on: (..., seeds, rounds) curves."""
+    block = max(1, window // BLOCKS)
+    rounds, count = curves.shape[-1], (window + 1) // block - 1
+    running = np.cumsum(curves, axis=-1)
+    before = np.concatenate([np.zeros_like(running[..., :1]), running[..., :-block]], axis=-1)
+    means = (running[..., block - 1 :] - before) / block
+    steps = means[..., block:] - means[..., :-block]
+    # steps[r - 2 block + 1] leads to the block that ends at round r.
+    last = np.arange(window, rounds) - 2 * block + 1
+    picked = last[:, None] - block * np.arange(count)
+    total, squares = (values.sum(axis=-2)[..., picked].sum(axis=-1) for values in (steps, steps**2))
+    n = count * curves.shape[-2]
+    scatter = squares - total**2 / n
+    # Without noise a line has any t one likes, and one that stands still has none.
+    straight = scatter <= 1e-20 * squares
+    sure = np.where(squares <= 1e-24, 0.0, np.where(total > 0.0, np.inf, -np.inf))
+    t = total / np.sqrt(np.where(straight, 1.0, scatter) * n / (n - 1))
+    return np.where(straight, sure, t)
 
 
 @lru_cache(maxsize=256)
 def _threshold(seeds: int, rounds: int, window: int, level: float) -> float:
-    """Return what the smallest t of a curve without a trend is below in a share `level` of them."""
+    """Return what the smallest t of a random walk is below in a share `level` of them."""
     rng = np.random.default_rng([seeds, rounds, window])
-    shape = (DRAWS, rounds - 1)
-    total = rng.normal(scale=seeds**0.5, size=shape)
-    # The sum of squares of normal numbers about their mean is chi-square, and apart from the mean.
-    spread = rng.chisquare(seeds - 1, size=shape) if seeds > 1 else 0.0
-    smallest = _slopes(total, total**2 / seeds + spread, seeds, window).min(axis=1)
-    return float(np.quantile(smallest, level))
+    size = max(1, 2**22 // (seeds * rounds))
+    smallest: list[float] = []
+    while len(smallest) < DRAWS:
+        walks = np.cumsum(rng.normal(size=(size, seeds, rounds)), axis=-1)
+        smallest += _slopes(walks, window).min(axis=-1).tolist()
+    return float(np.quantile(smallest[:DRAWS], level))
 
 
 def _best(curve: NDArray[Any]) -> int:
