@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from goalward.bench.datasets import Dataset, Split
 from goalward.goals import DevLoss, Entropy, Fisher, Goal
+from goalward.goals import Split as SplitDev
 from goalward.learners import Fitted
 from goalward.pool import n_rows
 from goalward.strategies import GoalOriented, Recipe, Strategy
@@ -37,6 +38,8 @@ class Round:
         The strategy's goal at this model; NaN for strategies without one.
     goal_dev, goal_entropy, goal_fisher
         The paper's goals at this model, for every strategy.
+    witness
+        The log-likelihood of dev rows that the goal keeps back (`Split`); NaN where there are none.
     rows
         What was asked in this round, as positions in the dataset; empty in the last.
     utility
@@ -55,6 +58,7 @@ class Round:
     goal_dev: float
     goal_entropy: float
     goal_fisher: float
+    witness: float
     rows: list[int] = field(repr=False)
     utility: list[float] = field(repr=False)
     seconds: float = field(repr=False)
@@ -119,7 +123,7 @@ def rounds(
             summary = np.quantile(scored, [0, 0.25, 0.5, 0.75, 1]).tolist()
         seconds = perf_counter() - began
         extra = len(np.setdiff1d(split.dev, known)) if uses_dev else held
-        own = chooser.goal.value(fitted) if isinstance(chooser, GoalOriented) else float("nan")
+        goal = chooser.goal if isinstance(chooser, GoalOriented) else None
         accuracy, log_loss = measure(fitted, dataset, split.test)
         yield Round(
             round=number,
@@ -128,10 +132,11 @@ def rounds(
             labels_with_dev=len(known) + extra,
             accuracy=accuracy,
             log_loss=log_loss,
-            goal=own,
+            goal=goal.value(fitted) if goal is not None else float("nan"),
             goal_dev=goals["dev"].value(fitted),
             goal_entropy=goals["entropy"].value(fitted),
             goal_fisher=goals["fisher"].value(fitted),
+            witness=goal.witness.value(fitted) if isinstance(goal, SplitDev) else float("nan"),
             rows=rows,
             utility=summary,
             seconds=seconds,

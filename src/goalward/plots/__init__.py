@@ -1,7 +1,17 @@
 """Figures: one look for all of them."""
 
 from goalward.plots import paper
+from goalward.plots.audit import Watched, audit_figure
 from goalward.plots.figures import approximation_panel, curve_panel
 from goalward.plots.style import colour, figure, save
 
-__all__ = ["approximation_panel", "colour", "curve_panel", "figure", "paper", "save"]
+__all__ = [
+    "Watched",
+    "approximation_panel",
+    "audit_figure",
+    "colour",
+    "curve_panel",
+    "figure",
+    "paper",
+    "save",
+]

@@ -174,8 +174,8 @@ class GoalOriented(Strategy):
             moved: Fitted, features: Any, ids: NDArray[Any], solver: Solver | None
         ) -> NDArray[Any]:
             utility = used or self._utility
-            if solver is not None and isinstance(utility, FirstOrder) and utility.solver == "auto":
-                utility = replace(utility, solver=solver)
+            if solver is not None:
+                utility = utility.solved_by(solver)
             per_label, proba, _ = utility.prepare(moved, self.goal)(features)
             return to_numpy(resolve(per_label, Candidates(ids, features, proba)))
 

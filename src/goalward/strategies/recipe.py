@@ -19,9 +19,11 @@ from goalward.goals import (
     FisherRatio,
     Goal,
     LeaveOneOut,
+    Rotated,
     SmoothAccuracy,
     SmoothF1,
     SoftPool,
+    Split,
 )
 from goalward.labels import (
     BestCase,
@@ -46,7 +48,15 @@ from goalward.strategies.bald import Bald
 from goalward.strategies.core_set import CoreSet
 from goalward.strategies.goal_oriented import GoalOriented
 from goalward.strategies.strategy import Strategy
-from goalward.utility import FirstOrder, ImplicitStep, Information, Ladder, Retrain, Utility
+from goalward.utility import (
+    Cautious,
+    FirstOrder,
+    ImplicitStep,
+    Information,
+    Ladder,
+    Retrain,
+    Utility,
+)
 
 __all__ = ["Recipe", "recipe"]
 
@@ -94,6 +104,8 @@ POSTERIOR: dict[str, tuple[str, Callable[[Any], Goal]]] = {
 """Goals that a label helps by its curvature, whichever it is: they have a utility of their own."""
 GOALS: dict[str, tuple[str, Callable[[Any], Goal]]] = {
     "dev": ("dev", lambda dev: DevLoss(*dev)),
+    "dev-rotated": ("dev", lambda dev: Rotated(*dev)),
+    "dev-split": ("dev", lambda dev: Split(*dev)),
     "entropy": ("pool", Entropy),
     "fisher": ("pool", Fisher),
     "leave-one-out": ("", lambda _: LeaveOneOut()),
@@ -123,6 +135,8 @@ UTILITIES: dict[str, Callable[[], Utility]] = {
     "implicit-exact": lambda: ImplicitStep(exact_goal=True),
     "retrain": Retrain,
     "auto": Ladder,
+    "cautious": Cautious,
+    "cautious-spread": lambda: Cautious(toward_zero=True),
 }
 SELECTIONS: dict[str, Callable[[], Selector]] = {
     "top": Top,

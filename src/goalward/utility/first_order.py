@@ -8,7 +8,7 @@ the motion of the row's logits (Eq. 3 of the paper, for every label at once).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jaxtyping import Float
@@ -56,7 +56,14 @@ class FirstOrder(Utility):
 
     def prepare(self, fitted: Fitted, goal: Goal) -> Direction | Moving:
         """Return the utility with its direction solved for."""
-        solution = named(self.solver).prepare(fitted.hessian)(goal.gradient(fitted))
+        return self.along(fitted, named(self.solver).prepare(fitted.hessian)(goal.gradient(fitted)))
+
+    def solved_by(self, solver: Solver) -> FirstOrder:
+        """Return the utility with a solver at hand, unless it has one of its own."""
+        return replace(self, solver=solver) if self.solver == "auto" else self
+
+    def along(self, fitted: Fitted, solution: Solution) -> Direction | Moving:
+        """Return the utility of the goal whose 𝓗⁻¹∇τ is at hand."""
         v = -solution.value
         xp = namespace(v)
         constant = 0.0

@@ -13,7 +13,7 @@ from goalward.goals import Goal
 from goalward.learners import Fitted, as_fitted
 from goalward.learners.rows import check_finite
 from goalward.pool import blocks
-from goalward.solvers import Solution
+from goalward.solvers import Solution, Solver
 from goalward.utility.fidelity import Fidelity, fidelity
 from goalward.utility.motion import chunk_rows, stacked
 
@@ -81,6 +81,10 @@ class Utility(ABC):
     @abstractmethod
     def prepare(self, fitted: Fitted, goal: Goal) -> Scorer:
         """Return the utility bound to a model and a goal."""
+
+    def solved_by(self, solver: Solver) -> Utility:
+        """Return the utility with a solver at hand, where it leaves the choice open."""
+        return self
 
     def __call__(self, fitted: Any, goal: Goal, X_pool: Any) -> Float[Array, "n k"]:
         """Return Δτ in units of the goal, for every row of the pool under every label."""

@@ -1,7 +1,7 @@
 """The data of the experiments: tasks with paired splits."""
 
 from goalward.bench.datasets.bundled import breast_cancer, digits, digits_3v8, wine
-from goalward.bench.datasets.dataset import Dataset, Split, Stratified, Thinned
+from goalward.bench.datasets.dataset import Apart, Dataset, Split, Stratified, Thinned
 from goalward.bench.datasets.files import from_file
 from goalward.bench.datasets.letter import letter
 from goalward.bench.datasets.load import DATASETS, load
@@ -10,6 +10,7 @@ from goalward.bench.datasets.synth2 import synth2
 
 __all__ = [
     "DATASETS",
+    "Apart",
     "Dataset",
     "Split",
     "Stratified",
