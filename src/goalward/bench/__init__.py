@@ -4,5 +4,6 @@ from goalward.bench import datasets
 from goalward.bench.curves import Curves
 from goalward.bench.loop import Round, rounds
 from goalward.bench.simulate import simulate
+from goalward.bench.stops import stops, stops_summary
 
-__all__ = ["Curves", "Round", "datasets", "rounds", "simulate"]
+__all__ = ["Curves", "Round", "datasets", "rounds", "simulate", "stops", "stops_summary"]
