@@ -220,7 +220,7 @@ def test_the_account_charges_every_answer(tmp_path):
 
 
 def test_stopping_rules_follow_the_rounds_and_are_not_known_in_old_ones(tmp_path):
-    study = answered(made(tmp_path, dev=0.3), 8)
+    study = answered(made(tmp_path, dev=0.3), 12)
     known = {one.name: one for one in study.stop(0.001).criteria}
     assert all(one.stop is not None for name, one in known.items() if name != "budget")
     last = study.state.rounds[-1][1]

@@ -178,7 +178,9 @@ class Round:
     def _stop_set(self, batch: NDArray[Any]) -> dict[str, Any]:
         order = random_order(n_rows(self.pool.X), self.state.settings.seed, "stop")
         fixed = np.sort(order[:STOP_ROWS])
-        return seen(self._proba(self.fitted, fixed), self._proba(self.fitted, batch))
+        kept = seen(self._proba(self.fitted, fixed), self._proba(self.fitted, batch))
+        # As the journal gives it back.
+        return {**kept, "predicted": list(kept["predicted"])}
 
     def _data(self) -> dict[str, Any]:
         needs = recipe(self.recipe).needs
