@@ -43,10 +43,10 @@ def written(summary):
 
 
 if __name__ == "__main__":
+    table = written(measured())
     text = PAGE.read_text("utf-8")
     if BEGIN not in text:
         sys.exit(f"{PAGE} has no line {BEGIN}")
     head, rest = text.split(BEGIN)
-    table = written(measured())
     PAGE.write_text(f"{head}{BEGIN}\n\n{table}\n\n{END}{rest.split(END)[1]}", "utf-8")
     print(table)

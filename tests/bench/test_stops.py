@@ -1,5 +1,9 @@
 """Simulated sessions that stopping rules end."""
 
+import runpy
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
@@ -8,6 +12,9 @@ from goalward.bench import simulate, stops, stops_summary
 from goalward.bench.datasets import digits, wine
 from goalward.bench.stops import _snapshots
 from goalward.errors import BadParameter
+from goalward.learners import Logistic
+
+ROOT = Path(__file__).parents[2]
 
 NEVER = {"overall uncertainty", "max confidence"}
 """Their published thresholds ask for a certainty that a penalised model does not have here."""
@@ -63,3 +70,34 @@ def test_a_snapshot_is_the_round_that_was_played():
     np.testing.assert_allclose([s.goal * size for s in found], curves.table["goal_dev"], rtol=1e-7)
     assert [s.labels for s in found] == curves.table["labels"].to_list()
     assert found[-1].gain is None
+
+
+def test_the_sure_rules_fire_for_a_model_with_a_weak_penalty():
+    data = replace(wine(), learner=Logistic(C=1e4))
+    options = {"batch": 10, "budget": 110, "seeds": 1, "n_jobs": 1, "progress": False}
+    table = stops(simulate(data, ["entropy"], **options), data)
+    fired = table.filter(pl.col("rule").is_in(NEVER))
+    assert fired["stopped"].all()
+    assert fired["lost"].max() <= 0.05
+
+
+def test_the_table_of_the_docs_regenerates():
+    """Its part on wine with margin; the tolerances are a round and a test row of 45."""
+    script = runpy.run_path(str(ROOT / "scripts/stopping_table.py"), run_name="read")
+    page = (ROOT / "docs/stopping.md").read_text("utf-8")
+    kept = {
+        cells[2].strip(): cells
+        for line in page.splitlines()
+        if len(cells := line.split("|")) > 7 and cells[1].strip() == "wine, margin"
+    }
+    data = wine()
+    options = {"batch": 10, "seeds": script["SEEDS"], "n_jobs": 1, "progress": False}
+    curves = simulate(data, ["margin"], budget=script["DATASETS"]["wine"], **options)
+    summary = stops_summary(stops(curves, data, price=script["PRICE"]))
+    assert len(kept) == len(summary) == 8
+    for line in summary.iter_rows(named=True):
+        cells = kept[line["rule"]]
+        assert float(cells[4].split(" of ")[0]) == pytest.approx(line["labels"], abs=10)
+        assert float(cells[5]) == pytest.approx(line["accuracy"], abs=1 / 45)
+    for name in script["DATASETS"]:
+        assert f"| {name}, dev goal | gain below price |" in page
