@@ -65,7 +65,17 @@ def test_the_loop_as_a_program_sees_it(table, tmp_path):
     assert found["settings"]["dev"] == 0.2
     assert found["curve"]
     assert found["advice"]["price"] == 0.001
-    assert "labels per class" in run("status", place, "--price", "0.001")
+    assert found["account"] == found["advice"]["account"]
+    assert found["account"]["spent"] == pytest.approx(0.02)
+    assert found["criteria"] == found["advice"]["criteria"]
+    shown = run("status", place, "--price", "0.001", "--budget", "20")
+    assert "labels per class" in shown
+    assert "what the model was fitted on" in shown
+    assert "every answer is charged" in shown
+    assert "The budget is spent: stop." in shown
+    plain = json.loads(run("status", place, "--json"))
+    assert plain["advice"] is None
+    assert plain["criteria"][0]["verdict"] == "not known"
     assert run("ask", place, "--by", "other").strip()
     for name in ("l.csv", "l.jsonl", "l.parquet"):
         assert json.loads(run("export", place, tmp_path / name, "--json"))["lines"] == 20

@@ -120,7 +120,11 @@ def test_the_model_is_fitted_in_the_background_and_charts_follow(client, study):
     assert any(one["helps"] for one in why["labels"])
     assert why["labels"][0]["helps"][0]["preview"]
     assert client.get("/api/stop?price=1000").json()["stop"] is True
-    assert client.get("/api/stop?price=1e-12").json()["stop"] is False
+    said = client.get("/api/stop?price=1e-12").json()
+    assert said["stop"] is False
+    assert said["account"]["answers"] == 60
+    assert {one["verdict"] for one in said["criteria"]} <= {"stop", "go on", "not known"}
+    assert all(one["name"] and one["says"] for one in said["criteria"])
     for price in ("0", "-1", "nan", "inf", "x"):
         assert client.get(f"/api/stop?price={price}").status_code == 422
 

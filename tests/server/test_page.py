@@ -158,6 +158,12 @@ def test_charts_appear_and_a_stop_is_suggested_at_the_price(sit, study):
     ann.page.keyboard.press("Tab")
     ann.page.wait_for_selector("#stop.ends")
     assert "You could stop now" in ann.page.inner_text("#advice")
+    assert "42 answers bought" in ann.page.inner_text("#account")
+    assert "rules say stop" in ann.page.inner_text("#rules summary")
+    ann.page.click("#rules summary")
+    assert ann.page.locator("#rules-list li").count() == 8
+    assert "stop" in ann.page.inner_text("#rules-list li.ends >> nth=0")
+    ann.page.click("#advice")
     ann.page.keyboard.press("w")
     ann.page.wait_for_selector("#why .effect")
     assert ann.page.locator("#why .effect").count() == 2

@@ -1,4 +1,5 @@
 import math
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -184,6 +185,59 @@ def test_it_says_stop_when_a_label_costs_more_than_it_brings(tmp_path):
     assert study.stop(1.0).ratio is not None
     with pytest.raises(BadParameter, match="price"):
         study.stop(0)
+
+
+def test_it_says_stop_when_nothing_is_left_or_the_budget_is_spent(tmp_path):
+    study = made(tmp_path, pool=X[:30], dev=0.2)
+    for row in study.ask(29):
+        study.tell(row, y[row])
+    study.skip(study.ask(1)[0])
+    study.refresh()
+    advice = study.stop(1e-12)
+    assert advice.stop
+    assert advice.left == 0
+    assert "Nothing is left" in advice.reason
+    early = answered(made(tmp_path, "b.db", dev=0.2), 3)
+    assert early.stop(1e-12).left == len(X) - early.state.settings.is_dev(range(len(X))).sum() - 24
+    assert not early.stop(1e-12, budget=31).stop
+    assert early.stop(1e-12, budget=30).stop
+    with pytest.raises(BadParameter, match="budget=0"):
+        early.stop(1.0, budget=0)
+
+
+def test_the_account_charges_every_answer(tmp_path):
+    study = answered(made(tmp_path, dev=0.3, answers=2), 8)
+    row = next(iter(study.state.labels))
+    study.tell(row, y[row], by="bo")
+    found = study.account(0.01)
+    assert found["answers"] == 81
+    assert found["labels"] == found["training"] + found["dev"] == 80
+    assert found["spent"] == pytest.approx(0.81)
+    assert study.account()["spent"] is None
+    assert study.status()["answers"] == 81
+    dev = [line["goal"] for line in study.curve() if line["metric"] == "dev"]
+    assert found["gained"] == pytest.approx(dev[-1] - dev[0])
+
+
+def test_stopping_rules_follow_the_rounds_and_are_not_known_in_old_ones(tmp_path):
+    study = answered(made(tmp_path, dev=0.3), 12)
+    known = {one.name: one for one in study.stop(0.001).criteria}
+    assert all(one.stop is not None for name, one in known.items() if name != "budget")
+    last = study.state.rounds[-1][1]
+    rows = np.sort(gw.study.chance.random_order(len(X), 0, "stop")[:1000])
+    assert (
+        last.stop_set["predicted"] == study._present(study.state).fitted.predict(X[rows]).tolist()
+    )
+    old = replace(
+        study.state, rounds=tuple((n, replace(r, stop_set=None)) for n, r in study.state.rounds)
+    )
+    advice = gw.study.advice.stop(old, 0.001)
+    said = {one.name: one.verdict for one in advice.criteria}
+    assert said["stabilizing predictions"] == said["max confidence"] == "not known"
+    assert said["gain below price"] != "not known"
+    assert [asdict(one) for one in study.criteria(price=0.001)] == [
+        asdict(k) for k in known.values()
+    ]
 
 
 def test_what_cannot_be_stored_as_data_is_refused(tmp_path):

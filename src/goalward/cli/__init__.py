@@ -8,6 +8,7 @@ from goalward.cli.experiments import reproduce, simulate
 from goalward.cli.label import label
 from goalward.cli.label_studio import label_studio
 from goalward.cli.rank import rank
+from goalward.cli.replay import replay
 from goalward.cli.studies import ask, export, import_labels, status, tell
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "label_studio",
     "main",
     "rank",
+    "replay",
     "reproduce",
     "simulate",
     "status",

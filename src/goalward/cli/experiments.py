@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import polars as pl
 import typer
 
 from goalward.cli.app import AsJson, Spinner, app, console, show
 
-__all__ = ["reproduce", "simulate"]
+if TYPE_CHECKING:
+    from goalward.bench import Curves
+
+__all__ = ["draw", "reproduce", "simulate"]
 
 Out = Annotated[Path, typer.Option(help="Folder for results; a killed run goes on from there.")]
 Jobs = Annotated[int | None, typer.Option(help="Processes; all cores by default.")]
@@ -75,6 +78,12 @@ def simulate(
     reach: Annotated[
         list[float] | None, typer.Option(help="Accuracies to count the labels for.")
     ] = None,
+    stopping: Annotated[
+        bool, typer.Option("--stopping", help="Say where each stopping rule would have ended.")
+    ] = False,
+    price: Annotated[
+        float, typer.Option(help="Of --stopping: what a label costs, in nats per row of the goal.")
+    ] = 0.001,
     out: Out = Path("out/simulation"),
     jobs: Jobs = None,
     as_json: AsJson = False,
@@ -84,27 +93,42 @@ def simulate(
     A recipe is a baseline (random, margin, entropy, least-confident) or
     goal/operator/utility/selection: dev/average, entropy/min/retrain, fisher/spread.
 
-    Example: `goalward simulate digits -s random -s margin -s dev/spread --seeds 5 --budget 100`
+    Examples: `goalward simulate digits -s random -s margin -s dev/spread --seeds 5 --budget 100`,
+    `goalward simulate wine -s margin --stopping --price 0.001`
     """
     from goalward.bench import simulate as run
+    from goalward.bench import stops, stops_summary
     from goalward.bench.datasets import load
-    from goalward.plots import curve_panel, figure, save
 
     recipes = strategy or ["random", "margin", "dev/average"]
     data = load(dataset, label=label)
     curves = run(data, recipes, batch=batch, budget=budget, seeds=seeds, out=out, n_jobs=jobs)
-    fig = figure(11, 4.4)
-    left, right = fig.subplots(1, 2)
-    curve_panel(left, {n: curves.curve(n) for n in curves.strategies}, title=data.name)
-    losses = {n: curves.curve(n, "log_loss") for n in curves.strategies}
-    curve_panel(right, losses, ylabel="test log-loss")
-    paths = save(fig, out / "curves")
+    figure = draw(curves, data.name, out)
     summary = curves.summary(tuple(reach or ()))
+    ended = None
+    if stopping:
+        with Spinner() as tick:
+            tick("fitting every round again, for the stopping rules")
+            ended = stops_summary(stops(curves, data, price=price)).drop("dataset")
+        ended.write_csv(out / "stopping.csv")
     if as_json:
-        typer.echo(json.dumps({"summary": summary.to_dicts(), "figure": str(paths[0])}))
+        found = {"summary": summary.to_dicts(), "figure": str(figure)}
+        typer.echo(json.dumps(found | ({} if ended is None else {"stopping": ended.to_dicts()})))
         return
     show(f"{data.name}: mean of {seeds} seeds", summary)
     show(f"area under the accuracy curve, against {recipes[0]}", curves.differences(recipes[0]))
-    console.print(
-        f"Figure: {paths[0]}   Table: {out / 'curves.parquet'} (and .csv)", soft_wrap=True
-    )
+    if ended is not None:
+        show(f"where each rule said stop, at {price:g} a label; means of {seeds} seeds", ended)
+    console.print(f"Figure: {figure}   Table: {out / 'curves.parquet'} (and .csv)", soft_wrap=True)
+
+
+def draw(curves: Curves, title: str, out: Path) -> Path:
+    """Draw accuracy and log-loss over labels into a folder and return the picture's path."""
+    from goalward.plots import curve_panel, figure, save
+
+    fig = figure(11, 4.4)
+    left, right = fig.subplots(1, 2)
+    curve_panel(left, {n: curves.curve(n) for n in curves.strategies}, title=title)
+    losses = {n: curves.curve(n, "log_loss") for n in curves.strategies}
+    curve_panel(right, losses, ylabel="test log-loss")
+    return save(fig, out / "curves")[0]

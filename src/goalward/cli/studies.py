@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import polars as pl
 import typer
@@ -79,21 +79,27 @@ def status(
     price: Annotated[
         float | None, typer.Option(help="What a label costs, in nats per row of the goal.")
     ] = None,
+    budget: Annotated[
+        int | None, typer.Option(min=1, help="Labels that may be bought, dev labels included.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say where a study stands: labels, annotators, learning curve, whether to stop.
+    """Say where a study stands: labels, what they cost, learning curve, whether to stop.
 
-    Example: `goalward status labels.db --price 0.001`
+    Example: `goalward status labels.db --price 0.001 --budget 500`
     """
     from goalward.study import Study
+    from goalward.study.advice import written
 
     with Study.open(study) as opened:
         found = opened.status()
         curve = opened.curve()
-        advice = opened.stop(price) if price is not None else None
+        account = opened.account(price)
+        advice = opened.stop(price, budget=budget) if price is not None else None
+        rules = advice.criteria if advice else opened.criteria(budget=budget)
     if as_json:
-        more = {"curve": curve, "advice": advice and asdict(advice)}
-        typer.echo(json.dumps(found | more))
+        more = {"curve": curve, "account": account, "criteria": written(rules)}
+        typer.echo(json.dumps(found | more | {"advice": advice and advice.record()}))
         return
     names = ("rows", "labels", "training", "dev", "skipped", "pending", "disagreements", "events")
     show(f"{found['study']}", pl.DataFrame([{name: found[name] for name in names}]))
@@ -102,11 +108,45 @@ def status(
     if found["annotators"]:
         said = [{"annotator": visible(k), "rows": v} for k, v in found["annotators"].items()]
         show("annotators", pl.DataFrame(said))
+    _account(account)
     if curve:
-        columns = ["labels", "dev_labels", "metric", "accuracy", "log_loss", "goal", "gain"]
-        show("rounds", pl.DataFrame(curve, infer_schema_length=None)[-10:].select(columns))
+        columns = ["metric", "accuracy", "log_loss", "goal", "gain"]
+        rounds = pl.DataFrame(curve, infer_schema_length=None)[-10:]
+        labels = [
+            pl.col("labels").alias("training labels"),
+            pl.col("dev_labels").alias("dev labels"),
+            pl.col("bought").alias("all labels"),
+        ]
+        show(
+            "rounds: what the model was fitted on, and how good it was",
+            rounds.select(*labels, *columns),
+        )
+        table = [
+            {
+                "rule": one.name,
+                "value": one.value,
+                "threshold": one.threshold,
+                "verdict": one.verdict,
+                "looks at": one.says,
+                "source": one.source or "-",
+            }
+            for one in rules
+        ]
+        show("when to stop: none of these is the best everywhere", pl.DataFrame(table))
     if advice is not None:
         console.print(advice.reason)
+
+
+def _account(account: dict[str, Any]) -> None:
+    names = {"answers": "answers bought", "training": "train the model", "dev": "measure it (dev)"}
+    line = {shown: account[name] for name, shown in names.items()}
+    if account["price"] is not None:
+        line |= {
+            "price of one": account["price"],
+            "spent": account["spent"],
+            "goal rose by": account["gained"],
+        }
+    show("account: every answer is charged, dev answers too", pl.DataFrame([line]))
 
 
 @app.command()

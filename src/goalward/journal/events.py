@@ -143,6 +143,9 @@ class Ranked(Event):
         without a goal.
     solver
         How the goal's direction was solved for.
+    stop_set
+        What stopping rules look at: predictions on rows drawn once, and how sure they are; None
+        in journals older than these rules.
     """
 
     based_on: int
@@ -163,6 +166,7 @@ class Ranked(Event):
     gain: float | None
     solver: str | None
     seconds: float
+    stop_set: dict[str, Any] | None = None
 
 
 KINDS: dict[str, type[Event]] = {

@@ -2,6 +2,7 @@
 
 Version 1 had no head: events cut off at the end went unnoticed.
 Version 2 keeps the number and the digest of the last event beside the version.
+Version 3 has the same tables; its rankings may carry a stop set, which older programs cannot read.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from goalward.errors import NewerVersion, NotAStudy
 
 __all__ = ["BLOBS", "EVENTS", "STUDY", "VERSION", "create", "migrate", "version_of"]
 
-VERSION = 2
+VERSION = 3
 """Of the tables below. Every version, past and to come, has goalward_study.version."""
 
 METADATA = MetaData()

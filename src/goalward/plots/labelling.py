@@ -43,7 +43,7 @@ def learning_figure(curve: Sequence[dict[str, Any]], theme: Theme) -> Figure:
         ]
         if points:
             _line(axes, points, theme, style)
-    axes.set(xlabel="labels", ylabel="accuracy")
+    axes.set(xlabel="labels bought", ylabel="accuracy")
     low = min((r["accuracy"] for r in curve if r["accuracy"] is not None), default=0.0)
     axes.set_ylim(max(0.0, min(low, 0.9) - 0.05), 1.02)
     return fig
@@ -60,7 +60,7 @@ def goal_figure(curve: Sequence[dict[str, Any]], theme: Theme) -> Figure:
     ]
     if points:
         _line(axes, points, theme, "-")
-    axes.set(xlabel="labels", ylabel="goal per row")
+    axes.set(xlabel="labels bought", ylabel="goal per row")
     return fig
 
 

@@ -146,8 +146,8 @@ def api(desk: Desk) -> APIRouter:
 
     @router.get("/stop")
     def stop(price: Price) -> dict[str, Any]:
-        """Say whether the next label is predicted to be worth its price."""
-        return vars(study.stop(price))
+        """Say whether the next label is worth its price, what was spent, and what other rules say."""
+        return study.stop(price).record()
 
     @router.get("/answers")
     def answers(

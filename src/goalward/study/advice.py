@@ -1,19 +1,27 @@
-"""How a study goes: its curve, and whether more labels are worth their price."""
+"""How a study goes: its curve, what it has cost, and whether more labels are worth their price."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from goalward.errors import BadParameter
 from goalward.journal import Ranked
+from goalward.stopping import (
+    Criterion,
+    Realised,
+    Snapshot,
+    budget_spent,
+    corrected,
+    criteria,
+    realised,
+)
+from goalward.stopping.gains import PATIENCE
+from goalward.study.dealing import wanted
 from goalward.study.state import State
 
-__all__ = ["Advice", "curve", "ratio", "stop"]
-
-LOOK_BACK = 5
-"""Rounds over which predicted and realised gains are compared."""
+__all__ = ["Advice", "account", "curve", "ratio", "rules", "snapshots", "stop", "written"]
 
 
 @dataclass(frozen=True)
@@ -23,16 +31,27 @@ class Advice:
     Parameters
     ----------
     stop
-        True when another label is predicted to bring less than its price.
+        True when another label was worth less than its price in three rounds in a row, when the
+        budget is spent, or when nothing is left to ask.
     gain
         Predicted gain of a label of the next batch, per row of the goal (nats).
     ratio
-        Realised over predicted gain of the last rounds; None until there are some. What is
-        compared with the price is gain x ratio where the ratio is below 1.
+        Realised over predicted gain of the last rounds; None until there are some.
     price
         What a label costs, in the same units.
     reason
         The same in a sentence.
+    ratio_low, ratio_high
+        Ends of the 95 % interval of the ratio; None until two rounds can be compared.
+    expected, low, high
+        The gain after correction by the ratio (kept within 0 and 1), which is compared with the
+        price; and the same at the ends of the interval.
+    left
+        Rows that could still be asked and would train the model.
+    account
+        What was bought and what it cost: see `account`.
+    criteria
+        What this rule and published ones say; none is the best everywhere.
     """
 
     stop: bool
@@ -40,10 +59,31 @@ class Advice:
     ratio: float | None
     price: float
     reason: str
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+    expected: float | None = None
+    low: float | None = None
+    high: float | None = None
+    left: int | None = None
+    account: dict[str, Any] = field(default_factory=dict, hash=False)
+    criteria: tuple[Criterion, ...] = ()
+
+    def record(self) -> dict[str, Any]:
+        """Return the advice as plain values."""
+        return asdict(self) | {"criteria": written(self.criteria)}
+
+
+def written(rules: Sequence[Criterion]) -> list[dict[str, Any]]:
+    """Return what rules say as plain values."""
+    return [asdict(one) | {"verdict": one.verdict} for one in rules]
 
 
 def curve(state: State) -> list[dict[str, Any]]:
-    """Return one line per ranking: labels, measures, goal and predicted gain."""
+    """Return one line per ranking: labels, measures, goal and predicted gain.
+
+    `labels` are those the model was fitted on, `dev_labels` those that measured it, and `bought`
+    both together.
+    """
     return [
         {
             "round": number,
@@ -51,6 +91,7 @@ def curve(state: State) -> list[dict[str, Any]]:
             "at": r.at,
             "labels": r.labels,
             "dev_labels": r.dev_labels,
+            "bought": r.labels + r.dev_labels,
             "metric": r.metric,
             "accuracy": r.accuracy,
             "log_loss": r.log_loss,
@@ -63,56 +104,141 @@ def curve(state: State) -> list[dict[str, Any]]:
     ]
 
 
+def snapshots(state: State) -> list[Snapshot]:
+    """Return the rounds as stopping rules see them."""
+    return [_snapshot(r) for _, r in state.rounds]
+
+
 def ratio(state: State) -> float | None:
     """Return realised over predicted gain of the last rounds that had the same goal."""
-    rounds = [r for _, r in state.rounds]
-    predicted = realised = 0.0
-    for before, after in list(pairwise(rounds))[-LOOK_BACK:]:
-        bought = after.labels - before.labels
-        if bought > 0 and _comparable(before, after):
-            assert before.gain is not None
-            assert before.goal is not None
-            assert after.goal is not None
-            predicted += before.gain * bought
-            realised += after.goal - before.goal
-    return realised / predicted if predicted > 0 else None
+    found = realised(snapshots(state))
+    return None if found is None else found.ratio
 
 
-def stop(state: State, price: float) -> Advice:
-    """Return whether the next label is predicted to be worth its price."""
+def account(state: State, price: float | None = None) -> dict[str, Any]:
+    """Return what was bought: answers, labels, and those of them that train or measure.
+
+    `spent` is the price times the answers, dev answers too: where several annotators answer a
+    row, each answer is paid for. `gained` is what the goal rose since the first round with the
+    same measure, in the same units; None until there are two.
+    """
+    answers = sum(s.label is not None for said in state.standings.values() for s in said.values())
+    rounds = [r for _, r in state.rounds if r.goal is not None]
+    same = [r.goal for r in rounds if (r.metric == "dev") == (rounds[-1].metric == "dev")]
+    gained = None
+    if len(same) > 1 and same[0] is not None and same[-1] is not None:
+        gained = same[-1] - same[0]
+    return {
+        "answers": answers,
+        "labels": len(state.labels),
+        "training": len(state.training),
+        "dev": len(state.dev),
+        "price": price,
+        "spent": None if price is None else price * answers,
+        "gained": gained,
+    }
+
+
+def rules(
+    state: State, price: float | None = None, budget: int | None = None
+) -> tuple[Criterion, ...]:
+    """Return what every stopping rule says now; those without a price or budget are not known."""
+    if budget is not None and budget < 1:
+        raise BadParameter(
+            f"budget={budget!r}; at least 1 label was expected. Leave it out for none."
+        )
+    # The newest ranking may lie some answers back; what was bought is known to the last one.
+    bought = Snapshot(labels=len(state.labels), bought=len(state.labels))
+    found = criteria(snapshots(state), price=price)
+    return (*found[:-1], budget_spent([bought], budget=budget))
+
+
+def stop(state: State, price: float, budget: int | None = None) -> Advice:
+    """Return whether the next label is worth its price, and what other rules say.
+
+    Parameters
+    ----------
+    budget
+        Labels that may be bought, dev labels included.
+    """
     if not price > 0:
         raise BadParameter(
             f"price={price!r}; what a label costs, above 0, was expected: 0.001 nats per row of the "
             "goal, say."
         )
-    latest = state.ranking
-    if latest is None or latest.gain is None:
-        return Advice(
-            False, None, None, price, "No model yet: go on until two classes have labels."
-        )
-    realised = ratio(state)
-    trusted = 1.0 if realised is None else min(max(realised, 0.0), 1.0)
-    # A round may go badly by chance: only the prediction, or several rounds, can say stop.
-    expected = latest.gain * max(trusted, 0.1)
-    ends = expected < price
-    said = (
-        f"The next label is predicted to move the goal by {latest.gain:.3g} per row"
-        + _came_true(realised)
-        + f"; it costs {price:.3g}: {'stop' if ends else 'go on'}."
-    )
-    return Advice(ends, latest.gain, realised, price, said)
-
-
-def _came_true(realised: float | None) -> str:
-    if realised is None:
-        return ""
-    return (
-        f", of which {realised:.0%} came true lately"
-        if realised > 0
-        else ", which lately did not come true"
+    found_rules = rules(state, price, budget)
+    rounds = snapshots(state)
+    found, now = realised(rounds), corrected(rounds)
+    left = _left(state)
+    first, spent = found_rules[0], bool(found_rules[-1].stop)
+    ends = bool(first.stop) or spent or left == 0
+    gain = rounds[-1].gain if rounds else None
+    expected, low, high = now or (None, None, None)
+    return Advice(
+        stop=ends,
+        gain=gain,
+        ratio=None if found is None else found.ratio,
+        price=price,
+        reason=_reason(gain, found, now, price, first, left=left, spent=spent),
+        ratio_low=None if found is None else found.low,
+        ratio_high=None if found is None else found.high,
+        expected=expected,
+        low=low,
+        high=high,
+        left=left,
+        account=account(state, price),
+        criteria=found_rules,
     )
 
 
-def _comparable(before: Ranked, after: Ranked) -> bool:
-    has = None not in (before.gain, before.goal, after.goal)
-    return has and (before.metric == "dev") == (after.metric == "dev")
+def _reason(
+    gain: float | None,
+    found: Realised | None,
+    now: tuple[float, float | None, float | None] | None,
+    price: float,
+    rule: Criterion,
+    *,
+    left: int,
+    spent: bool,
+) -> str:
+    if left == 0:
+        return "Nothing is left to ask that would train the model: stop."
+    if spent:
+        return "The budget is spent: stop."
+    if gain is None or now is None:
+        return "No model yet: go on until two classes have labels."
+    said = f"The next label is predicted to move the goal by {gain:.3g} per row"
+    if found is not None:
+        said += f"; {max(found.ratio, 0.0):.0%} of such predictions came true lately"
+        if found.low is not None and found.high is not None:
+            said += f" (95 % interval {found.low:.0%} to {found.high:.0%})"
+        said += f", so {now[0]:.3g} is expected"
+    said += f"; it costs {price:.3g}"
+    if rule.stop:
+        return f"{said}, and cost more than it brought in {PATIENCE} rounds in a row: stop."
+    return f"{said}: go on" + (
+        f", until this is so in {PATIENCE} rounds in a row." if now[0] < price else "."
+    )
+
+
+def _left(state: State) -> int:
+    """Return how many rows could still be asked that are not the dev set's."""
+    done = [row for row in state.standings if not wanted(state, row)]
+    total = int(state.pool["n_rows"])
+    dev = int(state.settings.is_dev(range(total)).sum()) if state.settings.dev else 0
+    return total - dev - int((~state.settings.is_dev(done)).sum())
+
+
+def _snapshot(r: Ranked) -> Snapshot:
+    kept = dict(r.stop_set or {})
+    if "predicted" in kept:
+        kept["predicted"] = tuple(kept["predicted"])
+    return Snapshot(
+        labels=r.labels,
+        bought=r.labels + r.dev_labels,
+        metric=r.metric,
+        accuracy=r.accuracy,
+        goal=r.goal,
+        gain=r.gain,
+        **kept,
+    )

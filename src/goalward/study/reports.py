@@ -9,6 +9,7 @@ from typing import Any
 
 from goalward.errors import BadParameter
 from goalward.journal.events import Label
+from goalward.stopping import Criterion
 from goalward.study import advice
 from goalward.study.advice import Advice
 from goalward.study.exchange import answers_table, labels_table
@@ -31,9 +32,27 @@ class Reports(Session):
         """Return one line per ranking: labels, accuracy, log-loss, goal, predicted gain."""
         return advice.curve(self.state)
 
-    def stop(self, price: float) -> Advice:
-        """Return whether the next label is predicted to be worth `price`."""
-        return advice.stop(self.state, price)
+    def stop(self, price: float, *, budget: int | None = None) -> Advice:
+        """Return whether the next label is worth `price`, and what published rules say.
+
+        Parameters
+        ----------
+        price
+            What a label must gain, in nats per row of the goal.
+        budget
+            Labels that may be bought, dev labels included.
+        """
+        return advice.stop(self.state, price, budget)
+
+    def criteria(
+        self, *, price: float | None = None, budget: int | None = None
+    ) -> tuple[Criterion, ...]:
+        """Return what every stopping rule says now: value, threshold, verdict, source."""
+        return advice.rules(self.state, price, budget)
+
+    def account(self, price: float | None = None) -> dict[str, Any]:
+        """Return what was bought and, at a price per answer, what was spent."""
+        return advice.account(self.state, price)
 
     def why(self, row: int) -> Why:
         """Return what each label of a row would do to the goal, and to which dev rows most."""
@@ -58,6 +77,7 @@ class Reports(Session):
             "labels": len(state.labels),
             "training": len(state.training),
             "dev": len(state.dev),
+            "answers": advice.account(state)["answers"],
             "skipped": len(state.skipped),
             "pending": sum(
                 any(lease.live(now) for lease in held.values()) for held in state.leases.values()

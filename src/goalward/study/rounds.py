@@ -24,6 +24,7 @@ from goalward.journal import Ranked
 from goalward.labels import Spread
 from goalward.learners import Fitted
 from goalward.pool import n_rows, take_rows
+from goalward.stopping import seen
 from goalward.strategies import GoalOriented, recipe
 from goalward.strategies.strategy import Suggestion
 from goalward.study.chance import random_order
@@ -40,6 +41,8 @@ HEAD = 32
 """Rows picked with care for one another; the rest of a queue is in the order of the scores."""
 QUEUE = 256
 FOLDS = 5
+STOP_ROWS = 1000
+"""Rows whose predictions are followed from round to round, for stopping rules."""
 LARGE = 500
 """Unknowns above which only as many rows are picked with care as are answered before the next fit."""
 WITH_DEV = "dev/spread/first-order/sequential-curvature"
@@ -134,6 +137,7 @@ class Round:
             goal=self.goal.value(self.fitted) / len(self.goal_rows),
             gain=float(np.mean(self.gains(batch))),
             solver=suggestion.solver.reason if suggestion.solver else None,
+            stop_set=self._stop_set(batch),
             seconds=time.perf_counter() - started,
         )
 
@@ -170,6 +174,13 @@ class Round:
         settings = self.state.settings
         order = random_order(n_rows(self.pool.X), settings.seed, "goal")
         return np.sort(order[: settings.goal_rows])
+
+    def _stop_set(self, batch: NDArray[Any]) -> dict[str, Any]:
+        order = random_order(n_rows(self.pool.X), self.state.settings.seed, "stop")
+        fixed = np.sort(order[:STOP_ROWS])
+        kept = seen(self._proba(self.fitted, fixed), self._proba(self.fitted, batch))
+        # As the journal gives it back.
+        return {**kept, "predicted": list(kept["predicted"])}
 
     def _data(self) -> dict[str, Any]:
         needs = recipe(self.recipe).needs

@@ -37,8 +37,7 @@ function curves(now) {
   at("no-charts").hidden = Boolean(now.ranking);
   if (!now.ranking || now.rounds === rounds) return;
   rounds = now.rounds;
-  const { accuracy, metric, goal, gain } = now.ranking;
-  at("gain").textContent = short(gain);
+  const { accuracy, metric, goal } = now.ranking;
   at("said-learning").textContent = accuracy === null ? "" : `${(100 * accuracy).toFixed(0)} %, ${metric}`;
   at("said-goal").textContent = `${short(goal)} per row`;
   at("said-utilities").textContent = "next rows marked";
@@ -53,6 +52,26 @@ function curves(now) {
   advise();
 }
 
+function spent({ answers, training, dev, spent: cost, gained }) {
+  at("account").hidden = !answers;
+  const parts = [`${count(answers)} answers bought${dev ? ` (${count(training)} rows train, ${count(dev)} measure)` : ""}: ${short(cost)} spent`];
+  if (gained !== null) parts.push(`the goal ${gained < 0 ? "fell" : "rose"} by ${short(Math.abs(gained))}`);
+  at("account").textContent = `${parts.join("; ")}.`;
+}
+
+function rules(list) {
+  const known = list.filter((one) => one.stop !== null);
+  at("rules").hidden = known.length === 0;
+  at("rules-said").textContent = `${known.filter((one) => one.stop).length} of ${known.length} rules say stop`;
+  at("rules-list").replaceChildren(...list.filter((one) => one.name !== "budget").map((one) => {
+    const item = make("li", one.stop ? "ends" : one.stop === null ? "unknown" : "");
+    item.title = `${one.says}. ${one.source}`;
+    const value = one.value === null ? "" : `${short(one.value)} / ${short(one.threshold)}`;
+    item.append(make("span", "name", one.name), make("span", "number", value), make("span", "verdict", one.verdict));
+    return item;
+  }));
+}
+
 async function advise() {
   const price = Number(at("price").value);
   const valid = price > 0 && Number.isFinite(price);
@@ -61,8 +80,11 @@ async function advise() {
   try {
     const said = await call(`/api/stop?price=${encodeURIComponent(price)}`);
     at("stop").classList.toggle("ends", said.stop);
+    at("gain").textContent = short(said.expected);
     at("advice").textContent = said.gain === null ? said.reason
       : said.stop ? `You could stop now. ${said.reason}` : said.reason;
+    spent(said.account);
+    rules(said.criteria);
   } catch { /* the next ranking asks again */ }
 }
 

@@ -1,0 +1,128 @@
+"""What the next label is worth, by its prediction and by how much of such predictions came true."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from scipy.stats import t
+
+from goalward.stopping.snapshot import Criterion, Snapshot, bought_rounds
+
+__all__ = ["LOOK_BACK", "PATIENCE", "Realised", "corrected", "gain_below_price", "realised"]
+
+LOOK_BACK = 5
+"""Rounds over which predicted and realised gains are compared."""
+PATIENCE = 3
+"""Rounds in a row that must agree: one may go badly by chance."""
+
+
+@dataclass(frozen=True)
+class Realised:
+    """How much of the predicted gains came true.
+
+    Parameters
+    ----------
+    ratio
+        Realised over predicted gain of the last rounds.
+    low, high
+        Ends of its 95 % interval; None for a single round.
+    rounds
+        How many rounds were compared.
+
+    Examples
+    --------
+    >>> Realised(0.25, 0.1, 0.4, 5).ratio
+    0.25
+    """
+
+    ratio: float
+    low: float | None
+    high: float | None
+    rounds: int
+
+
+def realised(rounds: Sequence[Snapshot], *, look_back: int = LOOK_BACK) -> Realised | None:
+    """Return the slope of realised over predicted gain of the last rounds; None without any.
+
+    With p_i the gain predicted for the labels bought in round i and r_i the change of the goal,
+    r_i = β p_i + e_i and a variance of e_i that grows like p_i, the best line through the origin
+    has the slope β = Σr / Σp. Its variance is Σ(e_i²/p_i) / (n - 1) / Σp, and the interval is
+    Student's with n - 1 degrees of freedom. Rounds whose goal was another one are left out.
+    """
+    pairs = []
+    for before, after in list(pairwise(bought_rounds(rounds)))[-look_back:]:
+        bought = after.labels - before.labels
+        if bought > 0 and _comparable(before, after):
+            assert before.gain is not None
+            assert before.goal is not None
+            assert after.goal is not None
+            if before.gain > 0:
+                pairs.append((before.gain * bought, after.goal - before.goal))
+    if not pairs:
+        return None
+    p, r = np.array(pairs).T
+    slope = float(r.sum() / p.sum())
+    n = len(pairs)
+    if n == 1:
+        return Realised(slope, None, None, 1)
+    variance = float(np.sum((r - slope * p) ** 2 / p)) / (n - 1) / float(p.sum())
+    half = float(t.ppf(0.975, n - 1)) * variance**0.5
+    return Realised(slope, slope - half, slope + half, n)
+
+
+def corrected(rounds: Sequence[Snapshot]) -> tuple[float, float | None, float | None] | None:
+    """Return the gain of the next label after correction, with the ends of its interval.
+
+    The predicted gain times the ratio, both kept within 0 and 1: a prediction is discounted where
+    it did not come true, and never raised. Without a ratio it is the prediction itself.
+    """
+    if not rounds or rounds[-1].gain is None:
+        return None
+    gain, found = rounds[-1].gain, realised(rounds)
+    if found is None:
+        return gain, None, None
+    if found.low is None or found.high is None:
+        return gain * _share(found.ratio), None, None
+    return gain * _share(found.ratio), gain * _share(found.low), gain * _share(found.high)
+
+
+def gain_below_price(
+    rounds: Sequence[Snapshot], *, price: float | None, patience: int = PATIENCE
+) -> Criterion:
+    """Return whether the corrected gain was below the price in each of the last rounds.
+
+    Parameters
+    ----------
+    price
+        What a label must gain, in nats per row of the goal; None: not known.
+    patience
+        Rounds in a row.
+    """
+    kept = bought_rounds(rounds)
+    found = corrected(kept)
+    value = None if found is None else found[0]
+    stop = None
+    if value is not None and price is not None:
+        last = [corrected(kept[:end]) for end in range(len(kept) - patience + 1, len(kept) + 1)]
+        enough = len(kept) >= patience
+        stop = enough and all(one is not None and one[0] < price for one in last)
+    return Criterion(
+        "gain below price",
+        value,
+        price,
+        stop,
+        f"corrected gain of a label < price, {patience} rounds in a row",
+        "ours",
+    )
+
+
+def _share(ratio: float) -> float:
+    return min(max(ratio, 0.0), 1.0)
+
+
+def _comparable(before: Snapshot, after: Snapshot) -> bool:
+    has = None not in (before.gain, before.goal, after.goal)
+    return has and (before.metric == "dev") == (after.metric == "dev")

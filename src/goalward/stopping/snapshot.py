@@ -1,0 +1,126 @@
+"""What a round leaves behind for stopping rules, and what a rule answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Criterion", "Snapshot", "bought_rounds", "entropies", "seen"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """A round as stopping rules see it; None where it is not known.
+
+    Parameters
+    ----------
+    labels
+        Labels the model was fitted on.
+    bought
+        Labels paid for so far: those, and the dev labels.
+    metric, accuracy
+        How the accuracy was measured ("dev" or "cross-validated"), and what it was.
+    goal, gain
+        The goal, and how far a label of the next batch is predicted to move it; both per row of
+        the goal.
+    predicted
+        The predicted class of each row of the stop set: rows drawn once, the same in every round.
+    uncertainty
+        Mean entropy of the predictions on the stop set, in nats.
+    variance
+        Variance over the stop set of the probability of the predicted class.
+    doubt
+        The highest entropy among the rows of the next batch, in nats.
+
+    Examples
+    --------
+    >>> Snapshot(labels=20, bought=25, predicted=(0, 1, 1)).labels
+    20
+    """
+
+    labels: int
+    bought: int
+    metric: str | None = None
+    accuracy: float | None = None
+    goal: float | None = None
+    gain: float | None = None
+    predicted: tuple[int, ...] | None = field(default=None, repr=False)
+    uncertainty: float | None = None
+    variance: float | None = None
+    doubt: float | None = None
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """The answer of a stopping rule.
+
+    Parameters
+    ----------
+    name
+        Which rule.
+    value, threshold
+        What it looks at, and where that says stop; None where it is not known.
+    stop
+        The verdict; None where the value is not known.
+    says
+        What is compared, in words.
+    source
+        Where the rule comes from.
+
+    Examples
+    --------
+    >>> Criterion("budget", 100.0, 100.0, True, "labels bought >= budget", "").verdict
+    'stop'
+    """
+
+    name: str
+    value: float | None
+    threshold: float | None
+    stop: bool | None
+    says: str
+    source: str
+
+    @property
+    def verdict(self) -> str:
+        """The verdict as a word."""
+        return "not known" if self.stop is None else "stop" if self.stop else "go on"
+
+
+def seen(proba: NDArray[Any], batch: NDArray[Any]) -> dict[str, Any]:
+    """Return what a snapshot keeps of a model's probabilities.
+
+    Parameters
+    ----------
+    proba
+        (n, k) probabilities on the stop set.
+    batch
+        (b, k) probabilities on the rows of the next batch; may be empty.
+    """
+    top = proba.max(axis=1)
+    return {
+        "predicted": tuple(int(k) for k in proba.argmax(axis=1)),
+        "uncertainty": float(np.mean(entropies(proba))),
+        "variance": float(np.var(top)),
+        "doubt": float(np.max(entropies(batch))) if len(batch) else None,
+    }
+
+
+def entropies(proba: NDArray[Any]) -> NDArray[Any]:
+    """Return the entropy of each row, in nats; 0 log 0 is 0."""
+    safe = np.where(proba > 0, proba, 1.0)
+    summed: NDArray[Any] = -np.sum(proba * np.log(safe), axis=1)
+    return summed
+
+
+def bought_rounds(rounds: Sequence[Snapshot]) -> list[Snapshot]:
+    """Return the rounds without those that were ranked again before a new label had come."""
+    kept: list[Snapshot] = []
+    for one in rounds:
+        if kept and kept[-1].labels == one.labels:
+            kept.pop()
+        kept.append(one)
+    return kept
