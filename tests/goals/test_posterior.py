@@ -1,0 +1,218 @@
+"""Goals that need no labels: their risk, its slope, and what a row's curvature does to them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse
+from scipy.stats import spearmanr
+
+import goalward as gw
+from goalward.errors import BadParameter, Unsupported
+from goalward.goals import DecisionRisk, Epig, FisherRatio
+from goalward.goals.posterior import class_basis, curvature_blocks
+from goalward.learners import Labelled, Posterior
+from goalward.selection import Sequential, Top
+from goalward.testing import problem
+from goalward.utility import FirstOrder, ImplicitStep, Information, Retrain
+
+GOALS = [
+    FisherRatio,
+    Epig,
+    DecisionRisk,
+    lambda X: DecisionRisk(X, share=1.0),
+]
+
+
+def state(rng, n_classes, rows=6):
+    """Logits and covariances of rows, as any posterior could have them."""
+    A = rng.normal(size=(rows, n_classes - 1, n_classes + 1))
+    return rng.normal(size=(rows, n_classes)), A @ A.transpose(0, 2, 1) / n_classes
+
+
+def grown(fitted, x, weight=1.0):
+    """The model with a row's curvature added and nothing moved."""
+    x = np.atleast_2d(x)
+    old = fitted.labelled
+    labelled = Labelled(
+        np.vstack([old.X, x]),
+        np.vstack([old.targets, fitted.predict_proba(x)]),
+        np.append(old.weights, [weight] * len(x)),
+    )
+    return replace(fitted, labelled=labelled)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("make", GOALS)
+def test_the_slope_is_the_derivative_of_the_risk(make, n_classes, rng):
+    logits, M = state(rng, n_classes)
+    goal = make(None)
+    step = rng.normal(size=M.shape)
+    step = step + step.transpose(0, 2, 1)
+    slope = np.einsum("mab,mab->m", goal.slope(logits, M), step)
+    h = 1e-6
+    numeric = (goal.risk(logits, M + h * step) - goal.risk(logits, M - h * step)) / (2 * h)
+    np.testing.assert_allclose(slope, numeric, rtol=1e-6, atol=1e-9)
+    assert np.all(np.linalg.eigvalsh(goal.slope(logits, M)) >= -1e-12)
+
+
+def test_curvature_blocks_are_those_of_the_loss(rng):
+    logits = rng.normal(size=(5, 4))
+    fitted = problem(n_classes=4).fitted
+    expected = fitted.loss.blocks(fitted.loss.proba(logits))
+    np.testing.assert_allclose(curvature_blocks(logits), expected, atol=1e-14)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.1])
+def test_decision_risk_is_what_sampled_decisions_lose(share, rng):
+    """The mean of π (b's logit less a's, where it is above zero) over drawn logits."""
+    logits, M = state(rng, 3, rows=1)
+    Q = class_basis(3)
+    draws = rng.multivariate_normal(np.zeros(2), share * M[0], size=400_000) @ Q.T + logits[0]
+    second, first = np.argsort(logits[0])[-2:]
+    p = np.exp(logits[0]) / np.exp(logits[0]).sum()
+    lost = (p[first] + p[second]) / 2 * np.maximum(draws[:, second] - draws[:, first], 0.0)
+    found = DecisionRisk(None, share=share).risk(logits, M)[0]
+    assert found == pytest.approx(lost.mean(), abs=4 * lost.std() / np.sqrt(len(lost)))
+
+
+def test_epig_is_the_information_two_labels_share():
+    """Two classes, Gaussian logits with noise 1/Λ: the mutual information is known."""
+    task = problem(n_classes=2)
+    a, x = task.X_pool[:1], task.X_pool[1:2]
+    goal = Epig(a)
+    gain = goal.value(grown(task.fitted, x)) - goal.value(task.fitted)
+    posterior = task.fitted.posterior(a)
+    Z = posterior.coordinates(np.vstack([a, x]))
+    cov = Z @ posterior.inverse @ Z.T
+    noise = np.diag(1 / curvature_blocks(task.fitted.logits(np.vstack([a, x])))[:, 0, 0])
+    seen = cov + noise
+    shared = -0.5 * np.log(1 - seen[0, 1] ** 2 / (seen[0, 0] * seen[1, 1]))
+    assert gain == pytest.approx(shared, rel=1e-9)
+
+
+@pytest.mark.parametrize("options", [{}, {"fit_intercept": False}, {"n_classes": 2}])
+def test_the_gain_of_fisher_ratio_is_exact(options):
+    task = problem(**options)
+    goal = FisherRatio(task.X_dev)
+    gains = Information()(task.fitted, goal, task.X_pool)
+    before = goal.value(task.fitted)
+    truth = [goal.value(grown(task.fitted, x)) - before for x in task.X_pool]
+    np.testing.assert_allclose(gains, np.repeat(np.array(truth)[:, None], gains.shape[1], 1))
+
+
+@pytest.mark.parametrize("make", GOALS)
+def test_gains_are_exact_to_first_order(make):
+    """The gain of a row of weight w is off by w²: by a quarter when the weight halves."""
+    task = problem(n_labelled=60)
+    goal = make(task.X_dev)
+    before = goal.value(task.fitted)
+    errors = []
+    for weight in (0.02, 0.01):
+        light = replace(task.fitted, class_weights=np.full(3, weight))
+        gains = Information()(light, goal, task.X_pool[:5])[:, 0]
+        truth = [goal.value(grown(task.fitted, x, weight)) - before for x in task.X_pool[:5]]
+        errors.append(np.abs(gains - truth))
+        np.testing.assert_allclose(gains, truth, rtol=0.02)
+    if make is not FisherRatio:
+        ratio = errors[1].sum() / errors[0].sum()
+        assert 0.2 < ratio < 0.3
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_taking_a_row_moves_all_others_as_starting_again_would(n_classes):
+    task = problem(n_classes=n_classes, n_labelled=20)
+    goal = FisherRatio(task.X_dev)
+    gains = Information().prepare(task.fitted, goal)
+    taken = gains.taking(task.fitted.features(task.X_pool))
+    for place in (3, 7, 3):
+        taken.take(place)
+    after = grown(task.fitted, task.X_pool[[3, 7, 3]])
+    again = Information().prepare(after, goal).taking(task.fitted.features(task.X_pool))
+    # The goal's slope is Λ, which has not moved.
+    for name in ("M", "N", "inverse"):
+        np.testing.assert_allclose(getattr(taken, name), getattr(again, name), atol=1e-11)
+
+
+def test_a_greedy_batch_serves_the_goal_better_than_the_best_single_rows():
+    task = problem(n_pool=200, n_labelled=15, seed=4)
+    goal = FisherRatio(task.X_pool)
+    values = []
+    for selection in (Top(), Sequential()):
+        rows = gw.GoalOriented(goal, selection=selection).suggest(task.fitted, task.X_pool, 8).rows
+        values.append(goal.value(grown(task.fitted, task.X_pool[rows])))
+    assert values[1] > values[0]
+
+
+@pytest.mark.parametrize("make", [FisherRatio, Epig, DecisionRisk])
+def test_gains_rank_rows_as_retraining_does(make):
+    """The mean over the believed label of what real retraining does to the goal."""
+    data = gw.bench.datasets.load("digits-3v8")
+    split = data.split(0)
+    known = np.concatenate([split.init, split.pool[:90]])
+    fitted = data.learner.fit(data.X[known], data.y[known])
+    X = data.X[split.pool[90:130]]
+    goal = make(data.X[split.pool[130:]])
+    gains = Information()(fitted, goal, X)[:, 0]
+    p = fitted.predict_proba(X)
+    truth = np.zeros(len(X))
+    for i, x in enumerate(X):
+        for k, label in enumerate(fitted.classes):
+            again = data.learner.fit(np.vstack([data.X[known], x]), np.append(data.y[known], label))
+            truth[i] += p[i, k] * (goal.value(again) - goal.value(fitted))
+    # DecisionRisk also sees where the boundary goes, which curvature does not.
+    assert spearmanr(gains, truth).statistic > (0.5 if make is DecisionRisk else 0.9)
+
+
+def test_too_many_unknowns_are_held_in_the_leading_directions_of_the_rows(rng):
+    low = rng.normal(size=(30, 6)) @ rng.normal(size=(6, 50))
+    y = np.arange(30) % 3
+    fitted = gw.Logistic().fit(low, y)
+    whole = Posterior.of(fitted.hessian, low)
+    small = Posterior.of(fitted.hessian, low, largest=14)
+    assert whole.basis is None
+    assert small.basis.shape == (50, 6)
+    assert small.kept == pytest.approx(1.0)
+    np.testing.assert_allclose(
+        small.leverage(small.coordinates(low)), whole.leverage(whole.coordinates(low)), atol=1e-9
+    )
+    smaller = Posterior.of(fitted.hessian, low, largest=8)
+    assert 0.3 < smaller.kept < 1.0
+
+
+def test_sparse_rows_score_as_dense_ones(rng):
+    X = scipy.sparse.random(60, 30, density=0.2, random_state=0, format="csr")
+    fitted = gw.Logistic().fit(X[:20], np.arange(20) % 3)
+    dense = gw.Logistic().fit(X[:20].toarray(), np.arange(20) % 3)
+    for goal in (DecisionRisk, Epig):
+        found = gw.GoalOriented(goal(X), selection=Sequential()).suggest(fitted, X[20:], 5)
+        plain = gw.GoalOriented(goal(X.toarray()), selection=Sequential())
+        np.testing.assert_array_equal(found.rows, plain.suggest(dense, X[20:].toarray(), 5).rows)
+
+
+def test_goals_of_the_posterior_are_refused_where_they_do_not_fit():
+    task = problem()
+    goal = DecisionRisk(task.X_pool)
+    for utility in (FirstOrder(), ImplicitStep(), Retrain()):
+        with pytest.raises(Unsupported, match=r"gw\.utility\.Information"):
+            utility(task.fitted, goal, task.X_pool)
+    for other in (task.goal, task.goal + goal):
+        with pytest.raises(Unsupported, match="alone"):
+            Information()(task.fitted, other, task.X_pool)
+    with pytest.raises(Unsupported, match="labelings"):
+        Information().batch(task.fitted, goal, task.X_pool[None])
+    with pytest.raises(BadParameter, match="share=0"):
+        DecisionRisk(task.X_pool, share=0.0)
+    with pytest.raises(BadParameter, match="'spread'"):
+        gw.recipe("decision-risk/spread")
+    with pytest.raises(BadParameter, match="information was expected"):
+        gw.recipe("decision-risk/average/first-order")
+
+
+def test_the_reference_of_a_recipe_is_a_sample_of_a_large_pool(rng):
+    X = rng.normal(size=(1500, 3))
+    built = gw.recipe("decision-risk").build(pool=X)
+    again = gw.recipe("decision-risk").build(pool=X, seed=7)
+    assert built.goal.X.shape == (1000, 3)
+    np.testing.assert_array_equal(built.goal.X, again.goal.X)
+    assert repr(built).startswith("GoalOriented(goal=DecisionRisk(share=0.0625)")
