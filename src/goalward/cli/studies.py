@@ -79,9 +79,16 @@ def status(
     price: Annotated[
         float | None, typer.Option(help="What a label costs, in nats per row of the goal.")
     ] = None,
+    audit: Annotated[
+        bool,
+        typer.Option("--audit", help="Say whether labels still serve dev rows that are kept back."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Say where a study stands: labels, annotators, learning curve, whether to stop.
+
+    A study whose strategy keeps dev rows back (dev-split/...) is audited in any case, and says so
+    where goal and witness part.
 
     Example: `goalward status labels.db --price 0.001`
     """
@@ -91,8 +98,14 @@ def status(
         found = opened.status()
         curve = opened.curve()
         advice = opened.stop(price) if price is not None else None
+        watched = audit or opened.state.settings.strategy.startswith("dev-split/")
+        audited = opened.audit() if watched else None
     if as_json:
-        more = {"curve": curve, "advice": advice and asdict(advice)}
+        more = {
+            "curve": curve,
+            "advice": advice and asdict(advice),
+            "audit": audited and asdict(audited),
+        }
         typer.echo(json.dumps(found | more))
         return
     names = ("rows", "labels", "training", "dev", "skipped", "pending", "disagreements", "events")
@@ -107,6 +120,8 @@ def status(
         show("rounds", pl.DataFrame(curve, infer_schema_length=None)[-10:].select(columns))
     if advice is not None:
         console.print(advice.reason)
+    if audited is not None and (audit or audited.fired):
+        console.print(audited.reason, highlight=False)
 
 
 @app.command()
