@@ -20,8 +20,7 @@ SPLIT = "dev-split/spread/first-order/top"
 def played(path, *, rounds=9, truth=y, strategy=SPLIT, dev=0.3):
     study = gw.Study.create(path, pool=X, classes=[0, 1, 2], strategy=strategy, dev=dev, seed=3)
     for _ in range(rounds):
-        for row in study.ask(10):
-            study.tell(row, int(truth[row]))
+        study.tell_many([(row, int(truth[row])) for row in study.ask(10)])
     study.refresh()
     return study
 
@@ -38,9 +37,7 @@ def test_rows_stay_on_their_side_and_only_one_side_steers(tmp_path):
     assert now.recipe == SPLIT
     # Other labels on the rows kept back: the same queue.
     queue = study.state.ranking.queue
-    for row, steers in side.items():
-        if not steers:
-            study.tell(row, (int(y[row]) + 1) % 3)
+    study.tell_many([(row, (int(y[row]) + 1) % 3) for row, steers in side.items() if not steers])
     assert study.refresh().queue == queue
     changed = next(row for row, steers in side.items() if steers)
     study.tell(changed, (int(y[changed]) + 1) % 3)
