@@ -24,7 +24,7 @@ def ran(tmp_path_factory):
 
 def test_each_group_has_its_strategies_and_a_figure(ran):
     out, told, table, path = ran
-    for title, (strategies, apart, _) in GROUPS.items():
+    for title, (strategies, apart) in GROUPS.items():
         mine = table.filter(table["group"] == title)
         assert mine["strategy"].to_list() == list(strategies)
         asked = dict(zip(mine["strategy"], mine["dev rows asked"], strict=True))

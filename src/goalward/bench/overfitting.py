@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -38,15 +37,11 @@ PRACTICAL = {
     "split": "dev-split/spread/first-order/sequential-curvature",
 }
 GROUPS = {
-    "oracle, dev rows in the pool": (ORACLE, False, 1.0),
-    "oracle, dev rows kept apart": (ORACLE, True, 1.0),
-    "spread, dev rows kept apart": (PRACTICAL, True, 0.6),
+    "oracle, dev rows in the pool": (ORACLE, False),
+    "oracle, dev rows kept apart": (ORACLE, True),
+    "spread, dev rows kept apart": (PRACTICAL, True),
 }
-"""Title -> (strategies, whether dev rows are kept apart, share of the seeds).
-
-"dev" is the one without a guard. Batches picked one row at a time take four times as long, so those
-sessions are fewer.
-"""
+"""Title -> (strategies, whether dev rows are kept apart). "dev" is the one without a guard."""
 
 
 def overfitting(
@@ -66,7 +61,7 @@ def overfitting(
     out
         Folder for rounds, table and figure; a killed run goes on from there.
     seeds, budget
-        5 paired splits (3 for the practical operator) and 1,000 labels, or 2 and 100 in a quick run.
+        5 paired splits and 1,000 labels, or 2 and 100 in a quick run.
     quick
         A quarter of the rows, too.
     progress
@@ -79,14 +74,14 @@ def overfitting(
         data = replace(data, split=Thinned(data.split, 0.25))
     lines: list[dict[str, Any]] = []
     panels = {}
-    sizes = [len(strategies) * ceil(share * seeds) for strategies, _, share in GROUPS.values()]
-    for place, (title, (strategies, apart, share)) in enumerate(GROUPS.items()):
+    sizes = [len(strategies) for strategies, _ in GROUPS.values()]
+    for place, (title, (strategies, apart)) in enumerate(GROUPS.items()):
         task = replace(data, split=Apart(data.split)) if apart else data
         curves = simulate(
             task,
             strategies,
             budget=budget,
-            seeds=ceil(share * seeds),
+            seeds=seeds,
             out=out / title.split(",")[0] / ("apart" if apart else "in"),
             n_jobs=n_jobs,
             progress=_part(progress, sizes, place) if callable(progress) else progress,
