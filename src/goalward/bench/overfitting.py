@@ -74,6 +74,7 @@ def overfitting(
         data = replace(data, split=Thinned(data.split, 0.25))
     lines: list[dict[str, Any]] = []
     panels = {}
+    sizes = [len(strategies) for strategies, _ in GROUPS.values()]
     for place, (title, (strategies, apart)) in enumerate(GROUPS.items()):
         task = replace(data, split=Apart(data.split)) if apart else data
         curves = simulate(
@@ -81,11 +82,9 @@ def overfitting(
             strategies,
             budget=budget,
             seeds=seeds,
-            out=out
-            / ("oracle" if strategies is ORACLE else "spread")
-            / ("apart" if apart else "in"),
+            out=out / title.split(",")[0] / ("apart" if apart else "in"),
             n_jobs=n_jobs,
-            progress=_share(progress, place) if callable(progress) else progress,
+            progress=_part(progress, sizes, place) if callable(progress) else progress,
         )
         lines += [{"group": title} | line for line in _measured(curves, task)]
         panels[title] = {name: _watched(curves, name, task) for name in curves.strategies}
@@ -94,9 +93,16 @@ def overfitting(
     return table, save(audit_figure(panels), out / "overfitting")[0]
 
 
-def _share(tell: Callable[[int, int], None], place: int) -> Callable[[int, int], None]:
-    """Return a function that is told about one group of all."""
-    return lambda done, total: tell(place * total + done, len(GROUPS) * total)
+def _part(
+    tell: Callable[[int, int], None], sizes: list[int], place: int
+) -> Callable[[int, int], None]:
+    """Return a function for the rounds of one group that tells of those of all, by sessions."""
+
+    def told(done: int, total: int) -> None:
+        rounds = total // sizes[place]
+        tell(rounds * sum(sizes[:place]) + done, rounds * sum(sizes))
+
+    return told
 
 
 def _watched(curves: Curves, name: str, dataset: Dataset) -> Watched:

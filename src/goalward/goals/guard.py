@@ -19,7 +19,7 @@ from goalward.errors import BadInput, BadParameter, Unsupported
 from goalward.goals.dev_loss import DevLoss
 from goalward.goals.goal import Goal, Term, Weighted
 
-__all__ = ["Rotated", "Split", "folded"]
+__all__ = ["Rotated", "Split", "folded", "sides"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,8 +114,7 @@ class Split(DevLoss):
     def steers(self) -> NDArray[Any]:
         """Which rows steer."""
         if self.ids is not None:
-            numbers = [np.random.default_rng([self.seed, int(i)]).random() for i in self.ids]
-            return np.array(numbers) < self.share
+            return sides(self.ids, self.share, self.seed)
         order = _shuffled(_codes(self.y), self.seed)
         steers: NDArray[Any] = np.empty(len(order), dtype=bool)
         # As many as the share allows of the first 1, 2, 3, ... rows.
@@ -143,6 +142,13 @@ class Split(DevLoss):
     def terms(self, fitted: Any) -> list[Term]:
         """Return the goal of the rows that steer, bound to a model."""
         return self.steering.terms(fitted)
+
+
+def sides(ids: Any, share: float, seed: int = 0) -> NDArray[Any]:
+    """Return which rows steer, where their ids alone decide."""
+    numbers = [np.random.default_rng([seed, int(i)]).random() for i in ids]
+    steers: NDArray[Any] = np.array(numbers) < share
+    return steers
 
 
 def folded(goal: Goal, folds: int, seed: int = 0) -> list[Goal]:

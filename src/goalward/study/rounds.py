@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import platform
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
 from typing import Any
@@ -19,7 +19,8 @@ from sklearn.model_selection import KFold
 
 from goalward.arrays import to_numpy
 from goalward.errors import PoolExhausted
-from goalward.goals import DevLoss, Entropy, Goal
+from goalward.goals import DevLoss, Entropy, Goal, Split
+from goalward.goals.guard import sides
 from goalward.journal import Ranked
 from goalward.labels import Spread
 from goalward.learners import Fitted
@@ -71,6 +72,8 @@ class Round:
     def has_dev(self) -> bool:
         """Whether there are dev labels enough to measure with."""
         dev = self.state.dev
+        if self._keeps_back and len(set(self._steers.tolist())) < 2:
+            return False
         return len(dev) >= DEV_MINIMUM and len(set(dev.values())) >= 2
 
     @property
@@ -91,6 +94,32 @@ class Round:
         """The dev log-likelihood, or certainty on goal rows where there are no dev labels."""
         X = take_rows(self.pool.X, self.goal_rows)
         return DevLoss(X, list(self.state.dev.values())) if self.has_dev else Entropy(X)
+
+    @cached_property
+    def split(self) -> Split | None:
+        """The dev rows that steer and those kept back, where the strategy keeps some back."""
+        if not (self._keeps_back and self.has_dev):
+            return None
+        X = take_rows(self.pool.X, self.goal_rows)
+        labels, seed = list(self.state.dev.values()), self.state.settings.seed
+        return Split(X, labels, ids=self.goal_rows, seed=seed)
+
+    @property
+    def _keeps_back(self) -> bool:
+        return self.state.settings.strategy.startswith("dev-split/")
+
+    @cached_property
+    def _steers(self) -> NDArray[Any]:
+        return sides(list(self.state.dev), Split.share, self.state.settings.seed)
+
+    def model_at(self, seq: int) -> Fitted:
+        """Return the model of the training rows that had an answer by then, as labelled now."""
+        known = {
+            row: label
+            for row, label in self.state.training.items()
+            if min(s.seq for s in self.state.standings[row].values() if s.label is not None) <= seq
+        }
+        return self._fit(np.array(list(known)), list(known.values()))
 
     @cached_property
     def closed(self) -> NDArray[Any]:
@@ -154,6 +183,8 @@ class Round:
     def _queue(self, size: int, head: int) -> tuple[NDArray[Any], NDArray[Any], Suggestion]:
         X, settings = self.pool.X, self.state.settings
         strategy = recipe(self.recipe).build(**self._data(), seed=settings.seed)
+        if self.split is not None and isinstance(strategy, GoalOriented):
+            strategy = replace(strategy, goal=self.split)
         if self._large and isinstance(strategy, GoalOriented):
             head = min(head, settings.refit)
         options: dict[str, Any] = {"exclude": self.closed, "round": len(self.state.rounds)}
