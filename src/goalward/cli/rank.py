@@ -45,17 +45,23 @@ def rank(
     goal: Annotated[
         str | None,
         typer.Option(
-            help="dev, calibrated, accuracy, f1, entropy, fisher or soft-pool; dev if --dev is "
-            "given, else entropy."
+            help="dev, calibrated, accuracy, f1, entropy, fisher, soft-pool, decision-risk, epig or "
+            "fisher-ratio; dev if --dev is given, else decision-risk."
         ),
     ] = None,
     operator: Annotated[
-        str, typer.Option(help="spread, average, min, max, or predicted:T.")
-    ] = "spread",
-    utility: Annotated[str, typer.Option(help="first-order, implicit or retrain.")] = "first-order",
+        str | None, typer.Option(help="spread (the default), average, min, max, or predicted:T.")
+    ] = None,
+    utility: Annotated[
+        str | None, typer.Option(help="first-order (the default), implicit or retrain.")
+    ] = None,
     selection: Annotated[
-        str, typer.Option(help="top, sequential, sequential-curvature or stochastic.")
-    ] = "top",
+        str | None,
+        typer.Option(
+            help="top, sequential, sequential-curvature or stochastic; sequential for "
+            "decision-risk, epig and fisher-ratio, else top."
+        ),
+    ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Rows to suggest.")] = 10,
     C: Annotated[str, typer.Option("--C", help="Inverse penalty: a number, or cv.")] = "1.0",
     columns: Annotated[
@@ -89,12 +95,13 @@ def rank(
     from goalward.pool import open_pool, take_rows
     from goalward.scale import rank as run
     from goalward.strategies import GoalOriented, recipe
+    from goalward.strategies.words import POSTERIOR, POSTERIOR_PARTS
 
     source = open_pool(pool, columns=columns.split(",") if columns else None, ids=ids)
     names = source.ids() if hasattr(source, "ids") else None
     at, y = _labelled(labels, names, source.shape[0])
     fitted = Logistic(C=_number(C)).fit(take_rows(source, at), y)
-    goal = goal or ("dev" if dev is not None else "entropy")
+    goal = goal or ("dev" if dev is not None else "decision-risk")
     held: tuple[Any, Any] | None = None
     used = at
     if dev is not None:
@@ -107,7 +114,10 @@ def rank(
                 "of one of the two."
             )
         held, used = (take_rows(source, dev_at), dev_y), np.union1d(at, dev_at)
-    recipes = recipe(f"{goal}/{operator}/{utility}/{selection}")
+    usual = POSTERIOR_PARTS if goal in POSTERIOR else ("spread", "first-order", "top")
+    given = (operator, utility, selection)
+    parts = [one or other for one, other in zip(given, usual, strict=True)]
+    recipes = recipe("/".join([goal, *parts]))
     if "dev" in recipes.needs and dev is None:
         raise BadParameter(f"--goal {goal} came without --dev FILE, whose rows it is about.")
     subject = _subject(source, goal_rows, seed) if "pool" in recipes.needs else None

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from goalward.accelerator import accelerate, compiled
 from goalward.errors import BadParameter, PoolExhausted
-from goalward.goals import Goal
+from goalward.goals import Goal, PosteriorGoal
 from goalward.labels import Expected, Operator, Predicted, warn_if_vacuous
 from goalward.learners import as_fitted
 from goalward.pool import PoolFile, n_rows, open_pool, take_rows
@@ -33,7 +33,7 @@ from goalward.selection.top import Best, salt
 from goalward.solvers import Solution
 from goalward.strategies import GoalOriented
 from goalward.strategies.strategy import is_count
-from goalward.utility import FirstOrder, Ladder, Utility
+from goalward.utility import FirstOrder, Information, Ladder, Utility
 
 __all__ = ["Ranking", "rank"]
 
@@ -97,7 +97,8 @@ def rank(
         An array, sparse matrix or frame; a `PoolFile` of `open_pool`, or its path; or an
         iterable of blocks of rows.
     operator, utility
-        As in `GoalOriented`: the average over labels, to first order.
+        As in `GoalOriented`: the average over labels, to first order; `Information()` for a goal
+        of the posterior.
     selection
         `Top()`; or another, which then picks from the 1,000 best rows (or 10 batches, if that is
         more), a heuristic.
@@ -132,7 +133,8 @@ def rank(
     _check_options(batch, block, n_jobs, client, device, utility)
     fitted = as_fitted(fitted)
     operator = operator or Expected()
-    utility = utility or FirstOrder()
+    own = isinstance(goal, PosteriorGoal)
+    utility = utility or (Information() if own else FirstOrder())
     selection = selection or Top()
     if isinstance(utility, FirstOrder) and operator == Expected(Predicted()):
         warn_if_vacuous(0.0, 0.0, 1.0, 1.0, repr(operator))
@@ -144,7 +146,7 @@ def rank(
             "device and n_jobs was expected. Use open_pool() on a file for the rest."
         )
     # The sum of the workers holds for this model only; a look-ahead moves it.
-    known = goal if client is None else cluster.summed(client, goal, fitted)
+    known = goal if client is None or own else cluster.summed(client, goal, fitted)
     scan = Scan.of(fitted, known, utility, operator, round)
     kept = Best(int(keep), salt(np.random.default_rng([seed, round])))
     began = perf_counter()

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from goalward.arrays import eps, namespace, to_numpy
 from goalward.errors import BadParameter
-from goalward.goals import Goal, PosteriorGoal
+from goalward.goals import DecisionRisk, Goal, PosteriorGoal
 from goalward.labels import Expected, Operator, Predicted, warn_if_vacuous
 from goalward.learners import Candidates, Fitted
 from goalward.pool import blocks, n_rows
-from goalward.selection import Score, Selector, Top
+from goalward.selection import Score, Selector, Sequential, Top
 from goalward.solvers import Solver
 from goalward.strategies.lookahead import Lookahead
+from goalward.strategies.reference import REFERENCE, reference_rows
 from goalward.strategies.strategy import Scores, Strategy
 from goalward.strategies.taking import Taking
 from goalward.utility import Fidelity, FirstOrder, Information, Ladder, Utility, fidelity
@@ -77,6 +78,31 @@ class GoalOriented(Strategy):
                     "expected. Use gw.recipe() for names."
                 )
             object.__setattr__(self, "utility", Ladder())
+
+    @classmethod
+    def recommended(cls, X: Any, *, reference: int = REFERENCE, seed: int = 0) -> GoalOriented:
+        """Return the strategy that did best in `goalward benchmark`, and needs no dev labels.
+
+        `DecisionRisk` on a sample of X, a batch picked one row at a time. For linear models with
+        curvature; see the benchmark's page for its numbers and for where others do better.
+
+        Parameters
+        ----------
+        X
+            Rows the model will be used on, without labels: the pool, as a rule.
+        reference
+            How many of them the goal looks at.
+        seed
+            Draws these rows and breaks ties.
+
+        Examples
+        --------
+        >>> import goalward as gw
+        >>> gw.GoalOriented.recommended([[0.0], [1.0]]).goal
+        DecisionRisk(share=0.0625)
+        """
+        goal = DecisionRisk(reference_rows(X, reference, seed))
+        return cls(goal, selection=Sequential(), seed=seed)
 
     @property
     def _utility(self) -> Utility:

@@ -16,8 +16,8 @@ from goalward.errors import BadParameter, Damaged
 from goalward.journal.events import Label
 from goalward.learners import Logistic
 from goalward.strategies import Recipe, recipe
-from goalward.strategies.recipe import BASELINES
 from goalward.strategies.strategy import Strategy
+from goalward.strategies.words import BASELINES
 from goalward.study.chance import draws
 
 __all__ = ["Settings", "plain_label", "plain_text", "written_learner", "written_strategy"]

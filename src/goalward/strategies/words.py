@@ -1,0 +1,155 @@
+"""The words of recipes, and what they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from goalward.goals import (
+    CalibratedDevLoss,
+    DecisionRisk,
+    DevLoss,
+    Entropy,
+    Epig,
+    Fisher,
+    FisherRatio,
+    Goal,
+    LeaveOneOut,
+    Rotated,
+    SmoothAccuracy,
+    SmoothF1,
+    SoftPool,
+    Split,
+)
+from goalward.labels import (
+    BestCase,
+    Expected,
+    ExpectedImprovement,
+    LabelModel,
+    Operator,
+    Predicted,
+    ProbabilityOfImprovement,
+    Spread,
+    Truth,
+    Uniform,
+    UpperConfidence,
+    WorstCase,
+)
+from goalward.selection import Selector, Sequential, Stochastic, Top
+from goalward.strategies import uncertainty
+from goalward.strategies.badge import Badge
+from goalward.strategies.bait import Bait
+from goalward.strategies.bald import Bald
+from goalward.strategies.core_set import CoreSet
+from goalward.strategies.reference import reference_rows
+from goalward.strategies.strategy import Strategy
+from goalward.utility import (
+    Cautious,
+    FirstOrder,
+    ImplicitStep,
+    Information,
+    Ladder,
+    Retrain,
+    Utility,
+)
+
+__all__ = [
+    "BASELINES",
+    "GOALS",
+    "NUMBERED",
+    "OPERATORS",
+    "POSTERIOR",
+    "POSTERIOR_PARTS",
+    "PRESETS",
+    "SELECTIONS",
+    "UTILITIES",
+]
+
+BASELINES: dict[str, Callable[[int], Strategy]] = {
+    "random": uncertainty.Random,
+    "entropy": uncertainty.Entropy,
+    "margin": uncertainty.Margin,
+    "least-confident": uncertainty.LeastConfident,
+    "uncertainty": uncertainty.LeastConfident,
+    "core-set": CoreSet,
+    "badge": Badge,
+    "bait": Bait,
+    "bald": lambda seed: Bald(seed=seed),
+}
+PRESETS = {
+    "eer": "entropy/predicted/retrain/top",
+    "mcmi-min": "entropy/max/retrain/top",
+    "goral-average": "dev/average/first-order/top",
+}
+"""Published strategies as instances of the framework: expected error reduction (Roy and McCallum
+2001) is the entropy goal under the prediction, retrained; MCMI[min] (Guo and Greiner 2007) takes
+the most favourable label, which in our sign is the maximum."""
+
+
+def _reference(make: Callable[[Any], Goal]) -> Callable[[Any], Goal]:
+    """Return the goal over a sample of the pool, the same in every round."""
+    return lambda pool: make(reference_rows(pool))
+
+
+POSTERIOR: dict[str, tuple[str, Callable[[Any], Goal]]] = {
+    "decision-risk": ("pool", _reference(DecisionRisk)),
+    "epig": ("pool", _reference(Epig)),
+    "fisher-ratio": ("pool", _reference(FisherRatio)),
+}
+"""Goals that a label helps by its curvature, whichever it is: they have a utility of their own."""
+POSTERIOR_PARTS = ("average", "information", "sequential")
+"""What stands after such a goal where nothing else is said."""
+GOALS: dict[str, tuple[str, Callable[[Any], Goal]]] = {
+    "dev": ("dev", lambda dev: DevLoss(*dev)),
+    "dev-rotated": ("dev", lambda dev: Rotated(*dev)),
+    "dev-split": ("dev", lambda dev: Split(*dev)),
+    "entropy": ("pool", Entropy),
+    "fisher": ("pool", Fisher),
+    "leave-one-out": ("", lambda _: LeaveOneOut()),
+    "dev-left-out": ("dev", lambda dev: LeaveOneOut(*dev)),
+    **POSTERIOR,
+    "calibrated": ("dev", lambda dev: CalibratedDevLoss(*dev)),
+    "accuracy": ("dev", lambda dev: SmoothAccuracy(*dev)),
+    "f1": ("dev", lambda dev: SmoothF1(*dev)),
+    "soft-pool": ("pool", lambda pool: SoftPool(pool, LabelModel(forest()))),
+}
+OPERATORS: dict[str, Callable[[float | None, Any], Operator]] = {
+    "average": lambda value, truth: Expected(Uniform()),
+    "predicted": lambda value, truth: Expected(Predicted(1.0 if value is None else value)),
+    "oracle": lambda value, truth: Expected(Truth(truth)),
+    "min": lambda value, truth: WorstCase(),
+    "max": lambda value, truth: BestCase(),
+    "spread": lambda value, truth: Spread(Predicted(1.0 if value is None else value)),
+    "ucb": lambda value, truth: UpperConfidence(kappa=1.0 if value is None else value),
+    "ei": lambda value, truth: ExpectedImprovement(threshold=value or 0.0),
+    "pi": lambda value, truth: ProbabilityOfImprovement(threshold=value or 0.0),
+}
+NUMBERED = {"predicted", "spread", "ucb", "ei", "pi"}
+UTILITIES: dict[str, Callable[[], Utility]] = {
+    "first-order": FirstOrder,
+    "implicit": ImplicitStep,
+    "information": Information,
+    "implicit-exact": lambda: ImplicitStep(exact_goal=True),
+    "retrain": Retrain,
+    "auto": Ladder,
+    "cautious": Cautious,
+    "cautious-spread": lambda: Cautious(toward_zero=True),
+}
+SELECTIONS: dict[str, Callable[[], Selector]] = {
+    "top": Top,
+    "sequential": Sequential,
+    "sequential-curvature": lambda: Sequential(update="curvature"),
+    "stochastic": Stochastic,
+}
+
+
+def forest() -> Any:
+    """Return the label model of the soft pool.
+
+    A forest fits any number of labels, needs no scaling, and differs from a linear model. With 60
+    labels its log-loss was below that of 10 neighbours on letter (1.8 against 2.9), rt-polarity (.59
+    against .64) and synth2, and its accuracy above on digits too (.81 against .72).
+    """
+    from sklearn.ensemble import RandomForestClassifier
+
+    return RandomForestClassifier(200, random_state=0)
