@@ -29,12 +29,19 @@ def benchmark(
         bool, typer.Option("--quick", help="8 datasets, 3 seeds, 100 labels: below ten minutes.")
     ] = False,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="Paired splits; 8 in a full run, 3 in a quick one.")
+        int | None, typer.Option(min=1, help="Paired splits; 10 in a full run, 3 in a quick one.")
     ] = None,
     budget: Annotated[int | None, typer.Option(min=10, help="Labels bought, dev included.")] = None,
     out: Annotated[
         Path, typer.Option(help="Folder for results; a killed run goes on from there.")
     ] = Path("out/benchmark"),
+    overfit: Annotated[
+        bool,
+        typer.Option(
+            "--overfitting",
+            help="Instead: how far a dev goal is overfitted on rt-polarity, and what guards remove.",
+        ),
+    ] = False,
     tables_of: Annotated[
         Path | None,
         typer.Option("--from", help="Run nothing: tables and figures of this benchmark.csv."),
@@ -57,6 +64,16 @@ def benchmark(
     from goalward.bench.efficiency import entries
     from goalward.bench.efficiency.report import report
 
+    if overfit:
+        from goalward.bench import overfitting
+
+        table, picture = overfitting(out / "overfitting", seeds=seeds, quick=quick, n_jobs=jobs)
+        if as_json:
+            typer.echo(json.dumps({"overfitting": table.to_dicts(), "figure": str(picture)}))
+            return
+        show("the dev goal, pushed for 1,000 queries", table)
+        console.print(f"Figure: {picture}   Table: {picture.parent}", soft_wrap=True)
+        return
     if tables_of is not None:
         results = efficiency.Results.read(tables_of)
     else:
@@ -69,7 +86,7 @@ def benchmark(
             results = efficiency.benchmark(
                 dataset or (entries.QUICK if quick else entries.DATASETS),
                 chosen or usual,
-                seeds=seeds or (3 if quick else 8),
+                seeds=seeds or (3 if quick else 10),
                 protocol=protocol,
                 out=out,
                 n_jobs=jobs,

@@ -8,6 +8,7 @@ from goalward.strategies.goal_oriented import GoalOriented
 from goalward.strategies.recipe import Recipe, recipe
 from goalward.strategies.strategy import Strategy, Suggestion
 from goalward.strategies.subsampled import Subsampled
+from goalward.strategies.then import Then
 from goalward.strategies.uncertainty import Entropy, LeastConfident, Margin, Random
 
 __all__ = [
@@ -24,5 +25,6 @@ __all__ = [
     "Strategy",
     "Subsampled",
     "Suggestion",
+    "Then",
     "recipe",
 ]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from goalward.errors import BadParameter
 from goalward.strategies.goal_oriented import GoalOriented
 from goalward.strategies.strategy import Strategy
+from goalward.strategies.then import Then
 from goalward.strategies.words import (
     BASELINES,
     GOALS,
@@ -33,7 +35,8 @@ class Recipe:
         A baseline ("random", "entropy", "margin", "least-confident"), or
         goal/operator/utility/selection, of which the last two may be left out. An operator
         takes a number after a colon: "predicted:2" has temperature 2. A goal of the posterior
-        ("decision-risk", "epig", "fisher-ratio") may stand alone.
+        ("decision-risk", "epig", "fisher-ratio") may stand alone. "random until 50 then margin"
+        changes when the model has 50 labelled rows.
 
     Examples
     --------
@@ -55,6 +58,8 @@ class Recipe:
     @property
     def needs(self) -> frozenset[str]:
         """What `build` must be given: "dev", "pool" or "truth"."""
+        if changing := _changing(self.text):
+            return Recipe(changing[0]).needs | Recipe(changing[2]).needs
         if self.text in BASELINES:
             return frozenset()
         goal, operator, *_ = self.text.split("/")
@@ -80,6 +85,11 @@ class Recipe:
         truth
             All labels of the pool, for the oracle operator.
         """
+        if changing := _changing(self.text):
+            first, labels, later = changing
+            given: dict[str, Any] = {"dev": dev, "pool": pool, "truth": truth, "seed": seed}
+            parts = (Recipe(one).build(**given) for one in (first, later))
+            return Then(*parts, labels=int(labels), seed=seed)
         if self.text in BASELINES:
             return BASELINES[self.text](seed)
         data = {"dev": dev, "pool": pool, "truth": truth}
@@ -104,6 +114,9 @@ class Recipe:
 def recipe(text: str) -> Recipe:
     """Return the recipe a text stands for, completed and checked."""
     word = text.strip().lower()
+    if changing := _changing(word):
+        first, labels, later = changing
+        return Recipe(f"{recipe(first)} until {int(labels)} then {recipe(later)}")
     parts = PRESETS.get(word, word).split("/")
     if len(parts) == 1 and parts[0] not in POSTERIOR:
         _check(parts[0], "baseline", BASELINES, text)
@@ -126,6 +139,12 @@ def recipe(text: str) -> Recipe:
         _check_number(word, number, text)
     _check_pair(goal, operator, utility, text)
     return Recipe(f"{goal}/{operator}/{utility}/{selection}")
+
+
+def _changing(text: str) -> tuple[str, str, str] | None:
+    """Return the parts of "A until N then B"; None for other texts."""
+    found = re.fullmatch(r"(.+?) until ([1-9]\d*) then (.+)", text)
+    return (found[1], found[2], found[3]) if found else None
 
 
 def _check(word: str, kind: str, known: dict[str, Any], text: str) -> None:

@@ -152,10 +152,10 @@ class Strategy(ABC):
                 f"{np.sum(~np.isfinite(scores.utility))} rows have a utility that is not a finite "
                 "number; finite ones were expected. Check the strategy at these rows."
             )
-        rng = np.random.default_rng([self.seed, round])
+        rng = np.random.default_rng([now.seed, round])
         values = np.where(free, scores.utility, -np.inf)
         score = now.outlook(fitted, X_pool, ids, values, round, scores.used)
-        chosen = self.selection(score, int(batch), rng)
+        chosen = now.selection(score, int(batch), rng)
         checked = None
         if fidelity:
             where = np.flatnonzero(free)

@@ -188,6 +188,7 @@ class Round:
     def _queue(self, size: int, head: int) -> tuple[NDArray[Any], NDArray[Any], Suggestion]:
         X, settings = self.pool.X, self.state.settings
         strategy = recipe(self.recipe).build(**self._data(), seed=settings.seed)
+        strategy = strategy.at(self.fitted, len(self.state.rounds))
         if self.split is not None and isinstance(strategy, GoalOriented):
             strategy = replace(strategy, goal=self.split)
         if self._large and isinstance(strategy, GoalOriented):

@@ -36,8 +36,8 @@ class Settings:
     learner
         Parameters of `gw.Logistic`.
     strategy
-        A recipe, or "auto": dev/spread, picked sequentially by curvature, from 10 dev labels of
-        two classes on; margin until then and without a dev set.
+        A recipe, or "auto": decision-risk, what `goalward benchmark` recommends. A recipe with a
+        dev goal waits for 10 dev labels of two classes, and is "auto" until then.
     dev
         The share of rows that measure the model and never train it. Which ones is decided by the
         seed and the row alone.

@@ -28,7 +28,7 @@ def benchmark(
     datasets: Sequence[str] = DATASETS,
     entries: Sequence[Entry] = ENTRIES,
     *,
-    seeds: int = 8,
+    seeds: int = 10,
     protocol: Protocol | None = None,
     out: Path | str | None = None,
     n_jobs: int | None = None,

@@ -95,6 +95,7 @@ STEERED = (
 )
 LABEL_FREE = (
     RECOMMENDED,
+    "decision-risk until 100 then margin",
     "decision-risk/average/information/top",
     "decision-risk/average/information/stochastic",
     "epig",

@@ -81,6 +81,7 @@ def _groups(results: Results) -> list[tuple[str, list[str]]]:
 def _main_table(part: Results) -> str:
     accuracy, loss = part.ranks(), part.ranks("log_loss")
     other = dict(loss.select("strategy", "mean_rank").iter_rows())
+    final = dict(part.ranks("final").select("strategy", "mean_rank").iter_rows())
     heights = dict(zip(part.strategies, part.seeds("log_loss").mean(axis=(1, 2)), strict=True))
     lines = [
         {
@@ -90,6 +91,7 @@ def _main_table(part: Results) -> str:
             "mean area, accuracy": f"{r['mean_area']:.4f}",
             "mean rank, log-loss": f"{other[r['strategy']]:.2f}",
             "mean area, log-loss": f"{heights[r['strategy']]:.3f}",
+            "mean rank, final accuracy": f"{final[r['strategy']]:.2f}",
             "seconds to choose": f"{r['seconds']:.1f}",
         }
         for r in accuracy.iter_rows(named=True)
