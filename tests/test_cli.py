@@ -105,13 +105,19 @@ def test_rank_names_rows_of_a_file_by_position_or_id(pool_files):
     assert [line["row"] for line in named["rows"]] == [f"r{i}" for i in rows]
 
 
-def test_rank_without_dev_rows_takes_the_entropy_of_a_sample(pool_files):
+def test_rank_without_dev_rows_takes_the_recommended_strategy(pool_files):
     out = pool_files / "next.csv"
     run = ["rank", str(pool_files / "pool.npy"), "--labels", str(pool_files / "labels.csv")]
-    run += ["--goal-rows", "100", "--selection", "sequential", "--out", str(out)]
-    done = RUN.invoke(app, run, catch_exceptions=False)
+    done = RUN.invoke(app, [*run, "--out", str(out)], catch_exceptions=False)
+    assert "decision-risk/average/information/sequential" in done.stdout.replace("\n", "")
+    X = np.load(pool_files / "pool.npy")
+    fitted = goalward.Logistic().fit(X[:20], pl.read_csv(pool_files / "labels.csv")["label"].to_list())
+    strategy = goalward.GoalOriented.recommended(X)
+    expected = strategy.suggest(fitted, X, 10, exclude=range(20))
+    assert pl.read_csv(out)["row"].to_list() == expected.rows.tolist()
+    other = [*run, "--goal", "entropy", "--goal-rows", "100", "--selection", "sequential"]
+    done = RUN.invoke(app, other, catch_exceptions=False)
     assert "entropy/spread/first-order/sequential" in done.stdout.replace("\n", "")
-    assert pl.read_csv(out).shape == (10, 4)
 
 
 def test_rank_takes_the_goals_of_recipes(pool_files):

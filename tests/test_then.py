@@ -1,0 +1,48 @@
+"""A strategy that changes with the labels."""
+
+import numpy as np
+import pytest
+
+import goalward as gw
+from goalward.errors import BadParameter
+from goalward.goals import LeaveOneOut
+from goalward.strategies import Margin, Random, Then
+from goalward.testing import check_strategy, problem
+
+
+def test_it_is_the_first_until_the_model_has_so_many_labels_and_then_the_other():
+    task = problem(n_labelled=30)
+    first, later = Random(3), Margin(5)
+    for labels, inner in ((30, later), (31, first)):
+        then = Then(first, later, labels=labels)
+        found = then.suggest(task.fitted, task.X_pool, 5, [0, 1])
+        expected = inner.suggest(task.fitted, task.X_pool, 5, [0, 1])
+        np.testing.assert_array_equal(found.rows, expected.rows)
+        np.testing.assert_array_equal(found.utility, expected.utility)
+
+
+def test_goals_that_change_with_the_round_do_so_within():
+    task = problem()
+    inner = gw.GoalOriented(LeaveOneOut(), operator=gw.labels.Spread())
+    found = Then(inner, Margin(), labels=1000).suggest(task.fitted, task.X_pool, 5)
+    np.testing.assert_array_equal(
+        found.rows, inner.suggest(task.fitted, task.X_pool, 5).rows
+    )
+    check_strategy(Then(inner, Margin(), labels=40))
+
+
+def test_as_a_recipe():
+    text = "decision-risk until 50 then margin"
+    recipe = gw.recipe(text)
+    assert str(recipe) == "decision-risk/average/information/sequential until 50 then margin"
+    assert gw.recipe(str(recipe)) == recipe
+    assert recipe.needs == {"pool"}
+    assert gw.recipe("random until 9 then dev/spread").needs == {"dev"}
+    built = recipe.build(pool=np.eye(3), seed=2)
+    assert built.labels == 50
+    assert built.later == Margin(2)
+    for wrong in ("decision-risk until 0 then margin", "margin until 5 then warp"):
+        with pytest.raises(BadParameter):
+            gw.recipe(wrong)
+    with pytest.raises(BadParameter, match="labels=0"):
+        Then(Random(), Margin(), labels=0)
