@@ -93,6 +93,30 @@ def test_bait_lowers_the_trace_most_at_every_step():
     assert len(Bait().suggest(wide.fitted, wide.X_pool, 2).rows) == 2
 
 
+def test_bait_takes_copies_where_they_inform_most():
+    """Plain forward greedy: equal rows stay in play."""
+    task = problem(n_pool=8)
+    best = Bait().suggest(task.fitted, task.X_pool, 1).rows
+    X = np.vstack([np.tile(task.X_pool[best], (20, 1)), task.X_pool])
+    fitted, taken = task.fitted, []
+    Z = np.column_stack([X, np.ones(len(X))])
+    information = [
+        np.kron(np.outer(z, z), np.diag(q) - np.outer(q, q))
+        for z, q in zip(Z, fitted.predict_proba(X), strict=True)
+    ]
+    H, F = explicit(fitted.hessian), np.sum(information, axis=0)
+    for _ in range(5):
+        traces = [
+            np.inf if i in taken else np.trace(np.linalg.pinv(H + one, rcond=1e-12) @ F)
+            for i, one in enumerate(information)
+        ]
+        taken.append(int(np.argmin(traces)))
+        H = H + information[taken[-1]]
+    found = Bait().suggest(fitted, X, 5).rows
+    np.testing.assert_allclose(X[found], X[taken])
+    assert len(np.unique(X[found], axis=0)) < 5
+
+
 @pytest.mark.parametrize("n_features", [4, 60])
 def test_bald_is_the_information_of_laplaces_posterior(n_features):
     """Two classes: the logit is Gaussian, so quadrature gives the exact score."""

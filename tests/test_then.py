@@ -25,9 +25,7 @@ def test_goals_that_change_with_the_round_do_so_within():
     task = problem()
     inner = gw.GoalOriented(LeaveOneOut(), operator=gw.labels.Spread())
     found = Then(inner, Margin(), labels=1000).suggest(task.fitted, task.X_pool, 5)
-    np.testing.assert_array_equal(
-        found.rows, inner.suggest(task.fitted, task.X_pool, 5).rows
-    )
+    np.testing.assert_array_equal(found.rows, inner.suggest(task.fitted, task.X_pool, 5).rows)
     check_strategy(Then(inner, Margin(), labels=40))
 
 

@@ -17,7 +17,7 @@ from goalward.bench.efficiency.entries import DATASETS, ENTRIES, FAST, MAIN, QUI
 from goalward.bench.efficiency.report import report, tables
 from goalward.bench.efficiency.results import critical_difference
 from goalward.cli import app
-from goalward.errors import BadParameter
+from goalward.errors import BadInput, BadParameter, DataMissing
 from goalward.strategies import recipe
 
 SMALL = Protocol(budget=20, pool=60, test=40)
@@ -198,3 +198,64 @@ def test_the_command_runs_and_draws_again_from_its_table(tmp_path):
 def test_nothing_to_compare_is_refused():
     with pytest.raises(BadParameter, match="0 datasets"):
         benchmark([], entries())
+
+
+def test_results_that_are_not_paired_are_refused():
+    table = made_up().table
+    for part in (
+        table[1:],
+        pl.concat([table, table[:1]]),
+        table.filter(~((pl.col("strategy") == "a") & (pl.col("dataset") == "d0"))),
+    ):
+        with pytest.raises(BadInput, match=r"was expected|were expected"):
+            Results(part).ranks()
+
+
+def test_names_are_taken_once_and_as_they_are():
+    assert Entry.of("margin + dev") == Entry("margin", "trained")
+    with pytest.raises(BadParameter, match="trains on them already"):
+        Entry.of("dev/spread + dev")
+    with pytest.raises(BadParameter, match="names the baseline"):
+        Entry.of("margin + development")
+    twice = benchmark(
+        ["wine", "wine"], entries("random", "random"), seeds=1, protocol=SMALL, n_jobs=1
+    )
+    assert len(twice.table) == 1
+
+
+def test_any_strategies_may_be_compared(tmp_path):
+    """Also none of the main comparison, or a single one."""
+    for names in (["epig", "fisher-ratio"], ["decision-risk"]):
+        results = benchmark(["wine"], entries(*names), seeds=2, protocol=SMALL, n_jobs=1)
+        assert names[0] in report(results, tmp_path)[0].read_text()
+    with pytest.raises(DataMissing, match="could not be read"):
+        Results.read(tmp_path / "nothing.csv")
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(BadInput, match="has no column"):
+        Results.read(tmp_path / "other.csv")
+
+
+def test_a_store_with_rubbish_in_it_is_read_around(tmp_path):
+    options = {"seeds": 1, "protocol": SMALL, "out": tmp_path, "n_jobs": 1}
+    first = benchmark(["wine"], entries("random"), **options)
+    store = tmp_path / "sessions.jsonl"
+    store.write_bytes(
+        b'\xff\xfe\x00{"key": "x"}\n[1]\n{"key": "y", "seed": 1}\n' + store.read_bytes() + b"\xc3"
+    )
+    seen = []
+    again = benchmark(["wine"], entries("random"), **options, progress=lambda *at: seen.append(at))
+    assert not seen
+    assert again.table.equals(first.table)
+
+
+@pytest.mark.parametrize(
+    "options", [{"budget": 0}, {"batch": 0}, {"dev": 0.0}, {"dev": 1.0}, {"pool": 0}]
+)
+def test_protocols_that_buy_nothing_are_refused(options):
+    with pytest.raises(BadParameter, match="was expected"):
+        Protocol(**options)
+
+
+def test_a_budget_of_one_batch_is_refused_before_anything_is_played():
+    with pytest.raises(BadParameter, match="two batches"):
+        benchmark(["wine"], entries("random"), seeds=1, protocol=Protocol(budget=3), n_jobs=1)

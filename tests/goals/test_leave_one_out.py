@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import spearmanr
 
 import goalward as gw
+from goalward.errors import BadInput, BadParameter
 from goalward.goals import DevLoss, LeaveOneOut
 from goalward.testing import problem
 
@@ -51,6 +52,27 @@ def test_named_rows_are_those_rows():
     assert whole == pytest.approx(LeaveOneOut().value(task.fitted))
     halves = [LeaveOneOut(task.X[p], task.y[p]) for p in (slice(0, 15), slice(15, None))]
     assert sum(goal.value(task.fitted) for goal in halves) == pytest.approx(whole)
+
+
+def test_named_rows_keep_the_weight_they_were_trained_with(rng):
+    task = problem()
+    weights = rng.uniform(0.2, 3.0, size=30)
+    fitted = task.learner.fit(task.X, task.y, sample_weight=weights)
+    named = LeaveOneOut(task.X[::-1], task.y[::-1]).value(fitted)
+    assert named == pytest.approx(LeaveOneOut().value(fitted))
+
+
+def test_rows_that_were_not_trained_on_cannot_be_left_out():
+    task = problem()
+    with pytest.raises(BadInput, match="25 of the 25 rows"):
+        LeaveOneOut(task.X_dev, task.y_dev).value(task.fitted)
+    other = (task.y + 1) % 3
+    with pytest.raises(BadInput, match="with that label"):
+        LeaveOneOut(task.X, other).value(task.fitted)
+    with pytest.raises(BadParameter, match="never trains on"):
+        gw.Study.create(
+            "sqlite://", pool=task.X, classes=[0, 1], strategy="dev-left-out/spread", dev=0.2
+        )
 
 
 def test_settled_for_a_round_it_has_the_gradient_of_its_value(rng):

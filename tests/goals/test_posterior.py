@@ -210,11 +210,53 @@ def test_too_many_unknowns_are_held_in_the_leading_directions_of_the_rows(rng):
     assert whole.basis is None
     assert small.basis.shape == (50, 6)
     assert small.kept == pytest.approx(1.0)
-    np.testing.assert_allclose(
-        small.leverage(small.coordinates(low)), whole.leverage(whole.coordinates(low)), atol=1e-9
-    )
+    np.testing.assert_allclose(leverages(small, low), leverages(whole, low), atol=1e-9)
     smaller = Posterior.of(fitted.hessian, low, largest=8)
+    assert smaller.basis.shape == (50, 3)
     assert 0.3 < smaller.kept < 1.0
+    assert "3 of 50 directions" in smaller.reason
+    # What is left out counts as unknown, not as known: a row has no less variance than in truth.
+    gap = leverages(smaller, low) - leverages(whole, low)
+    assert np.linalg.eigvalsh(gap).min() > -1e-9
+    # Rows outside all that was seen have the prior's variance.
+    new = rng.normal(size=(4, 50))
+    np.testing.assert_allclose(leverages(small, new), leverages(whole, new), atol=1e-9)
+
+
+def leverages(posterior, rows):
+    return posterior.leverage(rows, posterior.coordinates(rows))
+
+
+def test_wide_sparse_pools_take_seconds_not_hours():
+    """The directions come from the rows, of which there are fewer than features."""
+    X = scipy.sparse.random(300, 50_000, density=1e-3, random_state=0, format="csr")
+    fitted = gw.Logistic().fit(X[:40], np.arange(40) % 2)
+    found = gw.GoalOriented.recommended(X).suggest(fitted, X, 3, exclude=range(40))
+    assert len(set(found.rows.tolist())) == 3
+    assert "300 of 50000 directions, 100.0%" in found.solver.reason
+
+
+def test_sums_of_goals_of_the_posterior_are_goals_of_the_posterior():
+    task = problem()
+    a, b = FisherRatio(task.X_dev), Epig(task.X_pool)
+    both = 2.0 * a + b
+    assert both.value(task.fitted) == pytest.approx(2 * a.value(task.fitted) + b.value(task.fitted))
+    gains = Information()
+    parts = [gains(task.fitted, goal, task.X_pool) for goal in (a, b)]
+    np.testing.assert_allclose(
+        gains(task.fitted, both, task.X_pool), 2 * parts[0] + parts[1], rtol=1e-9
+    )
+    chosen = gw.GoalOriented(both, utility="auto", selection=Sequential())
+    assert len(chosen.suggest(task.fitted, task.X_pool, 4).rows) == 4
+
+
+def test_where_nothing_is_at_stake_it_says_so_and_goes_by_variance():
+    fitted = gw.Logistic(C=1e-3).fit([[-1.0], [1.0]] * 200, [0, 1] * 200)
+    X = np.array([[-40.0], [30.0], [50.0]])
+    goal = DecisionRisk(X, share=1e-8)
+    with pytest.warns(gw.errors.VacuousUtility, match="FisherRatio"):
+        found = Information()(fitted, goal, X)
+    np.testing.assert_allclose(found, Information()(fitted, FisherRatio(X), X))
 
 
 def test_sparse_rows_score_as_dense_ones(rng):
@@ -234,8 +276,12 @@ def test_goals_of_the_posterior_are_refused_where_they_do_not_fit():
         with pytest.raises(Unsupported, match=r"gw\.utility\.Information"):
             utility(task.fitted, goal, task.X_pool)
     for other in (task.goal, task.goal + goal):
-        with pytest.raises(Unsupported, match="alone"):
+        with pytest.raises(Unsupported, match="cannot be added up"):
             Information()(task.fitted, other, task.X_pool)
+    with pytest.raises(BadParameter, match="nothing to resolve"):
+        gw.GoalOriented(goal, operator=gw.labels.Spread())
+    with pytest.raises(BadParameter, match="Leave fidelity out"):
+        gw.GoalOriented(goal).suggest(task.fitted, task.X_pool, 2, fidelity=5)
     with pytest.raises(Unsupported, match="labelings"):
         Information().batch(task.fitted, goal, task.X_pool[None])
     with pytest.raises(BadParameter, match="share=0"):

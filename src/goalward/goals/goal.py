@@ -157,6 +157,10 @@ class Weighted(Goal):
         """The labels of all parts."""
         return sum(goal.labels_held for _, goal in self.parts)
 
+    def value(self, fitted: Any) -> float:
+        """Return the weighted sum of the parts' values."""
+        return sum(weight * goal.value(fitted) for weight, goal in self.parts)
+
     def at(self, fitted: Any, round: int = 0) -> Goal:
         """Return the sum of the parts as they stand for one round."""
         parts = tuple((weight, goal.at(fitted, round)) for weight, goal in self.parts)

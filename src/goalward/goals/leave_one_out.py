@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import NDArray
 
-from goalward.arrays import Array, Rows, like, to_numpy
+from goalward.arrays import Array, Rows, is_sparse, like, rows_at, to_numpy
+from goalward.errors import BadInput
 from goalward.goals.dev_loss import LogLikelihood
 from goalward.goals.goal import Goal, Kernel, Term
 from goalward.goals.posterior import class_basis, curvature_blocks
@@ -26,13 +28,13 @@ class LeaveOneOut(Goal):
     of the shifted log-likelihood, and how the shifts themselves would change is left out.
 
     Rows that a strategy chose are no random sample, so the value is no estimate of how the model
-    does elsewhere; rows labelled at random can be named.
+    does elsewhere; those labelled at random can be named.
 
     Parameters
     ----------
     X, y
         Some of the rows the model was trained on, with their labels: those chosen at random, say.
-        All labelled rows by default.
+        They are looked up, and refused if they are not there. All labelled rows by default.
 
     Examples
     --------
@@ -48,19 +50,13 @@ class LeaveOneOut(Goal):
 
     def at(self, fitted: Any, round: int = 0) -> Settled:
         """Return the log-likelihood with this model's shifts."""
-        if self.X is None:
-            rows, targets, weights = (
-                fitted.labelled.X,
-                fitted.labelled.targets,
-                fitted.labelled.weights,
-            )
-        else:
-            rows = fitted.features(self.X, "X of LeaveOneOut")
-            targets = fitted.targets(self.y, rows.shape[0], "y of LeaveOneOut")
-            # As in training: a row's weight is that of its class.
-            weights = targets @ fitted.label_weights
-        posterior = fitted.posterior(fitted.labelled.X, "LeaveOneOut")
-        M = posterior.leverage(posterior.coordinates(rows))
+        known = fitted.labelled
+        rows, targets, weights = known.X, known.targets, known.weights
+        if self.X is not None:
+            at = self._places(fitted)
+            rows, targets, weights = rows_at(rows, at), rows_at(targets, at), rows_at(weights, at)
+        posterior = fitted.posterior(known.X, "LeaveOneOut")
+        M = posterior.leverage(rows, posterior.coordinates(rows))
         logits = np.asarray(to_numpy(fitted.logits_of(rows)), dtype=np.float64)
         w = to_numpy(weights)[:, None, None]
         Q = class_basis(logits.shape[1])
@@ -74,6 +70,37 @@ class LeaveOneOut(Goal):
     def terms(self, fitted: Any) -> list[Term]:
         """Return the goal bound to a model."""
         return self.at(fitted).terms(fitted)
+
+    def _places(self, fitted: Any) -> NDArray[Any]:
+        """Return where the rows named stand among the labelled ones, label and all."""
+        named = fitted.features(self.X, "X of LeaveOneOut")
+        targets = to_numpy(fitted.targets(self.y, named.shape[0], "y of LeaveOneOut"))
+        known = fitted.labelled
+        gaps = _squared_distances(named, known.X)
+        same = targets.argmax(axis=1)[:, None] == to_numpy(known.targets).argmax(axis=1)[None, :]
+        gaps[~same] = np.inf
+        at: NDArray[Any] = gaps.argmin(axis=1)
+        missing = np.flatnonzero(gaps[np.arange(len(at)), at] > 0.0)
+        if len(missing):
+            raise BadInput(
+                f"{len(missing)} of the {len(at)} rows of LeaveOneOut, the first at position {missing[0]}, are "
+                "not among the rows that the model was trained on, with that label; rows to be left "
+                "out were expected. Use DevLoss for rows that it was not trained on."
+            )
+        return at
+
+
+def _squared_distances(A: Rows, B: Rows) -> NDArray[Any]:
+    """Return squared distances of rows, 0 where they agree but for rounding."""
+    product = A @ B.T
+    inner = np.asarray(to_numpy(product.toarray() if is_sparse(product) else product))
+    norms = []
+    for X in (A, B):
+        squares = X.multiply(X).sum(axis=1) if is_sparse(X) else to_numpy(X * X).sum(axis=1)
+        norms.append(np.asarray(squares, dtype=np.float64).ravel())
+    scale = norms[0][:, None] + norms[1][None, :]
+    gaps = scale - 2.0 * inner
+    return np.where(gaps <= 1e-9 * scale, 0.0, gaps)
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,7 +43,7 @@ class PosteriorGoal(Goal):
         """Return minus the mean risk at the model's parameters and covariance."""
         rows = fitted.features(self.X, f"X of {type(self).__name__}")
         posterior = fitted.posterior(rows, type(self).__name__)
-        M = posterior.leverage(posterior.coordinates(rows))
+        M = posterior.leverage(rows, posterior.coordinates(rows))
         logits = np.asarray(to_numpy(fitted.logits_of(rows)), dtype=np.float64)
         return -float(np.mean(self.risk(logits, M)))
 
@@ -51,8 +51,8 @@ class PosteriorGoal(Goal):
         """Refuse: the goal is no function of the logits alone."""
         raise Unsupported(
             f"{type(self).__name__} depends on the model's curvature, not on its logits alone; a goal of "
-            "logits was expected here. Use utility=gw.utility.Information(), which is what "
-            "GoalOriented takes for it by itself."
+            "logits was expected here. Use it alone, or in a sum of its kind, with "
+            "gw.utility.Information()."
         )
 
 

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from goalward.accelerator import accelerate, compiled
 from goalward.errors import BadParameter, PoolExhausted
-from goalward.goals import Goal, PosteriorGoal
+from goalward.goals import Goal
 from goalward.labels import Expected, Operator, Predicted, warn_if_vacuous
 from goalward.learners import as_fitted
 from goalward.pool import PoolFile, n_rows, open_pool, take_rows
@@ -34,6 +34,7 @@ from goalward.solvers import Solution
 from goalward.strategies import GoalOriented
 from goalward.strategies.strategy import is_count
 from goalward.utility import FirstOrder, Information, Ladder, Utility
+from goalward.utility.information import is_posterior
 
 __all__ = ["Ranking", "rank"]
 
@@ -133,7 +134,7 @@ def rank(
     _check_options(batch, block, n_jobs, client, device, utility)
     fitted = as_fitted(fitted)
     operator = operator or Expected()
-    own = isinstance(goal, PosteriorGoal)
+    own = is_posterior(goal)
     utility = utility or (Information() if own else FirstOrder())
     selection = selection or Top()
     if isinstance(utility, FirstOrder) and operator == Expected(Predicted()):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from goalward.arrays import eps, namespace, to_numpy
 from goalward.errors import BadParameter
-from goalward.goals import DecisionRisk, Goal, PosteriorGoal
+from goalward.goals import DecisionRisk, Goal
 from goalward.labels import Expected, Operator, Predicted, warn_if_vacuous
 from goalward.learners import Candidates, Fitted
 from goalward.pool import blocks, n_rows
@@ -24,7 +24,7 @@ from goalward.strategies.taking import Taking
 from goalward.utility import Fidelity, FirstOrder, Information, Ladder, Utility, fidelity
 from goalward.utility.fidelity import Resolve
 from goalward.utility.first_order import Direction
-from goalward.utility.information import Gains
+from goalward.utility.information import Gains, is_posterior
 from goalward.utility.utility import Scorer, block_size, check_scores, tabulate
 
 __all__ = ["GoalOriented"]
@@ -68,9 +68,14 @@ class GoalOriented(Strategy):
     seed: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.utility is None:
-            fits = Information() if isinstance(self.goal, PosteriorGoal) else FirstOrder()
-            object.__setattr__(self, "utility", fits)
+        own = is_posterior(self.goal)
+        if self.utility is None or (own and self.utility == "auto"):
+            object.__setattr__(self, "utility", Information() if own else FirstOrder())
+        if own and self.operator != Expected():
+            raise BadParameter(
+                f"operator={self.operator!r} came with {self.goal!r}, under which every label of a row "
+                "brings the same; there is nothing to resolve. Leave it out."
+            )
         if isinstance(self.utility, str):
             if self.utility != "auto":
                 raise BadParameter(
@@ -189,7 +194,7 @@ class GoalOriented(Strategy):
         Beliefs are prepared before the batch, so a label model learns nothing from what has been
         supposed; the prediction itself (Predicted) is the moved model's. A ladder keeps its rung.
         """
-        if isinstance(self.goal, PosteriorGoal):
+        if is_posterior(self.goal):
             gains = used or self._utility.prepare(fitted, self.goal)
             assert isinstance(gains, Gains)
             return Taking(fitted, X_pool, rows, values, gains)
@@ -211,6 +216,11 @@ class GoalOriented(Strategy):
         self, fitted: Fitted, X_pool: Any, rows: int, ids: NDArray[Any], round: int
     ) -> Fidelity:
         """Return how utilities and scores compare with retraining, on `rows` candidates."""
+        if is_posterior(self.goal):
+            raise BadParameter(
+                f"fidelity={rows} came with {self.goal!r}, whose gain is that of a row's curvature and "
+                "not of a label; a goal of the logits was expected. Leave fidelity out."
+            )
         resolve = self._resolved(fitted, round)
         return fidelity(
             self._utility,

@@ -99,7 +99,8 @@ class Lookahead:
             self._spread = _spread(self._features)
         if self._near is None:
             self._near = np.zeros(len(self._focus), dtype=bool)
-        self._near |= _distances(self._features, place) <= radius * self._spread
+        if radius > 0.0:
+            self._near |= _distances(self._features, place) <= radius * self._spread
         left = ~self._same(place)
         self._keep(left)
         self._focus, self._near = self._focus[left], self._near[left]

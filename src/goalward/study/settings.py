@@ -184,6 +184,11 @@ def written_strategy(strategy: Any) -> str:
         )
     text = strategy.text if isinstance(strategy, Recipe) else str(strategy)
     found = recipe(text)
+    if "dev-left-out" in found.text:
+        raise BadParameter(
+            f"strategy={text!r} is about dev rows that the model is trained on; a study never trains on "
+            "its dev rows. Use dev/spread."
+        )
     if "truth" in found.needs:
         raise BadParameter(
             f"strategy={text!r} needs the true labels, which a study does not have. Use another "

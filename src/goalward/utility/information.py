@@ -11,6 +11,8 @@ exactly where the risk is linear in M (FisherRatio), to first order in the chang
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -19,15 +21,15 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.arrays import Rows, astype, like, namespace, rows_at, to_numpy
-from goalward.errors import Unsupported
-from goalward.goals import Goal, PosteriorGoal
+from goalward.arrays import Rows, astype, like, namespace, rows_at, stack_rows, to_numpy
+from goalward.errors import Unsupported, VacuousUtility
+from goalward.goals import FisherRatio, Goal, PosteriorGoal, Weighted
 from goalward.learners import Fitted, Posterior
 from goalward.solvers import Solution
 from goalward.solvers.cholesky import dense_curvature
 from goalward.utility.utility import Scored, Utility
 
-__all__ = ["Gains", "Information", "Taken"]
+__all__ = ["Gains", "Information", "Taken", "is_posterior", "posterior_parts"]
 
 LARGEST_BLOCK = 2**22
 """Numbers in one array of forms: 32 MB."""
@@ -39,8 +41,8 @@ class Information(Utility):
 
     For `DecisionRisk`, `Epig` and `FisherRatio`, which `GoalOriented` gives it by itself. The model
     must be linear. With more than 1,500 unknowns (features times classes less one) the covariance
-    is held in the leading directions of the goal's rows, an approximation that `Posterior.kept`
-    measures.
+    is held in the leading directions of the goal's and the labelled rows, outside of which rows have
+    the prior's variance; `suggestion.solver.reason` says how much that leaves out.
 
     Examples
     --------
@@ -53,12 +55,7 @@ class Information(Utility):
 
     def prepare(self, fitted: Fitted, goal: Goal) -> Gains:
         """Return the utility bound to a model and a goal."""
-        if not isinstance(goal, PosteriorGoal):
-            raise Unsupported(
-                f"Information() came with {type(goal).__name__}, a goal of the logits; DecisionRisk, Epig "
-                "or FisherRatio was expected, alone. Use FirstOrder()."
-            )
-        return Gains.of(fitted, goal)
+        return Gains.of(fitted, posterior_parts(goal))
 
     def batch(self, fitted: Fitted, goal: Goal, X_batches: Any, labels: Any = None) -> Any:
         """Refuse: the labels of a batch change nothing here."""
@@ -66,6 +63,26 @@ class Information(Utility):
             "Information().batch(...) came; the gain does not depend on labels, so there are no "
             "labelings to compare. Use Sequential(), which adds up what the rows bring together."
         )
+
+
+def is_posterior(goal: Goal) -> bool:
+    """Return whether a goal, or every part of a sum, is one of the posterior."""
+    parts = [part for _, part in goal.parts] if isinstance(goal, Weighted) else [goal]
+    return all(isinstance(part, PosteriorGoal) for part in parts)
+
+
+def posterior_parts(goal: Goal) -> list[tuple[float, PosteriorGoal]]:
+    """Return weights and goals of the posterior that add up to this one."""
+    parts = goal.parts if isinstance(goal, Weighted) else ((1.0, goal),)
+    found = [(weight, part) for weight, part in parts if isinstance(part, PosteriorGoal)]
+    if len(found) < len(parts):
+        other = next(part for _, part in parts if not isinstance(part, PosteriorGoal))
+        raise Unsupported(
+            f"Information() came with {type(other).__name__}, a goal of the logits; DecisionRisk, Epig "
+            "and FisherRatio, or sums of these alone, were expected. Use FirstOrder() for goals of "
+            "the logits; the two kinds cannot be added up."
+        )
+    return found
 
 
 @dataclass(frozen=True)
@@ -84,22 +101,52 @@ class Gains:
     report: Solution | None = None
 
     @classmethod
-    def of(cls, fitted: Fitted, goal: PosteriorGoal) -> Gains:
-        """Return the gains of a goal, its reference rows read in blocks."""
-        name = type(goal).__name__
-        rows = fitted.features(goal.X, f"X of {name}")
-        posterior = fitted.posterior(rows, name)
+    def of(cls, fitted: Fitted, parts: Sequence[tuple[float, PosteriorGoal]]) -> Gains:
+        """Return the gains of a weighted sum of goals, their reference rows read in blocks."""
+        names = [type(goal).__name__ for _, goal in parts]
+        rows = [
+            fitted.features(goal.X, f"X of {name}")
+            for (_, goal), name in zip(parts, names, strict=True)
+        ]
+        together = rows[0]
+        for more in rows[1:]:
+            together = stack_rows(together, more)
+        posterior = fitted.posterior(together, names[0])
+        asked = cls._asked(fitted, posterior, parts, rows)
+        if not asked.any():
+            warnings.warn(
+                f"No reference row of {', '.join(names)} has anything at stake: the model is certain of all "
+                "of them. Rows are taken by the variance they remove (FisherRatio) instead. "
+                "Check the penalty and the reference rows, or stop.",
+                VacuousUtility,
+                stacklevel=2,
+            )
+            plain = [(weight, FisherRatio(goal.X)) for weight, goal in parts]
+            asked = cls._asked(fitted, posterior, plain, rows)
+        report = Solution(asked, 0.0, 0, "Information", posterior.reason)
+        return cls(fitted, posterior, asked, report)
+
+    @staticmethod
+    def _asked(
+        fitted: Fitted,
+        posterior: Posterior,
+        parts: Sequence[tuple[float, PosteriorGoal]],
+        rows: Sequence[Rows],
+    ) -> NDArray[Any]:
+        """Return F: for each goal the mean of J_rᵀ (∂risk/∂M_r) J_r, weighted."""
         size = len(posterior.inverse)
+        c = fitted.n_classes - 1
         F = np.zeros((size, size))
-        m, c = rows.shape[0], fitted.n_classes - 1
         step = max(1, LARGEST_BLOCK // (c * c))
-        for start in range(0, m, step):
-            part = rows_at(rows, np.arange(start, min(start + step, m)))
-            Z = posterior.coordinates(part)
-            logits = np.asarray(to_numpy(fitted.logits_of(part)), dtype=np.float64)
-            slope = goal.slope(logits, posterior.leverage(Z)) / m
-            F += dense_curvature(Z, slope, np.zeros(Z.shape[1]))
-        return cls(fitted, posterior, F)
+        for (weight, goal), some in zip(parts, rows, strict=True):
+            m = some.shape[0]
+            for start in range(0, m, step):
+                part = rows_at(some, np.arange(start, min(start + step, m)))
+                Z = posterior.coordinates(part)
+                logits = np.asarray(to_numpy(fitted.logits_of(part)), dtype=np.float64)
+                slope = weight * (goal.slope(logits, posterior.leverage(part, Z)) / m)
+                F += dense_curvature(Z, slope, np.zeros(Z.shape[1]))
+        return F
 
     def __call__(self, rows: Rows) -> Scored:
         """Return the gain of every row, once for each label, with its leverage."""
@@ -120,7 +167,7 @@ class Gains:
         return Taken(
             Z,
             weights[:, None, None] * blocks,
-            self.posterior.leverage(Z),
+            self.posterior.leverage(rows, Z),
             self.posterior.form(self.bent, Z),
             self.posterior.inverse.copy(),
             self.F,

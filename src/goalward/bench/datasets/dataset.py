@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
@@ -68,7 +69,7 @@ class Dataset:
         found: list[Any] = np.unique(self.y).tolist()
         return found
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """A digest of the rows, the labels and the learner: the same data, the same runs."""
         digest = sha256(np.ascontiguousarray(self.X).data)

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from goalward.bench.datasets import Dataset, load
 from goalward.bench.efficiency.entries import DATASETS, ENTRIES, Entry
-from goalward.bench.efficiency.play import Protocol, play
+from goalward.bench.efficiency.play import SESSION, Protocol, play
 from goalward.bench.efficiency.results import Results
 from goalward.errors import BadParameter
 
@@ -56,6 +56,7 @@ def benchmark(
             f"{len(datasets)} datasets, {len(entries)} strategies and {seeds} seeds came; at least 1 "
             "of each was expected. Name more."
         )
+    datasets, entries = list(dict.fromkeys(datasets)), list(dict.fromkeys(entries))
     # Seed by seed: a run that is stopped early has whole comparisons.
     jobs = [(name, entry, seed) for seed in range(seeds) for name in datasets for entry in entries]
     keys = {job: protocol.key(_dataset(job[0]), job[1], job[2]) for job in jobs}
@@ -102,7 +103,11 @@ def _played(
                 if not running:
                     return
                 ended, running = wait(running, return_when=FIRST_COMPLETED)
-                yield from (future.result() for future in ended)
+                # What has been played is handed over before an error of another session.
+                failed = [future for future in ended if future.exception() is not None]
+                yield from (future.result() for future in ended - set(failed))
+                if failed:
+                    failed[0].result()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
@@ -127,10 +132,10 @@ def _dataset(name: str) -> Dataset:
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     """Return the sessions on disk; a line that was cut off is left out."""
-    for line in path.read_text().splitlines() if path.exists() else ():
+    for line in path.read_bytes().split(b"\n") if path.exists() else ():
         try:
             found = json.loads(line)
-        except json.JSONDecodeError:
+        except ValueError:
             continue
-        if isinstance(found, dict) and "key" in found:
+        if isinstance(found, dict) and found.keys() >= SESSION:
             yield found

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from hashlib import sha256
+from importlib.metadata import version
 from time import perf_counter
 from typing import Any
 
@@ -20,12 +21,31 @@ from sklearn.base import clone
 from goalward.bench.datasets import Dataset, Split
 from goalward.bench.efficiency.entries import Entry
 from goalward.bench.loop import measure
+from goalward.errors import BadParameter
 from goalward.strategies import Strategy, recipe
 
-__all__ = ["Protocol", "play"]
+__all__ = ["SESSION", "Protocol", "play"]
 
+SESSION = frozenset(
+    [
+        "key",
+        "dataset",
+        "strategy",
+        "seed",
+        "batch",
+        "dev",
+        "dev_paid",
+        "accuracy",
+        "log_loss",
+        "apart_accuracy",
+        "apart_log_loss",
+        "seconds",
+    ]
+)
+"""What is kept of a session."""
 VERSION = 1
-"""Counted up when a session would give other numbers: kept ones are then played again."""
+"""Counted up when a session would give other numbers: kept ones are then played again, as they are
+by another version of goalward."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +70,31 @@ class Protocol:
     pool: int = 2000
     test: int = 2000
 
+    def __post_init__(self) -> None:
+        for name, value, least in (
+            ("budget", self.budget, 1),
+            ("batch", self.batch, 1),
+            ("pool", self.pool, 1),
+            ("test", self.test, 1),
+        ):
+            if value < least:
+                raise BadParameter(f"{name}={value}; at least {least} was expected. Give more.")
+        if not 0.0 < self.dev < 1.0:
+            raise BadParameter(f"dev={self.dev}; a share between 0 and 1 was expected. Use 0.25.")
+
     def sizes(self, n_pool: int) -> tuple[int, int, int]:
         """Return batch, budget and dev labels for a pool, whole batches all."""
         budget = min(self.budget, int(0.4 * n_pool))
         batch = self.batch if budget >= 100 else max(1, self.batch // 2)
-        budget -= budget % batch
-        dev = round(self.dev * budget / batch) * batch
-        return batch, budget, dev
+        rounds = budget // batch
+        if rounds < 2:
+            raise BadParameter(
+                f"A budget of {budget} labels of a pool of {n_pool} rows came; two batches of {batch} were "
+                "expected, one of which may go to dev labels. Raise the budget or lower the batch."
+            )
+        # One batch of dev labels at least, and one of queries.
+        dev = min(max(1, round(self.dev * rounds)), rounds - 1)
+        return batch, rounds * batch, dev * batch
 
     def split(self, dataset: Dataset, seed: int) -> Split:
         """Return the rows of a seed; its dev rows are in the order in which they are bought."""
@@ -69,7 +107,8 @@ class Protocol:
 
     def key(self, dataset: Dataset, entry: Entry, seed: int) -> str:
         """Return what tells a session from all others."""
-        facts = [VERSION, dataset.fingerprint, asdict(entry), seed, asdict(self)]
+        made_by = [VERSION, version("goalward")]
+        facts = [made_by, dataset.fingerprint, asdict(entry), seed, asdict(self)]
         return sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
 
@@ -98,13 +137,13 @@ def play(dataset: Dataset, entry: Entry, seed: int, protocol: Protocol) -> dict[
         if entry.dev != "none" and len(bought) < n_dev:
             bought += split.dev[len(bought) : len(bought) + batch].tolist()
             continue
-        began = perf_counter()
         # A dev row that trained the model would no longer be a judge of it.
         model = deployed if entry.dev != "goal" else _fit(learner, dataset, split.init, queries)
         if entry.dev == "goal":
             apart.append(measure(model, dataset, split.test))
         if len(bought) >= budget:
             break
+        began = perf_counter()
         rows = chooser.suggest(
             model, X_pool, batch, bought, rows=split.pool, round=len(queries) // batch
         ).rows.tolist()

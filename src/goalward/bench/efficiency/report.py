@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
@@ -21,7 +20,7 @@ def report(results: Results, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     text = folder / "tables.md"
     text.write_text(tables(results))
-    main = results.only(_known(results, MAIN))
+    main = _main(results)
     paths = [text]
     if len(main.strategies) > 1 and len(main.datasets) > 1:
         ranks = dict(main.ranks().select("strategy", "mean_rank").iter_rows())
@@ -40,11 +39,11 @@ def report(results: Results, folder: Path) -> list[Path]:
 def tables(results: Results) -> str:
     """Return all tables as Markdown."""
     parts = []
-    main = results.only(_known(results, MAIN))
+    main = _main(results)
     for title, datasets in _groups(results):
         part = main.only(datasets=datasets)
         parts += [f"### The main comparison: {title}", _main_table(part)]
-    if RECOMMENDED in results.strategies:
+    if RECOMMENDED in main.strategies and len(main.strategies) > 1:
         parts += ["### Paired differences", _against(main)]
     parts += ["### Every strategy, every label charged", _all(results)]
     free = [s for s in results.strategies if not _paid_without_goal(results, s)]
@@ -67,7 +66,7 @@ def _groups(results: Results) -> list[tuple[str, list[str]]]:
     """Return all datasets, and apart those the recipe was designed on and those it was not."""
     groups = [(f"all {len(results.datasets)} datasets", results.datasets)]
     for title, names in (
-        ("datasets not looked at before the recipe was fixed", CONFIRMED),
+        ("datasets that took no part in its design", CONFIRMED),
         ("datasets the recipe was designed on (other splits)", DESIGNED),
     ):
         # A set's own name leaves out which vectors stand for it.
@@ -179,8 +178,10 @@ def _gaps(main: Results) -> dict[str, list[tuple[float, float, float]]]:
     }
 
 
-def _known(results: Results, names: Sequence[str]) -> list[str]:
-    return [name for name in names if name in results.strategies]
+def _main(results: Results) -> Results:
+    """Return the main comparison, or all strategies where fewer than two of it took part."""
+    known = [name for name in MAIN if name in results.strategies]
+    return results.only(known) if len(known) > 1 else results
 
 
 def _paid_without_goal(results: Results, strategy: str) -> bool:

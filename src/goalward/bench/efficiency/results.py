@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.stats import friedmanchisquare, rankdata, studentized_range
 
 from goalward.bench.curves import LOWER_IS_BETTER, bootstrap
-from goalward.errors import BadParameter
+from goalward.errors import BadInput, BadParameter, DataMissing
 
 __all__ = ["Results", "critical_difference"]
 
@@ -41,7 +41,20 @@ class Results:
     @classmethod
     def read(cls, path: Path | str) -> Results:
         """Return results that were saved as CSV."""
-        return cls(pl.read_csv(path))
+        try:
+            table = pl.read_csv(path)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise DataMissing(
+                f"{path} could not be read ({error}); the benchmark.csv of a run was expected."
+            ) from error
+        missing = sorted(
+            {"dataset", "strategy", "seed", "accuracy", "log_loss"} - set(table.columns)
+        )
+        if missing:
+            raise BadInput(
+                f"{path} has no column {missing[0]!r}; the benchmark.csv of a run was expected."
+            )
+        return cls(table)
 
     def save(self, folder: Path) -> None:
         """Write `benchmark.csv`."""
@@ -77,14 +90,23 @@ class Results:
 
     def seeds(self, metric: str = "accuracy") -> NDArray[Any]:
         """Return (strategies, datasets, seeds) areas."""
-        shape = (len(self.strategies), len(self.datasets), -1)
-        order = {name: i for i, name in enumerate(self.strategies)}
-        place = {name: i for i, name in enumerate(self.datasets)}
-        lines = self.table.with_columns(
-            pl.col("strategy").replace_strict(order).alias("s"),
-            pl.col("dataset").replace_strict(place).alias("d"),
-        ).sort("s", "d", "seed")
-        return lines[metric].to_numpy().reshape(shape)
+        table = self.table.sort("seed")
+        cells = table.group_by("strategy", "dataset", maintain_order=True).agg("seed", metric)
+        found = {(s, d): (seeds, values) for s, d, seeds, values in cells.iter_rows()}
+        whole = next(iter(found.values()))[0]
+        if len(set(whole)) < len(whole) or any(seeds != whole for seeds, _ in found.values()):
+            raise BadInput(
+                "Some strategies have other seeds than others, or the same one twice; the same seeds of "
+                "every strategy on every dataset were expected. Let the benchmark run to its end."
+            )
+        try:
+            lines = [[found[s, d][1] for d in self.datasets] for s in self.strategies]
+        except KeyError as error:
+            raise BadInput(
+                f"There is no result of {error.args[0]}; every strategy on every dataset was expected. "
+                "Let the benchmark run to its end."
+            ) from error
+        return np.array(lines, dtype=np.float64)
 
     def means(self, metric: str = "accuracy") -> pl.DataFrame:
         """Return the mean area by dataset (lines) and strategy (columns)."""
@@ -95,30 +117,22 @@ class Results:
     def ranks(self, metric: str = "accuracy") -> pl.DataFrame:
         """Return the mean rank over datasets, 1 the best, with a 95 % bootstrap interval.
 
-        Seeds are drawn anew within each dataset, then datasets: what other splits and other data of
-        this kind could have given.
+        The interval is over datasets: what others of this kind, with as many seeds, could have
+        given. Ranks of fewer seeds are nearer to the middle, so it is none for "true" ranks.
         """
         values = self.seeds(metric) * (1.0 if metric in LOWER_IS_BETTER else -1.0)
-        mean = rankdata(values.mean(axis=2), axis=0)
-        n_datasets, n_seeds = values.shape[1:]
-        rng = np.random.default_rng(0)
-        draws = np.empty((2000, len(values)))
-        for i in range(len(draws)):
-            data = np.asarray(rng.integers(n_datasets, size=(n_datasets, 1)))
-            picks = np.asarray(rng.integers(n_seeds, size=(n_datasets, n_seeds)))
-            drawn = values[:, data, picks].mean(axis=2)
-            draws[i] = rankdata(drawn, axis=0).mean(axis=1)
-        low, high = np.quantile(draws, [0.025, 0.975], axis=0)
-        seconds = self.seeds("seconds").mean(axis=(1, 2))
+        ranks = rankdata(values.mean(axis=2), axis=0)
+        ends = [bootstrap(line, draws=2000) for line in ranks]
         return pl.DataFrame(
             {
                 "strategy": self.strategies,
-                "mean_rank": mean.mean(axis=1),
-                "low": low,
-                "high": high,
-                "best_on": (mean == mean.min(axis=0)).sum(axis=1),
+                "mean_rank": ranks.mean(axis=1),
+                "low": [low for _, low, _ in ends],
+                "high": [high for _, _, high in ends],
+                "best_on": (ranks == ranks.min(axis=0)).sum(axis=1),
                 "mean_area": self.seeds(metric).mean(axis=(1, 2)),
-                "seconds": seconds,
+                # The median: other work on the machine makes some sessions slow.
+                "seconds": np.median(self.seeds("seconds"), axis=(1, 2)),
             }
         ).sort("mean_rank")
 
