@@ -1,24 +1,35 @@
 """The benchmark: every label charged, paired, resumable; its statistics by hand."""
 
 import json
+import re
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+import goalward as gw
 from goalward.bench import benchmark
 from goalward.bench.datasets import load
 from goalward.bench.efficiency import Entry, Protocol, Results, play
-from goalward.bench.efficiency.entries import DATASETS, ENTRIES, FAST, MAIN, QUICK
+from goalward.bench.efficiency.entries import (
+    DATASETS,
+    ENTRIES,
+    FAST,
+    MAIN,
+    QUICK,
+    RECOMMENDED,
+)
 from goalward.bench.efficiency.report import report, tables
 from goalward.bench.efficiency.results import critical_difference
 from goalward.cli import app
 from goalward.errors import BadInput, BadParameter, DataMissing
 from goalward.strategies import recipe
+from goalward.study.rounds import USUAL
 
 SMALL = Protocol(budget=20, pool=60, test=40)
 NAMES = ["random", "margin", "margin + dev", "dev/spread", "decision-risk"]
@@ -259,3 +270,25 @@ def test_protocols_that_buy_nothing_are_refused(options):
 def test_a_budget_of_one_batch_is_refused_before_anything_is_played():
     with pytest.raises(BadParameter, match="two batches"):
         benchmark(["wine"], entries("random"), seeds=1, protocol=Protocol(budget=3), n_jobs=1)
+
+
+def test_the_published_tables_are_those_of_the_published_areas():
+    folder = Path(__file__).parents[2] / "docs" / "benchmark"
+    results = Results.read(folder / "benchmark.csv")
+    assert len(results.datasets) == len(DATASETS)
+    assert {e.name for e in ENTRIES} == set(results.strategies)
+    # The last digit may round the other way elsewhere: numbers are compared, texts must agree.
+    number = re.compile(r"-?\d+\.\d+(?:e-\d+)?")
+    published, now = ((folder / "tables.md").read_text(), tables(results))
+    assert number.sub("#", published) == number.sub("#", now)
+    for a, b in zip(number.findall(published), number.findall(now), strict=True):
+        assert float(a) == pytest.approx(float(b), abs=0.011, rel=0.02)
+
+
+def test_the_recommended_strategy_is_first_in_the_published_results():
+    """What the documentation says and what studies use."""
+    folder = Path(__file__).parents[2] / "docs" / "benchmark"
+    results = Results.read(folder / "benchmark.csv").only(list(MAIN))
+    assert results.ranks()["strategy"][0] == RECOMMENDED == USUAL
+    built = recipe(RECOMMENDED).build(pool=np.eye(3))
+    assert repr(built) == repr(gw.GoalOriented.recommended(np.eye(3)))

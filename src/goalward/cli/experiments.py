@@ -100,7 +100,7 @@ def simulate(
     from goalward.bench import stops, stops_summary
     from goalward.bench.datasets import load
 
-    recipes = strategy or ["random", "margin", "dev/average"]
+    recipes = strategy or ["random", "margin", "decision-risk"]
     data = load(dataset, label=label)
     curves = run(data, recipes, batch=batch, budget=budget, seeds=seeds, out=out, n_jobs=jobs)
     figure = draw(curves, data.name, out)
