@@ -64,8 +64,8 @@ def simulate(
     dataset: Annotated[
         str,
         typer.Argument(
-            help="synth2, letter, rt-polarity, digits, digits-3v8, breast-cancer, wine, or a .csv, "
-            ".parquet or .npz file."
+            help="synth2, letter, rt-polarity, digits, digits-3v8, breast-cancer, wine, one of KEEL's "
+            "(magic, segment, vowel, ...), or a .csv, .parquet or .npz file."
         ),
     ],
     strategy: Annotated[
@@ -90,8 +90,8 @@ def simulate(
 ) -> None:
     """Compare strategies by learning curves on the same splits, with confidence bands.
 
-    A recipe is a baseline (random, margin, entropy, least-confident) or
-    goal/operator/utility/selection: dev/average, entropy/min/retrain, fisher/spread.
+    A recipe is a baseline (random, margin, entropy, least-confident), a goal without labels
+    (decision-risk, epig), or goal/operator/utility/selection: dev/average, entropy/min/retrain.
 
     Examples: `goalward simulate digits -s random -s margin -s dev/spread --seeds 5 --budget 100`,
     `goalward simulate wine -s margin --stopping --price 0.001`
