@@ -28,6 +28,7 @@ from goalward.pool import n_rows, take_rows
 from goalward.stopping import seen
 from goalward.strategies import GoalOriented, Subsampled, recipe
 from goalward.strategies.strategy import Suggestion
+from goalward.study.before import goal_before
 from goalward.study.chance import random_order
 from goalward.study.pools import Pool
 from goalward.study.queue import queued
@@ -118,12 +119,13 @@ class Round:
 
     def model_at(self, seq: int) -> Fitted:
         """Return the model of the training rows that had an answer by then, as labelled now."""
-        known = {
-            row: label
-            for row, label in self.state.training.items()
-            if min(s.seq for s in self.state.standings[row].values() if s.label is not None) <= seq
-        }
+        known = self.known_at(seq)
         return self._fit(np.array(list(known)), list(known.values()))
+
+    def known_at(self, seq: int) -> dict[int, Any]:
+        """Return row -> label, as labelled now, of the training rows with an answer by then."""
+        first = self.state.first_answers
+        return {row: label for row, label in self.state.training.items() if first[row] <= seq}
 
     @cached_property
     def closed(self) -> NDArray[Any]:
@@ -173,6 +175,7 @@ class Round:
             gain=float(np.mean(self.gains(batch))),
             solver=suggestion.solver.reason if suggestion.solver else None,
             stop_set=self._stop_set(batch),
+            goal_before=goal_before(self),
             seconds=time.perf_counter() - started,
         )
 
