@@ -150,6 +150,23 @@ def test_the_mean_over_folds_is_the_goal(kind):
     assert np.ptp(values) > 0
 
 
+@pytest.mark.parametrize("kind", ["calibrated", "f1", "group"])
+def test_labels_that_folds_cannot_share_out_are_refused(kind):
+    """They would be the same in every fold, and their noise would not be doubted."""
+    task = problem()
+    X, y = task.X_dev, task.y_dev
+    other = {
+        "calibrated": gw.goals.CalibratedDevLoss(X, y),
+        "f1": gw.goals.SmoothF1(X, y),
+        "group": gw.goals.WorstGroup(X, y, y),
+    }[kind]
+    for goal in (task.goal + other, task.goal + Entropy(task.X_pool) + 2.0 * other):
+        with pytest.raises(Unsupported, match=f"{type(other).__name__} cannot .* holds 25 dev"):
+            Cautious()(task.fitted, goal, task.X_pool)
+    with pytest.raises(Unsupported, match="cannot be cut"):
+        Cautious()(task.fitted, other + Entropy(task.X_pool), task.X_pool)
+
+
 @pytest.mark.parametrize("inner", [FirstOrder(), ImplicitStep()])
 def test_cautious_is_the_mean_less_its_standard_error(inner):
     task = problem()

@@ -84,8 +84,17 @@ def test_the_fall_of_noise_is_nothing_on_average():
     rng = np.random.default_rng(3)
     falls = np.array([fall(rng.normal(size=(4, 50))).mean() for _ in range(400)])
     assert abs(falls.mean()) < 3 * falls.std() / 20
-    own = [fall(rng.normal(size=(1, 50)))[0] for _ in range(100)]
-    assert np.mean(own) > 0.5
+
+
+def test_the_fall_of_a_single_seed_is_not_known():
+    """Its own noise would choose the place, and find a fall where there is only noise."""
+    bump = -np.abs(np.arange(50.0) - 25)[None]
+    assert np.isnan(fall(bump)).tolist() == [True]
+    line = audit(made(0.01 * bump, -0.02 * bump, np.arange(50.0)[None]), window=10).row(
+        0, named=True
+    )
+    assert np.isnan([line["lost"], line["low"], line["high"]]).all()
+    assert line["alarm_at"] is not None
 
 
 def made(accuracy, log_loss, goal):

@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
 import goalward as gw
-from goalward.bench import replay, replay_simulation, simulate
+from goalward.bench import Curves, replay, replay_simulation, simulate
 from goalward.bench.datasets import wine
 from goalward.bench.labelled import study_dataset
 from goalward.cli import app
@@ -131,6 +131,40 @@ def test_a_simulation_gets_more_strategies_on_the_same_splits(tmp_path):
     other = gw.bench.datasets.Dataset("wine", X, y, wine().split, gw.Logistic())
     with pytest.raises(BadInput, match="other data"):
         replay_simulation(tmp_path, ["margin"], dataset=other)
+
+
+@pytest.mark.parametrize("cut", ["before the write", "while writing"])
+def test_curves_that_are_there_survive_a_kill(tmp_path, monkeypatch, cut):
+    options = {"batch": 5, "budget": 20, "seeds": 1, **QUIET}
+    simulate(wine(), ["random", "margin"], out=tmp_path, **options)
+    before = {p: p.read_bytes() for p in tmp_path.glob("*.*")}
+    write = pl.DataFrame.write_parquet
+
+    def killed(table, path):
+        if "random" in table["strategy"]:
+            write(table, path)
+            path.write_bytes(path.read_bytes()[:100])
+            raise KeyboardInterrupt
+        write(table, path)
+
+    save = Curves.save
+
+    def stopped(curves, folder):
+        if "random" in curves.strategies:
+            raise KeyboardInterrupt
+        save(curves, folder)
+
+    with monkeypatch.context() as patch:
+        if cut == "before the write":
+            patch.setattr(Curves, "save", stopped)
+        else:
+            patch.setattr(pl.DataFrame, "write_parquet", killed)
+        with pytest.raises(KeyboardInterrupt):
+            replay_simulation(tmp_path, ["entropy"], **QUIET)
+    assert {p: p.read_bytes() for p in before} == before
+    again = replay_simulation(tmp_path, ["entropy"], **QUIET)
+    assert again.strategies == ["random", "margin", "entropy"]
+    assert not list(tmp_path.glob("*.partial"))
 
 
 def run(*arguments):

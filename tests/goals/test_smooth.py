@@ -8,6 +8,7 @@ import goalward as gw
 from goalward.errors import BadInput, BadParameter, ShapeMismatch, UnknownLabel
 from goalward.goals import SmoothAccuracy, SmoothF1
 from goalward.testing import problem
+from tests.conftest import need
 
 TASK = problem(n_dev=200)
 GUESS = TASK.fitted.predict(TASK.X_dev)
@@ -82,3 +83,34 @@ def test_labels_of_every_dev_goal_are_counted():
     ):
         assert goal.labels_held == 200
     assert goals.Entropy(X).labels_held == 0
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [None, float("nan"), np.float64("nan"), np.datetime64("NaT"), ("north", float("nan"))],
+    ids=repr,
+)
+def test_a_row_without_a_group_is_refused(missing):
+    """Each NaN would be a group of its own, since it is not equal to itself."""
+    groups = ["north", missing, ("south", 1), 2, 0.5, np.float64(0.5)]
+    goal = gw.goals.WorstGroup(TASK.X_dev[:6], TASK.y_dev[:6], groups)
+    with pytest.raises(BadInput, match=r"1 of 6 groups of WorstGroup are missing .* at row 1"):
+        goal.value(TASK.fitted)
+    with pytest.raises(BadInput, match="are missing"):
+        goal.by_group(TASK.fitted)
+    groups[1] = "north"
+    whole = gw.goals.WorstGroup(TASK.X_dev[:6], TASK.y_dev[:6], groups)
+    assert list(whole.by_group(TASK.fitted)) == ["north", ("south", 1), 2, 0.5]
+    times = np.array(["2020-01-01", "NaT"] * 3, dtype="datetime64[D]")
+    with pytest.raises(BadInput, match="3 of 6 groups"):
+        gw.goals.WorstGroup(TASK.X_dev[:6], TASK.y_dev[:6], times).value(TASK.fitted)
+
+
+def test_a_missing_value_of_pandas_is_no_group_either():
+    need("pandas")
+    import pandas as pd
+
+    groups = pd.Series(["north", None, "south"], dtype="string")
+    goal = gw.goals.WorstGroup(TASK.X_dev[:3], TASK.y_dev[:3], groups)
+    with pytest.raises(BadInput, match="1 of 3 groups"):
+        goal.value(TASK.fitted)

@@ -1,6 +1,7 @@
 """Every rule against values computed by hand."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from goalward.stopping import (
     seen,
     stabilizing_predictions,
 )
+from goalward.stopping.gains import rise
 
 
 def rounds(step=10, **columns):
@@ -164,6 +166,23 @@ def test_rounds_that_cannot_be_compared_are_left_out():
     twice[1] = replace(twice[1], labels=10)
     assert realised(twice).ratio == pytest.approx((0.5 - 0.2) / 2.0)
     assert classification_change([replace(r, predicted=(0,)) for r in twice[:2]]).stop is None
+
+
+def test_a_rise_is_measured_on_the_same_rows():
+    """Dev rows that are easier than those before lift the goal of any model: that is no gain."""
+    easier = {"metric": ["dev"] * 3, "gain": [0.1] * 3, "goal": [-1.0, -0.5, -0.2]}
+    measured = rounds(**easier, goal_before=[None, -0.6, -0.1])
+    assert [rise(*pair) for pair in pairwise(measured)] == pytest.approx([0.1, -0.1])
+    assert realised(measured).ratio == pytest.approx(0.0)
+    # Not measured again: as many dev labels count as the same ones, more of them do not.
+    older = rounds(**easier)
+    assert realised(older).ratio == pytest.approx(0.8 / 2.0)
+    grown = [replace(r, bought=r.bought + i) for i, r in enumerate(older)]
+    assert realised(grown) is None
+    assert realised([*older[:2], grown[2]]).rounds == 1
+    # Rows of the pool are the same in all rounds, however many dev labels there are.
+    pool = [replace(r, metric="cross-validated") for r in grown]
+    assert realised(pool).ratio == pytest.approx(0.8 / 2.0)
 
 
 def test_the_gain_is_discounted_and_must_stay_below_the_price():

@@ -25,6 +25,8 @@ def audit(
 ) -> pl.DataFrame:
     """Return one line per strategy and measure: best, end, what was lost, and the alarm.
 
+    What was lost is NaN for a single seed: see `fall`.
+
     Parameters
     ----------
     goal
@@ -90,11 +92,14 @@ def fall(values: NDArray[Any]) -> NDArray[Any]:
     """Return by how much each seed's curve (higher is better) ends below its best, (seeds,).
 
     The best round of a seed is that of the other seeds' mean, five rounds of it and of the end:
-    its own noise does not choose the place, which would make every curve fall.
+    its own noise does not choose the place, which would make every curve fall. A single seed has no
+    others, and its fall is NaN: not known.
     """
+    if len(values) < 2:
+        return np.full(len(values), np.nan)
     found = []
     for seed, curve in enumerate(values):
-        others = np.delete(values, seed, axis=0) if len(values) > 1 else values
+        others = np.delete(values, seed, axis=0)
         smooth = _smoothed(others.mean(axis=0))
         found.append(_smoothed(curve)[smooth.argmax()] - _smoothed(curve)[-1])
     return np.array(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -141,15 +142,22 @@ class Curves:
         return audit(self, **options)
 
     def save(self, folder: Path) -> None:
-        """Write the table as Parquet and CSV, and the summary as CSV."""
+        """Write the table as Parquet and CSV, and the summary as CSV; each file whole or not at all."""
         folder.mkdir(parents=True, exist_ok=True)
-        self.table.write_parquet(folder / "curves.parquet")
+        _replaced(folder / "curves.parquet", self.table.write_parquet)
         flat = self.table.with_columns(
             pl.col("rows").list.eval(pl.element().cast(pl.String)).list.join(" "),
             pl.col("utility").list.eval(pl.element().cast(pl.String)).list.join(" "),
         )
-        flat.write_csv(folder / "curves.csv")
-        self.summary().write_csv(folder / "summary.csv")
+        _replaced(folder / "curves.csv", flat.write_csv)
+        _replaced(folder / "summary.csv", self.summary().write_csv)
+
+
+def _replaced(path: Path, write: Callable[[Path], Any]) -> None:
+    """Write a file under another name, then give it its own: a kill leaves the old one."""
+    partial = path.with_name(f"{path.name}.partial")
+    write(partial)
+    partial.replace(path)
 
 
 def bootstrap(

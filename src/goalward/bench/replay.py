@@ -16,7 +16,7 @@ import polars as pl
 from goalward.bench.curves import Curves
 from goalward.bench.datasets import Dataset, load
 from goalward.bench.labelled import study_dataset
-from goalward.bench.simulate import simulate
+from goalward.bench.simulate import played, simulate
 from goalward.errors import BadInput, BadParameter
 from goalward.strategies import Recipe, Strategy
 
@@ -106,7 +106,8 @@ def replay_simulation(
     seeds = table["seed"].n_unique()
     plans = _named(strategies)
     options: dict[str, Any] = {"batch": batch, "budget": size, "seeds": seeds}
-    added = simulate(dataset, plans, **options, n_jobs=n_jobs, progress=progress, out=folder)
+    # The curves that are there stay until all of the new ones can take their place.
+    added = played(dataset, plans, **options, n_jobs=n_jobs, progress=progress, out=folder)
     kept = table.filter(~pl.col("strategy").is_in(list(plans)))
     curves = Curves(pl.concat([kept, added.table]))
     curves.save(folder)

@@ -22,7 +22,7 @@ from goalward.bench.runs import Session
 from goalward.errors import BadParameter, VacuousUtility
 from goalward.strategies import Recipe, Strategy, recipe
 
-__all__ = ["simulate"]
+__all__ = ["played", "simulate"]
 
 
 def simulate(
@@ -56,6 +56,25 @@ def simulate(
     progress
         Whether to draw a progress bar; or a function that is told (rounds done, of all).
     """
+    options: dict[str, Any] = {"batch": batch, "budget": budget, "seeds": seeds}
+    curves = played(dataset, strategies, **options, out=out, n_jobs=n_jobs, progress=progress)
+    if out is not None:
+        curves.save(Path(out))
+    return curves
+
+
+def played(
+    dataset: Dataset | str,
+    strategies: Mapping[str, str | Recipe | Strategy] | Sequence[str | Recipe | Strategy],
+    *,
+    batch: int,
+    budget: int,
+    seeds: int,
+    out: Path | str | None,
+    n_jobs: int | None,
+    progress: bool | Callable[[int, int], None],
+) -> Curves:
+    """Return the curves of `simulate`; only the rounds are written, not the curves."""
     dataset = load(dataset) if isinstance(dataset, str) else dataset
     for name, value in (("batch", batch), ("budget", budget), ("seeds", seeds)):
         if value < 1:
@@ -87,10 +106,7 @@ def simulate(
             for s in sessions
             for line in s.read()
         ]
-    curves = Curves(pl.DataFrame(records, infer_schema_length=None))
-    if out is not None:
-        curves.save(Path(out))
-    return curves
+    return Curves(pl.DataFrame(records, infer_schema_length=None))
 
 
 def _play(

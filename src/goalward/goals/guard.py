@@ -154,9 +154,17 @@ def sides(ids: Any, share: float, seed: int = 0) -> NDArray[Any]:
 def folded(goal: Goal, folds: int, seed: int = 0) -> list[Goal]:
     """Return goals, one for each fold of the dev rows, whose mean is the goal.
 
-    Parts of a sum that have no dev labels are the same in every fold.
+    Parts of a sum that hold no labels are the same in every fold; those that hold some must be dev
+    log-likelihoods, since other goals are not sums over rows.
     """
     if isinstance(goal, Weighted):
+        whole = [part for _, part in goal.parts if part.labels_held > 0 and not _has_dev(part)]
+        if whole and _has_dev(goal):
+            raise Unsupported(
+                f"A sum with {type(whole[0]).__name__} cannot be cut into folds: it holds "
+                f"{whole[0].labels_held} dev labels, which would be the same in every fold. DevLoss, and "
+                "parts without labels, were expected. Use the utility without Cautious()."
+            )
         parts = [
             (weight, folded(part, folds, seed) if _has_dev(part) else [part] * folds)
             for weight, part in goal.parts

@@ -34,7 +34,7 @@ class WorstGroup(Goal):
     y
         Their labels, or (m, K) distributions over the classes.
     groups
-        The group of each row: anything hashable.
+        The group of each row: anything hashable but None, NaN and NaT.
     temperature
         In the units of a log-likelihood. Groups whose means differ by less share the attention.
     weights
@@ -93,9 +93,24 @@ class WorstGroup(Goal):
     def _coded(self) -> tuple[list[Hashable], NDArray[Any]]:
         """Return the groups in the order they first stand in, and each row's place among them."""
         listed = self.groups.tolist() if hasattr(self.groups, "tolist") else list(self.groups)
+        missing = [i for i, group in enumerate(listed) if _is_missing(group)]
+        if missing:
+            raise BadInput(
+                f"{len(missing)} of {len(listed)} groups of WorstGroup are missing (None, NaN or NaT), "
+                f"the first at row {missing[0]}; a group for every row was expected. Leave these rows "
+                "out, or name a group for them."
+            )
         places: dict[Hashable, int] = {}
         codes = [places.setdefault(group, len(places)) for group in listed]
         return list(places), np.array(codes, dtype=np.int64)
+
+
+def _is_missing(group: Hashable) -> bool:
+    """Return whether a group is None, or not equal to itself: NaN, NaT, pandas' NA."""
+    if isinstance(group, tuple):
+        return any(_is_missing(part) for part in group)
+    same = group == group  # noqa: PLR0124
+    return group is None or not isinstance(same, (bool, np.bool_)) or not same
 
 
 @dataclass(frozen=True)

@@ -146,6 +146,10 @@ class Ranked(Event):
     stop_set
         What stopping rules look at: predictions on rows drawn once, and how sure they are; None
         in journals older than these rules.
+    goal_before
+        The goal now of the model before: that of the last ranking with other training labels, on
+        the rows and labels that `goal` is measured on. None where there was no such ranking, and
+        in older journals.
     """
 
     based_on: int
@@ -167,6 +171,7 @@ class Ranked(Event):
     solver: str | None
     seconds: float
     stop_set: dict[str, Any] | None = None
+    goal_before: float | None = None
 
 
 KINDS: dict[str, type[Event]] = {

@@ -11,7 +11,15 @@ from scipy.stats import t
 
 from goalward.stopping.snapshot import Criterion, Snapshot, bought_rounds
 
-__all__ = ["LOOK_BACK", "PATIENCE", "Realised", "corrected", "gain_below_price", "realised"]
+__all__ = [
+    "LOOK_BACK",
+    "PATIENCE",
+    "Realised",
+    "corrected",
+    "gain_below_price",
+    "realised",
+    "rise",
+]
 
 LOOK_BACK = 5
 """Rounds over which predicted and realised gains are compared."""
@@ -50,17 +58,15 @@ def realised(rounds: Sequence[Snapshot], *, look_back: int = LOOK_BACK) -> Reali
     With p_i the gain predicted for the labels bought in round i and r_i the change of the goal,
     r_i = β p_i + e_i and a variance of e_i that grows like p_i, the best line through the origin
     has the slope β = Σr / Σp. Its variance is Σ(e_i²/p_i) / (n - 1) / Σp, and the interval is
-    Student's with n - 1 degrees of freedom. Rounds whose goal was another one are left out.
+    Student's with n - 1 degrees of freedom. The change is that of `rise`: both models on the same
+    rows. Rounds where it is not known are left out.
     """
     pairs = []
     for before, after in list(pairwise(bought_rounds(rounds)))[-look_back:]:
         bought = after.labels - before.labels
-        if bought > 0 and _comparable(before, after):
-            assert before.gain is not None
-            assert before.goal is not None
-            assert after.goal is not None
-            if before.gain > 0:
-                pairs.append((before.gain * bought, after.goal - before.goal))
+        risen = rise(before, after)
+        if bought > 0 and risen is not None and before.gain is not None and before.gain > 0:
+            pairs.append((before.gain * bought, risen))
     if not pairs:
         return None
     p, r = np.array(pairs).T
@@ -71,6 +77,23 @@ def realised(rounds: Sequence[Snapshot], *, look_back: int = LOOK_BACK) -> Reali
     variance = float(np.sum((r - slope * p) ** 2 / p)) / (n - 1) / float(p.sum())
     half = float(t.ppf(0.975, n - 1)) * variance**0.5
     return Realised(slope, slope - half, slope + half, n)
+
+
+def rise(before: Snapshot, after: Snapshot) -> float | None:
+    """Return how far the goal rose between two rounds in a row, on rows that are the same.
+
+    A dev set that grows has other rows in every round, and a mean over other rows is another goal.
+    So the model before is measured again (`goal_before`). Where it was not, the goals themselves are
+    compared, if there were as many dev labels; None if not, or if one goal is that of dev labels and
+    the other is not.
+    """
+    on_dev = after.metric == "dev"
+    if after.goal is None or on_dev != (before.metric == "dev"):
+        return None
+    if after.goal_before is not None:
+        return after.goal - after.goal_before
+    same = not on_dev or after.bought - after.labels == before.bought - before.labels
+    return after.goal - before.goal if same and before.goal is not None else None
 
 
 def corrected(rounds: Sequence[Snapshot]) -> tuple[float, float | None, float | None] | None:
@@ -121,8 +144,3 @@ def gain_below_price(
 
 def _share(ratio: float) -> float:
     return min(max(ratio, 0.0), 1.0)
-
-
-def _comparable(before: Snapshot, after: Snapshot) -> bool:
-    has = None not in (before.gain, before.goal, after.goal)
-    return has and (before.metric == "dev") == (after.metric == "dev")

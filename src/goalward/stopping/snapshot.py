@@ -27,6 +27,9 @@ class Snapshot:
     goal, gain
         The goal, and how far a label of the next batch is predicted to move it; both per row of
         the goal.
+    goal_before
+        The goal, on the same rows, of the model of the round before; None where it was not
+        measured again.
     predicted
         The predicted class of each row of the stop set: rows drawn once, the same in every round.
     uncertainty
@@ -48,6 +51,7 @@ class Snapshot:
     accuracy: float | None = None
     goal: float | None = None
     gain: float | None = None
+    goal_before: float | None = None
     predicted: tuple[int, ...] | None = field(default=None, repr=False)
     uncertainty: float | None = None
     variance: float | None = None

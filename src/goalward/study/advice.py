@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from goalward.errors import BadParameter
@@ -17,7 +18,8 @@ from goalward.stopping import (
     criteria,
     realised,
 )
-from goalward.stopping.gains import PATIENCE
+from goalward.stopping.gains import PATIENCE, rise
+from goalward.stopping.snapshot import bought_rounds
 from goalward.study.dealing import wanted
 from goalward.study.state import State
 
@@ -82,7 +84,8 @@ def curve(state: State) -> list[dict[str, Any]]:
     """Return one line per ranking: labels, measures, goal and predicted gain.
 
     `labels` are those the model was fitted on, `dev_labels` those that measured it, and `bought`
-    both together.
+    both together. While the dev set grows, `goal` is measured on other rows in every round;
+    `goal - goal_before` is what the labels of a round changed, on the same rows.
     """
     return [
         {
@@ -96,6 +99,7 @@ def curve(state: State) -> list[dict[str, Any]]:
             "accuracy": r.accuracy,
             "log_loss": r.log_loss,
             "goal": r.goal,
+            "goal_before": r.goal_before,
             "gain": r.gain,
             "recipe": r.recipe,
             "seconds": r.seconds,
@@ -110,7 +114,7 @@ def snapshots(state: State) -> list[Snapshot]:
 
 
 def ratio(state: State) -> float | None:
-    """Return realised over predicted gain of the last rounds that had the same goal."""
+    """Return realised over predicted gain of the last rounds, both models on the same goal rows."""
     found = realised(snapshots(state))
     return None if found is None else found.ratio
 
@@ -120,14 +124,17 @@ def account(state: State, price: float | None = None) -> dict[str, Any]:
 
     `spent` is the price times the answers, dev answers too: where several annotators answer a
     row, each answer is paid for. `gained` is what the goal rose since the first round with the
-    same measure, in the same units; None until there are two.
+    same measure, in the same units: the sum of the rounds' rises, each on the rows of its own time
+    (`stopping.gains.rise`). None until there is one.
     """
     answers = sum(s.label is not None for said in state.standings.values() for s in said.values())
-    rounds = [r for _, r in state.rounds if r.goal is not None]
-    same = [r.goal for r in rounds if (r.metric == "dev") == (rounds[-1].metric == "dev")]
-    gained = None
-    if len(same) > 1 and same[0] is not None and same[-1] is not None:
-        gained = same[-1] - same[0]
+    rounds = bought_rounds(snapshots(state))
+    steps = [
+        rise(before, after)
+        for before, after in pairwise(rounds)
+        if (after.metric == "dev") == (rounds[-1].metric == "dev")
+    ]
+    known = [step for step in steps if step is not None]
     return {
         "answers": answers,
         "labels": len(state.labels),
@@ -135,7 +142,7 @@ def account(state: State, price: float | None = None) -> dict[str, Any]:
         "dev": len(state.dev),
         "price": price,
         "spent": None if price is None else price * answers,
-        "gained": gained,
+        "gained": sum(known) if known else None,
     }
 
 
@@ -240,5 +247,6 @@ def _snapshot(r: Ranked) -> Snapshot:
         accuracy=r.accuracy,
         goal=r.goal,
         gain=r.gain,
+        goal_before=r.goal_before,
         **kept,
     )

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from sklearn.model_selection import KFold
 
 from goalward.arrays import to_numpy
-from goalward.errors import PoolExhausted
 from goalward.goals import DevLoss, Entropy, Goal, PosteriorGoal, Split
 from goalward.goals.guard import sides
 from goalward.journal import Ranked
@@ -29,8 +28,10 @@ from goalward.pool import n_rows, take_rows
 from goalward.stopping import seen
 from goalward.strategies import GoalOriented, Subsampled, recipe
 from goalward.strategies.strategy import Suggestion
+from goalward.study.before import goal_before
 from goalward.study.chance import random_order
 from goalward.study.pools import Pool
+from goalward.study.queue import queued
 from goalward.study.state import State
 from goalward.utility import FirstOrder
 from goalward.utility.threads import one_blas_thread
@@ -118,12 +119,13 @@ class Round:
 
     def model_at(self, seq: int) -> Fitted:
         """Return the model of the training rows that had an answer by then, as labelled now."""
-        known = {
-            row: label
-            for row, label in self.state.training.items()
-            if min(s.seq for s in self.state.standings[row].values() if s.label is not None) <= seq
-        }
+        known = self.known_at(seq)
         return self._fit(np.array(list(known)), list(known.values()))
+
+    def known_at(self, seq: int) -> dict[int, Any]:
+        """Return row -> label, as labelled now, of the training rows with an answer by then."""
+        first = self.state.first_answers
+        return {row: label for row, label in self.state.training.items() if first[row] <= seq}
 
     @cached_property
     def closed(self) -> NDArray[Any]:
@@ -147,7 +149,8 @@ class Round:
         free = n_rows(self.pool.X) - len(self.closed)
         if free == 0:
             return None
-        queue, utility, suggestion = self._queue(min(size, free), min(HEAD, size, free))
+        queue, suggestion = self._queue(min(size, free), min(HEAD, size, free))
+        utility = suggestion.utility
         open_rows = np.delete(utility, self.closed)
         open_rows = open_rows[~np.isnan(open_rows)]
         metric, accuracy, log_loss = self._measured()
@@ -172,6 +175,7 @@ class Round:
             gain=float(np.mean(self.gains(batch))),
             solver=suggestion.solver.reason if suggestion.solver else None,
             stop_set=self._stop_set(batch),
+            goal_before=goal_before(self),
             seconds=time.perf_counter() - started,
         )
 
@@ -185,7 +189,7 @@ class Round:
         per_label = self.utility(self.fitted, self.goal, X)
         return to_numpy(Spread()(per_label, self.fitted, X)) / len(self.goal_rows)
 
-    def _queue(self, size: int, head: int) -> tuple[NDArray[Any], NDArray[Any], Suggestion]:
+    def _queue(self, size: int, head: int) -> tuple[NDArray[Any], Suggestion]:
         X, settings = self.pool.X, self.state.settings
         strategy = recipe(self.recipe).build(**self._data(), seed=settings.seed)
         strategy = strategy.at(self.fitted, len(self.state.rounds))
@@ -197,19 +201,15 @@ class Round:
             unknowns = min(LARGEST, int(X.shape[1]) * (len(self.state.classes) - 1))
             candidates = max(2000, int(WORK / unknowns**2))
             strategy = Subsampled(strategy, candidates=candidates, seed=settings.seed)
-        options: dict[str, Any] = {"exclude": self.closed, "round": len(self.state.rounds)}
-        try:
-            suggestion = strategy.suggest(self.fitted, X, batch=head, **options)
-        except PoolExhausted:
-            # Rows equal to one another: fewer different ones are left than a batch needs.
-            suggestion = strategy.suggest(self.fitted, X, batch=1, **options)
-        picked = suggestion.rows
-        # Rows that were not drawn have no score; there are always enough that were.
-        rest = np.nan_to_num(suggestion.utility, nan=-np.inf)
-        rest[self.closed] = -np.inf
-        rest[picked] = -np.inf
-        order = np.argsort(-rest, kind="stable")[: max(size - len(picked), 0)]
-        return np.concatenate([picked, order]), suggestion.utility, suggestion
+        return queued(
+            strategy,
+            self.fitted,
+            X,
+            size=size,
+            head=head,
+            closed=self.closed,
+            round=len(self.state.rounds),
+        )
 
     @cached_property
     def _sample(self) -> NDArray[Any]:

@@ -136,6 +136,20 @@ class State:
         return self._part(dev=True)
 
     @cached_property
+    def first_answers(self) -> Mapping[int, int]:
+        """Row -> number of its first answer, of the rows that have a label; corrections are later."""
+        found: dict[int, int] = {}
+        for row, said in self.standings.items():
+            for standing in said.values():
+                _earlier(found, row, standing)
+        for last in self.changes.values():
+            change = last
+            while change is not None:
+                _earlier(found, change.row, change.before)
+                change = change.earlier
+        return MappingProxyType({row: found[row] for row in self.labels})
+
+    @cached_property
     def skipped(self) -> frozenset[int]:
         """Rows that somebody skipped and nobody answered."""
         return frozenset(row for row in self.standings if self.label(row) is None)
@@ -172,6 +186,11 @@ class State:
         chosen = self.settings.is_dev(list(self.labels)) == dev
         pairs = zip(self.labels.items(), chosen.tolist(), strict=True)
         return MappingProxyType({row: label for (row, label), mine in pairs if mine})
+
+
+def _earlier(found: dict[int, int], row: int, standing: Standing | None) -> None:
+    if standing is not None and standing.label is not None:
+        found[row] = min(standing.seq, found.get(row, standing.seq))
 
 
 def advance(state: State, recorded: Recorded) -> State:

@@ -32,7 +32,7 @@ class Cautious(Utility):
     """u - κ se(u), with the standard error over folds of the dev rows.
 
     One solve and one product with the pool for each fold; the curvature is factored once. For
-    goals of dev rows (`DevLoss`, `Rotated`, `Split`), and sums with one.
+    goals of dev rows (`DevLoss`, `Rotated`, `Split`), and sums of these and goals without labels.
 
     Parameters
     ----------
