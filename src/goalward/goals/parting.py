@@ -4,12 +4,15 @@ A goal that is pushed for long stops being a measure. The alarm goes off at the 
 over a window of the last rounds, the goal has risen and a held-out measure has fallen by more than
 chance.
 
-A window is cut into up to 12 blocks. The steps of the measure from block mean to block mean, those
-of all seeds together, have a mean and a standard error; t is their ratio. What a measure would do
+Both are means over the seeds. A window is cut into up to 12 blocks. The steps of the measure from
+block mean to block mean have a mean and a standard error; t is their ratio. What a measure would do
 without a trend is a random walk: the smallest t over all windows of a walk depends only on the
-numbers of seeds and rounds and on the window. It is drawn 10,000 times, and its quantile is the
-threshold. So a share `level` of curves without a trend raise an alarm, all rounds together. A
-measure that keeps its level but for noise has steps that cancel, and raises fewer.
+number of rounds and on the window. It is drawn 10,000 times, and its quantile is the threshold. So
+a share `level` of curves without a trend raise an alarm, all rounds together. A measure that keeps
+its level but for noise has steps that cancel, and raises fewer.
+
+Steps of single seeds are not counted apart: seeds share data, and what is common to them is no
+evidence five times over. The mean of walks is a walk, whether or not they have a part in common.
 """
 
 from __future__ import annotations
@@ -72,7 +75,8 @@ def parting(goal: Any, measure: Any, *, window: int | None = None, level: float 
     Parameters
     ----------
     goal, measure
-        (seeds, rounds) or (rounds,) values; of both, higher is better.
+        (seeds, rounds) or (rounds,) values; of both, higher is better. Seeds need not be
+        independent of one another.
     window
         Rounds to look back; half of the curve by default, and 5 at least.
     level
@@ -84,7 +88,7 @@ def parting(goal: Any, measure: Any, *, window: int | None = None, level: float 
             f"goal has shape {goal.shape} and measure {measure.shape}; the same were expected, a "
             "value of each for every seed and round."
         )
-    seeds, rounds = goal.shape
+    rounds = goal.shape[1]
     window = max(SHORTEST, rounds // 2) if window is None else window
     if window < SHORTEST:
         raise BadParameter(
@@ -97,20 +101,20 @@ def parting(goal: Any, measure: Any, *, window: int | None = None, level: float 
             f"The curves have {rounds} rounds for a window of {window}; more were expected. Play more "
             "rounds, or look back over fewer."
         )
+    goal, measure = goal.mean(axis=0), measure.mean(axis=0)
     t = _slopes(measure, window)
-    mean = goal.mean(axis=0)
-    rises = mean[window:] > mean[:-window]
-    threshold = _threshold(seeds, rounds, window, level)
+    rises = goal[window:] > goal[:-window]
+    threshold = _threshold(rounds, window, level)
     hit = rises & (t < threshold)
     at = int(hit.argmax()) + window if hit.any() else None
     last = rounds if at is None else at + 1
     risen = t[: last - window][rises[: last - window]]
-    best = _best(measure.mean(axis=0)[:last])
+    best = _best(measure[:last])
     return Alarm(at, best, float(risen.min(initial=0.0)), threshold, window)
 
 
 def _slopes(curves: NDArray[Any], window: int) -> NDArray[Any]:
-    """Return t of the window that ends at each round from `window` on: (..., seeds, rounds) curves."""
+    """Return t of the window that ends at each round from `window` on: (..., rounds) curves."""
     block = max(1, window // BLOCKS)
     rounds, count = curves.shape[-1], (window + 1) // block - 1
     running = np.cumsum(curves, axis=-1)
@@ -120,24 +124,23 @@ def _slopes(curves: NDArray[Any], window: int) -> NDArray[Any]:
     # steps[r - 2 block + 1] leads to the block that ends at round r.
     last = np.arange(window, rounds) - 2 * block + 1
     picked = last[:, None] - block * np.arange(count)
-    total, squares = (values.sum(axis=-2)[..., picked].sum(axis=-1) for values in (steps, steps**2))
-    n = count * curves.shape[-2]
-    scatter = squares - total**2 / n
+    total, squares = (values[..., picked].sum(axis=-1) for values in (steps, steps**2))
+    scatter = squares - total**2 / count
     # Without noise a line has any t one likes, and one that stands still has none.
     straight = scatter <= 1e-20 * squares
     sure = np.where(squares <= 1e-24, 0.0, np.where(total > 0.0, np.inf, -np.inf))
-    t = total / np.sqrt(np.where(straight, 1.0, scatter) * n / (n - 1))
+    t = total / np.sqrt(np.where(straight, 1.0, scatter) * count / (count - 1))
     return np.where(straight, sure, t)
 
 
 @lru_cache(maxsize=256)
-def _threshold(seeds: int, rounds: int, window: int, level: float) -> float:
+def _threshold(rounds: int, window: int, level: float) -> float:
     """Return what the smallest t of a random walk is below in a share `level` of them."""
-    rng = np.random.default_rng([seeds, rounds, window])
-    size = max(1, 2**22 // (seeds * rounds))
+    rng = np.random.default_rng([rounds, window])
+    size = max(1, 2**22 // rounds)
     smallest: list[float] = []
     while len(smallest) < DRAWS:
-        walks = np.cumsum(rng.normal(size=(size, seeds, rounds)), axis=-1)
+        walks = np.cumsum(rng.normal(size=(size, rounds)), axis=-1)
         smallest += _slopes(walks, window).min(axis=-1).tolist()
     return float(np.quantile(smallest[:DRAWS], level))
 
