@@ -71,8 +71,20 @@ def benchmark(
         if as_json:
             typer.echo(json.dumps({"overfitting": table.to_dicts(), "figure": str(picture)}))
             return
-        show("the dev goal, pushed for 1,000 queries", table)
-        console.print(f"Figure: {picture}   Table: {picture.parent}", soft_wrap=True)
+        names = {
+            "group": "rows",
+            "strategy": "strategy",
+            "log-loss best at": "best at query",
+            "log-loss end": "log-loss, end",
+            "log-loss lost": "lost since",
+            "log-loss loss removed": "removed",
+            "log-loss alarm at": "alarm at",
+        }
+        show("the dev goal, pushed: test log-loss", table.select(names).rename(names))
+        console.print(
+            f"Figure: {picture}   Table: {picture.with_suffix('.csv')} (all columns)",
+            soft_wrap=True,
+        )
         return
     if tables_of is not None:
         results = efficiency.Results.read(tables_of)
