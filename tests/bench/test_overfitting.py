@@ -1,10 +1,14 @@
+import json
+
 import numpy as np
 import pytest
 from matplotlib.image import imread
+from typer.testing import CliRunner
 
 from goalward.bench import overfitting, simulate
 from goalward.bench.datasets import Apart, digits_3v8
 from goalward.bench.overfitting import GROUPS, ORACLE
+from goalward.cli import app
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +42,23 @@ def test_each_group_has_its_strategies_and_a_figure(ran):
     assert done[-1] == total[-1]
     assert list(done) == sorted(done)
     assert len(set(total)) == 1
+
+
+def test_the_command_shows_it(ran, monkeypatch):
+    out, _, table, path = ran
+    asked = []
+
+    def stored(folder, **options):
+        asked.append((folder, options))
+        return table, path
+
+    monkeypatch.setattr("goalward.bench.overfitting", stored)
+    plain = CliRunner().invoke(app, ["benchmark", "--overfitting", "--quick", "--out", str(out)])
+    assert plain.exit_code == 0, plain.output
+    assert "lost" in plain.stdout
+    assert asked == [(out / "overfitting", {"seeds": None, "quick": True, "n_jobs": None})]
+    done = CliRunner().invoke(app, ["benchmark", "--overfitting", "--json"])
+    assert len(json.loads(done.stdout)["overfitting"]) == len(table)
 
 
 def test_the_numbers_are_those_of_the_curves(ran):

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
+import polars as pl
+import polars.selectors as cs
 import typer
 
 from goalward.cli.app import AsJson, Bar, app, console, show
@@ -80,7 +82,12 @@ def benchmark(
             "log-loss loss removed": "removed",
             "log-loss alarm at": "alarm at",
         }
-        show("the dev goal, pushed: test log-loss", table.select(names).rename(names))
+        short = (
+            table.select(*names)
+            .rename(names)
+            .with_columns(pl.col("rows").str.replace(", dev rows", ""), cs.float().round(4))
+        )
+        show("the dev goal, pushed: test log-loss", short)
         console.print(
             f"Figure: {picture}   Table: {picture.with_suffix('.csv')} (all columns)",
             soft_wrap=True,
