@@ -28,7 +28,7 @@ def benchmark(
         ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="8 datasets, 3 seeds, 100 labels: below ten minutes.")
+        bool, typer.Option("--quick", help="8 datasets, 3 seeds, 100 labels: a minute, not an hour.")
     ] = False,
     seeds: Annotated[
         int | None, typer.Option(min=1, help="Paired splits; 10 in a full run, 3 in a quick one.")

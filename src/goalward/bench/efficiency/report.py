@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -85,7 +86,7 @@ def _main_table(part: Results) -> str:
     lines = [
         {
             "strategy": _shown(r["strategy"]),
-            "mean rank, accuracy": f"{r['mean_rank']:.2f} [{r['low']:.2f}, {r['high']:.2f}]",
+            "mean rank, accuracy": f"{r['mean_rank']:.2f}{_ends(r)}",
             "best on": r["best_on"],
             "mean area, accuracy": f"{r['mean_area']:.4f}",
             "mean rank, log-loss": f"{other[r['strategy']]:.2f}",
@@ -188,6 +189,11 @@ def _paid_without_goal(results: Results, strategy: str) -> bool:
     """Return whether a strategy trains on dev labels and so has no curve without them."""
     mine = results.table.filter(pl.col("strategy") == strategy)
     return mine["free_accuracy"].null_count() > 0
+
+
+def _ends(line: dict[str, Any]) -> str:
+    """Return an interval, where there is one."""
+    return "" if line["low"] is None else f" [{line['low']:.2f}, {line['high']:.2f}]"
 
 
 def _shown(name: str) -> str:

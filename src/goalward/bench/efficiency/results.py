@@ -118,17 +118,19 @@ class Results:
         """Return the mean rank over datasets, 1 the best, with a 95 % bootstrap interval.
 
         The interval is over datasets: what others of this kind, with as many seeds, could have
-        given. Ranks of fewer seeds are nearer to the middle, so it is none for "true" ranks.
+        given; none for a single one. Ranks of fewer seeds are nearer to the middle, so it is not
+        one for "true" ranks.
         """
         values = self.seeds(metric) * (1.0 if metric in LOWER_IS_BETTER else -1.0)
         ranks = rankdata(values.mean(axis=2), axis=0)
-        ends = [bootstrap(line, draws=2000) for line in ranks]
+        # Student's interval for few datasets knows nothing of the first and the last place.
+        ends = [np.clip(bootstrap(line, draws=2000), 1.0, len(ranks)) for line in ranks]
         return pl.DataFrame(
             {
                 "strategy": self.strategies,
                 "mean_rank": ranks.mean(axis=1),
-                "low": [low for _, low, _ in ends],
-                "high": [high for _, _, high in ends],
+                "low": pl.Series([low for _, low, _ in ends]).fill_nan(None),
+                "high": pl.Series([high for _, _, high in ends]).fill_nan(None),
                 "best_on": (ranks == ranks.min(axis=0)).sum(axis=1),
                 "mean_area": self.seeds(metric).mean(axis=(1, 2)),
                 # The median: other work on the machine makes some sessions slow.
