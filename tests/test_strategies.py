@@ -195,7 +195,7 @@ def test_recipes_name_the_goals(word, kind, need):
         ("dev/average/exact", "names the utility 'exact'"),
         ("dev/average/retrain/best", "names the selection 'best'"),
         ("dev/a/b/c/d", "has 5 parts"),
-        ("badger", "names the baseline 'badger'"),
+        ("badger", "names the strategy 'badger'"),
         ("dev/predicted:warm", "'warm' after the colon"),
         ("dev/min:3", "takes none"),
     ],

@@ -226,8 +226,10 @@ def test_names_are_taken_once_and_as_they_are():
     assert Entry.of("margin + dev") == Entry("margin", "trained")
     with pytest.raises(BadParameter, match="trains on them already"):
         Entry.of("dev/spread + dev")
-    with pytest.raises(BadParameter, match="names the baseline"):
+    with pytest.raises(BadParameter, match="spaces and all"):
         Entry.of("margin + development")
+    with pytest.raises(BadParameter, match="goalward simulate"):
+        Entry.of("dev/oracle")
     twice = benchmark(
         ["wine", "wine"], entries("random", "random"), seeds=1, protocol=SMALL, n_jobs=1
     )

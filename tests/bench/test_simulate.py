@@ -202,7 +202,7 @@ def test_tables_are_written_and_read_back(tmp_path):
         ({"strategies": []}, "No strategy was named"),
         ({"strategies": ["margin"], "seeds": 0}, "seeds=0"),
         ({"strategies": ["margin"], "batch": 0}, "batch=0"),
-        ({"strategies": ["marge"]}, "names the baseline 'marge'"),
+        ({"strategies": ["marge"]}, "names the strategy 'marge'"),
     ],
 )
 def test_wrong_calls_are_refused(options, message):

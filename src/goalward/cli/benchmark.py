@@ -12,6 +12,7 @@ import polars.selectors as cs
 import typer
 
 from goalward.cli.app import AsJson, Bar, app, console, show
+from goalward.errors import BadParameter
 
 __all__ = ["benchmark"]
 
@@ -28,15 +29,20 @@ def benchmark(
         ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="8 datasets, 3 seeds, 100 labels: a minute, not an hour.")
+        bool,
+        typer.Option("--quick", help="8 datasets, 3 seeds, 100 labels: a minute, not an hour."),
     ] = False,
     seeds: Annotated[
         int | None, typer.Option(min=1, help="Paired splits; 10 in a full run, 3 in a quick one.")
     ] = None,
     budget: Annotated[int | None, typer.Option(min=10, help="Labels bought, dev included.")] = None,
     out: Annotated[
-        Path, typer.Option(help="Folder for results; a killed run goes on from there.")
-    ] = Path("out/benchmark"),
+        Path | None,
+        typer.Option(
+            help="Folder for results, out/benchmark by default (out/report with --from); a killed "
+            "run goes on from there."
+        ),
+    ] = None,
     overfit: Annotated[
         bool,
         typer.Option(
@@ -48,7 +54,9 @@ def benchmark(
         Path | None,
         typer.Option("--from", help="Run nothing: tables and figures of this benchmark.csv."),
     ] = None,
-    jobs: Annotated[int | None, typer.Option(help="Processes; all cores by default.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Processes; all cores by default.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare strategies by label efficiency on real data, every label charged.
@@ -66,6 +74,13 @@ def benchmark(
     from goalward.bench.efficiency import entries
     from goalward.bench.efficiency.report import report
 
+    chosen_by_hand = dataset or strategy or budget
+    if (overfit or tables_of) and (chosen_by_hand or (tables_of and (seeds or quick or overfit))):
+        raise BadParameter(
+            f"{'--from' if tables_of else '--overfitting'} came with options that choose what is run, which it "
+            "does not look at. Leave them out."
+        )
+    out = out or Path("out/report" if tables_of else "out/benchmark")
     if overfit:
         from goalward.bench import overfitting
 
@@ -117,7 +132,7 @@ def benchmark(
         typer.echo(json.dumps({"ranks": ranks, "files": [str(path) for path in paths]}))
         return
     show("Mean rank over datasets, area under the accuracy curve", results.ranks())
+    areas = tables_of or out / "benchmark.csv"
     console.print(
-        f"Tables: {out / 'tables.md'}   Areas: {out / 'benchmark.csv'}   Figures beside them",
-        soft_wrap=True,
+        f"Tables: {paths[0]}   Areas: {areas}   Figures beside the tables", soft_wrap=True
     )

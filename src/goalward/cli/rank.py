@@ -71,7 +71,9 @@ def rank(
     goal_rows: Annotated[
         int,
         typer.Option(
-            help="Rows drawn for the entropy, Fisher and soft-pool goals; 0 takes all.", min=0
+            help="Rows drawn for goals without labels; 0 takes all. decision-risk, epig and "
+            "fisher-ratio look at 1,000 of them at most.",
+            min=0,
         ),
     ] = 10_000,
     jobs: Annotated[int, typer.Option(min=1, help="Threads.")] = 1,

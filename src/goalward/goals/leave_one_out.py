@@ -10,7 +10,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from goalward.arrays import Array, Rows, is_sparse, like, rows_at, to_numpy
-from goalward.errors import BadInput
+from goalward.errors import BadInput, BadParameter
 from goalward.goals.dev_loss import LogLikelihood
 from goalward.goals.goal import Goal, Kernel, Term
 from goalward.goals.posterior import class_basis, curvature_blocks
@@ -47,6 +47,13 @@ class LeaveOneOut(Goal):
 
     X: Any = field(default=None, repr=False)
     y: Any = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if (self.X is None) != (self.y is None):
+            raise BadParameter(
+                "LeaveOneOut came with X or y alone; both, or neither for all labelled rows, were "
+                "expected."
+            )
 
     def at(self, fitted: Any, round: int = 0) -> Settled:
         """Return the log-likelihood with this model's shifts."""

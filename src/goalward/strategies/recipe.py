@@ -119,7 +119,7 @@ def recipe(text: str) -> Recipe:
         return Recipe(f"{recipe(first)} until {int(labels)} then {recipe(later)}")
     parts = PRESETS.get(word, word).split("/")
     if len(parts) == 1 and parts[0] not in POSTERIOR:
-        _check(parts[0], "baseline", BASELINES, text)
+        _check_alone(parts[0], text)
         return Recipe(parts[0])
     defaults = ["", "average", "first-order", "top"]
     if parts[0] in POSTERIOR:
@@ -153,6 +153,32 @@ def _check(word: str, kind: str, known: dict[str, Any], text: str) -> None:
             f"The recipe {text!r} names the {kind} {word!r}; one of {', '.join(known)} was "
             "expected. Write 'random' or 'dev/average/first-order/top', say."
         )
+
+
+def _check_alone(word: str, text: str) -> None:
+    """Raise unless a word is a strategy by itself."""
+    if word in BASELINES:
+        return
+    if word in GOALS:
+        raise BadParameter(
+            f"The recipe {text!r} is a goal without an operator; one was expected. Write "
+            f"'{word}/spread', say."
+        )
+    if " until " in word or " then " in word:
+        raise BadParameter(
+            f"The recipe {text!r} came; 'A until N then B' was expected, N the labels after which it "
+            "changes. Write 'decision-risk until 100 then margin', say."
+        )
+    if "+" in word:
+        raise BadParameter(
+            f"The recipe {text!r} has a '+'; only `goalward benchmark` knows 'margin + dev', spaces "
+            "and all: a baseline that is trained on dev labels. Leave it out elsewhere."
+        )
+    known = ", ".join([*BASELINES, *POSTERIOR])
+    raise BadParameter(
+        f"The recipe {text!r} names the strategy {word!r}; one of {known}, or goal/operator, was "
+        "expected. Write 'decision-risk', 'random' or 'dev/spread', say."
+    )
 
 
 def _check_pair(goal: str, operator: str, utility: str, text: str) -> None:

@@ -39,8 +39,8 @@ class Session:
         self._fold(store.read())
         if self._state.seq == 0:
             raise NotAStudy(
-                f"The study at {store.name} was never finished being made; a whole one was "
-                "expected. Make it again with Study.create."
+                f"The study at {store.name} was never finished being made and holds no answers; a whole "
+                "one was expected. Delete it and make it again."
             )
         self._dealer = Dealer(int(self._state.pool["n_rows"]), self._state.settings)
         self._pool: pools.Pool | None = None
@@ -92,13 +92,21 @@ class Session:
         options = {"dev": dev, "label": label, "answers": answers, "lease": lease}
         settings = Settings.checked(classes, learner, strategy, refit=refit, seed=seed, **options)
         store = Store.create(url, timeout=timeout)
-        with store.writing() as transaction:
-            home = store.path.parent if store.path else None
-            kept = pools.store(transaction, pool, home, tick)
-            created = Created(
-                at=clock(), settings=settings.to_json(), pool=kept, versions=versions()
-            )
-            transaction.append(created)
+        try:
+            with store.writing() as transaction:
+                home = store.path.parent if store.path else None
+                kept = pools.store(transaction, pool, home, tick)
+                created = Created(
+                    at=clock(), settings=settings.to_json(), pool=kept, versions=versions()
+                )
+                transaction.append(created)
+        except BaseException:
+            empty = not store.read()
+            store.close()
+            if store.path and empty:
+                # A table that could not be read leaves no half a study behind.
+                store.path.unlink(missing_ok=True)
+            raise
         store.close()
         return cls.open(url, clock=clock, tick=tick, timeout=timeout)
 

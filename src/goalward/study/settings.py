@@ -66,7 +66,13 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _check(0.0 <= self.dev <= 0.9, "dev", self.dev, "a share from 0 to 0.9", "0.2")
+        _check(
+            _number(self.dev) and 0.0 <= self.dev <= 0.9,
+            "dev",
+            self.dev,
+            "a share from 0 to 0.9",
+            "0.2",
+        )
         _check(
             self.label in ("latest", "majority"),
             "label",
@@ -101,9 +107,9 @@ class Settings:
         cls, classes: Sequence[Any], learner: Any, strategy: Any, **options: Any
     ) -> Settings:
         """Return settings from what a caller gave."""
-        if isinstance(classes, (str, bytes)):
+        if classes is None or isinstance(classes, (str, bytes)):
             raise BadParameter(
-                f"classes={classes!r} is a single text; a list of classes was expected. Write "
+                f"classes={classes!r} is no list; a list of classes was expected. Write "
                 "classes=['yes', 'no']."
             )
         labels = tuple(plain_label(label) for label in classes)

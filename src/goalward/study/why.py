@@ -27,7 +27,9 @@ class Effect:
 
 @dataclass(frozen=True)
 class Why:
-    """What is thought of a row.
+    """What a label of a row would do to the goal that is watched.
+
+    Rows are ranked by `recipe`, which need not be about that goal.
 
     Parameters
     ----------

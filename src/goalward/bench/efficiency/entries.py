@@ -60,6 +60,11 @@ class Entry:
         """Return the entry of a name: a recipe, with " + dev" where dev labels train a baseline."""
         plain = text.removesuffix(" + dev")
         needs = recipe(plain).needs
+        if "truth" in needs:
+            raise BadParameter(
+                f"{text!r} needs the true labels, which the benchmark does not give: it compares what "
+                "can be used. Try it with `goalward simulate`."
+            )
         if plain != text:
             if "dev" in needs:
                 raise BadParameter(
