@@ -97,7 +97,7 @@ def test_the_worst_group_lies_between_the_minimum_and_the_mean_of_the_groups():
 
 
 def test_one_group_is_the_mean_dev_loss_at_any_temperature():
-    one = WorstGroup(TASK.X_dev, TASK.y_dev, [None] * 200, temperature=0.3)
+    one = WorstGroup(TASK.X_dev, TASK.y_dev, ["all"] * 200, temperature=0.3)
     dev = DevLoss(TASK.X_dev, TASK.y_dev) * (1 / 200)
     assert one.value(TASK.fitted) == pytest.approx(dev.value(TASK.fitted), rel=1e-12)
     np.testing.assert_allclose(

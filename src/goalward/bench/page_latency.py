@@ -77,8 +77,12 @@ def page_latency(
                 held = call("POST", "/api/tell", body)["next"]
                 waits.append(perf_counter() - sent)
             lasted = perf_counter() - started
-            # Those that ended after the last answer were under way before it too.
-            curve = [line["seconds"] for line in call("GET", "/api/curve")]
+            # Those that end after the last answer were under way before it too.
+            curve: list[float] = []
+            until = perf_counter() + 30.0
+            while not curve and perf_counter() < until:
+                curve = [line["seconds"] for line in call("GET", "/api/curve")]
+                sleep(0.05)
     if not curve:
         raise GoalwardError(
             f"No model was fitted during {answers} answers in {lasted:.1f} s; at least one fit was "

@@ -21,8 +21,8 @@ from goalward.solvers.quadratic import numbers_per_row, quadratic
 
 __all__ = ["LARGEST", "Posterior"]
 
-LARGEST = 1500
-"""Unknowns up to which the covariance is held whole: its inverse takes about 0.3 s on one core."""
+LARGEST = 1000
+"""Unknowns up to which the covariance is held whole: an inverse of it takes about 0.1 s on one core."""
 
 LARGEST_GRAM = 3000
 """Rows or features whose Gram matrix gives the directions."""
@@ -44,7 +44,7 @@ class Posterior:
         ρ of the weights: outside the basis nothing is known but the prior's variance 1/ρ.
     basis
         (d, r) orthonormal directions that serve as coordinates; None where the features do.
-        With more than 1,500 unknowns these are the leading directions of the rows that matter
+        With more than 1,000 unknowns these are the leading directions of the rows that matter
         and of the labelled rows.
     kept
         Share of those rows' squared length that lies in the basis.

@@ -25,7 +25,7 @@ class Bait(Strategy):
     F is the Fisher information of the pool, 𝓗 the curvature of the labelled rows with the
     penalty: the goal `FisherRatio` with the whole pool as reference. Taking a row x lowers the
     trace (over the number of rows) by tr((Λ⁻¹ + M)⁻¹ N) with M = J𝓗⁻¹Jᵀ its leverage and N = J𝓗⁻¹F𝓗⁻¹Jᵀ. The published backward
-    pass is left out. With more than 1,500 unknowns the leading directions of the pool stand for
+    pass is left out. With more than 1,000 unknowns the leading directions of the pool stand for
     the features.
 
     Examples

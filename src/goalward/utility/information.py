@@ -40,7 +40,7 @@ class Information(Utility):
     """The gain of a goal of the posterior from a row's curvature: the same for every label.
 
     For `DecisionRisk`, `Epig` and `FisherRatio`, which `GoalOriented` gives it by itself. The model
-    must be linear. With more than 1,500 unknowns (features times classes less one) the covariance
+    must be linear. With more than 1,000 unknowns (features times classes less one) the covariance
     is held in the leading directions of the goal's and the labelled rows, outside of which rows have
     the prior's variance; `suggestion.solver.reason` says how much that leaves out.
 
