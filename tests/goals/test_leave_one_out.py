@@ -12,10 +12,10 @@ from goalward.goals import DevLoss, LeaveOneOut
 from goalward.testing import problem
 
 
-def left_out(learner, X, y):
+def left_out(learner, X, y, rows=None):
     """The log-likelihood of every row under the model that was trained without it."""
     total = 0.0
-    for i in range(len(y)):
+    for i in range(len(y)) if rows is None else rows:
         rest = np.arange(len(y)) != i
         fitted = learner.fit(X[rest], y[rest])
         total += np.log(fitted.predict_proba(X[i : i + 1])[0, list(fitted.classes).index(y[i])])
@@ -37,10 +37,12 @@ def test_the_error_falls_faster_than_the_correction():
     errors = []
     for n in (40, 160):
         gaps = []
-        for seed in range(2):
+        for seed in range(3):
             task = problem(n_labelled=n, seed=seed)
-            truth = left_out(task.learner, task.X, task.y)
-            gaps.append(abs(LeaveOneOut().value(task.fitted) - truth) / n)
+            rows = np.arange(0, n, 4)
+            truth = left_out(task.learner, task.X, task.y, rows)
+            found = LeaveOneOut(task.X[rows], task.y[rows]).value(task.fitted)
+            gaps.append(abs(found - truth) / len(rows))
         errors.append(np.mean(gaps))
     # Four times the rows: the correction falls by 4, the error by up to 16.
     assert errors[1] < errors[0] / 6
@@ -92,9 +94,9 @@ def test_settled_for_a_round_it_has_the_gradient_of_its_value(rng):
 
 def test_first_order_ranks_rows_as_retraining_does_for_the_rows_left_out():
     """Truth: the rows named are left out for real, with a row added."""
-    task = problem(n_labelled=80, n_pool=12, n_classes=2)
+    task = problem(n_labelled=80, n_pool=10, n_classes=2)
     X, y = task.X, task.y
-    named = np.arange(0, 80, 4)
+    named = np.arange(0, 80, 8)
     found = gw.utility.FirstOrder()(task.fitted, LeaveOneOut(X[named], y[named]), task.X_pool)
     truth = np.zeros_like(found)
     for i, x in enumerate(task.X_pool):
