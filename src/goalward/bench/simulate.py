@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from threadpoolctl import threadpool_limits
 
 from goalward.bench.curves import Curves
 from goalward.bench.datasets import Dataset, load
+from goalward.bench.progress import Bar
 from goalward.bench.runs import Session
 from goalward.errors import BadParameter, VacuousUtility
 from goalward.strategies import Recipe, Strategy, recipe
@@ -99,7 +98,7 @@ def played(
         if callable(progress):
             _play(dataset, sessions, n_jobs, lambda done: progress(done, total))
         else:
-            with _Bar(total if progress else 0, dataset.name) as update:
+            with Bar(total if progress else 0, dataset.name) as update:
                 _play(dataset, sessions, n_jobs, update)
         records = [
             {"dataset": dataset.name, "strategy": s.name, "seed": s.seed} | line
@@ -164,25 +163,3 @@ def _on_disk(sessions: list[Session]) -> int:
         if session.path.exists():
             lines += max(0, session.path.read_bytes().count(b"\n") - 1)
     return lines
-
-
-class _Bar:
-    """A progress bar over rounds, with the time left."""
-
-    def __init__(self, total: int, name: str) -> None:
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        self.progress = Progress(
-            *columns,
-            TextColumn("rounds, left"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            disable=total == 0,
-        )
-        self.task = self.progress.add_task(name, total=total or None)
-
-    def __enter__(self) -> Callable[[int], Any]:
-        self.progress.start()
-        return lambda done: self.progress.update(self.task, completed=done)
-
-    def __exit__(self, *error: object) -> None:
-        self.progress.stop()

@@ -9,20 +9,12 @@ import polars as pl
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from goalward.errors import GoalwardError
 
-__all__ = ["AsJson", "Bar", "Spinner", "app", "console", "main", "show", "version_first"]
+__all__ = ["AsJson", "Spinner", "app", "console", "main", "show", "version_first"]
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -81,32 +73,6 @@ class Spinner:
     def __call__(self, message: str) -> None:
         """Say what is being done."""
         self.progress.update(self.task, description=message)
-
-    def __exit__(self, *error: object) -> None:
-        self.progress.stop()
-
-
-class Bar:
-    """A progress bar on the terminal, with the time left; it is told (done, of all)."""
-
-    def __init__(self, what: str) -> None:
-        self.progress = Progress(
-            TextColumn(what),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-        )
-        self.task = self.progress.add_task(what, total=None)
-
-    def __enter__(self) -> Bar:
-        self.progress.start()
-        return self
-
-    def __call__(self, done: int, total: int) -> None:
-        """Say how far it is."""
-        self.progress.update(self.task, completed=done, total=total)
 
     def __exit__(self, *error: object) -> None:
         self.progress.stop()

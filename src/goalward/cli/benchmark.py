@@ -11,7 +11,7 @@ import polars as pl
 import polars.selectors as cs
 import typer
 
-from goalward.cli.app import AsJson, Bar, app, console, show
+from goalward.cli.app import AsJson, app, console, show
 from goalward.errors import BadParameter
 
 __all__ = ["benchmark"]
@@ -116,16 +116,14 @@ def benchmark(
             protocol = replace(protocol, pool=1000, test=1000)
         chosen = [efficiency.Entry.of(name) for name in strategy] if strategy else None
         usual = entries.FAST if quick else efficiency.ENTRIES
-        with Bar("sessions") as bar:
-            results = efficiency.benchmark(
-                dataset or (entries.QUICK if quick else entries.DATASETS),
-                chosen or usual,
-                seeds=seeds or (3 if quick else 10),
-                protocol=protocol,
-                out=out,
-                n_jobs=jobs,
-                progress=bar,
-            )
+        results = efficiency.benchmark(
+            dataset or (entries.QUICK if quick else entries.DATASETS),
+            chosen or usual,
+            seeds=seeds or (3 if quick else 10),
+            protocol=protocol,
+            out=out,
+            n_jobs=jobs,
+        )
     paths = report(results, out)
     if as_json:
         ranks = results.ranks().to_dicts()

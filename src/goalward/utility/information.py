@@ -150,28 +150,28 @@ class Gains:
 
     def __call__(self, rows: Rows) -> Scored:
         """Return the gain of every row, once for each label, with its leverage."""
-        taken = self.taking(rows)
-        proba = self.fitted.loss.proba(self.fitted.logits_of(rows))
+        proba, _, blocks, M, N = self._forms(rows)
         xp = namespace(proba)
-        gains = like(taken.gains(), proba, dtype=proba.dtype)
-        per_label = xp.broadcast_to(gains[:, None], proba.shape)
-        leverage = np.einsum("nab,nba->n", taken.blocks, taken.M)
+        found = like(gains(blocks, M, N), proba, dtype=proba.dtype)
+        leverage = np.einsum("nab,nba->n", blocks, M)
+        per_label = xp.broadcast_to(found[:, None], proba.shape)
         return Scored(per_label, proba, like(leverage, proba, dtype=proba.dtype))
 
     def taking(self, rows: Rows) -> Taken:
         """Return the rows as candidates of a batch that is picked one by one."""
+        _, Z, blocks, M, N = self._forms(rows)
+        return Taken(Z, blocks, M, N, self.posterior.inverse.copy(), self.F)
+
+    def _forms(
+        self, rows: Rows
+    ) -> tuple[Any, NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Return predictions, coordinates, Λ times the expected weight, M and N of rows."""
         Z = self.posterior.coordinates(rows)
         proba = self.fitted.loss.proba(self.fitted.logits_of(rows))
         weights = to_numpy(proba @ astype(self.fitted.label_weights, proba.dtype))
         blocks = np.asarray(to_numpy(self.fitted.loss.blocks(proba)), dtype=np.float64)
-        return Taken(
-            Z,
-            weights[:, None, None] * blocks,
-            self.posterior.leverage(rows, Z),
-            self.posterior.form(self.bent, Z),
-            self.posterior.inverse.copy(),
-            self.F,
-        )
+        M, N = self.posterior.leverage(rows, Z), self.posterior.form(self.bent, Z)
+        return proba, Z, weights[:, None, None] * blocks, M, N
 
     @cached_property
     def bent(self) -> Float[NDArray[Any], "p p"]:
@@ -200,9 +200,8 @@ class Taken:
     F: Float[NDArray[Any], "p p"]
 
     def gains(self) -> Float[NDArray[Any], " n"]:
-        """Return tr((I + ΛM)⁻¹ΛN) of every candidate."""
-        inner = np.linalg.solve(np.eye(self.M.shape[1]) + self.blocks @ self.M, self.blocks)
-        return np.asarray(np.einsum("nab,nba->n", inner, self.N))
+        """Return the gain of every candidate."""
+        return gains(self.blocks, self.M, self.N)
 
     def take(self, place: int) -> None:
         """Add the curvature of a candidate."""
@@ -225,3 +224,13 @@ class Taken:
         """Drop candidates."""
         self.Z, self.blocks = self.Z[left], self.blocks[left]
         self.M, self.N = self.M[left], self.N[left]
+
+
+def gains(
+    blocks: Float[NDArray[Any], "n c c"],
+    M: Float[NDArray[Any], "n c c"],
+    N: Float[NDArray[Any], "n c c"],
+) -> Float[NDArray[Any], " n"]:
+    """Return tr((I + ΛM)⁻¹ΛN) of every row."""
+    inner = np.linalg.solve(np.eye(M.shape[1]) + blocks @ M, blocks)
+    return np.asarray(np.einsum("nab,nba->n", inner, N))

@@ -19,6 +19,7 @@ from goalward.bench.datasets import Dataset, load
 from goalward.bench.efficiency.entries import DATASETS, ENTRIES, Entry
 from goalward.bench.efficiency.play import SESSION, Protocol, play
 from goalward.bench.efficiency.results import Results
+from goalward.bench.progress import Bar
 from goalward.errors import BadParameter
 
 __all__ = ["benchmark"]
@@ -32,7 +33,7 @@ def benchmark(
     protocol: Protocol | None = None,
     out: Path | str | None = None,
     n_jobs: int | None = None,
-    progress: Callable[[int, int], Any] | None = None,
+    progress: bool | Callable[[int, int], Any] = True,
 ) -> Results:
     """Return the areas under the curves of every entry on every dataset and seed.
 
@@ -48,7 +49,7 @@ def benchmark(
     n_jobs
         Processes, each with one BLAS thread; None is all cores.
     progress
-        Is told (sessions done, of all).
+        Whether to draw a progress bar; or a function that is told (sessions done, of all).
     """
     protocol = protocol or Protocol()
     if seeds < 1 or not datasets or not entries:
@@ -66,15 +67,21 @@ def benchmark(
         store = folder / "sessions.jsonl"
         done = {line["key"]: line for line in _lines(store)}
         missing = [job for job in jobs if keys[job] not in done]
-        with store.open("a") as file:
+        tell = progress if callable(progress) else None
+        with (
+            store.open("a") as file,
+            Bar(len(jobs) if progress is True else 0, "benchmark", "sessions") as bar,
+        ):
             # What a crash left of a line must not join the next one.
             file.write("\n")
+            bar(len(jobs) - len(missing))
             for count, line in enumerate(_played(missing, protocol, n_jobs), 1):
                 done[line["key"]] = line
                 file.write(json.dumps(line) + "\n")
                 file.flush()
-                if progress:
-                    progress(len(jobs) - len(missing) + count, len(jobs))
+                bar(len(jobs) - len(missing) + count)
+                if tell:
+                    tell(len(jobs) - len(missing) + count, len(jobs))
     results = Results.of([done[keys[job]] for job in jobs])
     if out is not None:
         results.save(folder)
