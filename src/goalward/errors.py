@@ -14,6 +14,7 @@
     │   ├── PoolExhausted              more rows asked for than are left
     │   ├── DuplicateRows              a row id that stands twice
     │   ├── DataMissing                a data file that is absent or not what it should be
+    │   ├── WouldOverwrite             a file that is there already, or is an input
     │   └── Unsupported                a model or goal we cannot represent
     ├── MissingExtra (ImportError)     an optional package that is not installed
     ├── Separable (RuntimeError)       the optimum is too far out to be trusted
@@ -72,6 +73,7 @@ __all__ = [
     "Unsupported",
     "VacuousUtility",
     "WeakGoal",
+    "WouldOverwrite",
 ]
 
 
@@ -121,6 +123,10 @@ class DuplicateRows(BadInput):
 
 class DataMissing(BadInput):
     """A data file that is absent, or not what it should be."""
+
+
+class WouldOverwrite(BadInput):
+    """A file that is there already and nobody said to replace, or that is an input."""
 
 
 class Unsupported(BadInput):

@@ -1,0 +1,95 @@
+"""A file that stands under its name whole or not at all, and never over another by accident."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from secrets import token_hex
+
+from goalward.errors import NotWritten, WouldOverwrite
+
+__all__ = ["refuse_existing", "same_file", "whole_file"]
+
+
+@contextmanager
+def whole_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
+    """Give the path to write to; when the block ends without an error, it becomes `path`.
+
+    Parameters
+    ----------
+    force
+        Take the place of a file that is there; without it that is `WouldOverwrite`, also where the
+        file came while the block was at work.
+    """
+    path = Path(path)
+    if not force:
+        refuse_existing(path)
+    # Ending as the file will: what writes it may look at that.
+    partial = path.with_name(f".{path.stem[:100]}.{token_hex(4)}.part{path.suffix}")
+    try:
+        yield partial
+        with partial.open("rb+") as file:
+            os.fsync(file.fileno())
+        if force:
+            partial.replace(path)
+        else:
+            _publish(partial, path)
+        _keep_name(path.parent)
+    except WouldOverwrite:
+        raise
+    except OSError as error:
+        raise NotWritten(
+            f"{path} could not be written ({error.strerror or error}). Give another path, or make "
+            "room; nothing else was changed."
+        ) from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def refuse_existing(path: Path) -> None:
+    """Raise `WouldOverwrite` where something is."""
+    if os.path.lexists(path):
+        raise _taken(path)
+
+
+def same_file(one: str | Path, other: str | Path) -> bool:
+    """Return whether two paths lead to one file, by whatever links."""
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return os.path.realpath(one) == os.path.realpath(other)
+
+
+def _publish(partial: Path, path: Path) -> None:
+    """Give a file its name, unless the name was taken meanwhile."""
+    try:
+        os.link(partial, path)
+    except FileExistsError as error:
+        raise _taken(path) from error
+    except OSError:
+        # No hard links here (FAT, some shares): what is left is to look, then to move.
+        refuse_existing(path)
+        partial.replace(path)
+
+
+def _keep_name(folder: Path) -> None:
+    """Have the disk keep the name too; where a folder cannot be opened, the system does."""
+    try:
+        opened = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(opened)
+    except OSError:
+        pass
+    finally:
+        os.close(opened)
+
+
+def _taken(path: Path) -> WouldOverwrite:
+    return WouldOverwrite(
+        f"{path} is there already; a new file was expected. It was left as it is: give another path, "
+        "or say force=True (--force on the command line)."
+    )
