@@ -24,9 +24,13 @@ def test_a_file_appears_when_it_is_whole(tmp_path):
 
 
 def test_a_failure_leaves_nothing_behind(tmp_path):
-    with pytest.raises(KeyboardInterrupt), whole_file(tmp_path / "a.csv") as partial:
-        partial.write_text("half")
-        raise KeyboardInterrupt
+    def interrupted():
+        with whole_file(tmp_path / "a.csv") as partial:
+            partial.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert left(tmp_path) == []
 
 
@@ -49,9 +53,14 @@ def test_a_file_that_came_meanwhile_is_left_alone(tmp_path, monkeypatch, links):
 
         monkeypatch.setattr(os, "link", refused)
     path = tmp_path / "a.csv"
-    with pytest.raises(WouldOverwrite), whole_file(path) as partial:
-        partial.write_text("mine")
-        path.write_text("another's")
+
+    def raced():
+        with whole_file(path) as partial:
+            partial.write_text("mine")
+            path.write_text("another's")
+
+    with pytest.raises(WouldOverwrite):
+        raced()
     assert path.read_text() == "another's"
     assert left(tmp_path) == ["a.csv"]
     with whole_file(tmp_path / "b.csv") as partial:

@@ -26,11 +26,13 @@
         ├── StudyExists                a place that is taken
         ├── NewerVersion               written by a newer goalward
         ├── Damaged                    bytes that are not those that were written
+        ├── Replaced                   another study, or an older copy, at its place now
         ├── Locked                     another process holds it for too long
         ├── NotWritten                 disk full, read-only, or a server gone; nothing was stored
         └── PoolChanged                the pool's file is gone, or is not the one of the study
 
     GoalwardWarning (UserWarning)
+    ├── EventsLost                     a damaged study of which not all could be saved
     ├── NetworkFile                    a study on a network file system
     ├── VacuousUtility                 right and useless: every row scores the same
     ├── LooseFit                       a model handed in away from its optimum
@@ -47,6 +49,7 @@ __all__ = [
     "DataMissing",
     "DuplicateRows",
     "Empty",
+    "EventsLost",
     "GoalwardError",
     "GoalwardWarning",
     "LabelStudioError",
@@ -63,6 +66,7 @@ __all__ = [
     "OneClass",
     "PoolChanged",
     "PoolExhausted",
+    "Replaced",
     "Separable",
     "ShapeMismatch",
     "StudyError",
@@ -165,6 +169,10 @@ class Damaged(StudyError):
     """Bytes that are not those that were written."""
 
 
+class Replaced(StudyError):
+    """Another study, or an older copy of it, stands where the one that was opened stood."""
+
+
 class Locked(StudyError):
     """A study that another process holds for too long."""
 
@@ -203,6 +211,10 @@ class UnseenClass(GoalwardWarning):
 
 class WeakGoal(GoalwardWarning):
     """A goal with little behind it: dev rows that are all right, or hardly any that count."""
+
+
+class EventsLost(GoalwardWarning):
+    """A damaged study of which not all could be saved."""
 
 
 class NetworkFile(GoalwardWarning):

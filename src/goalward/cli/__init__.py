@@ -3,6 +3,7 @@
 from goalward.cli.app import app, main
 from goalward.cli.bench import bench
 from goalward.cli.benchmark import benchmark
+from goalward.cli.copies import backup, recover, restore, upgrade
 from goalward.cli.doctor import doctor
 from goalward.cli.experiments import reproduce, simulate
 from goalward.cli.label import label
@@ -14,6 +15,7 @@ from goalward.cli.studies import ask, export, import_labels, status, tell
 __all__ = [
     "app",
     "ask",
+    "backup",
     "bench",
     "benchmark",
     "doctor",
@@ -23,9 +25,12 @@ __all__ = [
     "label_studio",
     "main",
     "rank",
+    "recover",
     "replay",
     "reproduce",
+    "restore",
     "simulate",
     "status",
     "tell",
+    "upgrade",
 ]

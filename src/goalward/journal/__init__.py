@@ -2,9 +2,11 @@
 
 from goalward.journal.events import (
     Asked,
+    Changed,
     ClassAdded,
     Created,
     Event,
+    Lost,
     Noted,
     Ranked,
     Skipped,
@@ -12,13 +14,16 @@ from goalward.journal.events import (
     Undone,
     Withdrawn,
 )
-from goalward.journal.store import Recorded, Store
+from goalward.journal.store import Mark, Recorded, Store
 
 __all__ = [
     "Asked",
+    "Changed",
     "ClassAdded",
     "Created",
     "Event",
+    "Lost",
+    "Mark",
     "Noted",
     "Ranked",
     "Recorded",

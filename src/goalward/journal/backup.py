@@ -1,13 +1,14 @@
-"""A copy of an older study before it is upgraded."""
+"""Copies of a study: before it is upgraded, and whenever its owner asks for one."""
 
 from __future__ import annotations
 
-import os
-import sqlite3
 from itertools import count
 from pathlib import Path
 
 from sqlalchemy import Connection, text
+
+from goalward.journal.engine import opened
+from goalward.whole_file import whole_file
 
 __all__ = ["keep_backup"]
 
@@ -27,13 +28,13 @@ def keep_backup(connection: Connection, path: Path | None, version: int) -> str:
             candidate := path.with_name(f"{path.name}.v{version}{f'.{n}' if n else ''}.bak")
         ).exists()
     )
-    # A connection of its own: the copy is of what is committed.
-    source, copy = sqlite3.connect(f"file:{path}?mode=ro", uri=True), sqlite3.connect(target)
-    try:
-        source.backup(copy)
-    finally:
-        source.close()
-        copy.close()
-    with target.open("rb+") as file:
-        os.fsync(file.fileno())
+    with whole_file(target) as partial:
+        partial.touch(0o600)
+        # Connections of its own: the copy is of what is committed.
+        source, copy = opened(path, mode="ro"), opened(partial)
+        try:
+            source.backup(copy)
+        finally:
+            source.close()
+            copy.close()
     return str(target)

@@ -10,11 +10,14 @@ from typing import Any
 from goalward.errors import Damaged
 
 __all__ = [
+    "SINCE",
     "Asked",
+    "Changed",
     "ClassAdded",
     "Created",
     "Event",
     "Label",
+    "Lost",
     "Noted",
     "Ranked",
     "Skipped",
@@ -174,10 +177,29 @@ class Ranked(Event):
     goal_before: float | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Changed(Event):
+    """The owner changed settings of a study that is under way."""
+
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lost(Event):
+    """An event that was damaged stood here; `text` is what could be read of it."""
+
+    text: str
+
+
 KINDS: dict[str, type[Event]] = {
     kind.__name__.lower(): kind
-    for kind in (Created, Asked, Told, Skipped, Withdrawn, Undone, Noted, ClassAdded, Ranked)
+    for kind in (
+        *(Created, Asked, Told, Skipped, Withdrawn, Undone, Noted, ClassAdded, Ranked),
+        *(Changed, Lost),
+    )
 }
+SINCE: dict[type[Event], int] = {Changed: 4, Lost: 4}
+"""The version of the journal from which on an event is known, where that is not the first."""
 
 
 def canonical(event: Event) -> str:

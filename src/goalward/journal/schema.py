@@ -3,6 +3,8 @@
 Version 1 had no head: events cut off at the end went unnoticed.
 Version 2 keeps the number and the digest of the last event beside the version.
 Version 3 has the same tables; its rankings may carry a stop set, which older programs cannot read.
+Version 4 has the same tables; its journal may hold lost events and changes of the settings. A study
+is of version 3 until the first of these is written, so that older programs can read what they know.
 """
 
 from __future__ import annotations
@@ -26,10 +28,12 @@ from sqlalchemy import (
 
 from goalward.errors import NewerVersion, NotAStudy
 
-__all__ = ["BLOBS", "EVENTS", "STUDY", "VERSION", "create", "migrate", "version_of"]
+__all__ = ["BLOBS", "EVENTS", "LAYOUT", "STUDY", "VERSION", "create", "migrate", "version_of"]
 
-VERSION = 3
-"""Of the tables below. Every version, past and to come, has goalward_study.version."""
+LAYOUT = 3
+"""The version of the tables below; older ones are brought up to it."""
+VERSION = 4
+"""The newest that can be read. Every version, past and to come, has goalward_study.version."""
 
 METADATA = MetaData()
 STUDY = Table(
@@ -55,9 +59,9 @@ BLOBS = Table(
 
 
 def create(connection: Connection) -> None:
-    """Make the tables of the current version."""
+    """Make the tables."""
     METADATA.create_all(connection)
-    connection.execute(insert(STUDY).values(version=VERSION, head_seq=0, head_digest=""))
+    connection.execute(insert(STUDY).values(version=LAYOUT, head_seq=0, head_digest=""))
 
 
 def version_of(connection: Connection, name: str) -> int | None:
@@ -95,4 +99,4 @@ def migrate(connection: Connection, version: int) -> None:
         last = connection.execute(select(func.max(EVENTS.c.seq))).scalar()
         digest = connection.execute(select(EVENTS.c.digest).where(EVENTS.c.seq == last)).scalar()
         connection.execute(update(STUDY).values(head_seq=last or 0, head_digest=digest or ""))
-    connection.execute(update(STUDY).values(version=VERSION))
+    connection.execute(update(STUDY).values(version=LAYOUT))

@@ -7,35 +7,67 @@ on one study take turns, and an answer that `append` returned for survives `kill
 from __future__ import annotations
 
 import os
+import threading
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import Connection, Engine, insert, select, update
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy import Connection, Engine, event, insert, select, text, update
 
-from goalward.errors import Damaged, NotAStudy, StudyExists
+from goalward.errors import Damaged, NotAStudy, NotWritten, Replaced, StudyExists
 from goalward.journal import schema
 from goalward.journal.backup import keep_backup
-from goalward.journal.engine import APPLICATION, connect, file_of, located, readable, translated
-from goalward.journal.events import Event, canonical, chained, parsed
+from goalward.journal.engine import (
+    APPLICATION,
+    connect,
+    file_of,
+    leave_write_ahead,
+    located,
+    readable,
+    translated,
+)
+from goalward.journal.events import SINCE, Event, canonical, chained, parsed
 from goalward.journal.schema import BLOBS, EVENTS, STUDY
 
-__all__ = ["Recorded", "Store", "Transaction"]
+__all__ = ["Mark", "Recorded", "Store", "Transaction", "Written"]
+
+T = TypeVar("T")
+
+
+class Mark(NamedTuple):
+    """How far somebody has read: the number and the digest of the last event they know."""
+
+    seq: int = 0
+    digest: str = ""
+
+
+START = Mark()
+"""Before the first event."""
 
 
 class Recorded(NamedTuple):
-    """An event with its number, from 1."""
+    """An event with its number, from 1, and its digest, which stands for all before it too."""
 
     seq: int
     event: Event
+    digest: str = ""
+
+
+class Written(NamedTuple):
+    """An event as it stands on disk."""
+
+    seq: int
+    body: str
+    digest: str
 
 
 class Store:
     """A study's events and arrays in a database.
+
+    It remembers nothing of what it read: who reads says how far they are (`Mark`), so that a call
+    that is cut short, wherever, leaves nothing that could disagree with the disk.
 
     Parameters
     ----------
@@ -53,171 +85,237 @@ class Store:
         )
         self._engine: Engine = connect(self.url, timeout)
         self._process = os.getpid()
+        # The connection that each thread is using: what is cut short is rolled back by it.
+        self._using = threading.local()
+        using = self._using
+        event.listen(self._engine, "checkout", lambda raw, *_: setattr(using, "raw", raw))
+        event.listen(self._engine, "checkin", lambda *_: setattr(using, "raw", None))
         # A study that is dropped lets go of its connections too; nothing waits to be saved.
         weakref.finalize(self, _release, self._engine, self._process).atexit = False
         self._left: list[object] = []
-        self._seq, self._digest = 0, ""
 
     @classmethod
-    def create(cls, place: str | Path, *, timeout: float = 30.0) -> Store:
-        """Return an empty store; `StudyExists` where there is something already."""
+    def create(
+        cls, place: str | Path, fill: Callable[[Transaction], object], *, timeout: float = 30.0
+    ) -> Store:
+        """Return a new store, filled; `StudyExists` where there is something already.
+
+        One transaction: of two that create at one place the first wins, and what is cut short
+        leaves nothing but, perhaps, an empty file, which is a free place.
+        """
         store = cls(place, timeout=timeout)
-        with translated(store.name):
-            if store.path is not None:
-                _claim(store)
-            with store._connection(writing=True) as connection:
-                if schema.version_of(connection, store.name) is None:
-                    schema.create(connection)
-                elif connection.execute(select(STUDY.c.head_seq)).scalar_one() > 0:
-                    raise StudyExists(
-                        f"There is a study at {store.name} already; a free place was expected. Open "
-                        "it with Study.open, or give another path."
-                    )
+        if store.path is not None:
+            _claim(store.path)
+
+        def made(connection: Connection) -> None:
+            store._begin(connection)
+            transaction = Transaction(connection, [], START, schema.LAYOUT)
+            fill(transaction)
+            transaction.seal()
+
+        store._run(made, writing=True)
         return store
 
     @classmethod
     def open(cls, place: str | Path, *, timeout: float = 30.0) -> Store:
         """Return the store of a study, brought to the current version after a backup."""
-        store = cls(place, timeout=timeout)
-        with translated(store.name):
-            if store.path is not None and not readable(store.path):
-                raise _nothing(store.name)
-            with store._connection() as connection:
-                version = schema.version_of(connection, store.name)
-            if version is None:
-                raise _nothing(store.name)
-            if version < schema.VERSION:
-                store._upgrade(version)
+        store = cls.found(place, timeout=timeout)
+        if store.path is not None:
+            with translated(store.name):
+                leave_write_ahead(store.path, timeout)
+        version = store.version()
+        if version < schema.LAYOUT:
+            store._run(lambda connection: store._upgrade(connection, version), writing=True)
         return store
 
-    def read(self) -> list[Recorded]:
-        """Return the events that were appended since the last call, checked."""
-        with translated(self.name), self._connection() as connection:
-            return self._tail(connection)
+    @classmethod
+    def found(cls, place: str | Path, *, timeout: float = 30.0) -> Store:
+        """Return the store of a study as it is, of whatever version; nothing is changed."""
+        store = cls(place, timeout=timeout)
+        if store.path is not None and not readable(store.path):
+            raise _nothing(store.name)
+        return store
 
-    @contextmanager
-    def writing(self) -> Iterator[Transaction]:
-        """Hold the study: what is appended inside is stored whole when the block ends, or not."""
-        before = self._seq, self._digest
-        try:
-            with translated(self.name), self._connection(writing=True) as connection:
-                # On PostgreSQL this line is the lock; SQLite's BEGIN IMMEDIATE has it already.
-                connection.execute(select(STUDY.c.head_seq).with_for_update())
-                news = self._tail(connection)
-                before = self._seq, self._digest
-                transaction = Transaction(connection, news, self._seq, self._digest)
-                yield transaction
-                if transaction.seq > self._seq:
-                    transaction.seal()
-            self._seq, self._digest = transaction.seq, transaction.digest
-        except BaseException:
-            self._seq, self._digest = before
-            raise
+    def version(self) -> int:
+        """Return the version of the study's journal; `NewerVersion` for one yet to come."""
+        version = self._run(lambda connection: schema.version_of(connection, self.name))
+        if version is None:
+            raise _nothing(self.name)
+        return version
+
+    def read(self, after: Mark = START) -> list[Recorded]:
+        """Return the events that were appended after a mark, checked."""
+        return self._run(lambda connection: self._tail(connection, after))
+
+    def written(self) -> list[Written]:
+        """Return all events as they stand on disk, checked."""
+        return self._run(lambda connection: self._bodies(connection, START))
+
+    def write(self, after: Mark, decide: Callable[[Transaction], T]) -> T:
+        """Hold the study and decide: what is appended then is stored whole, or not at all."""
+
+        def held(connection: Connection) -> T:
+            # On PostgreSQL this line is the lock; SQLite's BEGIN IMMEDIATE has it already.
+            version = connection.execute(select(STUDY.c.version).with_for_update()).scalar_one()
+            news = self._tail(connection, after)
+            at = Mark(news[-1].seq, news[-1].digest) if news else after
+            transaction = Transaction(connection, news, at, version)
+            decided = decide(transaction)
+            if transaction.mark != at:
+                transaction.seal()
+            return decided
+
+        return self._run(held, writing=True)
 
     def blob(self, digest: str) -> bytes:
         """Return stored bytes, checked."""
-        with translated(self.name), self._connection() as connection:
-            found = connection.execute(
-                select(BLOBS.c.content).where(BLOBS.c.digest == digest)
-            ).scalar_one_or_none()
-        content = b"" if found is None else bytes(found)
-        if found is None or sha256(content).hexdigest() != digest:
+        query = select(BLOBS.c.content).where(BLOBS.c.digest == digest)
+        stored = self._run(lambda connection: connection.execute(query).scalar_one_or_none())
+        content = b"" if stored is None else bytes(stored)
+        if stored is None or sha256(content).hexdigest() != digest:
             raise Damaged(
                 f"An array of {self.name} is missing or damaged ({digest[:12]}); the one that was "
                 "stored was expected. Restore a backup of the study."
             )
         return content
 
-    def salvage(self) -> tuple[list[Event], list[bytes]]:
-        """Return the events up to the first damaged one, and all arrays that are whole."""
-        events: list[Event] = []
-        blobs: list[bytes] = []
-        seq, digest = 0, ""
-        with translated(self.name), self._connection() as connection:
-            with suppress(DatabaseError, Damaged):
-                query = select(EVENTS.c.seq, EVENTS.c.body, EVENTS.c.digest)
-                for number, body, stored in connection.execute(query.order_by(EVENTS.c.seq)):
-                    if number != seq + 1 or chained(digest, number, body) != stored:
-                        break
-                    seq, digest = number, stored
-                    events.append(parsed(number, body))
-            with suppress(DatabaseError):
-                for stored, content in connection.execute(select(BLOBS.c.digest, BLOBS.c.content)):
-                    if sha256(content).hexdigest() == stored:
-                        blobs.append(bytes(content))
-        return events, blobs
+    def blobs(self) -> list[str]:
+        """Return the digests of all stored bytes."""
+        query = select(BLOBS.c.digest).order_by(BLOBS.c.digest)
+        return self._run(lambda connection: list(connection.execute(query).scalars()))
 
     def close(self) -> None:
         """Let go of all connections."""
         self._engine.dispose()
 
-    def _upgrade(self, version: int) -> None:
-        with self._connection(writing=True) as connection:
-            if schema.version_of(connection, self.name) != version:
-                return  # another process was faster
-            keep_backup(connection, self.path, version)
-            self._seq, self._digest = 0, ""
-            schema.migrate(connection, version)
-            # Checked before it is committed: what is damaged is not upgraded.
-            self._tail(connection)
-        self._seq, self._digest = 0, ""
-
-    def _tail(self, connection: Connection) -> list[Recorded]:
-        head_seq, head_digest = connection.execute(
-            select(STUDY.c.head_seq, STUDY.c.head_digest)
-        ).one()
-        news = []
-        seq, digest = self._seq, self._digest
-        if head_seq != seq:
-            rows = connection.execute(
-                select(EVENTS.c.seq, EVENTS.c.body, EVENTS.c.digest)
-                .where(EVENTS.c.seq > seq)
-                .order_by(EVENTS.c.seq)
+    def _begin(self, connection: Connection) -> None:
+        """Make the tables in a place that is free; one that was begun and holds no event is."""
+        if connection.dialect.name == "sqlite":
+            connection.exec_driver_sql(f"PRAGMA application_id={APPLICATION}")
+        else:
+            # Two that make tables at once would both fail; this lock ends with the transaction.
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": APPLICATION})
+        if schema.version_of(connection, self.name) is None:
+            schema.create(connection)
+        elif connection.execute(select(STUDY.c.head_seq)).scalar_one() > 0:
+            raise StudyExists(
+                f"There is a study at {self.name} already; a free place was expected. Open it with "
+                "Study.open, or give another path."
             )
-            for number, body, stored in rows:
-                if number != seq + 1 or chained(digest, number, body) != stored:
-                    raise self._broken(seq + 1)
-                seq, digest = number, stored
-                news.append(Recorded(number, parsed(number, body)))
-        if (seq, digest) != (head_seq, head_digest):
+
+    def _upgrade(self, connection: Connection, version: int) -> None:
+        if schema.version_of(connection, self.name) != version:
+            return  # another process was faster
+        keep_backup(connection, self.path, version)
+        schema.migrate(connection, version)
+        # Checked before it is committed: what is damaged is not upgraded.
+        self._tail(connection, START)
+
+    def _tail(self, connection: Connection, after: Mark) -> list[Recorded]:
+        bodies = self._bodies(connection, after)
+        return [Recorded(seq, parsed(seq, body), digest) for seq, body, digest in bodies]
+
+    def _bodies(self, connection: Connection, after: Mark) -> list[Written]:
+        head = connection.execute(select(STUDY.c.head_seq, STUDY.c.head_digest)).one()
+        if head == after:
+            return []
+        # The last known event is read again: another study, or an older copy of this one, may
+        # stand in its place now.
+        rows = connection.execute(
+            select(EVENTS.c.seq, EVENTS.c.body, EVENTS.c.digest)
+            .where(EVENTS.c.seq >= after.seq)
+            .order_by(EVENTS.c.seq)
+        )
+        if after.seq:
+            known = rows.fetchone()
+            if known is None or (known[0], known[2]) != after:
+                raise self._replaced()
+        bodies = []
+        seq, digest = after
+        for number, body, stored in rows:
+            if number != seq + 1 or chained(digest, number, body) != stored:
+                raise self._broken(seq + 1)
+            seq, digest = number, stored
+            bodies.append(Written(number, body, stored))
+        if (seq, digest) != tuple(head):
             raise self._broken(seq + 1)
-        self._seq, self._digest = seq, digest
-        return news
+        return bodies
 
     def _broken(self, seq: int) -> Damaged:
         return Damaged(
             f"Event {seq} of {self.name} is not what was written: its digest does not follow from "
-            "the events before it. Nothing was changed. Restore a backup, or save the events "
-            f"before it with Study.recover({self.name!r}, 'rescued.db')."
+            "the events before it. Nothing was changed. Restore a backup, or save every event that "
+            f"is whole with `goalward recover` or Study.recover({self.name!r}, 'rescued.db')."
         )
 
-    @contextmanager
-    def _connection(self, *, writing: bool = False) -> Iterator[Connection]:
+    def _replaced(self) -> Replaced:
+        return Replaced(
+            f"At {self.name} stands another study, or an older copy of it, than the one that was "
+            "opened. Nothing was stored: put the study back, or open what is there now."
+        )
+
+    def _run(self, work: Callable[[Connection], T], *, writing: bool = False) -> T:
+        """Return what `work` does in one transaction, which ends here in any case.
+
+        A plain function around everything: an interrupt may strike in the very lines that end a
+        block, and then no block ends it.
+        """
         if os.getpid() != self._process:
             # Connections do not survive a fork: the parent's are left alone, not closed.
             self._left.append(self._engine.pool)
             self._engine.dispose(close=False)
             self._process = os.getpid()
+        if self.path is not None and not self.path.exists():
+            raise NotWritten(
+                f"{self.path} is gone: it was moved or deleted while it was in use. Nothing was "
+                "stored: put it back, or restore a backup."
+            )
         engine = self._engine.execution_options(writing=writing)
-        with engine.connect() as connection, connection.begin():
-            yield connection
+        try:
+            with translated(self.name), engine.connect() as connection, connection.begin():
+                return work(connection)
+        except BaseException:
+            self._let_go()
+            raise
+
+    def _let_go(self) -> None:
+        """End the transaction that this thread was cut short in: its lock would stop all others."""
+        raw: Any = getattr(self._using, "raw", None)
+        if raw is None:
+            return  # given back in the usual way
+        self._using.raw = None
+        try:
+            raw.rollback()
+        except Exception:
+            raw.close()
+        # A pool that was interrupted may have lost count of its connections: another one.
+        self._engine.dispose()
 
 
 class Transaction:
     """A study held: what others appended before, and room for more."""
 
-    def __init__(self, connection: Connection, news: list[Recorded], seq: int, digest: str) -> None:
-        self._connection = connection
-        self.news, self.seq, self.digest = news, seq, digest
+    def __init__(
+        self, connection: Connection, news: list[Recorded], mark: Mark, version: int
+    ) -> None:
+        self._connection, self._version = connection, version
+        self.news, self.mark = news, mark
 
     def append(self, event: Event) -> Recorded:
         """Write an event; it is stored when the transaction ends."""
-        self.seq += 1
-        body = canonical(event)
-        self.digest = chained(self.digest, self.seq, body)
-        values = {"seq": self.seq, "body": body, "digest": self.digest}
-        self._connection.execute(insert(EVENTS).values(**values))
-        return Recorded(self.seq, event)
+        seq, body = self.mark.seq + 1, canonical(event)
+        self._insert(seq, body, chained(self.mark.digest, seq, body), event)
+        return Recorded(seq, event, self.mark.digest)
+
+    def copy(self, written: Iterable[Written]) -> None:
+        """Write events as they stood elsewhere, to the letter."""
+        for seq, body, digest in written:
+            self._insert(seq, body, digest, parsed(seq, body))
+
+    def _insert(self, seq: int, body: str, digest: str, event: Event) -> None:
+        self._connection.execute(insert(EVENTS).values(seq=seq, body=body, digest=digest))
+        self._version = max(self._version, SINCE.get(type(event), 0))
+        self.mark = Mark(seq, digest)
 
     def keep(self, content: bytes) -> str:
         """Write bytes, once however often they come, and return the digest they go by."""
@@ -229,7 +327,8 @@ class Transaction:
 
     def seal(self) -> None:
         """Write the number and digest of the last event, so that a cut at the end is seen."""
-        self._connection.execute(update(STUDY).values(head_seq=self.seq, head_digest=self.digest))
+        head = {"head_seq": self.mark.seq, "head_digest": self.mark.digest}
+        self._connection.execute(update(STUDY).values(version=self._version, **head))
 
 
 def _release(engine: Engine, process: int) -> None:
@@ -237,25 +336,22 @@ def _release(engine: Engine, process: int) -> None:
         engine.dispose()
 
 
-def _claim(store: Store) -> None:
-    """Make the file a study's before anything is in it: a killed creation can be repeated."""
-    assert store.path is not None
+def _claim(path: Path) -> None:
+    """Make the file, its owner's alone; one that holds something that is no study is refused."""
     try:
-        fresh = not readable(store.path)
+        readable(path)
+        # SQLite gives its files, and the journals beside them, the rights that this one has.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     except NotAStudy as error:
         raise StudyExists(
-            f"{store.path} holds something that is not a study; a free place was expected. It was "
-            "left as it is: give another path."
+            f"{path} holds something that is not a study; a free place was expected. It was left as "
+            "it is: give another path."
         ) from error
-    if not fresh:
-        return
-    with store._engine.connect() as connection:
-        raw = connection.connection.dbapi_connection
-        assert raw is not None
-        cursor = raw.cursor()
-        cursor.execute(f"PRAGMA application_id={APPLICATION}")
-        cursor.execute("PRAGMA journal_mode=WAL")
-        cursor.close()
+    except OSError as error:
+        raise NotWritten(
+            f"{path} could not be made ({error.strerror}). Nothing was stored: check that its folder "
+            "is there and may be written."
+        ) from error
 
 
 def _nothing(name: str) -> NotAStudy:

@@ -61,6 +61,7 @@ __all__ = [
     "POSTERIOR",
     "POSTERIOR_PARTS",
     "PRESETS",
+    "RETIRED",
     "SELECTIONS",
     "UTILITIES",
 ]
@@ -141,6 +142,11 @@ SELECTIONS: dict[str, Callable[[], Selector]] = {
     "sequential-curvature": lambda: Sequential(update="curvature"),
     "stochastic": Stochastic,
 }
+
+
+RETIRED: dict[str, str] = {}
+"""Words that recipes had once, and the recipe that takes the place of each. A study that was made
+with one says so, and goes on when its owner takes up the other (`goalward upgrade`)."""
 
 
 def forest() -> Any:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from goalward.arrays import is_sparse, to_numpy
 from goalward.errors import BadParameter, Damaged, PoolChanged
-from goalward.journal.store import Store, Transaction
+from goalward.journal.store import Store
 from goalward.learners.rows import clean_rows
 from goalward.tables import Loaded, Table
 from goalward.tables.vectors import Tick, text_vectors
@@ -47,19 +47,19 @@ class Pool:
         return {"row": row, "columns": {str(i): float(v) for i, v in enumerate(dense[:50])}}
 
 
-def store(transaction: Transaction, pool: Any, home: Path | None, tick: Tick) -> dict[str, Any]:
-    """Return a pool as data, with what must be kept put into the study."""
+def store(pool: Any, home: Path | None, tick: Tick) -> tuple[dict[str, Any], list[bytes]]:
+    """Return a pool as data, and the bytes that must be kept inside the study."""
     if isinstance(pool, (str, os.PathLike)):
         pool = Table(os.fspath(pool))
     if isinstance(pool, Table):
-        return _table(pool, home, tick)
+        return _table(pool, home, tick), []
     if isinstance(pool, (list, tuple)) and pool and all(isinstance(x, str) for x in pool):
         texts = list(pool)
         content = json.dumps(texts).encode()
-        X = text_vectors(texts, tick)
-        return {**_array(transaction, X), "texts": transaction.keep(content)}
+        record, parts = _array(text_vectors(texts, tick))
+        return {**record, "texts": sha256(content).hexdigest()}, [*parts, content]
     rows = clean_rows(pool, "pool")
-    return _array(transaction, rows if is_sparse(rows) else to_numpy(rows))
+    return _array(rows if is_sparse(rows) else to_numpy(rows))
 
 
 def load(
@@ -143,26 +143,25 @@ def _there(path: str, relative: str | None, home: Path | None) -> str:
     return path
 
 
-def _array(transaction: Transaction, X: Any) -> dict[str, Any]:
+def _array(X: Any) -> tuple[dict[str, Any], list[bytes]]:
     if is_sparse(X):
         X = scipy.sparse.csr_array(X)
         arrays = [X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)]
         kind = "sparse"
     else:
         arrays, kind = [X], "array"
-    kept = [_kept(transaction, array) for array in arrays]
-    return {"kind": kind, "n_rows": int(X.shape[0]), "shape": list(X.shape), "arrays": kept}
+    kept, parts = zip(*map(_in_parts, arrays), strict=True)
+    record = {"kind": kind, "n_rows": int(X.shape[0]), "shape": list(X.shape), "arrays": kept}
+    return record, [part for one in parts for part in one]
 
 
-def _kept(transaction: Transaction, array: NDArray[Any]) -> dict[str, Any]:
+def _in_parts(array: NDArray[Any]) -> tuple[dict[str, Any], list[bytes]]:
     # Little-endian bytes with their type and shape beside them: nothing to unpickle.
     plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
     content = plain.tobytes()
-    parts = [
-        transaction.keep(content[first : first + PART])
-        for first in range(0, max(len(content), 1), PART)
-    ]
-    return {"dtype": plain.dtype.str, "shape": list(plain.shape), "parts": parts}
+    parts = [content[first : first + PART] for first in range(0, max(len(content), 1), PART)]
+    digests = [sha256(part).hexdigest() for part in parts]
+    return {"dtype": plain.dtype.str, "shape": list(plain.shape), "parts": digests}, parts
 
 
 def _restored(journal: Store, kept: Mapping[str, Any]) -> NDArray[Any]:

@@ -99,6 +99,7 @@ class Reports(Session):
                 for said in state.standings.values()
             ),
             "events": state.seq,
+            "lost": len(state.lost),
             "settings": asdict(state.settings),
             "ranking": latest
             and {

@@ -48,8 +48,6 @@ STOP_ROWS = 1000
 """Rows whose predictions are followed from round to round, for stopping rules."""
 LARGE = 500
 """Unknowns above which only as many rows are picked with care as are answered before the next fit."""
-USUAL = "decision-risk"
-"""What `goalward benchmark` recommends; the same with and without dev labels."""
 WORK = 3e9
 """Multiplications that a round spends on scoring rows by their curvature: about a second. A row
 takes the square of the unknowns, so of a large pool a part is looked at, drawn anew each round."""
@@ -84,10 +82,10 @@ class Round:
     @property
     def recipe(self) -> str:
         """The strategy of this round; the dev goal waits for dev labels."""
-        chosen = self.state.settings.strategy
+        chosen, auto = self.state.settings.strategy, self.state.settings.auto
         if chosen == "auto":
-            return USUAL
-        return USUAL if "dev" in recipe(chosen).needs and not self.has_dev else chosen
+            return auto
+        return auto if "dev" in recipe(chosen).needs and not self.has_dev else chosen
 
     @cached_property
     def goal_rows(self) -> NDArray[Any]:

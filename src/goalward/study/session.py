@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from numbers import Integral
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from goalward.errors import BadParameter, Damaged, NotAStudy, UnknownLabel
+from goalward.errors import BadParameter, EventsLost, NotAStudy, UnknownLabel
 from goalward.journal import Created, Event, Recorded, Store
+from goalward.journal.engine import file_of, located
 from goalward.journal.events import Label
-from goalward.study import pools
+from goalward.journal.store import Transaction
+from goalward.study import copies, pools
 from goalward.study.dealing import Dealer
 from goalward.study.rounds import QUEUE, Round, ready, versions
 from goalward.study.settings import Settings
-from goalward.study.state import State, advance
+from goalward.study.state import State, folded
 
 __all__ = ["Session"]
 
@@ -35,8 +38,7 @@ class Session:
     ) -> None:
         self._store, self._moved, self._clock, self._tick = store, pool, clock, tick
         self._lock = threading.RLock()
-        self._state = State()
-        self._fold(store.read())
+        self._state = folded(State(), store.read())
         if self._state.seq == 0:
             raise NotAStudy(
                 f"The study at {store.name} was never finished being made and holds no answers; a whole "
@@ -91,23 +93,18 @@ class Session:
         """
         options = {"dev": dev, "label": label, "answers": answers, "lease": lease}
         settings = Settings.checked(classes, learner, strategy, refit=refit, seed=seed, **options)
-        store = Store.create(url, timeout=timeout)
-        try:
-            with store.writing() as transaction:
-                home = store.path.parent if store.path else None
-                kept = pools.store(transaction, pool, home, tick)
-                created = Created(
-                    at=clock(), settings=settings.to_json(), pool=kept, versions=versions()
-                )
-                transaction.append(created)
-        except BaseException:
-            empty = not store.read()
-            store.close()
-            if store.path and empty:
-                # A table that could not be read leaves no half a study behind.
-                store.path.unlink(missing_ok=True)
-            raise
-        store.close()
+        home = file_of(located(url))
+        # Features first: a table that cannot be read leaves nothing behind, and the place is
+        # held only for as long as it takes to write.
+        kept, blobs = pools.store(pool, home.parent if home else None, tick)
+        created = Created(at=clock(), settings=settings.to_json(), pool=kept, versions=versions())
+
+        def fill(transaction: Transaction) -> None:
+            for content in blobs:
+                transaction.keep(content)
+            transaction.append(created)
+
+        Store.create(url, fill, timeout=timeout).close()
         return cls.open(url, clock=clock, tick=tick, timeout=timeout)
 
     @classmethod
@@ -131,22 +128,43 @@ class Session:
 
     @classmethod
     def recover(cls, damaged: str | Path, url: str | Path, *, timeout: float = 30.0) -> Self:
-        """Return a new study with the intact events of a damaged one, which is left as it is."""
-        source = Store.open(damaged, timeout=timeout)
-        events, blobs = source.salvage()
-        if not events or not isinstance(events[0], Created):
-            raise Damaged(
-                f"Nothing of {source.name} could be saved: its first event is damaged. Restore a backup."
+        """Return a new study with every whole event of a damaged one, which is left as it is.
+
+        `state.lost` says which events could not be saved, and a warning how many.
+        """
+        copies.recover(damaged, url, timeout=timeout)
+        study = cls.open(url, timeout=timeout)
+        lost = study.state.lost
+        if lost:
+            warnings.warn(
+                f"{len(lost)} of {study.state.seq} events of {damaged} are damaged and were left out, the "
+                f"first of them number {lost[0][0]}; study.state.lost has what could be read of them.",
+                EventsLost,
+                stacklevel=2,
             )
-        target = Store.create(url, timeout=timeout)
-        with target.writing() as transaction:
-            for content in blobs:
-                transaction.keep(content)
-            for event in events:
-                transaction.append(event)
-        source.close()
-        target.close()
+        return study
+
+    @classmethod
+    def restore(
+        cls, backup: str | Path, url: str | Path, *, force: bool = False, timeout: float = 30.0
+    ) -> Self:
+        """Return the study that a backup was made of, put to a place.
+
+        Parameters
+        ----------
+        force
+            Take the place of a file that is there, which is kept beside it as .replaced-1.
+        """
+        copies.restore(backup, url, force=force, timeout=timeout)
         return cls.open(url, timeout=timeout)
+
+    def backup(self, path: str | Path, *, force: bool = False) -> int:
+        """Write all of the study, as it is at this moment, to a file, and return its events.
+
+        The file is itself a study, checked digest by digest before it gets its name; others may
+        go on answering meanwhile. A table that the study only points to is not in it.
+        """
+        return copies.backup(self._store, path, force=force)
 
     @property
     def url(self) -> str:
@@ -157,8 +175,14 @@ class Session:
     def state(self) -> State:
         """Where the study stands now, with what other processes did."""
         with self._lock:
-            self._fold(self._store.read())
+            # State and mark are one value, set once: nothing that strikes between can part them.
+            self._state = folded(self._state, self._store.read(self._state.mark))
             return self._state
+
+    @property
+    def identity(self) -> str:
+        """What tells this study from any other, also at the same place; copies share it."""
+        return self._state.identity
 
     @property
     def pool(self) -> pools.Pool:
@@ -184,11 +208,7 @@ class Session:
         state = self.state
         if not ready(state):
             return False
-        ranking = state.ranking
-        if ranking is None:
-            return True
-        enough = min(state.settings.refit, max(1, len(state.training) // 4))
-        return state.moves - ranking.moves >= enough
+        return state.news >= min(state.settings.refit, max(1, len(state.training) // 4))
 
     def close(self) -> None:
         """Let go of the database; nothing needs to be saved."""
@@ -211,17 +231,17 @@ class Session:
 
     def _write(self, decide: Callable[[State], Sequence[Event]]) -> list[Recorded]:
         """Hold the study, decide on what is known then, store it."""
-        with self._lock:
-            with self._store.writing() as transaction:
-                self._fold(transaction.news)
-                recorded = [transaction.append(event) for event in decide(self._state)]
-            # Only what is on disk counts.
-            self._fold(recorded)
-            return recorded
 
-    def _fold(self, news: Sequence[Recorded]) -> None:
-        for recorded in news:
-            self._state = advance(self._state, recorded)
+        def held(transaction: Transaction) -> tuple[State, list[Recorded]]:
+            state = folded(self._state, transaction.news)
+            recorded = [transaction.append(event) for event in decide(state)]
+            # Folded before it is stored: what cannot be read again is never written.
+            return folded(state, recorded), recorded
+
+        with self._lock:
+            # Only what is on disk counts.
+            self._state, recorded = self._store.write(self._state.mark, held)
+            return recorded
 
     def _present(self, state: State) -> Round:
         """Return the round of a state, with the model of the last one if no answer changed."""
@@ -229,6 +249,7 @@ class Session:
         if (
             known is None
             or known.state.moves != state.moves
+            or known.state.settings != state.settings
             or known.state.classes != state.classes
         ):
             known = self._round = Round(state, self.pool)
@@ -241,10 +262,9 @@ class Session:
         ranking = state.ranking
         if ranking is None:
             return True
-        news = state.moves - ranking.moves
         used_up = self._dealer.queued(state, by, self._clock()) < n
         # A queue shorter than usual held every open row: ranking again would find no more.
-        return news >= (1 if always else state.settings.refit) or (
+        return state.news >= (1 if always else state.settings.refit) or (
             used_up and len(ranking.queue) >= QUEUE
         )
 

@@ -20,9 +20,19 @@ from goalward.strategies.strategy import Strategy
 from goalward.strategies.words import BASELINES
 from goalward.study.chance import draws
 
-__all__ = ["Settings", "plain_label", "plain_text", "written_learner", "written_strategy"]
+__all__ = [
+    "RECOMMENDED",
+    "Settings",
+    "checked_strategy",
+    "plain_label",
+    "plain_text",
+    "written_learner",
+    "written_strategy",
+]
 
 LONGEST_NAME = 200
+RECOMMENDED = "decision-risk"
+"""What `goalward benchmark` recommends now; the same with and without dev labels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +46,11 @@ class Settings:
     learner
         Parameters of `gw.Logistic`.
     strategy
-        A recipe, or "auto": decision-risk, what `goalward benchmark` recommends. A recipe with a
-        dev goal waits for 10 dev labels of two classes, and is "auto" until then.
+        A recipe, or "auto". A recipe with a dev goal waits for 10 dev labels of two classes, and is
+        "auto" until then.
+    auto
+        What "auto" stands for: what was recommended when the study was made. It stays so until the
+        study's owner changes it (`upgrade`).
     dev
         The share of rows that measure the model and never train it. Which ones is decided by the
         seed and the row alone.
@@ -57,6 +70,8 @@ class Settings:
     classes: tuple[Label, ...] = ()
     learner: dict[str, Any] = field(default_factory=dict, hash=False)
     strategy: str = "auto"
+    # What it was in studies that do not say: those of the first version.
+    auto: str = "decision-risk"
     dev: float = 0.0
     label: str = "latest"
     answers: int = 1
@@ -118,14 +133,9 @@ class Settings:
                 f"classes={list(classes)!r}; two or more distinct classes were expected. Declare all "
                 "of them, also those without a label yet."
             )
-        dev = options.get("dev", 0.0)
-        written = written_strategy(strategy)
-        if "dev" in (recipe(written).needs if written != "auto" else ()) and not dev:
-            raise BadParameter(
-                f"strategy={written!r} has the dev goal and dev=0; a share of rows for the dev set "
-                "was expected. Pass dev=0.2, say."
-            )
-        return cls(classes=labels, learner=written_learner(learner), strategy=written, **options)
+        written = checked_strategy(strategy, options.get("dev", 0.0))
+        fitted_by = written_learner(learner)
+        return cls(classes=labels, learner=fitted_by, strategy=written, auto=RECOMMENDED, **options)
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings as JSON holds them."""
@@ -141,6 +151,10 @@ class Settings:
                 "not know. Upgrade goalward."
             )
         return cls(**{**values, "classes": tuple(values.get("classes", ()))})
+
+    def changed(self, values: dict[str, Any]) -> Settings:
+        """Return the settings after their owner changed some of them."""
+        return self.from_json({**self.to_json(), **values})
 
     def is_dev(self, rows: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
         """Return which rows measure the model instead of training it."""
@@ -173,6 +187,17 @@ def written_learner(learner: Any) -> dict[str, Any]:
             f"{learner!r} has a parameter that is not plain data ({error}); numbers and names were "
             "expected. Name the solver: solver='dual', say."
         ) from error
+    return written
+
+
+def checked_strategy(strategy: Any, dev: float) -> str:
+    """Return a strategy as text; one with the dev goal needs a share of dev rows."""
+    written = written_strategy(strategy)
+    if "dev" in (recipe(written).needs if written != "auto" else ()) and not dev:
+        raise BadParameter(
+            f"strategy={written!r} has the dev goal and dev=0; a share of rows for the dev set "
+            "was expected. Pass dev=0.2, say."
+        )
     return written
 
 

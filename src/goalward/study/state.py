@@ -6,10 +6,11 @@ maps are persistent (rpds): a new state shares all but a few nodes with the one 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -17,9 +18,12 @@ from rpds import HashTrieMap
 
 from goalward.journal import (
     Asked,
+    Changed,
     ClassAdded,
     Created,
     Event,
+    Lost,
+    Mark,
     Noted,
     Ranked,
     Recorded,
@@ -31,7 +35,7 @@ from goalward.journal import (
 from goalward.journal.events import Label
 from goalward.study.settings import Settings
 
-__all__ = ["Change", "Lease", "Note", "Standing", "State", "advance"]
+__all__ = ["Change", "Lease", "Note", "Standing", "State", "advance", "folded"]
 
 
 @dataclass(frozen=True)
@@ -83,8 +87,10 @@ class State:
 
     Parameters
     ----------
-    seq
-        The number of the last event.
+    seq, digest
+        The number of the last event, and its digest: how far the journal is known.
+    identity
+        The digest of the first event: that of every copy of the study, and of no other.
     standings
         row -> annotator -> what they last said.
     leases
@@ -99,9 +105,15 @@ class State:
         Questions handed out, and those of them for the dev set.
     moves
         How often what an annotator says of a row has changed.
+    changed
+        The number of the last change of the settings.
+    lost
+        (number, what could be read of it) of the events that a recovery could not save.
     """
 
     seq: int = 0
+    digest: str = ""
+    identity: str = ""
     settings: Settings = Settings()
     pool: Mapping[str, Any] = field(default_factory=dict)
     classes: tuple[Label, ...] = ()
@@ -114,6 +126,13 @@ class State:
     turns: int = 0
     dev_turns: int = 0
     moves: int = 0
+    changed: int = 0
+    lost: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def mark(self) -> Mark:
+        """How far the journal is known."""
+        return Mark(self.seq, self.digest)
 
     @cached_property
     def labels(self) -> Mapping[int, Label]:
@@ -165,6 +184,14 @@ class State:
         return self.rounds[-1][1] if self.rounds else None
 
     @property
+    def news(self) -> float:
+        """How often answers changed since the newest ranking; no end if that is of other settings."""
+        ranking = self.ranking
+        if ranking is None or ranking.based_on < self.changed:
+            return math.inf
+        return self.moves - ranking.moves
+
+    @property
     def annotators(self) -> tuple[str, ...]:
         """Everybody who said something."""
         return tuple(sorted(self.changes))
@@ -195,8 +222,14 @@ def _earlier(found: dict[int, int], row: int, standing: Standing | None) -> None
 
 def advance(state: State, recorded: Recorded) -> State:
     """Return the state after an event."""
-    seq, event = recorded
-    return replace(_after(state, seq, event), seq=seq)
+    seq, event, digest = recorded
+    after = _after(state, seq, event)
+    return replace(after, seq=seq, digest=digest, identity=state.identity or digest)
+
+
+def folded(state: State, news: Iterable[Recorded]) -> State:
+    """Return the state after all of these."""
+    return reduce(advance, news, state)
 
 
 def _after(state: State, seq: int, event: Event) -> State:
@@ -204,10 +237,12 @@ def _after(state: State, seq: int, event: Event) -> State:
         case Created(settings=settings, pool=pool):
             known = Settings.from_json(settings)
             return replace(state, settings=known, pool=pool, classes=known.classes)
+        case Changed(settings=settings):
+            return replace(state, settings=state.settings.changed(settings), changed=seq)
         case Asked():
             return _asked(state, seq, event)
         case Told(row=row, label=label, by=by, at=at):
-            return _said(state, row, by, Standing(label, seq, at))
+            return _said(_with_class(state, label), row, by, Standing(label, seq, at))
         case Skipped(row=row, by=by, at=at):
             return _said(state, row, by, Standing(None, seq, at))
         case Withdrawn(row=row, by=by):
@@ -215,15 +250,8 @@ def _after(state: State, seq: int, event: Event) -> State:
                 return _said(state, row, by, None)
             return replace(state, leases=_without(state.leases, row, by))
         case Undone(row=row, by=by, at=at, until=until):
-            last = state.changes[by]
-            assert last is not None
-            before = last.before
-            restored = _set(state, row, by, before)
-            if before is None:
-                # Newest undone first, and before anything that was asked.
-                lease = Lease(at, until, -seq)
-                restored = replace(restored, leases=_with(restored.leases, row, by, lease))
-            return replace(restored, changes=state.changes.insert(by, last.earlier))
+            # Newest undone first, and before anything that was asked.
+            return _undone(state, row, by, Lease(at, until, -seq))
         case Noted(row=row, by=by, text=text, at=at):
             notes = (*state.notes.get(row, ()), Note(by, text, at))
             return replace(state, notes=state.notes.insert(row, notes))
@@ -231,6 +259,9 @@ def _after(state: State, seq: int, event: Event) -> State:
             return replace(state, classes=(*state.classes, label))
         case Ranked():
             return replace(state, rounds=(*state.rounds, (seq, event)))
+        case Lost(text=text):
+            # It may have been an answer: what was fitted before is out of date.
+            return replace(state, lost=(*state.lost, (seq, text)), moves=state.moves + 1)
     raise TypeError(f"an event of type {type(event).__name__}")
 
 
@@ -247,6 +278,24 @@ def _asked(state: State, seq: int, event: Asked) -> State:
         turns=state.turns + len(event.rows),
         dev_turns=state.dev_turns + event.dev,
     )
+
+
+def _undone(state: State, row: int, by: str, lease: Lease) -> State:
+    last = state.changes.get(by)
+    if last is None or last.row != row:
+        # What was undone is among the lost events, so there is nothing to take back.
+        return replace(state, leases=_with(state.leases, row, by, lease))
+    restored = _set(state, row, by, last.before)
+    if last.before is None:
+        restored = replace(restored, leases=_with(restored.leases, row, by, lease))
+    return replace(restored, changes=state.changes.insert(by, last.earlier))
+
+
+def _with_class(state: State, label: Label) -> State:
+    """Return the state with the class of an answer, whose declaration may be lost."""
+    if not state.lost or label in state.classes:
+        return state
+    return replace(state, classes=(*state.classes, label))
 
 
 def _said(state: State, row: int, by: str, standing: Standing | None) -> State:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from rpds import HashTrieMap
 from goalward.errors import BadParameter, PoolExhausted
 from goalward.journal import (
     Asked,
+    Changed,
     ClassAdded,
     Event,
     Noted,
@@ -25,7 +26,7 @@ from goalward.journal.events import Label
 from goalward.study.exchange import Imported, read_labels
 from goalward.study.reports import Reports
 from goalward.study.rounds import QUEUE, Round, ready
-from goalward.study.settings import plain_label, plain_text
+from goalward.study.settings import RECOMMENDED, checked_strategy, plain_label, plain_text
 from goalward.study.state import State
 
 __all__ = ["Study"]
@@ -116,26 +117,7 @@ class Study(Reports):
     def tell_many(self, answers: Iterable[tuple[int, Any]], *, by: str = "me") -> list[int]:
         """Store many answers at once, all or none, and return their numbers."""
         by = plain_text(by, "by")
-        listed = list(answers)
-        numbers: list[int] = []
-
-        def decide(state: State) -> list[Event]:
-            numbers.clear()
-            events: list[Event] = []
-            known: dict[int, tuple[Label | None, int]] = {}
-            for place, said in listed:
-                row, label = self._row(place), self._label(state, said)
-                before = state.standings.get(row, HashTrieMap()).get(by)
-                stands = known.get(row, (before.label, before.seq) if before else (None, 0))
-                if stands[0] != label:
-                    events.append(Told(at=self._clock(), row=row, label=label, by=by))
-                    stands = (label, state.seq + len(events))
-                known[row] = stands
-                numbers.append(stands[1])
-            return events
-
-        self._write(decide)
-        return numbers
+        return self._tell([(row, label, by) for row, label in answers])[0]
 
     def import_labels(
         self, path: str | Path, *, label: str = "label", key: str = "row", by: str = "import"
@@ -151,11 +133,30 @@ class Study(Reports):
         fits, refused = read_labels(
             path, self.state, lambda: self.pool, label=label, key=key, by=by
         )
-        before = self._state.moves
-        for name in dict.fromkeys(who for *_, who in fits):
-            self.tell_many([(row, said) for _, row, said, who in fits if who == name], by=name)
-        taken = self._state.moves - before
+        # One transaction: a file is taken in whole, or not.
+        _, taken = self._tell([(row, said, who) for _, row, said, who in fits])
         return Imported(taken, len(fits) - taken, tuple(refused))
+
+    def _tell(self, answers: Sequence[tuple[int, Any, str]]) -> tuple[list[int], int]:
+        """Store (row, label, annotator); return the number of each and how many were news."""
+        numbers: list[int] = []
+
+        def decide(state: State) -> list[Event]:
+            numbers.clear()
+            events: list[Event] = []
+            known: dict[tuple[int, str], tuple[Label | None, int]] = {}
+            for place, said, by in answers:
+                row, label = self._row(place), self._label(state, said)
+                before = state.standings.get(row, HashTrieMap()).get(by)
+                stands = known.get((row, by), (before.label, before.seq) if before else (None, 0))
+                if stands[0] != label:
+                    events.append(Told(at=self._clock(), row=row, label=label, by=by))
+                    stands = (label, state.seq + len(events))
+                known[row, by] = stands
+                numbers.append(stands[1])
+            return events
+
+        return numbers, len(self._write(decide))
 
     def skip(self, row: int, *, by: str = "me") -> None:
         """Leave a row unanswered; it is not asked again, of anybody."""
@@ -168,8 +169,8 @@ class Study(Reports):
 
         self._write(decide)
 
-    def withdraw(self, row: int, *, by: str = "me") -> None:
-        """Take back `by`'s answer or skip of a row, or the question itself if it is open."""
+    def withdraw(self, row: int, *, by: str = "me") -> bool:
+        """Take back `by`'s answer or skip of a row, or the question itself; False: they had none."""
         row, by = self._row(row), plain_text(by, "by")
 
         def decide(state: State) -> list[Event]:
@@ -177,7 +178,7 @@ class Study(Reports):
             held = by in state.leases.get(row, HashTrieMap())
             return [Withdrawn(at=self._clock(), row=row, by=by)] if said or held else []
 
-        self._write(decide)
+        return bool(self._write(decide))
 
     def undo(self, *, by: str = "me") -> int | None:
         """Undo `by`'s last answer, skip or withdrawal and return its row, which is theirs again."""
@@ -210,6 +211,33 @@ class Study(Reports):
             )
         )
 
+    def upgrade(self, strategy: Any = None) -> dict[str, tuple[Any, Any]]:
+        """Take up what is recommended now; return each setting that changed, before and after.
+
+        Nothing else changes how a study chooses: it goes on with what it was made with.
+
+        Parameters
+        ----------
+        strategy
+            Another recipe, or "auto"; None leaves it as it is.
+        """
+        changes: dict[str, tuple[Any, Any]] = {}
+
+        def decide(state: State) -> list[Event]:
+            changes.clear()
+            now = state.settings
+            wanted = {"auto": RECOMMENDED}
+            if strategy is not None:
+                wanted["strategy"] = checked_strategy(strategy, now.dev)
+            changes.update(
+                {k: (getattr(now, k), v) for k, v in wanted.items() if getattr(now, k) != v}
+            )
+            after = {name: value for name, (_, value) in changes.items()}
+            return [Changed(at=self._clock(), settings=after)] if after else []
+
+        self._write(decide)
+        return changes
+
     def refresh(self, *, force: bool = False, size: int = QUEUE) -> Ranked | None:
         """Fit the model of the present labels, rank the pool and store the ranking.
 
@@ -219,9 +247,8 @@ class Study(Reports):
         state = self.state
         if not ready(state):
             return None
-        ranking = state.ranking
-        if ranking is not None and ranking.moves == state.moves and not force:
-            return ranking
+        if state.news == 0 and not force:
+            return state.ranking
         ranked = Round(state, self.pool).rank(size + len(state.leases), self._clock())
         if ranked is not None:
             self._write(lambda state: [ranked])

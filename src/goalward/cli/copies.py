@@ -1,0 +1,129 @@
+"""Commands that keep a study: backup, restore, recover, upgrade."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import polars as pl
+import typer
+
+from goalward.cli.app import AsJson, Spinner, app, console, show
+from goalward.cli.studies import Place
+
+__all__ = ["backup", "recover", "restore", "upgrade"]
+
+Force = Annotated[bool, typer.Option("--force", help="Take the place of a file that is there.")]
+
+
+@app.command()
+def backup(
+    study: Place,
+    path: Annotated[Path, typer.Argument(help="The file to write: labels.backup.db, say.")],
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write all of a study to a file, while others go on; it is checked before it is there.
+
+    The file is a study itself: open it, or put it back with `goalward restore`. A table that the
+    study points to is not in it: keep that too.
+
+    Example: `goalward backup labels.db labels.backup.db`
+    """
+    from goalward.study import Study
+
+    with Spinner() as tick, Study.open(study) as opened:
+        tick("copying")
+        events = opened.backup(path, force=force)
+        labels = len(opened.state.labels)
+    if as_json:
+        typer.echo(json.dumps({"path": str(path), "events": events, "labels": labels}))
+        return
+    console.print(f"{events} events, {labels} labels in {path}, checked.", highlight=False)
+
+
+@app.command()
+def restore(
+    path: Annotated[Path, typer.Argument(metavar="BACKUP", help="What `goalward backup` wrote.")],
+    study: Place,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Take the place of a study that is there; it is kept beside."),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Put a backup to a place: a file, or an empty PostgreSQL database.
+
+    Example: `goalward restore labels.backup.db labels.db`
+    """
+    from goalward.study import copies
+
+    with Spinner() as tick:
+        tick("copying")
+        events, aside = copies.restore(path, study, force=force)
+    if as_json:
+        typer.echo(json.dumps({"events": events, "aside": aside and str(aside)}))
+        return
+    console.print(f"{events} events are back in {study}, checked.", highlight=False)
+    if aside is not None:
+        console.print(f"What was there is kept as {aside}.", highlight=False)
+
+
+@app.command()
+def recover(
+    study: Place,
+    path: Annotated[
+        Path,
+        typer.Argument(help="A new study; or a .csv of the answers, where no study can be made."),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Save every event of a damaged study that is whole, and show what was lost.
+
+    The damaged study is only read. A backup is better, where there is one.
+
+    Example: `goalward recover labels.db rescued.db`
+    """
+    from goalward.study import copies
+    from goalward.tables.read import ENDINGS
+
+    as_table = path.suffix.lower() in ENDINGS
+    with Spinner() as tick:
+        tick("reading")
+        found = copies.recover_answers(study, path) if as_table else copies.recover(study, path)
+    lost = [{"event": seq, "what can be read of it": text} for seq, text in found.lost]
+    whole = len(found.events) - len(lost)
+    if as_json:
+        typer.echo(json.dumps({"path": str(path), "whole": whole, "lost": found.lost}))
+        return
+    console.print(f"{whole} of {len(found.events)} events are in {path}.", highlight=False)
+    if lost:
+        show(f"lost, {min(len(lost), 20)} of {len(lost)}", pl.DataFrame(lost[:20]))
+
+
+@app.command()
+def upgrade(
+    study: Place,
+    strategy: Annotated[
+        str | None, typer.Option(help="Another recipe, or auto; as it is by default.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let a study choose by what is recommended now, instead of when it was made.
+
+    Without this nothing changes about how a study chooses, whatever version opens it. Answers stay.
+
+    Examples: `goalward upgrade labels.db`, `goalward upgrade labels.db --strategy margin`
+    """
+    from goalward.study import Study
+
+    with Study.open(study) as opened:
+        changes = opened.upgrade(strategy)
+    if as_json:
+        typer.echo(json.dumps(changes))
+        return
+    for name, (before, after) in changes.items():
+        console.print(f"{name}: {before} -> {after}", highlight=False)
+    if not changes:
+        console.print("Nothing to change: it is what is recommended now.")
