@@ -1,10 +1,12 @@
 """A study that is made, or is not."""
 
+import multiprocessing
+
 import numpy as np
 import pytest
 
 import goalward as gw
-from goalward.errors import BadParameter
+from goalward.errors import BadParameter, GoalwardError, StudyExists
 
 X = np.eye(4)
 
@@ -26,3 +28,62 @@ def test_a_study_that_could_not_be_made_leaves_nothing_behind(tmp_path):
 def test_wrong_types_are_said_to_be(tmp_path, options):
     with pytest.raises(BadParameter, match="was expected"):
         gw.Study.create(tmp_path / "a.db", pool=X, **{"classes": ["a", "b"]} | options)
+
+
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["tests.study.test_create"])
+ROUNDS = 25
+
+
+def make(places, by, gate, report):
+    """Create at each place, at the same moment as others; `by` "wrong" cannot succeed."""
+    for place in places:
+        pool = "absent.csv" if by == "wrong" else X + ord(by)
+        gate.wait(120)
+        try:
+            gw.Study.create(place, pool=pool, classes=["a", "b"]).close()
+            report.send("made")
+        except GoalwardError as error:
+            report.send(type(error).__name__)
+
+
+def raced(places, names):
+    """Return what each of several processes came to, place by place."""
+    gate = CONTEXT.Barrier(len(names))
+    pipes = [CONTEXT.Pipe(duplex=False) for _ in names]
+    workers = [
+        CONTEXT.Process(target=make, args=(places, name, gate, report))
+        for name, (_, report) in zip(names, pipes, strict=True)
+    ]
+    for worker in workers:
+        worker.start()
+    said = [tuple(heard.recv() for heard, _ in pipes) for _ in places]
+    for worker in workers:
+        worker.join()
+    return said
+
+
+def check_race(places):
+    for place, said in zip(places, raced(places, ("1", "2", "wrong")), strict=True):
+        assert sorted(said[:2]) == ["StudyExists", "made"]
+        assert said[2] not in ("made", "StudyExists")
+        with gw.Study.open(place) as study:
+            assert len(study._store.read()) == 1
+            winner = "12"[said.index("made")]
+            assert study.pool.X[0, 1] == ord(winner)
+
+
+def test_of_two_that_create_at_one_place_one_wins(tmp_path):
+    check_race([f"{tmp_path}/{n}.db" for n in range(ROUNDS)])
+    assert len(list(tmp_path.iterdir())) == ROUNDS
+
+
+def test_of_two_that_create_in_one_database_one_wins(postgres):
+    check_race([postgres])
+
+
+def test_an_empty_file_is_a_free_place(tmp_path):
+    (tmp_path / "a.db").touch()
+    gw.Study.create(tmp_path / "a.db", pool=X, classes=["a", "b"]).close()
+    with pytest.raises(StudyExists):
+        gw.Study.create(tmp_path / "a.db", pool=X, classes=["a", "b"])

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
@@ -128,6 +129,33 @@ def connect(url: URL, timeout: float) -> Engine:
     return engine
 
 
+class _File(sqlite3.Connection):
+    """A connection that can end what is under way, also where somebody still holds a cursor."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._cursors: WeakSet[sqlite3.Cursor] = WeakSet()
+
+    def cursor(self, *args: Any, **options: Any) -> Any:
+        made = super().cursor(*args, **options)
+        self._cursors.add(made)
+        return made
+
+    def rollback(self) -> None:
+        self._end_queries()
+        super().rollback()
+
+    def close(self) -> None:
+        self._end_queries()
+        super().close()
+
+    def _end_queries(self) -> None:
+        # A query that was cut short keeps its lock as long as its cursor lives, closed connection
+        # or not, and a traceback that somebody looks at keeps that alive.
+        while self._cursors:
+            self._cursors.pop().close()
+
+
 def opened(path: Path, *, timeout: float = 30.0, mode: str = "rw") -> sqlite3.Connection:
     """Return a connection to a file that is there; "ro" changes nothing about it.
 
@@ -140,6 +168,7 @@ def opened(path: Path, *, timeout: float = 30.0, mode: str = "rw") -> sqlite3.Co
         timeout=timeout,
         isolation_level=None,
         check_same_thread=False,
+        factory=_File,
     )
     # EXTRA: the folder is synced too, or a power cut could bring the rollback journal back.
     raw.execute("PRAGMA synchronous=EXTRA")

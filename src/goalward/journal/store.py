@@ -274,8 +274,10 @@ class Store:
         try:
             with translated(self.name), engine.connect() as connection, connection.begin():
                 return work(connection)
-        except BaseException:
+        except BaseException as error:
             self._let_go()
+            if (struck := _interrupt_behind(error)) is not None:
+                raise struck from None
             raise
 
     def _let_go(self) -> None:
@@ -329,6 +331,15 @@ class Transaction:
         """Write the number and digest of the last event, so that a cut at the end is seen."""
         head = {"head_seq": self.mark.seq, "head_digest": self.mark.digest}
         self._connection.execute(update(STUDY).values(version=self._version, **head))
+
+
+def _interrupt_behind(error: BaseException) -> BaseException | None:
+    """Return the interrupt that led to an error: half-made objects fail in ways of their own."""
+    while isinstance(error, Exception) and error.__context__ is not None:
+        error = error.__context__
+        if not isinstance(error, Exception):
+            return error
+    return None
 
 
 def _release(engine: Engine, process: int) -> None:
