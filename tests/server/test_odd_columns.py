@@ -28,7 +28,7 @@ def client(tmp_path, monkeypatch):
 
 
 def test_columns_of_every_type_are_shown_and_downloaded(client):
-    (asked,) = client.post("/api/ask", json={"by": "ann", "n": 1}).json()["rows"]
+    (asked,) = client.post("/api/ask", json={"by": "ann", "n": 1}).json()["next"]
     told = {"by": "ann", "row": asked["row"], "label": "x"}
     assert client.post("/api/tell", json=told).status_code == 200
     for row in range(3):

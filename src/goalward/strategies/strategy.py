@@ -238,9 +238,10 @@ def free_rows(ids: NDArray[Any], exclude: Any) -> NDArray[Any]:
     flags = sum(isinstance(row, (bool, np.bool_)) for row in listed)
     # True equals 1 to Python, and names no row unless an id is a boolean too.
     if flags and not any(isinstance(known, bool) for known in ids.tolist()):
+        came = "is a mask of" if flags == len(listed) else f"has {len(listed)} entries, among them"
         raise BadParameter(
-            f"exclude has {flags} booleans among {len(listed)} entries; ids of rows were expected. For "
-            "a mask, pass np.flatnonzero(mask), or the ids at the mask."
+            f"exclude {came} {flags} booleans; ids of rows were expected. Pass np.flatnonzero(mask), or "
+            "the ids at the mask."
         )
     place = {row: i for i, row in enumerate(ids.tolist())}
     unknown = [row for row in listed if row not in place]
