@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 
 import goalward as gw
 from goalward.cli import app
-from goalward.cli.app import Spinner, show
+from goalward.cli.app import Spinner, show, warned
 from goalward.cli.console import Terminal, console, visible
+from goalward.errors import NetworkFile
 
 RUN = CliRunner()
 HOSTILE = "\x1b[2J\x9b31m\rB\x07\x08\u202e\u2066[red]:warning:[/red]"
@@ -122,6 +123,21 @@ def test_tables_titles_and_names_are_text(capsys):
     printed = capsys.readouterr().out
     assert harmless(printed)
     assert printed.count("[red]") == printed.count(":warning:") == 3
+
+
+def test_warnings_are_text(capsys):
+    others = []
+
+    def otherwise(*came):
+        others.append(came)
+
+    warned(NetworkFile(HOSTILE), NetworkFile, "file.py", 1, otherwise=otherwise)
+    warned("old", DeprecationWarning, "file.py", 1, otherwise=otherwise)
+    said = capsys.readouterr().err
+    assert said.startswith("Warning: ")
+    assert harmless(said)
+    assert "[red]" in said
+    assert others == [("old", DeprecationWarning, "file.py", 1)]
 
 
 def test_what_is_being_done_is_text():

@@ -11,6 +11,7 @@ import goalward as gw
 from goalward.cli import app
 from goalward.errors import BadInput, BadParameter, WouldOverwrite
 from goalward.tables import Table
+from goalward.whole_file import refuse_inputs
 
 RUN = CliRunner()
 
@@ -136,3 +137,12 @@ def test_excluded_rows_are_taken_as_they_are(rows):
 def test_an_unknown_ending_is_said_before_the_work(folder):
     with gw.Study.open(folder / "study.csv") as study, pytest.raises(BadInput, match="ends in"):
         study.export(folder / "labels.xlsx")
+
+
+def test_a_folder_that_is_read_is_not_written_into(tmp_path):
+    pool = tmp_path / "pool.zarr"
+    (pool / "c").mkdir(parents=True)
+    for target in (pool, pool / "next.csv", pool / "c" / "next.csv"):
+        with pytest.raises(WouldOverwrite):
+            refuse_inputs(target, [tmp_path / "labels.csv", pool])
+    refuse_inputs(tmp_path / "next.csv", [tmp_path / "labels.csv", pool])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
+from functools import partial
 from importlib import metadata
-from typing import Annotated
+from typing import Annotated, Any
 
 import polars as pl
 import typer
@@ -12,9 +15,19 @@ from rich.table import Table
 from rich.text import Text
 
 from goalward.cli.console import Terminal, console, visible
-from goalward.errors import GoalwardError
+from goalward.errors import GoalwardError, GoalwardWarning
 
-__all__ = ["AsJson", "Force", "Spinner", "app", "console", "main", "show", "version_first"]
+__all__ = [
+    "AsJson",
+    "Force",
+    "Spinner",
+    "app",
+    "console",
+    "main",
+    "show",
+    "version_first",
+    "warned",
+]
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -43,7 +56,8 @@ Force = Annotated[bool, typer.Option("--force", help="Replace a file that is the
 
 
 def main() -> None:
-    """Run the command line; an error on purpose is a message, not a traceback."""
+    """Run the command line; an error or warning on purpose is a message, not a traceback."""
+    warnings.showwarning = partial(warned, otherwise=warnings.showwarning)
     try:
         app()
     except GoalwardError as error:
@@ -51,6 +65,18 @@ def main() -> None:
             Text("Error:", "bold red"), str(error), highlight=False, soft_wrap=True
         )
         raise SystemExit(1) from None
+
+
+def warned(
+    message: Warning | str, category: type[Warning], *where: Any, otherwise: Callable[..., Any]
+) -> None:
+    """Print a warning of ours as a message, and leave others as they are."""
+    if issubclass(category, GoalwardWarning):
+        Terminal(stderr=True).print(
+            Text("Warning:", "bold yellow"), str(message), highlight=False, soft_wrap=True
+        )
+    else:
+        otherwise(message, category, *where)
 
 
 class Spinner:
