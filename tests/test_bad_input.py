@@ -50,7 +50,7 @@ CASES = {
     ),
     "no label": (lambda: fit(y=[None] * 30), errors.NotFinite, "label of row 0 is None"),
     "a class twice": (lambda: fit(classes=[0, 1, 1]), errors.BadInput, "stands twice"),
-    "an unhashable label": (lambda: fit(y=[[0]] * 30), errors.BadInput, "something hashable"),
+    "an unhashable label": (lambda: fit(y=[[0]] * 30), errors.BadInput, "one label per row"),
     "a text for labels": (lambda: fit(y="positive"), errors.BadInput, "one label per row"),
     "too few labels": (lambda: fit(y=TASK.y[:5]), errors.ShapeMismatch, "30 rows and y has 5"),
     "soft labels that do not add up": (

@@ -13,6 +13,20 @@ from goalward.cli import app
 from tests.conftest import REQUIRED
 
 RUN = CliRunner()
+ROWS_THAT_ARE_NONE = [
+    "3.7",
+    "-0.5",
+    "1_0",
+    '" 3"',
+    "٣",
+    "true",
+    "inf",
+    "nan",
+    "1e3",
+    "+3",
+    '""',
+    "-1",
+]
 
 
 def test_reproduce_runs_one_figure_and_says_where_to_look(tmp_path, monkeypatch):
@@ -207,3 +221,71 @@ def test_rank_refuses_dev_rows_that_were_trained_on(pool_files):
     run = ["rank", str(pool_files / "pool.npy"), "--labels", labels, "--dev", labels]
     with pytest.raises(errors.BadParameter, match="20 rows are in"):
         RUN.invoke(app, run, catch_exceptions=False)
+
+
+@pytest.mark.parametrize("written", ROWS_THAT_ARE_NONE)
+def test_rank_takes_row_numbers_as_they_are(pool_files, written):
+    labels = pool_files / "labels.csv"
+    run = ["rank", str(pool_files / "pool.npy"), "--labels", str(labels), "--json"]
+    labels.write_text(f"row,label\n0,yes\n{written},no\n5.0,no\n")
+    with pytest.raises(errors.BadParameter, match=r"line 3, .* is not a row number"):
+        RUN.invoke(app, run, catch_exceptions=False)
+    labels.write_text("row,label\n0,yes\n5.0,no\n")
+    rows = json.loads(RUN.invoke(app, run, catch_exceptions=False).stdout)["rows"]
+    assert not {0, 5} & {line["row"] for line in rows}
+
+
+def test_rank_takes_no_boolean_for_a_row(pool_files):
+    path = pool_files / "labels.parquet"
+    pl.DataFrame({"row": [True, False], "label": ["yes", "no"]}).write_parquet(path)
+    run = ["rank", str(pool_files / "pool.npy"), "--labels", str(path)]
+    with pytest.raises(errors.BadParameter, match="True is not a row number"):
+        RUN.invoke(app, run, catch_exceptions=False)
+
+
+@pytest.mark.parametrize("name", ["pool.npy", "labels.csv", "dev.csv"])
+@pytest.mark.parametrize("link", [None, "symlink_to", "hardlink_to"])
+def test_rank_never_writes_over_what_it_reads(pool_files, name, link):
+    out = pool_files / name
+    if link:
+        out = pool_files / "link.csv"
+        getattr(out, link)(pool_files / name)
+    before = (pool_files / name).read_bytes()
+    run = ["rank", str(pool_files / "pool.npy"), "--labels", str(pool_files / "labels.csv")]
+    run += ["--dev", str(pool_files / "dev.csv"), "--out", str(out), "--force"]
+    with pytest.raises(errors.WouldOverwrite, match="another file"):
+        RUN.invoke(app, run, catch_exceptions=False)
+    assert (pool_files / name).read_bytes() == before
+
+
+def test_rank_asks_before_it_replaces_a_file_and_before_it_works(pool_files, monkeypatch):
+    out = pool_files / "next.csv"
+    out.write_text("mine")
+    run = ["rank", str(pool_files / "pool.npy"), "--labels", str(pool_files / "labels.csv")]
+    with monkeypatch.context() as patched:
+        patched.setattr("goalward.pool.open_pool", lambda *_, **__: pytest.fail("too late"))
+        with pytest.raises(errors.WouldOverwrite, match="--force"):
+            RUN.invoke(app, [*run, "--out", str(out)], catch_exceptions=False)
+        with pytest.raises(errors.BadInput, match="ends in"):
+            RUN.invoke(app, [*run, "--out", str(pool_files / "a.txt")], catch_exceptions=False)
+    assert out.read_text() == "mine"
+    done = RUN.invoke(app, [*run, "--out", str(out), "--force"], catch_exceptions=False)
+    assert done.exit_code == 0
+    assert pl.read_csv(out).columns == ["row", "utility", "predicted", "probability"]
+
+
+def test_rank_writes_ids_and_labels_that_no_spreadsheet_computes(pool_files):
+    table = pl.read_parquet(pool_files / "pool.parquet")
+    table.with_columns(id="=" + pl.col("id")).write_parquet(pool_files / "pool.parquet")
+    labels = pl.read_csv(pool_files / "labels-ids.csv")
+    labels = labels.select(label="＝" + pl.col("label"), row="=" + pl.col("row"))
+    labels.write_csv(pool_files / "labels-ids.csv")
+    out = pool_files / "next.csv"
+    run = ["rank", str(pool_files / "pool.parquet"), "--ids", "id", "--out", str(out)]
+    run += ["--labels", str(pool_files / "labels-ids.csv")]
+    RUN.invoke(app, run, catch_exceptions=False)
+    found = pl.read_csv(out)
+    assert found["row"].str.starts_with("'=r").all()
+    assert found["predicted"].is_in(["'＝yes", "'＝no"]).all()
+    found.rename({"predicted": "label"}).write_csv(pool_files / "labels-ids.csv")
+    assert RUN.invoke(app, [*run, "--force"], catch_exceptions=False).exit_code == 0

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 import goalward as gw
 from goalward.cli import app
+from goalward.cli.console import visible
 from goalward.cli.label import share
-from goalward.cli.studies import visible
 from goalward.errors import BadParameter
 
 RUN = CliRunner()
@@ -106,7 +106,7 @@ def test_errors_are_messages(table, tmp_path):
 
 def test_texts_cannot_steer_the_terminal():
     assert visible("a\x1b[2Jb\u202e") == "a\\x1b[2Jb\\u202e"
-    assert visible("x" * 5000).endswith("(5,000 characters)")
+    assert visible("x" * 5000, longest=4000).endswith("(5,000 characters)")
 
 
 def test_a_share_is_a_percentage_or_a_number():

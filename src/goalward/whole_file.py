@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
 
 from goalward.errors import NotWritten, WouldOverwrite
 
-__all__ = ["refuse_existing", "same_file", "whole_file"]
+__all__ = ["refuse_existing", "refuse_inputs", "same_file", "whole_file"]
 
 
 @contextmanager
@@ -52,6 +52,17 @@ def refuse_existing(path: Path) -> None:
     """Raise `WouldOverwrite` where something is."""
     if os.path.lexists(path):
         raise _taken(path)
+
+
+def refuse_inputs(path: Path, inputs: Iterable[str | Path]) -> None:
+    """Raise `WouldOverwrite` where a path leads to one of `inputs`, or into one that is a folder."""
+    for one in inputs:
+        folders = path.absolute().parents if Path(one).is_dir() else ()
+        if any(same_file(place, one) for place in (path, *folders)):
+            raise WouldOverwrite(
+                f"{path} is what is read here ({one}), and would be lost; another file was expected. It "
+                "was left as it is: give another path."
+            )
 
 
 def same_file(one: str | Path, other: str | Path) -> bool:

@@ -101,8 +101,10 @@ def busy_harness(place, folder, kills):
             labels = study.state.labels
             assert len(labels) % 5 == 0, "a file of labels is taken in whole, or not"
             assert all(label == truth(row) for row, label in labels.items())
-        for path in folder.glob("[0-9]*"):
-            check_file(path, int(path.name.partition(".")[0]), said)
+        for path in sorted(folder.glob("[0-9]*")):
+            if path.exists():
+                check_file(path, int(path.name.partition(".")[0]), said)
+        for path in folder.iterdir():
             path.unlink()
     events = [recorded.event for recorded in Store.open(place).read()]
     told = [event.row for event in events if isinstance(event, Told)]
@@ -126,8 +128,9 @@ def check_file(path, first, said):
     elif path.name.endswith(".new.db"):
         if path.stat().st_size or f"create {first}" in said:
             assert gw.Study.open(path).n_rows == 2
-    elif f"export {first}" in said and not path.name.endswith(".in.csv"):
-        raise AssertionError(f"what is {path}?")
+    else:
+        # SQLite's own, by which it undoes what was cut off; and what the run took in.
+        assert path.name.endswith((".in.csv", ".new.db-journal")), path
 
 
 def test_nothing_is_torn_when_a_busy_process_is_killed(tmp_path):

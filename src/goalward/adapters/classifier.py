@@ -14,6 +14,7 @@ from goalward.arrays import is_sparse, to_numpy
 from goalward.errors import BadParameter, ShapeMismatch, Unsupported
 from goalward.learners import Fitted, Labelled
 from goalward.learners.classes import as_classes, clean_weights, encode
+from goalward.learners.one_label import one_per_row
 from goalward.learners.rows import clean_rows, column_names
 from goalward.models import Refitted
 
@@ -68,7 +69,7 @@ def from_classifier(
     rows = clean_rows(X if transform is None else transform(X), "X")
     rows = rows.astype(np.float64) if is_sparse(rows) else to_numpy(rows).astype(np.float64)
     classes = as_classes(np.ravel(last.classes_))
-    labels = np.ravel(to_numpy(y)) if hasattr(y, "ndim") else y
+    labels = one_per_row(y)
     targets = encode(labels, classes)
     if len(targets) != rows.shape[0]:
         raise ShapeMismatch(

@@ -20,6 +20,7 @@ from goalward.arrays import is_sparse, to_numpy
 from goalward.errors import LooseFit, NotConverged, ShapeMismatch, Unsupported
 from goalward.learners import Fitted, Labelled, LogisticClassifier
 from goalward.learners.classes import as_classes, clean_weights, encode
+from goalward.learners.one_label import one_per_row
 from goalward.learners.rows import clean_rows, column_names
 from goalward.learners.trust import newton_distance, refuse_separable
 from goalward.models import Linear
@@ -75,7 +76,7 @@ def from_sklearn(
     check_is_fitted(estimator)
     rows = clean_rows(X if transform is None else transform(X), "X")
     rows = rows.astype(np.float64) if is_sparse(rows) else to_numpy(rows).astype(np.float64)
-    labels = np.ravel(to_numpy(y)) if hasattr(y, "ndim") else y
+    labels = one_per_row(y)
     classes = as_classes(estimator.classes_)
     targets = encode(labels, classes)
     if len(targets) != rows.shape[0] or rows.shape[1] != estimator.coef_.shape[1]:

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
+from functools import partial
 from importlib import metadata
-from typing import Annotated
+from typing import Annotated, Any
 
 import polars as pl
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
-from goalward.errors import GoalwardError
+from goalward.cli.console import Terminal, console, visible
+from goalward.errors import GoalwardError, GoalwardWarning
 
-__all__ = ["AsJson", "Spinner", "app", "console", "main", "show", "version_first"]
+__all__ = [
+    "AsJson",
+    "Force",
+    "Spinner",
+    "app",
+    "console",
+    "main",
+    "show",
+    "version_first",
+    "warned",
+]
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -24,7 +37,6 @@ app = typer.Typer(
     help="Goal-oriented active learning: the best model from the fewest labels.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-console = Console()
 
 
 @app.callback()
@@ -40,17 +52,31 @@ def version_first(
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there.")]
 
 
 def main() -> None:
-    """Run the command line; an error on purpose is a message, not a traceback."""
+    """Run the command line; an error or warning on purpose is a message, not a traceback."""
+    warnings.showwarning = partial(warned, otherwise=warnings.showwarning)
     try:
         app()
     except GoalwardError as error:
-        Console(stderr=True).print(
-            f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True
+        Terminal(stderr=True).print(
+            Text("Error:", "bold red"), str(error), highlight=False, soft_wrap=True
         )
         raise SystemExit(1) from None
+
+
+def warned(
+    message: Warning | str, category: type[Warning], *where: Any, otherwise: Callable[..., Any]
+) -> None:
+    """Print a warning of ours as a message, and leave others as they are."""
+    if issubclass(category, GoalwardWarning):
+        Terminal(stderr=True).print(
+            Text("Warning:", "bold yellow"), str(message), highlight=False, soft_wrap=True
+        )
+    else:
+        otherwise(message, category, *where)
 
 
 class Spinner:
@@ -59,9 +85,9 @@ class Spinner:
     def __init__(self) -> None:
         self.progress = Progress(
             SpinnerColumn(),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             TimeElapsedColumn(),
-            console=Console(stderr=True),
+            console=Terminal(stderr=True),
             transient=True,
         )
         self.task = self.progress.add_task("starting")
@@ -72,7 +98,7 @@ class Spinner:
 
     def __call__(self, message: str) -> None:
         """Say what is being done."""
-        self.progress.update(self.task, description=message)
+        self.progress.update(self.task, description=visible(message))
 
     def __exit__(self, *error: object) -> None:
         self.progress.stop()
@@ -84,7 +110,7 @@ def show(title: str, table: pl.DataFrame) -> None:
     for name, kind in table.schema.items():
         shown.add_column(name.replace("_", " "), justify="right" if kind.is_numeric() else "left")
     for row in table.iter_rows():
-        shown.add_row(*(escape(_text(value)) for value in row))
+        shown.add_row(*(_text(value) for value in row))
     console.print(shown)
 
 

@@ -92,7 +92,7 @@ def bench(
         typer.echo(json.dumps(saved))
         return
     for ratio in results:
-        console.print(_line(ratio), soft_wrap=True, highlight=False)
+        console.print(_line(ratio), markup=True, soft_wrap=True, highlight=False)
     for g in grown:
         console.print(f"{g.work} grows as {g.size}^{g.slope:.2f}")
     console.print(f"Saved: {out / 'bench.json'}", soft_wrap=True)

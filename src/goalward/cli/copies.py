@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import polars as pl
 import typer
 
-from goalward.cli.app import AsJson, Spinner, app, console, show
+from goalward.cli.app import AsJson, Spinner, app, show
+from goalward.cli.console import console, in_json
 from goalward.cli.studies import Place
 
 __all__ = ["backup", "recover", "restore", "upgrade"]
@@ -38,7 +38,7 @@ def backup(
         events = opened.backup(path, force=force)
         labels = len(opened.state.labels)
     if as_json:
-        typer.echo(json.dumps({"path": str(path), "events": events, "labels": labels}))
+        typer.echo(in_json({"path": str(path), "events": events, "labels": labels}))
         return
     console.print(f"{events} events, {labels} labels in {path}, checked.", highlight=False)
 
@@ -63,7 +63,7 @@ def restore(
         tick("copying")
         events, aside = copies.restore(path, study, force=force)
     if as_json:
-        typer.echo(json.dumps({"events": events, "aside": aside and str(aside)}))
+        typer.echo(in_json({"events": events, "aside": aside and str(aside)}))
         return
     console.print(f"{events} events are back in {study}, checked.", highlight=False)
     if aside is not None:
@@ -95,7 +95,7 @@ def recover(
     lost = [{"event": seq, "what can be read of it": text} for seq, text in found.lost]
     whole = len(found.events) - len(lost)
     if as_json:
-        typer.echo(json.dumps({"path": str(path), "whole": whole, "lost": found.lost}))
+        typer.echo(in_json({"path": str(path), "whole": whole, "lost": found.lost}))
         return
     console.print(f"{whole} of {len(found.events)} events are in {path}.", highlight=False)
     if lost:
@@ -121,7 +121,7 @@ def upgrade(
     with Study.open(study) as opened:
         changes = opened.upgrade(strategy)
     if as_json:
-        typer.echo(json.dumps(changes))
+        typer.echo(in_json(changes))
         return
     for name, (before, after) in changes.items():
         console.print(f"{name}: {before} -> {after}", highlight=False)

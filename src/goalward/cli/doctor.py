@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 from threadpoolctl import threadpool_info
 
@@ -52,7 +51,7 @@ def doctor(as_json: AsJson = False) -> None:
         return
     table = Table(show_header=False)
     for name, value in found.items():
-        table.add_row(name, escape(str(value)))
+        table.add_row(name, str(value))
     console.print(table)
 
 

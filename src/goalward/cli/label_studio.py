@@ -16,7 +16,6 @@ import typer
 
 from goalward.cli.app import AsJson, Spinner, app, console
 from goalward.cli.label import exists, names_in, share
-from goalward.cli.studies import visible
 from goalward.errors import BadParameter, GoalwardError, MissingExtra
 
 if TYPE_CHECKING:
@@ -196,7 +195,7 @@ def _served(application: Any, host: str, port: int) -> Iterator[None]:
 def _report(bridge: Bridge, done: Synced | GoalwardError, as_json: bool, *, quiet: bool) -> None:
     """Say what a pass did; where it goes on and on, only if it did something."""
     if isinstance(done, GoalwardError):
-        console.print(f"{done} Trying again.", style="yellow", markup=False, highlight=False)
+        console.print(f"{done} Trying again.", style="yellow", highlight=False)
         return
     if quiet and not done.changed:
         return
@@ -212,12 +211,12 @@ def _report(bridge: Bridge, done: Synced | GoalwardError, as_json: bool, *, quie
     if done.pushed:
         said.append(f"{done.pushed} tasks ordered as {done.version}")
     line = f"{', '.join(said) or 'nothing new'}; {labels} labels in {bridge.study.url}"
-    console.print(line, highlight=False, markup=False, soft_wrap=True)
+    console.print(line, highlight=False, soft_wrap=True)
     if done.strangers:
         console.print(f"{done.strangers} tasks are not in the study's pool.", style="yellow")
     for one in done.refused[:10]:
         told = f"task {one.task}, {one.by}: {one.reason}; kept in Label Studio only"
-        console.print(visible(told), style="yellow", markup=False, highlight=False)
+        console.print(told, style="yellow", highlight=False)
 
 
 def _secret(variable: str, option: str) -> str:

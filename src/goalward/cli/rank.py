@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,8 +10,6 @@ from typing import Annotated, Any
 import numpy as np
 import polars as pl
 import typer
-from numpy.typing import NDArray
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -25,8 +22,11 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from goalward.cli.app import AsJson, app, console, show
-from goalward.errors import BadParameter, DataMissing, MissingExtra
+from goalward.cli.app import AsJson, Force, app, show
+from goalward.cli.console import Terminal, console, in_json
+from goalward.cli.labelled import labelled
+from goalward.errors import BadParameter, MissingExtra
+from goalward.tables.write import check_target, write_table
 
 __all__ = ["rank"]
 
@@ -82,7 +82,10 @@ def rank(
     ] = None,
     device: Annotated[str | None, typer.Option(help="A GPU: cuda.")] = None,
     seed: Annotated[int, typer.Option(help="Draws goal rows and breaks ties.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Write the rows as .csv.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the rows as .csv, .tsv, .jsonl or .parquet.")
+    ] = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Say which rows of a file deserve a label next, by one pass over it in bounded memory.
@@ -99,15 +102,18 @@ def rank(
     from goalward.strategies import GoalOriented, recipe
     from goalward.strategies.words import POSTERIOR, POSTERIOR_PARTS
 
+    if out is not None:
+        read = [one for one in (pool, labels, dev) if one is not None]
+        check_target(out, force=force, inputs=read)
     source = open_pool(pool, columns=columns.split(",") if columns else None, ids=ids)
     names = source.ids() if hasattr(source, "ids") else None
-    at, y = _labelled(labels, names, source.shape[0])
+    at, y = labelled(labels, names, source.shape[0])
     fitted = Logistic(C=_number(C)).fit(take_rows(source, at), y)
     goal = goal or ("dev" if dev is not None else "decision-risk")
     held: tuple[Any, Any] | None = None
     used = at
     if dev is not None:
-        dev_at, dev_y = _labelled(dev, names, source.shape[0])
+        dev_at, dev_y = labelled(dev, names, source.shape[0])
         both = np.intersect1d(at, dev_at)
         if len(both):
             raise BadParameter(
@@ -153,7 +159,7 @@ def rank(
         }
     )
     if out is not None:
-        table.write_csv(out)
+        write_table(table, out, force=force)
     speed = {
         "rows": ranking.n_rows,
         "seconds": ranking.seconds,
@@ -161,7 +167,7 @@ def rank(
         "gigabytes_per_second": (ranking.bytes or 0) / ranking.seconds / 1e9,
     }
     if as_json:
-        typer.echo(json.dumps({"rows": table.to_dicts(), "read": speed}, default=str))
+        typer.echo(in_json({"rows": table.to_dicts(), "read": speed}))
         return
     show(f"{batch} rows worth a label, by {recipes}", table)
     console.print(
@@ -178,47 +184,6 @@ def _number(C: str) -> float | str:
         return C if C == "cv" else float(C)
     except ValueError as error:
         raise BadParameter(f"--C {C} came; a number, or cv, was expected.") from error
-
-
-def _labelled(path: Path, names: NDArray[Any] | None, total: int) -> tuple[NDArray[Any], Any]:
-    """Return the positions and labels that a table names."""
-    if not path.exists():
-        raise DataMissing(f"{path} is not there; a table of row and label was expected.")
-    # As text where rows have ids: 007 is not 7.
-    as_text = {"row": pl.String} if names is not None else None
-    try:
-        if path.suffix == ".parquet":
-            table = pl.read_parquet(path)
-        else:
-            table = pl.read_csv(path, schema_overrides=as_text)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise DataMissing(f"{path} cannot be read ({error}); a table was expected.") from error
-    missing = {"row", "label"} - set(table.columns)
-    if missing:
-        raise DataMissing(
-            f"{path} has the columns {', '.join(table.columns)}; row and label were expected. "
-            "Rename them."
-        )
-    rows = table["row"].to_list()
-    if names is not None:
-        place = {str(name): i for i, name in enumerate(names.tolist())}
-        unknown = [row for row in rows if str(row) not in place]
-        if unknown:
-            raise BadParameter(
-                f"{path} names the row {unknown[0]!r}, which the pool does not have; its ids were "
-                f"expected, like {next(iter(place))!r}."
-            )
-        at = np.array([place[str(row)] for row in rows], dtype=np.int64)
-    else:
-        if not all(isinstance(row, int) and 0 <= row < total for row in rows):
-            raise BadParameter(
-                f"{path} names rows that are not positions from 0 to {total - 1}; these were "
-                "expected. For ids, pass --ids COLUMN."
-            )
-        at = np.array(rows, dtype=np.int64)
-    if len(np.unique(at)) < len(at):
-        raise BadParameter(f"{path} names a row twice; each once was expected. Keep one of them.")
-    return at, table["label"].to_list()
 
 
 def _subject(source: Any, count: int, seed: int) -> Any:
@@ -259,5 +224,5 @@ def _bar() -> Iterator[tuple[Progress, TaskID]]:
         _Speed(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with Progress(*columns, console=Terminal(stderr=True), transient=True) as progress:
         yield progress, progress.add_task("reading", total=None)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import polars as pl
 import typer
-from rich.markup import escape
+from rich.text import Text
 
-from goalward.cli.app import AsJson, Spinner, app, console, show
+from goalward.cli.app import AsJson, Force, Spinner, app, show
+from goalward.cli.console import console, in_json, visible
+from goalward.tables.rows import row_number
 
 __all__ = ["ask", "export", "import_labels", "status", "tell"]
 
+LONGEST = 4000
+"""Characters of a row that are shown."""
 Place = Annotated[
     str, typer.Argument(metavar="STUDY", help="labels.db, or postgresql://user@host/database.")
 ]
@@ -22,6 +25,13 @@ By = Annotated[str, typer.Option(help="Who answers.")]
 Pool = Annotated[
     Path | None, typer.Option("--table", help="Where the pool's table is now, if it was moved.")
 ]
+
+
+def _row(text: str) -> int:
+    row = row_number(text)
+    if row is None:
+        raise typer.BadParameter(f"{text!r} is not a row number; one from 0 on was expected.")
+    return row
 
 
 @app.command()
@@ -42,17 +52,18 @@ def ask(
         tick("ranking")
         rows = [opened.show(row) for row in opened.ask(n, by=by, at_most=True)]
     if as_json:
-        typer.echo(json.dumps(rows))
+        typer.echo(in_json(rows))
         return
     for row in rows:
-        shown = row.get("text") or row.get("image") or json.dumps(row["columns"])
-        console.print(f"[bold]{row['row']}[/]  {escape(visible(str(shown)))}", highlight=False)
+        said = str(row.get("text") or row.get("image") or in_json(row["columns"]))
+        number = Text(f"{row['row']} ", "bold")
+        console.print(number, visible(said, longest=LONGEST), highlight=False)
 
 
 @app.command()
 def tell(
     study: Place,
-    row: Annotated[int, typer.Argument(min=0, help="The row's number.")],
+    row: Annotated[int, typer.Argument(parser=_row, metavar="ROW", help="The row's number.")],
     label: Annotated[str, typer.Argument(help="One of the classes.")],
     by: By = "me",
     as_json: AsJson = False,
@@ -68,7 +79,7 @@ def tell(
         seq = opened.tell(row, named.get(label, label), by=by)
         total = len(opened.state.labels)
     if as_json:
-        typer.echo(json.dumps({"row": row, "label": label, "by": by, "seq": seq}))
+        typer.echo(in_json({"row": row, "label": label, "by": by, "seq": seq}))
         return
     console.print(f"Row {row} is {label!r}; {total} labels.", highlight=False)
 
@@ -114,14 +125,14 @@ def status(
             "advice": advice and advice.record(),
             "audit": audited and asdict(audited),
         }
-        typer.echo(json.dumps(found | more))
+        typer.echo(in_json(found | more))
         return
     names = ("rows", "labels", "training", "dev", "skipped", "pending", "disagreements", "events")
     show(f"{found['study']}", pl.DataFrame([{name: found[name] for name in names}]))
-    lines = [{"class": visible(str(c["label"])), "labels": c["labels"]} for c in found["classes"]]
+    lines = [{"class": str(c["label"]), "labels": c["labels"]} for c in found["classes"]]
     show("labels per class", pl.DataFrame(lines))
     if found["annotators"]:
-        said = [{"annotator": visible(k), "rows": v} for k, v in found["annotators"].items()]
+        said = [{"annotator": k, "rows": v} for k, v in found["annotators"].items()]
         show("annotators", pl.DataFrame(said))
     _account(account)
     if curve:
@@ -177,18 +188,21 @@ def export(
         bool, typer.Option("--every", help="A line per annotator's answer, not per row.")
     ] = False,
     table: Pool = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Write the labels, with the table's columns beside them.
+
+    A file that is there is left alone without --force; the study and its table always are.
 
     Example: `goalward export labels.db labels.csv`
     """
     from goalward.study import Study
 
     with Spinner() as tick, Study.open(study, pool=table, tick=tick) as opened:
-        lines = opened.export(path, raw=raw, every=every)
+        lines = opened.export(path, raw=raw, every=every, force=force)
     if as_json:
-        typer.echo(json.dumps({"path": str(path), "lines": lines}))
+        typer.echo(in_json({"path": str(path), "lines": lines}))
         return
     console.print(f"{lines} lines in {path}", soft_wrap=True, highlight=False)
 
@@ -215,17 +229,9 @@ def import_labels(
     with Spinner() as tick, Study.open(study, pool=table, tick=tick) as opened:
         done = opened.import_labels(path, label=label, key=key, by=by)
     if as_json:
-        typer.echo(json.dumps(asdict(done)))
+        typer.echo(in_json(asdict(done)))
         return
     console.print(str(done), highlight=False)
     if done.refused:
-        lines = [{"line": line, "why": visible(why)} for line, why in done.refused[:20]]
+        lines = [{"line": line, "why": why} for line, why in done.refused[:20]]
         show(f"refused, {len(lines)} of {len(done.refused)}", pl.DataFrame(lines))
-
-
-def visible(text: str, *, longest: int = 4000) -> str:
-    """Return a text that cannot steer the terminal: controls and direction marks as escapes."""
-    short = text if len(text) <= longest else f"{text[:longest]}... ({len(text):,} characters)"
-    return "".join(
-        c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in short
-    )

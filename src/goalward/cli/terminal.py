@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import typer
-from rich.markup import escape
 from rich.panel import Panel
+from rich.text import Text
 
-from goalward.cli.app import Spinner, console
-from goalward.cli.studies import visible
+from goalward.cli.app import Spinner
+from goalward.cli.console import console, in_json, visible
 from goalward.errors import GoalwardError
 
 if TYPE_CHECKING:
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["answer"]
 
+LONGEST = 4000
+"""Characters of a row that are shown."""
 HELP = "number or name: answer · s skip · u undo · n TEXT note · w why · ? help · q quit"
 
 
@@ -40,7 +41,7 @@ def answer(study: Study, by: str) -> int:
         try:
             answered += _take(study, row, line, by)
         except GoalwardError as error:
-            console.print(str(error), style="red", markup=False, highlight=False)
+            console.print(str(error), style="red", highlight=False)
     total = len(study.state.labels)
     console.print(f"{answered} answered now, {total} labels in {study.url}", highlight=False)
     return answered
@@ -76,11 +77,11 @@ def _take(study: Study, row: int, line: str, by: str) -> int:
 def _show(study: Study, row: int) -> None:
     found = study.show(row)
     columns = {k: v for k, v in found["columns"].items() if v not in (None, "")}
-    body = str(found.get("text") or found.get("image") or json.dumps(columns, default=str))
+    body = str(found.get("text") or found.get("image") or in_json(columns))
     answers = "  ".join(f"{i}: {label}" for i, label in enumerate(study.state.classes, start=1))
-    console.print(
-        Panel(escape(visible(body)), title=f"row {row}", subtitle=escape(visible(answers)))
-    )
+    # A panel reads markup in its title where that is not a Text.
+    below = Text(visible(answers))
+    console.print(Panel(visible(body, longest=LONGEST), title=f"row {row}", subtitle=below))
 
 
 def _line(study: Study) -> str | None:
@@ -95,6 +96,5 @@ def _explain(study: Study, row: int) -> None:
     why = study.why(row)
     for label, change in why.utility.items():
         console.print(
-            f"{visible(str(label))}: probability {why.proba[label]:.2f}, would move the goal by {change:+.3g}",
-            markup=False,
+            f"{label}: probability {why.proba[label]:.2f}, would move the goal by {change:+.3g}"
         )

@@ -10,13 +10,23 @@ from numpy.typing import NDArray
 
 from goalward.arrays import to_numpy
 from goalward.errors import BadInput, Empty, NotFinite, ShapeMismatch, UnknownLabel
+from goalward.learners.one_label import (
+    REGRESSION,
+    is_measured,
+    refuse_measured,
+    refuse_sets,
+    refuse_several,
+)
 
 __all__ = ["as_classes", "clean_weights", "encode", "find_classes", "is_soft"]
 
 
 def is_soft(y: object) -> bool:
     """Return whether `y` is a table of distributions rather than a list of labels."""
-    return getattr(y, "ndim", 1) == 2 and y.shape[1] > 1  # type: ignore[attr-defined]
+    if getattr(y, "ndim", 1) != 2:
+        return False
+    refuse_several(y)
+    return True
 
 
 def as_classes(labels: Iterable[Hashable]) -> NDArray[Any]:
@@ -42,6 +52,7 @@ def as_classes(labels: Iterable[Hashable]) -> NDArray[Any]:
 def find_classes(y: object) -> NDArray[Any]:
     """Return the distinct labels of `y`, sorted where they can be compared."""
     distinct = dict.fromkeys(_listed(y))
+    refuse_measured(distinct)
     try:
         return as_classes(sorted(distinct))  # type: ignore[type-var]
     except TypeError:
@@ -78,10 +89,14 @@ def encode(y: object, classes: NDArray[Any], name: str = "y") -> NDArray[Any]:
     unknown = [label for label in listed if label not in code]
     if unknown:
         known = ", ".join(repr(_plain(c)) for c in classes[:10])
+        remedy = (
+            REGRESSION
+            if is_measured(unknown[0])
+            else ("Correct the label, or fit with classes=[...] that name every class.")
+        )
         raise UnknownLabel(
             f"{name} holds the label {unknown[0]!r}; one of the classes {known}"
-            f"{', ...' if n_classes > 10 else ''} was expected. Correct the label, or "
-            "fit with classes=[...] that name every class."
+            f"{', ...' if n_classes > 10 else ''} was expected. {remedy}"
         )
     targets = np.zeros((len(listed), n_classes))
     targets[np.arange(len(listed)), [code[label] for label in listed]] = 1.0
@@ -113,11 +128,10 @@ def _listed(y: object) -> list[Hashable]:
     if isinstance(y, (str, bytes)):
         raise BadInput(f"y is the single text {y!r}; one label per row was expected. Pass a list.")
     if isinstance(y, Sequence):
+        refuse_sets(y)
         labels = [_plain(label) for label in y]
     else:
         plain = to_numpy(y)
-        if plain.ndim == 2 and plain.shape[1] == 1:
-            plain = plain[:, 0]
         if plain.ndim != 1:
             raise ShapeMismatch(
                 f"y has shape {plain.shape}; (n,) labels or (n, K) distributions were "
@@ -126,6 +140,8 @@ def _listed(y: object) -> list[Hashable]:
         if plain.dtype.kind in "biuUS":
             listed: list[Hashable] = plain.tolist()  # Python values, none of them missing
             return listed
+        if plain.dtype == object:
+            refuse_sets(plain)
         labels = [_plain(label) for label in plain]
     for i, label in enumerate(labels):
         if label is None or label != label:  # noqa: PLR0124 - NaN alone differs from itself

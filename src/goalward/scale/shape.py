@@ -72,10 +72,13 @@ def excluded_positions(
     """Return the sorted positions of rows that must not be suggested."""
     if ids is not None:
         return np.flatnonzero(~free_rows(ids, exclude))
-    listed = np.asarray(exclude if isinstance(exclude, np.ndarray) else list(exclude))
+    given = exclude if isinstance(exclude, np.ndarray) else list(exclude)
+    listed = np.asarray(given)
     if listed.size == 0:
         return np.empty(0, dtype=np.int64)
-    if listed.dtype.kind not in "iu" or listed.min() < 0 or listed.max() >= total:
+    # In a list with numbers, NumPy takes True for 1.
+    flags = given is not listed and any(isinstance(row, (bool, np.bool_)) for row in given)
+    if flags or listed.dtype.kind not in "iu" or listed.min() < 0 or listed.max() >= total:
         raise BadParameter(
             f"exclude holds {listed.ravel()[0]!r}; positions from 0 to {total - 1} were expected."
         )

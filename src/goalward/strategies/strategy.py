@@ -235,10 +235,13 @@ def free_rows(ids: NDArray[Any], exclude: Any) -> NDArray[Any]:
     listed = exclude.tolist() if isinstance(exclude, np.ndarray) else list(exclude)
     if not listed:
         return free
-    if all(isinstance(row, bool) for row in listed) and ids.dtype != bool:
+    flags = sum(isinstance(row, (bool, np.bool_)) for row in listed)
+    # True equals 1 to Python, and names no row unless an id is a boolean too.
+    if flags and not any(isinstance(known, bool) for known in ids.tolist()):
+        came = "is a mask of" if flags == len(listed) else f"has {len(listed)} entries, among them"
         raise BadParameter(
-            f"exclude is a mask of {len(listed)} booleans; ids of rows were expected. Pass "
-            "np.flatnonzero(mask), or the ids at the mask."
+            f"exclude {came} {flags} booleans; ids of rows were expected. Pass np.flatnonzero(mask), or "
+            "the ids at the mask."
         )
     place = {row: i for i, row in enumerate(ids.tolist())}
     unknown = [row for row in listed if row not in place]

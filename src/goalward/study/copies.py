@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -19,22 +19,23 @@ from goalward.journal.store import Transaction
 from goalward.study.exchange import answers_table
 from goalward.study.state import State, folded
 from goalward.tables.write import write_table
-from goalward.whole_file import refuse_existing, same_file, whole_file
+from goalward.whole_file import refuse_existing, refuse_inputs, same_file, whole_file
 
-__all__ = ["backup", "recover", "recover_answers", "restore"]
+__all__ = ["BESIDE", "backup", "recover", "recover_answers", "restore"]
 
 BESIDE = ("", "-journal", "-wal", "-shm")
 """Endings of the files that SQLite may keep for one database."""
 
 
-def backup(source: Store, path: str | Path, *, force: bool = False) -> int:
+def backup(
+    source: Store, path: str | Path, *, inputs: Iterable[Path] = (), force: bool = False
+) -> int:
     """Write a study, of whatever database, as one SQLite file and return how many events it has.
 
     Others may go on meanwhile: it is the study of one moment. It is read back and every digest is
     checked before it gets its name.
     """
-    if source.path is not None and same_file(source.path, path):
-        raise WouldOverwrite(f"{path} is the study itself; another file was expected.")
+    refuse_inputs(Path(path), inputs)
     with whole_file(path, force=force) as partial:
         return _copied(source, partial)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ from goalward.errors import BadInput, DuplicateRows
 from goalward.journal.events import Label
 from goalward.study.pools import Pool
 from goalward.study.state import State
+from goalward.tables.cells import texts
+from goalward.tables.formulas import unescaped
 from goalward.tables.read import read_table
-from goalward.tables.write import unescaped
+from goalward.tables.rows import row_number, short
 
 __all__ = ["Imported", "answers_table", "labels_table", "read_labels"]
 
@@ -43,6 +46,7 @@ class Imported:
 def labels_table(state: State, pool: Pool | None) -> pl.DataFrame:
     """Return one line per labelled row: its label, its role, who said so, and the table's columns."""
     rows = list(state.labels)
+    kind = _kind(state)
     lines = []
     for row, dev in zip(rows, state.settings.is_dev(rows).tolist(), strict=True):
         label = state.labels[row]
@@ -51,7 +55,7 @@ def labels_table(state: State, pool: Pool | None) -> pl.DataFrame:
         lines.append(
             {
                 "row": row,
-                "label": label,
+                "label": _cell(label, kind),
                 "role": "dev" if dev else "train",
                 "by": ", ".join(sorted(said)),
                 "answers": sum(s.label is not None for s in state.standings[row].values()),
@@ -59,7 +63,7 @@ def labels_table(state: State, pool: Pool | None) -> pl.DataFrame:
                 "note": "\n".join(note.text for note in state.notes.get(row, ())),
             }
         )
-    schema = {"row": pl.Int64, "label": _kind(state), "role": pl.String, "by": pl.String}
+    schema = {"row": pl.Int64, "label": kind, "role": pl.String, "by": pl.String}
     schema |= {"answers": pl.Int64, "at": pl.String, "note": pl.String}
     frame = pl.DataFrame(lines, schema=schema)
     if pool is None:
@@ -72,18 +76,28 @@ def labels_table(state: State, pool: Pool | None) -> pl.DataFrame:
         )
     else:
         return frame
-    taken = {name: f"{name}_of_table" for name in shown.columns if name in frame.columns}
-    return pl.concat([frame, shown.rename(taken)], how="horizontal")
+    return pl.concat([frame, _beside(shown, frame.columns)], how="horizontal")
+
+
+def _beside(shown: pl.DataFrame, taken: list[str]) -> pl.DataFrame:
+    """Return the table's columns under names that are free: label_of_table, label_of_table_2."""
+    used = {*taken, *shown.columns}
+    renamed = {}
+    for name in set(taken) & set(shown.columns):
+        tries = (f"{name}_of_table{f'_{i}' if i > 1 else ''}" for i in count(1))
+        renamed[name] = next(free for free in tries if free not in used)
+    return shown.rename(renamed)
 
 
 def answers_table(state: State) -> pl.DataFrame:
     """Return one line per row and annotator; a skip has no label."""
+    kind = _kind(state)
     lines = [
-        {"row": row, "by": by, "label": s.label, "at": _when(s.at), "seq": s.seq}
+        {"row": row, "by": by, "label": _cell(s.label, kind), "at": _when(s.at), "seq": s.seq}
         for row in sorted(state.standings)
         for by, s in sorted(state.standings[row].items())
     ]
-    schema = {"row": pl.Int64, "by": pl.String, "label": _kind(state), "at": pl.String}
+    schema = {"row": pl.Int64, "by": pl.String, "label": kind, "at": pl.String}
     return pl.DataFrame(lines, schema=schema | {"seq": pl.Int64})
 
 
@@ -104,7 +118,10 @@ def read_labels(
         "row": row numbers. Another name: a column of the file and of the pool's table whose
         values say which row is meant.
     """
-    frame = unescaped(read_table(path))
+    frame = read_table(path)
+    as_lines = Path(path).suffix.lower() in (".csv", ".tsv")
+    if as_lines:
+        frame = unescaped(frame)
     for name in (label, key):
         if name not in frame.columns:
             raise BadInput(
@@ -112,26 +129,41 @@ def read_labels(
                 "was expected. Name it with --label or --key."
             )
     places = None if key == "row" else _places(pool(), key)
-    classes = {str(c): c for c in state.classes}
-    total = int(state.pool["n_rows"])
-    fits, refused = [], []
-    names = (
-        frame["by"].cast(pl.String).to_list() if "by" in frame.columns else [None] * frame.height
-    )
-    cells = zip(frame[key].to_list(), frame[label].to_list(), names, strict=True)
+    where = frame[key] if places is None else texts(frame[key])
+    who = texts(frame["by"]) if "by" in frame.columns else [None] * frame.height
+    classes, total = _classes(state), int(state.pool["n_rows"])
+    fits: list[tuple[int, int, Label, str]] = []
+    refused: list[tuple[int, str]] = []
+    cells = zip(where, frame[label].to_list(), who, strict=True)
     # As an editor counts: after the header of a text table, from 1 in other files.
-    first = 2 if Path(path).suffix.lower() in (".csv", ".tsv") else 1
-    for line, (where, what, who) in enumerate(cells, start=first):
-        row = _row(where, places, total)
+    for line, (place, what, name) in enumerate(cells, start=2 if as_lines else 1):
+        row = _row(place, places, total)
+        known = classes.get(str(what), [])
         if isinstance(row, str):
             refused.append((line, row))
         elif what is None or what == "":
             refused.append((line, "no label"))
-        elif str(what) not in classes:
-            refused.append((line, f"{_short(what)} is not one of the classes"))
+        elif len(known) != 1:
+            why = (
+                f"may be any of {', '.join(map(repr, known))}"
+                if known
+                else "is not one of the classes"
+            )
+            refused.append((line, f"{short(what)} {why}"))
         else:
-            fits.append((line, row, classes[str(what)], (who or by)[:200]))
+            fits.append((line, row, known[0], (name or by)[:200]))
     return fits, refused
+
+
+def _classes(state: State) -> dict[str, list[Label]]:
+    """Return what each text may mean: as Python writes a class, and as an export does."""
+    found: dict[str, list[Label]] = {}
+    kind = _kind(state)
+    written = texts(pl.Series([_cell(known, kind) for known in state.classes], dtype=kind))
+    for known, text in zip(state.classes, written, strict=True):
+        for name in {str(known), text}:
+            found.setdefault(name, []).append(known)
+    return found
 
 
 def _places(pool: Pool, key: str) -> dict[str, int]:
@@ -140,36 +172,39 @@ def _places(pool: Pool, key: str) -> dict[str, int]:
             f"The pool has no column {key!r}; one whose values tell its rows apart was expected. Use "
             "--key row with row numbers."
         )
-    values = pool.table.frame[key].cast(pl.String).to_list()
+    values = texts(pool.table.frame[key]).to_list()
     places = {value: row for row, value in enumerate(values)}
     if len(places) < len(values):
         raise DuplicateRows(
             f"Values of {key!r} stand more than once in the pool; distinct ones were expected. Use "
             "another column, or row numbers."
         )
+    places.pop(None, None)
     return places
 
 
 def _row(where: Any, places: dict[str, int] | None, total: int) -> int | str:
     if places is not None:
-        return places.get(str(where), f"{_short(where)} is not in the pool")
-    try:
-        row = int(where)
-    except (TypeError, ValueError):
-        return f"{_short(where)} is not a row number"
+        return places.get(where, f"{short(where)} is not in the pool")
+    row = row_number(where)
+    if row is None:
+        return f"{short(where)} is not a row number"
     return row if 0 <= row < total else f"row {row} is not in the pool of {total}"
 
 
 def _kind(state: State) -> Any:
-    """Return the column type of the labels: texts where types are mixed."""
+    """Return the column type of the labels: texts where types are mixed, or numbers too large."""
     kinds = {type(label) for label in state.classes}
     types: dict[type, Any] = {bool: pl.Boolean, int: pl.Int64, float: pl.Float64}
-    return types.get(kinds.pop(), pl.String) if len(kinds) == 1 else pl.String
+    small = all(abs(label) < 2**63 for label in state.classes if isinstance(label, int))
+    return types.get(kinds.pop(), pl.String) if len(kinds) == 1 and small else pl.String
 
 
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+def _cell(label: Label | None, kind: Any) -> Label | None:
+    """Return a label as its column holds it; booleans among texts as tables write them."""
+    if label is None or kind != pl.String:
+        return label
+    return str(label).lower() if isinstance(label, bool) else str(label)
 
 
 def _when(at: float) -> str:

@@ -10,16 +10,19 @@ from typing import Any
 from goalward.errors import BadParameter
 from goalward.journal.events import Label
 from goalward.stopping import Criterion
-from goalward.study import advice
+from goalward.study import advice, copies
 from goalward.study.advice import Advice
 from goalward.study.audit import Audit, audit
 from goalward.study.exchange import answers_table, labels_table
 from goalward.study.rounds import ready
 from goalward.study.session import Session
 from goalward.study.why import Why, explain
-from goalward.tables.write import write_table
+from goalward.tables import Table
+from goalward.tables.write import check_target, write_table
 
 __all__ = ["Reports"]
+
+"""Ends of the files that SQLite keeps beside its own."""
 
 
 class Reports(Session):
@@ -114,7 +117,9 @@ class Reports(Session):
             },
         }
 
-    def export(self, path: str | Path, *, raw: bool = False, every: bool = False) -> int:
+    def export(
+        self, path: str | Path, *, raw: bool = False, every: bool = False, force: bool = False
+    ) -> int:
         """Write the labels as .csv, .tsv, .jsonl or .parquet and return how many lines there are.
 
         Parameters
@@ -123,8 +128,35 @@ class Reports(Session):
             Leave texts that start like a formula as they are; a spreadsheet may run them.
         every
             Every annotator's answer and skip on a line of its own, instead of the label used.
+        force
+            Take the place of a file that is there; without it that is `WouldOverwrite`. The study
+            itself, its table and its vectors are never written over.
         """
+        check_target(path, force=force, inputs=self._files())
         state = self.state
         frame = answers_table(state) if every else labels_table(state, self.pool)
-        write_table(frame, path, raw=raw)
+        write_table(frame, path, raw=raw, force=force)
         return frame.height
+
+    def backup(self, path: str | Path, *, force: bool = False) -> int:
+        """Write all of the study, as it is at this moment, to a file, and return its events.
+
+        The file is itself a study, checked digest by digest before it gets its name; others may
+        go on answering meanwhile. A table that the study only points to is not in it.
+        """
+        return copies.backup(self._store, path, inputs=self._files(), force=force)
+
+    def _files(self) -> list[Path]:
+        """Return the files the study is made of, where they are and where they are looked for."""
+        own, kept, moved = self._store.path, self._state.pool, self._moved
+        found = [] if own is None else [Path(f"{own}{ending}") for ending in copies.BESIDE]
+        for place, relative in (("path", "relative"), ("vectors", "vectors_relative")):
+            if kept.get(place):
+                found.append(Path(kept[place]))
+            if own is not None and kept.get(relative):
+                found.append(own.parent / kept[relative])
+        if moved is not None:
+            table = moved if isinstance(moved, Table) else Table(moved)
+            found += [Path(table.path), Path(table.path).with_suffix(".npy")]
+            found += [Path(table.embeddings)] if table.embeddings.endswith(".npy") else []
+        return found

@@ -158,14 +158,6 @@ class Session:
         copies.restore(backup, url, force=force, timeout=timeout)
         return cls.open(url, timeout=timeout)
 
-    def backup(self, path: str | Path, *, force: bool = False) -> int:
-        """Write all of the study, as it is at this moment, to a file, and return its events.
-
-        The file is itself a study, checked digest by digest before it gets its name; others may
-        go on answering meanwhile. A table that the study only points to is not in it.
-        """
-        return copies.backup(self._store, path, force=force)
-
     @property
     def url(self) -> str:
         """Where the study is, without a password."""

@@ -116,6 +116,10 @@ def _jsonl(path: Path, text: str) -> pl.DataFrame:
                 '{"text": "..."} was expected. Repair the line.'
             )
         rows.append({str(k): _cell(v) for k, v in row.items()})
+    for name in dict.fromkeys(name for row in rows for name in row):
+        if _mixed([row.get(name) for row in rows]):
+            for row in rows:
+                row[name] = _written(row.get(name))
     try:
         return pl.DataFrame(rows, infer_schema_length=None)
     except (pl.exceptions.PolarsError, TypeError, OverflowError) as error:
@@ -127,6 +131,17 @@ def _jsonl(path: Path, text: str) -> pl.DataFrame:
 
 def _cell(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, (dict, list)) else value
+
+
+def _mixed(cells: list[Any]) -> bool:
+    """Return whether one column would change values of several kinds: true to 1, say."""
+    kinds = {type(cell) for cell in cells} - {type(None)}
+    large = kinds == {int, float} and any(type(c) is int and abs(c) > 2**53 for c in cells)
+    return large or (bool in kinds and len(kinds) > 1) or (str in kinds and len(kinds) > 1)
+
+
+def _written(cell: Any) -> str | None:
+    return cell if cell is None or isinstance(cell, str) else json.dumps(cell)
 
 
 def _parquet(path: Path, content: bytes) -> pl.DataFrame:

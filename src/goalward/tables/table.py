@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import file_digest
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from goalward.errors import BadInput, BadParameter, PoolChanged
 from goalward.tables.cache import cached, content_key
+from goalward.tables.cells import as_json, texts
 from goalward.tables.read import read_table
 from goalward.tables.vectors import Tick, from_npy, numbers, sentences, text_vectors
 
@@ -34,9 +36,13 @@ class Loaded:
     folder: Path
     """Where the table lies; paths of pictures start here."""
 
+    @cached_property
+    def _shown(self) -> pl.DataFrame:
+        return as_json(self.frame)
+
     def show(self, row: int) -> dict[str, Any]:
-        """Return what a person is shown of a row."""
-        values = self.frame.row(row, named=True)
+        """Return what a person is shown of a row, as JSON holds it."""
+        values = self._shown.row(row, named=True)
         main = {"text": values.pop(self.text)} if self.text else {}
         if self.image:
             main["image"] = values.pop(self.image)
@@ -129,29 +135,33 @@ class Table:
                 f"embeddings={self.embeddings!r} came without a text column; one was expected. Name it "
                 "with --text."
             )
-        texts = frame[self.text].cast(pl.String).fill_null("").to_list()
+        read = texts(frame[self.text]).fill_null("").to_list()
         if self.embeddings == "tfidf":
-            key = content_key(TEXT_RECIPE, texts)
-            return cached(key, len(texts), lambda: text_vectors(texts, tick))
-        key = content_key(f"sentences/1/{self.embeddings}", texts)
-        return cached(key, len(texts), lambda: sentences(texts, self.embeddings, tick))
+            key = content_key(TEXT_RECIPE, read)
+            return cached(key, len(read), lambda: text_vectors(read, tick))
+        key = content_key(f"sentences/1/{self.embeddings}", read)
+        return cached(key, len(read), lambda: sentences(read, self.embeddings, tick))
 
 
 def _guessed(frame: pl.DataFrame, name: str) -> tuple[str | None, tuple[str, ...]]:
     """Return the text column, or the numeric ones, where there is only one way to read a table."""
-    is_number = {c: _holds_numbers(frame[c]) for c in frame.columns}
-    texts = [c for c, number in is_number.items() if not number]
-    if "text" in texts or len(texts) == 1:
-        return ("text" if "text" in texts else texts[0]), ()
-    if not texts:
-        return None, tuple(frame.columns)
+    # Lists, structs and bytes are shown and exported, and are neither.
+    odd = (pl.Binary, pl.Object)
+    flat = [c for c, kind in frame.schema.items() if not (kind.is_nested() or kind in odd)]
+    words = [c for c in flat if not _holds_numbers(frame[c])]
+    if "text" in words or len(words) == 1:
+        return ("text" if "text" in words else words[0]), ()
+    if flat and not words:
+        return None, tuple(flat)
     raise BadInput(
-        f"{name} has the text columns {', '.join(texts[:8])}; one to be read was expected. Name it "
-        "with --text, or features with --numeric."
+        f"{name} has the text columns {', '.join(words[:8]) or 'none'}; one to be read was expected. "
+        "Name it with --text, or features with --numeric."
     )
 
 
 def _holds_numbers(column: pl.Series) -> bool:
+    if column.dtype in (pl.Categorical, pl.Enum):
+        return False
     cast = column.cast(pl.Float64, strict=False)
     return bool(np.isfinite(cast.fill_null(np.nan).to_numpy()).all())
 

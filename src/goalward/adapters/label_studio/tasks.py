@@ -17,6 +17,7 @@ from typing import Any
 from goalward.adapters.label_studio.config import LabelConfig
 from goalward.errors import BadParameter, Empty, LabelStudioError, StudyExists
 from goalward.study import Study
+from goalward.whole_file import whole_file
 
 __all__ = ["Tasks", "from_project", "identified", "key_of", "rows_as_data", "write_pool"]
 
@@ -136,7 +137,9 @@ def write_pool(path: Path, listed: Iterable[Mapping[str, Any]], project: str, fi
             f"{path} is there and holds other tasks; a free place was expected. Remove it, or name "
             "another --study."
         )
-    path.write_text(content, encoding="utf-8")
+    if not path.exists():
+        with whole_file(path) as partial:
+            partial.write_text(content, encoding="utf-8")
     return len(lines)
 
 
