@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.errors import DataMissing, MissingExtra, ShapeMismatch, Unsupported
+from goalward.errors import BadInput, DataMissing, MissingExtra, ShapeMismatch, Unsupported
+from goalward.npy import NpyFile
 from goalward.pool.tabular import Ipc, Parquet
 
 __all__ = ["READERS", "Reader"]
@@ -21,7 +22,11 @@ class Reader(Protocol):
     dtype: np.dtype[Any]
 
     def rows(self, start: int, stop: int) -> NDArray[Any]:
-        """Return consecutive rows; a view where that is possible."""
+        """Return consecutive rows."""
+        ...
+
+    def fill(self, target: NDArray[Any], start: int) -> None:
+        """Fill an array with consecutive rows."""
         ...
 
     def take(self, positions: NDArray[Any]) -> NDArray[Any]:
@@ -57,6 +62,10 @@ class _Sliced:
         """Return consecutive rows."""
         return np.asarray(self._array[start:stop])
 
+    def fill(self, target: NDArray[Any], start: int) -> None:
+        """Fill an array with consecutive rows."""
+        np.copyto(target, self.rows(start, start + len(target)))
+
     def take(self, positions: NDArray[Any]) -> NDArray[Any]:
         """Return rows at positions: read in order of the file, which all of them can."""
         order = np.argsort(positions, kind="stable")
@@ -71,20 +80,28 @@ class _Sliced:
 
 
 class Npy(_Sliced):
-    """NumPy's own format, mapped into memory."""
+    """NumPy's own format, by plain reads."""
 
     suffixes = (".npy",)
 
     def __init__(self, path: Path, columns: tuple[str, ...], ids: str | None) -> None:
         _no_columns(path, columns)
         try:
-            array = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (ValueError, OSError, EOFError) as error:
+            array = NpyFile(path)
+        except (OSError, BadInput) as error:
             raise DataMissing(
-                f"{path} cannot be mapped as .npy ({error}); a whole file of plain numbers was "
+                f"{path} cannot be read as .npy ({error}); a whole file of plain numbers was "
                 "expected. Write it again: it may have been cut off."
             ) from error
         super().__init__(path, array, ids)
+
+    def fill(self, target: NDArray[Any], start: int) -> None:
+        """Fill an array with consecutive rows: read to where they belong."""
+        self._array.fill(target, start)
+
+    def take(self, positions: NDArray[Any]) -> NDArray[Any]:
+        """Return rows at positions."""
+        return np.asarray(self._array.take(positions))
 
 
 class Hdf5(_Sliced):

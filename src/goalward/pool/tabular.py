@@ -78,6 +78,10 @@ class _Table:
         part = self._frame.select(self._columns).slice(start, stop - start).collect()
         return self._dense(part, start)
 
+    def fill(self, target: NDArray[Any], start: int) -> None:
+        """Fill an array with consecutive rows."""
+        np.copyto(target, self.rows(start, start + len(target)))
+
     def take(self, positions: NDArray[Any]) -> NDArray[Any]:
         """Return rows at positions."""
         lazy = self._frame.select(self._columns).with_row_index("__row")

@@ -19,6 +19,7 @@ from goalward.goals import Goal
 from goalward.labels import Expected, Operator, Predicted, warn_if_vacuous
 from goalward.learners import as_fitted
 from goalward.pool import PoolFile, n_rows, open_pool, take_rows
+from goalward.pool.sparse import check_sparse
 from goalward.scale import cluster, gpu
 from goalward.scale.scan import Progress, Scan
 from goalward.scale.shape import (
@@ -108,7 +109,7 @@ def rank(
     round
         Which round this is, from 0, for schedules.
     block
-        Rows read at a time, by each thread; about 64 MB by default.
+        Rows read at a time, by each thread; by default about 64 MB, or 4 MB of a .npy file.
     n_jobs
         Threads that read and score blocks; above 1, each with one BLAS thread.
     client
@@ -168,7 +169,7 @@ def rank(
                 f"({len(excluded)} excluded). Ask for fewer, or add rows to the pool."
             )
         check_width(source, fitted)
-        rows = block_rows(source, scan, block)
+        rows = block_rows(source, scan, block, device)
         with compiling(size) as fast:
             scan = replace(scan, compiled=fast)
             if client is not None:
@@ -279,6 +280,7 @@ def _stream(
         count = n_rows(X)
         if count == 0:
             continue
+        check_sparse(X, f"The block from row {total} on")
         values = scan.values(X, total, np.arange(total, total + count))
         kept, total = kept.merged(total, values), total + count
         if progress:

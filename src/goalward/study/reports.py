@@ -60,6 +60,7 @@ class Reports(Session):
         state = self.state
         if not ready(state):
             return Audit(None, (), (), (), "Nothing to audit: there is no model yet.")
+        self.pool.check()
         return audit(self._present(state))
 
     def why(self, row: int) -> Why:
@@ -70,6 +71,7 @@ class Reports(Session):
                 "There is no model yet; labels of two classes were expected. Rows are asked in a "
                 "random order until then."
             )
+        self.pool.check()
         return explain(self._present(state), row)
 
     def status(self) -> dict[str, Any]:
@@ -124,6 +126,8 @@ class Reports(Session):
             Every annotator's answer and skip on a line of its own, instead of the label used.
         """
         state = self.state
+        if not every:
+            self.pool.check()
         frame = answers_table(state) if every else labels_table(state, self.pool)
         write_table(frame, path, raw=raw)
         return frame.height

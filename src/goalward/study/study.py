@@ -222,6 +222,7 @@ class Study(Reports):
         ranking = state.ranking
         if ranking is not None and ranking.moves == state.moves and not force:
             return ranking
+        self.pool.check()
         ranked = Round(state, self.pool).rank(size + len(state.leases), self._clock())
         if ranked is not None:
             self._write(lambda state: [ranked])
