@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from goalward.errors import BadInput, DataMissing, MissingExtra, ShapeMismatch, Unsupported
 from goalward.npy import NpyFile
+from goalward.pool.codecs import check_codecs
 from goalward.pool.tabular import Ipc, Parquet
 
 __all__ = ["READERS", "Reader"]
@@ -118,14 +119,24 @@ class Hdf5(_Sliced):
                 f"{path} cannot be opened as HDF5 ({error}); a whole file was expected. Write it "
                 "again: it may have been cut off."
             ) from error
-        names = [name for name in file if isinstance(file[name], h5py.Dataset)]
+        links = [n for n in file if isinstance(file.get(n, getlink=True), h5py.ExternalLink)]
+        names = [n for n in file if n not in links and isinstance(file.get(n), h5py.Dataset)]
         name = columns[0] if columns else (names[0] if len(names) == 1 else None)
+        if name in links or (name is None and links and not names):
+            _refuse_others(path, name or links[0])
         if name is None or name not in file:
             raise DataMissing(
                 f"{path} holds the datasets {', '.join(names) or 'none'}; one name was expected. "
                 f"Pass columns={names[0] if names else 'X'!r}."
             )
-        super().__init__(path, file[name], ids)
+        found = file[name]
+        if not isinstance(found, h5py.Dataset):
+            raise DataMissing(
+                f"{name!r} of {path} is no dataset; one of {', '.join(names)} was expected."
+            )
+        if found.is_virtual or found.external or found.file.filename != file.filename:
+            _refuse_others(path, name)
+        super().__init__(path, found, ids)
 
 
 class Zarr(_Sliced):
@@ -137,10 +148,12 @@ class Zarr(_Sliced):
         _no_columns(path, columns)
         zarr = _imported("zarr", path)
         try:
+            check_codecs(path)
             array = zarr.open_array(path, mode="r")
         except Exception as error:
             raise DataMissing(
-                f"{path} cannot be opened as a Zarr array ({error}); one was expected."
+                f"{path} cannot be opened as a Zarr array ({error}); one of plain numbers was "
+                "expected. Save it with zarr.save_array and a codec of numbers, Blosc or Zstd say."
             ) from error
         super().__init__(path, array, ids)
 
@@ -164,6 +177,14 @@ def _no_columns(path: Path, columns: tuple[str, ...]) -> None:
         raise Unsupported(
             f"{path} is an array without named columns, and columns={columns} came. Leave it out."
         )
+
+
+def _refuse_others(path: Path, name: str) -> None:
+    # Whoever sends a file must not choose what else is read.
+    raise DataMissing(
+        f"{name!r} of {path} lies in another file, which it names; rows in the file itself were "
+        "expected. Copy them: file['X'] = rows, with h5py."
+    )
 
 
 def _imported(module: str, path: Path) -> Any:
