@@ -70,7 +70,10 @@ def test_a_pool_file_that_changes_is_noticed_at_the_next_read(change, path):
     pool = open_pool(path)
     pool[0:5]
     CHANGES[change](path)
-    for read in (lambda: pool[0:5], lambda: pool[[1, 2]], lambda: pool.part(5, 9)[:]):
+    fitted = gw.Logistic().fit(np.eye(4), [0, 1, 0, 1])
+    goal = gw.goals.Entropy(pool)
+    reads = (lambda: pool[0:5], lambda: pool[[1, 2]], lambda: pool.part(5, 9)[:])
+    for read in (*reads, lambda: goal.value(fitted)):
         with pytest.raises(errors.DataMissing, match="has changed, or is gone"):
             read()
 

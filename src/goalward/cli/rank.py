@@ -26,7 +26,7 @@ from rich.progress import (
 from rich.text import Text
 
 from goalward.cli.app import AsJson, app, console, show
-from goalward.errors import BadParameter, DataMissing, MissingExtra
+from goalward.errors import BadParameter, DataMissing
 
 __all__ = ["rank"]
 
@@ -235,11 +235,9 @@ def _subject(source: Any, count: int, seed: int) -> Any:
 def _client(address: str | None) -> Any:
     if address is None:
         return None
-    try:
-        from distributed import Client
-    except ImportError as error:
-        raise MissingExtra("--scheduler needs Dask. pip install goalward[dask].") from error
-    return Client(address)
+    from goalward.scale.scheduler import connected
+
+    return connected(address)
 
 
 class _Speed(ProgressColumn):

@@ -85,6 +85,8 @@ def _floating(X: object, name: str) -> Rows:
         return array if array.dtype in wide else xp.astype(array, _wider(array, xp))
     try:
         plain = to_numpy(X)
+    except BadInput:
+        raise  # rows on disk that have changed
     except ValueError as error:
         raise ShapeMismatch(
             f"{name} has rows of different lengths ({error}); a table was expected. Give every row "

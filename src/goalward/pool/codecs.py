@@ -18,9 +18,12 @@ from goalward.errors import BadInput
 __all__ = ["check_codecs"]
 
 CODECS = frozenset(
-    "adler32 astype bitround blosc bytes bz2 crc32 crc32c delta fixedscaleoffset fletcher32 "
-    "gzip jenkins_lookup3 lz4 lzma packbits pcodec quantize sharding_indexed shuffle transpose zfpy "
-    "zlib zstd".split()
+    {
+        *("adler32", "crc32", "crc32c", "fletcher32", "jenkins_lookup3"),
+        *("blosc", "bz2", "gzip", "lz4", "lzma", "zlib", "zstd"),
+        *("astype", "bitround", "delta", "fixedscaleoffset", "packbits", "pcodec", "quantize"),
+        *("bytes", "shuffle", "sharding_indexed", "transpose", "zfpy"),
+    }
 )
 """Codecs that turn bytes into bytes, or into numbers."""
 METADATA = (".zarray", "zarr.json")

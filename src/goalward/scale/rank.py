@@ -114,7 +114,8 @@ def rank(
         Threads that read and score blocks; above 1, each with one BLAS thread.
     client
         A `dask.distributed.Client`: workers read the file themselves and send back their best
-        rows. The file must lie at the same path for all of them. A belief that is an estimator
+        rows. The file must lie at the same path for all of them, and hold the same: what they
+        read is compared with the file here. A belief that is an estimator
         is fitted by every worker: give it a random_state.
     device
         A GPU of torch, "cuda" say: rows are streamed to it through pinned memory. For first
