@@ -160,7 +160,7 @@ def test_rank_takes_the_goals_of_recipes(pool_files):
         ({"labels.csv": "row,what\n1,yes\n"}, "row and label were expected"),
         ({"labels.csv": "row,label\n1,yes\n900,no\n"}, "positions from 0 to 499"),
         ({"labels.csv": "row,label\n1,yes\n1,no\n"}, "names a row twice"),
-        ({"pool.npy": "nothing"}, "cannot be mapped"),
+        ({"pool.npy": "nothing"}, "cannot be read as .npy"),
     ],
 )
 def test_rank_says_what_is_wrong_with_its_files(pool_files, change, message):

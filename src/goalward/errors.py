@@ -19,6 +19,7 @@
     ├── MissingExtra (ImportError)     an optional package that is not installed
     ├── Separable (RuntimeError)       the optimum is too far out to be trusted
     ├── NotConverged (RuntimeError)    a solver stopped short of its tolerance
+    ├── ClusterLost (RuntimeError)     a Dask cluster without scheduler or workers
     ├── LabelStudioError (RuntimeError)   a Label Studio server that refuses
     │   └── NotReached                 it does not answer, or fails; later it may be well
     └── StudyError (RuntimeError)      a study that cannot be read or written
@@ -45,6 +46,7 @@ A message has three clauses: what came, what was expected, what to do.
 __all__ = [
     "BadInput",
     "BadParameter",
+    "ClusterLost",
     "Damaged",
     "DataMissing",
     "DuplicateRows",
@@ -183,6 +185,10 @@ class NotWritten(StudyError):
 
 class PoolChanged(StudyError):
     """The pool's file is gone, or is not the one the study was made with."""
+
+
+class ClusterLost(GoalwardError, RuntimeError):
+    """A Dask cluster whose scheduler does not answer, or that has no workers left."""
 
 
 class LabelStudioError(GoalwardError, RuntimeError):

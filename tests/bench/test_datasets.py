@@ -243,6 +243,9 @@ def test_bad_tables_are_refused(tmp_path):
     np.savez(tmp_path / "i.npz", X=np.ones((5, 2)), y=np.ones(4))
     with pytest.raises(BadInput, match="5 rows and 4 labels"):
         datasets.load(str(tmp_path / "i.npz"))
+    np.savez_compressed(tmp_path / "j.npz", X=np.zeros((5, 5_000_000)), y=np.ones(5))
+    with pytest.raises(BadInput, match="unpack to"):
+        datasets.load(str(tmp_path / "j.npz"))
     np.savez(tmp_path / "f.npz", A=np.ones(3))
     with pytest.raises(BadInput, match="holds A; X and y"):
         datasets.load(str(tmp_path / "f.npz"))
@@ -278,5 +281,11 @@ def test_a_bert_checkpoint_is_used_where_it_is(nowhere, monkeypatch):
     assert dataset.learner.C == 0.05
     assert (nowhere / rt_polarity.VECTORS["bert"].file).exists()
     np.testing.assert_array_equal(datasets.rt_polarity("bert").X, dataset.X)
+    kept = nowhere / rt_polarity.VECTORS["bert"].file
+    content = bytearray(kept.read_bytes())
+    content[-9] ^= 4
+    kept.write_bytes(content)
+    with pytest.raises(DataMissing, match="changed, or is damaged"):
+        datasets.rt_polarity("bert")
     alone = import_module("goalward.bench.datasets.encoder").embed_bert(texts[:1], folder)
     np.testing.assert_allclose(dataset.X[0], alone[0], atol=2e-3)

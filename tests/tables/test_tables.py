@@ -1,4 +1,6 @@
 import csv
+import io
+import stat
 
 import numpy as np
 import polars as pl
@@ -148,6 +150,44 @@ def test_text_vectors_are_computed_once_and_a_damaged_cache_is_not_trusted(tmp_p
     path.write_text(path.read_text().replace("film", "book"))
     table.load()
     assert len(list(cache.iterdir())) == 2
+
+
+@pytest.mark.parametrize("damage", ["one bit", "other numbers", "another's", "without digest"])
+def test_cached_features_that_were_changed_are_computed_again(damage, tmp_path, cache):
+    path = tmp_path / "a.csv"
+    path.write_text("text\ngood film\nbad film\nno film\ngood book\n")
+    table, said = Table(path, text="text").settled(), []
+    first = np.array(table.load().X)
+    (file,) = cache.iterdir()
+    content = bytearray(file.read_bytes())
+    if damage == "one bit":
+        content[len(content) // 2 + 40] ^= 1
+    elif damage == "other numbers":
+        content[-60:-40] = bytes(20)
+    elif damage == "without digest":
+        buffer = io.BytesIO()
+        np.save(buffer, np.zeros_like(first))
+        content = buffer.getvalue()
+    else:
+        other = tmp_path / "b.csv"
+        other.write_text("text\ngood song\nbad song\nno tune\nold book\n")
+        Table(other, text="text").settled().load()
+        (content,) = [f.read_bytes() for f in cache.iterdir() if f != file]
+    file.write_bytes(content)
+    assert np.allclose(table.load(said.append).X, first, atol=1e-5)
+    assert said
+    said.clear()
+    assert np.allclose(table.load(said.append).X, first, atol=1e-5)
+    assert not said
+
+
+def test_cached_features_are_the_users_own(tmp_path, cache):
+    path = tmp_path / "a.csv"
+    path.write_text("text\ngood film\nbad film\n")
+    Table(path, text="text").settled().load()
+    (file,) = cache.iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(cache.stat().st_mode) == 0o700
 
 
 def test_texts_without_words_are_a_clear_error(tmp_path):

@@ -6,6 +6,8 @@ from typing import Any
 
 from sklearn.pipeline import Pipeline
 
+from goalward.pool.sparse import check_sparse
+
 __all__ = ["front_of", "through"]
 
 
@@ -21,6 +23,8 @@ def front_of(estimator: Any) -> tuple[list[Any], Any]:
 
 def through(steps: list[Any], X: Any) -> Any:
     """Return raw rows as the model sees them: behind the earlier steps of its pipelines."""
+    # Steps multiply raw rows before anybody else sees them.
+    check_sparse(X, "X")
     for step in steps:
         X = step.transform(X)
     return X

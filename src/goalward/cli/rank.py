@@ -25,7 +25,7 @@ from rich.text import Text
 from goalward.cli.app import AsJson, Force, app, show
 from goalward.cli.console import Terminal, console, in_json
 from goalward.cli.labelled import labelled
-from goalward.errors import BadParameter, MissingExtra
+from goalward.errors import BadParameter
 from goalward.tables.write import check_target, write_table
 
 __all__ = ["rank"]
@@ -200,11 +200,9 @@ def _subject(source: Any, count: int, seed: int) -> Any:
 def _client(address: str | None) -> Any:
     if address is None:
         return None
-    try:
-        from distributed import Client
-    except ImportError as error:
-        raise MissingExtra("--scheduler needs Dask. pip install goalward[dask].") from error
-    return Client(address)
+    from goalward.scale.scheduler import connected
+
+    return connected(address)
 
 
 class _Speed(ProgressColumn):

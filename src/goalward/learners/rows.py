@@ -10,6 +10,7 @@ import scipy.sparse
 
 from goalward.arrays import Rows, is_sparse, namespace, to_numpy
 from goalward.errors import BadInput, Empty, NotFinite, ShapeMismatch, TooLarge
+from goalward.pool.sparse import check_sparse
 
 __all__ = ["check_columns", "check_finite", "clean_rows", "column_names"]
 
@@ -24,10 +25,13 @@ def clean_rows(
 ) -> Rows:
     """Return `X` as finite rows of floating numbers, without changing the caller's.
 
-    Raises `BadInput` with what came, what was expected and what to do. With finite=False the
-    numbers are not looked at: a caller who multiplies them sees NaN and infinity come out, and
-    calls `check_finite` then, which saves a pass over a large pool.
+    Raises `BadInput` with what came, what was expected and what to do. With finite=False, for
+    blocks of a pool, the numbers are not looked at: a caller who multiplies them sees NaN and
+    infinity come out, and calls `check_finite` then, which saves a pass over a large pool. Nor are
+    the indices of sparse rows, which `goalward.pool.blocks` has looked at.
     """
+    if finite:
+        check_sparse(X, name)
     rows = _floating(X, name)
     if rows.ndim != 2:
         hint = " For one feature use X.reshape(-1, 1)." if rows.ndim == 1 else ""
@@ -81,6 +85,8 @@ def _floating(X: object, name: str) -> Rows:
         return array if array.dtype in wide else xp.astype(array, _wider(array, xp))
     try:
         plain = to_numpy(X)
+    except BadInput:
+        raise  # rows on disk that have changed
     except ValueError as error:
         raise ShapeMismatch(
             f"{name} has rows of different lengths ({error}); a table was expected. Give every row "
@@ -112,7 +118,7 @@ def _wider(array: Any, xp: Any) -> Any:
 
 def check_finite(rows: Rows, name: str, *, start: int = 0) -> None:
     """Raise if any number is NaN, infinite, or too large to be squared; rows count from `start`."""
-    values = rows.data if is_sparse(rows) else rows
+    values = rows.data[: rows.indptr[-1]] if is_sparse(rows) else rows
     xp = namespace(values)
     if 0 in values.shape:
         return
@@ -127,9 +133,14 @@ def check_finite(rows: Rows, name: str, *, start: int = 0) -> None:
             f"{name} holds the number {largest:.3g}, whose square overflows; at most "
             f"{limit:.0e} was expected. Rescale the features, with StandardScaler say."
         )
-    bad = np.argwhere(~np.isfinite(to_numpy(rows.toarray() if is_sparse(rows) else rows)))
-    row, column = bad[0]
+    bad = ~np.isfinite(to_numpy(values))
+    row, column = np.argwhere(bad)[0] if not is_sparse(rows) else _place(rows, int(bad.argmax()))
     raise NotFinite(
-        f"{name} has {len(bad)} NaN or infinite numbers, the first in row {start + row}, column "
+        f"{name} has {bad.sum()} NaN or infinite numbers, the first in row {start + row}, column "
         f"{column}; finite numbers were expected. Drop those rows or impute them."
     )
+
+
+def _place(rows: Any, at: int) -> tuple[int, int]:
+    """Return the row and column of a number of a CSR matrix; its zeros are not written out."""
+    return int(np.searchsorted(rows.indptr, at, side="right")) - 1, int(rows.indices[at])

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from goalward.arrays import rows_at
 from goalward.errors import Empty, ShapeMismatch
+from goalward.pool.sparse import check_sparse
 
 __all__ = ["blocks", "n_rows", "take_rows"]
 
@@ -30,17 +31,22 @@ def blocks(X: Any, size: int) -> Iterator[tuple[slice, Any]]:
     total = n_rows(X)
     if total == 0:
         raise Empty("The pool has no rows; at least 1 was expected. Add unlabelled rows.")
+    check_sparse(X, "X_pool")
     if scipy.sparse.issparse(X) and X.format not in ("csr", "csc"):
         X = X.tocsr()
     if isinstance(X, (list, tuple)):
         X = np.asarray(X)
+    mapped = getattr(X, "mapped", None)
     for start in range(0, total, size):
         part = slice(start, min(start + size, total))
-        yield part, _rows(X, part)
+        yield part, _rows(X, part) if mapped is None else mapped(part)
+    if mapped is not None:
+        X.check()
 
 
 def take_rows(X: Any, positions: NDArray[Any]) -> Any:
     """Return the rows of a pool of any kind at some positions."""
+    check_sparse(X, "X_pool")
     if scipy.sparse.issparse(X) and X.format != "csr":
         X = X.tocsr()
     return _rows(np.asarray(X) if isinstance(X, (list, tuple)) else X, positions)

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
 from goalward.errors import DataMissing, ShapeMismatch, Unsupported
+from goalward.npy import Stamp, positions_at, stamp_of, without_columns
 from goalward.pool.formats import READERS, Reader
+from goalward.pool.sparse import read_sparse
+from goalward.pool.witness import note, witnessing
 
 __all__ = ["PoolFile", "open_pool"]
 
@@ -25,8 +27,8 @@ class PoolFile:
 
     Its rows are taken like those of an array, and it goes wherever an array of rows goes: to
     `suggest`, to `goalward.scale.rank`, into a goal. It is a path and a range, so that it can be
-    sent to another process. The file must not change meanwhile: its size and time are checked
-    (of a Zarr array, those of the folder only).
+    sent to another process. The file must not change meanwhile: its size, time and inode are
+    checked at every read (of a Zarr array, those of the folder only).
 
     Parameters
     ----------
@@ -39,7 +41,7 @@ class PoolFile:
     start, stop
         The rows it stands for.
     stamp
-        Size and time of the file when it was opened.
+        Size, time and inode of the file when it was opened.
 
     Examples
     --------
@@ -59,7 +61,7 @@ class PoolFile:
     n_features: int = 0
     type: str = "float64"
     id_column: str | None = None
-    stamp: tuple[int, int] = field(default=(0, 0), repr=False)
+    stamp: Stamp | None = field(default=None, repr=False)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -85,29 +87,35 @@ class PoolFile:
         return replace(self, start=self.start + start, stop=self.start + stop)
 
     def __getitem__(self, index: Any) -> NDArray[Any]:
-        if isinstance(index, tuple):
-            index, *rest = index
-            if any(other not in (Ellipsis, slice(None)) for other in rest):
-                raise Unsupported(
-                    "Columns of a pool file were asked for; rows were expected. Take the rows first: "
-                    "pool[10:20][:, 3]."
-                )
+        index = without_columns(index)
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
             if step < 1:
                 raise Unsupported("A pool file is read forwards; a positive step was expected.")
-            rows = self._reader().rows(self.start + start, self.start + max(start, stop))
+            part = self.part(start, max(start, stop))
+            rows = self._reader().rows(part.start, part.stop)
+            note(part, "rows", rows)
             return rows[::step] if step != 1 else rows
-        positions = np.asarray(index)
-        if positions.dtype == bool:
-            positions = np.flatnonzero(positions)
-        single = positions.ndim == 0
-        positions = np.atleast_1d(positions).astype(np.int64)
-        positions = np.where(positions < 0, positions + len(self), positions)
-        if len(positions) and not (positions.min() >= 0 and positions.max() < len(self)):
-            raise IndexError(f"row {positions.max()} of a pool of {len(self)}")
-        found = self._reader().take(positions + self.start)
-        return found[0] if single else found
+        positions = positions_at(index, len(self))
+        if witnessing() and positions.ndim:
+            return np.concatenate([self[:0], *(self[i : i + 1] for i in positions.tolist())])
+        found = self._reader().take(np.atleast_1d(positions) + self.start)
+        return found[0] if positions.ndim == 0 else found
+
+    def mapped(self, part: slice) -> NDArray[Any]:
+        """Return consecutive rows for one who is done with them at once, then calls `check`."""
+        here = self.part(part.start, part.stop)
+        rows = self._reader().mapped(here.start, here.stop)
+        note(here, "rows", rows)
+        return rows
+
+    def check(self) -> None:
+        """Raise `DataMissing` if the file is no longer the one that was opened."""
+        self._reader()
+
+    def read_into(self, target: NDArray[Any], start: int) -> None:
+        """Fill an array with the rows from `start` on, without a copy where that is possible."""
+        self._reader().fill(target, self.start + start)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.asarray(self[:], dtype=dtype)
@@ -116,15 +124,19 @@ class PoolFile:
         """Return the ids of the rows, from the column that was named for them."""
         if self.id_column is None:
             return None
-        return self._reader().ids(self.id_column)[self.start : self.stop]
+        found = self._reader().ids(self.id_column)[self.start : self.stop]
+        note(self, "ids", found)
+        return found
 
     def _reader(self) -> Reader:
-        if _stamp(self.path) != self.stamp:
+        now = stamp_of(self.path)
+        # On another machine stamps are others; there the content is looked at.
+        if now is None or not (now == self.stamp or witnessing()):
             raise DataMissing(
                 f"{self.path} has changed, or is gone, since it was opened; the same file was "
                 "expected. Open the pool again."
             )
-        return _opened(self.path, self.kind, self.columns, self.id_column, self.stamp)
+        return _opened(self.path, self.kind, self.columns, self.id_column, now)
 
 
 def open_pool(
@@ -150,7 +162,7 @@ def open_pool(
     if not where.exists():
         raise DataMissing(f"{where} is not there; a pool file was expected. Check the path.")
     if where.suffix == ".npz":
-        return _sparse(where)
+        return read_sparse(where)
     kind = next((kind for kind, reader in READERS.items() if where.suffix in reader.suffixes), None)
     if kind is None:
         known = ", ".join(s for reader in READERS.values() for s in reader.suffixes)
@@ -159,7 +171,7 @@ def open_pool(
             "Save the features with numpy.save, or as Parquet."
         )
     names = (columns,) if isinstance(columns, str) else tuple(columns or ())
-    stamp = _stamp(str(where))
+    stamp = stamp_of(where)
     reader = _opened(str(where), kind, names, ids, stamp)
     n_rows, n_features = reader.shape
     if n_rows == 0 or n_features == 0:
@@ -169,27 +181,9 @@ def open_pool(
     return PoolFile(str(where), kind, names, 0, n_rows, n_features, str(reader.dtype), ids, stamp)
 
 
-def _sparse(path: Path) -> Any:
-    try:
-        return scipy.sparse.csr_array(scipy.sparse.load_npz(path))
-    except (ValueError, OSError, KeyError) as error:
-        raise DataMissing(
-            f"{path} is not a sparse matrix of SciPy ({error}); one was expected. Save it with "
-            "scipy.sparse.save_npz, or dense rows with numpy.save as .npy."
-        ) from error
-
-
-def _stamp(path: str) -> tuple[int, int]:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return (-1, -1)
-    return found.st_size, found.st_mtime_ns
-
-
 @lru_cache(maxsize=32)
 def _opened(
-    path: str, kind: str, columns: tuple[str, ...], ids: str | None, stamp: tuple[int, int]
+    path: str, kind: str, columns: tuple[str, ...], ids: str | None, stamp: Stamp | None
 ) -> Reader:
     """Return the reader of a file, kept open in this process."""
     make: Callable[..., Reader] = READERS[kind]

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalward.errors import DataMissing, MissingExtra, ShapeMismatch, Unsupported
+from goalward.npy import NpyFile
+from goalward.pool.codecs import check_codecs
 from goalward.pool.tabular import Ipc, Parquet
 
 __all__ = ["READERS", "Reader"]
@@ -21,7 +23,15 @@ class Reader(Protocol):
     dtype: np.dtype[Any]
 
     def rows(self, start: int, stop: int) -> NDArray[Any]:
-        """Return consecutive rows; a view where that is possible."""
+        """Return consecutive rows."""
+        ...
+
+    def mapped(self, start: int, stop: int) -> NDArray[Any]:
+        """Return consecutive rows, for those who are done with them at once: a view if possible."""
+        ...
+
+    def fill(self, target: NDArray[Any], start: int) -> None:
+        """Fill an array with consecutive rows."""
         ...
 
     def take(self, positions: NDArray[Any]) -> NDArray[Any]:
@@ -57,6 +67,14 @@ class _Sliced:
         """Return consecutive rows."""
         return np.asarray(self._array[start:stop])
 
+    def mapped(self, start: int, stop: int) -> NDArray[Any]:
+        """Return consecutive rows."""
+        return self.rows(start, stop)
+
+    def fill(self, target: NDArray[Any], start: int) -> None:
+        """Fill an array with consecutive rows."""
+        np.copyto(target, self.rows(start, start + len(target)))
+
     def take(self, positions: NDArray[Any]) -> NDArray[Any]:
         """Return rows at positions: read in order of the file, which all of them can."""
         order = np.argsort(positions, kind="stable")
@@ -71,20 +89,38 @@ class _Sliced:
 
 
 class Npy(_Sliced):
-    """NumPy's own format, mapped into memory."""
+    """NumPy's own format, by plain reads; mapped for one pass over a pool.
+
+    Plain reads of a pool in the page cache take up to 1.75 times as long as a map (K = 2, 1 GB),
+    and the rows of a map that is shortened end the process by a signal. So what is handed out is
+    read, and only a block that is scored at once, and whose file was looked at just before, is mapped.
+    """
 
     suffixes = (".npy",)
 
     def __init__(self, path: Path, columns: tuple[str, ...], ids: str | None) -> None:
         _no_columns(path, columns)
         try:
-            array = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (ValueError, OSError, EOFError) as error:
+            array = NpyFile(path)
+            self._map = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (OSError, EOFError, ValueError) as error:
             raise DataMissing(
-                f"{path} cannot be mapped as .npy ({error}); a whole file of plain numbers was "
+                f"{path} cannot be read as .npy ({error}); a whole file of plain numbers was "
                 "expected. Write it again: it may have been cut off."
             ) from error
         super().__init__(path, array, ids)
+
+    def mapped(self, start: int, stop: int) -> NDArray[Any]:
+        """Return consecutive rows as a view of the file."""
+        return np.asarray(self._map[start:stop])
+
+    def fill(self, target: NDArray[Any], start: int) -> None:
+        """Fill an array with consecutive rows: read to where they belong."""
+        self._array.fill(target, start)
+
+    def take(self, positions: NDArray[Any]) -> NDArray[Any]:
+        """Return rows at positions."""
+        return np.asarray(self._array.take(positions))
 
 
 class Hdf5(_Sliced):
@@ -101,14 +137,24 @@ class Hdf5(_Sliced):
                 f"{path} cannot be opened as HDF5 ({error}); a whole file was expected. Write it "
                 "again: it may have been cut off."
             ) from error
-        names = [name for name in file if isinstance(file[name], h5py.Dataset)]
+        links = [n for n in file if isinstance(file.get(n, getlink=True), h5py.ExternalLink)]
+        names = [n for n in file if n not in links and isinstance(file.get(n), h5py.Dataset)]
         name = columns[0] if columns else (names[0] if len(names) == 1 else None)
+        if name in links or (name is None and links and not names):
+            _refuse_others(path, name or links[0])
         if name is None or name not in file:
             raise DataMissing(
                 f"{path} holds the datasets {', '.join(names) or 'none'}; one name was expected. "
                 f"Pass columns={names[0] if names else 'X'!r}."
             )
-        super().__init__(path, file[name], ids)
+        found = file[name]
+        if not isinstance(found, h5py.Dataset):
+            raise DataMissing(
+                f"{name!r} of {path} is no dataset; one of {', '.join(names)} was expected."
+            )
+        if found.is_virtual or found.external or found.file.filename != file.filename:
+            _refuse_others(path, name)
+        super().__init__(path, found, ids)
 
 
 class Zarr(_Sliced):
@@ -120,10 +166,12 @@ class Zarr(_Sliced):
         _no_columns(path, columns)
         zarr = _imported("zarr", path)
         try:
+            check_codecs(path)
             array = zarr.open_array(path, mode="r")
         except Exception as error:
             raise DataMissing(
-                f"{path} cannot be opened as a Zarr array ({error}); one was expected."
+                f"{path} cannot be opened as a Zarr array ({error}); one of plain numbers was "
+                "expected. Save it with zarr.save_array and a codec of numbers, Blosc or Zstd say."
             ) from error
         super().__init__(path, array, ids)
 
@@ -147,6 +195,14 @@ def _no_columns(path: Path, columns: tuple[str, ...]) -> None:
         raise Unsupported(
             f"{path} is an array without named columns, and columns={columns} came. Leave it out."
         )
+
+
+def _refuse_others(path: Path, name: str) -> None:
+    # Whoever sends a file must not choose what else is read.
+    raise DataMissing(
+        f"{name!r} of {path} lies in another file, which it names; rows in the file itself were "
+        "expected. Copy them: file['X'] = rows, with h5py."
+    )
 
 
 def _imported(module: str, path: Path) -> Any:

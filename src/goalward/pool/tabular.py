@@ -78,6 +78,14 @@ class _Table:
         part = self._frame.select(self._columns).slice(start, stop - start).collect()
         return self._dense(part, start)
 
+    def mapped(self, start: int, stop: int) -> NDArray[Any]:
+        """Return consecutive rows."""
+        return self.rows(start, stop)
+
+    def fill(self, target: NDArray[Any], start: int) -> None:
+        """Fill an array with consecutive rows."""
+        np.copyto(target, self.rows(start, start + len(target)))
+
     def take(self, positions: NDArray[Any]) -> NDArray[Any]:
         """Return rows at positions."""
         lazy = self._frame.select(self._columns).with_row_index("__row")

@@ -1,13 +1,16 @@
 """Dask workers read their own parts of a file and send back their best rows.
 
 What travels is a path, a range and a few numbers per feature; never rows. Tasks are pure, so
-that what a lost worker had is computed again by another, and the result is the same.
+that what a lost worker had is computed again by another, and the result is the same. Each says
+what it read, by checksums, and these must be those of the file here: a worker with another file
+is an error. The first query reads the file here too for that; later ones know its checksums.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -16,12 +19,14 @@ from threadpoolctl import threadpool_limits
 
 from goalward.accelerator import accelerate, compiled
 from goalward.arrays import Array
-from goalward.errors import MissingExtra, Unsupported
+from goalward.errors import DataMissing, Unsupported
 from goalward.goals import Goal
 from goalward.goals.goal import Term
 from goalward.learners import Fitted
 from goalward.pool import PoolFile
+from goalward.pool.witness import Read, differing, witnessed
 from goalward.scale.scan import Progress, Scan
+from goalward.scale.scheduler import finished, imported, reaching, threads
 from goalward.selection.top import Best
 
 __all__ = ["best", "summed"]
@@ -47,30 +52,29 @@ def best(
             "workers; a file that they can read was expected. Save it with numpy.save and pass "
             "open_pool(path)."
         )
-    distributed = _distributed()
-    threads = max(1, sum(client.nthreads().values()))
     total = len(pool)
-    share = -(-total // (threads * TASKS_PER_THREAD))
+    share = -(-total // (max(1, threads(client)) * TASKS_PER_THREAD))
     size = max(1, -(-share // rows)) * rows
-    # The scan is a task of its own and not scattered: lost with a worker, it is made again.
-    shared = client.submit(_itself, scan, pure=False)
     spans = [(start, min(start + size, total)) for start in range(0, total, size)]
     cuts = np.searchsorted(excluded, spans)
-    futures = client.map(
-        _best_of_part,
-        [shared] * len(spans),
-        [pool.part(*span) for span in spans],
-        [start for start, _ in spans],
-        [excluded[low:high] for low, high in cuts],
-        rows=rows,
-        kept=kept,
-        retries=3,
-        pure=False,
-    )
+    with reaching(client):
+        # The scan is a task of its own and not scattered: lost with a worker, it is made again.
+        shared = client.submit(_itself, scan, pure=False)
+        futures = client.map(
+            _best_of_part,
+            [shared] * len(spans),
+            [pool.part(*span) for span in spans],
+            [start for start, _ in spans],
+            [excluded[low:high] for low, high in cuts],
+            rows=rows,
+            kept=kept,
+            retries=3,
+            pure=False,
+        )
     stretch = {future: stop - start for future, (start, stop) in zip(futures, spans, strict=True)}
     done = 0
-    for future, found in distributed.as_completed(futures, with_results=True):
-        kept, done = kept.joined(found), done + stretch[future]
+    for future, answer in finished(client, futures):
+        kept, done = kept.joined(_checked(answer)), done + stretch[future]
         if progress:
             progress(done, total)
     return kept
@@ -81,13 +85,15 @@ def summed(client: Any, goal: Goal, fitted: Fitted) -> Goal:
     pieces = goal.pieces()
     if len(pieces) == 1:
         return goal
-    shared = client.submit(_itself, fitted, pure=False)
-    futures = [
-        client.submit(_gradient, piece, share, shared, retries=3, pure=False)
-        for share, piece in pieces
-    ]
+    with reaching(client):
+        shared = client.submit(_itself, fitted, pure=False)
+        futures = [
+            client.submit(_gradient, piece, share, shared, retries=3, pure=False)
+            for share, piece in pieces
+        ]
+    found = {future: _checked(answer) for future, answer in finished(client, futures)}
     # In the order of the pieces, so that rounding does not depend on who was first.
-    return Summed(sum(client.gather(futures)), goal, fitted)
+    return Summed(sum(found[future] for future in futures), goal, fitted)
 
 
 @dataclass(frozen=True)
@@ -111,29 +117,46 @@ class Summed(Goal):
         return self.goal.terms(fitted)
 
 
+class Answer(NamedTuple):
+    """What a worker found, what it read for that, and who it is."""
+
+    value: Any
+    reads: list[Read]
+    worker: str
+
+
+def _checked(answer: Answer) -> Any:
+    """Return what a worker found, if it read what is in the file here."""
+    other = differing(answer.reads)
+    if other is not None:
+        raise DataMissing(
+            f"{other.part.path} holds other {other.what} on worker {answer.worker} than here, among "
+            f"{other.part.start} to {other.part.stop}; the same file was expected everywhere. Copy it "
+            "there again, or put it where all of them see it."
+        )
+    return answer.value
+
+
 def _best_of_part(
     scan: Scan, part: PoolFile, start: int, excluded: NDArray[Any], *, rows: int, kept: Best
-) -> Best:
+) -> Answer:
     if scan.compiled != (compiled("shift") is not None):
         accelerate(scan.compiled)
-    with threadpool_limits(limits=1):
-        return scan.best(part, start, rows, excluded, kept, part.ids())
+    return _answer(lambda: scan.best(part, start, rows, excluded, kept, part.ids()))
 
 
-def _gradient(piece: Goal, share: float, fitted: Fitted) -> Any:
-    with threadpool_limits(limits=1):
-        return share * piece.gradient(fitted)
+def _gradient(piece: Goal, share: float, fitted: Fitted) -> Answer:
+    return _answer(lambda: share * piece.gradient(fitted))
+
+
+def _answer(work: Callable[[], Any]) -> Answer:
+    worker = imported().get_worker().address
+    try:
+        with threadpool_limits(limits=1), witnessed() as reads:
+            return Answer(work(), reads, worker)
+    except DataMissing as error:
+        raise DataMissing(f"{error} (On worker {worker}.)") from error
 
 
 def _itself(value: Any) -> Any:
     return value
-
-
-def _distributed() -> Any:
-    try:
-        import distributed
-    except ImportError as error:
-        raise MissingExtra(
-            "client= came and dask.distributed is not installed. pip install goalward[dask]."
-        ) from error
-    return distributed

@@ -168,7 +168,11 @@ def _fill(threads: ThreadPoolExecutor, pool: Any, start: int, stop: int, host: A
     def copy(i: int) -> None:
         low, high = int(edges[i]), int(edges[i + 1])
         if low < high:
-            np.copyto(host[low - start : high - start], rows_at(pool, slice(low, high)))
+            target = host[low - start : high - start]
+            if isinstance(pool, PoolFile):
+                pool.read_into(target, low)
+            else:
+                np.copyto(target, rows_at(pool, slice(low, high)))
 
     list(threads.map(copy, range(COPIERS)))
 

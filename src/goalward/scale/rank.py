@@ -19,6 +19,7 @@ from goalward.goals import Goal
 from goalward.labels import Expected, Operator, Predicted, warn_if_vacuous
 from goalward.learners import as_fitted
 from goalward.pool import PoolFile, n_rows, open_pool, take_rows
+from goalward.pool.sparse import check_sparse
 from goalward.scale import cluster, gpu
 from goalward.scale.scan import Progress, Scan
 from goalward.scale.shape import (
@@ -113,7 +114,8 @@ def rank(
         Threads that read and score blocks; above 1, each with one BLAS thread.
     client
         A `dask.distributed.Client`: workers read the file themselves and send back their best
-        rows. The file must lie at the same path for all of them. A belief that is an estimator
+        rows. The file must lie at the same path for all of them, and hold the same: what they
+        read is compared with the file here. A belief that is an estimator
         is fitted by every worker: give it a random_state.
     device
         A GPU of torch, "cuda" say: rows are streamed to it through pinned memory. For first
@@ -279,6 +281,7 @@ def _stream(
         count = n_rows(X)
         if count == 0:
             continue
+        check_sparse(X, f"The block from row {total} on")
         values = scan.values(X, total, np.arange(total, total + count))
         kept, total = kept.merged(total, values), total + count
         if progress:

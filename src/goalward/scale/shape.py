@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from goalward.arrays import is_sparse
 from goalward.errors import BadParameter, ShapeMismatch, Unsupported
 from goalward.learners import Fitted
+from goalward.pool.sparse import check_sparse
 from goalward.scale.scan import Scan
 from goalward.strategies.strategy import free_rows
 
@@ -21,6 +22,7 @@ __all__ = ["as_pool", "block_rows", "check_width", "excluded_positions", "size_o
 def as_pool(pool: Any) -> Any:
     """Return a pool that can be cut into rows; None for an iterable of blocks."""
     if is_sparse(pool):
+        check_sparse(pool, "The pool")
         return scipy.sparse.csr_array(pool)
     if isinstance(pool, np.ma.MaskedArray):
         raise Unsupported(

@@ -17,9 +17,12 @@ from numpy.typing import NDArray
 from goalward.arrays import is_sparse, to_numpy
 from goalward.errors import BadParameter, Damaged, PoolChanged
 from goalward.journal.store import Store
-from goalward.learners.rows import clean_rows
+from goalward.learners.rows import check_finite, clean_rows
+from goalward.pool import blocks
+from goalward.pool.sparse import check_sparse
 from goalward.tables import Loaded, Table
 from goalward.tables.vectors import Tick, text_vectors
+from goalward.tables.watch import Watch
 
 __all__ = ["Pool", "load", "store"]
 
@@ -35,6 +38,12 @@ class Pool:
     digest: str
     texts: list[str] | None = field(default=None, repr=False)
     table: Loaded | None = field(default=None, repr=False)
+    watch: Watch | None = field(default=None, repr=False)
+
+    def check(self) -> None:
+        """Raise `PoolChanged` if a file of the pool is not what it was when it was loaded."""
+        if self.watch is not None:
+            self.watch.check(self.X)
 
     def show(self, row: int) -> dict[str, Any]:
         """Return what a person is shown of a row: text, image or columns."""
@@ -68,13 +77,17 @@ def load(
     """Return the pool of a study, checked against what was stored of it."""
     if kept["kind"] == "table":
         table = _found(kept, home, moved)
+        watch = Watch(table, kept["fingerprint"])
         loaded = table.load(tick)
         X = loaded.X
         if X.shape[0] != kept["n_rows"]:
             raise PoolChanged(
                 f"{table.path} has {X.shape[0]} rows; {kept['n_rows']} were expected."
             )
-        return Pool(X, _digest(X), table=loaded)
+        pool = Pool(X, _digest(X), table=loaded, watch=watch)
+        # Nothing came between the digests and the rows.
+        pool.check()
+        return pool
     if moved is not None:
         raise BadParameter(
             "pool= was given and the study has its rows inside; none was expected. Leave it out."
@@ -82,8 +95,14 @@ def load(
     arrays = [_restored(journal, one) for one in kept["arrays"]]
     X = arrays[0]
     if kept["kind"] == "sparse":
-        X = scipy.sparse.csr_array(tuple(arrays), shape=tuple(kept["shape"]))
-        X.check_format()
+        try:
+            X = scipy.sparse.csr_array(tuple(arrays), shape=tuple(kept["shape"]))
+            check_sparse(X, "The pool")
+        except ValueError as error:
+            raise Damaged(
+                f"The rows of {journal.name} are no sparse matrix any more ({error}); those that "
+                "were stored were expected. Restore a backup of the study."
+            ) from error
     digest = sha256("".join(part for a in kept["arrays"] for part in a["parts"]).encode())
     texts = json.loads(journal.blob(kept["texts"])) if "texts" in kept else None
     return Pool(X, digest.hexdigest(), texts=texts)
@@ -92,7 +111,9 @@ def load(
 def _table(table: Table, home: Path | None, tick: Tick) -> dict[str, Any]:
     table = table.settled()
     loaded = table.load(tick)
-    clean_rows(loaded.X, Path(table.path).name)
+    name = Path(table.path).name
+    for at, rows in blocks(loaded.X, 2**14):
+        check_finite(clean_rows(rows, name, finite=False), name, start=at.start)
     path = Path(table.path).absolute()
     vectors = str(Path(table.embeddings).absolute()) if table.embeddings.endswith(".npy") else None
     return {
@@ -112,7 +133,7 @@ def _table(table: Table, home: Path | None, tick: Tick) -> dict[str, Any]:
 
 
 def _found(kept: Mapping[str, Any], home: Path | None, moved: Any) -> Table:
-    """Return the table where it is now; `PoolChanged` if it is not the one of the study."""
+    """Return the table where it is now."""
     given = moved if isinstance(moved, Table) else Table(os.fspath(moved)) if moved else None
     vectors = None
     if kept["vectors"] is not None:
@@ -125,13 +146,6 @@ def _found(kept: Mapping[str, Any], home: Path | None, moved: Any) -> Table:
     table = Table(path, kept["text"], kept["image"], tuple(kept["numeric"]), kept["embeddings"])
     if vectors is not None:
         table = replace(table, embeddings=vectors)
-    now, then = table.fingerprint(), kept["fingerprint"]
-    if now != then:
-        which = path if now["table"] != then["table"] else vectors
-        raise PoolChanged(
-            f"{which} is not the file the study was made with (its SHA-256 differs), so row numbers "
-            "may mean other rows. Restore it, or start a new study and import the labels."
-        )
     return table
 
 
@@ -177,7 +191,7 @@ def _restored(journal: Store, kept: Mapping[str, Any]) -> NDArray[Any]:
     return np.frombuffer(content, dtype=dtype).reshape(shape)
 
 
-def _digest(X: NDArray[Any]) -> str:
+def _digest(X: Any) -> str:
     digest = sha256(f"{X.dtype.str}{X.shape}".encode())
     for first in range(0, X.shape[0], 4096):
         digest.update(np.ascontiguousarray(X[first : first + 4096]).tobytes())

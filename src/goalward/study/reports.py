@@ -63,6 +63,7 @@ class Reports(Session):
         state = self.state
         if not ready(state):
             return Audit(None, (), (), (), "Nothing to audit: there is no model yet.")
+        self.pool.check()
         return audit(self._present(state))
 
     def why(self, row: int) -> Why:
@@ -73,6 +74,7 @@ class Reports(Session):
                 "There is no model yet; labels of two classes were expected. Rows are asked in a "
                 "random order until then."
             )
+        self.pool.check()
         return explain(self._present(state), row)
 
     def status(self) -> dict[str, Any]:
@@ -134,6 +136,8 @@ class Reports(Session):
         """
         check_target(path, force=force, inputs=self._files())
         state = self.state
+        if not every:
+            self.pool.check()
         frame = answers_table(state) if every else labels_table(state, self.pool)
         write_table(frame, path, raw=raw, force=force)
         return frame.height

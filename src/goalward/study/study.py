@@ -249,6 +249,7 @@ class Study(Reports):
             return None
         if state.news == 0 and not force:
             return state.ranking
+        self.pool.check()
         ranked = Round(state, self.pool).rank(size + len(state.leases), self._clock())
         if ranked is not None:
             self._write(lambda state: [ranked])

@@ -14,6 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from goalward.errors import BadInput, BadParameter, PoolChanged
+from goalward.npy import NpyFile
 from goalward.tables.cache import cached, content_key
 from goalward.tables.cells import as_json, texts
 from goalward.tables.read import read_table
@@ -30,7 +31,7 @@ class Loaded:
     """A table in memory."""
 
     frame: pl.DataFrame = field(repr=False)
-    X: NDArray[Any] = field(repr=False)
+    X: NDArray[Any] | NpyFile = field(repr=False)
     text: str | None
     image: str | None
     folder: Path
@@ -112,12 +113,17 @@ class Table:
                 )
         return Table(self.path, text, self.image, numeric, embeddings)
 
+    @property
+    def files(self) -> dict[str, Path]:
+        """The files the pool is made of."""
+        found = {"table": Path(self.path)}
+        if self.embeddings.endswith(".npy"):
+            found["vectors"] = Path(self.embeddings)
+        return found
+
     def fingerprint(self) -> dict[str, str]:
         """Return digests of the files the pool is made of."""
-        found = {"table": _digest(Path(self.path))}
-        if self.embeddings.endswith(".npy"):
-            found["vectors"] = _digest(Path(self.embeddings))
-        return found
+        return {name: _digest(path) for name, path in self.files.items()}
 
     def load(self, tick: Tick = lambda message: None) -> Loaded:
         """Return the table and its features, computed once and then cached by content."""
@@ -125,7 +131,7 @@ class Table:
         folder = Path(self.path).absolute().parent
         return Loaded(frame, self._features(frame, tick), self.text, self.image, folder)
 
-    def _features(self, frame: pl.DataFrame, tick: Tick) -> NDArray[Any]:
+    def _features(self, frame: pl.DataFrame, tick: Tick) -> NDArray[Any] | NpyFile:
         if self.embeddings.endswith(".npy"):
             return from_npy(Path(self.embeddings), frame.height)
         if self.embeddings == "numeric":

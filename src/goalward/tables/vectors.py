@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from goalward.errors import BadInput, MissingExtra, NotFinite
+from goalward.errors import BadInput, MissingExtra, NotFinite, PoolChanged
+from goalward.npy import NpyFile
 
 __all__ = ["Tick", "from_npy", "numbers", "sentences", "text_vectors"]
 
@@ -116,11 +117,11 @@ def numbers(table: pl.DataFrame, columns: Sequence[str]) -> NDArray[Any]:
     return scaled.astype(np.float32)
 
 
-def from_npy(path: Path, n_rows: int) -> NDArray[Any]:
-    """Return vectors from a .npy file, a row for each of the table; read where it lies."""
+def from_npy(path: Path, n_rows: int) -> NpyFile:
+    """Return vectors from a .npy file, a row for each of the table; read when they are needed."""
     try:
-        found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        found = NpyFile(path, changed=PoolChanged)
+    except (OSError, BadInput) as error:
         raise BadInput(
             f"{path.name} could not be read ({error}); a plain array was expected. Save it with "
             "np.save(path, X)."

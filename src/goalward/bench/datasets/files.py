@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import polars as pl
@@ -13,6 +14,7 @@ from goalward.bench.datasets.dataset import Dataset, Stratified
 from goalward.errors import BadInput
 from goalward.learners import Logistic
 from goalward.learners.rows import clean_rows
+from goalward.pool.sparse import check_archive
 
 __all__ = ["from_file"]
 
@@ -47,8 +49,10 @@ def from_file(path: Path, *, label: str = "label", C: float = 1.0) -> Dataset:
 
 def _npz(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
     try:
+        with path.open("rb") as file:
+            check_archive(file)
         loaded = np.load(path, allow_pickle=False)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, EOFError, BadZipFile) as error:
         raise BadInput(
             f"{path.name} could not be read ({error}); an archive of plain arrays was expected. Save "
             "it with np.savez(path, X=X, y=y)."

@@ -11,6 +11,8 @@ import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,8 +21,9 @@ from numpy.typing import NDArray
 from goalward.bench.datasets.dataset import Dataset, Split, with_dev
 from goalward.bench.datasets.encoder import embed_bert, embed_minilm, minilm_folder
 from goalward.bench.datasets.fetch import cache_folder, checked, download, locate
-from goalward.errors import BadParameter, DataMissing
+from goalward.errors import BadInput, BadParameter, DataMissing
 from goalward.learners import Logistic
+from goalward.npy import NpyFile
 
 __all__ = ["rt_polarity", "sentences"]
 
@@ -80,7 +83,7 @@ def rt_polarity(vectors: str | None = None) -> Dataset:
     for name in wanted:
         path = locate(VECTORS[name].file)
         if path is not None:
-            return _dataset(VECTORS[name], np.load(path, allow_pickle=False))
+            return _dataset(VECTORS[name], _stored(path))
         checkpoint = locate("bert-base-uncased") if name == "bert" else None
         if checkpoint is not None:
             return _dataset(VECTORS[name], _embedded(name, partial(embed_bert, folder=checkpoint)))
@@ -125,8 +128,30 @@ def _embedded(name: str, embed: Callable[[list[str]], NDArray[Any]]) -> NDArray[
     path.parent.mkdir(parents=True, exist_ok=True)
     partial_file = path.with_suffix(".part.npy")
     np.save(partial_file, X)
+    _digest_file(path).write_text(sha256(partial_file.read_bytes()).hexdigest())
     partial_file.replace(path)
     return X
+
+
+def _stored(path: Path) -> NDArray[Any]:
+    """Return vectors from a file, which has the digest beside it if they were computed here."""
+    beside = _digest_file(path)
+    if beside.is_file() and beside.read_text() != sha256(path.read_bytes()).hexdigest():
+        raise DataMissing(
+            f"{path} was changed, or is damaged: its SHA-256 is not that in {beside.name}; what was "
+            "computed was expected. Delete both, and it is computed again."
+        )
+    try:
+        return np.asarray(NpyFile(path))
+    except BadInput as error:
+        raise DataMissing(
+            f"{path} could not be read ({error}); plain numbers were expected. Delete it and fetch it "
+            "again."
+        ) from error
+
+
+def _digest_file(path: Path) -> Path:
+    return path.with_suffix(".sha256")
 
 
 def _dataset(vectors: _Vectors, stored: NDArray[Any]) -> Dataset:

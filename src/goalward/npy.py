@@ -1,0 +1,229 @@
+"""NumPy's own files, read in pieces by plain reads: what happens to the file meanwhile is an error.
+
+A mapped file that is shortened while it is read ends the process by a signal, and one that is
+written to changes under the numbers. Here each read opens the file, checks that it is the one it
+was, and fails if bytes are missing. From the page cache that is as fast as a map.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import RawIOBase
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goalward.errors import BadInput, DataMissing, GoalwardError, Unsupported
+
+__all__ = [
+    "Header",
+    "NpyFile",
+    "Stamp",
+    "npy_header",
+    "positions_at",
+    "stamp_of",
+    "without_columns",
+]
+
+Stamp = tuple[int, int, int]
+"""Size, time of the last change in nanoseconds, and inode."""
+SPAN = 2**18
+"""Bytes within which rows that are asked for are read together."""
+
+
+class Header(NamedTuple):
+    """What a .npy file says of itself."""
+
+    shape: tuple[int, ...]
+    fortran: bool
+    dtype: np.dtype[Any]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the numbers, as a Python integer: a lie overflows nothing."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+def npy_header(file: Any) -> Header:
+    """Return the header of an open .npy file, which is left at the first number.
+
+    Raises `BadInput` for what is no .npy file, and for objects, which would be unpickled.
+    """
+    readers: dict[tuple[int, int], Any] = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    try:
+        read = readers[np.lib.format.read_magic(file)]
+        header = Header(*read(file))
+    except (KeyError, ValueError, EOFError, OverflowError) as error:
+        raise BadInput(f"no header of a plain .npy file ({error})") from error
+    if header.dtype.hasobject or any(size < 0 for size in header.shape):
+        raise BadInput(f"{header.dtype} of shape {header.shape}, which are not plain numbers")
+    return header
+
+
+def stamp_of(path: str | Path) -> Stamp | None:
+    """Return what tells a file from another, or from itself before a change; None if it is gone."""
+    try:
+        return _stamp(os.stat(path))
+    except OSError:
+        return None
+
+
+def without_columns(index: Any) -> Any:
+    """Return which rows an index asks for; columns of rows on disk are refused."""
+    if not isinstance(index, tuple):
+        return index
+    index, *rest = index
+    if any(other not in (Ellipsis, slice(None)) for other in rest):
+        raise Unsupported(
+            "Columns of rows on disk were asked for; rows were expected. Take the rows first: "
+            "pool[10:20][:, 3]."
+        )
+    return index
+
+
+def positions_at(index: Any, total: int) -> NDArray[Any]:
+    """Return rows as positions from 0, from an index as arrays take it: a number, some, or a mask."""
+    positions = np.asarray(index)
+    if positions.dtype == bool:
+        if positions.shape != (total,):
+            raise IndexError(f"a mask of shape {positions.shape} for {total} rows")
+        positions = np.flatnonzero(positions)
+    positions = positions.astype(np.int64)
+    positions = np.where(positions < 0, positions + total, positions)
+    if positions.size and not (positions.min() >= 0 and positions.max() < total):
+        raise IndexError(f"row {positions.max()} of {total}")
+    return positions
+
+
+class NpyFile:
+    """The rows of a .npy file, taken like those of an array and read when they are.
+
+    Parameters
+    ----------
+    path
+        The file, a table of numbers.
+    changed
+        What to raise when the file is no longer the one that was opened.
+    """
+
+    def __init__(self, path: str | Path, changed: type[GoalwardError] = DataMissing) -> None:
+        self.path, self._changed = Path(path), changed
+        with self.path.open("rb", buffering=0) as file:
+            self.stamp = _stamp(os.fstat(file.fileno()))
+            header = npy_header(file)
+            self._first = file.tell()
+        room = self.stamp[0] - self._first
+        if room < header.nbytes:
+            raise BadInput(
+                f"{header.nbytes:,} bytes of numbers declared and {room:,} there; as many as it "
+                "declares were expected"
+            )
+        self.shape, self._fortran, self.dtype = header
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def ndim(self) -> int:
+        """Two, where whoever opened the file has made sure of it."""
+        return len(self.shape)
+
+    def rows(self, start: int, stop: int) -> NDArray[Any]:
+        """Return consecutive rows, in memory of their own."""
+        with self._opened() as file:
+            return self._read(file, start, max(start, stop))
+
+    def fill(self, target: NDArray[Any], start: int) -> None:
+        """Fill an array with consecutive rows, read to where they belong if it is like the file."""
+        if self._fortran or target.dtype != self.dtype or not target.flags.c_contiguous:
+            np.copyto(target, self.rows(start, start + len(target)))
+            return
+        with self._opened() as file:
+            self._fill(file, target, start * self.shape[1])
+
+    def take(self, positions: NDArray[Any]) -> NDArray[Any]:
+        """Return rows at positions, in the order they are given."""
+        order = np.argsort(positions, kind="stable")
+        rising = positions[order]
+        found = np.empty((len(positions), self.shape[1]), dtype=self.dtype)
+        span = max(1, SPAN // max(1, self.shape[1] * self.dtype.itemsize))
+        edges = [*(np.flatnonzero(np.diff(rising // span)) + 1).tolist(), len(rising)]
+        first = 0
+        with self._opened() as file:
+            for last in edges if len(rising) else []:
+                low, high = int(rising[first]), int(rising[last - 1])
+                rows = self._read(file, low, high + 1)
+                found[order[first:last]] = rows[rising[first:last] - low]
+                first = last
+        return found
+
+    def __getitem__(self, index: Any) -> NDArray[Any]:
+        index = without_columns(index)
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            if step > 0:
+                return self.rows(start, stop)[::step]
+            index = np.arange(start, stop, step)
+        positions = positions_at(index, len(self))
+        found = self.take(np.atleast_1d(positions))
+        return found[0] if positions.ndim == 0 else found
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self.rows(0, len(self)), dtype=dtype)
+
+    @contextmanager
+    def _opened(self) -> Iterator[RawIOBase]:
+        """Give the file, the same before and after what is done with it."""
+        try:
+            with self.path.open("rb", buffering=0) as file:
+                self._check(os.fstat(file.fileno()))
+                yield file
+                self._check(os.fstat(file.fileno()))
+        except OSError as error:
+            raise self._gone(str(error.strerror or error)) from error
+
+    def _check(self, now: os.stat_result) -> None:
+        if _stamp(now) != self.stamp:
+            raise self._gone("its size, its time, or the file itself is another")
+
+    def _read(self, file: RawIOBase, start: int, stop: int) -> NDArray[Any]:
+        n, d = self.shape
+        if not self._fortran:
+            found = np.empty((stop - start, d), dtype=self.dtype)
+            self._fill(file, found, start * d)
+            return found
+        columns = np.empty((d, stop - start), dtype=self.dtype)
+        for j in range(d):
+            self._fill(file, columns[j], j * n + start)
+        return columns.T
+
+    def _fill(self, file: RawIOBase, target: NDArray[Any], first: int) -> None:
+        """Fill an array from the number `first` on; bytes that are missing are an error."""
+        if target.size == 0:
+            return
+        file.seek(self._first + first * self.dtype.itemsize)
+        left: Any = target.reshape(-1).view(np.uint8).data
+        while left:
+            # One call reads 2 GB at most.
+            count = file.readinto(left)
+            if not count:
+                raise self._gone("it was cut off while it was read")
+            left = left[count:]
+
+    def _gone(self, why: str) -> GoalwardError:
+        return self._changed(
+            f"{self.path} has changed, or is gone, since it was opened ({why}); the same file was "
+            "expected. Put it back, or open it again."
+        )
+
+
+def _stamp(found: os.stat_result) -> Stamp:
+    return found.st_size, found.st_mtime_ns, found.st_ino
