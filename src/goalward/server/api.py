@@ -12,10 +12,12 @@ from goalward.server.messages import (
     Answer,
     Asking,
     Because,
+    Digits,
     Effects,
     Invitation,
     Mark,
     Next,
+    Plain,
     Problem,
     Remark,
     Row,
@@ -27,14 +29,16 @@ from goalward.server.review import answered
 from goalward.server.shown import preview, shown
 from goalward.study.why import Effect
 
-__all__ = ["Number", "Only", "api", "known"]
+__all__ = ["Filter", "Number", "Only", "Page", "api", "known"]
 
-Number = Annotated[int, Path(ge=0, le=2**53, description="The row's number, from 0.")]
+Number = Annotated[int, Digits, Path(ge=0, le=2**53, description="The row's number, from 0.")]
 Price = Annotated[
     float,
+    Plain,
     Query(gt=0, allow_inf_nan=False, description="What a label costs: nats per row of the goal."),
 ]
 Filter = Annotated[str | None, Query(max_length=1000)]
+Page = Annotated[int, Digits, Query(ge=0, le=10**6, description="Which page, from 0.")]
 SAID: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem} for status in (400, 401, 403, 404, 409, 413, 415, 422, 503, 507)
 }
@@ -155,7 +159,7 @@ def api(desk: Desk) -> APIRouter:
         by: Filter = None,
         only: Only = Only.all,
         search: Annotated[str, Query(max_length=1000)] = "",
-        page: Annotated[int, Query(ge=0, le=10**6)] = 0,
+        page: Page = 0,
     ) -> dict[str, Any]:
         """List answered rows, newest first, 50 a page."""
         return answered(study, label=label, by=by, only=only, search=search, page=page)

@@ -25,6 +25,7 @@ from goalward.server.desk import Desk
 from goalward.server.files import files
 from goalward.server.guard import Guard
 from goalward.server.pages import pages
+from goalward.server.shown import legible
 
 __all__ = ["create_app"]
 
@@ -74,7 +75,11 @@ def create_app(desk: Desk, *, hosts: Iterable[str] = (), remote: bool = False) -
 
     @app.exception_handler(HTTPException)
     def refused(request: Request, error: HTTPException) -> JSONResponse:
-        return _problem(str(error.detail), error.status_code, error.headers)
+        said = str(error.detail)
+        if error.status_code == 400 and error.__cause__ is not None:
+            # Too deep, a number of thousands of digits, not UTF-8: FastAPI only says that it failed.
+            said = "The body could not be read; a JSON object as /docs describes it was expected."
+        return _problem(said, error.status_code, error.headers)
 
     @app.exception_handler(RequestValidationError)
     def unfit(request: Request, error: RequestValidationError) -> JSONResponse:
@@ -86,5 +91,4 @@ def create_app(desk: Desk, *, hosts: Iterable[str] = (), remote: bool = False) -
 
 
 def _problem(text: str, status: int, headers: Any = None) -> JSONResponse:
-    plain = text.encode("utf-8", "backslashreplace").decode()
-    return JSONResponse({"error": plain}, status, headers=headers)
+    return JSONResponse({"error": legible(text)}, status, headers=headers)
