@@ -12,6 +12,8 @@ import goalward as gw
 from tests.conftest import REQUIRED, need
 
 TOKEN = "a token of our own"
+PATIENCE = 120_000
+"""Milliseconds that a browser waits before a test fails: a busy machine is no failure."""
 WORDS = {"good": ["fine", "great", "moving", "witty"], "bad": ["dull", "stale", "boring", "weak"]}
 
 
@@ -26,6 +28,14 @@ def texts(n=120):
         label = ("good", "bad")[i % 2]
         said.append(f"a {WORDS[label][i // 2 % 4]} {kinds[i % 6]} by author {i}")
     return said
+
+
+def until(holds, seconds=120):
+    """Wait until something holds, however busy the machine is."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it never came to that"
+        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -97,8 +107,9 @@ def chromium():
     if found is None:
         reason = "Chromium is not installed (apt-get install chromium)"
         pytest.fail(reason) if REQUIRED else pytest.skip(reason)
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=PATIENCE)
     options = ["--disable-gpu", "--no-first-run", "--disable-background-networking"]
     if os.geteuid() == 0:
         options.append("--no-sandbox")

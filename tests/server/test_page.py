@@ -3,14 +3,18 @@
 import csv
 import io
 import re
+import threading
 
 import pytest
 
 import goalward as gw
 from tests.conftest import need
-from tests.server.conftest import TOKEN, running, truth
+from tests.server.conftest import PATIENCE, TOKEN, running, truth
 
 need("fastapi")
+need("playwright")
+
+from playwright.sync_api import expect  # noqa: E402
 
 KEYS = {"good": "1", "bad": "2"}
 SHOWN = "document.getElementById('row-number').textContent"
@@ -21,6 +25,7 @@ class Person:
 
     def __init__(self, browser, address, desk, name=None, **options):
         self.context = browser.new_context(**options)
+        self.context.set_default_timeout(PATIENCE)
         self.page = self.context.new_page()
         self.errors = []
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
@@ -167,6 +172,28 @@ def test_charts_appear_and_a_stop_is_suggested_at_the_price(sit, study):
     ann.page.keyboard.press("w")
     ann.page.wait_for_selector("#why .effect")
     assert ann.page.locator("#why .effect").count() == 2
+
+
+def test_a_fit_that_fails_is_said_on_the_page_until_one_succeeds(sit, study, monkeypatch):
+    fit, room = study.refresh, threading.Event()
+
+    def refresh(**options):
+        if not room.is_set():
+            raise MemoryError("no room for the inverse")
+        return fit(**options)
+
+    monkeypatch.setattr(study, "refresh", refresh)
+    ann = sit()
+    for _ in range(8):
+        ann.answer()
+    trouble = ann.page.locator("#trouble")
+    expect(trouble).to_contain_text("no room for the inverse")
+    expect(trouble).to_contain_text("Every answer is safe")
+    room.set()
+    ann.answer()
+    expect(trouble).to_be_hidden()
+    expect(ann.page.locator("#charts")).to_be_visible()
+    ann.saved(9)
 
 
 def test_answers_are_kept_and_sent_when_the_server_comes_back(sit, study):

@@ -5,7 +5,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import urllib.request
 from http.cookiejar import CookieJar
 
@@ -14,13 +13,12 @@ import pytest
 
 import goalward as gw
 from goalward.bench.page_latency import page_latency
-from goalward.errors import BadParameter, Separable
+from goalward.errors import BadParameter
 from goalward.samples import CLASSES, write_sample
 from tests.conftest import need
 
 need("fastapi")
 
-from goalward.server.background import Refitter  # noqa: E402
 from goalward.server.serve import is_loopback, listening  # noqa: E402
 
 
@@ -73,47 +71,6 @@ def test_the_sample_is_whole(tmp_path):
     assert found.embeddings == "tfidf"
     texts = (tmp_path / "messages.csv").read_text().splitlines()
     assert len(texts) == len(set(texts)) == 253
-
-
-class Fitting:
-    """A study whose fits wait, fail or find nothing, as told."""
-
-    def __init__(self):
-        self.go, self.fits, self.error, self.dues = threading.Event(), 0, None, 1
-
-    def due(self):
-        self.dues -= 1
-        return self.dues >= 0
-
-    def refresh(self):
-        assert self.go.wait(20)
-        self.fits += 1
-        if self.error:
-            raise self.error
-        return object()
-
-
-def settled(refitter, told):
-    while refitter.busy or not told:
-        threading.Event().wait(0.005)
-
-
-def test_a_fit_that_fails_is_told_and_the_next_answer_tries_again():
-    study, told = Fitting(), []
-    refitter = Refitter(study, lambda: told.append(refitter.busy))
-    study.error = Separable("perfectly separated")
-    study.go.set()
-    refitter.start()
-    settled(refitter, told)
-    assert refitter.trouble == "perfectly separated"
-    study.error, study.dues = None, 2
-    told.clear()
-    refitter.nudge()
-    settled(refitter, told)
-    assert refitter.trouble is None
-    assert told == [True, False]
-    refitter.close()
-    assert study.fits == 3
 
 
 def test_a_ranking_is_due_sooner_while_there_are_few_labels(tmp_path, rng):

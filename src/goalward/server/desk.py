@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from goalward.server.background import Refitter
 from goalward.server.charts import Charts
@@ -75,7 +76,7 @@ class Desk:
         busy, trouble = self.refitter.busy, self.refitter.trouble
         names = ("rows", "labels", "training", "dev", "skipped", "pending", "disagreements")
         return {
-            "version": f"{found['events']}-{int(busy)}-{int(trouble is not None)}",
+            "version": f"{found['events']}-{int(busy)}-{crc32((trouble or '').encode('utf-8', 'replace')):x}",
             **{name: found[name] for name in names},
             "classes": found["classes"],
             "annotators": found["annotators"],
