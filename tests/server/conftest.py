@@ -69,14 +69,14 @@ def client(desk):
 
 
 @contextmanager
-def running(desk):
-    """Serve a desk on a free port of the loopback; yields its address."""
+def running(desk, port=0):
+    """Serve a desk on the loopback, on a free port by default; yields its address."""
     import uvicorn
 
     from goalward.server import create_app
     from goalward.server.serve import listening
 
-    listener = listening("127.0.0.1", 0)
+    listener = listening("127.0.0.1", port)
     config = uvicorn.Config(create_app(desk), log_level="critical", access_log=False)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any
 
-from fastapi import APIRouter, HTTPException, Path, Query
+from fastapi import APIRouter, Depends, Header, HTTPException, Path, Query
 
 from goalward.server.desk import Desk
 from goalward.server.messages import (
@@ -38,6 +38,7 @@ Price = Annotated[
     Query(gt=0, allow_inf_nan=False, description="What a label costs: nats per row of the goal."),
 ]
 Filter = Annotated[str | None, Query(max_length=1000)]
+Named = Annotated[str | None, Header(include_in_schema=False)]
 Page = Annotated[int, Digits, Query(ge=0, le=10**6, description="Which page, from 0.")]
 SAID: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem} for status in (400, 401, 403, 404, 409, 413, 415, 422, 503, 507)
@@ -61,9 +62,28 @@ def known(desk: Desk, row: int) -> int:
     return row
 
 
+def same_study(desk: Desk) -> Any:
+    """Return a check of the study that a request names, if it names one.
+
+    A page that was left open sends what it holds when a server is back: it may be another study's.
+    """
+
+    def check(x_goalward_study: Named = None) -> None:
+        if x_goalward_study is not None and x_goalward_study != desk.id:
+            raise HTTPException(
+                409,
+                f"This page is of another study than {desk.name}, which is served here now; nothing "
+                "was stored. Reload the page. Answers it has not sent stay in this browser, and are "
+                "sent when their own study is served here again.",
+                headers={"x-goalward-study": desk.id},
+            )
+
+    return Depends(check)
+
+
 def api(desk: Desk) -> APIRouter:
     """Return the routes under /api that read and write answers."""
-    router = APIRouter(prefix="/api", responses=SAID)
+    router = APIRouter(prefix="/api", responses=SAID, dependencies=[same_study(desk)])
     study = desk.study
 
     @router.post("/ask")

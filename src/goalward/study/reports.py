@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict
+from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import select
+
 from goalward.errors import BadParameter
 from goalward.journal.events import Label
+from goalward.journal.schema import EVENTS
 from goalward.stopping import Criterion
 from goalward.study import advice
 from goalward.study.advice import Advice
@@ -24,6 +29,13 @@ __all__ = ["Reports"]
 
 class Reports(Session):
     """Reading a study, and its labels as files."""
+
+    @cached_property
+    def identity(self) -> str:
+        """What tells this study from every other: the same for its copies, new for a new study."""
+        with self._store._connection() as connection:
+            body = connection.execute(select(EVENTS.c.body).where(EVENTS.c.seq == 1)).scalar_one()
+        return sha256(str(body).encode()).hexdigest()
 
     def show(self, row: int) -> dict[str, Any]:
         """Return what a person is shown of a row: its text, image or columns."""

@@ -88,7 +88,8 @@ async function advise() {
   } catch { /* the next ranking asks again */ }
 }
 
-export function panel() {
+// `other` is called when the news are of another study.
+export function panel(other) {
   let price = "0.0005";
   try { price = localStorage.getItem(key) || price; } catch { /* no store */ }
   at("price").value = price;
@@ -96,7 +97,11 @@ export function panel() {
     try { localStorage.setItem(key, at("price").value); } catch { /* no store */ }
     advise();
   });
-  const show = (now) => { progress(now); curves(now); };
+  const show = (now) => {
+    if (now.study !== at("main").dataset.study) { other(); return; }
+    progress(now);
+    curves(now);
+  };
   show(JSON.parse(at("main").dataset.summary));
   // Browsers allow a server six connections over all tabs: those nobody looks at let go of theirs.
   let news = null;
