@@ -70,6 +70,33 @@ def test_ask_tell_undo_skip_note(client, study):
     assert client.post("/api/undo", json={"by": "nobody"}).json()["row"] is None
 
 
+def test_only_ones_own_answer_can_be_taken_back(client, study):
+    study.tell(7, "good", by="ann")
+    study.skip(8, by="ann")
+    before = study.state.seq
+    for row in (7, 8):
+        done = client.post("/api/withdraw", json={"by": "bo", "row": row})
+        assert done.status_code == 409
+        said = done.json()["error"]
+        assert said.startswith(f"bo has no answer to row {row}; ann has.")
+        assert "Only who gave an answer can take it back" in said
+    done = client.post("/api/withdraw", json={"by": "bo", "row": 9})
+    assert done.status_code == 409
+    assert "nobody has" in done.json()["error"]
+    assert study.state.seq == before
+    assert study.state.labels == {7: "good"}
+    # One's own, once; and a question that is in hand.
+    assert client.post("/api/withdraw", json={"by": "ann", "row": 7}).status_code == 200
+    assert client.post("/api/withdraw", json={"by": "ann", "row": 7}).status_code == 409
+    held = client.post("/api/ask", json={"by": "bo", "n": 1}).json()["next"][0]["row"]
+    assert client.post("/api/withdraw", json={"by": "bo", "row": held}).status_code == 200
+    # Two said the same: each can take back only what is theirs.
+    for by in ("ann", "bo"):
+        study.tell(10, "bad", by=by)
+    assert client.post("/api/withdraw", json={"by": "bo", "row": 10}).status_code == 200
+    assert list(study.state.standings[10]) == ["ann"]
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -301,6 +301,35 @@ def test_reviewing_corrects_and_takes_back(sit, study):
     assert set(found) == {r for r, known in study.state.labels.items() if known == other}
 
 
+def test_only_ones_own_answers_can_be_taken_back(sit, study):
+    study.tell(3, "good", by="ann")
+    study.tell(4, "good", by="bo")
+    ann = sit()
+    ann.page.click("nav a[href='/review']")
+    ann.page.wait_for_selector("main[data-ready]")
+    mine, theirs = (ann.page.locator(f"[data-row='{row}']") for row in (3, 4))
+    expect(mine.get_by_role("button")).to_be_visible()
+    expect(theirs.get_by_role("button")).to_be_hidden()
+    # An answer of one's own beside another's can be taken back again; the other's stays.
+    theirs.locator("select").select_option(label="bad")
+    theirs.get_by_role("button").click()
+    expect(ann.page.locator("#saved")).to_have_text("Your answer to row 4 was taken back.")
+    expect(theirs.get_by_role("button")).to_be_hidden()
+    assert {by: said.label for by, said in study.state.standings[4].items()} == {"bo": "good"}
+    # Taken back elsewhere meanwhile: it is said, not done twice.
+    study.withdraw(3, by="ann")
+    mine.get_by_role("button").click()
+    expect(ann.page.locator("#saved")).to_contain_text("ann has no answer to row 3")
+    assert not mine.evaluate("line => line.classList.contains('gone')")
+    # Another name has other answers.
+    ann.page.click("#who-button")
+    ann.page.fill("#who-input", "bo")
+    ann.page.keyboard.press("Enter")
+    expect(theirs.get_by_role("button")).to_be_visible()
+    expect(mine.get_by_role("button")).to_be_hidden()
+    ann.errors.clear()  # the browser reports the refused request
+
+
 def test_nothing_is_loaded_from_elsewhere(sit, address):
     ann = sit()
     asked = []

@@ -27,6 +27,7 @@ from goalward.server.messages import (
 )
 from goalward.server.review import answered
 from goalward.server.shown import preview, shown
+from goalward.study import State
 from goalward.study.why import Effect
 
 __all__ = ["Filter", "Number", "Only", "Page", "api", "known"]
@@ -114,7 +115,10 @@ def api(desk: Desk) -> APIRouter:
 
     @router.post("/withdraw")
     def withdraw(mark: Mark) -> Next:
-        """Take back the annotator's answer to a row, or give back the question."""
+        """Take back the annotator's answer to a row, or give back the question; 409 for others'."""
+        state = study.state
+        if mark.row < study.n_rows and not _has(state, mark):
+            raise HTTPException(409, _nothing_to_take_back(state, mark))
         study.withdraw(mark.row, by=mark.by)
         desk.moved()
         return Next(next=[Row(**row) for row in desk.next(mark.by)])
@@ -185,6 +189,20 @@ def api(desk: Desk) -> APIRouter:
         return answered(study, label=label, by=by, only=only, search=search, page=page)
 
     return router
+
+
+def _has(state: State, mark: Mark) -> bool:
+    return mark.by in {*state.standings.get(mark.row, ()), *state.leases.get(mark.row, ())}
+
+
+def _nothing_to_take_back(state: State, mark: Mark) -> str:
+    others = sorted(state.standings.get(mark.row, ()))
+    said = f"{', '.join(others[:5])}{' and others' if len(others) > 5 else ''}" or "nobody"
+    has = "have" if len(others) > 1 else "has"
+    return (
+        f"{mark.by} has no answer to row {mark.row}; {said} {has}. Only who gave an answer can take it "
+        "back: write another answer instead, under your own name."
+    )
 
 
 def _effect(desk: Desk, effect: Effect) -> dict[str, Any]:
