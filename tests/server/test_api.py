@@ -310,7 +310,11 @@ def png():
     return b"\x89PNG\r\n\x1a\n" + body
 
 
-def test_pictures_come_only_from_the_tables_folder_and_only_as_pictures(tmp_path):
+def unreadable(path):
+    raise PermissionError(13, "Permission denied")
+
+
+def test_pictures_come_only_from_the_tables_folder_and_only_as_pictures(tmp_path, monkeypatch):
     from starlette.testclient import TestClient
 
     from goalward.server import create_app
@@ -336,6 +340,11 @@ def test_pictures_come_only_from_the_tables_folder_and_only_as_pictures(tmp_path
             codes = [client.get(f"/api/images/{row}").status_code for row in range(len(paths))]
             assert codes == [200, 404, 404, 404, 404, 404, 404, 404, 404, 404, 200]
             assert client.get("/api/images/0").headers["content-type"] == "image/png"
+            with monkeypatch.context() as patched:
+                patched.setattr("pathlib.Path.read_bytes", unreadable)
+                done = client.get("/api/images/0")
+                assert done.status_code == 404
+                assert "Permission denied" in done.json()["error"]
             rows = client.post("/api/ask", json={"by": "ann", "n": 11}).json()["next"]
             assert {r["image"] for r in rows if r["row"] == 0} == {"/api/images/0"}
         app = create_app(Desk(study, Keys(TOKEN), images=tmp_path))

@@ -1,5 +1,7 @@
 """Starting and ending the page, and the work behind it."""
 
+import json
+import os
 import re
 import signal
 import socket
@@ -10,15 +12,22 @@ from http.cookiejar import CookieJar
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import goalward as gw
 from goalward.bench.page_latency import page_latency
+from goalward.cli import app as cli
 from goalward.errors import BadParameter
 from goalward.samples import CLASSES, write_sample
 from tests.conftest import need
+from tests.server.conftest import TOKEN
 
 need("fastapi")
 
+from starlette.testclient import TestClient  # noqa: E402
+
+from goalward.server import Keys, create_app  # noqa: E402
+from goalward.server.desk import Desk  # noqa: E402
 from goalward.server.serve import is_loopback, listening  # noqa: E402
 
 
@@ -105,3 +114,47 @@ def test_latency_is_measured_with_the_real_server():
     assert 0 < found.median <= found.p95 <= found.worst
     assert found.refits >= 1
     assert 0 < found.fitting <= 1
+
+
+ODD = [
+    "a#b?c%41",
+    "quote \"x\" 'y'",
+    "line\nbreak",
+    "<b>é 中 \u202e\u2066",
+    os.fsdecode(b"\xff bytes"),
+]
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_table_and_a_study_go_by_any_name_a_file_can_have(tmp_path, monkeypatch, name):
+    """From the command to the page, its pictures and its downloads."""
+    monkeypatch.setattr("goalward.tables.cache.user_cache_path", lambda name: tmp_path / "cache")
+    table, picture = tmp_path / f"{name}.csv", tmp_path / "p#1?%41.png"
+    picture.write_bytes(b"\x89PNG\r\n\x1a\n and so on")
+    rows = "".join(f"{picture.name},{i},{i % 3}\n" for i in range(12))
+    table.write_text("image,x,y\n" + rows)
+    seen = {}
+
+    def visit(study, **options):
+        app = create_app(Desk(study, Keys(TOKEN), images=options["images"]))
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        with TestClient(app, "http://localhost", headers=headers) as client:
+            for path in ("/", "/review", "/docs", "/api/images/0", "/api/rows/0", "/api/status"):
+                seen[path] = client.get(path)
+            client.post("/api/tell", json={"by": "ann", "row": 0, "label": "yes"})
+            seen["export"] = client.get("/api/export?format=jsonl")
+            other = {"x-goalward-study": "another"}
+            seen["other"] = client.get("/api/curve", headers=other)
+
+    monkeypatch.setattr("goalward.server.serve", visit)
+    label = ["label", str(table), "--image", "image", "--numeric", "x,y", "--classes", "yes,no"]
+    for _ in "12":
+        done = CliRunner().invoke(cli, label, catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        codes = {path: answer.status_code for path, answer in seen.items()}
+        assert codes.pop("other") == 409
+        assert set(codes.values()) == {200}, codes
+    assert (tmp_path / f"{name}.labels.db").exists()
+    assert seen["export"].headers["content-disposition"] == 'attachment; filename="labels.jsonl"'
+    assert json.loads(seen["export"].text)["label"] == "yes"
+    assert "<b>" not in seen["/"].text
