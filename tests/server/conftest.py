@@ -81,14 +81,13 @@ def running(desk, port=0):
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
-    while not server.started:
-        time.sleep(0.01)
+    until(lambda: server.started or not thread.is_alive())
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         desk.live.close()
         server.should_exit = True
-        thread.join(timeout=30)
+        thread.join(timeout=120)
         listener.close()
         assert not thread.is_alive()
 
@@ -114,6 +113,6 @@ def chromium():
     if os.geteuid() == 0:
         options.append("--no-sandbox")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=options)
+        browser = playwright.chromium.launch(executable_path=found, args=options, timeout=PATIENCE)
         yield browser
         browser.close()

@@ -3,7 +3,6 @@
 import io
 import json
 import struct
-import time
 import zlib
 
 import polars as pl
@@ -12,7 +11,7 @@ import pytest
 import goalward as gw
 from goalward.errors import Locked, NotWritten
 from tests.conftest import need
-from tests.server.conftest import TOKEN, truth
+from tests.server.conftest import TOKEN, truth, until
 
 need("fastapi")
 
@@ -41,12 +40,14 @@ def told(client, n, by="ann"):
 
 
 def waited(client, check):
-    for _ in range(400):
-        found = client.get("/api/status").json()
-        if check(found):
-            return found
-        time.sleep(0.025)
-    raise AssertionError(found)
+    seen = []
+
+    def holds():
+        seen.append(client.get("/api/status").json())
+        return check(seen[-1])
+
+    until(holds)
+    return seen[-1]
 
 
 def test_ask_tell_undo_skip_note(client, study):
@@ -231,7 +232,7 @@ def test_news_are_pushed_and_a_returning_listener_gets_what_it_missed(desk, addr
 
     def first(last=None):
         headers = {"authorization": f"Bearer {TOKEN}"} | ({"last-event-id": last} if last else {})
-        with httpx.stream("GET", f"{address}/api/events", headers=headers, timeout=20) as stream:
+        with httpx.stream("GET", f"{address}/api/events", headers=headers, timeout=120) as stream:
             event = {}
             for line in stream.iter_lines():
                 name, _, value = line.partition(": ")

@@ -46,7 +46,7 @@ def run(source, scenario):
         watch = asyncio.create_task(live.watch())
         await asyncio.sleep(0)
         try:
-            return await asyncio.wait_for(scenario(live), 20)
+            return await asyncio.wait_for(scenario(live), 120)
         finally:
             watch.cancel()
 
@@ -118,7 +118,7 @@ def test_more_pages_than_the_server_serves_are_told_so(desk, monkeypatch):
     headers = {"authorization": f"Bearer {TOKEN}"}
     with ExitStack() as held:
         address = held.enter_context(running(desk)) + "/api/events"
-        client = held.enter_context(httpx.Client(headers=headers, timeout=20))
+        client = held.enter_context(httpx.Client(headers=headers, timeout=120))
         streams = [held.enter_context(client.stream("GET", address)).iter_lines() for _ in "12"]
         assert [next(lines) for lines in streams] == ["retry: 2000"] * 2
         with client.stream("GET", address) as third:

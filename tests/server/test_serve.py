@@ -43,15 +43,15 @@ def test_the_command_serves_prints_a_link_that_works_once_and_ends_cleanly(comma
     try:
         link = re.search(r"http://127\.0\.0\.1:\d+/start\?token=\S+", process.stdout.readline())[0]
         jar = urllib.request.HTTPCookieProcessor(CookieJar())
-        with urllib.request.build_opener(jar).open(link, timeout=30) as page:
+        with urllib.request.build_opener(jar).open(link, timeout=120) as page:
             assert "token" not in page.url
             assert b"Row to label" in page.read()
         with pytest.raises(urllib.error.HTTPError, match="401"):
-            urllib.request.urlopen(link, timeout=30)
+            urllib.request.urlopen(link, timeout=120)
     finally:
         process.send_signal(signal.SIGINT)
         process.stdout.close()
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=120) == 0
 
 
 def test_other_machines_are_let_in_only_with_a_token(command):
