@@ -5,12 +5,17 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 
 KERNELS = ["losses", "models", "goals", "solvers", "labels", "utility", "learners.objective"]
 with install_import_hook([f"goalward.{room}" for room in KERNELS], "beartype.beartype"):
     import goalward
     import goalward.utility  # noqa: F401
+
+# How long an example takes says how busy the machine is, and nothing about the code.
+settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("steady")
 
 REQUIRED = os.environ.get("GOALWARD_REQUIRE_ALL") == "1"
 """Set in CI: an optional part that is missing is then a failure, not a skip."""

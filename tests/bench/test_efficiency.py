@@ -2,9 +2,9 @@
 
 import json
 import re
+import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -89,22 +89,19 @@ def test_a_run_that_was_killed_goes_on_where_it_was(tmp_path):
     options = {"seeds": 2, "protocol": SMALL}
     whole = benchmark(["wine"], entries(), **options, n_jobs=1)
     code = (
+        "import os, signal\n"
         "from goalward.bench import benchmark\n"
         "from goalward.bench.efficiency import Entry, Protocol\n"
         f"benchmark(['wine'], [Entry.of(n) for n in {NAMES!r}], seeds=2, n_jobs=1,\n"
-        f"          protocol=Protocol(budget=20, pool=60, test=40), out={str(tmp_path)!r})\n"
+        f"          protocol=Protocol(budget=20, pool=60, test=40), out={str(tmp_path)!r},\n"
+        "          progress=lambda done, all: done < 3 or os.kill(os.getpid(), signal.SIGKILL))\n"
     )
-    killed = subprocess.Popen([sys.executable, "-c", code])
+    killed = subprocess.run([sys.executable, "-c", code], check=False)
+    assert killed.returncode == -signal.SIGKILL
     store = tmp_path / "sessions.jsonl"
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and killed.poll() is None:
-        if store.exists() and store.read_text().count("key") >= 3:
-            break
-        time.sleep(0.01)
-    killed.kill()
-    killed.wait()
     store.write_text(store.read_text() + '{"key": "cut o')
     before = store.read_text().count('"seed"')
+    assert before == 3
     seen = []
     resumed = benchmark(
         ["wine"], entries(), **options, out=tmp_path, n_jobs=1,

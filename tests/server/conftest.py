@@ -12,6 +12,8 @@ import goalward as gw
 from tests.conftest import REQUIRED, need
 
 TOKEN = "a token of our own"
+PATIENCE = 120_000
+"""Milliseconds that a browser waits before a test fails: a busy machine is no failure."""
 WORDS = {"good": ["fine", "great", "moving", "witty"], "bad": ["dull", "stale", "boring", "weak"]}
 
 
@@ -26,6 +28,14 @@ def texts(n=120):
         label = ("good", "bad")[i % 2]
         said.append(f"a {WORDS[label][i // 2 % 4]} {kinds[i % 6]} by author {i}")
     return said
+
+
+def until(holds, seconds=120):
+    """Wait until something holds, however busy the machine is."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it never came to that"
+        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -59,26 +69,25 @@ def client(desk):
 
 
 @contextmanager
-def running(desk):
-    """Serve a desk on a free port of the loopback; yields its address."""
+def running(desk, port=0):
+    """Serve a desk on the loopback, on a free port by default; yields its address."""
     import uvicorn
 
     from goalward.server import create_app
     from goalward.server.serve import listening
 
-    listener = listening("127.0.0.1", 0)
+    listener = listening("127.0.0.1", port)
     config = uvicorn.Config(create_app(desk), log_level="critical", access_log=False)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
-    while not server.started:
-        time.sleep(0.01)
+    until(lambda: server.started or not thread.is_alive())
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         desk.live.close()
         server.should_exit = True
-        thread.join(timeout=30)
+        thread.join(timeout=120)
         listener.close()
         assert not thread.is_alive()
 
@@ -97,12 +106,13 @@ def chromium():
     if found is None:
         reason = "Chromium is not installed (apt-get install chromium)"
         pytest.fail(reason) if REQUIRED else pytest.skip(reason)
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=PATIENCE)
     options = ["--disable-gpu", "--no-first-run", "--disable-background-networking"]
     if os.geteuid() == 0:
         options.append("--no-sandbox")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=options)
+        browser = playwright.chromium.launch(executable_path=found, args=options, timeout=PATIENCE)
         yield browser
         browser.close()

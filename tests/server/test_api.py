@@ -3,7 +3,6 @@
 import io
 import json
 import struct
-import time
 import zlib
 
 import polars as pl
@@ -12,7 +11,7 @@ import pytest
 import goalward as gw
 from goalward.errors import Locked, NotWritten
 from tests.conftest import need
-from tests.server.conftest import TOKEN, truth
+from tests.server.conftest import TOKEN, truth, until
 
 need("fastapi")
 
@@ -41,12 +40,14 @@ def told(client, n, by="ann"):
 
 
 def waited(client, check):
-    for _ in range(400):
-        found = client.get("/api/status").json()
-        if check(found):
-            return found
-        time.sleep(0.025)
-    raise AssertionError(found)
+    seen = []
+
+    def holds():
+        seen.append(client.get("/api/status").json())
+        return check(seen[-1])
+
+    until(holds)
+    return seen[-1]
 
 
 def test_ask_tell_undo_skip_note(client, study):
@@ -68,6 +69,33 @@ def test_ask_tell_undo_skip_note(client, study):
     client.post("/api/withdraw", json={"by": "ann", "row": first})
     assert first not in study.state.skipped
     assert client.post("/api/undo", json={"by": "nobody"}).json()["row"] is None
+
+
+def test_only_ones_own_answer_can_be_taken_back(client, study):
+    study.tell(7, "good", by="ann")
+    study.skip(8, by="ann")
+    before = study.state.seq
+    for row in (7, 8):
+        done = client.post("/api/withdraw", json={"by": "bo", "row": row})
+        assert done.status_code == 409
+        said = done.json()["error"]
+        assert said.startswith(f"bo has no answer to row {row}; ann has.")
+        assert "Only who gave an answer can take it back" in said
+    done = client.post("/api/withdraw", json={"by": "bo", "row": 9})
+    assert done.status_code == 409
+    assert "nobody has" in done.json()["error"]
+    assert study.state.seq == before
+    assert study.state.labels == {7: "good"}
+    # One's own, once; and a question that is in hand.
+    assert client.post("/api/withdraw", json={"by": "ann", "row": 7}).status_code == 200
+    assert client.post("/api/withdraw", json={"by": "ann", "row": 7}).status_code == 409
+    held = client.post("/api/ask", json={"by": "bo", "n": 1}).json()["next"][0]["row"]
+    assert client.post("/api/withdraw", json={"by": "bo", "row": held}).status_code == 200
+    # Two said the same: each can take back only what is theirs.
+    for by in ("ann", "bo"):
+        study.tell(10, "bad", by=by)
+    assert client.post("/api/withdraw", json={"by": "bo", "row": 10}).status_code == 200
+    assert list(study.state.standings[10]) == ["ann"]
 
 
 @pytest.mark.parametrize(
@@ -204,7 +232,7 @@ def test_news_are_pushed_and_a_returning_listener_gets_what_it_missed(desk, addr
 
     def first(last=None):
         headers = {"authorization": f"Bearer {TOKEN}"} | ({"last-event-id": last} if last else {})
-        with httpx.stream("GET", f"{address}/api/events", headers=headers, timeout=20) as stream:
+        with httpx.stream("GET", f"{address}/api/events", headers=headers, timeout=120) as stream:
             event = {}
             for line in stream.iter_lines():
                 name, _, value = line.partition(": ")
@@ -283,7 +311,11 @@ def png():
     return b"\x89PNG\r\n\x1a\n" + body
 
 
-def test_pictures_come_only_from_the_tables_folder_and_only_as_pictures(tmp_path):
+def unreadable(path):
+    raise PermissionError(13, "Permission denied")
+
+
+def test_pictures_come_only_from_the_tables_folder_and_only_as_pictures(tmp_path, monkeypatch):
     from starlette.testclient import TestClient
 
     from goalward.server import create_app
@@ -309,6 +341,11 @@ def test_pictures_come_only_from_the_tables_folder_and_only_as_pictures(tmp_path
             codes = [client.get(f"/api/images/{row}").status_code for row in range(len(paths))]
             assert codes == [200, 404, 404, 404, 404, 404, 404, 404, 404, 404, 200]
             assert client.get("/api/images/0").headers["content-type"] == "image/png"
+            with monkeypatch.context() as patched:
+                patched.setattr("pathlib.Path.read_bytes", unreadable)
+                done = client.get("/api/images/0")
+                assert done.status_code == 404
+                assert "Permission denied" in done.json()["error"]
             rows = client.post("/api/ask", json={"by": "ann", "n": 11}).json()["next"]
             assert {r["image"] for r in rows if r["row"] == 0} == {"/api/images/0"}
         app = create_app(Desk(study, Keys(TOKEN), images=tmp_path))

@@ -19,9 +19,10 @@ class Source:
     """A summary that can be changed, or fail."""
 
     def __init__(self):
-        self.version, self.error = 1, None
+        self.version, self.error, self.calls = 1, None, 0
 
     def __call__(self):
+        self.calls += 1
         if self.error:
             raise self.error
         return {"version": self.version}
@@ -45,7 +46,7 @@ def run(source, scenario):
         watch = asyncio.create_task(live.watch())
         await asyncio.sleep(0)
         try:
-            return await asyncio.wait_for(scenario(live), 20)
+            return await asyncio.wait_for(scenario(live), 120)
         finally:
             watch.cancel()
 
@@ -79,15 +80,17 @@ def test_who_has_seen_the_newest_waits_and_is_pinged(source, monkeypatch):
     assert run(source, scenario) == (["retry: 2000\n\n", ": ping\n\n"], 0)
 
 
-def test_a_study_that_is_away_for_a_moment_ends_nothing(source, monkeypatch):
+@pytest.mark.parametrize("error", [Locked("busy"), MemoryError(), RuntimeError("a defect")])
+def test_a_summary_that_fails_for_a_moment_ends_nothing(source, monkeypatch, error):
     monkeypatch.setattr("goalward.server.live.PAUSE", 0.0)
 
     async def scenario(live):
         stream = live.listen()
         assert await news(stream) == 1
-        source.error, source.version = Locked("busy"), 2
+        source.error, source.version, failed = error, 2, source.calls
         live.changed()
-        await asyncio.sleep(0.1)
+        while source.calls == failed:
+            await asyncio.sleep(0.01)
         source.error = None
         live.changed()
         return await news(stream)
@@ -115,7 +118,7 @@ def test_more_pages_than_the_server_serves_are_told_so(desk, monkeypatch):
     headers = {"authorization": f"Bearer {TOKEN}"}
     with ExitStack() as held:
         address = held.enter_context(running(desk)) + "/api/events"
-        client = held.enter_context(httpx.Client(headers=headers, timeout=20))
+        client = held.enter_context(httpx.Client(headers=headers, timeout=120))
         streams = [held.enter_context(client.stream("GET", address)).iter_lines() for _ in "12"]
         assert [next(lines) for lines in streams] == ["retry: 2000"] * 2
         with client.stream("GET", address) as third:

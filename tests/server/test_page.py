@@ -3,14 +3,18 @@
 import csv
 import io
 import re
+import threading
 
 import pytest
 
 import goalward as gw
 from tests.conftest import need
-from tests.server.conftest import TOKEN, running, truth
+from tests.server.conftest import PATIENCE, TOKEN, running, truth
 
 need("fastapi")
+need("playwright")
+
+from playwright.sync_api import expect  # noqa: E402
 
 KEYS = {"good": "1", "bad": "2"}
 SHOWN = "document.getElementById('row-number').textContent"
@@ -21,6 +25,7 @@ class Person:
 
     def __init__(self, browser, address, desk, name=None, **options):
         self.context = browser.new_context(**options)
+        self.context.set_default_timeout(PATIENCE)
         self.page = self.context.new_page()
         self.errors = []
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
@@ -150,23 +155,46 @@ def test_charts_appear_and_a_stop_is_suggested_at_the_price(sit, study):
     ann.page.wait_for_function(
         "old => document.querySelector('#charts img').getAttribute('src') !== old", arg=before
     )
-    assert ann.page.inner_text("#gain") != "–"
+    # What was bought is asked for with the price: all of it is there by then.
+    ann.saved(42)
+    expect(ann.page.locator("#gain")).not_to_have_text("–")
     ann.page.fill("#price", "1e-12")
     ann.page.keyboard.press("Tab")
     ann.page.wait_for_selector("#stop:not(.ends)")
     ann.page.fill("#price", "1000")
     ann.page.keyboard.press("Tab")
     ann.page.wait_for_selector("#stop.ends")
-    assert "You could stop now" in ann.page.inner_text("#advice")
-    assert "42 answers bought" in ann.page.inner_text("#account")
-    assert "rules say stop" in ann.page.inner_text("#rules summary")
+    expect(ann.page.locator("#advice")).to_contain_text("You could stop now")
+    expect(ann.page.locator("#account")).to_contain_text("42 answers bought")
+    expect(ann.page.locator("#rules summary")).to_contain_text("rules say stop")
     ann.page.click("#rules summary")
-    assert ann.page.locator("#rules-list li").count() == 8
-    assert "stop" in ann.page.inner_text("#rules-list li.ends >> nth=0")
+    expect(ann.page.locator("#rules-list li")).to_have_count(8)
+    expect(ann.page.locator("#rules-list li.ends").first).to_contain_text("stop")
     ann.page.click("#advice")
     ann.page.keyboard.press("w")
-    ann.page.wait_for_selector("#why .effect")
-    assert ann.page.locator("#why .effect").count() == 2
+    expect(ann.page.locator("#why .effect")).to_have_count(2)
+
+
+def test_a_fit_that_fails_is_said_on_the_page_until_one_succeeds(sit, study, monkeypatch):
+    fit, room = study.refresh, threading.Event()
+
+    def refresh(**options):
+        if not room.is_set():
+            raise MemoryError("no room for the inverse")
+        return fit(**options)
+
+    monkeypatch.setattr(study, "refresh", refresh)
+    ann = sit()
+    for _ in range(8):
+        ann.answer()
+    trouble = ann.page.locator("#trouble")
+    expect(trouble).to_contain_text("no room for the inverse")
+    expect(trouble).to_contain_text("Every answer is safe")
+    room.set()
+    ann.answer()
+    expect(trouble).to_be_hidden()
+    expect(ann.page.locator("#charts")).to_be_visible()
+    ann.saved(9)
 
 
 def test_answers_are_kept_and_sent_when_the_server_comes_back(sit, study):
@@ -174,8 +202,7 @@ def test_answers_are_kept_and_sent_when_the_server_comes_back(sit, study):
     ann.page.route("**/api/tell", lambda route: route.abort())
     row, label = ann.row, truth(ann.text)
     ann.press(KEYS[label])
-    ann.page.wait_for_selector("#saved.waiting")
-    assert "Not saved yet: 1" in ann.page.inner_text("#saved")
+    expect(ann.page.locator("#saved.waiting")).to_contain_text("Not saved yet: 1")
     assert row not in study.state.labels
     ann.page.unroute("**/api/tell")
     ann.saved(1)
@@ -186,7 +213,7 @@ def test_answers_are_kept_and_sent_when_the_server_comes_back(sit, study):
     row, label = ann.row, truth(ann.text)
     ann.press(KEYS[label])
     ann.page.wait_for_selector("#saved.waiting")
-    assert "full" in ann.page.inner_text("#problem")
+    expect(ann.page.locator("#problem")).to_contain_text("full")
     ann.page.unroute("**/api/tell")
     ann.page.on("dialog", lambda dialog: dialog.accept())
     ann.page.reload()
@@ -228,10 +255,10 @@ def test_it_works_with_the_tab_key_alone_and_says_what_everything_is(sit, study)
         assert name in tree
     assert ann.page.get_attribute("#row", "aria-live") == "polite"
     ann.page.keyboard.press("?")
-    assert ann.page.locator("#help").is_visible()
+    expect(ann.page.locator("#help")).to_be_visible()
     ann.page.uncheck("#keys-on")
     ann.page.keyboard.press("Escape")
-    assert not ann.page.locator("#help").is_visible()
+    expect(ann.page.locator("#help")).to_be_hidden()
     row = ann.row
     ann.page.keyboard.press("1")
     assert ann.row == row
@@ -269,9 +296,39 @@ def test_reviewing_corrects_and_takes_back(sit, study):
     ann.page.wait_for_selector(f"[data-row='{last}'].gone")
     assert last not in study.state.labels
     ann.page.select_option("select[name=label]", label=other)
-    ann.page.click(".filters button")
+    with ann.page.expect_navigation():
+        ann.page.click(".filters button")
     found = ann.page.locator(".line").evaluate_all("all => all.map(e => Number(e.dataset.row))")
     assert set(found) == {r for r, known in study.state.labels.items() if known == other}
+
+
+def test_only_ones_own_answers_can_be_taken_back(sit, study):
+    study.tell(3, "good", by="ann")
+    study.tell(4, "good", by="bo")
+    ann = sit()
+    ann.page.click("nav a[href='/review']")
+    ann.page.wait_for_selector("main[data-ready]")
+    mine, theirs = (ann.page.locator(f"[data-row='{row}']") for row in (3, 4))
+    expect(mine.get_by_role("button")).to_be_visible()
+    expect(theirs.get_by_role("button")).to_be_hidden()
+    # An answer of one's own beside another's can be taken back again; the other's stays.
+    theirs.locator("select").select_option(label="bad")
+    theirs.get_by_role("button").click()
+    expect(ann.page.locator("#saved")).to_have_text("Your answer to row 4 was taken back.")
+    expect(theirs.get_by_role("button")).to_be_hidden()
+    assert {by: said.label for by, said in study.state.standings[4].items()} == {"bo": "good"}
+    # Taken back elsewhere meanwhile: it is said, not done twice.
+    study.withdraw(3, by="ann")
+    mine.get_by_role("button").click()
+    expect(ann.page.locator("#saved")).to_contain_text("ann has no answer to row 3")
+    assert not mine.evaluate("line => line.classList.contains('gone')")
+    # Another name has other answers.
+    ann.page.click("#who-button")
+    ann.page.fill("#who-input", "bo")
+    ann.page.keyboard.press("Enter")
+    expect(theirs.get_by_role("button")).to_be_visible()
+    expect(mine.get_by_role("button")).to_be_hidden()
+    ann.errors.clear()  # the browser reports the refused request
 
 
 def test_nothing_is_loaded_from_elsewhere(sit, address):
@@ -321,6 +378,7 @@ def test_hostile_texts_names_and_classes_do_nothing(chromium, tmp_path):
             # The browser would ask before it leaves answers unsaved.
             eve.saved(23)
             eve.page.goto(f"{address}/review")
+            eve.page.wait_for_selector("main[data-ready]")
             assert eve.page.locator(".line").count() >= 20
             assert eve.page.evaluate("window.xss") is None
             # And if something got in, the policy would stop it.

@@ -1,26 +1,33 @@
 """Starting and ending the page, and the work behind it."""
 
+import json
+import os
 import re
 import signal
 import socket
 import subprocess
 import sys
-import threading
 import urllib.request
 from http.cookiejar import CookieJar
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import goalward as gw
 from goalward.bench.page_latency import page_latency
-from goalward.errors import BadParameter, Separable
+from goalward.cli import app as cli
+from goalward.errors import BadParameter
 from goalward.samples import CLASSES, write_sample
 from tests.conftest import need
+from tests.server.conftest import TOKEN
 
 need("fastapi")
 
-from goalward.server.background import Refitter  # noqa: E402
+from starlette.testclient import TestClient  # noqa: E402
+
+from goalward.server import Keys, create_app  # noqa: E402
+from goalward.server.desk import Desk  # noqa: E402
 from goalward.server.serve import is_loopback, listening  # noqa: E402
 
 
@@ -36,15 +43,15 @@ def test_the_command_serves_prints_a_link_that_works_once_and_ends_cleanly(comma
     try:
         link = re.search(r"http://127\.0\.0\.1:\d+/start\?token=\S+", process.stdout.readline())[0]
         jar = urllib.request.HTTPCookieProcessor(CookieJar())
-        with urllib.request.build_opener(jar).open(link, timeout=30) as page:
+        with urllib.request.build_opener(jar).open(link, timeout=120) as page:
             assert "token" not in page.url
             assert b"Row to label" in page.read()
         with pytest.raises(urllib.error.HTTPError, match="401"):
-            urllib.request.urlopen(link, timeout=30)
+            urllib.request.urlopen(link, timeout=120)
     finally:
         process.send_signal(signal.SIGINT)
         process.stdout.close()
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=120) == 0
 
 
 def test_other_machines_are_let_in_only_with_a_token(command):
@@ -73,47 +80,6 @@ def test_the_sample_is_whole(tmp_path):
     assert found.embeddings == "tfidf"
     texts = (tmp_path / "messages.csv").read_text().splitlines()
     assert len(texts) == len(set(texts)) == 253
-
-
-class Fitting:
-    """A study whose fits wait, fail or find nothing, as told."""
-
-    def __init__(self):
-        self.go, self.fits, self.error, self.dues = threading.Event(), 0, None, 1
-
-    def due(self):
-        self.dues -= 1
-        return self.dues >= 0
-
-    def refresh(self):
-        assert self.go.wait(20)
-        self.fits += 1
-        if self.error:
-            raise self.error
-        return object()
-
-
-def settled(refitter, told):
-    while refitter.busy or not told:
-        threading.Event().wait(0.005)
-
-
-def test_a_fit_that_fails_is_told_and_the_next_answer_tries_again():
-    study, told = Fitting(), []
-    refitter = Refitter(study, lambda: told.append(refitter.busy))
-    study.error = Separable("perfectly separated")
-    study.go.set()
-    refitter.start()
-    settled(refitter, told)
-    assert refitter.trouble == "perfectly separated"
-    study.error, study.dues = None, 2
-    told.clear()
-    refitter.nudge()
-    settled(refitter, told)
-    assert refitter.trouble is None
-    assert told == [True, False]
-    refitter.close()
-    assert study.fits == 3
 
 
 def test_a_ranking_is_due_sooner_while_there_are_few_labels(tmp_path, rng):
@@ -148,3 +114,47 @@ def test_latency_is_measured_with_the_real_server():
     assert 0 < found.median <= found.p95 <= found.worst
     assert found.refits >= 1
     assert 0 < found.fitting <= 1
+
+
+ODD = [
+    "a#b?c%41",
+    "quote \"x\" 'y'",
+    "line\nbreak",
+    "<b>é 中 \u202e\u2066",
+    os.fsdecode(b"\xff bytes"),
+]
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_table_and_a_study_go_by_any_name_a_file_can_have(tmp_path, monkeypatch, name):
+    """From the command to the page, its pictures and its downloads."""
+    monkeypatch.setattr("goalward.tables.cache.user_cache_path", lambda name: tmp_path / "cache")
+    table, picture = tmp_path / f"{name}.csv", tmp_path / "p#1?%41.png"
+    picture.write_bytes(b"\x89PNG\r\n\x1a\n and so on")
+    rows = "".join(f"{picture.name},{i},{i % 3}\n" for i in range(12))
+    table.write_text("image,x,y\n" + rows)
+    seen = {}
+
+    def visit(study, **options):
+        app = create_app(Desk(study, Keys(TOKEN), images=options["images"]))
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        with TestClient(app, "http://localhost", headers=headers) as client:
+            for path in ("/", "/review", "/docs", "/api/images/0", "/api/rows/0", "/api/status"):
+                seen[path] = client.get(path)
+            client.post("/api/tell", json={"by": "ann", "row": 0, "label": "yes"})
+            seen["export"] = client.get("/api/export?format=jsonl")
+            other = {"x-goalward-study": "another"}
+            seen["other"] = client.get("/api/curve", headers=other)
+
+    monkeypatch.setattr("goalward.server.serve", visit)
+    label = ["label", str(table), "--image", "image", "--numeric", "x,y", "--classes", "yes,no"]
+    for _ in "12":
+        done = CliRunner().invoke(cli, label, catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        codes = {path: answer.status_code for path, answer in seen.items()}
+        assert codes.pop("other") == 409
+        assert set(codes.values()) == {200}, codes
+    assert (tmp_path / f"{name}.labels.db").exists()
+    assert seen["export"].headers["content-disposition"] == 'attachment; filename="labels.jsonl"'
+    assert json.loads(seen["export"].text)["label"] == "yes"
+    assert "<b>" not in seen["/"].text

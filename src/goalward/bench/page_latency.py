@@ -79,7 +79,7 @@ def page_latency(
             lasted = perf_counter() - started
             # Those that end after the last answer were under way before it too.
             curve: list[float] = []
-            until = perf_counter() + 30.0
+            until = perf_counter() + 120.0
             while not curve and perf_counter() < until:
                 curve = [line["seconds"] for line in call("GET", "/api/curve")]
                 sleep(0.05)
@@ -124,7 +124,7 @@ class _Server:
     def __exit__(self, *error: object) -> None:
         self.process.send_signal(signal.SIGINT)
         try:
-            self.process.communicate(timeout=30)
+            self.process.communicate(timeout=120)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.communicate()

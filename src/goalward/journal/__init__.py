@@ -14,7 +14,8 @@ from goalward.journal.events import (
     Undone,
     Withdrawn,
 )
-from goalward.journal.store import Mark, Recorded, Store
+from goalward.journal.store import Store
+from goalward.journal.transaction import Mark, Recorded
 
 __all__ = [
     "Asked",

@@ -5,17 +5,19 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any
 
-from fastapi import APIRouter, HTTPException, Path, Query
+from fastapi import APIRouter, Depends, Header, HTTPException, Path, Query
 
 from goalward.server.desk import Desk
 from goalward.server.messages import (
     Answer,
     Asking,
     Because,
+    Digits,
     Effects,
     Invitation,
     Mark,
     Next,
+    Plain,
     Problem,
     Remark,
     Row,
@@ -25,16 +27,20 @@ from goalward.server.messages import (
 )
 from goalward.server.review import answered
 from goalward.server.shown import preview, shown
+from goalward.study import State
 from goalward.study.why import Effect
 
-__all__ = ["Number", "Only", "api", "known"]
+__all__ = ["Filter", "Number", "Only", "Page", "api", "known"]
 
-Number = Annotated[int, Path(ge=0, le=2**53, description="The row's number, from 0.")]
+Number = Annotated[int, Digits, Path(ge=0, le=2**53, description="The row's number, from 0.")]
 Price = Annotated[
     float,
+    Plain,
     Query(gt=0, allow_inf_nan=False, description="What a label costs: nats per row of the goal."),
 ]
 Filter = Annotated[str | None, Query(max_length=1000)]
+Named = Annotated[str | None, Header(include_in_schema=False)]
+Page = Annotated[int, Digits, Query(ge=0, le=10**6, description="Which page, from 0.")]
 SAID: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem} for status in (400, 401, 403, 404, 409, 413, 415, 422, 503, 507)
 }
@@ -57,9 +63,28 @@ def known(desk: Desk, row: int) -> int:
     return row
 
 
+def same_study(desk: Desk) -> Any:
+    """Return a check of the study that a request names, if it names one.
+
+    A page that was left open sends what it holds when a server is back: it may be another study's.
+    """
+
+    def check(x_goalward_study: Named = None) -> None:
+        if x_goalward_study is not None and x_goalward_study != desk.id:
+            raise HTTPException(
+                409,
+                f"This page is of another study than {desk.name}, which is served here now; nothing "
+                "was stored. Reload the page. Answers it has not sent stay in this browser, and are "
+                "sent when their own study is served here again.",
+                headers={"x-goalward-study": desk.id},
+            )
+
+    return Depends(check)
+
+
 def api(desk: Desk) -> APIRouter:
     """Return the routes under /api that read and write answers."""
-    router = APIRouter(prefix="/api", responses=SAID)
+    router = APIRouter(prefix="/api", responses=SAID, dependencies=[same_study(desk)])
     study = desk.study
 
     @router.post("/ask")
@@ -90,8 +115,9 @@ def api(desk: Desk) -> APIRouter:
 
     @router.post("/withdraw")
     def withdraw(mark: Mark) -> Next:
-        """Take back the annotator's answer to a row, or give back the question."""
-        study.withdraw(mark.row, by=mark.by)
+        """Take back the annotator's answer to a row, or give back the question; 409 for others'."""
+        if not study.withdraw(mark.row, by=mark.by):
+            raise HTTPException(409, _nothing_to_take_back(study.state, mark))
         desk.moved()
         return Next(next=[Row(**row) for row in desk.next(mark.by)])
 
@@ -155,12 +181,22 @@ def api(desk: Desk) -> APIRouter:
         by: Filter = None,
         only: Only = Only.all,
         search: Annotated[str, Query(max_length=1000)] = "",
-        page: Annotated[int, Query(ge=0, le=10**6)] = 0,
+        page: Page = 0,
     ) -> dict[str, Any]:
         """List answered rows, newest first, 50 a page."""
         return answered(study, label=label, by=by, only=only, search=search, page=page)
 
     return router
+
+
+def _nothing_to_take_back(state: State, mark: Mark) -> str:
+    others = sorted(state.standings.get(mark.row, ()))
+    said = f"{', '.join(others[:5])}{' and others' if len(others) > 5 else ''}" or "nobody"
+    has = "have" if len(others) > 1 else "has"
+    return (
+        f"{mark.by} has no answer to row {mark.row}; {said} {has}. Only who gave an answer can take it "
+        "back: write another answer instead, under your own name."
+    )
 
 
 def _effect(desk: Desk, effect: Effect) -> dict[str, Any]:

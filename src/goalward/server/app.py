@@ -18,6 +18,8 @@ from goalward.errors import (
     Locked,
     NotConverged,
     NotWritten,
+    PoolChanged,
+    Replaced,
     Separable,
 )
 from goalward.server.api import api
@@ -25,6 +27,7 @@ from goalward.server.desk import Desk
 from goalward.server.files import files
 from goalward.server.guard import Guard
 from goalward.server.pages import pages
+from goalward.server.shown import legible
 
 __all__ = ["create_app"]
 
@@ -34,7 +37,10 @@ STATUS: tuple[tuple[type[GoalwardError], int], ...] = (
     # The present labels allow no number that can be trusted; later ones may.
     (NotConverged, 409),
     (Separable, 409),
+    (PoolChanged, 409),
+    # Nothing was stored: the page keeps the answer until the study is back.
     (NotWritten, 507),
+    (Replaced, 507),
     (Locked, 503),
     (GoalwardError, 500),
 )
@@ -74,7 +80,11 @@ def create_app(desk: Desk, *, hosts: Iterable[str] = (), remote: bool = False) -
 
     @app.exception_handler(HTTPException)
     def refused(request: Request, error: HTTPException) -> JSONResponse:
-        return _problem(str(error.detail), error.status_code, error.headers)
+        said = str(error.detail)
+        if error.status_code == 400 and error.__cause__ is not None:
+            # Too deep, a number of thousands of digits, not UTF-8: FastAPI only says that it failed.
+            said = "The body could not be read; a JSON object as /docs describes it was expected."
+        return _problem(said, error.status_code, error.headers)
 
     @app.exception_handler(RequestValidationError)
     def unfit(request: Request, error: RequestValidationError) -> JSONResponse:
@@ -86,5 +96,4 @@ def create_app(desk: Desk, *, hosts: Iterable[str] = (), remote: bool = False) -
 
 
 def _problem(text: str, status: int, headers: Any = None) -> JSONResponse:
-    plain = text.encode("utf-8", "backslashreplace").decode()
-    return JSONResponse({"error": plain}, status, headers=headers)
+    return JSONResponse({"error": legible(text)}, status, headers=headers)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from goalward.server.background import Refitter
 from goalward.server.charts import Charts
 from goalward.server.keys import Keys
 from goalward.server.live import Live
-from goalward.server.shown import shown
+from goalward.server.shown import legible, shown
 from goalward.study import Study
 
 __all__ = ["HELD", "Desk"]
@@ -40,8 +40,9 @@ class Desk:
     ) -> None:
         self.study, self.keys, self.by, self.images = study, keys, by, images
         # Only its last part is shown: where things lie on this machine is nobody's business.
-        self.name = study.url.replace("\\", "/").rpartition("/")[2]
-        self.id = sha256(study.url.encode()).hexdigest()[:12]
+        self.name = legible(study.url.replace("\\", "/").rpartition("/")[2])
+        # Not of its path, where there may be another study tomorrow.
+        self.id = study.identity
         self.charts = Charts()
         self.live = Live(self.summary)
         self.refitter = Refitter(study, self.live.changed)
@@ -75,7 +76,8 @@ class Desk:
         busy, trouble = self.refitter.busy, self.refitter.trouble
         names = ("rows", "labels", "training", "dev", "skipped", "pending", "disagreements")
         return {
-            "version": f"{found['events']}-{int(busy)}-{int(trouble is not None)}",
+            "version": f"{found['events']}-{int(busy)}-{crc32((trouble or '').encode('utf-8', 'replace')):x}",
+            "study": self.id,
             **{name: found[name] for name in names},
             "classes": found["classes"],
             "annotators": found["annotators"],

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
+from urllib.parse import unquote_to_bytes
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, Response
@@ -111,6 +112,7 @@ class Guard:
             )
         if scope["path"] not in OPEN and not self._knows(headers):
             raise Refusal(401, "A token is needed: open the link that the server printed.")
+        _check_address(scope)
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if scope["path"].startswith("/api/") and kind not in ("", "application/json"):
             raise Refusal(415, f"Content-Type is {kind[:80]!r}; application/json was expected.")
@@ -152,10 +154,21 @@ def allowed_host(host: str, names: Iterable[str], *, remote: bool = False) -> bo
     return remote
 
 
+def _check_address(scope: Scope) -> None:
+    """Refuse bytes that are no text: they would be read as other characters, repaired."""
+    for part in (scope.get("raw_path") or b"", scope["query_string"]):
+        try:
+            unquote_to_bytes(part).decode()
+        except UnicodeDecodeError:
+            raise Refusal(
+                400, "The address holds bytes that are no UTF-8; percent-encode the text as UTF-8."
+            ) from None
+
+
 async def _whole(scope: Scope, receive: Receive) -> Receive:
     """Return a `receive` that gives the body in one piece, read within bounds."""
     length = Headers(scope=scope).get("content-length", "0")
-    if not length.isdecimal() or int(length) > LONGEST_BODY:
+    if not re.fullmatch(r"[0-9]{1,15}", length) or int(length) > LONGEST_BODY:
         raise Refusal(413, f"The body is too long; at most {LONGEST_BODY} bytes were expected.")
     body = bytearray()
     try:

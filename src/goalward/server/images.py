@@ -39,9 +39,15 @@ def picture(study: Study, row: int, folder: Path | None = None) -> tuple[bytes, 
             f"The picture of row {row} lies outside the folder of the table. Move it there, or start "
             "with --images FOLDER."
         )
-    if path.stat().st_size > LARGEST:
-        raise DataMissing(f"The picture of row {row} is larger than {LARGEST // 2**20} MB.")
-    content = path.read_bytes()
+    try:
+        if path.stat().st_size > LARGEST:
+            raise DataMissing(f"The picture of row {row} is larger than {LARGEST // 2**20} MB.")
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataMissing(
+            f"The picture of row {row} could not be read ({error.strerror or error}). Look at its "
+            "permissions, or at the disk it lies on."
+        ) from error
     kind = _kind(content)
     if kind is None:
         raise DataMissing(f"The file of row {row} is no PNG, JPEG, GIF, WebP, AVIF or BMP picture.")

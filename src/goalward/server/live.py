@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from goalward.errors import GoalwardError
 
 __all__ = ["MOST", "Live"]
 
+LOG = logging.getLogger(__name__)
 MOST = 64
 """Listeners at once."""
 PING = 15.0
@@ -98,8 +100,11 @@ class Live:
     async def _look(self) -> None:
         try:
             found = await run_in_threadpool(self.summary)
-        except GoalwardError:
-            # A study that is locked or gone for a moment; the pages learn it from their own calls.
+        except Exception as error:
+            # A study that is locked or gone for a moment, no memory just now: the pages learn it
+            # from their own calls, and the watch goes on.
+            if not isinstance(error, GoalwardError):
+                LOG.error("The open pages could not be told what is new.", exc_info=error)
             return
         version = str(found["version"])
         if self._newest is None or self._newest[0] != version:

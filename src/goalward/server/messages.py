@@ -1,19 +1,36 @@
-"""What comes in and goes out over HTTP, as pydantic checks it and /openapi.json describes it."""
+"""What comes in and goes out over HTTP, as pydantic checks it and /openapi.json describes it.
+
+Nothing is turned into a number or a text that was not one: row 3 is neither "3", 3.0 nor true, and
+not "1_0" in an address, all of which pydantic would take.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+)
 
 __all__ = [
     "Answer",
     "Asking",
     "Because",
+    "Digits",
     "Effects",
     "Invitation",
     "Mark",
     "Next",
+    "Plain",
     "Problem",
     "Remark",
     "Row",
@@ -23,7 +40,31 @@ __all__ = [
     "Who",
 ]
 
-RowNumber = Annotated[int, Field(ge=0, le=2**53, description="The row's number, from 0.")]
+
+def _digits(written: Any) -> Any:
+    """Return a whole number of an address as it is written; refused where written otherwise."""
+    if isinstance(written, str) and not re.fullmatch(r"0|[1-9][0-9]{0,15}", written):
+        raise ValueError("a whole number in plain digits was expected, 17 for example")
+    return written
+
+
+def _plain(written: Any) -> Any:
+    """Return a number of an address as it is written, with a point or an exponent at most."""
+    if isinstance(written, str) and not re.fullmatch(r"[0-9.eE+-]{1,40}", written):
+        raise ValueError("a number was expected, 0.001 or 1e-3 for example")
+    return written
+
+
+def _storable(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("there is a NUL character in it, which not every database can hold")
+    return text
+
+
+Digits = BeforeValidator(_digits)
+Plain = BeforeValidator(_plain)
+Text = Annotated[StrictStr, AfterValidator(_storable)]
+RowNumber = Annotated[StrictInt, Field(ge=0, le=2**53, description="The row's number, from 0.")]
 Label = StrictBool | StrictInt | StrictFloat | StrictStr
 
 
@@ -31,13 +72,13 @@ class Who(BaseModel):
     """Somebody."""
 
     model_config = ConfigDict(extra="forbid")
-    by: str = Field(min_length=1, max_length=200, description="The annotator's name.")
+    by: Text = Field(min_length=1, max_length=200, description="The annotator's name.")
 
 
 class Asking(Who):
     """A wish for rows."""
 
-    n: int = Field(3, ge=1, le=100, description="How many rows to have in hand.")
+    n: StrictInt = Field(3, ge=1, le=100, description="How many rows to have in hand.")
 
 
 class Mark(Who):
@@ -55,7 +96,7 @@ class Answer(Mark):
 class Remark(Mark):
     """Something worth knowing about a row."""
 
-    text: str = Field(min_length=1, max_length=100_000)
+    text: Text = Field(min_length=1, max_length=100_000)
 
 
 class Row(BaseModel):

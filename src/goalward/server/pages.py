@@ -10,7 +10,7 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from goalward.server.api import Filter, Only
+from goalward.server.api import Filter, Only, Page
 from goalward.server.desk import Desk
 from goalward.server.endpoints import endpoints
 from goalward.server.review import answered
@@ -56,7 +56,7 @@ def pages(desk: Desk) -> APIRouter:
         by: Filter = None,
         only: Only = Only.all,
         search: Annotated[str, Query(max_length=1000)] = "",
-        at: Annotated[int, Query(ge=0, le=10**6)] = 0,
+        at: Page = 0,
     ) -> Response:
         chosen = {"label": label or None, "by": by or None, "only": only.value, "search": search}
         found = answered(desk.study, **chosen, page=at)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from typing import Any
 
 from goalward.study import State, Study
 
-__all__ = ["plain", "preview", "shown"]
+__all__ = ["legible", "plain", "preview", "shown"]
 
 LONGEST = 20_000
 """Characters shown before somebody asks for all."""
@@ -19,7 +19,7 @@ def shown(study: Study, state: State, row: int, *, whole: bool = False) -> dict[
     """Return what a page needs of a row."""
     found = study.show(row)
     text = found.get("text")
-    text = None if text is None else str(text)
+    text = None if text is None else legible(str(text))
     utility, ranking = state.questions.get(row, (None, None))
     cells = [(name, plain(v)) for name, v in found["columns"].items() if v not in (None, "")]
     return {
@@ -27,7 +27,7 @@ def shown(study: Study, state: State, row: int, *, whole: bool = False) -> dict[
         "text": text if text is None or whole else text[:LONGEST],
         "length": 0 if text is None else len(text),
         "image": f"/api/images/{row}" if found.get("image") else None,
-        "columns": [[str(name)[:200], _cut(str(v))] for name, v in cells[:MOST_COLUMNS]],
+        "columns": [[legible(str(name)[:200]), _cut(str(v))] for name, v in cells[:MOST_COLUMNS]],
         "utility": utility,
         "ranking": ranking,
         "notes": [{"by": n.by, "text": n.text} for n in state.notes.get(row, ())],
@@ -43,6 +43,11 @@ def preview(study: Study, row: int, longest: int = 160) -> str:
     return _cut(" ".join(str(said)[: 4 * longest].split()), longest)
 
 
+def legible(text: str) -> str:
+    """Return a text that can be sent: half of a character pair as its number."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def plain(value: Any) -> str | int | float | bool | None:
     """Return a cell as JSON can hold it."""
     if value is None or isinstance(value, (bool, int, str)):
@@ -53,4 +58,4 @@ def plain(value: Any) -> str | int | float | bool | None:
 
 
 def _cut(text: str, longest: int = LONGEST_CELL) -> str:
-    return text if len(text) <= longest else text[: longest - 1] + "…"
+    return legible(text if len(text) <= longest else text[: longest - 1] + "…")

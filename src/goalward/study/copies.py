@@ -15,7 +15,7 @@ from goalward.journal import Created, Recorded, Store
 from goalward.journal.engine import file_of, located
 from goalward.journal.salvage import Salvaged, salvage
 from goalward.journal.schema import LAYOUT
-from goalward.journal.store import Transaction
+from goalward.journal.transaction import Transaction
 from goalward.study.exchange import answers_table
 from goalward.study.state import State, folded
 from goalward.tables.write import write_table

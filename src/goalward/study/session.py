@@ -15,7 +15,7 @@ from goalward.errors import BadParameter, EventsLost, NotAStudy, UnknownLabel
 from goalward.journal import Created, Event, Recorded, Store
 from goalward.journal.engine import file_of, located
 from goalward.journal.events import Label
-from goalward.journal.store import Transaction
+from goalward.journal.transaction import Transaction
 from goalward.study import copies, pools
 from goalward.study.dealing import Dealer
 from goalward.study.rounds import QUEUE, Round, ready, versions

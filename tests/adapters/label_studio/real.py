@@ -53,7 +53,7 @@ def process(command, log, **options):
     finally:
         os.killpg(running.pid, signal.SIGTERM)
         try:
-            running.wait(20)
+            running.wait(120)
         except subprocess.TimeoutExpired:
             os.killpg(running.pid, signal.SIGKILL)
             running.wait()
@@ -278,7 +278,7 @@ def test_webhooks_wake_the_bridge_and_the_backend_answers(server, project, table
     )
     log = tmp_path / "bridge.log"
     with process(run, log, env=environment(tmp_path), cwd=tmp_path) as running:
-        until(lambda: running.poll() is not None or not _free(port), 60)
+        until(lambda: running.poll() is not None or not _free(port), 240)
         assert running.poll() is None, log.read_text()
         address = f"http://127.0.0.1:{port}"
         made = api("POST", "/api/ml/", {"url": address, "project": project.number, "title": "gw"})
@@ -289,18 +289,18 @@ def test_webhooks_wake_the_bridge_and_the_backend_answers(server, project, table
             project.answer(7)
             last = project.annotate(project.served()["id"], "good")
             # The bridge polls every 600 s: only a webhook can be this quick.
-            until(lambda: len(study.state.labels) == 8, 30)
-            until(lambda: project.settings["model_version"].startswith("goalward-0001"), 30)
+            until(lambda: len(study.state.labels) == 8, 240)
+            until(lambda: project.settings["model_version"].startswith("goalward-0001"), 240)
             api("DELETE", f"/api/annotations/{last}/")
-            until(lambda: len(study.state.labels) == 7, 30)
+            until(lambda: len(study.state.labels) == 7, 240)
             rounds = len(study.state.rounds)
             api("POST", f"/api/ml/{made['id']}/train", {})
-            until(lambda: len(study.state.rounds) == rounds + 1, 30)
+            until(lambda: len(study.state.rounds) == rounds + 1, 240)
             version = f"goalward-{rounds + 1:04d}"
-            until(lambda: project.settings["model_version"].startswith(version), 30)
+            until(lambda: project.settings["model_version"].startswith(version), 240)
             # With a backend the Data Manager's score is that of the backend's version.
             queue = list(study.state.ranking.queue)
-        until(lambda: rows(project.ordered("tasks:predictions_score", 5)) == queue[:5], 30)
+        until(lambda: rows(project.ordered("tasks:predictions_score", 5)) == queue[:5], 240)
         tested = api("POST", f"/api/ml/{made['id']}/predict/test", {}, random="true")
         assert tested["status"] == 200, tested
         assert tested["response"][0]["model_version"].startswith(version)

@@ -71,10 +71,14 @@ def test_it_follows_and_serves_until_it_is_refused(run, fake, table, monkeypatch
     seen = []
 
     def visit():
-        while not fake.project["model_version"]:
-            threading.Event().wait(0.01)
-        seen.append(httpx.get(f"http://127.0.0.1:{port}/health", trust_env=False).json())
-        fake.failures.extend([(400, {"detail": "enough"}, {})] * 2)
+        try:
+            while not fake.project["model_version"]:
+                threading.Event().wait(0.01)
+            address = f"http://127.0.0.1:{port}/health"
+            seen.append(httpx.get(address, trust_env=False, timeout=120).json())
+        finally:
+            # Whatever was seen: only this ends the command.
+            fake.failures.extend([(400, {"detail": "enough"}, {})] * 2)
 
     visitor = threading.Thread(target=visit)
     visitor.start()

@@ -189,7 +189,7 @@ class Bridge:
         if plan is None or known is None:
             return [{"result": [], "score": 1.0, "model_version": self.version} for _ in tasks]
         numbers = [task.get("id") if isinstance(task, dict) else None for task in tasks]
-        rows = [known.rows.get(n) if isinstance(n, int) else None for n in numbers]
+        rows = [known.rows.get(n) if type(n) is int else None for n in numbers]
         return [plan.prediction(row, self.config) for row in rows]
 
     @property

@@ -11,6 +11,7 @@ const classes = JSON.parse(at("main").dataset.classes);
 const STALE = 240000; // rows in hand are asked for again after four idle minutes
 let queue = [];
 let ended = false;
+let elsewhere = false; // another study is served here now
 let contact = Date.now();
 let outbox = null;
 
@@ -28,7 +29,8 @@ function complain(words) {
 
 function draw() {
   const row = current();
-  const nothing = ended && outbox.size === 0 ? "Nothing is left to ask. Thank you!" : undefined;
+  const nothing = elsewhere ? "Another study is served here now. Reload the page."
+    : ended && outbox.size === 0 ? "Nothing is left to ask. Thank you!" : undefined;
   if (at("row").dataset.row !== String(row?.row) || !row) {
     show(row, row ? undefined : nothing);
     at("row").dataset.row = String(row?.row);
@@ -38,9 +40,19 @@ function draw() {
   queue.slice(1).forEach(preload);
 }
 
+// Nothing more is asked, answered or sent here: what was not sent waits in the browser for its own study.
+function leave(error) {
+  elsewhere = true;
+  queue = [];
+  complain(error.message);
+  say(outbox.size ? `Not sent: ${outbox.size}. ${outbox.kept ? "Kept in this browser." : "This browser keeps nothing: write them down."}` : "", true);
+  draw();
+}
+
 // What the server says is in hand, less what was answered meanwhile; the row shown stays.
 function take(rows) {
   contact = Date.now();
+  elsewhere = false;
   const open = rows.filter((row) => !outbox.holds(row.row));
   ended = rows.length === 0;
   const shown = current();
@@ -59,12 +71,14 @@ function newOutbox() {
       say(`Not saved yet: ${size}. Trying again; keep this page open.`, true);
       complain(error.message);
     },
+    other: leave,
     refused(item, error) { complain(`Row ${item.body.row} was not taken: ${error.message}`); ask(); },
   });
 }
 
 async function ask() {
   try { take((await call("/api/ask", { by: who(), n: 3 })).next); } catch (error) {
+    if (error.other) return leave(error);
     complain(error.message);
     if (error.passing) setTimeout(ask, 3000);
   }
@@ -101,7 +115,7 @@ async function undo() {
     queue = [];
     take(next);
     say(`Row ${row} is open again.`);
-  } catch (error) { complain(`Undo did not work: ${error.message}`); }
+  } catch (error) { if (error.other) leave(error); else complain(`Undo did not work: ${error.message}`); }
 }
 
 function why(open = at("why").hidden) {
@@ -153,11 +167,11 @@ at("note-dialog").addEventListener("close", () => {
 at("row-whole").addEventListener("click", () => whole(current()).catch((error) => complain(error.message)));
 addEventListener("online", () => outbox.retry());
 addEventListener("focus", () => { if (Date.now() - contact > STALE) ask(); });
-addEventListener("beforeunload", (event) => { if (outbox.size) event.preventDefault(); });
+addEventListener("beforeunload", (event) => { if (outbox.size && !(elsewhere && outbox.kept)) event.preventDefault(); });
 onWho(() => { queue = []; draw(); outbox = newOutbox(); outbox.flush().then(ask); });
 
 outbox = newOutbox();
 draw();
-panel();
+panel(ask);
 ask();
 outbox.flush();

@@ -1,14 +1,19 @@
 // Requests to our own server, with the reason when one fails.
 
+export const at = (id) => document.getElementById(id);
+const study = at("main").dataset.study;
+
 export class Failed extends Error {
-  constructor(status, reason) { super(reason); this.status = status; }
+  // `other`: the server has another study now, and nothing of this page's may go there.
+  constructor(status, reason, other = false) { super(reason); Object.assign(this, { status, other }); }
   // Worth trying again: nobody answered, or the server could not store it just now.
   get passing() { return this.status === 0 || this.status === 401 || this.status === 408 || this.status >= 500; }
 }
 
 export async function call(path, body) {
-  const options = body === undefined ? {} : {
-    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
+  const headers = { "X-Goalward-Study": study };
+  const options = body === undefined ? { headers } : {
+    method: "POST", headers: { ...headers, "Content-Type": "application/json" }, body: JSON.stringify(body),
   };
   let response;
   try {
@@ -19,7 +24,8 @@ export async function call(path, body) {
   const said = await response.json().catch(() => ({}));
   if (response.ok) return said;
   if (response.status === 401) throw new Failed(401, "The server was started again: open the link it printed.");
-  throw new Failed(response.status, said.error || `The server answered ${response.status}.`);
+  const other = response.status === 409 && response.headers.has("X-Goalward-Study");
+  throw new Failed(response.status, said.error || `The server answered ${response.status}.`, other);
 }
 
 export const make = (tag, className, text) => {
@@ -29,5 +35,3 @@ export const make = (tag, className, text) => {
   if (text !== undefined) element.textContent = text;
   return element;
 };
-
-export const at = (id) => document.getElementById(id);

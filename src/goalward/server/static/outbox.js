@@ -2,8 +2,8 @@
 import { call } from "./net.js";
 
 export class Outbox {
-  constructor(key, { saved, waiting, refused }) {
-    Object.assign(this, { key, saved, waiting, refused, running: false, delay: 1000 });
+  constructor(key, { saved, waiting, refused, other }) {
+    Object.assign(this, { key, saved, waiting, refused, other, running: false, delay: 1000, kept: true });
     try { this.items = JSON.parse(localStorage.getItem(key)) || []; } catch { this.items = []; }
   }
 
@@ -38,6 +38,11 @@ export class Outbox {
         this.delay = 1000;
         this.saved(item, reply);
       } catch (error) {
+        if (error.other) {
+          // They belong to the study before: kept for it, and not sent.
+          this.other(error);
+          break;
+        }
         if (!error.passing) {
           this.drop(item);
           this.refused(item, error);
@@ -54,6 +59,9 @@ export class Outbox {
   retry() { this.delay = 1000; this.wake?.(); }
   drop(item) { this.items = this.items.filter((other) => other !== item); this.keep(); }
   keep() {
-    try { localStorage.setItem(this.key, JSON.stringify(this.items)); } catch { /* a full or forbidden store */ }
+    try {
+      localStorage.setItem(this.key, JSON.stringify(this.items));
+      this.kept = true;
+    } catch { this.kept = false; /* a full or forbidden store */ }
   }
 }

@@ -5,6 +5,7 @@ const key = `goalward:${at("main").dataset.study}:price`;
 const short = (number) => (number === null || number === undefined ? "–" : Number(number.toPrecision(3)).toString());
 const count = (number) => number.toLocaleString("en");
 let rounds = -1;
+let asked = 0;
 
 function progress(now) {
   at("count").textContent = count(now.labels);
@@ -77,8 +78,11 @@ async function advise() {
   const valid = price > 0 && Number.isFinite(price);
   at("price").setAttribute("aria-invalid", String(!valid));
   if (!valid) return;
+  asked += 1;
+  const turn = asked;
   try {
     const said = await call(`/api/stop?price=${encodeURIComponent(price)}`);
+    if (turn !== asked) return; // a later question was answered sooner
     at("stop").classList.toggle("ends", said.stop);
     at("gain").textContent = short(said.expected);
     at("advice").textContent = said.gain === null ? said.reason
@@ -88,7 +92,8 @@ async function advise() {
   } catch { /* the next ranking asks again */ }
 }
 
-export function panel() {
+// `other` is called when the news are of another study.
+export function panel(other) {
   let price = "0.0005";
   try { price = localStorage.getItem(key) || price; } catch { /* no store */ }
   at("price").value = price;
@@ -96,7 +101,11 @@ export function panel() {
     try { localStorage.setItem(key, at("price").value); } catch { /* no store */ }
     advise();
   });
-  const show = (now) => { progress(now); curves(now); };
+  const show = (now) => {
+    if (now.study !== at("main").dataset.study) { other(); return; }
+    progress(now);
+    curves(now);
+  };
   show(JSON.parse(at("main").dataset.summary));
   // Browsers allow a server six connections over all tabs: those nobody looks at let go of theirs.
   let news = null;
