@@ -30,10 +30,12 @@ from goalward.errors import (
     NetworkFile,
     NotAStudy,
     NotWritten,
+    StudyExists,
 )
 
 __all__ = [
     "APPLICATION",
+    "claim",
     "connect",
     "file_of",
     "leave_write_ahead",
@@ -112,6 +114,24 @@ def readable(path: Path) -> bool:
             "is: check the path, or restore a backup."
         )
     return True
+
+
+def claim(path: Path) -> None:
+    """Make the file, its owner's alone; one that holds something that is no study is refused."""
+    try:
+        readable(path)
+        # SQLite gives its files, and the journals beside them, the rights that this one has.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    except NotAStudy as error:
+        raise StudyExists(
+            f"{path} holds something that is not a study; a free place was expected. It was left as "
+            "it is: give another path."
+        ) from error
+    except OSError as error:
+        raise NotWritten(
+            f"{path} could not be made ({error.strerror}). Nothing was stored: check that its folder "
+            "is there and may be written."
+        ) from error
 
 
 def connect(url: URL, timeout: float) -> Engine:

@@ -21,6 +21,7 @@ from goalward.journal import schema
 from goalward.journal.backup import keep_backup
 from goalward.journal.engine import (
     APPLICATION,
+    claim,
     connect,
     file_of,
     leave_write_ahead,
@@ -79,7 +80,7 @@ class Store:
         """
         store = cls(place, timeout=timeout)
         if store.path is not None:
-            _claim(store.path)
+            claim(store.path)
 
         def made(connection: Connection) -> None:
             store._begin(connection)
@@ -280,24 +281,6 @@ def _interrupt_behind(error: BaseException) -> BaseException | None:
 def _release(engine: Engine, process: int) -> None:
     if os.getpid() == process:
         engine.dispose()
-
-
-def _claim(path: Path) -> None:
-    """Make the file, its owner's alone; one that holds something that is no study is refused."""
-    try:
-        readable(path)
-        # SQLite gives its files, and the journals beside them, the rights that this one has.
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    except NotAStudy as error:
-        raise StudyExists(
-            f"{path} holds something that is not a study; a free place was expected. It was left as "
-            "it is: give another path."
-        ) from error
-    except OSError as error:
-        raise NotWritten(
-            f"{path} could not be made ({error.strerror}). Nothing was stored: check that its folder "
-            "is there and may be written."
-        ) from error
 
 
 def _nothing(name: str) -> NotAStudy:
