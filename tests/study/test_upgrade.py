@@ -8,11 +8,12 @@ from typer.testing import CliRunner
 
 import goalward as gw
 from goalward.cli import app
-from goalward.errors import BadParameter, NewerVersion
+from goalward.errors import BadParameter, NewerVersion, PoolChanged
 from goalward.journal import schema
 from goalward.strategies import words
 from goalward.study import settings
 from goalward.study import study as verbs
+from goalward.tables import table
 from tests.study.test_first_version import KEPT, LATER
 
 POOL = [[i / 60, (i % 7) / 7] for i in range(60)]
@@ -62,6 +63,21 @@ def test_a_dev_goal_waits_with_what_was_recommended_when_it_was_made(
     shutil.copytree(KEPT, tmp_path / "old")
     with gw.Study.open(tmp_path / "old" / "numbers-dev-spread.sqlite") as study:
         assert study.state.settings.auto == "decision-risk"
+
+
+def test_features_that_went_name_those_in_their_place(tmp_path, monkeypatch):
+    shutil.copytree(KEPT, tmp_path / "old")
+    monkeypatch.setattr(table, "TEXT_RECIPE", "tfidf-svd-512/2")
+    with gw.Study.open(tmp_path / "old" / "text-auto.sqlite", clock=lambda: LATER) as study:
+        with pytest.raises(PoolChanged, match=r"tfidf-svd-256/1.*tfidf-svd-512/2"):
+            study.refresh(force=True)
+        # The answers are there, and can be taken elsewhere.
+        study.tell(3, "other")
+        assert study.export(tmp_path / "answers.csv", every=True) > 38
+    with gw.Study.create(
+        tmp_path / "new.db", pool=tmp_path / "old" / "messages.csv", classes=["waste", "other"]
+    ) as new:
+        assert new.state.pool["features"] == "tfidf-svd-512/2"
 
 
 def test_another_strategy_at_the_owners_word(tmp_path):

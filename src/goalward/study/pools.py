@@ -26,6 +26,8 @@ from goalward.tables.watch import Watch
 
 __all__ = ["Pool", "load", "store"]
 
+FIRST_FEATURES = {"tfidf": "tfidf-svd-256/1", "numeric": "numbers/1"}
+"""What made the numbers in studies that do not say: those of the first version."""
 PART = 64 * 2**20
 """Bytes of an array kept in one piece: SQLite holds at most 1 GB in one."""
 
@@ -77,6 +79,7 @@ def load(
     """Return the pool of a study, checked against what was stored of it."""
     if kept["kind"] == "table":
         table = _found(kept, home, moved)
+        _check_features(kept, table)
         watch = Watch(table, kept["fingerprint"])
         loaded = table.load(tick)
         X = loaded.X
@@ -127,6 +130,7 @@ def _table(table: Table, home: Path | None, tick: Tick) -> dict[str, Any]:
         "image": table.image,
         "numeric": list(table.numeric),
         "embeddings": table.embeddings,
+        "features": table.features,
         "fingerprint": table.fingerprint(),
         "n_rows": int(loaded.X.shape[0]),
     }
@@ -147,6 +151,18 @@ def _found(kept: Mapping[str, Any], home: Path | None, moved: Any) -> Table:
     if vectors is not None:
         table = replace(table, embeddings=vectors)
     return table
+
+
+def _check_features(kept: Mapping[str, Any], table: Table) -> None:
+    """Raise if this version makes other numbers of the rows than those the study was made with."""
+    made_with = kept.get("features", FIRST_FEATURES.get(kept["embeddings"], table.features))
+    if made_with != table.features:
+        raise PoolChanged(
+            f"The study was made with the features {made_with!r}, and this version of goalward makes "
+            f"{table.features!r} in their place; the same were expected. Go on with the version that "
+            "made it, or export the answers (`goalward export --every`), begin a new study and import "
+            "them."
+        )
 
 
 def _there(path: str, relative: str | None, home: Path | None) -> str:

@@ -23,7 +23,8 @@ from goalward.tables.vectors import Tick, from_npy, numbers, sentences, text_vec
 __all__ = ["Loaded", "Table"]
 
 TEXT_RECIPE = "tfidf-svd-256/1"
-"""Changes whenever `text_vectors` computes something else: old caches are then left alone."""
+"""Changes whenever `text_vectors` computes something else: old caches are then left alone, and
+studies made with the old one must still find it, or say what takes its place."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +122,14 @@ class Table:
             found["vectors"] = Path(self.embeddings)
         return found
 
+    @property
+    def features(self) -> str:
+        """What makes numbers of the rows, by a name that changes whenever the numbers do."""
+        if self.embeddings.endswith(".npy"):
+            return "vectors/1"
+        named = {"numeric": "numbers/1", "tfidf": TEXT_RECIPE}
+        return named.get(self.embeddings, f"sentences/1/{self.embeddings}")
+
     def fingerprint(self) -> dict[str, str]:
         """Return digests of the files the pool is made of."""
         return {name: _digest(path) for name, path in self.files.items()}
@@ -142,10 +151,9 @@ class Table:
                 "with --text."
             )
         read = texts(frame[self.text]).fill_null("").to_list()
+        key = content_key(self.features, read)
         if self.embeddings == "tfidf":
-            key = content_key(TEXT_RECIPE, read)
             return cached(key, len(read), lambda: text_vectors(read, tick))
-        key = content_key(f"sentences/1/{self.embeddings}", read)
         return cached(key, len(read), lambda: sentences(read, self.embeddings, tick))
 
 
