@@ -11,7 +11,7 @@ import pytest
 import goalward as gw
 from goalward.errors import Locked, NotWritten
 from tests.conftest import need
-from tests.server.conftest import TOKEN, truth, until
+from tests.server.conftest import TOKEN, texts, truth, until
 
 need("fastapi")
 
@@ -225,6 +225,26 @@ def test_a_full_disk_and_a_locked_study_say_so(client, desk, monkeypatch):
         monkeypatch.setattr(desk.study, "tell", fails(error))
         done = client.post("/api/tell", json=body)
         assert (done.status_code, done.json()["error"]) == (status, str(error))
+
+
+def test_answers_to_a_study_whose_file_is_gone_or_another_are_not_called_saved(
+    client, study, tmp_path
+):
+    place, aside = tmp_path / "labels.db", tmp_path / "aside.db"
+    row = client.post("/api/ask", json={"by": "ann"}).json()["next"][0]["row"]
+    answer = {"row": row, "label": "good", "by": "ann"}
+    place.rename(aside)
+    for _ in range(3):
+        told = client.post("/api/tell", json=answer)
+        assert (told.status_code, "is gone" in told.json()["error"]) == (507, True)
+    assert not place.exists()
+    gw.Study.create(place, pool=texts(), classes=["good", "bad"]).close()
+    told = client.post("/api/tell", json=answer)
+    assert (told.status_code, "another study" in told.json()["error"]) == (507, True)
+    aside.replace(place)
+    assert client.post("/api/tell", json=answer).status_code == 200
+    with gw.Study.open(place) as again:
+        assert again.state.labels[row] == "good"
 
 
 def test_news_are_pushed_and_a_returning_listener_gets_what_it_missed(desk, address):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import goalward as gw
-from goalward.errors import BadParameter, GoalwardError, StudyExists
+from goalward.errors import BadInput, BadParameter, GoalwardError, StudyExists
 
 X = np.eye(4)
 
@@ -28,6 +28,12 @@ def test_a_study_that_could_not_be_made_leaves_nothing_behind(tmp_path):
 def test_wrong_types_are_said_to_be(tmp_path, options):
     with pytest.raises(BadParameter, match="was expected"):
         gw.Study.create(tmp_path / "a.db", pool=X, **{"classes": ["a", "b"]} | options)
+
+
+def test_texts_with_half_a_character_are_refused_by_their_row(tmp_path):
+    with pytest.raises(BadInput, match="row 1 holds half of a character pair"):
+        gw.Study.create(tmp_path / "a.db", pool=["fine", "a \ud800"], classes=["a", "b"])
+    assert not (tmp_path / "a.db").exists()
 
 
 CONTEXT = multiprocessing.get_context("forkserver")

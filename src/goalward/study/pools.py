@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -15,7 +15,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from goalward.arrays import is_sparse, to_numpy
-from goalward.errors import BadParameter, Damaged, PoolChanged
+from goalward.errors import BadInput, BadParameter, Damaged, PoolChanged
 from goalward.journal.store import Store
 from goalward.learners.rows import check_finite, clean_rows
 from goalward.pool import blocks
@@ -65,12 +65,25 @@ def store(pool: Any, home: Path | None, tick: Tick) -> tuple[dict[str, Any], lis
     if isinstance(pool, Table):
         return _table(pool, home, tick), []
     if isinstance(pool, (list, tuple)) and pool and all(isinstance(x, str) for x in pool):
-        texts = list(pool)
+        texts = _whole_texts(pool)
         content = json.dumps(texts).encode()
         record, parts = _array(text_vectors(texts, tick))
         return {**record, "texts": sha256(content).hexdigest()}, [*parts, content]
     rows = clean_rows(pool, "pool")
     return _array(rows if is_sparse(rows) else to_numpy(rows))
+
+
+def _whole_texts(pool: Sequence[str]) -> list[str]:
+    for row, text in enumerate(pool):
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise BadInput(
+                f"The text of row {row} holds half of a character pair ({error.reason} at "
+                f"{error.start}); whole characters were expected. Repair it: "
+                "text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')."
+            ) from error
+    return list(pool)
 
 
 def load(
