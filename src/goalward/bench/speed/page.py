@@ -27,7 +27,7 @@ def page(*, quick: bool = False) -> list[Ratio]:
             "95th percentile",
             (found.p95,),
             (),
-            "<= 0.05 s",
+            "<= 0.015 s",
             note=busy,
         ),
         Ratio(
