@@ -29,7 +29,7 @@ from goalward.bench.efficiency.results import critical_difference
 from goalward.cli import app
 from goalward.errors import BadInput, BadParameter, DataMissing
 from goalward.strategies import recipe
-from goalward.study.rounds import USUAL
+from goalward.study import settings
 
 SMALL = Protocol(budget=20, pool=60, test=40)
 NAMES = ["random", "margin", "margin + dev", "dev/spread", "decision-risk"]
@@ -288,6 +288,6 @@ def test_the_recommended_strategy_is_first_in_the_published_results():
     """What the documentation says and what studies use."""
     folder = Path(__file__).parents[2] / "docs" / "benchmark"
     results = Results.read(folder / "benchmark.csv").only(list(MAIN))
-    assert results.ranks()["strategy"][0] == RECOMMENDED == USUAL
+    assert results.ranks()["strategy"][0] == RECOMMENDED == settings.RECOMMENDED
     built = recipe(RECOMMENDED).build(pool=np.eye(3))
     assert repr(built) == repr(gw.GoalOriented.recommended(np.eye(3)))
