@@ -273,7 +273,9 @@ def test_rows_are_shown_whatever_they_hold(tmp_path, monkeypatch, options):
             assert len(asked[0]["columns"]) >= 13
 
 
-def test_half_of_a_pair_in_a_row_is_shown_as_what_it_is(tmp_path):
+def test_half_of_a_pair_in_a_row_is_shown_as_what_it_is(tmp_path, monkeypatch):
+    # New studies refuse such texts; those of the first version may hold some.
+    monkeypatch.setattr("goalward.study.pools._whole_texts", list)
     texts = ["a \ud800 b", "c \udfff d", "e f"]
     with gw.Study.create(tmp_path / "s.db", pool=texts, classes=["a", "b"]) as study:
         study.tell(1, "a", by="ann")
