@@ -1,4 +1,4 @@
-"""Connections to SQLite and PostgreSQL, and what their errors mean to a person.
+"""Connections to SQLite and PostgreSQL.
 
 SQLite keeps a rollback journal, not a write-ahead log: when a transaction has ended, the one file
 holds it, so that `cp` and `mv` between answers take all of a study with them. A commit costs 1.5 ms
@@ -11,27 +11,24 @@ import os
 import re
 import sqlite3
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError
-from sqlalchemy.pool import NullPool
+from sqlalchemy.exc import ArgumentError
+from sqlalchemy.pool import QueuePool
 
 from goalward.errors import (
     BadParameter,
-    Damaged,
-    Locked,
     MissingExtra,
     NetworkFile,
     NotAStudy,
     NotWritten,
     StudyExists,
 )
+from goalward.journal.trouble import meaning
 
 __all__ = [
     "APPLICATION",
@@ -42,7 +39,6 @@ __all__ = [
     "located",
     "opened",
     "readable",
-    "translated",
 ]
 
 APPLICATION = 0x67777264
@@ -93,27 +89,35 @@ def file_of(url: URL) -> Path | None:
 def readable(path: Path) -> bool:
     """Return whether a file can hold a study: False if it is absent or empty.
 
-    Only its first bytes are looked at, so that a foreign file is not touched at all.
+    SQLite looks, and may not write. We must not open the file ourselves: closing it would end
+    the locks that other connections of this process hold on it (POSIX).
     """
     try:
-        with path.open("rb") as file:
-            header = file.read(100)
+        if path.stat().st_size == 0:
+            return False
+        raw = opened(path, mode="ro")
+        try:
+            application = raw.execute("PRAGMA application_id").fetchone()[0]
+        finally:
+            raw.close()
     except FileNotFoundError:
         return False
-    except OSError as error:
+    except (OSError, sqlite3.Error) as error:
+        if isinstance(error, sqlite3.Error) and not _foreign(error):
+            raise meaning(str(path), error) from error
         raise NotAStudy(
-            f"{path} could not be opened ({error.strerror}); the file of a study was expected. Check "
-            "the path and its permissions."
+            f"{path} is not the file of a study, or cannot be opened ({error}). It was left as it is: "
+            "check the path and its permissions, or restore a backup."
         ) from error
-    if not header:
-        return False
-    application = int.from_bytes(header[68:72], "big")
-    if not header.startswith(b"SQLite format 3\0") or application != APPLICATION:
+    if application != APPLICATION:
         raise NotAStudy(
-            f"{path} is not the file of a study (or its first bytes are damaged). It was left as it "
-            "is: check the path, or restore a backup."
+            f"{path} is a database, and not that of a study. It was left as it is: check the path."
         )
     return True
+
+
+def _foreign(error: sqlite3.Error) -> bool:
+    return any(words in str(error) for words in ("not a database", "unable to open"))
 
 
 def claim(path: Path) -> None:
@@ -142,9 +146,9 @@ def connect(url: URL, timeout: float) -> Engine:
         event.listen(engine, "begin", _begin_postgres(timeout))
         return engine
     _warn_of_network(path)
-    # A connection for each transaction (0.1 ms): it is of the file that has the name now, and
-    # nothing is left behind where a transaction was cut short.
-    engine = create_engine(url, creator=lambda: opened(path, timeout=timeout), poolclass=NullPool)
+    engine = create_engine(
+        url, creator=lambda: opened(path, timeout=timeout), poolclass=QueuePool, max_overflow=50
+    )
     event.listen(engine, "begin", _begin_sqlite)
     return engine
 
@@ -199,81 +203,31 @@ def opened(path: Path, *, timeout: float = 30.0, mode: str = "rw") -> sqlite3.Co
 
 def leave_write_ahead(path: Path, timeout: float) -> None:
     """Turn a file of the first version, whose answers may sit in a file beside it, into one file."""
-    with path.open("rb") as file:
-        # SQLite's file format: 2 in bytes 18 and 19 says that there is a write-ahead log.
-        ahead = file.read(20)[18:] == b"\x02\x02"
-    if not ahead or not os.access(path, os.W_OK):
-        return
     raw = opened(path, timeout=timeout)
     try:
-        raw.execute("PRAGMA journal_mode=DELETE")
+        if raw.execute("PRAGMA journal_mode").fetchone() == ("wal",) and os.access(path, os.W_OK):
+            raw.execute("PRAGMA journal_mode=DELETE")
     finally:
         raw.close()
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    writing = connection.get_execution_options().get("writing", False)
-    # Locking at the start, a writer waits its turn; locking later, it would fail at once.
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+    # Locking at the start, a writer waits its turn; locking later, it would fail at once. A single
+    # query is one moment by itself.
+    begin = {"write": "BEGIN IMMEDIATE", "read": "BEGIN", "peek": None}
+    statement = begin[connection.get_execution_options().get("purpose", "read")]
+    if statement is not None:
+        connection.exec_driver_sql(statement)
 
 
 def _begin_postgres(timeout: float) -> Any:
     def begin(connection: Connection) -> None:
-        if connection.get_execution_options().get("writing", False):
+        if connection.get_execution_options().get("purpose") == "write":
             connection.exec_driver_sql(f"SET LOCAL lock_timeout = {int(1000 * timeout)}")
             # A server may be set to acknowledge before the disk has it.
             connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
 
     return begin
-
-
-@contextmanager
-def translated(name: str) -> Iterator[None]:
-    """Turn a database's errors into ours: what came, what was expected, what to do."""
-    try:
-        yield
-    except DBAPIError as error:
-        raise _meaning(name, error.orig) from error
-    except sqlite3.Error as error:
-        raise _meaning(name, error) from error
-
-
-def _meaning(name: str, error: BaseException | None) -> Exception:
-    said = str(error).strip().split("\n")[0]
-    lower = said.lower()
-    if "unable to open" in lower:
-        return NotWritten(
-            f"{name} cannot be opened ({said}): it was moved or deleted, or its folder is not there. "
-            "Nothing was stored: put it back where it was, or check the path."
-        )
-    if "locked" in lower or "lock timeout" in lower or "busy" in lower:
-        return Locked(
-            f"{name} is held by another process ({said}). Nothing was stored: try again, or close "
-            "the program that holds it."
-        )
-    if "not a database" in lower:
-        return NotAStudy(
-            f"{name} is not a database ({said}). It was left as it is: check the path."
-        )
-    if "malformed" in lower or "corrupt" in lower or "could not decode" in lower:
-        return Damaged(
-            f"{name} is damaged ({said}); it was left as it is. Restore a backup, or save every "
-            "event that is whole with `goalward recover` or Study.recover."
-        )
-    if "readonly" in lower or "read-only" in lower:
-        return NotWritten(
-            f"{name} cannot be written ({said}). Nothing was stored: make the file and its folder "
-            "writable, or copy them."
-        )
-    if "full" in lower or "disk i/o" in lower or "space" in lower or "too large" in lower:
-        return NotWritten(
-            f"{name} could not be written ({said}). Nothing was stored, and all earlier answers "
-            "are safe: free some space, and answer again."
-        )
-    return NotWritten(
-        f"{name} could not be reached ({said}). Nothing was stored: check the address, that the "
-        "folder or the server is there, and that it may be used."
-    )
 
 
 def _warn_of_network(path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, event, select, text
 
-from goalward.errors import Damaged, NotAStudy, NotWritten, Replaced, StudyExists
+from goalward.errors import Damaged, NotWritten, StudyExists
 from goalward.journal import schema
 from goalward.journal.backup import keep_backup
 from goalward.journal.engine import (
@@ -27,11 +27,11 @@ from goalward.journal.engine import (
     leave_write_ahead,
     located,
     readable,
-    translated,
 )
 from goalward.journal.events import chained, parsed
 from goalward.journal.schema import BLOBS, EVENTS, STUDY
 from goalward.journal.transaction import START, Mark, Recorded, Transaction, Written
+from goalward.journal.trouble import broken, no_study, replaced, translated
 
 __all__ = ["Store"]
 
@@ -68,6 +68,7 @@ class Store:
         # A study that is dropped lets go of its connections too; nothing waits to be saved.
         weakref.finalize(self, _release, self._engine, self._process).atexit = False
         self._left: list[object] = []
+        self._file: tuple[int, int] | None = None
 
     @classmethod
     def create(
@@ -88,7 +89,7 @@ class Store:
             fill(transaction)
             transaction.seal()
 
-        store._run(made, writing=True)
+        store._run(made, purpose="write")
         return store
 
     @classmethod
@@ -100,7 +101,7 @@ class Store:
                 leave_write_ahead(store.path, timeout)
         version = store.version()
         if version < schema.LAYOUT:
-            store._run(lambda connection: store._upgrade(connection, version), writing=True)
+            store._run(lambda connection: store._upgrade(connection, version), purpose="write")
         return store
 
     @classmethod
@@ -108,18 +109,20 @@ class Store:
         """Return the store of a study as it is, of whatever version; nothing is changed."""
         store = cls(place, timeout=timeout)
         if store.path is not None and not readable(store.path):
-            raise _nothing(store.name)
+            raise no_study(store.name)
         return store
 
     def version(self) -> int:
         """Return the version of the study's journal; `NewerVersion` for one yet to come."""
         version = self._run(lambda connection: schema.version_of(connection, self.name))
         if version is None:
-            raise _nothing(self.name)
+            raise no_study(self.name)
         return version
 
     def read(self, after: Mark = START) -> list[Recorded]:
         """Return the events that were appended after a mark, checked."""
+        if after.seq and self._run(_head, purpose="peek") == after:
+            return []
         return self._run(lambda connection: self._tail(connection, after))
 
     def written(self) -> list[Written]:
@@ -131,8 +134,8 @@ class Store:
 
         def held(connection: Connection) -> T:
             # On PostgreSQL this line is the lock; SQLite's BEGIN IMMEDIATE has it already.
-            version = connection.execute(select(STUDY.c.version).with_for_update()).scalar_one()
-            news = self._tail(connection, after)
+            version, *head = connection.execute(select(STUDY).with_for_update()).one()
+            news = self._tail(connection, after, Mark(*head))
             at = Mark(news[-1].seq, news[-1].digest) if news else after
             transaction = Transaction(connection, news, at, version)
             decided = decide(transaction)
@@ -140,7 +143,7 @@ class Store:
                 transaction.seal()
             return decided
 
-        return self._run(held, writing=True)
+        return self._run(held, purpose="write")
 
     def blob(self, digest: str) -> bytes:
         """Return stored bytes, checked."""
@@ -186,12 +189,16 @@ class Store:
         # Checked before it is committed: what is damaged is not upgraded.
         self._tail(connection, START)
 
-    def _tail(self, connection: Connection, after: Mark) -> list[Recorded]:
-        bodies = self._bodies(connection, after)
+    def _tail(
+        self, connection: Connection, after: Mark, head: Mark | None = None
+    ) -> list[Recorded]:
+        bodies = self._bodies(connection, after, head)
         return [Recorded(seq, parsed(seq, body), digest) for seq, body, digest in bodies]
 
-    def _bodies(self, connection: Connection, after: Mark) -> list[Written]:
-        head = connection.execute(select(STUDY.c.head_seq, STUDY.c.head_digest)).one()
+    def _bodies(
+        self, connection: Connection, after: Mark, head: Mark | None = None
+    ) -> list[Written]:
+        head = head or _head(connection)
         if head == after:
             return []
         # The last known event is read again: another study, or an older copy of this one, may
@@ -204,33 +211,20 @@ class Store:
         if after.seq:
             known = rows.fetchone()
             if known is None or (known[0], known[2]) != after:
-                raise self._replaced()
+                raise replaced(self.name)
         bodies = []
         seq, digest = after
         for number, body, stored in rows:
             if number != seq + 1 or chained(digest, number, body) != stored:
-                raise self._broken(seq + 1)
+                raise broken(self.name, seq + 1)
             seq, digest = number, stored
             bodies.append(Written(number, body, stored))
-        if (seq, digest) != tuple(head):
-            raise self._broken(seq + 1)
+        if Mark(seq, digest) != head:
+            raise broken(self.name, seq + 1)
         return bodies
 
-    def _broken(self, seq: int) -> Damaged:
-        return Damaged(
-            f"Event {seq} of {self.name} is not what was written: its digest does not follow from "
-            "the events before it. Nothing was changed. Restore a backup, or save every event that "
-            f"is whole with `goalward recover` or Study.recover({self.name!r}, 'rescued.db')."
-        )
-
-    def _replaced(self) -> Replaced:
-        return Replaced(
-            f"At {self.name} stands another study, or an older copy of it, than the one that was "
-            "opened. Nothing was stored: put the study back, or open what is there now."
-        )
-
-    def _run(self, work: Callable[[Connection], T], *, writing: bool = False) -> T:
-        """Return what `work` does in one transaction, which ends here in any case.
+    def _run(self, work: Callable[[Connection], T], *, purpose: str = "read") -> T:
+        """Return what `work` does in one transaction ("read", "write"), which ends here in any case.
 
         A plain function around everything: an interrupt may strike in the very lines that end a
         block, and then no block ends it.
@@ -240,12 +234,9 @@ class Store:
             self._left.append(self._engine.pool)
             self._engine.dispose(close=False)
             self._process = os.getpid()
-        if self.path is not None and not self.path.exists():
-            raise NotWritten(
-                f"{self.path} is gone: it was moved or deleted while it was in use. Nothing was "
-                "stored: put it back, or restore a backup."
-            )
-        engine = self._engine.execution_options(writing=writing)
+        if self.path is not None:
+            self._look(self.path)
+        engine = self._engine.execution_options(purpose=purpose)
         try:
             with translated(self.name), engine.connect() as connection, connection.begin():
                 return work(connection)
@@ -254,6 +245,19 @@ class Store:
             if (struck := _interrupt_behind(error)) is not None:
                 raise struck from None
             raise
+
+    def _look(self, path: Path) -> None:
+        """Raise if the file is gone; let go of connections to one that has not the name any more."""
+        try:
+            now = path.stat()
+        except FileNotFoundError as error:
+            raise NotWritten(
+                f"{path} is gone: it was moved or deleted while it was in use. Nothing was stored: put "
+                "it back, or restore a backup."
+            ) from error
+        if (now.st_dev, now.st_ino) != self._file:
+            self._engine.dispose()
+            self._file = (now.st_dev, now.st_ino)
 
     def _let_go(self) -> None:
         """End the transaction that this thread was cut short in: its lock would stop all others."""
@@ -269,6 +273,10 @@ class Store:
         self._engine.dispose()
 
 
+def _head(connection: Connection) -> Mark:
+    return Mark(*connection.execute(select(STUDY.c.head_seq, STUDY.c.head_digest)).one())
+
+
 def _interrupt_behind(error: BaseException) -> BaseException | None:
     """Return the interrupt that led to an error: half-made objects fail in ways of their own."""
     while isinstance(error, Exception) and error.__context__ is not None:
@@ -281,10 +289,3 @@ def _interrupt_behind(error: BaseException) -> BaseException | None:
 def _release(engine: Engine, process: int) -> None:
     if os.getpid() == process:
         engine.dispose()
-
-
-def _nothing(name: str) -> NotAStudy:
-    return NotAStudy(
-        f"There is no study at {name}; one was expected. Check the address, or make one with "
-        "Study.create or `goalward label`."
-    )
