@@ -222,7 +222,7 @@ def test_a_full_disk_and_a_locked_study_say_so(client, desk, monkeypatch):
 
     body = {"by": "ann", "row": 0, "label": "good"}
     for error, status in ((NotWritten("no room"), 507), (Locked("busy"), 503)):
-        monkeypatch.setattr(desk.study, "tell", fails(error))
+        monkeypatch.setattr(desk.study, "tell_and_ask", fails(error))
         done = client.post("/api/tell", json=body)
         assert (done.status_code, done.json()["error"]) == (status, str(error))
 

@@ -386,3 +386,19 @@ def test_a_study_on_a_server_that_is_not_there_is_a_clear_error():
     need("psycopg")
     with pytest.raises(gw.errors.NotWritten, match="could not be reached"):
         gw.Study.open("postgresql://gw:secret@127.0.0.1:1/none")
+
+
+def test_an_answer_and_the_next_rows_in_one_transaction(tmp_path):
+    with gw.Study.create(tmp_path / "a.db", pool=np.eye(8), classes=["a", "b"]) as study:
+        first = study.ask(3, by="ann")
+        before = study.state.seq
+        seq, rows = study.tell_and_ask(first[0], "a", 3, by="ann")
+        assert (seq, study.state.seq) == (before + 1, before + 2)
+        assert rows[:2] == first[1:]
+        assert len(set(rows) | set(first)) == 4
+        # The same again changes nothing.
+        assert study.tell_and_ask(first[0], "a", 3, by="ann") == (seq, rows)
+        assert study.state.seq == before + 2
+        with pytest.raises(gw.errors.UnknownLabel):
+            study.tell_and_ask(rows[0], "c", 3, by="ann")
+        assert rows[0] not in study.state.labels

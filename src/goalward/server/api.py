@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, HTTPException, Path, Query
 
-from goalward.server.desk import Desk
+from goalward.server.desk import HELD, Desk
 from goalward.server.messages import (
     Answer,
     Asking,
@@ -95,9 +95,9 @@ def api(desk: Desk) -> APIRouter:
     @router.post("/tell")
     def tell(answer: Answer) -> Told:
         """Store an answer; it is on disk when this returns. The same again changes nothing."""
-        seq = study.tell(answer.row, answer.label, by=answer.by)
+        seq, rows = study.tell_and_ask(answer.row, answer.label, HELD, by=answer.by)
         desk.moved()
-        return Told(seq=seq, next=[Row(**row) for row in desk.next(answer.by)])
+        return Told(seq=seq, next=[Row(**row) for row in desk.shown(rows)])
 
     @router.post("/skip")
     def skip(mark: Mark) -> Next:

@@ -60,7 +60,10 @@ class Desk:
 
     def next(self, by: str, n: int = HELD) -> list[dict[str, Any]]:
         """Return the rows in an annotator's hands, new ones added; never waits for a fit."""
-        rows = self.study.ask(n, by=by, resume=True, at_most=True, refresh=False)
+        return self.shown(self.study.ask(n, by=by, resume=True, at_most=True, refresh=False))
+
+    def shown(self, rows: list[int]) -> list[dict[str, Any]]:
+        """Return what a page needs of some rows."""
         state = self.study.state
         return [shown(self.study, state, row) for row in rows]
 

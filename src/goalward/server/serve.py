@@ -91,7 +91,7 @@ def serve(
         threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
     # Fits run beside requests: a shorter turn (5 ms by default) lets an answer in between.
     before = sys.getswitchinterval()
-    sys.setswitchinterval(0.0005)
+    sys.setswitchinterval(0.0001)
     try:
         server.run(sockets=[listener])
     except KeyboardInterrupt:

@@ -17,6 +17,7 @@ from goalward.journal import (
     Event,
     Noted,
     Ranked,
+    Recorded,
     Skipped,
     Told,
     Undone,
@@ -27,7 +28,7 @@ from goalward.study.exchange import Imported, read_labels
 from goalward.study.reports import Reports
 from goalward.study.rounds import QUEUE, Round, ready
 from goalward.study.settings import RECOMMENDED, checked_strategy, plain_label, plain_text
-from goalward.study.state import State
+from goalward.study.state import State, folded
 
 __all__ = ["Study"]
 
@@ -83,32 +84,39 @@ class Study(Reports):
         asked: list[int] = []
 
         def decide(state: State) -> list[Event]:
-            now = self._clock()
-            known = self._dealer.held(state, by, now)[:n] if resume else []
-            dealt = self._dealer.deal(state, n - len(known), by, now)
-            asked[:] = [*known, *(question.row for question in dealt)]
-            if len(asked) < n and not at_most:
+            rows, events = self._dealt(state, n, by, resume=resume)
+            if len(rows) < n and not at_most:
                 raise PoolExhausted(
-                    f"{n} rows were asked for and {len(asked)} are left ({len(state.labels)} "
+                    f"{n} rows were asked for and {len(rows)} are left ({len(state.labels)} "
                     f"labelled, {len(state.skipped)} skipped, {len(state.pending)} pending). Ask "
                     "for fewer, or tell or withdraw the pending rows."
                 )
-            if not dealt:
-                return []
-            return [
-                Asked(
-                    at=now,
-                    rows=tuple(question.row for question in dealt),
-                    by=by,
-                    until=now + state.settings.lease,
-                    utilities=tuple(question.utility for question in dealt),
-                    ranking=state.rounds[-1][0] if state.rounds else None,
-                    dev=sum(question.dev for question in dealt),
-                )
-            ]
+            asked[:] = rows
+            return events
 
         self._write(decide)
         return asked
+
+    def _dealt(
+        self, state: State, n: int, by: str, *, resume: bool
+    ) -> tuple[list[int], list[Event]]:
+        """Return up to n rows for an annotator, and the event that makes the new ones theirs."""
+        now = self._clock()
+        known = self._dealer.held(state, by, now)[:n] if resume else []
+        dealt = self._dealer.deal(state, n - len(known), by, now)
+        rows = [*known, *(question.row for question in dealt)]
+        if not dealt:
+            return rows, []
+        event = Asked(
+            at=now,
+            rows=tuple(question.row for question in dealt),
+            by=by,
+            until=now + state.settings.lease,
+            utilities=tuple(question.utility for question in dealt),
+            ranking=state.rounds[-1][0] if state.rounds else None,
+            dev=sum(question.dev for question in dealt),
+        )
+        return rows, [event]
 
     def tell(self, row: int, label: Any, *, by: str = "me") -> int:
         """Store an answer and return its number; the same answer again changes nothing."""
@@ -137,26 +145,52 @@ class Study(Reports):
         _, taken = self._tell([(row, said, who) for _, row, said, who in fits])
         return Imported(taken, len(fits) - taken, tuple(refused))
 
+    def tell_and_ask(self, row: int, label: Any, n: int, *, by: str) -> tuple[int, list[int]]:
+        """Store an answer and take up to n rows in hand, at once; return its number and the rows.
+
+        For pages: one transaction instead of two, and never a fit.
+        """
+        by = plain_text(by, "by")
+        numbers: list[int] = []
+        asked: list[int] = []
+
+        def decide(state: State) -> list[Event]:
+            numbers[:], told = self._told(state, [(row, label, by)])
+            numbered = enumerate(told, start=state.seq + 1)
+            after = folded(state, (Recorded(seq, event) for seq, event in numbered))
+            asked[:], events = self._dealt(after, n, by, resume=True)
+            return [*told, *events]
+
+        self._write(decide)
+        return numbers[0], asked
+
     def _tell(self, answers: Sequence[tuple[int, Any, str]]) -> tuple[list[int], int]:
         """Store (row, label, annotator); return the number of each and how many were news."""
         numbers: list[int] = []
 
         def decide(state: State) -> list[Event]:
-            numbers.clear()
-            events: list[Event] = []
-            known: dict[tuple[int, str], tuple[Label | None, int]] = {}
-            for place, said, by in answers:
-                row, label = self._row(place), self._label(state, said)
-                before = state.standings.get(row, HashTrieMap()).get(by)
-                stands = known.get((row, by), (before.label, before.seq) if before else (None, 0))
-                if stands[0] != label:
-                    events.append(Told(at=self._clock(), row=row, label=label, by=by))
-                    stands = (label, state.seq + len(events))
-                known[row, by] = stands
-                numbers.append(stands[1])
+            numbers[:], events = self._told(state, answers)
             return events
 
         return numbers, len(self._write(decide))
+
+    def _told(
+        self, state: State, answers: Sequence[tuple[int, Any, str]]
+    ) -> tuple[list[int], list[Event]]:
+        """Return the number that each answer has or will have, and those that are news."""
+        numbers: list[int] = []
+        events: list[Event] = []
+        known: dict[tuple[int, str], tuple[Label | None, int]] = {}
+        for place, said, by in answers:
+            row, label = self._row(place), self._label(state, said)
+            before = state.standings.get(row, HashTrieMap()).get(by)
+            stands = known.get((row, by), (before.label, before.seq) if before else (None, 0))
+            if stands[0] != label:
+                events.append(Told(at=self._clock(), row=row, label=label, by=by))
+                stands = (label, state.seq + len(events))
+            known[row, by] = stands
+            numbers.append(stands[1])
+        return numbers, events
 
     def skip(self, row: int, *, by: str = "me") -> None:
         """Leave a row unanswered; it is not asked again, of anybody."""
