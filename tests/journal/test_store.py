@@ -230,6 +230,28 @@ def test_a_full_disk_is_a_clear_error_and_loses_nothing_acknowledged(place):
         study.tell(3, "low", by="ann")
 
 
+CUT_OFF = """
+import os, signal, sqlite3, sys
+raw = sqlite3.connect(sys.argv[1], isolation_level=None)
+raw.execute("PRAGMA cache_size=1")
+raw.execute("BEGIN IMMEDIATE")
+raw.execute("UPDATE goalward_events SET body = 'half-written'")
+raw.execute("INSERT INTO goalward_blobs VALUES ('x', zeroblob(1000000))")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_process_left_half_written_is_undone_on_opening(place):
+    """Its pages are in the file already, and the way back in the journal beside it."""
+    before = place.stat().st_size
+    subprocess.run([sys.executable, "-c", CUT_OFF, str(place)], check=False)
+    assert place.stat().st_size > before
+    assert place.with_name("labels.db-journal").stat().st_size > 0
+    with gw.Study.open(place) as study:
+        assert dict(study.state.labels) == {0: "low", 9: "high"}
+    assert not place.with_name("labels.db-journal").exists()
+
+
 READ_ONLY = """
 import os, sys
 from goalward.study import Study

@@ -95,11 +95,7 @@ def readable(path: Path) -> bool:
     try:
         if path.stat().st_size == 0:
             return False
-        raw = opened(path, mode="ro")
-        try:
-            application = raw.execute("PRAGMA application_id").fetchone()[0]
-        finally:
-            raw.close()
+        application = _application(path)
     except FileNotFoundError:
         return False
     except (OSError, sqlite3.Error) as error:
@@ -114,6 +110,22 @@ def readable(path: Path) -> bool:
             f"{path} is a database, and not that of a study. It was left as it is: check the path."
         )
     return True
+
+
+def _application(path: Path) -> int:
+    for mode in ("ro", "rw"):
+        try:
+            raw = opened(path, mode=mode)
+        except sqlite3.OperationalError as error:
+            # A process was killed while it wrote: what it left must be undone to read anything.
+            if mode == "ro" and "readonly" in str(error):
+                continue
+            raise
+        try:
+            return int(raw.execute("PRAGMA application_id").fetchone()[0])
+        finally:
+            raw.close()
+    raise AssertionError("one of the two returns or raises")
 
 
 def _foreign(error: sqlite3.Error) -> bool:
@@ -194,10 +206,14 @@ def opened(path: Path, *, timeout: float = 30.0, mode: str = "rw") -> sqlite3.Co
         check_same_thread=False,
         factory=_File,
     )
-    # EXTRA: the folder is synced too, or a power cut could bring the rollback journal back.
-    raw.execute("PRAGMA synchronous=EXTRA")
-    raw.execute("PRAGMA foreign_keys=ON")
-    raw.execute("PRAGMA trusted_schema=OFF")
+    try:
+        # EXTRA: the folder is synced too, or a power cut could bring the rollback journal back.
+        raw.execute("PRAGMA synchronous=EXTRA")
+        raw.execute("PRAGMA foreign_keys=ON")
+        raw.execute("PRAGMA trusted_schema=OFF")
+    except BaseException:
+        raw.close()
+        raise
     return raw
 
 
