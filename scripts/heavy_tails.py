@@ -9,10 +9,10 @@ import numpy as np
 from sklearn.preprocessing import scale
 from threadpoolctl import threadpool_limits
 
-from goalward.bench.curves import bootstrap
-from goalward.bench.datasets import load
-from goalward.bench.datasets.keel import features
-from goalward.bench.efficiency import Entry, Protocol, Results, play
+from goalward.lab.curves import bootstrap
+from goalward.lab.datasets import load
+from goalward.lab.datasets.keel import features
+from goalward.lab.efficiency import Entry, Protocol, Results, play
 
 SEEDS = 10
 NAMES = ("decision-risk", "margin", "bait")

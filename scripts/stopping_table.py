@@ -9,8 +9,8 @@ from pathlib import Path
 
 import polars as pl
 
-from goalward.bench import simulate, stops, stops_summary
-from goalward.bench.datasets import load
+from goalward.lab import simulate, stops, stops_summary
+from goalward.lab.datasets import load
 
 PAGE = Path(__file__).parents[1] / "docs/stopping.md"
 BEGIN, END = "<!-- table: scripts/stopping_table.py -->", "<!-- end of table -->"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 
-KERNELS = ["losses", "models", "goals", "solvers", "labels", "utility", "learners.objective"]
+KERNELS = ["models", "goals", "solvers", "labels", "utility"]
 with install_import_hook([f"goalward.{room}" for room in KERNELS], "beartype.beartype"):
     import goalward
     import goalward.utility  # noqa: F401

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_info
 
 import goalward as gw
 from goalward import errors
-from goalward.arrays import to_numpy
+from goalward.core.arrays import to_numpy
 from goalward.testing import problem
 from goalward.utility import FirstOrder, Retrain
 from tests.conftest import need

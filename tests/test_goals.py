@@ -3,7 +3,7 @@ import pytest
 from sklearn.naive_bayes import GaussianNB
 
 import goalward as gw
-from goalward.arrays import to_numpy
+from goalward.core.arrays import to_numpy
 from goalward.errors import BadInput, BadParameter, NotFinite
 from goalward.goals import (
     CalibratedDevLoss,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import goalward as gw
-from goalward import gpu_kernels
+from goalward.core.kernels import gpu
 from goalward.labels import BestCase, Expected, Spread, WorstCase
 from goalward.scale import open_pool, rank
 from tests.conftest import need
@@ -40,7 +40,7 @@ def test_kernels_give_the_scores_of_the_cpu_in_double_precision(K, d, statistic)
         torch.as_tensor(direction.motion.constant, device="cuda"),
         K,
     )
-    assert gpu_kernels.usable(rows)
+    assert gpu.usable(rows)
     got = there.reduced(rows, statistic).double().cpu().numpy()
 
     # Single precision: sums of d products, relative to the largest score.

@@ -6,7 +6,8 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.neighbors import KNeighborsClassifier
 
 import goalward as gw
-from goalward.arrays import to_numpy
+from goalward.core.arrays import to_numpy
+from goalward.core.candidates import Candidates
 from goalward.labels import (
     BestCase,
     Constant,
@@ -145,7 +146,7 @@ def test_a_label_model_that_lacks_a_class_gives_it_no_chance():
     with pytest.warns(gw.errors.UnseenClass):
         fitted = gw.Logistic(classes=[0, 1, 2, 3]).fit(TASK.X, TASK.y)
     believe = LabelModel(KNeighborsClassifier(3)).prepare(fitted)
-    belief = believe(gw.learners.Candidates(np.arange(40), TASK.X_pool, np.empty((40, 4))))
+    belief = believe(Candidates(np.arange(40), TASK.X_pool, np.empty((40, 4))))
     np.testing.assert_array_equal(belief[:, 3], 0.0)
     np.testing.assert_allclose(belief.sum(axis=1), 1.0)
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from goalward.arrays import to_numpy
-from goalward.losses import CrossEntropy, contrasts
+from goalward.core.arrays import to_numpy
+from goalward.models import CrossEntropy, contrasts
 
 LOSS = CrossEntropy()
 

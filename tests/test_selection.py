@@ -3,7 +3,7 @@ import pytest
 import scipy.sparse as sp
 
 import goalward as gw
-from goalward.arrays import to_numpy
+from goalward.core.arrays import to_numpy
 from goalward.labels import BestCase, Expected, Predicted, Spread, Truth, WorstCase
 from goalward.selection import Sequential, Stochastic, Top
 from goalward.solvers import Cholesky, Updated, fits

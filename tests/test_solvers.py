@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from goalward.arrays import to_numpy
+from goalward.core.arrays import to_numpy
 from goalward.errors import BadParameter, NotConverged, Unsupported
 from goalward.learners import Logistic
 from goalward.solvers import Auto, Cholesky, ConjugateGradient, Dual, named

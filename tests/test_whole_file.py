@@ -4,8 +4,8 @@ import os
 
 import pytest
 
+from goalward.core.whole_file import same_file, whole_file
 from goalward.errors import NotWritten, WouldOverwrite
-from goalward.whole_file import same_file, whole_file
 
 
 def left(folder):

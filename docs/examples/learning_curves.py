@@ -1,6 +1,6 @@
 """Strategies compared on the same splits."""
 
-from goalward.bench import simulate
+from goalward.lab import simulate
 from goalward.plots import curve_panel, figure
 
 curves = simulate(

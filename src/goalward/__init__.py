@@ -24,7 +24,8 @@ from goalward import (
     testing,
     utility,
 )
-from goalward.learners import Fitted, Logistic, LogisticClassifier
+from goalward.learners import Logistic, LogisticClassifier
+from goalward.models import Fitted
 from goalward.strategies import GoalOriented, recipe
 
 __all__ = [
@@ -47,14 +48,14 @@ __all__ = [
 
 __version__ = version("goalward")
 
-LATER = ("bench", "scale", "tables")
-"""Rooms that are imported when they are first used."""
+LATER = {"bench": "lab", "lab": "lab", "scale": "scale", "tables": "tables"}
+"""Rooms that are imported when they are first used; `bench` is the first name of `lab`."""
 
 
 def __getattr__(name: str) -> Any:
     """Return what is loaded when it is asked for: it brings tables, figures or a database."""
     if name in LATER:
-        return import_module(f"goalward.{name}")
+        return import_module(f"goalward.{LATER[name]}")
     if name == "Study":
         return import_module("goalward.study").Study
     raise AttributeError(f"module 'goalward' has no attribute {name!r}")

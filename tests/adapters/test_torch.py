@@ -12,8 +12,8 @@ import goalward as gw
 from goalward.adapters import from_torch
 from goalward.errors import BadParameter, LooseFit, NotConverged, ShapeMismatch, Unsupported
 from goalward.goals import DevLoss, Entropy, Fisher
-from goalward.learners import Labelled
-from goalward.learners.gauss_newton import GaussNewton, smallest_eigenvalue
+from goalward.models import Labelled
+from goalward.models.gauss_newton import GaussNewton, smallest_eigenvalue
 from goalward.utility import FirstOrder, ImplicitStep, Retrain
 from tests.conftest import need
 

@@ -11,7 +11,7 @@ import goalward as gw
 from goalward.errors import BadParameter, Unsupported
 from goalward.goals import DecisionRisk, Epig, FisherRatio
 from goalward.goals.posterior import class_basis, curvature_blocks
-from goalward.learners import Labelled, Posterior
+from goalward.models import Labelled, Posterior
 from goalward.selection import Sequential, Top
 from goalward.testing import problem
 from goalward.utility import FirstOrder, ImplicitStep, Information, Retrain

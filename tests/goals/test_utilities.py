@@ -22,7 +22,7 @@ from goalward.goals import (
     WorstGroup,
 )
 from goalward.goals import goal as goal_module
-from goalward.losses import contrasts
+from goalward.models import contrasts
 from goalward.scale import open_pool
 from goalward.testing import problem
 from goalward.testing.check_solver import explicit

@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 import goalward as gw
-from goalward.arrays import to_numpy
+from goalward.core.arrays import to_numpy
 from goalward.errors import OneClass, Separable, ShapeMismatch, UnseenClass
 from goalward.testing import problem
 

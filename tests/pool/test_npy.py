@@ -10,7 +10,7 @@ import pytest
 
 import goalward as gw
 from goalward import errors
-from goalward.npy import NpyFile
+from goalward.core.npy import NpyFile
 from goalward.scale import open_pool, rank
 from tests.scale.setting import setting
 
@@ -97,7 +97,7 @@ SHORTENED = """
 import os, signal
 import numpy as np, goalward as gw
 from goalward.errors import DataMissing
-from goalward.npy import NpyFile
+from goalward.core.npy import NpyFile
 from goalward.scale import open_pool, rank
 
 path = {path!r}

@@ -18,6 +18,7 @@ from sklearn.preprocessing import MaxAbsScaler
 
 import goalward as gw
 from goalward import errors
+from goalward.core.rows import clean_rows
 from goalward.pool import open_pool
 from goalward.study import pools
 
@@ -218,7 +219,7 @@ def test_nan_is_named_by_row_and_column_without_writing_out_the_zeros():
         ([1.0, np.nan, 2.0], [5, 10**11, 3], [0, 1, 1, 3]), shape=(3, 10**12)
     )
     with pytest.raises(errors.NotFinite, match=rf"row 2, column {10**11}"):
-        gw.learners.rows.clean_rows(X)
+        clean_rows(X)
 
 
 @pytest.mark.parametrize("case", [c for c in BROKEN if "data of objects" not in c])

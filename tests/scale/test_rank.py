@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 import goalward as gw
 from goalward import errors
-from goalward.accelerator import accelerate
+from goalward.core.kernels.compiled import accelerate
 from goalward.labels import BestCase, Expected, Predicted, Spread, WorstCase
 from goalward.scale import rank
 from goalward.utility.motion import chunk_rows

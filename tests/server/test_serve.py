@@ -15,9 +15,9 @@ import pytest
 from typer.testing import CliRunner
 
 import goalward as gw
-from goalward.bench.page_latency import page_latency
 from goalward.cli import app as cli
 from goalward.errors import BadParameter
+from goalward.lab.page_latency import page_latency
 from goalward.samples import CLASSES, write_sample
 from tests.conftest import need
 from tests.server.conftest import TOKEN

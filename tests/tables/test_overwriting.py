@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 import goalward as gw
 from goalward.cli import app
+from goalward.core.whole_file import refuse_inputs
 from goalward.errors import BadInput, BadParameter, WouldOverwrite
 from goalward.tables import Table
-from goalward.whole_file import refuse_inputs
 
 RUN = CliRunner()
 

@@ -4,10 +4,11 @@ import scipy.sparse as sp
 from scipy.stats import spearmanr
 
 import goalward as gw
-from goalward.arrays import to_numpy
+from goalward.core.arrays import to_numpy
+from goalward.core.candidates import Candidates
 from goalward.goals import DevLoss, Entropy, Fisher
 from goalward.labels import BestCase, Expected, Predicted, Truth, Uniform, WorstCase
-from goalward.losses import contrasts
+from goalward.models import contrasts
 from goalward.solvers.quadratic import quadratic
 from goalward.testing import check_utility, problem
 from goalward.testing.check_solver import explicit
@@ -138,9 +139,7 @@ def test_it_stays_true_where_first_order_fails(goal):
         ]
         for name, make in operators.items():
             believe = make(task).prepare(task.fitted)
-            block = gw.learners.Candidates(
-                np.arange(60), task.X_pool, task.fitted.predict_proba(task.X_pool)
-            )
+            block = Candidates(np.arange(60), task.X_pool, task.fitted.predict_proba(task.X_pool))
             cheap, ours, truth = (believe(u, block) for u in utilities)
             flat = np.ptp(cheap) <= 1e-12 * np.abs(utilities[0]).max()
             first = 0.0 if flat else spearmanr(cheap, truth).statistic

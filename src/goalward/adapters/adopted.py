@@ -13,7 +13,8 @@ from goalward.adapters.classifier import from_classifier
 from goalward.adapters.pipelines import front_of
 from goalward.adapters.sklearn import from_sklearn
 from goalward.errors import UnseenClass
-from goalward.learners import Fitted, Logistic, LogisticClassifier
+from goalward.learners import Logistic, LogisticClassifier
+from goalward.models import Fitted
 
 __all__ = ["adopted"]
 

@@ -10,13 +10,12 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from goalward.adapters.pipelines import front_of, through
-from goalward.arrays import is_sparse, to_numpy
+from goalward.core.arrays import is_sparse, to_numpy
+from goalward.core.labels import as_classes, clean_weights, encode
+from goalward.core.one_label import one_per_row
+from goalward.core.rows import clean_rows, column_names
 from goalward.errors import BadParameter, ShapeMismatch, Unsupported
-from goalward.learners import Fitted, Labelled
-from goalward.learners.classes import as_classes, clean_weights, encode
-from goalward.learners.one_label import one_per_row
-from goalward.learners.rows import clean_rows, column_names
-from goalward.models import Refitted
+from goalward.models import Fitted, Labelled, Refitted
 
 __all__ = ["from_classifier"]
 

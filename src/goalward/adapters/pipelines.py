@@ -6,7 +6,7 @@ from typing import Any
 
 from sklearn.pipeline import Pipeline
 
-from goalward.pool.sparse import check_sparse
+from goalward.core.sparse import check_sparse
 
 __all__ = ["front_of", "through"]
 

@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from goalward.adapters.adopted import adopted
-from goalward.arrays import is_sparse, stack_rows, to_numpy
+from goalward.core.arrays import is_sparse, stack_rows, to_numpy
 from goalward.errors import BadInput, MissingExtra, UnseenClass, Unsupported
 from goalward.goals import Goal
 from goalward.labels import Expected
-from goalward.learners import Fitted, LogisticClassifier, as_fitted
+from goalward.learners import LogisticClassifier
+from goalward.models import Fitted, as_fitted
 from goalward.pool import n_rows
 from goalward.selection import Top
 from goalward.strategies import GoalOriented, Strategy, Suggestion

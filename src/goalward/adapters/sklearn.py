@@ -16,14 +16,14 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from goalward.adapters.pipelines import front_of, through
-from goalward.arrays import is_sparse, to_numpy
+from goalward.core.arrays import is_sparse, to_numpy
+from goalward.core.labels import as_classes, clean_weights, encode
+from goalward.core.one_label import one_per_row
+from goalward.core.rows import clean_rows, column_names
 from goalward.errors import LooseFit, NotConverged, ShapeMismatch, Unsupported
-from goalward.learners import Fitted, Labelled, LogisticClassifier
-from goalward.learners.classes import as_classes, clean_weights, encode
-from goalward.learners.one_label import one_per_row
-from goalward.learners.rows import clean_rows, column_names
-from goalward.learners.trust import newton_distance, refuse_separable
-from goalward.models import Linear
+from goalward.learners import LogisticClassifier
+from goalward.models import Fitted, Labelled, Linear
+from goalward.models.trust import newton_distance, refuse_separable
 
 __all__ = ["from_sklearn"]
 

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from goalward.adapters.torch_rows import Features, Flat, evaluated
 from goalward.adapters.weight_decay import penalties
+from goalward.core.labels import as_classes, clean_weights, encode
+from goalward.core.rows import clean_rows
 from goalward.errors import (
     BadParameter,
     LooseFit,
@@ -20,11 +22,8 @@ from goalward.errors import (
     ShapeMismatch,
     Unsupported,
 )
-from goalward.learners import Fitted, Labelled, inspected
-from goalward.learners.classes import as_classes, clean_weights, encode
-from goalward.learners.rows import clean_rows
-from goalward.learners.validity import LOOSE, TIGHT
-from goalward.models import Linear, Network
+from goalward.models import Fitted, Labelled, Linear, Network, inspected
+from goalward.models.validity import LOOSE, TIGHT
 
 __all__ = ["from_torch"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from goalward.arrays import to_numpy
+from goalward.core.arrays import to_numpy
 from goalward.errors import Unsupported
 
 __all__ = ["Features", "Flat", "evaluated", "outputs"]

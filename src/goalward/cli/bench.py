@@ -16,7 +16,7 @@ from goalward.cli.app import AsJson, Spinner, app, console
 from goalward.errors import BadParameter
 
 if TYPE_CHECKING:
-    from goalward.bench.speed import Ratio
+    from goalward.lab.speed import Ratio
 
 __all__ = ["bench"]
 
@@ -45,7 +45,7 @@ def bench(
 
     Examples: `goalward bench --quick`, `goalward bench query scoring`, `goalward bench --gpu`
     """
-    from goalward.bench import speed
+    from goalward.lab import speed
 
     wanted = tuple(parts or PARTS)
     for part in wanted:

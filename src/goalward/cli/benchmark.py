@@ -70,9 +70,9 @@ def benchmark(
     Examples: `goalward benchmark --quick`,
     `goalward benchmark -d wine -d digits -s random -s margin -s decision-risk --seeds 3`
     """
-    from goalward.bench import efficiency
-    from goalward.bench.efficiency import entries
-    from goalward.bench.efficiency.report import report
+    from goalward.lab import efficiency
+    from goalward.lab.efficiency import entries
+    from goalward.lab.efficiency.report import report
 
     chosen_by_hand = dataset or strategy or budget
     if (overfit or tables_of) and (chosen_by_hand or (tables_of and (seeds or quick or overfit))):
@@ -82,7 +82,7 @@ def benchmark(
         )
     out = out or Path("out/report" if tables_of else "out/benchmark")
     if overfit:
-        from goalward.bench import overfitting
+        from goalward.lab import overfitting
 
         table, picture = overfitting(out / "overfitting", seeds=seeds, quick=quick, n_jobs=jobs)
         if as_json:

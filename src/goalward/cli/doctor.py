@@ -56,7 +56,7 @@ def doctor(as_json: AsJson = False) -> None:
 
 
 def _findings() -> dict[str, Any]:
-    from goalward.bench.datasets.fetch import cache_folder
+    from goalward.lab.datasets.fetch import cache_folder
 
     found: dict[str, Any] = {
         "goalward": version("goalward"),

@@ -12,7 +12,7 @@ import typer
 from goalward.cli.app import AsJson, Spinner, app, console, show
 
 if TYPE_CHECKING:
-    from goalward.bench import Curves
+    from goalward.lab import Curves
 
 __all__ = ["draw", "reproduce", "simulate"]
 
@@ -45,8 +45,8 @@ def reproduce(
 
     Examples: `goalward reproduce --quick`, `goalward reproduce approx-serial expred --out out/a`
     """
-    from goalward.bench.paper import Size
-    from goalward.bench.paper import reproduce as run
+    from goalward.lab.paper import Size
+    from goalward.lab.paper import reproduce as run
 
     size = Size.quick(jobs, seeds or 2) if quick else Size.full(seeds or 10, jobs)
     with Spinner() as tick:
@@ -98,9 +98,9 @@ def simulate(
     Examples: `goalward simulate digits -s random -s margin -s dev/spread --seeds 5 --budget 100`,
     `goalward simulate wine -s margin --stopping --price 0.001`
     """
-    from goalward.bench import simulate as run
-    from goalward.bench import stops, stops_summary
-    from goalward.bench.datasets import load
+    from goalward.lab import simulate as run
+    from goalward.lab import stops, stops_summary
+    from goalward.lab.datasets import load
 
     recipes = strategy or ["random", "margin", "decision-risk"]
     data = load(dataset, label=label)

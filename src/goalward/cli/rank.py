@@ -100,7 +100,7 @@ def rank(
     from goalward.pool import open_pool, take_rows
     from goalward.scale import rank as run
     from goalward.strategies import GoalOriented, recipe
-    from goalward.strategies.words import POSTERIOR, POSTERIOR_PARTS
+    from goalward.strategies.recipe_names import POSTERIOR, POSTERIOR_PARTS
 
     if out is not None:
         read = [one for one in (pool, labels, dev) if one is not None]

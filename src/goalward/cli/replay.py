@@ -61,10 +61,10 @@ def replay(
     Examples: `goalward replay labels.db -s random -s margin`,
     `goalward replay out/simulation -s dev/spread`
     """
-    from goalward.bench import replay as play
-    from goalward.bench import replay_simulation
-    from goalward.bench.datasets import load
     from goalward.errors import BadParameter
+    from goalward.lab import replay as play
+    from goalward.lab import replay_simulation
+    from goalward.lab.datasets import load
     from goalward.study import Study
 
     recipes = strategy or ["random", "margin"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from jaxtyping import Float
 
-from goalward.arrays import Array, eps, namespace, softmax
+from goalward.core.arrays import Array, eps, namespace, softmax
 from goalward.errors import WeakGoal
 from goalward.goals.coupled import Coupled, Coupling
 from goalward.goals.dev_loss import LogLikelihood

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from jaxtyping import Float
 
-from goalward.arrays import Array, namespace
+from goalward.core.arrays import Array, namespace
 
 __all__ = ["Coupled", "Coupling"]
 

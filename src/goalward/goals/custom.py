@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.arrays import Array, like, namespace, to_numpy
+from goalward.core.arrays import Array, like, namespace, to_numpy
 from goalward.errors import BadInput, BadParameter, NotFinite
 from goalward.goals.goal import Goal, Kernel, Term
 

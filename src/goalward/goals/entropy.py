@@ -7,7 +7,7 @@ from typing import Any
 
 from jaxtyping import Float
 
-from goalward.arrays import Array, log_softmax, namespace
+from goalward.core.arrays import Array, log_softmax, namespace
 from goalward.goals.goal import Goal, Term, file_parts
 
 __all__ = ["Entropy", "NegativeEntropy"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from jaxtyping import Float
 
-from goalward.arrays import Array, like, namespace, softmax
+from goalward.core.arrays import Array, like, namespace, softmax
 from goalward.goals.goal import Goal, Term, file_parts
 
 __all__ = ["Fisher", "NegativeTrace"]

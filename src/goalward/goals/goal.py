@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from jaxtyping import Float
 
-from goalward.arrays import Array, Rows, astype, namespace
+from goalward.core.arrays import Array, Rows, astype, namespace
 from goalward.errors import BadParameter
 
 __all__ = ["Goal", "Kernel", "Model", "Term", "Weighted", "file_parts", "logits_of"]

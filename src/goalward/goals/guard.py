@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.arrays import to_numpy
+from goalward.core.arrays import to_numpy
 from goalward.errors import BadInput, BadParameter, Unsupported
 from goalward.goals.dev_loss import DevLoss
 from goalward.goals.goal import Goal, Term, Weighted

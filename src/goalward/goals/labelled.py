@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isfinite
 from typing import Any
 
-from goalward.arrays import Array, Rows, namespace
+from goalward.core.arrays import Array, Rows, namespace
 from goalward.errors import BadInput, BadParameter, ShapeMismatch, Unsupported
 from goalward.goals.goal import file_parts
 

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.arrays import Array, Rows, is_sparse, like, rows_at, to_numpy
+from goalward.core.arrays import Array, Rows, is_sparse, like, rows_at, to_numpy
 from goalward.errors import BadInput, BadParameter
 from goalward.goals.dev_loss import LogLikelihood
 from goalward.goals.goal import Goal, Kernel, Term

@@ -15,7 +15,7 @@ import scipy.linalg
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.arrays import to_numpy
+from goalward.core.arrays import to_numpy
 from goalward.errors import Unsupported
 from goalward.goals.goal import Goal
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from goalward.arrays import Array, namespace, softmax, to_numpy
+from goalward.core.arrays import Array, namespace, softmax, to_numpy
 from goalward.goals.goal import Goal, Term, file_parts
 from goalward.goals.labelled import (
     check_lengths,

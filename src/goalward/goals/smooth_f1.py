@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from goalward.arrays import Array, like, namespace, softmax, to_numpy
+from goalward.core.arrays import Array, like, namespace, softmax, to_numpy
 from goalward.errors import BadInput
 from goalward.goals.coupled import Coupled, Coupling
 from goalward.goals.goal import Goal, Term

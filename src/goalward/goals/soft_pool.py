@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.arrays import Array, eps, softmax, to_numpy
+from goalward.core.arrays import Array, eps, softmax, to_numpy
 from goalward.errors import BadParameter, ShapeMismatch, VacuousUtility
 from goalward.goals.dev_loss import DevLoss
 from goalward.goals.goal import Goal, Term, file_parts, logits_of

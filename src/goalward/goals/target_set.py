@@ -14,7 +14,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from goalward.arrays import Array, is_sparse, stack_rows, to_numpy
+from goalward.core.arrays import Array, is_sparse, stack_rows, to_numpy
 from goalward.errors import BadInput, BadParameter, Unsupported, WeakGoal
 from goalward.goals.dev_loss import DevLoss
 from goalward.goals.goal import Goal, Term

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.arrays import Array, like, log_softmax, namespace, softmax, to_numpy
+from goalward.core.arrays import Array, like, log_softmax, namespace, softmax, to_numpy
 from goalward.errors import BadInput, ShapeMismatch
 from goalward.goals.coupled import Coupled, Coupling
 from goalward.goals.dev_loss import LogLikelihood

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from sqlalchemy import Connection, text
 
+from goalward.core.whole_file import whole_file
 from goalward.journal.engine import opened
-from goalward.whole_file import whole_file
 
 __all__ = ["keep_backup"]
 

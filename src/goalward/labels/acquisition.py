@@ -7,7 +7,7 @@ from typing import Any
 
 from jaxtyping import Float
 
-from goalward.arrays import Array, namespace
+from goalward.core.arrays import Array, namespace
 from goalward.labels.beliefs import Belief, Predicted
 from goalward.labels.operators import Operator, Resolve, deviation, mean
 

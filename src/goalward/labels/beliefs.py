@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import Float
 
-from goalward.arrays import Array, like, log_softmax, namespace, softmax
+from goalward.core.arrays import Array, like, log_softmax, namespace, softmax
 from goalward.errors import BadParameter, UnknownLabel
 from goalward.labels.schedules import Schedule, as_schedule
 

@@ -12,7 +12,7 @@ from scipy.optimize import minimize_scalar
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 
-from goalward.arrays import Array, like, to_numpy
+from goalward.core.arrays import Array, like, to_numpy
 from goalward.errors import BadInput, BadParameter
 from goalward.labels.beliefs import Belief, Believe
 from goalward.labels.label_model import every_class, labelled_rows, plain

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from goalward.arrays import Array, is_sparse, like, stack_rows, to_numpy
+from goalward.core.arrays import Array, is_sparse, like, stack_rows, to_numpy
 from goalward.errors import Unsupported
 from goalward.labels.beliefs import Believe
 

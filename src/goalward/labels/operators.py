@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.arrays import Array, astype, eps, namespace
+from goalward.core.arrays import Array, astype, eps, namespace
 from goalward.errors import ShapeMismatch
 from goalward.labels.beliefs import Belief, Predicted, Uniform
 from goalward.labels.vacuous import warn_if_vacuous

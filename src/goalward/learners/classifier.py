@@ -10,9 +10,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from goalward.arrays import to_numpy
-from goalward.learners.fitted import Fitted
+from goalward.core.arrays import to_numpy
 from goalward.learners.logistic import Logistic
+from goalward.models.fitted import Fitted
 
 __all__ = ["LogisticClassifier"]
 

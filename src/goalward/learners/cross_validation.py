@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 
-from goalward.arrays import rows_at, to_numpy
+from goalward.core.arrays import rows_at, to_numpy
+from goalward.core.labels import clean_weights, encode
+from goalward.core.rows import clean_rows
 from goalward.errors import BadInput, BadParameter, NotConverged, Separable, UnseenClass
-from goalward.learners.classes import clean_weights, encode
-from goalward.learners.rows import clean_rows
 
 if TYPE_CHECKING:
-    from goalward.learners.fitted import Fitted
     from goalward.learners.logistic import Logistic
+    from goalward.models.fitted import Fitted
 
 __all__ = ["CrossValidation", "cross_validate"]
 

@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from goalward.arrays import Array, Rows, is_sparse, like, namespace
+from goalward.core.arrays import Array, Rows, is_sparse, like, namespace
+from goalward.core.labels import as_classes, clean_weights, encode, find_classes, is_soft
+from goalward.core.rows import clean_rows, column_names
 from goalward.errors import BadParameter, OneClass, ShapeMismatch, UnseenClass
-from goalward.learners.classes import as_classes, clean_weights, encode, find_classes, is_soft
 from goalward.learners.cross_validation import cross_validate
-from goalward.learners.fitted import Fitted
-from goalward.learners.objective import Labelled
-from goalward.learners.rows import clean_rows, column_names
-from goalward.learners.trust import refuse_separable
 from goalward.models import Linear
+from goalward.models.fitted import Fitted
+from goalward.models.objective import Labelled
+from goalward.models.trust import refuse_separable
 from goalward.solvers import named
 
 __all__ = ["Logistic"]

@@ -1,12 +1,28 @@
-"""How parameters move logits."""
+"""How parameters move logits, what a label costs, and a model at its optimum."""
 
-from typing import TypeAlias
-
+from goalward.models.cross_entropy import CrossEntropy, contrasts
+from goalward.models.fitted import Fitted, as_fitted
 from goalward.models.linear import Linear
+from goalward.models.model import Model
 from goalward.models.network import Network
+from goalward.models.objective import Hessian, Labelled, Objective
+from goalward.models.posterior import Posterior
 from goalward.models.refitted import Refitted
+from goalward.models.validity import Validity, inspected
 
-__all__ = ["Linear", "Model", "Network", "Refitted"]
-
-Model: TypeAlias = Linear | Network | Refitted
-"""Anything with logits."""
+__all__ = [
+    "CrossEntropy",
+    "Fitted",
+    "Hessian",
+    "Labelled",
+    "Linear",
+    "Model",
+    "Network",
+    "Objective",
+    "Posterior",
+    "Refitted",
+    "Validity",
+    "as_fitted",
+    "contrasts",
+    "inspected",
+]

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float
 
-from goalward.arrays import Array, Rows, is_sparse, like, namespace
+from goalward.core.arrays import Array, Rows, is_sparse, like, namespace
 
 __all__ = ["Linear"]
 

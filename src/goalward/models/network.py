@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from jaxtyping import Float
 
-from goalward.arrays import Array, Rows, astype, like, namespace, rows_at
+from goalward.core.arrays import Array, Rows, astype, like, namespace, rows_at
 from goalward.errors import Unsupported
 
 __all__ = ["Network"]

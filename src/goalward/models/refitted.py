@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 from jaxtyping import Float
 
-from goalward.arrays import Array, Rows, is_sparse, to_numpy
+from goalward.core.arrays import Array, Rows, is_sparse, to_numpy
 from goalward.errors import Unsupported
 
 __all__ = ["Refitted"]

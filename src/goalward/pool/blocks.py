@@ -9,9 +9,9 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from goalward.arrays import rows_at
+from goalward.core.arrays import rows_at
+from goalward.core.sparse import check_sparse
 from goalward.errors import Empty, ShapeMismatch
-from goalward.pool.sparse import check_sparse
 
 __all__ = ["blocks", "n_rows", "take_rows"]
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from goalward.core.npy import Stamp, positions_at, stamp_of, without_columns
+from goalward.core.sparse import read_sparse
 from goalward.errors import DataMissing, ShapeMismatch, Unsupported
-from goalward.npy import Stamp, positions_at, stamp_of, without_columns
 from goalward.pool.formats import READERS, Reader
-from goalward.pool.sparse import read_sparse
 from goalward.pool.witness import note, witnessing
 
 __all__ = ["PoolFile", "open_pool"]

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from goalward.core.npy import NpyFile
 from goalward.errors import DataMissing, MissingExtra, ShapeMismatch, Unsupported
-from goalward.npy import NpyFile
 from goalward.pool.codecs import check_codecs
 from goalward.pool.tabular import Ipc, Parquet
 

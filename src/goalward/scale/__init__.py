@@ -1,6 +1,6 @@
 """One query over a pool of any size: on threads, on a GPU, on a cluster."""
 
-from goalward.accelerator import accelerate
+from goalward.core.kernels.compiled import accelerate
 from goalward.pool import PoolFile, open_pool
 from goalward.scale.rank import Ranking, rank
 

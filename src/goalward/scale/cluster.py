@@ -17,12 +17,12 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from goalward.accelerator import accelerate, compiled
-from goalward.arrays import Array
+from goalward.core.arrays import Array
+from goalward.core.kernels.compiled import accelerate, compiled
 from goalward.errors import DataMissing, Unsupported
 from goalward.goals import Goal
 from goalward.goals.goal import Term
-from goalward.learners import Fitted
+from goalward.models import Fitted
 from goalward.pool import PoolFile
 from goalward.pool.witness import Read, differing, witnessed
 from goalward.scale.scan import Progress, Scan

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.arrays import rows_at
+from goalward.core.arrays import rows_at
+from goalward.core.rows import check_finite
 from goalward.errors import MissingExtra, NotFinite, Unsupported
-from goalward.learners.rows import check_finite
 from goalward.pool import PoolFile, n_rows
 from goalward.scale.scan import Progress, Scan
 from goalward.selection.top import Best

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from goalward.accelerator import accelerate, compiled
+from goalward.core.kernels.compiled import accelerate, compiled
+from goalward.core.sparse import check_sparse
 from goalward.errors import BadParameter, PoolExhausted
 from goalward.goals import Goal
 from goalward.labels import Expected, Operator, Predicted, warn_if_vacuous
-from goalward.learners import as_fitted
+from goalward.models import as_fitted
 from goalward.pool import PoolFile, n_rows, open_pool, take_rows
-from goalward.pool.sparse import check_sparse
 from goalward.scale import cluster, gpu
 from goalward.scale.scan import Progress, Scan
 from goalward.scale.shape import (

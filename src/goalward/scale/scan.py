@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.arrays import rows_at, to_numpy
+from goalward.core.arrays import rows_at, to_numpy
+from goalward.core.candidates import Candidates
 from goalward.goals import Goal
 from goalward.labels import Operator
 from goalward.labels.operators import Resolve
-from goalward.learners import Candidates, Fitted, Labelled
+from goalward.models import Fitted, Labelled
 from goalward.pool import blocks
 from goalward.selection.top import Best
 from goalward.utility import FirstOrder, Utility

@@ -9,10 +9,10 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from goalward.arrays import is_sparse
+from goalward.core.arrays import is_sparse
+from goalward.core.sparse import check_sparse
 from goalward.errors import BadParameter, ShapeMismatch, Unsupported
-from goalward.learners import Fitted
-from goalward.pool.sparse import check_sparse
+from goalward.models import Fitted
 from goalward.scale.scan import Scan
 from goalward.strategies.strategy import free_rows
 

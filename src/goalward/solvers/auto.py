@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from jaxtyping import Float
 
-from goalward.arrays import Array, eps, is_sparse, namespace
+from goalward.core.arrays import Array, eps, is_sparse, namespace
 from goalward.errors import BadParameter, NotConverged
 from goalward.solvers.cholesky import Cholesky
 from goalward.solvers.conjugate_gradient import ConjugateGradient

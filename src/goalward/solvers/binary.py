@@ -11,7 +11,7 @@ from functools import cached_property
 
 from jaxtyping import Float
 
-from goalward.arrays import Array, Rows, namespace
+from goalward.core.arrays import Array, Rows, namespace
 from goalward.solvers.solution import LinearCurvature
 
 __all__ = ["Binary"]

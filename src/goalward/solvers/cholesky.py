@@ -8,7 +8,16 @@ import numpy as np
 import scipy.sparse
 from jaxtyping import Float
 
-from goalward.arrays import Array, Rows, cholesky, dense, is_sparse, like, namespace, scale_rows
+from goalward.core.arrays import (
+    Array,
+    Rows,
+    cholesky,
+    dense,
+    is_sparse,
+    like,
+    namespace,
+    scale_rows,
+)
 from goalward.solvers.gauge import solve_in_contrasts
 from goalward.solvers.solution import LinearCurvature, Solution, Solve, certified, refined
 

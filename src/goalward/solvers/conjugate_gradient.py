@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from jaxtyping import Float
 
-from goalward.arrays import Array, eps, inner, norm
+from goalward.core.arrays import Array, eps, inner, norm
 from goalward.solvers.binary import Binary
 from goalward.solvers.gauge import least_norm, solve_in_contrasts
 from goalward.solvers.preconditioners import Precondition, preconditioner

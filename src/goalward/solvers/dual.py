@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from jaxtyping import Float
 
-from goalward.arrays import Array, cholesky, namespace
+from goalward.core.arrays import Array, cholesky, namespace
 from goalward.errors import Unsupported
 from goalward.solvers.gauge import solve_in_contrasts
 from goalward.solvers.solution import LinearCurvature, Solution, Solve, certified, refined

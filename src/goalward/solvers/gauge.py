@@ -16,7 +16,7 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Float
 
-from goalward.arrays import Array, like, namespace
+from goalward.core.arrays import Array, like, namespace
 
 __all__ = ["least_norm", "solve_in_contrasts"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from jaxtyping import Float
 
-from goalward.arrays import Array, is_sparse, namespace
+from goalward.core.arrays import Array, is_sparse, namespace
 from goalward.errors import BadParameter
 from goalward.solvers.binary import Binary
 from goalward.solvers.solution import Curvature, LinearCurvature, is_linear

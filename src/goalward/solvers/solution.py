@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from jaxtyping import Float
 
-from goalward.arrays import Array, Rows, eps, norm
+from goalward.core.arrays import Array, Rows, eps, norm
 from goalward.errors import NotConverged
 
 __all__ = [

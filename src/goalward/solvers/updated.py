@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from jaxtyping import Float
 
-from goalward.arrays import Array, cholesky, is_sparse, namespace
+from goalward.core.arrays import Array, cholesky, is_sparse, namespace
 from goalward.solvers.cholesky import dense_curvature, with_constant
 from goalward.solvers.conjugate_gradient import iterate
 from goalward.solvers.gauge import least_norm, solve_in_contrasts

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.arrays import is_sparse, rows_at, to_numpy
-from goalward.learners import Fitted
+from goalward.core.arrays import is_sparse, rows_at, to_numpy
+from goalward.models import Fitted
 from goalward.pool import n_rows
 from goalward.selection import Score
 from goalward.strategies.strategy import Scores, Strategy, candidate_blocks

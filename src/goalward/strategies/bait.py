@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from goalward.goals import FisherRatio
-from goalward.learners import Fitted
+from goalward.models import Fitted
 from goalward.selection import Score, Sequential
 from goalward.strategies.goal_oriented import GoalOriented
 from goalward.strategies.strategy import Scores, Strategy

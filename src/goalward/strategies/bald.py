@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.arrays import softmax, to_numpy
+from goalward.core.arrays import softmax, to_numpy
 from goalward.errors import BadParameter
-from goalward.learners import Fitted
+from goalward.models import Fitted
 from goalward.pool import n_rows
 from goalward.solvers.cholesky import dense_curvature
 from goalward.strategies.strategy import Scores, Strategy, candidate_blocks

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.arrays import eps, namespace, to_numpy
+from goalward.core.arrays import eps, namespace, to_numpy
+from goalward.core.candidates import Candidates
 from goalward.errors import BadParameter
 from goalward.goals import DecisionRisk, Goal
 from goalward.labels import Expected, Operator, Predicted, warn_if_vacuous
-from goalward.learners import Candidates, Fitted
+from goalward.models import Fitted
 from goalward.pool import blocks, n_rows
 from goalward.selection import Score, Selector, Sequential, Top
 from goalward.solvers import Solver

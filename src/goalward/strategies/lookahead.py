@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.arrays import like, namespace, rows_at, stack_rows, to_numpy
+from goalward.core.arrays import like, namespace, rows_at, stack_rows, to_numpy
+from goalward.core.candidates import Candidates
 from goalward.errors import BadParameter, Unsupported
-from goalward.learners import Candidates, Fitted, Labelled
-from goalward.models import Linear, Refitted
+from goalward.models import Fitted, Labelled, Linear, Refitted
 from goalward.pool import take_rows
 from goalward.solvers import Solver, Updated, fits
 

@@ -8,9 +8,7 @@ from typing import Any
 
 from goalward.errors import BadParameter
 from goalward.strategies.goal_oriented import GoalOriented
-from goalward.strategies.strategy import Strategy
-from goalward.strategies.then import Then
-from goalward.strategies.words import (
+from goalward.strategies.recipe_names import (
     BASELINES,
     GOALS,
     NUMBERED,
@@ -22,6 +20,8 @@ from goalward.strategies.words import (
     SELECTIONS,
     UTILITIES,
 )
+from goalward.strategies.schedule import Then
+from goalward.strategies.strategy import Strategy
 
 __all__ = ["Recipe", "recipe"]
 

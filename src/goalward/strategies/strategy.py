@@ -13,9 +13,10 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.arrays import to_numpy
+from goalward.core.arrays import to_numpy
+from goalward.core.candidates import Candidates
 from goalward.errors import BadParameter, DuplicateRows, NotFinite, PoolExhausted, ShapeMismatch
-from goalward.learners import Candidates, Fitted, as_fitted
+from goalward.models import Fitted, as_fitted
 from goalward.pool import PoolFile, blocks, n_rows, take_rows
 from goalward.selection import Score, Selector, Top
 from goalward.solvers import Solution

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalward.errors import BadParameter
-from goalward.learners import Fitted
+from goalward.models import Fitted
 from goalward.pool import n_rows, take_rows
 from goalward.strategies.strategy import Scores, Strategy, Suggestion, clean_ids, free_rows
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.learners import Fitted
+from goalward.models import Fitted
 from goalward.strategies.lookahead import Lookahead
 from goalward.utility.information import Gains, Taken
 

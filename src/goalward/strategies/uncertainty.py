@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.arrays import Array, namespace, to_numpy
-from goalward.learners import Fitted
+from goalward.core.arrays import Array, namespace, to_numpy
+from goalward.models import Fitted
 from goalward.selection.top import mixed
 from goalward.strategies.strategy import Scores, Strategy, candidate_blocks
 

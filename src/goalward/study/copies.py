@@ -10,6 +10,7 @@ from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from goalward.core.whole_file import refuse_existing, refuse_inputs, same_file, whole_file
 from goalward.errors import Damaged, WouldOverwrite
 from goalward.journal import Created, Recorded, Store
 from goalward.journal.engine import file_of, located
@@ -19,7 +20,6 @@ from goalward.journal.transaction import Transaction
 from goalward.study.exchange import answers_table
 from goalward.study.state import State, folded
 from goalward.tables.write import write_table
-from goalward.whole_file import refuse_existing, refuse_inputs, same_file, whole_file
 
 __all__ = ["BESIDE", "backup", "recover", "recover_answers", "restore"]
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 from rpds import HashTrieMap
 
-from goalward.study.chance import random_order
+from goalward.study.random_order import random_order
 from goalward.study.settings import Settings
 from goalward.study.state import State
 

@@ -14,12 +14,12 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from goalward.arrays import is_sparse, to_numpy
+from goalward.core.arrays import is_sparse, to_numpy
+from goalward.core.rows import check_finite, clean_rows
+from goalward.core.sparse import check_sparse
 from goalward.errors import BadInput, BadParameter, Damaged, PoolChanged
 from goalward.journal.store import Store
-from goalward.learners.rows import check_finite, clean_rows
 from goalward.pool import blocks
-from goalward.pool.sparse import check_sparse
 from goalward.tables import Loaded, Table
 from goalward.tables.vectors import Tick, text_vectors
 from goalward.tables.watch import Watch

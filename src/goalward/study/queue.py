@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalward.errors import PoolExhausted
-from goalward.learners import Fitted
+from goalward.models import Fitted
 from goalward.strategies import Strategy
 from goalward.strategies.strategy import Suggestion
 

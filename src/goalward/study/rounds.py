@@ -17,21 +17,21 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import KFold
 
-from goalward.arrays import to_numpy
+from goalward.core.arrays import to_numpy
 from goalward.goals import DevLoss, Entropy, Goal, PosteriorGoal, Split
 from goalward.goals.guard import sides
 from goalward.journal import Ranked
 from goalward.labels import Spread
-from goalward.learners import Fitted
-from goalward.learners.posterior import LARGEST
+from goalward.models import Fitted
+from goalward.models.posterior import LARGEST
 from goalward.pool import n_rows, take_rows
 from goalward.stopping import seen
 from goalward.strategies import GoalOriented, Subsampled, recipe
 from goalward.strategies.strategy import Suggestion
 from goalward.study.before import goal_before
-from goalward.study.chance import random_order
 from goalward.study.pools import Pool
 from goalward.study.queue import queued
+from goalward.study.random_order import random_order
 from goalward.study.state import State
 from goalward.utility import FirstOrder
 from goalward.utility.threads import one_blas_thread

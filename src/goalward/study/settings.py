@@ -16,9 +16,9 @@ from goalward.errors import BadParameter, Damaged
 from goalward.journal.events import Label
 from goalward.learners import Logistic
 from goalward.strategies import Recipe, recipe
+from goalward.strategies.recipe_names import BASELINES
 from goalward.strategies.strategy import Strategy
-from goalward.strategies.words import BASELINES
-from goalward.study.chance import draws
+from goalward.study.random_order import draws
 
 __all__ = [
     "RECOMMENDED",

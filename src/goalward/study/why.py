@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from goalward.arrays import to_numpy
+from goalward.core.arrays import to_numpy
 from goalward.journal.events import Label
 from goalward.pool import take_rows
 from goalward.solvers import named

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from platformdirs import user_cache_path
 
+from goalward.core.npy import npy_header
+from goalward.core.whole_file import whole_file
 from goalward.errors import BadInput, NotWritten
-from goalward.npy import npy_header
-from goalward.whole_file import whole_file
 
 __all__ = ["cached", "content_key"]
 

@@ -13,8 +13,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from goalward.core.npy import NpyFile
 from goalward.errors import BadInput, BadParameter, PoolChanged
-from goalward.npy import NpyFile
 from goalward.tables.cache import cached, content_key
 from goalward.tables.cells import as_json, texts
 from goalward.tables.read import read_table

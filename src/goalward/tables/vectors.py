@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from goalward.core.npy import NpyFile
 from goalward.errors import BadInput, MissingExtra, NotFinite, PoolChanged
-from goalward.npy import NpyFile
 
 __all__ = ["Tick", "from_npy", "numbers", "sentences", "text_vectors"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from goalward.core.npy import NpyFile, stamp_of
 from goalward.errors import PoolChanged
-from goalward.npy import NpyFile, stamp_of
 from goalward.tables.table import Table
 
 __all__ = ["Watch"]

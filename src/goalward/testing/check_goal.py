@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.arrays import to_numpy
+from goalward.core.arrays import to_numpy
 from goalward.goals import Goal
 
 __all__ = ["check_goal"]

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalward.goals import DevLoss
-from goalward.learners import Fitted, Logistic
+from goalward.learners import Logistic
+from goalward.models import Fitted
 
 __all__ = ["Problem", "problem"]
 

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.arrays import Array, like, namespace
+from goalward.core.arrays import Array, like, namespace
 
 __all__ = ["Added", "Base", "Singles", "Window", "mean_in_contrasts", "own_logit", "times"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
-from goalward.arrays import Array, namespace
+from goalward.core.arrays import Array, namespace
 
 __all__ = ["Anderson"]
 

@@ -14,11 +14,11 @@ from typing import Any
 
 from jaxtyping import Float
 
-from goalward.arrays import Array, Rows, namespace
+from goalward.core.arrays import Array, Rows, namespace
 from goalward.errors import BadParameter
 from goalward.goals import Goal
 from goalward.goals.guard import folded
-from goalward.learners import Fitted
+from goalward.models import Fitted
 from goalward.solvers import Solution, Solver, named
 from goalward.utility.first_order import FirstOrder
 from goalward.utility.ladder import Ladder

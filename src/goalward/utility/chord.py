@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.arrays import Array, like, namespace, to_numpy
+from goalward.core.arrays import Array, like, namespace, to_numpy
 from goalward.utility.added import Added, Base, mean_in_contrasts, times
 from goalward.utility.anderson import Anderson
 

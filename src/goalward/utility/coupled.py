@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Float
 
-from goalward.arrays import Array, Rows, like, namespace
+from goalward.core.arrays import Array, Rows, like, namespace
 from goalward.errors import Unsupported
 from goalward.goals import Coupled, Kernel
 from goalward.models import Linear

@@ -9,10 +9,9 @@ from typing import Any
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.arrays import Array, Rows, cholesky, like, namespace, rows_at
+from goalward.core.arrays import Array, Rows, cholesky, like, namespace, rows_at
 from goalward.goals import Goal, Term
-from goalward.learners import Fitted
-from goalward.losses import contrasts
+from goalward.models import Fitted, contrasts
 from goalward.solvers.cholesky import dense_curvature
 from goalward.utility.added import Base, Singles, Window
 from goalward.utility.span import Span

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from goalward.arrays import like, to_numpy
+from goalward.core.arrays import like, to_numpy
 from goalward.errors import BadParameter
 
 if TYPE_CHECKING:
     from goalward.goals import Goal
-    from goalward.learners import Fitted
+    from goalward.models import Fitted
     from goalward.utility.utility import Utility
 
 __all__ = ["Fidelity", "Resolve", "fidelity", "stratified"]

@@ -13,10 +13,9 @@ from typing import Any
 
 from jaxtyping import Float
 
-from goalward.arrays import Array, Rows, astype, like, namespace
+from goalward.core.arrays import Array, Rows, astype, like, namespace
 from goalward.goals import Goal
-from goalward.learners import Fitted
-from goalward.models import Linear
+from goalward.models import Fitted, Linear
 from goalward.solvers import Solution, Solver, named
 from goalward.utility.labelings import batch_codes, batch_rows
 from goalward.utility.motion import STATISTICS, Motion

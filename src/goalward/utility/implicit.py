@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.arrays import Array, like, namespace, softmax, to_numpy
+from goalward.core.arrays import Array, like, namespace, softmax, to_numpy
 from goalward.utility.added import mean_in_contrasts, own_logit
 from goalward.utility.anderson import Anderson
 

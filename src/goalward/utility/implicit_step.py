@@ -9,10 +9,10 @@ from typing import Any
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.arrays import Array, Rows, namespace, rows_at
+from goalward.core.arrays import Array, Rows, namespace, rows_at
 from goalward.errors import BadParameter
 from goalward.goals import Goal
-from goalward.learners import Fitted
+from goalward.models import Fitted
 from goalward.solvers import Solution, Solver, named
 from goalward.solvers.quadratic import quadratic
 from goalward.utility.added import Window

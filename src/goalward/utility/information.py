@@ -21,10 +21,10 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.arrays import Rows, astype, like, namespace, rows_at, stack_rows, to_numpy
+from goalward.core.arrays import Rows, astype, like, namespace, rows_at, stack_rows, to_numpy
 from goalward.errors import Unsupported, VacuousUtility
 from goalward.goals import FisherRatio, Goal, PosteriorGoal, Weighted
-from goalward.learners import Fitted, Posterior
+from goalward.models import Fitted, Posterior
 from goalward.solvers import Solution
 from goalward.solvers.cholesky import dense_curvature
 from goalward.utility.utility import Scored, Utility

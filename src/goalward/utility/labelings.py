@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.arrays import Rows, namespace, rows_at, stack_rows, to_numpy
+from goalward.core.arrays import Rows, namespace, rows_at, stack_rows, to_numpy
 from goalward.errors import BadParameter, Empty, ShapeMismatch
-from goalward.learners import Fitted
+from goalward.models import Fitted
 
 __all__ = ["batch_codes", "batch_rows", "batches"]
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from goalward.arrays import Array, Rows, rows_at
+from goalward.core.arrays import Array, Rows, rows_at
 from goalward.errors import BadParameter, Unsupported
 from goalward.goals import Goal
-from goalward.learners import Fitted
+from goalward.models import Fitted
 from goalward.pool import n_rows
 from goalward.solvers import Solution
 from goalward.utility.fidelity import Fidelity, Resolve, fidelity

@@ -18,7 +18,7 @@ from typing import Any
 
 from jaxtyping import Float
 
-from goalward.arrays import Array, Rows, astype, dense, namespace, rows_at, scale_rows
+from goalward.core.arrays import Array, Rows, astype, dense, namespace, rows_at, scale_rows
 from goalward.solvers.cholesky import dense_curvature
 from goalward.solvers.quadratic import numbers_per_row, quadratic
 from goalward.utility.coupled import row_curvature

@@ -18,9 +18,9 @@ import array_api_compat
 import numpy as np
 from jaxtyping import Float
 
-from goalward import gpu_kernels
-from goalward.accelerator import compiled
-from goalward.arrays import Array, Rows, astype, is_sparse, namespace, softmax
+from goalward.core.arrays import Array, Rows, astype, is_sparse, namespace, softmax
+from goalward.core.kernels import gpu
+from goalward.core.kernels.compiled import compiled
 
 __all__ = ["STATISTICS", "Motion", "chunk_rows", "stacked"]
 
@@ -77,7 +77,7 @@ class Motion:
 
     def reduced(self, rows: Rows, statistic: str) -> Float[Array, " n"]:
         """Return one of `STATISTICS` of every row's utilities, without a table of them."""
-        if gpu_kernels.usable(rows):
+        if gpu.usable(rows):
             return self._on_gpu(rows, statistic)
         resolve = _binary if self.n_classes == 2 else _several
         with np.errstate(invalid="ignore", over="ignore"):  # told by the scores
@@ -88,13 +88,13 @@ class Motion:
         """Return a statistic by kernels of our own, around the library's matrix product."""
         both, constant = astype(self.both, rows.dtype), astype(self.constant, rows.dtype)
         if self.n_classes == 2:
-            return gpu_kernels.binary(rows, both, constant, statistic)
+            return gpu.binary(rows, both, constant, statistic)
         size = _resident(both)
         xp = namespace(rows)
         parts = []
         for start in range(0, rows.shape[0], size):
             moved = xp.addmm(constant, rows[start : start + size, :], both)
-            parts.append(gpu_kernels.several(moved, self.n_classes, statistic))
+            parts.append(gpu.several(moved, self.n_classes, statistic))
         return parts[0] if len(parts) == 1 else xp.concat(parts)
 
     def _table(self, moved: Float[Array, "c n"]) -> tuple[Array, Array]:

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 
-from goalward.arrays import Array, Rows, astype, like, namespace, rows_at, stack_rows, to_numpy
+from goalward.core.arrays import Array, Rows, astype, like, namespace, rows_at, stack_rows, to_numpy
 from goalward.goals import Goal, Term
-from goalward.learners import Fitted, Labelled
-from goalward.models import Refitted
+from goalward.models import Fitted, Labelled, Refitted
 from goalward.utility.threads import one_blas_thread
 from goalward.utility.utility import Scored
 

@@ -10,11 +10,10 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.arrays import Array, Rows, like, namespace, rows_at, stack_rows, to_numpy
+from goalward.core.arrays import Array, Rows, like, namespace, rows_at, stack_rows, to_numpy
 from goalward.errors import NotConverged
 from goalward.goals import Goal
-from goalward.learners import Fitted, Labelled
-from goalward.models import Linear
+from goalward.models import Fitted, Labelled, Linear
 from goalward.solvers import Auto, ConjugateGradient
 from goalward.utility.added import Added, Window
 from goalward.utility.chord import retrain

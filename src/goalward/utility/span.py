@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from jaxtyping import Float
 
-from goalward.arrays import Array, Rows, dense, is_sparse, namespace
-from goalward.learners import Fitted
+from goalward.core.arrays import Array, Rows, dense, is_sparse, namespace
+from goalward.models import Fitted
 
 __all__ = ["Span"]
 

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from jaxtyping import Float
 
-from goalward.arrays import Array, Rows, namespace
+from goalward.core.arrays import Array, Rows, namespace
+from goalward.core.rows import check_finite
 from goalward.errors import NotFinite
 from goalward.goals import Goal
-from goalward.learners import Fitted, as_fitted
-from goalward.learners.rows import check_finite
+from goalward.models import Fitted, as_fitted
 from goalward.pool import blocks
 from goalward.solvers import Solution, Solver
 from goalward.utility.fidelity import Fidelity, fidelity

@@ -13,7 +13,7 @@ import numpy as np
 
 from goalward.adapters.label_studio.config import LabelConfig
 from goalward.adapters.label_studio.tasks import RANK, UTILITY
-from goalward.arrays import to_numpy
+from goalward.core.arrays import to_numpy
 from goalward.pool import take_rows
 from goalward.study import State, Study
 from goalward.study.dealing import Dealer, Question

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from goalward.adapters.label_studio.config import LabelConfig
+from goalward.core.whole_file import whole_file
 from goalward.errors import BadParameter, Empty, LabelStudioError, StudyExists
 from goalward.study import Study
-from goalward.whole_file import whole_file
 
 __all__ = ["Tasks", "from_project", "identified", "key_of", "rows_as_data", "write_pool"]
 

@@ -1,0 +1,3 @@
+"""Loops that NumPy and torch have no call for."""
+
+__all__: list[str] = []

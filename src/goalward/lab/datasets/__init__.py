@@ -1,0 +1,28 @@
+"""The data of the experiments: tasks with paired splits."""
+
+from goalward.lab.datasets.bundled import breast_cancer, digits, digits_3v8, wine
+from goalward.lab.datasets.dataset import Apart, Dataset, Split, Stratified, Thinned
+from goalward.lab.datasets.files import from_file
+from goalward.lab.datasets.letter import letter
+from goalward.lab.datasets.load import DATASETS, load
+from goalward.lab.datasets.rt_polarity import rt_polarity, sentences
+from goalward.lab.datasets.synth2 import synth2
+
+__all__ = [
+    "DATASETS",
+    "Apart",
+    "Dataset",
+    "Split",
+    "Stratified",
+    "Thinned",
+    "breast_cancer",
+    "digits",
+    "digits_3v8",
+    "from_file",
+    "letter",
+    "load",
+    "rt_polarity",
+    "sentences",
+    "synth2",
+    "wine",
+]

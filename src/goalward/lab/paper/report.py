@@ -1,0 +1,179 @@
+"""One self-contained page with the figures, the tables and the claims."""
+
+from __future__ import annotations
+
+import base64
+import platform
+from dataclasses import dataclass, field
+from html import escape
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from matplotlib.figure import Figure
+
+from goalward.lab.datasets import Dataset
+from goalward.lab.paper.claims import Claim
+from goalward.lab.paper.studies import Size
+
+__all__ = ["Report", "write_report"]
+
+
+@dataclass
+class Report:
+    """What goes into the page, collected as it is made."""
+
+    out: Path
+    size: Size
+    notes: list[str] = field(default_factory=list)
+    pictures: dict[str, Figure] = field(default_factory=dict)
+    captions: dict[str, str] = field(default_factory=dict)
+    tables: dict[str, pl.DataFrame] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def add(
+        self, name: str, picture: Figure, caption: str, table: pl.DataFrame | None = None
+    ) -> None:
+        """Add a figure, and the table that goes with it."""
+        self.pictures[name] = picture
+        self.captions[name] = caption
+        if table is not None:
+            self.tables[name] = table
+
+    def describe(self, datasets: dict[str, Dataset]) -> None:
+        """Add the table of datasets."""
+        lines = []
+        for dataset in datasets.values():
+            split = dataset.split(0)
+            binary = len(dataset.classes) == 2
+            lines.append(
+                {
+                    "dataset": dataset.name,
+                    "classes": len(dataset.classes),
+                    "features": dataset.X.shape[1],
+                    "pool": len(split.pool),
+                    "initial": len(split.init),
+                    "test": len(split.test),
+                    "dev": len(split.dev),
+                    "C (scikit-learn's)": float(dataset.learner.C) * (2 if binary else 1),
+                    "rows from": dataset.source,
+                }
+            )
+        self.tables["datasets"] = pl.DataFrame(lines)
+
+
+STYLE = """
+:root { --ink: #1d2329; --soft: #5a6570; --line: #e3e7eb; --good: #1d7a46; --part: #9a6700;
+  --bad: #b3261e; }
+body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); margin: 0 auto; max-width: 1080px;
+  padding: 32px 24px 80px; }
+h1 { font-size: 30px; line-height: 1.2; margin: 0 0 4px; } h2 { margin: 48px 0 12px; font-size: 22px; }
+p.lead, figcaption, .meta { color: var(--soft); } figure { margin: 20px 0 32px; }
+figure img { width: 100%; height: auto; border: 1px solid var(--line); border-radius: 6px; }
+figcaption { font-size: 14.5px; margin-top: 6px; }
+table { border-collapse: collapse; width: 100%; font-size: 14px; margin: 10px 0 24px; }
+th { text-align: left; border-bottom: 2px solid var(--line); padding: 6px 8px; vertical-align: bottom; }
+td { border-bottom: 1px solid var(--line); padding: 6px 8px; vertical-align: top; }
+td.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.scroll { overflow-x: auto; } .verdict { font-weight: 600; white-space: nowrap; }
+.reproduced { color: var(--good); } .partly { color: var(--part); } .not { color: var(--bad); }
+code { background: #f4f6f8; padding: 1px 5px; border-radius: 4px; font-size: 13px; }
+details { margin: 8px 0 20px; } summary { cursor: pointer; color: var(--soft); }
+.rule { color: var(--soft); font-size: 13px; }
+"""
+
+
+def write_report(report: Report, claims: list[Claim]) -> Path:
+    """Write report.html and return its path."""
+    size = report.size
+    body = [
+        "<h1>Goal-oriented active learning, reproduced</h1>",
+        '<p class="lead">The experiments of Xu and Kazantsev, <em>Understanding Goal-Oriented Active '
+        "Learning via Influence Functions</em> (2019), run again with goalward. Figures, captions "
+        "and verdicts are computed from the data of this run.</p>",
+        f'<p class="meta">{_meta(size, report.seconds)}</p>',
+        *(f'<p class="meta">Note: {escape(note)}</p>' for note in report.notes),
+        "<h2>Claims</h2>",
+        _claims(claims),
+        "<h2>Data</h2>",
+        _table(report.tables["datasets"]),
+    ]
+    if "rt-polarity" in report.tables["datasets"]["dataset"].to_list():
+        body.append(
+            '<p class="meta">The paper embeds rt-polarity with BERT-base [CLS] (768). The vectors '
+            "named in the table stand in for it here.</p>"
+        )
+    body.append("<h2>Figures</h2>")
+    for name in report.pictures:
+        image = (report.out / "figures" / f"{name}.png").read_bytes()
+        body.append(
+            f'<figure id="{name}"><img alt="{escape(report.captions[name])}" '
+            f'src="data:image/png;base64,{base64.b64encode(image).decode()}">'
+            f"<figcaption>{escape(report.captions[name])}</figcaption></figure>"
+        )
+        if name in report.tables:
+            body.append(_folded(name, report.tables[name]))
+    body.append("<h2>More tables</h2>")
+    body += [
+        _folded(name, table)
+        for name, table in report.tables.items()
+        if name not in report.pictures and name != "datasets"
+    ]
+    page = (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>goalward: reproduction</title><style>{STYLE}</style></head>"
+        f"<body>{''.join(body)}</body></html>"
+    )
+    path = report.out / "report.html"
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+def _meta(size: Size, seconds: float) -> str:
+    versions = ", ".join(
+        f"{n} {version(n)}" for n in ("goalward", "numpy", "scipy", "scikit-learn")
+    )
+    return (
+        f"{size.seeds} seed(s), 0 to {size.seeds - 1}; up to {size.queries} queries in batches of 10; "
+        f"{size.pool} candidates for the approximation. {versions}, Python "
+        f"{platform.python_version()}. This run took {seconds / 60:.1f} minutes, rounds found on disk "
+        "not counted."
+    )
+
+
+def _claims(claims: list[Claim]) -> str:
+    rows = "".join(
+        f"<tr><td>{escape(c.says)}<div class='rule'>Rule: {escape(c.rule)}.</div></td>"
+        f"<td>{escape(c.measured)}</td>"
+        f"<td class='verdict {c.verdict.split()[0]}'>{c.verdict}</td>"
+        f"<td><code>{escape(c.command)}</code></td></tr>"
+        for c in claims
+    )
+    return (
+        "<div class='scroll'><table><thead><tr><th>The paper says</th><th>Measured here</th>"
+        f"<th>Verdict</th><th>Command</th></tr></thead><tbody>{rows}</tbody></table></div>"
+    )
+
+
+def _folded(name: str, table: pl.DataFrame) -> str:
+    return f"<details><summary>Table: {escape(name)}</summary>{_table(table)}</details>"
+
+
+def _table(table: pl.DataFrame) -> str:
+    head = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in table.columns)
+    rows = "".join(
+        f"<tr>{''.join(_cell(value) for value in row)}</tr>" for row in table.iter_rows()
+    )
+    return f"<div class='scroll'><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "<td class='n'>–</td>"
+    if isinstance(value, float):
+        return f"<td class='n'>{value:.4g}</td>"
+    if isinstance(value, int):
+        return f"<td class='n'>{value:,}</td>"
+    return f"<td>{escape(str(value))}</td>"

@@ -1,0 +1,222 @@
+"""A model at its optimum, with everything that says how it would move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import array_api_compat
+from jaxtyping import Float
+from numpy.typing import NDArray
+
+from goalward.core.arrays import Array, Rows, astype, is_sparse, like, namespace, norm, to_numpy
+from goalward.core.labels import clean_weights, encode
+from goalward.core.rows import check_columns, clean_rows
+from goalward.errors import ShapeMismatch, Unsupported
+from goalward.models.cross_entropy import CrossEntropy
+from goalward.models.descent import descend
+from goalward.models.linear import Linear
+from goalward.models.model import Model
+from goalward.models.network import Network
+from goalward.models.newton import gradient_scale, minimise
+from goalward.models.objective import Labelled, Objective
+from goalward.models.posterior import Posterior
+from goalward.models.refitted import Refitted
+from goalward.models.validity import Validity
+from goalward.solvers import Solver
+
+__all__ = ["Fitted", "as_fitted"]
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A trained classifier that knows its labelled rows, penalty and curvature.
+
+    Made by `Logistic.fit` or an adapter; goals and utilities read it.
+
+    Parameters
+    ----------
+    params
+        (p, K): weights, then intercepts as a last row if there is one.
+    labelled
+        The rows it was trained on.
+    penalty
+        ρ for each row of `params`: 1/C on weights; 0 on a free intercept.
+    classes
+        (K,) original labels, in the order of the columns.
+    gradient
+        ‖∇F‖ at `params` relative to ‖∇F(0)‖: how well it was trained.
+    transform
+        What a pipeline does to raw rows before the model sees them.
+    class_weights
+        The weight that a row labelled now gets, by its class; ones by default.
+    columns
+        Names of the features, where they came in a frame.
+    validity
+        Of a network: how near it is to a minimum, and its curvature there.
+
+    Examples
+    --------
+    >>> import goalward as gw
+    >>> fitted = gw.Logistic().fit([[0.0], [1.0], [2.0]], ["a", "b", "b"])
+    >>> fitted.classes
+    array(['a', 'b'], dtype='<U1')
+    >>> fitted.predict([[3.0]])
+    array(['b'], dtype='<U1')
+    """
+
+    params: Float[Array, "p k"] = field(repr=False)
+    labelled: Labelled = field(repr=False)
+    penalty: Float[Array, " p"] = field(repr=False)
+    classes: NDArray[Any]
+    model: Model = Linear()
+    loss: CrossEntropy = CrossEntropy()
+    gradient: float = 0.0
+    iterations: int = 0
+    C: float | None = None
+    transform: Callable[[Any], Any] | None = field(default=None, repr=False)
+    class_weights: Float[Array, " k"] | None = field(default=None, repr=False)
+    columns: tuple[str, ...] | None = field(default=None, repr=False)
+    validity: Validity | None = field(default=None, repr=False)
+
+    @property
+    def n_classes(self) -> int:
+        """K."""
+        return len(self.classes)
+
+    @property
+    def n_features(self) -> int:
+        """The number of features the model sees."""
+        return self.model.n_features(self.params)
+
+    def features(self, X: object, name: str = "X", *, finite: bool = True) -> Rows:
+        """Return rows as the model sees them: transformed, checked, in its library.
+
+        With finite=False their numbers are not looked at; see `core.rows.clean_rows`.
+        """
+        if self.columns is not None:
+            check_columns(X, self.columns, name)
+        if self.transform is not None:
+            X = self.transform(X)
+        rows = clean_rows(X, name, n_features=self.n_features, finite=finite)
+        if is_sparse(rows) and not array_api_compat.is_numpy_array(self.params):
+            raise Unsupported(
+                f"{name} is a SciPy sparse matrix and the model is not in NumPy; arrays of one "
+                "library were expected. Fit on NumPy or sparse rows, or pass dense ones."
+            )
+        return like(rows, self.params)
+
+    def targets(self, y: object, n_rows: int, name: str = "y") -> Float[Array, "n k"]:
+        """Return labels, or distributions over labels, as (n, K) in the model's library."""
+        targets = encode(y, self.classes, name)
+        if targets.shape[0] != n_rows:
+            raise ShapeMismatch(
+                f"{name} has {targets.shape[0]} labels; {n_rows} were expected, one for each "
+                "row. Pass a label for every row."
+            )
+        return like(targets, self.params, dtype=self.params.dtype)
+
+    def row_weights(self, weights: object, n_rows: int) -> Float[Array, " n"]:
+        """Return row weights in the model's library; ones for None."""
+        return like(clean_weights(weights, n_rows, "weights"), self.params, dtype=self.params.dtype)
+
+    def logits(self, X: object) -> Float[Array, "n k"]:
+        """Return the logits of raw rows."""
+        return self.logits_of(self.features(X))
+
+    def logits_of(self, rows: Rows) -> Float[Array, "n k"]:
+        """Return the logits of rows that went through `features`."""
+        return self.model.logits(astype(self.params, rows.dtype), rows)
+
+    def predict_proba(self, X: object) -> Float[Array, "n k"]:
+        """Return (n, K) probabilities, columns in the order of `classes`."""
+        return self.loss.proba(self.logits(X))
+
+    def predict(self, X: object) -> NDArray[Any]:
+        """Return the most probable class of each row."""
+        best: NDArray[Any] = self.classes[to_numpy(self.logits(X)).argmax(axis=1)]
+        return best
+
+    @property
+    def objective(self) -> Objective:
+        """F, as a function of the parameters."""
+        return Objective(self.labelled, self.penalty, self.model, self.loss)
+
+    @cached_property
+    def hessian(self) -> Any:
+        """𝓗 at the optimum."""
+        return self.objective.hessian(self.params, self.model.logits(self.params, self.labelled.X))
+
+    def posterior(self, rows: Rows, asker: str = "The posterior") -> Posterior:
+        """Return the covariance of a linear model's parameters, for the rows that matter."""
+        self.linear(asker)
+        return Posterior.of(self.hessian, rows)
+
+    def polished(
+        self, *, tol: float = 1e-8, max_iter: int | None = None, solver: Solver | None = None
+    ) -> Fitted:
+        """Return the same model moved to its optimum, or a network to the minimum nearby.
+
+        A classifier without curvature is refitted to the labelled rows.
+        """
+        if isinstance(self.model, Refitted):
+            known = self.labelled
+            return replace(self, model=self.model.trained(known.X, known.targets, known.weights))
+        if isinstance(self.model, Network):
+            best = descend(self.objective, self.params, tol=tol, max_iter=max_iter or 500)
+        else:
+            most = max_iter or 100
+            best = minimise(self.objective, self.params, tol=tol, max_iter=most, solver=solver)
+        return replace(self, params=best.params, gradient=best.gradient, iterations=best.iterations)
+
+    @property
+    def label_weights(self) -> Float[Array, " k"]:
+        """The weight that a row labelled now gets, by its class."""
+        targets = self.labelled.targets
+        equal = namespace(targets).ones_like(targets[0, :])
+        return equal if self.class_weights is None else self.class_weights
+
+    @property
+    def weight_penalty(self) -> float:
+        """ρ of the weights, which must be one number."""
+        xp = namespace(self.penalty)
+        weights = self.penalty[: self.n_features]
+        low, high = float(xp.min(weights)), float(xp.max(weights))
+        if low != high:
+            raise Unsupported(
+                f"The weights have penalties from {low:.3g} to {high:.3g}; one number was expected. "
+                "Scale the features instead, or use FirstOrder()."
+            )
+        return high
+
+    def linear(self, asker: str) -> Linear:
+        """Return the model if it is linear; refuse in the name of what needs it to be."""
+        if isinstance(self.model, Linear):
+            return self.model
+        raise Unsupported(
+            f"{asker} came with a {type(self.model).__name__} model; a linear one was expected. Use "
+            "FirstOrder() (networks only), Retrain(), or the head of a network alone: "
+            "from_torch(..., layers='last')."
+        )
+
+    def flatness(self) -> float:
+        """Return ‖∇F‖ / ‖∇F(0)‖ at the parameters, measured now."""
+        F = self.objective
+        linear = isinstance(self.model, Linear)
+        origin = namespace(self.params).zeros_like(self.params) if linear else self.params
+        here = F.gradient(self.params, self.model.logits(self.params, self.labelled.X))
+        return norm(here) / gradient_scale(F, origin)
+
+
+def as_fitted(model: Any) -> Fitted:
+    """Return the model behind what a caller passed: a `Fitted`, or a `LogisticClassifier`."""
+    inner = getattr(model, "fitted_", model)
+    if isinstance(inner, Fitted):
+        return inner
+    raise Unsupported(
+        f"{type(model).__name__} came as the model; a Fitted was expected. Fit with gw.Logistic(), "
+        "or turn a fitted scikit-learn estimator into one with gw.adapters.from_sklearn(estimator, "
+        "X, y)."
+    )
