@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +16,14 @@ from goalward.core.npy import Stamp, positions_at, stamp_of, without_columns
 from goalward.core.sparse import read_sparse
 from goalward.errors import DataMissing, ShapeMismatch, Unsupported
 from goalward.pool.formats import READERS, Reader
+from goalward.pool.pool import Pool
 from goalward.pool.witness import note, witnessing
 
 __all__ = ["PoolFile", "open_pool"]
 
 
 @dataclass(frozen=True)
-class PoolFile:
+class PoolFile(Pool):
     """Rows of a file, read when they are asked for.
 
     Its rows are taken like those of an array, and it goes wherever an array of rows goes: to
@@ -53,6 +54,8 @@ class PoolFile:
     ((1000, 3), (2, 3), (100, 3))
     """
 
+    on_disk: ClassVar[bool] = True
+
     path: str
     kind: str
     columns: tuple[str, ...] = ()
@@ -78,6 +81,21 @@ class PoolFile:
         """The numbers' type."""
         return np.dtype(self.type)
 
+    @property
+    def source(self) -> PoolFile:
+        """Itself: rows of a file are not held."""
+        return self
+
+    @property
+    def width(self) -> int:
+        """Features of a row."""
+        return self.n_features
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the numbers, as they are read."""
+        return len(self) * self.n_features * self.dtype.itemsize
+
     def __len__(self) -> int:
         return self.shape[0]
 
@@ -102,15 +120,17 @@ class PoolFile:
         found = self._reader().take(np.atleast_1d(positions) + self.start)
         return found[0] if positions.ndim == 0 else found
 
-    def mapped(self, part: slice) -> NDArray[Any]:
-        """Return consecutive rows for one who is done with them at once, then calls `check`."""
-        here = self.part(part.start, part.stop)
-        rows = self._reader().mapped(here.start, here.stop)
-        note(here, "rows", rows)
-        return rows
+    def take(self, positions: NDArray[Any]) -> NDArray[Any]:
+        """Return the rows at some positions."""
+        return self[positions]
 
-    def check(self) -> None:
-        """Raise `DataMissing` if the file is no longer the one that was opened."""
+    def _blocks(self, size: int) -> Iterator[tuple[slice, NDArray[Any]]]:
+        """Return blocks that are good until the next one is asked for: views of the file."""
+        for where, part in super()._blocks(size):
+            rows = self._reader().mapped(part.start, part.stop)
+            note(part, "rows", rows)
+            yield where, rows
+        # The last block was used as well, so the file must still be the one that was opened.
         self._reader()
 
     def read_into(self, target: NDArray[Any], start: int) -> None:

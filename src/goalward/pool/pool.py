@@ -1,0 +1,175 @@
+"""A pool under one face, whatever holds its rows: memory, a memory map, a frame or a file."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from goalward.core.arrays import is_sparse, rows_at
+from goalward.core.sparse import check_sparse
+from goalward.errors import Empty, ShapeMismatch, Unsupported
+
+__all__ = ["Pool", "as_pool", "blocks", "n_rows", "take_rows"]
+
+
+class Pool(ABC):
+    """Rows without a label, read in parts; `as_pool` makes one of whatever a user holds."""
+
+    on_disk: ClassVar[bool] = False
+    """Whether it is a file that another process can open by its path."""
+
+    @property
+    @abstractmethod
+    def source(self) -> Any:
+        """The rows as they were given."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> Any:
+        """The type of its numbers; None where columns have types of their own."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int | None:
+        """Features of a row; None where rows are not numbers in columns."""
+
+    @property
+    @abstractmethod
+    def n_bytes(self) -> int | None:
+        """Bytes of its numbers, where they can be known."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def part(self, start: int, stop: int) -> Any:
+        """Return consecutive rows: a view where that is possible, of a file not read yet."""
+
+    @abstractmethod
+    def take(self, positions: NDArray[Any]) -> Any:
+        """Return the rows at some positions."""
+
+    @abstractmethod
+    def read_into(self, target: NDArray[Any], start: int) -> None:
+        """Fill an array with the rows from `start` on."""
+
+    def ids(self) -> NDArray[Any] | None:
+        """Return the ids of the rows; None where they are known by their positions."""
+        return None
+
+    def blocks(self, size: int) -> Iterator[tuple[slice, Any]]:
+        """Return (slice, rows) pairs that cover the pool in order."""
+        if len(self) == 0:
+            raise Empty("The pool has no rows; at least 1 was expected. Add unlabelled rows.")
+        return self._blocks(size)
+
+    def _blocks(self, size: int) -> Iterator[tuple[slice, Any]]:
+        for start in range(0, len(self), size):
+            stop = min(start + size, len(self))
+            yield slice(start, stop), self.part(start, stop)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldRows(Pool):
+    """An array of any library, a memory map, sparse rows or a frame, held by this process."""
+
+    rows: Any
+
+    @property
+    def source(self) -> Any:
+        """The rows as they were given; lists as arrays, sparse ones by rows."""
+        return self.rows
+
+    @property
+    def dtype(self) -> Any:
+        """The type of its numbers; None for a frame."""
+        return getattr(self.rows, "dtype", None)
+
+    @property
+    def width(self) -> int | None:
+        """Features of a row; None for texts, say."""
+        shape: tuple[int, ...] = getattr(self.rows, "shape", ())
+        return int(shape[1]) if len(shape) == 2 else None
+
+    @property
+    def n_bytes(self) -> int | None:
+        """Bytes of the numbers; None for a frame."""
+        rows = self.rows
+        if is_sparse(rows):
+            return int(rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes)
+        if hasattr(rows, "nbytes"):
+            return int(rows.nbytes)
+        itemsize = getattr(self.dtype, "itemsize", None)
+        return None if itemsize is None else int(np.prod(rows.shape)) * int(itemsize)
+
+    def __len__(self) -> int:
+        return n_rows(self.rows)
+
+    def part(self, start: int, stop: int) -> Any:
+        """Return consecutive rows, a view where that is possible."""
+        return self._at(slice(start, stop))
+
+    def take(self, positions: NDArray[Any]) -> Any:
+        """Return the rows at some positions."""
+        return self._at(positions)
+
+    def read_into(self, target: NDArray[Any], start: int) -> None:
+        """Fill an array with the rows from `start` on."""
+        np.copyto(target, self.part(start, start + len(target)))
+
+    def _at(self, index: slice | NDArray[Any]) -> Any:
+        # Frames of pandas take positions by `iloc`; those of polars as they are.
+        if hasattr(self.rows, "iloc"):
+            return self.rows.iloc[index]
+        return self.rows[index] if hasattr(self.rows, "columns") else rows_at(self.rows, index)
+
+
+def as_pool(X: Any, name: str = "X_pool") -> Pool:
+    """Return rows of any kind as a pool, checked as far as that takes no pass over numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> pool = as_pool(np.zeros((1000, 3)))
+    >>> len(pool), pool.width, pool.n_bytes, pool.on_disk
+    (1000, 3, 24000, False)
+    >>> [rows.shape for _, rows in pool.blocks(600)]
+    [(600, 3), (400, 3)]
+    """
+    if isinstance(X, Pool):
+        return X
+    if isinstance(X, np.ma.MaskedArray):
+        raise Unsupported(
+            f"{name} is a masked array, whose masked cells hold no numbers; an array was expected. "
+            "Fill them, or drop those rows."
+        )
+    check_sparse(X, name)
+    if is_sparse(X) and X.format != "csr":
+        X = scipy.sparse.csr_array(X)
+    return HeldRows(np.asarray(X) if isinstance(X, (list, tuple)) else X)
+
+
+def n_rows(X: Any) -> int:
+    """Return the number of rows of an array, sparse matrix, frame, file or list."""
+    shape = getattr(X, "shape", None)
+    if shape is None:
+        return len(X)
+    if len(shape) == 0:
+        raise ShapeMismatch("The pool is a single number; rows were expected. Pass (n, d).")
+    return int(shape[0])
+
+
+def blocks(X: Any, size: int) -> Iterator[tuple[slice, Any]]:
+    """Return (slice, rows) pairs that cover the pool in order; a view where that is possible."""
+    return as_pool(X).blocks(size)
+
+
+def take_rows(X: Any, positions: NDArray[Any]) -> Any:
+    """Return the rows of a pool of any kind at some positions."""
+    return as_pool(X).take(positions)
