@@ -1,14 +1,19 @@
 """Beliefs about a row's label, and operators that turn them into one number per row."""
 
-from goalward.labels.acquisition import (
-    ExpectedImprovement,
-    ProbabilityOfImprovement,
-    UpperConfidence,
-)
 from goalward.labels.beliefs import Belief, Predicted, Truth, Uniform
 from goalward.labels.calibrated import Calibrated, CrossFitted
 from goalward.labels.label_model import LabelModel
-from goalward.labels.operators import BestCase, Expected, Operator, Spread, WorstCase
+from goalward.labels.operators import (
+    BestCase,
+    Expected,
+    ExpectedImprovement,
+    Operator,
+    ProbabilityOfImprovement,
+    Resolver,
+    Spread,
+    UpperConfidence,
+    WorstCase,
+)
 from goalward.labels.schedules import Constant, Geometric, Linear
 from goalward.labels.vacuous import warn_if_vacuous
 
@@ -26,6 +31,7 @@ __all__ = [
     "Operator",
     "Predicted",
     "ProbabilityOfImprovement",
+    "Resolver",
     "Spread",
     "Truth",
     "Uniform",

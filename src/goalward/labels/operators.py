@@ -3,36 +3,48 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, astype, eps, namespace
+from goalward.core.candidates import Candidates
 from goalward.errors import ShapeMismatch
-from goalward.labels.beliefs import Belief, Predicted, Uniform
+from goalward.labels.beliefs import Belief, Believe, Predicted, Uniform
 from goalward.labels.vacuous import warn_if_vacuous
+from goalward.models import Fitted
 
-__all__ = ["BestCase", "Expected", "Operator", "Resolve", "Spread", "WorstCase", "mean"]
+__all__ = [
+    "BestCase",
+    "Expected",
+    "ExpectedImprovement",
+    "Operator",
+    "ProbabilityOfImprovement",
+    "Resolver",
+    "Spread",
+    "UpperConfidence",
+    "WorstCase",
+]
 
-Resolve = Callable[[Float[Array, "n k"], Any], Float[Array, " n"]]
-"""(utilities, candidates) -> one number per row."""
 
+class Resolver(NamedTuple):
+    """An operator bound to a model and a round: its belief is made, once."""
 
-@dataclass(frozen=True)
-class _Block:
-    """Rows as an operator needs them; learners.Candidates has the same shape."""
+    operator: Operator
+    believe: Believe
 
-    rows: NDArray[Any]
-    X: Any
-    proba: Float[Array, "n k"]
+    def __call__(self, utility: Float[Array, "n k"], candidates: Candidates) -> Float[Array, " n"]:
+        """Return one number per row."""
+        return self.operator.resolve(utility, self.believe(candidates))
 
 
 class Operator(ABC):
-    """A way to resolve the unknown label."""
+    """A way to resolve the unknown label: one number from utilities and a belief."""
+
+    belief: Belief = Predicted()
 
     @property
     def statistic(self) -> str | None:
@@ -43,13 +55,19 @@ class Operator(ABC):
         return None
 
     @abstractmethod
-    def prepare(self, fitted: Any, round: int = 0) -> Resolve:
+    def resolve(
+        self, utility: Float[Array, "n k"], belief: Float[Array, "n k"]
+    ) -> Float[Array, " n"]:
+        """Return one number per row, from its utilities and what its label is believed to be."""
+
+    def prepare(self, fitted: Fitted, round: int = 0) -> Resolver:
         """Return the operator bound to a model and a round, for blocks of candidates."""
+        return Resolver(self, self.belief.prepare(fitted, round))
 
     def __call__(
         self,
         utility: Float[Array, "n k"],
-        fitted: Any,
+        fitted: Fitted,
         X_pool: Any,
         rows: Any = None,
         *,
@@ -79,7 +97,7 @@ class Operator(ABC):
                 f"rows has {len(ids)} ids; {X.shape[0]} were expected, one for each row. Pass "
                 "the ids of the rows of X_pool."
             )
-        block = _Block(ids, X, fitted.loss.proba(fitted.logits_of(X)))
+        block = Candidates(ids, X, fitted.loss.proba(fitted.logits_of(X)))
         resolved = self.prepare(fitted, round)(utility, block)
         xp = namespace(resolved)
         if len(ids) > 1:
@@ -103,6 +121,13 @@ def mean(utility: Float[Array, "n k"], belief: Float[Array, "n k"]) -> Float[Arr
     return xp.sum(astype(belief, utility.dtype) * utility, axis=1)
 
 
+def deviation(utility: Float[Array, "n k"], belief: Float[Array, "n k"]) -> Float[Array, " n"]:
+    """Return the standard deviation of the utility under a belief."""
+    xp = namespace(utility)
+    centred = utility - mean(utility, belief)[:, None]
+    return xp.sqrt(mean(centred * centred, belief))
+
+
 @dataclass(frozen=True)
 class Expected(Operator):
     """The mean utility under a belief: the paper's Average, ExPred and Oracle.
@@ -120,10 +145,11 @@ class Expected(Operator):
         """The mean, under no particular belief."""
         return "mean" if self.belief == Uniform() else None
 
-    def prepare(self, fitted: Any, round: int = 0) -> Resolve:
+    def resolve(
+        self, utility: Float[Array, "n k"], belief: Float[Array, "n k"]
+    ) -> Float[Array, " n"]:
         """Return Σ_y P(y) u_y."""
-        believe = self.belief.prepare(fitted, round)
-        return lambda utility, candidates: mean(utility, believe(candidates))
+        return mean(utility, belief)
 
 
 @dataclass(frozen=True)
@@ -136,14 +162,13 @@ class WorstCase(Operator):
     WorstCase()
     """
 
-    @property
-    def statistic(self) -> str | None:
-        """The least."""
-        return "min"
+    statistic = "min"
 
-    def prepare(self, fitted: Any, round: int = 0) -> Resolve:
+    def resolve(
+        self, utility: Float[Array, "n k"], belief: Float[Array, "n k"]
+    ) -> Float[Array, " n"]:
         """Return min_y u_y."""
-        return lambda utility, candidates: namespace(utility).min(utility, axis=1)
+        return namespace(utility).min(utility, axis=1)
 
 
 @dataclass(frozen=True)
@@ -156,14 +181,13 @@ class BestCase(Operator):
     BestCase()
     """
 
-    @property
-    def statistic(self) -> str | None:
-        """The largest."""
-        return "max"
+    statistic = "max"
 
-    def prepare(self, fitted: Any, round: int = 0) -> Resolve:
+    def resolve(
+        self, utility: Float[Array, "n k"], belief: Float[Array, "n k"]
+    ) -> Float[Array, " n"]:
         """Return max_y u_y."""
-        return lambda utility, candidates: namespace(utility).max(utility, axis=1)
+        return namespace(utility).max(utility, axis=1)
 
 
 @dataclass(frozen=True)
@@ -186,18 +210,73 @@ class Spread(Operator):
         """The standard deviation under the prediction itself."""
         return "spread" if self.belief == Predicted() else None
 
-    def prepare(self, fitted: Any, round: int = 0) -> Resolve:
+    def resolve(
+        self, utility: Float[Array, "n k"], belief: Float[Array, "n k"]
+    ) -> Float[Array, " n"]:
         """Return √(Σ_y P(y) (u_y - mean)²)."""
-        believe = self.belief.prepare(fitted, round)
-
-        def resolve(utility: Float[Array, "n k"], candidates: Any) -> Float[Array, " n"]:
-            return deviation(utility, believe(candidates))
-
-        return resolve
+        return deviation(utility, belief)
 
 
-def deviation(utility: Float[Array, "n k"], belief: Float[Array, "n k"]) -> Float[Array, " n"]:
-    """Return the standard deviation of the utility under a belief."""
-    xp = namespace(utility)
-    centred = utility - mean(utility, belief)[:, None]
-    return xp.sqrt(mean(centred * centred, belief))
+@dataclass(frozen=True)
+class UpperConfidence(Operator):
+    """Mean plus κ standard deviations of the utility under a belief.
+
+    This and the next two are acquisition functions of Bayesian optimisation, exact sums over labels.
+
+    Examples
+    --------
+    >>> UpperConfidence(kappa=2.0)
+    UpperConfidence(belief=Predicted(temperature=1.0), kappa=2.0)
+    """
+
+    belief: Belief = field(default_factory=Predicted)
+    kappa: float = 1.0
+
+    def resolve(
+        self, utility: Float[Array, "n k"], belief: Float[Array, "n k"]
+    ) -> Float[Array, " n"]:
+        """Return mean + κ deviation."""
+        return mean(utility, belief) + self.kappa * deviation(utility, belief)
+
+
+@dataclass(frozen=True)
+class ExpectedImprovement(Operator):
+    """The mean of what exceeds a threshold: Σ_y P(y) max(u_y - threshold, 0).
+
+    Examples
+    --------
+    >>> ExpectedImprovement()
+    ExpectedImprovement(belief=Predicted(temperature=1.0), threshold=0.0)
+    """
+
+    belief: Belief = field(default_factory=Predicted)
+    threshold: float = 0.0
+
+    def resolve(
+        self, utility: Float[Array, "n k"], belief: Float[Array, "n k"]
+    ) -> Float[Array, " n"]:
+        """Return Σ_y P(y) max(u_y - threshold, 0)."""
+        xp = namespace(utility)
+        gain = utility - self.threshold
+        return mean(xp.maximum(gain, xp.zeros_like(gain)), belief)
+
+
+@dataclass(frozen=True)
+class ProbabilityOfImprovement(Operator):
+    """The believed probability that the utility exceeds a threshold.
+
+    Examples
+    --------
+    >>> ProbabilityOfImprovement()
+    ProbabilityOfImprovement(belief=Predicted(temperature=1.0), threshold=0.0)
+    """
+
+    belief: Belief = field(default_factory=Predicted)
+    threshold: float = 0.0
+
+    def resolve(
+        self, utility: Float[Array, "n k"], belief: Float[Array, "n k"]
+    ) -> Float[Array, " n"]:
+        """Return Σ_y P(y) [u_y > threshold]."""
+        better = namespace(utility).astype(utility > self.threshold, utility.dtype)
+        return mean(better, belief)

@@ -14,7 +14,7 @@ from goalward.core.arrays import rows_at, to_numpy
 from goalward.core.candidates import Candidates
 from goalward.goals import Goal
 from goalward.labels import Operator
-from goalward.labels.operators import Resolve
+from goalward.labels.operators import Resolver
 from goalward.models import Fitted, Labelled
 from goalward.pool import blocks
 from goalward.selection.top import Best
@@ -81,7 +81,7 @@ class Scan:
         return self.utility.prepare(self.fitted, self.goal)
 
     @cached_property
-    def resolve(self) -> Resolve:
+    def resolve(self) -> Resolver:
         """The operator bound to the model."""
         return self.operator.prepare(self.fitted, self.round)
 
