@@ -121,11 +121,24 @@ def test_wrong_arguments_are_refused_as_it_refuses_them(task, change, error):
         GoalQuery("dev").query(X, y, clf)
 
 
-def test_its_choice_is_ours(task):
+@pytest.mark.parametrize(
+    ("goal", "options"),
+    [
+        (lambda task: task.goal, {}),
+        (lambda task: task.goal, {"operator": gw.labels.Spread()}),
+        (lambda task: gw.goals.DecisionRisk(task.X_pool), {}),
+        (lambda task: gw.goals.DecisionRisk(task.X_pool), {"selection": gw.selection.Sequential()}),
+        (lambda task: gw.goals.Epig(task.X_pool), {}),
+    ],
+)
+def test_its_choice_is_ours(task, goal, options):
     problem_, X, y, clf = task
-    rows = GoalQuery(problem_.goal, random_state=0).query(X, y, clf, batch_size=5)
-    fitted = gw.Logistic(tol=1e-10).fit(problem_.X, problem_.y)
-    ours = gw.GoalOriented(problem_.goal).suggest(fitted, problem_.X_pool, batch=5).rows
+    goal = goal(problem_)
+    rows = GoalQuery(goal, **options, random_state=0).query(X, y, clf, batch_size=5)
+    fitted = gw.adapters.from_sklearn(
+        LogisticRegression().fit(problem_.X, problem_.y), problem_.X, problem_.y, polish=True
+    )
+    ours = gw.GoalOriented(goal, **options).suggest(fitted, problem_.X_pool, batch=5).rows
     assert np.array_equal(rows - 20, ours)
 
 

@@ -1,23 +1,23 @@
-"""A scikit-learn classifier without curvature as a goalward model: exact, by refitting."""
+"""Any classifier of scikit-learn as a goalward model: exact by refitting, if nothing better."""
 
 from __future__ import annotations
 
-from functools import partial
+import warnings
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
-from goalward.adapters.pipelines import front_of, through
-from goalward.core.arrays import is_sparse, to_numpy
-from goalward.core.labels import as_classes, clean_weights, encode
-from goalward.core.one_label import one_per_row
-from goalward.core.rows import clean_rows, column_names
-from goalward.errors import BadParameter, ShapeMismatch, Unsupported
+from goalward.adapters.sklearn import from_sklearn, is_logistic
+from goalward.adapters.training import Training, last_step
+from goalward.errors import BadParameter, UnseenClass, Unsupported
+from goalward.learners import Logistic
 from goalward.models import Fitted, Labelled, Refitted
 
-__all__ = ["from_classifier"]
+__all__ = ["from_classifier", "from_estimator"]
 
 
 def from_classifier(
@@ -57,39 +57,51 @@ def from_classifier(
         raise BadParameter(
             f"smoothing={smoothing!r}; a share between 0 and 1 was expected. Use 0.01."
         )
-    steps, last = front_of(estimator)
-    if not hasattr(last, "predict_proba"):
+    model, transform = last_step(estimator)
+    if not hasattr(model, "predict_proba"):
         raise Unsupported(
-            f"{type(last).__name__} has no predict_proba; a probabilistic classifier was expected. "
+            f"{type(model).__name__} has no predict_proba; a probabilistic classifier was expected. "
             "Wrap it in CalibratedClassifierCV."
         )
-    check_is_fitted(last)
-    transform = partial(through, steps) if steps else None
-    rows = clean_rows(X if transform is None else transform(X), "X")
-    rows = rows.astype(np.float64) if is_sparse(rows) else to_numpy(rows).astype(np.float64)
-    classes = as_classes(np.ravel(last.classes_))
-    labels = one_per_row(y)
-    targets = encode(labels, classes)
-    if len(targets) != rows.shape[0]:
-        raise ShapeMismatch(
-            f"X has {rows.shape[0]} rows and y has {len(targets)} labels; as many of one as of the "
-            "other were expected. Pass the rows and labels the classifier was fitted to."
-        )
-    weights = clean_weights(sample_weight, len(targets))
-    blank = Refitted(last, len(classes), rows.shape[1], smoothing, fresh=_fresh)
-    model = blank.trained(rows, targets, weights)
+    check_is_fitted(model)
+    seen = Training.of(model, transform, X, y, sample_weight)
+    K = len(seen.classes)
+    blank = Refitted(model, K, seen.rows.shape[1], smoothing, fresh=_fresh)
     # There are no parameters; goals read from them that numbers are NumPy's, in double precision.
-    nothing = np.zeros((1, len(classes)))
-    labelled = Labelled(rows, targets, weights)
     return Fitted(
-        nothing,
-        labelled,
+        np.zeros((1, K)),
+        Labelled(seen.rows, seen.targets, seen.weights),
         np.ones(1),
-        classes,
-        model=model,
+        seen.classes,
+        model=blank.trained(seen.rows, seen.targets, seen.weights),
         transform=transform,
-        columns=column_names(X),
+        columns=seen.columns,
     )
+
+
+def from_estimator(
+    estimator: Any, X: Any, y: Any, weights: Any = None, *, classes: Sequence[Hashable] = ()
+) -> Fitted:
+    """Return any fitted classifier as a `Fitted`: polished if it is logistic, else to be refitted.
+
+    Parameters
+    ----------
+    classes
+        All classes. Where some of them have no label yet, a `LogisticRegression` that does
+        not know them is replaced by `Logistic` with its C, which does; intercepts are
+        penalised like weights until all classes have one.
+    """
+    model, transform = last_step(estimator)
+    if not is_logistic(model):
+        return from_classifier(estimator, X, y, weights)
+    known = set(np.ravel(model.classes_).tolist())
+    plain = transform is None and type(model) is LogisticRegression and model.class_weight is None
+    if not plain or all(label in known for label in classes):
+        return from_sklearn(estimator, X, y, weights, polish=True)
+    own = Logistic(C=float(model.C), fit_intercept=bool(model.fit_intercept), classes=list(classes))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnseenClass)
+        return own.fit(X, y, sample_weight=weights)
 
 
 def _fresh(estimator: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.adapters.adopted import adopted
+from goalward.adapters.classifier import from_estimator
 from goalward.errors import Empty
 from goalward.goals import Goal
 from goalward.strategies import GoalOriented
@@ -50,7 +50,7 @@ def modal_query(goal: Goal, **options: Any) -> Callable[..., NDArray[Any]]:
                 "The learner has no training rows; some were expected. Pass X_training and "
                 "y_training to ActiveLearner, or teach it first."
             )
-        fitted = adopted(learner.estimator, learner.X_training, learner.y_training)
+        fitted = from_estimator(learner.estimator, learner.X_training, learner.y_training)
         return strategy.suggest(fitted, X_pool, n_instances).rows
 
     return query_strategy

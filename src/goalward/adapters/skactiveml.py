@@ -15,18 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from goalward.adapters.adopted import adopted
+from goalward.adapters.classifier import from_estimator
 from goalward.core.arrays import is_sparse, stack_rows, to_numpy
 from goalward.errors import BadInput, MissingExtra, UnseenClass, Unsupported
 from goalward.goals import Goal
-from goalward.labels import Expected
 from goalward.learners import LogisticClassifier
 from goalward.models import Fitted, as_fitted
 from goalward.pool import n_rows
-from goalward.selection import Top
 from goalward.strategies import GoalOriented, Strategy, Suggestion
 from goalward.strategies.strategy import Scores, clean_ids, free_rows
-from goalward.utility import FirstOrder
 
 try:
     from skactiveml.base import SingleAnnotatorPoolQueryStrategy, SkactivemlClassifier
@@ -59,7 +56,7 @@ class GoalQuery(SingleAnnotatorPoolQueryStrategy):  # type: ignore[misc]
     goal
         What should get better, such as `gw.goals.DevLoss(X_dev, y_dev)`.
     operator, utility, selection
-        As in `gw.GoalOriented`.
+        As in `gw.GoalOriented`, which has defaults for them.
     missing_label, random_state
         As in every strategy of scikit-activeml.
 
@@ -139,14 +136,11 @@ class GoalQuery(SingleAnnotatorPoolQueryStrategy):  # type: ignore[misc]
                 "utility=gw.utility.Retrain()."
             )
         weighted = None if sample_weight is None else np.asarray(sample_weight)[known]
-        fitted = adopted(inner, X[known], y[known], weighted, classes=clf.classes_.tolist())
-        strategy = GoalOriented(
-            self.goal,
-            operator=self.operator or Expected(),
-            utility=self.utility or FirstOrder(),
-            selection=self.selection or Top(),
-            seed=int(self.random_state_.randint(2**31)),
-        )
+        fitted = from_estimator(inner, X[known], y[known], weighted, classes=clf.classes_.tolist())
+        named = ("operator", "utility", "selection")
+        given = {n: getattr(self, n) for n in named if getattr(self, n) is not None}
+        seed = int(self.random_state_.randint(2**31))
+        strategy = GoalOriented(self.goal, **given, seed=seed)
         suggestion = strategy.suggest(fitted, rows, batch_size)
         utilities[where] = suggestion.utility
         chosen = where[suggestion.rows]

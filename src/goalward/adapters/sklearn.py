@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from inspect import signature
 from numbers import Real
 from typing import Any
@@ -15,17 +15,13 @@ from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
-from goalward.adapters.pipelines import front_of, through
-from goalward.core.arrays import is_sparse, to_numpy
-from goalward.core.labels import as_classes, clean_weights, encode
-from goalward.core.one_label import one_per_row
-from goalward.core.rows import clean_rows, column_names
-from goalward.errors import LooseFit, NotConverged, ShapeMismatch, Unsupported
+from goalward.adapters.training import Training, last_step
+from goalward.errors import LooseFit, NotConverged, Unsupported
 from goalward.learners import LogisticClassifier
 from goalward.models import Fitted, Labelled, Linear
 from goalward.models.trust import newton_distance, refuse_separable
 
-__all__ = ["from_sklearn"]
+__all__ = ["from_sklearn", "is_logistic"]
 
 TIGHT = 1e-6
 """Relative gradient up to which a fit counts as converged for utilities."""
@@ -67,52 +63,61 @@ def from_sklearn(
     >>> fitted.n_classes
     3
     """
-    steps, estimator = front_of(estimator)
-    transform = partial(through, steps) if steps else None
-    if isinstance(estimator, LogisticClassifier):
-        check_is_fitted(estimator)
-        return replace(estimator.fitted_, transform=transform)
-    _refuse_others(estimator)
-    check_is_fitted(estimator)
-    rows = clean_rows(X if transform is None else transform(X), "X")
-    rows = rows.astype(np.float64) if is_sparse(rows) else to_numpy(rows).astype(np.float64)
-    labels = one_per_row(y)
-    classes = as_classes(estimator.classes_)
-    targets = encode(labels, classes)
-    if len(targets) != rows.shape[0] or rows.shape[1] != estimator.coef_.shape[1]:
-        raise ShapeMismatch(
-            f"X has {rows.shape[0]} rows of {rows.shape[1]} features and y has {len(targets)} "
-            f"labels; as many labels as rows, and {estimator.coef_.shape[1]} features, were "
-            "expected. Pass the rows and labels that the estimator was fitted to."
+    model, transform = last_step(estimator)
+    if not is_logistic(model):
+        raise Unsupported(
+            f"{type(model).__name__} came; a LogisticRegression, or a Pipeline that ends in "
+            "one, was expected. Fit a LogisticRegression on its features, use gw.Logistic(), or take "
+            "the classifier as it is with gw.adapters.from_classifier(), which refits it."
         )
-    weights = clean_weights(sample_weight, len(targets))
-    by_class = None
-    if estimator.class_weight is not None:
-        by_class = _class_weights(estimator, labels, sample_weight)
-        weights = weights * (targets @ by_class)
-    binary = len(estimator.coef_) == 1
-    C = _inverse_penalty(estimator) / (2.0 if binary else 1.0)
-    penalty = np.full(rows.shape[1] + estimator.fit_intercept, 1.0 / C)
-    if estimator.fit_intercept:
-        # liblinear penalises the weight of a constant feature of size intercept_scaling.
-        scaling = float(estimator.intercept_scaling)
-        penalty[-1] = 1.0 / (C * scaling**2) if estimator.solver == "liblinear" else 0.0
-    fitted = Fitted(
-        _columns(estimator, binary),
-        Labelled(rows, targets, weights),
-        penalty,
-        classes,
-        model=Linear(intercept=bool(estimator.fit_intercept)),
-        C=C,
-        transform=transform,
-        class_weights=by_class,
-        columns=column_names(X),
-    )
+    check_is_fitted(model)
+    own: Fitted | None = getattr(model, "fitted_", None)
+    if own is not None:
+        return replace(own, transform=transform)
+    _refuse_other_penalties(model)
+    fitted = _as_softmax(model, transform, X, y, sample_weight)
     if polish:
         fitted = fitted.polished()
         refuse_separable(fitted)
         return fitted
     refuse_separable(fitted)
+    return _checked(fitted, model.tol)
+
+
+def is_logistic(model: Any) -> bool:
+    """Return whether an estimator is a logistic regression, scikit-learn's or our own."""
+    return isinstance(model, (LogisticRegression, LogisticRegressionCV, LogisticClassifier))
+
+
+def _as_softmax(
+    model: Any, transform: Callable[[Any], Any] | None, X: Any, y: Any, sample_weight: Any
+) -> Fitted:
+    seen = Training.of(model, transform, X, y, sample_weight)
+    weights, by_class = seen.weights, None
+    if model.class_weight is not None:
+        by_class = _class_weights(model, seen.labels, sample_weight)
+        weights = weights * (seen.targets @ by_class)
+    C = _inverse_penalty(model) / (2.0 if len(model.coef_) == 1 else 1.0)
+    penalty = np.full(seen.rows.shape[1] + model.fit_intercept, 1.0 / C)
+    if model.fit_intercept:
+        # liblinear penalises the weight of a constant feature of size intercept_scaling.
+        scaling = float(model.intercept_scaling)
+        penalty[-1] = 1.0 / (C * scaling**2) if model.solver == "liblinear" else 0.0
+    return Fitted(
+        _columns(model),
+        Labelled(seen.rows, seen.targets, weights),
+        penalty,
+        seen.classes,
+        model=Linear(intercept=bool(model.fit_intercept)),
+        C=C,
+        transform=transform,
+        class_weights=by_class,
+        columns=seen.columns,
+    )
+
+
+def _checked(fitted: Fitted, tol: float) -> Fitted:
+    """Return a fit that is near its optimum, with a warning unless it is at it."""
     gradient = fitted.flatness()
     distance = newton_distance(fitted) if gradient > TIGHT else 0.0
     if distance > FAR:
@@ -125,31 +130,25 @@ def from_sklearn(
     if gradient > TIGHT:
         warnings.warn(
             f"The estimator is not at its optimum: its relative gradient is {gradient:.1e} (a Newton "
-            f"step is {distance:.1g} of its weights) and {TIGHT:.0e} was expected (tol={estimator.tol:g} is scikit-learn's stopping "
-            "rule). Utilities assume an optimum: pass polish=True to move it there, or refit "
-            "with tol=1e-10 and a larger max_iter.",
+            f"step is {distance:.1g} of its weights) and {TIGHT:.0e} was expected (tol={tol:g} is "
+            "scikit-learn's stopping rule). Utilities assume an optimum: pass polish=True to move "
+            "it there, or refit with tol=1e-10 and a larger max_iter.",
             LooseFit,
-            stacklevel=2,
+            stacklevel=3,
         )
     return replace(fitted, gradient=gradient)
 
 
-def _columns(estimator: Any, binary: bool) -> NDArray[Any]:
+def _columns(estimator: Any) -> NDArray[Any]:
     columns = estimator.coef_.astype(np.float64)
     if estimator.fit_intercept:
         columns = np.column_stack([columns, estimator.intercept_])
-    if binary:
+    if len(estimator.coef_) == 1:
         columns = np.vstack([-0.5 * columns, 0.5 * columns])
     return np.ascontiguousarray(columns.T)
 
 
-def _refuse_others(estimator: Any) -> None:
-    if not isinstance(estimator, (LogisticRegression, LogisticRegressionCV)):
-        raise Unsupported(
-            f"{type(estimator).__name__} came; a LogisticRegression, or a Pipeline that ends in "
-            "one, was expected. Fit a LogisticRegression on its features, use gw.Logistic(), or take "
-            "the classifier as it is with gw.adapters.from_classifier(), which refits it."
-        )
+def _refuse_other_penalties(estimator: Any) -> None:
     penalty = getattr(estimator, "penalty", "l2")
     names = ("l1_ratio", "l1_ratio_")
     ratios: list[Any] = [getattr(estimator, n, None) for n in names]
