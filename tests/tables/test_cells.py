@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import goalward as gw
 from goalward.cli import app
 from goalward.tables import Table, read_table, write_table
-from goalward.tables.formulas import escaped, unescaped
+from goalward.tables.cells import escaped, unescaped
 
 RUN = CliRunner()
 SIGNS = "=+-@＝＋－＠\t\r\n\0"

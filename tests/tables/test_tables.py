@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import goalward as gw
 from goalward.errors import BadInput, BadParameter, NotFinite, NotWritten
 from goalward.tables import Table, read_table, write_table
-from goalward.tables.formulas import escaped, unescaped
+from goalward.tables.cells import escaped, unescaped
 from tests.conftest import need
 
 HOSTILE = [

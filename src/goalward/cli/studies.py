@@ -12,7 +12,6 @@ from rich.text import Text
 
 from goalward.cli.app import AsJson, Force, Spinner, app, show
 from goalward.cli.console import console, in_json, visible
-from goalward.tables.rows import row_number
 
 __all__ = ["ask", "export", "import_labels", "status", "tell"]
 
@@ -28,6 +27,8 @@ Pool = Annotated[
 
 
 def _row(text: str) -> int:
+    from goalward.tables.labels import row_number
+
     row = row_number(text)
     if row is None:
         raise typer.BadParameter(f"{text!r} is not a row number; one from 0 on was expected.")

@@ -16,11 +16,9 @@ from goalward.journal.events import Label
 from goalward.study.pools import Pool
 from goalward.study.state import State
 from goalward.tables.cells import texts
-from goalward.tables.formulas import unescaped
-from goalward.tables.read import read_table
-from goalward.tables.rows import row_number, short
+from goalward.tables.labels import read_labels, rows_meant, short
 
-__all__ = ["Imported", "answers_table", "labels_table", "read_labels"]
+__all__ = ["Imported", "answers_table", "labels_table", "matched_labels"]
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,7 @@ def answers_table(state: State) -> pl.DataFrame:
     return pl.DataFrame(lines, schema=schema | {"seq": pl.Int64})
 
 
-def read_labels(
+def matched_labels(
     path: str | Path,
     state: State,
     pool: Callable[[], Pool],
@@ -109,8 +107,8 @@ def read_labels(
     label: str,
     key: str,
     by: str,
-) -> tuple[list[tuple[int, int, Label, str]], list[tuple[int, str]]]:
-    """Return (line, row, label, annotator) of what fits, and (line, reason) of what does not.
+) -> tuple[list[tuple[int, Label, str]], list[tuple[int, str]]]:
+    """Return (row, label, annotator) of what fits, and (line, reason) of what does not.
 
     Parameters
     ----------
@@ -118,40 +116,27 @@ def read_labels(
         "row": row numbers. Another name: a column of the file and of the pool's table whose
         values say which row is meant.
     """
-    frame = read_table(path)
-    as_lines = Path(path).suffix.lower() in (".csv", ".tsv")
-    if as_lines:
-        frame = unescaped(frame)
-    for name in (label, key):
-        if name not in frame.columns:
-            raise BadInput(
-                f"{Path(path).name} has the columns {', '.join(frame.columns[:12])}; one called {name!r} "
-                "was expected. Name it with --label or --key."
-            )
+    frame, first = read_labels(path, label=label, key=key)
     places = None if key == "row" else _places(pool(), key)
-    where = frame[key] if places is None else texts(frame[key])
+    rows = rows_meant(frame[key], places, int(state.pool["n_rows"]))
     who = texts(frame["by"]) if "by" in frame.columns else [None] * frame.height
-    classes, total = _classes(state), int(state.pool["n_rows"])
-    fits: list[tuple[int, int, Label, str]] = []
+    classes = _classes(state)
+    fits: list[tuple[int, Label, str]] = []
     refused: list[tuple[int, str]] = []
-    cells = zip(where, frame[label].to_list(), who, strict=True)
-    # As an editor counts: after the header of a text table, from 1 in other files.
-    for line, (place, what, name) in enumerate(cells, start=2 if as_lines else 1):
-        row = _row(place, places, total)
-        known = classes.get(str(what), [])
+    lines = zip(rows, frame[label].to_list(), who, strict=True)
+    for line, (row, said, name) in enumerate(lines, start=first):
+        known = classes.get(str(said), [])
         if isinstance(row, str):
             refused.append((line, row))
-        elif what is None or what == "":
+        elif said is None or said == "":
             refused.append((line, "no label"))
-        elif len(known) != 1:
-            why = (
-                f"may be any of {', '.join(map(repr, known))}"
-                if known
-                else "is not one of the classes"
-            )
-            refused.append((line, f"{short(what)} {why}"))
+        elif len(known) == 1:
+            fits.append((row, known[0], (name or by)[:200]))
         else:
-            fits.append((line, row, known[0], (name or by)[:200]))
+            among = f"may be any of {', '.join(map(repr, known))}"
+            refused.append(
+                (line, f"{short(said)} {among if known else 'is not one of the classes'}")
+            )
     return fits, refused
 
 
@@ -181,15 +166,6 @@ def _places(pool: Pool, key: str) -> dict[str, int]:
         )
     places.pop(None, None)
     return places
-
-
-def _row(where: Any, places: dict[str, int] | None, total: int) -> int | str:
-    if places is not None:
-        return places.get(where, f"{short(where)} is not in the pool")
-    row = row_number(where)
-    if row is None:
-        return f"{short(where)} is not a row number"
-    return row if 0 <= row < total else f"row {row} is not in the pool of {total}"
 
 
 def _kind(state: State) -> Any:

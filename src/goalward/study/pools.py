@@ -20,9 +20,8 @@ from goalward.core.sparse import check_sparse
 from goalward.errors import BadInput, BadParameter, Damaged, PoolChanged
 from goalward.journal.store import Store
 from goalward.pool import blocks
-from goalward.tables import Loaded, Table
+from goalward.tables.table import Loaded, Table, Watch
 from goalward.tables.vectors import Tick, text_vectors
-from goalward.tables.watch import Watch
 
 __all__ = ["Pool", "load", "store"]
 
@@ -131,7 +130,7 @@ def _table(table: Table, home: Path | None, tick: Tick) -> dict[str, Any]:
     for at, rows in blocks(loaded.X, 2**14):
         check_finite(clean_rows(rows, name, finite=False), name, start=at.start)
     path = Path(table.path).absolute()
-    vectors = str(Path(table.embeddings).absolute()) if table.embeddings.endswith(".npy") else None
+    vectors = str(table.vectors.absolute()) if table.vectors else None
     return {
         "kind": "table",
         "path": str(path),
@@ -155,7 +154,7 @@ def _found(kept: Mapping[str, Any], home: Path | None, moved: Any) -> Table:
     vectors = None
     if kept["vectors"] is not None:
         vectors = _there(kept["vectors"], kept["vectors_relative"], home)
-        if given is not None and given.embeddings.endswith(".npy"):
+        if given is not None and given.vectors:
             vectors = given.embeddings
         elif given is not None and Path(given.path).with_suffix(".npy").is_file():
             vectors = str(Path(given.path).with_suffix(".npy"))

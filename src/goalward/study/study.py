@@ -24,7 +24,7 @@ from goalward.journal import (
     Withdrawn,
 )
 from goalward.journal.events import Label
-from goalward.study.exchange import Imported, read_labels
+from goalward.study.exchange import Imported, matched_labels
 from goalward.study.reports import Reports
 from goalward.study.rounds import QUEUE, Round, ready
 from goalward.study.settings import RECOMMENDED, checked_strategy, plain_label, plain_text
@@ -138,11 +138,11 @@ class Study(Reports):
             Columns of the label and of what says which row is meant: "row" for row numbers, or
             a column of the pool's table with distinct values.
         """
-        fits, refused = read_labels(
+        fits, refused = matched_labels(
             path, self.state, lambda: self.pool, label=label, key=key, by=by
         )
         # One transaction: a file is taken in whole, or not.
-        _, taken = self._tell([(row, said, who) for _, row, said, who in fits])
+        _, taken = self._tell(fits)
         return Imported(taken, len(fits) - taken, tuple(refused))
 
     def tell_and_ask(self, row: int, label: Any, n: int, *, by: str) -> tuple[int, list[int]]:

@@ -1,16 +1,23 @@
-"""Cells of any type, as JSON holds them and as a line of text does."""
+"""Cells of any type: as JSON holds them, as a line of text does, and so that no spreadsheet runs them."""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import polars as pl
 
-__all__ = ["as_json", "as_text", "storable", "texts"]
+__all__ = ["as_json", "as_text", "escaped", "storable", "texts", "unescaped"]
 
 PER_SECOND = {"ms": 3, "us": 6, "ns": 9}
 """Digits after the point of a second, by the unit of a column."""
+SIGNS = "=+\\-@＝＋－＠\t\r\n\x00"
+"""First characters that make a spreadsheet compute a cell, full-width ones too (OWASP, CSV
+injection), and NUL."""
+# One ' more than there is: what begins with ' and a sign from the start comes back whole.
+FORMULA = f"^'*[{SIGNS}]"
+ESCAPED = f"^'+[{SIGNS}]"
 
 
 def as_json(frame: pl.DataFrame) -> pl.DataFrame:
@@ -43,6 +50,22 @@ def storable(frame: pl.DataFrame) -> pl.DataFrame:
 def texts(column: pl.Series) -> pl.Series:
     """Return a column of any type as texts; what is missing stays so."""
     return as_text(column.to_frame()).to_series().cast(pl.String)
+
+
+def escaped(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the frame as a CSV holds it, with a ' before texts and names like formulas."""
+    frame, text = as_text(frame), pl.col(pl.String)
+    marked = pl.when(text.str.contains(FORMULA)).then(pl.lit("'") + text).otherwise(text)
+    names = {name: f"'{name}" for name in frame.columns if re.match(FORMULA, name)}
+    return frame.with_columns(marked.name.keep()).rename(names)
+
+
+def unescaped(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the frame without what `escaped` put in: its exact inverse on texts."""
+    text = pl.col(pl.String)
+    bare = pl.when(text.str.contains(ESCAPED)).then(text.str.slice(1)).otherwise(text)
+    names = {name: name[1:] for name in frame.columns if re.match(ESCAPED, name)}
+    return frame.with_columns(bare.name.keep()).rename(names)
 
 
 def _encoded(frame: pl.DataFrame) -> pl.DataFrame:

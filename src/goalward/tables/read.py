@@ -13,7 +13,7 @@ import polars as pl
 
 from goalward.errors import BadInput
 
-__all__ = ["ENDINGS", "read_table"]
+__all__ = ["ENDINGS", "read_table", "typed"]
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
 LARGEST_CELL = 2**31 - 1
@@ -24,6 +24,12 @@ MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+KINDS = {
+    pl.Int64: r"^-?[0-9]{1,18}$",
+    pl.Float64: r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$",
+    pl.Boolean: r"^(?i:true|false)$",
+}
+"""How the cells of a text table are written whose column is one of numbers or booleans."""
 
 
 def read_table(path: str | Path) -> pl.DataFrame:
@@ -49,6 +55,23 @@ def read_table(path: str | Path) -> pl.DataFrame:
     if table.height == 0:
         raise BadInput(f"{path.name} has no rows; at least 1 was expected. Add some.")
     return table
+
+
+def typed(column: pl.Series) -> pl.Series:
+    """Return a column of texts as whole numbers, numbers or booleans if every cell is one.
+
+    Empty cells are missing ones then. For labels that must sort as numbers do.
+    """
+    if column.dtype != pl.String:
+        return column
+    there = column.filter(column != "")
+    for kind, pattern in KINDS.items():
+        if len(there) and there.str.contains(pattern).all():
+            cells = pl.Series(column.name, [cell or None for cell in column])
+            if kind == pl.Boolean:
+                return cells.str.to_lowercase() == "true"
+            return cells.cast(kind, strict=False)
+    return column
 
 
 def _decoded(path: Path, content: bytes) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import file_digest
@@ -13,14 +14,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from goalward.core.npy import NpyFile
+from goalward.core.npy import NpyFile, stamp_of
 from goalward.errors import BadInput, BadParameter, PoolChanged
 from goalward.tables.cache import cached, content_key
 from goalward.tables.cells import as_json, texts
 from goalward.tables.read import read_table
 from goalward.tables.vectors import Tick, from_npy, numbers, sentences, text_vectors
 
-__all__ = ["Loaded", "Table"]
+__all__ = ["Loaded", "Table", "Watch"]
 
 TEXT_RECIPE = "tfidf-svd-256/1"
 """Changes whenever `text_vectors` computes something else: old caches are then left alone, and
@@ -117,15 +118,17 @@ class Table:
     @property
     def files(self) -> dict[str, Path]:
         """The files the pool is made of."""
-        found = {"table": Path(self.path)}
-        if self.embeddings.endswith(".npy"):
-            found["vectors"] = Path(self.embeddings)
-        return found
+        return {"table": Path(self.path)} | ({"vectors": self.vectors} if self.vectors else {})
+
+    @property
+    def vectors(self) -> Path | None:
+        """The .npy file that the features are read from, if they are."""
+        return Path(self.embeddings) if self.embeddings.endswith(".npy") else None
 
     @property
     def features(self) -> str:
         """What makes numbers of the rows, by a name that changes whenever the numbers do."""
-        if self.embeddings.endswith(".npy"):
+        if self.vectors:
             return "vectors/1"
         named = {"numeric": "numbers/1", "tfidf": TEXT_RECIPE}
         return named.get(self.embeddings, f"sentences/1/{self.embeddings}")
@@ -141,8 +144,8 @@ class Table:
         return Loaded(frame, self._features(frame, tick), self.text, self.image, folder)
 
     def _features(self, frame: pl.DataFrame, tick: Tick) -> NDArray[Any] | NpyFile:
-        if self.embeddings.endswith(".npy"):
-            return from_npy(Path(self.embeddings), frame.height)
+        if self.vectors:
+            return from_npy(self.vectors, frame.height)
         if self.embeddings == "numeric":
             return numbers(frame, self.numeric)
         if self.text is None:
@@ -155,6 +158,50 @@ class Table:
         if self.embeddings == "tfidf":
             return cached(key, len(read), lambda: text_vectors(read, tick))
         return cached(key, len(read), lambda: sentences(read, self.embeddings, tick))
+
+
+class Watch:
+    """The files of a table whose digests were right, and the stamps they had then.
+
+    Parameters
+    ----------
+    table
+        The table.
+    digests
+        SHA-256 of its files, as they must be; `PoolChanged` if they are not.
+    """
+
+    def __init__(self, table: Table, digests: Mapping[str, str]) -> None:
+        self._table, self._digests = table, dict(digests)
+        self._stamps = self._verified()
+
+    def check(self, rows: Any = None) -> None:
+        """Raise `PoolChanged` if a file has another content.
+
+        Their stamps are looked at, a matter of microseconds; the content where they differ. A file
+        that was touched, or put back, is the same file: `rows` that are read from it go on.
+        """
+        if self._stamps == self._seen():
+            return
+        self._stamps = self._verified()
+        if isinstance(rows, NpyFile):
+            rows.stamp = self._stamps["vectors"] or rows.stamp
+
+    def _seen(self) -> dict[str, Any]:
+        return {name: stamp_of(path) for name, path in self._table.files.items()}
+
+    def _verified(self) -> dict[str, Any]:
+        """Return the stamps of files whose digests are right."""
+        # Stamps first: what changes while the digest is taken shows at the next look.
+        stamps, now = self._seen(), self._table.fingerprint()
+        for name, path in self._table.files.items():
+            if now[name] != self._digests[name]:
+                raise PoolChanged(
+                    f"{path} is not the file the study was made with (its SHA-256 differs), so row "
+                    "numbers may mean other rows. Restore it, or start a new study and import the "
+                    "labels."
+                )
+        return stamps
 
 
 def _guessed(frame: pl.DataFrame, name: str) -> tuple[str | None, tuple[str, ...]]:

@@ -9,8 +9,7 @@ import polars as pl
 
 from goalward.core.whole_file import refuse_existing, refuse_inputs, whole_file
 from goalward.errors import BadInput
-from goalward.tables.cells import as_json, as_text, storable
-from goalward.tables.formulas import escaped
+from goalward.tables.cells import as_json, as_text, escaped, storable
 from goalward.tables.read import ENDINGS
 
 __all__ = ["check_target", "write_table"]

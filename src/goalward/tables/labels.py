@@ -1,0 +1,91 @@
+"""Tables of labels: which row of a pool each line means, and what was said of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from goalward.errors import DataMissing
+from goalward.tables.cells import texts, unescaped
+from goalward.tables.read import read_table, typed
+
+__all__ = ["label_column", "read_labels", "row_number", "rows_meant", "short"]
+
+# Digits as they are typed: no sign, space, _ or other script. A column with a gap says 3.0 for 3.
+DIGITS = re.compile(r"[0-9]{1,100}(?:\.0+)?")
+EXACT = 2.0**53
+"""Up to here every whole number is a float of its own."""
+
+
+def read_labels(path: str | Path, *, label: str, key: str) -> tuple[pl.DataFrame, int]:
+    """Return a table with these two columns, and the number of its first line.
+
+    Lines are counted as an editor does: after the header of a text table, from 1 in other files.
+    """
+    path = Path(path)
+    frame = read_table(path)
+    as_lines = path.suffix.lower() in (".csv", ".tsv")
+    if as_lines:
+        frame = unescaped(frame)
+    for name in (key, label):
+        if name not in frame.columns:
+            raise DataMissing(
+                f"{path.name} has the columns {', '.join(frame.columns[:12])} and no {name!r}; {key} "
+                f"and {label} were expected. Rename one, or name others: `goalward import` has "
+                "--key and --label."
+            )
+    return frame, 2 if as_lines else 1
+
+
+def rows_meant(
+    cells: pl.Series, places: Mapping[Any, int] | None, total: int
+) -> Iterable[int | str]:
+    """Give the row that each cell means, or why it means none.
+
+    Parameters
+    ----------
+    places
+        text -> row, where rows have names; None where cells are row numbers.
+    total
+        How many rows there are.
+    """
+    if places is not None:
+        return (places.get(cell, f"{short(cell)} is not in the pool") for cell in texts(cells))
+    return (_numbered(cell, total) for cell in cells)
+
+
+def label_column(frame: pl.DataFrame, label: str) -> list[Any]:
+    """Return labels as numbers or booleans where all of them are, and as texts elsewhere."""
+    return typed(frame[label]).to_list()
+
+
+def _numbered(cell: Any, total: int) -> int | str:
+    row = row_number(cell)
+    if row is None:
+        return f"{short(cell)} is not a row number"
+    return row if 0 <= row < total else f"row {row} is not in the pool of {total}"
+
+
+def row_number(value: Any) -> int | None:
+    """Return the row that a cell names, or None if it names none: 3.7, True, "1_0", "".
+
+    Examples
+    --------
+    >>> [row_number(cell) for cell in (3, "3", 3.0, "3.0", 3.7, "+3", True, None)]
+    [3, 3, 3, 3, None, None, None, None]
+    """
+    if isinstance(value, str):
+        return int(value.partition(".")[0]) if DIGITS.fullmatch(value) else None
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and 0 <= value <= EXACT else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def short(value: Any) -> str:
+    """Return a cell as a message quotes it."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
