@@ -76,7 +76,7 @@ $(VENV)/.python:
 	@touch $@
 
 $(VENV)/.ready: pyproject.toml $(VENV)/.python
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install --quiet --editable ".[app]"
 	@touch $@
 
 $(VENV)/.ready-web: pyproject.toml $(VENV)/.python

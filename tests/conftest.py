@@ -1,6 +1,7 @@
 """Shared fixtures; shapes in signatures are checked while testing."""
 
 import os
+from importlib import import_module
 from importlib.util import find_spec
 
 import numpy as np
@@ -10,8 +11,8 @@ from jaxtyping import install_import_hook
 
 KERNELS = ["models", "goals", "solvers", "labels", "utility"]
 with install_import_hook([f"goalward.{room}" for room in KERNELS], "beartype.beartype"):
-    import goalward
-    import goalward.utility  # noqa: F401
+    for room in KERNELS:
+        import_module(f"goalward.{room}")
 
 # How long an example takes says how busy the machine is, and nothing about the code.
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -6,27 +6,34 @@ are worth a label, by predicting what each label would do to the goal without re
     fitted = gw.Logistic().fit(X, y)
     goal = gw.goals.DevLoss(X_dev, y_dev)
     gw.GoalOriented(goal).suggest(fitted, X_pool, batch=10).rows
+
+Rooms are imported when they are first used: `import goalward` itself loads nothing else.
 """
 
-from importlib import import_module
-from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING
 
-from goalward import (
-    adapters,
-    errors,
-    goals,
-    labels,
-    selection,
-    solvers,
-    stopping,
-    strategies,
-    testing,
-    utility,
-)
-from goalward.learners import Logistic, LogisticClassifier
-from goalward.models import Fitted
-from goalward.strategies import GoalOriented, recipe
+if TYPE_CHECKING:
+    from goalward import (
+        adapters,
+        errors,
+        goals,
+        labels,
+        scale,
+        selection,
+        solvers,
+        stopping,
+        strategies,
+        testing,
+        utility,
+    )
+    from goalward import lab as lab
+    from goalward import tables as tables
+    from goalward.learners import Logistic, LogisticClassifier
+    from goalward.models import Fitted
+    from goalward.strategies import GoalOriented, recipe
+    from goalward.study import Study as Study
+
+    bench = lab
 
 __all__ = [
     "Fitted",
@@ -38,6 +45,7 @@ __all__ = [
     "goals",
     "labels",
     "recipe",
+    "scale",
     "selection",
     "solvers",
     "stopping",
@@ -46,20 +54,37 @@ __all__ = [
     "utility",
 ]
 
-__version__ = version("goalward")
+__version__: str
 
-LATER = {"bench": "lab", "lab": "lab", "scale": "scale", "tables": "tables"}
-"""Rooms that are imported when they are first used; `bench` is the first name of `lab`."""
+HOMES = {
+    "Fitted": "models",
+    "GoalOriented": "strategies",
+    "Logistic": "learners",
+    "LogisticClassifier": "learners",
+    "Study": "study",
+    "recipe": "strategies",
+}
+"""The rooms of the names that are not rooms themselves."""
 
+WITH_APP = ["Study", "bench", "lab", "tables"]
+"""Names that need `goalward[app]`, so that `from goalward import *` leaves them out."""
 
-def __getattr__(name: str) -> Any:
-    """Return what is loaded when it is asked for: it brings tables, figures or a database."""
-    if name in LATER:
-        return import_module(f"goalward.{LATER[name]}")
-    if name == "Study":
-        return import_module("goalward.study").Study
-    raise AttributeError(f"module 'goalward' has no attribute {name!r}")
+if not TYPE_CHECKING:  # a checker would take every misspelt name for one that is loaded later
+
+    def __getattr__(name):
+        from importlib import import_module, metadata
+
+        if name == "__version__":
+            value = metadata.version("goalward")
+        elif name in HOMES:
+            value = getattr(import_module(f"goalward.{HOMES[name]}"), name)
+        elif name in __all__ or name in WITH_APP:
+            value = import_module(f"goalward.{name}")
+        else:
+            raise AttributeError(f"module 'goalward' has no attribute {name!r}")
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), "Study", *LATER])
+    return sorted({*globals(), *__all__, *WITH_APP, "__version__"})

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from goalward.cli.console import Terminal, console, visible
+from goalward.core.extras import needing
 from goalward.errors import GoalwardError, GoalwardWarning
 
 __all__ = [
@@ -59,7 +60,8 @@ def main() -> None:
     """Run the command line; an error or warning on purpose is a message, not a traceback."""
     warnings.showwarning = partial(warned, otherwise=warnings.showwarning)
     try:
-        app()
+        with needing("This command"):
+            app()
     except GoalwardError as error:
         Terminal(stderr=True).print(
             Text("Error:", "bold red"), str(error), highlight=False, soft_wrap=True

@@ -17,10 +17,14 @@ from rich.table import Table
 from threadpoolctl import threadpool_info
 
 from goalward.cli.app import AsJson, app, console
+from goalward.errors import MissingExtra
 
 __all__ = ["doctor"]
 
 OPTIONAL = {
+    "polars": '"goalward[app]"',
+    "matplotlib": '"goalward[app]"',
+    "sqlalchemy": '"goalward[app]"',
     "torch": "goalward[torch]",
     "fastapi": "goalward[web]",
     "uvicorn": "goalward[web]",
@@ -56,8 +60,6 @@ def doctor(as_json: AsJson = False) -> None:
 
 
 def _findings() -> dict[str, Any]:
-    from goalward.lab.datasets.fetch import cache_folder
-
     found: dict[str, Any] = {
         "goalward": version("goalward"),
         "python": f"{platform.python_version()} ({sys.executable})",
@@ -77,8 +79,16 @@ def _findings() -> dict[str, Any]:
     }
     folder = os.environ.get("GOALWARD_DATA")
     found["GOALWARD_DATA"] = _files(Path(folder)) if folder else "not set"
-    found["data cache"] = _files(cache_folder())
+    found["data cache"] = _cache()
     return found
+
+
+def _cache() -> str:
+    try:
+        from goalward.lab.datasets.fetch import cache_folder
+    except MissingExtra:
+        return 'none: the lab is not installed (pip install "goalward[app]")'
+    return _files(cache_folder())
 
 
 def _required() -> dict[str, str]:

@@ -77,11 +77,12 @@ def label(
     Examples: `goalward label reviews.csv --text text --classes positive,negative --dev 20%`,
     `goalward label --sample`
     """
+    if not terminal:
+        need_web()
+
     from goalward.study import Study
     from goalward.tables import Table
 
-    if not terminal:
-        need_web()
     if sample and table is None:
         from goalward.samples import CLASSES, write_sample
 

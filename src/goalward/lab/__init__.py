@@ -1,14 +1,17 @@
 """Experiments: data, simulated labelling, label efficiency, speed."""
 
-from goalward.lab import datasets
-from goalward.lab.audit import audit
-from goalward.lab.curves import Curves
-from goalward.lab.efficiency import benchmark
-from goalward.lab.loop import Round, rounds
-from goalward.lab.overfitting import overfitting
-from goalward.lab.replay import replay, replay_simulation
-from goalward.lab.simulate import simulate
-from goalward.lab.stops import stops, stops_summary
+from goalward.core.extras import needing
+
+with needing("The lab"):
+    from goalward.lab import datasets
+    from goalward.lab.audit import audit
+    from goalward.lab.curves import Curves
+    from goalward.lab.efficiency import benchmark
+    from goalward.lab.loop import Round, rounds
+    from goalward.lab.overfitting import overfitting
+    from goalward.lab.replay import replay, replay_simulation
+    from goalward.lab.simulate import simulate
+    from goalward.lab.stops import stops, stops_summary
 
 __all__ = [
     "Curves",

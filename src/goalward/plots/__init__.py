@@ -1,9 +1,12 @@
 """Figures: one look for all of them."""
 
-from goalward.plots import paper
-from goalward.plots.audit import Watched, audit_figure
-from goalward.plots.figures import approximation_panel, curve_panel
-from goalward.plots.style import colour, figure, save
+from goalward.core.extras import needing
+
+with needing("A figure"):
+    from goalward.plots import paper
+    from goalward.plots.audit import Watched, audit_figure
+    from goalward.plots.figures import approximation_panel, curve_panel
+    from goalward.plots.style import colour, figure, save
 
 __all__ = [
     "Watched",

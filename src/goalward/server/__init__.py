@@ -1,7 +1,10 @@
 """The labelling page and the HTTP interface under it, over one study."""
 
-from goalward.server.app import create_app
-from goalward.server.guard import Keys
-from goalward.server.serve import serve
+from goalward.core.extras import needing
+
+with needing("The labelling page"):
+    from goalward.server.app import create_app
+    from goalward.server.guard import Keys
+    from goalward.server.serve import serve
 
 __all__ = ["Keys", "create_app", "serve"]

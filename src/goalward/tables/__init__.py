@@ -1,7 +1,10 @@
 """A person's own tables: read, turned into features, and written back."""
 
-from goalward.tables.read import read_table
-from goalward.tables.table import Loaded, Table
-from goalward.tables.write import write_table
+from goalward.core.extras import needing
+
+with needing("A table"):
+    from goalward.tables.read import read_table
+    from goalward.tables.table import Loaded, Table
+    from goalward.tables.write import write_table
 
 __all__ = ["Loaded", "Table", "read_table", "write_table"]
