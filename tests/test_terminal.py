@@ -58,7 +58,7 @@ def place(tmp_path, monkeypatch):
 
 
 def test_a_study_of_hostile_texts_is_shown_as_text(place):
-    shown = run("status", place, "--price", "0.001", "--audit")
+    shown = run("status", place, "--price", "0.001")
     assert "[red]" in shown
     assert ":warning:" in shown
     assert "\\x1b[2J" in shown

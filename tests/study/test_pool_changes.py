@@ -50,7 +50,6 @@ USES = {
     "refresh": lambda study, out: study.refresh(force=True),
     "ask": lambda study, out: study.ask(refresh=True),
     "why": lambda study, out: study.why(30),
-    "audit": lambda study, out: study.audit(),
     "export": lambda study, out: study.export(out / "labels.csv"),
 }
 

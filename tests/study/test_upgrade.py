@@ -10,7 +10,7 @@ import goalward as gw
 from goalward.cli import app
 from goalward.errors import BadParameter, NewerVersion, PoolChanged
 from goalward.journal import schema
-from goalward.strategies import words
+from goalward.strategies import recipe_names as words
 from goalward.study import settings
 from goalward.study import study as verbs
 from goalward.tables import table

@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import polars as pl
-import polars.selectors as cs
 import typer
 
 from goalward.cli.app import AsJson, app, console, show
@@ -43,13 +41,6 @@ def benchmark(
             "run goes on from there."
         ),
     ] = None,
-    overfit: Annotated[
-        bool,
-        typer.Option(
-            "--overfitting",
-            help="Instead: how far a dev goal is overfitted on rt-polarity, and what guards remove.",
-        ),
-    ] = False,
     tables_of: Annotated[
         Path | None,
         typer.Option("--from", help="Run nothing: tables and figures of this benchmark.csv."),
@@ -74,40 +65,12 @@ def benchmark(
     from goalward.lab.efficiency import entries
     from goalward.lab.efficiency.report import report
 
-    chosen_by_hand = dataset or strategy or budget
-    if (overfit or tables_of) and (chosen_by_hand or (tables_of and (seeds or quick or overfit))):
+    if tables_of and (dataset or strategy or budget or seeds or quick):
         raise BadParameter(
-            f"{'--from' if tables_of else '--overfitting'} came with options that choose what is run, which it "
-            "does not look at. Leave them out."
+            "--from came with options that choose what is run, which it does not look at. Leave them "
+            "out."
         )
     out = out or Path("out/report" if tables_of else "out/benchmark")
-    if overfit:
-        from goalward.lab import overfitting
-
-        table, picture = overfitting(out / "overfitting", seeds=seeds, quick=quick, n_jobs=jobs)
-        if as_json:
-            typer.echo(json.dumps({"overfitting": table.to_dicts(), "figure": str(picture)}))
-            return
-        names = {
-            "group": "rows",
-            "strategy": "strategy",
-            "log-loss best at": "best at query",
-            "log-loss end": "log-loss, end",
-            "log-loss lost": "lost since",
-            "log-loss loss removed": "removed",
-            "log-loss alarm at": "alarm at",
-        }
-        short = (
-            table.select(*names)
-            .rename(names)
-            .with_columns(pl.col("rows").str.replace(", dev rows", ""), cs.float().round(4))
-        )
-        show("the dev goal, pushed: test log-loss", short)
-        console.print(
-            f"Figure: {picture}   Table: {picture.with_suffix('.csv')} (all columns)",
-            soft_wrap=True,
-        )
-        return
     if tables_of is not None:
         results = efficiency.Results.read(tables_of)
     else:

@@ -94,16 +94,9 @@ def status(
     budget: Annotated[
         int | None, typer.Option(min=1, help="Labels that may be bought, dev labels included.")
     ] = None,
-    audit: Annotated[
-        bool,
-        typer.Option("--audit", help="Say whether labels still serve dev rows that are kept back."),
-    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Say where a study stands: labels, what they cost, learning curve, whether to stop.
-
-    A study whose strategy keeps dev rows back (dev-split/...) is audited in any case, and says so
-    where goal and witness part.
 
     Example: `goalward status labels.db --price 0.001 --budget 500`
     """
@@ -116,15 +109,12 @@ def status(
         account = opened.account(price)
         advice = opened.stop(price, budget=budget) if price is not None else None
         rules = advice.criteria if advice else opened.criteria(budget=budget)
-        watched = audit or opened.state.settings.strategy.startswith("dev-split/")
-        audited = opened.audit() if watched else None
     if as_json:
         more = {
             "curve": curve,
             "account": account,
             "criteria": written(rules),
             "advice": advice and advice.record(),
-            "audit": audited and asdict(audited),
         }
         typer.echo(in_json(found | more))
         return
@@ -162,8 +152,6 @@ def status(
         show("when to stop: none of these is the best everywhere", pl.DataFrame(table))
     if advice is not None:
         console.print(advice.reason)
-    if audited is not None and (audit or audited.fired):
-        console.print(audited.reason, highlight=False)
 
 
 def _account(account: dict[str, Any]) -> None:

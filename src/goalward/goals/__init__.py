@@ -10,9 +10,7 @@ from goalward.goals.epig import Epig
 from goalward.goals.fisher import Fisher
 from goalward.goals.fisher_ratio import FisherRatio
 from goalward.goals.goal import Goal, Kernel, Model, Term, Weighted
-from goalward.goals.guard import Rotated, Split
 from goalward.goals.leave_one_out import LeaveOneOut
-from goalward.goals.parting import Alarm, parting
 from goalward.goals.posterior import PosteriorGoal
 from goalward.goals.smooth_accuracy import SmoothAccuracy
 from goalward.goals.smooth_f1 import SmoothF1
@@ -21,7 +19,6 @@ from goalward.goals.target_set import TargetSet
 from goalward.goals.worst_group import WorstGroup
 
 __all__ = [
-    "Alarm",
     "CalibratedDevLoss",
     "Coupled",
     "Coupling",
@@ -37,14 +34,11 @@ __all__ = [
     "LeaveOneOut",
     "Model",
     "PosteriorGoal",
-    "Rotated",
     "SmoothAccuracy",
     "SmoothF1",
     "SoftPool",
-    "Split",
     "TargetSet",
     "Term",
     "Weighted",
     "WorstGroup",
-    "parting",
 ]

@@ -4,11 +4,9 @@ from goalward.core.extras import needing
 
 with needing("The lab"):
     from goalward.lab import datasets
-    from goalward.lab.audit import audit
     from goalward.lab.curves import Curves
     from goalward.lab.efficiency import benchmark
     from goalward.lab.loop import Round, rounds
-    from goalward.lab.overfitting import overfitting
     from goalward.lab.replay import replay, replay_simulation
     from goalward.lab.simulate import simulate
     from goalward.lab.stops import stops, stops_summary
@@ -16,10 +14,8 @@ with needing("The lab"):
 __all__ = [
     "Curves",
     "Round",
-    "audit",
     "benchmark",
     "datasets",
-    "overfitting",
     "replay",
     "replay_simulation",
     "rounds",

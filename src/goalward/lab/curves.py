@@ -27,7 +27,7 @@ class Curves:
     ----------
     table
         Columns: dataset, strategy, seed, round, queries, labels, labels_with_dev, accuracy,
-        log_loss, goal, goal_dev, goal_entropy, goal_fisher, witness, rows, utility, seconds.
+        log_loss, goal, goal_dev, goal_entropy, goal_fisher, rows, utility, seconds.
     """
 
     table: pl.DataFrame = field(repr=False)
@@ -134,12 +134,6 @@ class Curves:
                     line[key] = middle if np.isfinite(middle) else None
             lines.append(line)
         return pl.DataFrame(lines, infer_schema_length=None)
-
-    def audit(self, **options: Any) -> pl.DataFrame:
-        """Return where goal and held-out measures part; `options` are those of `bench.audit`."""
-        from goalward.lab.audit import audit
-
-        return audit(self, **options)
 
     def save(self, folder: Path) -> None:
         """Write the table as Parquet and CSV, and the summary as CSV; each file whole or not at all."""

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from goalward.goals import DevLoss, Entropy, Fisher, Goal
-from goalward.goals import Split as SplitDev
 from goalward.lab.datasets import Dataset, Split
 from goalward.models import Fitted
 from goalward.pool import n_rows
@@ -38,8 +37,6 @@ class Round:
         The strategy's goal at this model; NaN for strategies without one.
     goal_dev, goal_entropy, goal_fisher
         The paper's goals at this model, for every strategy.
-    witness
-        The log-likelihood of dev rows that the goal keeps back (`Split`); NaN where there are none.
     rows
         What was asked in this round, as positions in the dataset; empty in the last.
     utility
@@ -58,7 +55,6 @@ class Round:
     goal_dev: float
     goal_entropy: float
     goal_fisher: float
-    witness: float
     rows: list[int] = field(repr=False)
     utility: list[float] = field(repr=False)
     seconds: float = field(repr=False)
@@ -136,7 +132,6 @@ def rounds(
             goal_dev=goals["dev"].value(fitted),
             goal_entropy=goals["entropy"].value(fitted),
             goal_fisher=goals["fisher"].value(fitted),
-            witness=goal.witness.value(fitted) if isinstance(goal, SplitDev) else float("nan"),
             rows=rows,
             utility=summary,
             seconds=seconds,

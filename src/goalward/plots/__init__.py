@@ -4,14 +4,11 @@ from goalward.core.extras import needing
 
 with needing("A figure"):
     from goalward.plots import paper
-    from goalward.plots.audit import Watched, audit_figure
     from goalward.plots.figures import approximation_panel, curve_panel
     from goalward.plots.style import colour, figure, save
 
 __all__ = [
-    "Watched",
     "approximation_panel",
-    "audit_figure",
     "colour",
     "curve_panel",
     "figure",

@@ -15,12 +15,11 @@ from goalward.goals import (
     FisherRatio,
     Goal,
     LeaveOneOut,
-    Rotated,
     SmoothAccuracy,
     SmoothF1,
     SoftPool,
-    Split,
 )
+from goalward.goals.dev_folds import Rotated, half
 from goalward.labels import (
     BestCase,
     Expected,
@@ -44,7 +43,6 @@ from goalward.strategies.core_set import CoreSet
 from goalward.strategies.reference import reference_rows
 from goalward.strategies.strategy import Strategy
 from goalward.utility import (
-    Cautious,
     FirstOrder,
     ImplicitStep,
     Information,
@@ -52,6 +50,7 @@ from goalward.utility import (
     Retrain,
     Utility,
 )
+from goalward.utility.cautious import Cautious
 
 __all__ = [
     "BASELINES",
@@ -103,7 +102,7 @@ POSTERIOR_PARTS = ("average", "information", "sequential")
 GOALS: dict[str, tuple[str, Callable[[Any], Goal]]] = {
     "dev": ("dev", lambda dev: DevLoss(*dev)),
     "dev-rotated": ("dev", lambda dev: Rotated(*dev)),
-    "dev-split": ("dev", lambda dev: Split(*dev)),
+    "dev-split": ("dev", lambda dev: half(*dev)),
     "entropy": ("pool", Entropy),
     "fisher": ("pool", Fisher),
     "leave-one-out": ("", lambda _: LeaveOneOut()),

@@ -4,11 +4,10 @@ from goalward.core.extras import needing
 
 with needing("A study"):
     from goalward.study.advice import Advice
-    from goalward.study.audit import Audit
     from goalward.study.exchange import Imported
     from goalward.study.settings import Settings
     from goalward.study.state import State, advance
     from goalward.study.study import Study
     from goalward.study.why import Why
 
-__all__ = ["Advice", "Audit", "Imported", "Settings", "State", "Study", "Why", "advance"]
+__all__ = ["Advice", "Imported", "Settings", "State", "Study", "Why", "advance"]

@@ -12,7 +12,6 @@ from goalward.journal.events import Label
 from goalward.stopping import Criterion
 from goalward.study import advice, copies
 from goalward.study.advice import Advice
-from goalward.study.audit import Audit, audit
 from goalward.study.exchange import answers_table, labels_table
 from goalward.study.rounds import ready
 from goalward.study.session import Session
@@ -57,14 +56,6 @@ class Reports(Session):
     def account(self, price: float | None = None) -> dict[str, Any]:
         """Return what was bought and, at a price per answer, what was spent."""
         return advice.account(self.state, price)
-
-    def audit(self) -> Audit:
-        """Return whether labels still serve the task, or only the dev rows that steer."""
-        state = self.state
-        if not ready(state):
-            return Audit(None, (), (), (), "Nothing to audit: there is no model yet.")
-        self.pool.check()
-        return audit(self._present(state))
 
     def why(self, row: int) -> Why:
         """Return what each label of a row would do to the goal, and to which dev rows most."""

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from sklearn.model_selection import KFold
 
 from goalward.core.arrays import to_numpy
-from goalward.goals import DevLoss, Entropy, Goal, PosteriorGoal, Split
-from goalward.goals.guard import sides
+from goalward.goals import DevLoss, Entropy, Goal, PosteriorGoal
+from goalward.goals.dev_folds import half, steering
 from goalward.journal import Ranked
 from goalward.labels import Spread
 from goalward.models import Fitted
@@ -98,22 +98,13 @@ class Round:
         X = take_rows(self.pool.X, self.goal_rows)
         return DevLoss(X, list(self.state.dev.values())) if self.has_dev else Entropy(X)
 
-    @cached_property
-    def split(self) -> Split | None:
-        """The dev rows that steer and those kept back, where the strategy keeps some back."""
-        if not (self._keeps_back and self.has_dev):
-            return None
-        X = take_rows(self.pool.X, self.goal_rows)
-        labels, seed = list(self.state.dev.values()), self.state.settings.seed
-        return Split(X, labels, ids=self.goal_rows, seed=seed)
-
     @property
     def _keeps_back(self) -> bool:
         return self.state.settings.strategy.startswith("dev-split/")
 
     @cached_property
     def _steers(self) -> NDArray[Any]:
-        return sides(list(self.state.dev), Split.share, self.state.settings.seed)
+        return steering(list(self.state.dev), self.state.settings.seed)
 
     def model_at(self, seq: int) -> Fitted:
         """Return the model of the training rows that had an answer by then, as labelled now."""
@@ -191,8 +182,10 @@ class Round:
         X, settings = self.pool.X, self.state.settings
         strategy = recipe(self.recipe).build(**self._data(), seed=settings.seed)
         strategy = strategy.at(self.fitted, len(self.state.rounds))
-        if self.split is not None and isinstance(strategy, GoalOriented):
-            strategy = replace(strategy, goal=self.split)
+        if self._keeps_back and self.has_dev and isinstance(strategy, GoalOriented):
+            dev, labels = self.goal_rows, list(self.state.dev.values())
+            goal = half(take_rows(X, dev), labels, ids=dev, seed=settings.seed)
+            strategy = replace(strategy, goal=goal)
         if self._large and isinstance(strategy, GoalOriented):
             head = min(head, settings.refit)
         if isinstance(getattr(strategy, "goal", None), PosteriorGoal):

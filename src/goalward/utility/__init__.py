@@ -1,6 +1,5 @@
 """Δτ for every (row, label): what a label would do to the goal."""
 
-from goalward.utility.cautious import Cautious
 from goalward.utility.fidelity import Fidelity, fidelity
 from goalward.utility.first_order import FirstOrder
 from goalward.utility.implicit_step import ImplicitStep
@@ -10,7 +9,6 @@ from goalward.utility.retrain import Retrain
 from goalward.utility.utility import Scored, Scorer, Utility
 
 __all__ = [
-    "Cautious",
     "Fidelity",
     "FirstOrder",
     "ImplicitStep",

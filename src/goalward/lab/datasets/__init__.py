@@ -1,7 +1,7 @@
 """The data of the experiments: tasks with paired splits."""
 
 from goalward.lab.datasets.bundled import breast_cancer, digits, digits_3v8, wine
-from goalward.lab.datasets.dataset import Apart, Dataset, Split, Stratified, Thinned
+from goalward.lab.datasets.dataset import Dataset, Split, Stratified, Thinned
 from goalward.lab.datasets.files import from_file
 from goalward.lab.datasets.letter import letter
 from goalward.lab.datasets.load import DATASETS, load
@@ -10,7 +10,6 @@ from goalward.lab.datasets.synth2 import synth2
 
 __all__ = [
     "DATASETS",
-    "Apart",
     "Dataset",
     "Split",
     "Stratified",

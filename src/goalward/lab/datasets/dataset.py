@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from typing import Any
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from goalward.learners import Logistic
 
-__all__ = ["Apart", "Dataset", "Split", "Stratified", "Thinned", "with_dev"]
+__all__ = ["Dataset", "Split", "Stratified", "Thinned", "with_dev"]
 
 
 @dataclass(frozen=True)
@@ -146,21 +146,3 @@ class Thinned:
             for part in (whole.pool, whole.test)
         )
         return with_dev(whole.init, pool, test, rng)
-
-
-@dataclass(frozen=True)
-class Apart:
-    """Splits whose dev rows are not in the pool: their labels measure, and never train.
-
-    Parameters
-    ----------
-    split
-        The splits to take the dev rows out of.
-    """
-
-    split: Callable[[int], Split]
-
-    def __call__(self, seed: int) -> Split:
-        """Return the split of a seed without its dev rows in the pool."""
-        whole = self.split(seed)
-        return replace(whole, pool=np.setdiff1d(whole.pool, whole.dev))
