@@ -5,23 +5,13 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from numpy.typing import NDArray
-
 from goalward.adapters.torch_rows import Features, Flat, evaluated
-from goalward.adapters.weight_decay import penalties
-from goalward.core.labels import as_classes, clean_weights, encode
+from goalward.adapters.torch_training import TorchTraining, WeightDecay
 from goalward.core.rows import clean_rows
-from goalward.errors import (
-    BadParameter,
-    LooseFit,
-    MissingExtra,
-    NotConverged,
-    ShapeMismatch,
-    Unsupported,
-)
+from goalward.errors import BadParameter, LooseFit, MissingExtra, NotConverged, Unsupported
 from goalward.models import Fitted, Labelled, Linear, Network, inspected
 from goalward.models.validity import LOOSE, TIGHT
 
@@ -100,61 +90,22 @@ def from_torch(
     if not 0.0 <= damping < float("inf"):
         raise BadParameter(f"damping={damping!r}; a finite number of 0 or more was expected.")
     own = copy.deepcopy(module).eval().requires_grad_(False)
-    decay = {
-        "weight_decay": weight_decay,
-        "optimizer": optimizer,
-        "loss_reduction": loss_reduction,
-    }
-    task = _Task(module, own.double() if double else own, y, sample_weight, classes, decay)
-    if isinstance(layers, str) and layers == "last":
-        fitted = _head(task, X, inputs, block)
-        return _checked_head(fitted, polish)
-    fitted = _network(
-        task,
+    training = TorchTraining(
+        module,
+        own.double() if double else own,
         X,
+        y,
+        sample_weight,
+        classes,
+        WeightDecay(weight_decay, optimizer, loss_reduction),
         inputs,
-        _moving(module, layers),
-        {"block": block, "damping": float(damping), "exact": curvature == "exact"},
+        block,
     )
+    if isinstance(layers, str) and layers == "last":
+        return _checked_head(_head(training), polish)
+    names = _moving(module, layers)
+    fitted = _network(training, names, damping=float(damping), exact=curvature == "exact")
     return inspected(fitted.polished() if polish else fitted)
-
-
-@dataclass(frozen=True)
-class _Task:
-    """What came, before it is known which layers move."""
-
-    module: Any
-    own: Any
-    y: Any
-    sample_weight: Any
-    classes: Sequence[Hashable] | None
-    decay: dict[str, Any]
-
-    def targets(self, logits: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """Return the classes, the labels as distributions, and the rows' weights."""
-        if logits.ndim != 2 or logits.shape[1] < 2:
-            raise Unsupported(
-                f"The module returns {tuple(logits.shape)}; (rows, K) logits of K >= 2 classes were "
-                "expected. Give it one output for each class."
-            )
-        K = int(logits.shape[1])
-        classes = as_classes(range(K) if self.classes is None else self.classes)
-        if len(classes) != K:
-            raise ShapeMismatch(
-                f"{len(classes)} classes came and the module has {K} logits; as many of one as of "
-                "the other were expected. Name the classes in the order of the logits."
-            )
-        targets = encode(self.y, classes)
-        if len(targets) != len(logits):
-            raise ShapeMismatch(
-                f"X has {len(logits)} rows and y has {len(targets)} labels; as many of one as of the "
-                "other were expected. Pass the rows and labels the module was trained on."
-            )
-        return classes, targets, clean_weights(self.sample_weight, len(targets))
-
-    def penalties(self, names: list[str], weights: NDArray[Any]) -> dict[str, float]:
-        """Return ρ by the parameter's name."""
-        return penalties(self.module, names, **self.decay, total_weight=float(weights.sum()))
 
 
 def _torch() -> Any:
@@ -185,65 +136,58 @@ def _moving(module: Any, layers: Any) -> list[str]:
     return names
 
 
-def _network(
-    task: _Task,
-    X: Any,
-    inputs: Callable[[Any], Any] | None,
-    names: list[str],
-    options: dict[str, Any],
-) -> Fitted:
+def _network(training: TorchTraining, names: list[str], **options: Any) -> Fitted:
     import torch
 
-    own = dict(task.own.named_parameters())
+    own = dict(training.own.named_parameters())
     flat = torch.cat([own[name].reshape(-1) for name in names])[:, None]
-    transform = Flat(inputs, flat)
-    example = transform.tensor(X)
+    transform = Flat(training.inputs, flat)
+    example = transform.tensor(training.X)
     dtype = flat.dtype if example.is_floating_point() else example.dtype
     model = Network(
-        task.own,
+        training.own,
         tuple(names),
         tuple(tuple(own[name].shape) for name in names),
         tuple(example.shape[1:]),
         dtype,
+        block=training.block,
         **options,
     )
-    rows = clean_rows(transform(X), "X")
-    classes, targets, weights = task.targets(model.logits(flat, rows))
-    rho = task.penalties(names, weights)
+    rows = clean_rows(transform(training.X), "X")
+    classes, targets, weights = training.targets(model.logits(flat, rows))
+    rho = training.penalties(names, weights)
     penalty = torch.cat([torch.full_like(own[name].reshape(-1), rho[name]) for name in names])
     labelled = Labelled(rows, flat.new_tensor(targets), flat.new_tensor(weights))
     return Fitted(flat, labelled, penalty, classes, model=model, transform=transform)
 
 
-def _head(task: _Task, X: Any, inputs: Callable[[Any], Any] | None, block: int) -> Fitted:
+def _head(training: TorchTraining) -> Fitted:
     import torch
 
-    linear = [(n, m) for n, m in task.own.named_modules() if isinstance(m, torch.nn.Linear)]
+    own = training.own
+    linear = [(n, m) for n, m in own.named_modules() if isinstance(m, torch.nn.Linear)]
     if not linear:
         raise Unsupported(
             "The module has no nn.Linear; one as its head was expected. Pass layers='all'."
         )
     name, head = linear[-1]
-    transform = Features(task.own, head, inputs, block)
-    features = transform(X)
-    _refuse_other_heads(task.own, head, transform, X)
-    classes, targets, weights = task.targets(head(features))
+    transform = Features(own, head, training.inputs, training.block)
+    features = transform(training.X)
+    _refuse_other_heads(own, head, transform, training.X)
+    classes, targets, weights = training.targets(head(features))
     prefix = f"{name}." if name else ""
-    biased = head.bias is not None
-    rho = task.penalties([f"{prefix}weight"] + [f"{prefix}bias"] * biased, weights)
-    params = torch.cat([head.weight.T, head.bias[None]]) if biased else head.weight.T.clone()
-    penalty = params.new_full((params.shape[0],), rho[f"{prefix}weight"])
-    if biased:
-        penalty[-1] = rho[f"{prefix}bias"]
-    decay = rho[f"{prefix}weight"]
-    # Labelled rows are in double precision, whatever the module is in.
-    wide = params.double()
+    names = [f"{prefix}weight"] if head.bias is None else [f"{prefix}weight", f"{prefix}bias"]
+    decay, *free = training.penalties(names, weights).values()
+    # Labelled rows and the head are in double precision, whatever the module is in.
+    rows = [head.weight.T] if head.bias is None else [head.weight.T, head.bias[None]]
+    params = torch.cat(rows).double()
+    penalty = params.new_tensor([decay] * head.in_features + free)
     return Fitted(
-        wide,
-        Labelled(features.double(), wide.new_tensor(targets), wide.new_tensor(weights)),
-        penalty.double(),
+        params,
+        Labelled(features.double(), params.new_tensor(targets), params.new_tensor(weights)),
+        penalty,
         classes,
-        model=Linear(intercept=biased),
+        model=Linear(intercept=head.bias is not None),
         C=1.0 / decay if decay > 0.0 else None,
         transform=transform,
     )

@@ -12,19 +12,10 @@ import numpy as np
 from goalward.core.arrays import to_numpy
 from goalward.errors import Unsupported
 
-__all__ = ["Features", "Flat", "evaluated", "outputs"]
+__all__ = ["Features", "Flat", "evaluated"]
 
 CACHE = 512 * 2**20
 """Bytes of features kept: goal rows and pools are asked for again in every round."""
-
-
-def outputs(module: Any, given: Any) -> Any:
-    """Return the logits of a module; of Hugging Face outputs, their `logits`."""
-    if isinstance(given, dict):
-        output = module(**given)
-    else:
-        output = module(*given) if isinstance(given, tuple) else module(given)
-    return getattr(output, "logits", output)
 
 
 class Flat:
@@ -42,17 +33,13 @@ class Flat:
 
     def tensor(self, X: Any) -> Any:
         """Return raw rows as the tensor that the module takes."""
-        import torch
-
         given = X if self._inputs is None else self._inputs(X)
-        if isinstance(given, torch.Tensor):
-            return given.detach().to(self._reference.device)
         if isinstance(given, (dict, tuple)):
             raise Unsupported(
                 f"A row is a {type(given).__name__} of tensors; one tensor was expected where layers "
                 "below the head may move. Use layers='last', which takes any input."
             )
-        return torch.as_tensor(np.ascontiguousarray(to_numpy(given)), device=self._reference.device)
+        return _tensor(given, self._reference.device)
 
     def __call__(self, X: Any) -> Any:
         """Return (n, numbers) in the precision of the network."""
@@ -94,17 +81,13 @@ class Features:
         return features
 
     def _given(self, rows: Any) -> Any:
-        import torch
-
         device, dtype = self._head.weight.device, self._head.weight.dtype
         given = rows if self._inputs is None else self._inputs(rows)
         if isinstance(given, dict):
             return {name: value.to(device) for name, value in given.items()}
         if isinstance(given, tuple):
             return tuple(value.to(device) for value in given)
-        if not isinstance(given, torch.Tensor):
-            given = torch.as_tensor(np.ascontiguousarray(to_numpy(given)))
-        given = given.detach().to(device)
+        given = _tensor(given, device)
         return given.to(dtype) if given.is_floating_point() else given
 
 
@@ -116,7 +99,10 @@ def evaluated(module: Any, head: Any, given: Any) -> tuple[Any, Any]:
     hook = head.register_forward_pre_hook(lambda _, inputs: caught.append(inputs[0].detach()))
     try:
         with torch.no_grad():
-            logits = outputs(module, given)
+            if isinstance(given, dict):
+                output = module(**given)
+            else:
+                output = module(*given) if isinstance(given, tuple) else module(given)
     finally:
         hook.remove()
     if len(caught) != 1 or caught[0].ndim != 2:
@@ -125,7 +111,17 @@ def evaluated(module: Any, head: Any, given: Any) -> tuple[Any, Any]:
             f"{[tuple(c.shape) for c in caught]}; once, on (rows, features), was expected. Pass "
             "layers='all', or a list of the modules that may move."
         )
-    return caught[0], logits
+    # What models of Hugging Face return holds more than logits.
+    return caught[0], getattr(output, "logits", output)
+
+
+def _tensor(given: Any, device: Any) -> Any:
+    """Return numbers of any library as a tensor on a device."""
+    import torch
+
+    if not isinstance(given, torch.Tensor):
+        given = torch.as_tensor(np.ascontiguousarray(to_numpy(given)))
+    return given.detach().to(device)
 
 
 def _parts(X: Any, block: int) -> Iterator[Any]:
