@@ -86,8 +86,7 @@ def label_studio(
 
     Example: `goalward label-studio --url http://127.0.0.1:8080 --project 1 --table reviews.csv --text text`
     """
-    from goalward.adapters.label_studio import Bridge, Client
-    from goalward.adapters.label_studio.studies import create_study
+    from goalward.adapters.label_studio import Bridge, Client, create_study
     from goalward.study import Study
     from goalward.tables import Table
 

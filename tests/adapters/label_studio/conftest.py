@@ -5,8 +5,7 @@ from contextlib import ExitStack
 import pytest
 
 import goalward as gw
-from goalward.adapters.label_studio import Bridge, Client
-from goalward.adapters.label_studio.studies import create_study
+from goalward.adapters.label_studio import Bridge, Client, create_study
 from tests.adapters.label_studio.fake import TOKEN, FakeLabelStudio
 from tests.conftest import need
 

@@ -6,8 +6,7 @@ import threading
 import pytest
 
 import goalward as gw
-from goalward.adapters.label_studio import Bridge
-from goalward.adapters.label_studio.studies import create_study
+from goalward.adapters.label_studio import Bridge, create_study
 from goalward.errors import (
     BadParameter,
     Empty,

@@ -4,5 +4,6 @@ from goalward.adapters.label_studio.backend import backend_app
 from goalward.adapters.label_studio.client import Client
 from goalward.adapters.label_studio.config import LabelConfig
 from goalward.adapters.label_studio.sync import Bridge, Synced
+from goalward.adapters.label_studio.tasks import create_study
 
-__all__ = ["Bridge", "Client", "LabelConfig", "Synced", "backend_app"]
+__all__ = ["Bridge", "Client", "LabelConfig", "Synced", "backend_app", "create_study"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -13,17 +13,16 @@ from goalward.adapters.label_studio.tasks import Tasks
 from goalward.journal.events import Label
 from goalward.study import Study
 
-__all__ = ["Answer", "Changes", "Names", "Refused", "answers", "told"]
+__all__ = ["Names", "Refused", "TaskAnswer", "answers", "tell"]
 
 
 @dataclass(frozen=True)
-class Answer:
+class TaskAnswer:
     """An annotator's present word on a row; a label of None is a skip."""
 
     row: int
     by: str
     label: Label | None
-    at: str
 
 
 @dataclass(frozen=True)
@@ -33,15 +32,6 @@ class Refused:
     task: int
     by: str
     reason: str
-
-
-@dataclass(frozen=True)
-class Changes:
-    """How many answers were told, skipped and withdrawn."""
-
-    told: int = 0
-    skipped: int = 0
-    withdrawn: int = 0
 
 
 class Names(defaultdict[int, str]):
@@ -61,7 +51,7 @@ def answers(
     config: LabelConfig,
     classes: Iterable[Label],
     names: Mapping[int, str],
-) -> tuple[list[Answer], list[Refused]]:
+) -> tuple[list[TaskAnswer], list[Refused]]:
     """Return the newest annotation of every row and annotator, oldest first, and what does not fit.
 
     Parameters
@@ -72,7 +62,7 @@ def answers(
         user -> the name they have in the study.
     """
     known = {str(label): label for label in classes}
-    newest: dict[tuple[int, str], tuple[Any, Answer | Refused]] = {}
+    newest: dict[tuple[int, str], tuple[tuple[str, int], int, Label | None, str]] = {}
     for task in listed:
         number = int(task["id"])
         row = tasks.rows.get(number)
@@ -81,24 +71,21 @@ def answers(
         for annotation in task["annotations"]:
             by = _name(annotation.get("completed_by"), names)
             order = (str(annotation.get("updated_at")), int(annotation["id"]))
-            read = _read(annotation, config, known)
-            said = (
-                Refused(number, by, read.reason)
-                if isinstance(read, _Unfit)
-                else Answer(row, by, read, order[0])
-            )
-            before = newest.get((row, by))
-            if before is None or before[0] < order:
-                newest[row, by] = (order, said)
-    ordered = [said for _, said in sorted(newest.values(), key=lambda one: one[0])]
-    refused = [one for one in ordered if isinstance(one, Refused)]
-    return [one for one in ordered if isinstance(one, Answer)], refused
+            if (row, by) not in newest or newest[row, by][0] < order:
+                newest[row, by] = (order, number, *_read(annotation, config, known))
+    said, refused = [], []
+    for (row, by), (_, number, label, reason) in sorted(newest.items(), key=lambda one: one[1][0]):
+        if reason:
+            refused.append(Refused(number, by, reason))
+        else:
+            said.append(TaskAnswer(row, by, label))
+    return said, refused
 
 
-def told(
-    study: Study, said: Iterable[Answer], present: set[int], prefix: str, *, withdraw: bool
-) -> Changes:
-    """Bring a study to what annotators say and return what changed.
+def tell(
+    study: Study, said: Sequence[TaskAnswer], present: set[int], prefix: str, *, withdraw: bool
+) -> dict[str, int]:
+    """Bring a study to what annotators say; return how many were told, skipped and withdrawn.
 
     Parameters
     ----------
@@ -111,14 +98,13 @@ def told(
         False where annotations may have changed while they were read, so that a missing one
         proves nothing.
     """
-    listed = list(said)
     standing = {
         (row, by): stands.label
         for row, each in study.state.standings.items()
         for by, stands in each.items()
         if by.startswith(prefix)
     }
-    news = [a for a in listed if (a.row, a.by) not in standing or standing[a.row, a.by] != a.label]
+    news = [a for a in said if (a.row, a.by) not in standing or standing[a.row, a.by] != a.label]
     # In the order they were given: of disagreeing annotators the latest counts.
     for (by, skips), group in groupby(news, key=lambda a: (a.by, a.label is None)):
         if skips:
@@ -126,30 +112,26 @@ def told(
                 study.skip(answer.row, by=by)
         else:
             study.tell_many([(answer.row, answer.label) for answer in group], by=by)
-    gone = standing.keys() - {(a.row, a.by) for a in listed} if withdraw else set()
+    gone = standing.keys() - {(a.row, a.by) for a in said} if withdraw else set()
     gone = {(row, by) for row, by in gone if row in present}
     for row, by in sorted(gone):
         study.withdraw(row, by=by)
     skipped = sum(a.label is None for a in news)
-    return Changes(len(news) - skipped, skipped, len(gone))
-
-
-@dataclass(frozen=True)
-class _Unfit:
-    reason: str
+    return {"told": len(news) - skipped, "skipped": skipped, "withdrawn": len(gone)}
 
 
 def _read(
     annotation: Mapping[str, Any], config: LabelConfig, known: Mapping[str, Label]
-) -> Label | _Unfit | None:
+) -> tuple[Label | None, str]:
+    """Return the label that an annotation says, None for a skip, or why it does not fit."""
     if annotation.get("was_cancelled"):
-        return None
+        return None, ""
     choices = config.answer(annotation.get("result") or [])
     if len(choices) != 1:
-        return _Unfit(f"{len(choices)} choices where one was expected")
+        return None, f"{len(choices)} choices where one was expected"
     if choices[0] not in known:
-        return _Unfit(f"{choices[0][:100]!r} is not one of the classes")
-    return known[choices[0]]
+        return None, f"{choices[0][:100]!r} is not one of the classes"
+    return known[choices[0]], ""
 
 
 def _name(user: Any, names: Mapping[int, str]) -> str:

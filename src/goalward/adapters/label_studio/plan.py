@@ -1,4 +1,7 @@
-"""The order in which Label Studio should serve tasks, as predictions."""
+"""The order in which Label Studio should serve tasks, and how it is written into a project.
+
+Predictions decide what is served; columns are what people see.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +14,24 @@ from typing import Any
 
 import numpy as np
 
+from goalward.adapters.label_studio.client import Client
 from goalward.adapters.label_studio.config import LabelConfig
-from goalward.adapters.label_studio.tasks import RANK, UTILITY
+from goalward.adapters.label_studio.tasks import RANK, UTILITY, Tasks
 from goalward.core.arrays import to_numpy
 from goalward.pool import take_rows
 from goalward.study import State, Study
 from goalward.study.dealing import Dealer, Question
 from goalward.study.rounds import Round
 
-__all__ = ["OURS", "Plan", "version_of"]
+__all__ = ["Plan", "push_columns", "push_predictions", "version_of"]
 
 OURS = "goalward-"
 """How our model versions start; others are left alone."""
 NOBODY = "label-studio"
 """Rows are dealt to no annotator in particular: Label Studio decides who gets what."""
+BY_SCORE = "Uncertainty sampling"
+"""What Label Studio calls serving the lowest score first."""
+VIEW = "goalward: next first"
 
 
 def version_of(state: State, top: int, prefill: bool) -> str:
@@ -99,3 +106,40 @@ class Plan:
     @cached_property
     def _places(self) -> dict[int, int]:
         return {question.row: place for place, question in enumerate(self.questions)}
+
+
+def push_predictions(client: Client, plan: Plan, tasks: Tasks, config: LabelConfig) -> int:
+    """Make a project serve tasks as planned and return how many predictions that took."""
+    project, versions, of_row = client.project(), client.versions(), tasks.of_row
+    lines: list[dict[str, Any]] = []
+    if project.get("model_version") != plan.version or project.get("sampling") != BY_SCORE:
+        if plan.version in versions:
+            # A push that was cut short: its predictions would stand twice.
+            client.remove_version(plan.version)
+        rows = [question.row for question in plan.questions if question.row in of_row]
+        lines = [{"task": of_row[row], **plan.prediction(row, config)} for row in rows]
+        client.add_predictions(lines)
+        # Only now: until all are there, the ones of the last round serve.
+        client.set_project(model_version=plan.version, sampling=BY_SCORE)
+    for version in versions:
+        # The Data Manager's score may be the mean over all versions, so old ones have to go.
+        if version.startswith(OURS) and version != plan.version:
+            client.remove_version(version)
+    return len(lines)
+
+
+def push_columns(client: Client, plan: Plan, tasks: Tasks, count: int) -> int:
+    """Write the columns of the first `count` rows, clear those of others, and return how many changed."""
+    of_row = tasks.of_row
+    wanted = {of_row[row]: columns for row, columns in plan.columns(count).items() if row in of_row}
+    changed = [t for t in {**wanted, **tasks.ranked} if wanted.get(t) != tasks.ranked.get(t)]
+    for task in changed:
+        # The data of a task is replaced whole: read it at the last moment.
+        data = client.task(task)["data"]
+        others = {key: value for key, value in data.items() if key not in (RANK, UTILITY)}
+        client.set_data(task, others | wanted.get(task, {}))
+    tasks.ranked.clear()
+    tasks.ranked.update(wanted)
+    if wanted:
+        client.add_view(VIEW, f"tasks:data.{RANK}")
+    return len(changed)

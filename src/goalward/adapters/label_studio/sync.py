@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from goalward.adapters.label_studio.annotations import Changes, Names, Refused, answers, told
+from goalward.adapters.label_studio.annotations import Names, Refused, answers, tell
 from goalward.adapters.label_studio.client import Client
 from goalward.adapters.label_studio.config import LabelConfig
-from goalward.adapters.label_studio.plan import Plan, version_of
-from goalward.adapters.label_studio.push import push_columns, push_predictions
+from goalward.adapters.label_studio.plan import Plan, push_columns, push_predictions, version_of
 from goalward.adapters.label_studio.tasks import (
     Tasks,
     from_project,
@@ -130,7 +129,7 @@ class Bridge:
         first = self._tasks is None
         imported = self._import() if first else 0
         mark = self.client.mark()
-        changes = Changes()
+        changes: dict[str, int] = {}
         if first or mark != self._mark:
             if not first and mark[:1] != self._mark[:1]:
                 self._tasks = self._identified()
@@ -139,15 +138,13 @@ class Bridge:
         pushed, columns = self._push()
         assert self._tasks is not None
         return Synced(
-            imported,
-            changes.told,
-            changes.skipped,
-            changes.withdrawn,
-            self._refused,
-            self._tasks.strangers,
-            pushed,
-            columns,
-            self._plan.version if self._plan else "",
+            imported=imported,
+            refused=self._refused,
+            strangers=self._tasks.strangers,
+            pushed=pushed,
+            columns=columns,
+            version=self._plan.version if self._plan else "",
+            **changes,
         )
 
     def follow(
@@ -169,16 +166,20 @@ class Bridge:
             wake.clear()
             training = train.is_set()
             train.clear()
+            failure: LabelStudioError | None = None
             try:
                 report(self.sync(refit=training))
-                failures = 0
+            except NotReached as error:
+                failure = error
             except LabelStudioError as error:
-                failures += 1
-                if failures > 1 and not isinstance(error, NotReached):
+                if failures:
                     raise
+                failure = error
+            failures = 0 if failure is None else failures + 1
+            if failure is not None:
                 # Something may have been half done: look at everything again.
                 self._tasks = self._plan = None
-                report(error)
+                report(failure)
             # A webhook may come before what it tells of is stored: look once more soon.
             pause = min(poll, SOON) if woken else poll
             woken = wake.wait(min(pause * 2 ** min(failures, 10), max(LONGEST_WAIT, poll)))
@@ -228,7 +229,7 @@ class Bridge:
             self._tasks = self._identified()
         return len(missing)
 
-    def _read(self, mark: tuple[Any, ...]) -> Changes:
+    def _read(self, mark: tuple[Any, ...]) -> dict[str, int]:
         assert self._tasks is not None
         names = Names(self.prefix, self.client.emails())
         listed = list(self.client.answered())
@@ -236,7 +237,7 @@ class Bridge:
         # Pages shift when a task enters or leaves the list between two of them.
         quiet = self.client.mark() == mark
         present = set(self._tasks.rows.values())
-        changes = told(self.study, said, present, self.prefix, withdraw=quiet)
+        changes = tell(self.study, said, present, self.prefix, withdraw=quiet)
         self._mark, self._refused = mark if quiet else (), tuple(refused)
         return changes
 

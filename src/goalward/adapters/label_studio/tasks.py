@@ -1,4 +1,4 @@
-"""Which task is which row.
+"""Which task is which row, and the study of a project.
 
 A study made of a project's tasks has their numbers in its table. Tasks made of a study's rows carry
 the row's number, and a mark of the pool so that those of another study are not mistaken for them.
@@ -14,16 +14,20 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from goalward.adapters.label_studio.client import Client
 from goalward.adapters.label_studio.config import LabelConfig
 from goalward.core.whole_file import whole_file
 from goalward.errors import BadParameter, Empty, LabelStudioError, StudyExists
+from goalward.journal.engine import file_of, located
 from goalward.study import Study
+from goalward.tables import Table
 
-__all__ = ["Tasks", "from_project", "identified", "key_of", "rows_as_data", "write_pool"]
+__all__ = ["Tasks", "create_study", "from_project", "identified", "key_of", "rows_as_data"]
 
 ROW, POOL = "goalward_row", "goalward_pool"
 RANK, UTILITY = "goalward_rank", "goalward_utility"
 TASK, PROJECT = "label_studio_task", "label_studio_project"
+TEXTS = ("HyperText", "Text")
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +119,7 @@ def rows_as_data(
     return made
 
 
-def write_pool(path: Path, listed: Iterable[Mapping[str, Any]], project: str, field: str) -> int:
+def _write_pool(path: Path, listed: Iterable[Mapping[str, Any]], project: str, field: str) -> int:
     """Write a project's tasks as a table and return how many there are."""
     lines = []
     for task in listed:
@@ -143,10 +147,50 @@ def write_pool(path: Path, listed: Iterable[Mapping[str, Any]], project: str, fi
     return len(lines)
 
 
+def create_study(
+    place: str,
+    client: Client,
+    *,
+    table: Table | None = None,
+    numeric: tuple[str, ...] = (),
+    embeddings: str = "auto",
+    control: str | None = None,
+    **options: Any,
+) -> Study:
+    """Return a new study with the project's classes, and its overlap as `answers`.
+
+    Parameters
+    ----------
+    table
+        Rows that will become tasks. Without it the tasks the project has are the pool; they are
+        written to a table beside the study, with their numbers.
+    numeric, embeddings
+        Features of tasks, as in `Table`.
+    options
+        See `Study.create`.
+    """
+    project = client.project()
+    config = LabelConfig.parse(project["label_config"], control)
+    if table is None:
+        path = _beside(place, client.number)
+        _write_pool(path, client.tasks(), key_of(project), config.field)
+        text = config.field if config.kind in TEXTS else None
+        image = config.field if config.kind == "Image" else None
+        table = Table(str(path), text, image, numeric, embeddings)
+    answers = int(project.get("maximum_annotations") or 1)
+    chosen = {"answers": answers, **options}
+    return Study.create(place, pool=table, classes=list(config.classes), **chosen)
+
+
 def _pool_mark(study: Study) -> str:
     # Features computed on two machines may differ in the last digits; the file does not.
     kept = study.state.pool
     return str(kept["fingerprint"]["table"] if kept["kind"] == "table" else study.pool.digest)[:8]
+
+
+def _beside(place: str, project: int) -> Path:
+    path = file_of(located(place))
+    return path.with_suffix(".tasks.jsonl") if path else Path(f"label-studio-{project}.tasks.jsonl")
 
 
 def _row(data: Mapping[str, Any], mark: str, n_rows: int) -> int | None:
