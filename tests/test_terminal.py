@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 import goalward as gw
 from goalward.cli import app
-from goalward.cli.app import Spinner, show, warned
-from goalward.cli.console import Terminal, console, visible
+from goalward.cli.app import warned
+from goalward.cli.console import Spinner, Terminal, console, show, visible
 from goalward.errors import NetworkFile
 
 RUN = CliRunner()

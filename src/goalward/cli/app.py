@@ -1,31 +1,30 @@
-"""The application that commands add themselves to, and how it speaks."""
+"""The application that commands add themselves to, and the options that several of them take."""
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable
+from dataclasses import fields
 from functools import partial
 from importlib import metadata
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_type_hints
 
-import polars as pl
 import typer
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
-from rich.text import Text
 
-from goalward.cli.console import Terminal, console, visible
+from goalward.cli.console import Terminal
 from goalward.core.extras import needing
 from goalward.errors import GoalwardError, GoalwardWarning
 
 __all__ = [
     "AsJson",
     "Force",
-    "Spinner",
+    "Jobs",
+    "Out",
     "app",
-    "console",
+    "command",
     "main",
-    "show",
     "version_first",
     "warned",
 ]
@@ -38,6 +37,43 @@ app = typer.Typer(
     help="Goal-oriented active learning: the best model from the fewest labels.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there.")]
+Jobs = Annotated[int | None, typer.Option(help="Processes; all cores by default.")]
+Out = Annotated[Path, typer.Option(help="Folder for results; a killed run goes on from there.")]
+
+Options = TypeVar("Options")
+
+
+def command(
+    options: type[Options], name: str | None = None
+) -> Callable[[Callable[[Options], None]], Callable[[Options], None]]:
+    """Add a command that takes its options as one object.
+
+    Parameters
+    ----------
+    options
+        A dataclass. Each field is an option or argument of the command, as a parameter of a
+        function would be: `seed: int = typer.Option(0, help="Decides everything random.")`.
+    """
+
+    def add(function: Callable[[Options], None]) -> Callable[[Options], None]:
+        def run(**given: Any) -> None:
+            function(options(**given))
+
+        types = get_type_hints(options, include_extras=True)
+        by_name = inspect.Parameter.KEYWORD_ONLY
+        parameters = [
+            inspect.Parameter(f.name, by_name, default=f.default, annotation=types[f.name])
+            for f in fields(options)  # type: ignore[arg-type]
+        ]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__name__, run.__doc__ = function.__name__, function.__doc__
+        app.command(name)(run)
+        return function
+
+    return add
 
 
 @app.callback()
@@ -52,10 +88,6 @@ def version_first(
         raise typer.Exit
 
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there.")]
-
-
 def main() -> None:
     """Run the command line; an error or warning on purpose is a message, not a traceback."""
     warnings.showwarning = partial(warned, otherwise=warnings.showwarning)
@@ -63,9 +95,7 @@ def main() -> None:
         with needing("This command"):
             app()
     except GoalwardError as error:
-        Terminal(stderr=True).print(
-            Text("Error:", "bold red"), str(error), highlight=False, soft_wrap=True
-        )
+        _announce("Error:", "bold red", error)
         raise SystemExit(1) from None
 
 
@@ -74,51 +104,12 @@ def warned(
 ) -> None:
     """Print a warning of ours as a message, and leave others as they are."""
     if issubclass(category, GoalwardWarning):
-        Terminal(stderr=True).print(
-            Text("Warning:", "bold yellow"), str(message), highlight=False, soft_wrap=True
-        )
+        _announce("Warning:", "bold yellow", message)
     else:
         otherwise(message, category, *where)
 
 
-class Spinner:
-    """A spinner on the terminal; what it returns says what is being done."""
+def _announce(what: str, style: str, message: object) -> None:
+    from rich.text import Text
 
-    def __init__(self) -> None:
-        self.progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}", markup=False),
-            TimeElapsedColumn(),
-            console=Terminal(stderr=True),
-            transient=True,
-        )
-        self.task = self.progress.add_task("starting")
-
-    def __enter__(self) -> Spinner:
-        self.progress.start()
-        return self
-
-    def __call__(self, message: str) -> None:
-        """Say what is being done."""
-        self.progress.update(self.task, description=visible(message))
-
-    def __exit__(self, *error: object) -> None:
-        self.progress.stop()
-
-
-def show(title: str, table: pl.DataFrame) -> None:
-    """Print a table on the terminal."""
-    shown = Table(title=title, title_justify="left")
-    for name, kind in table.schema.items():
-        shown.add_column(name.replace("_", " "), justify="right" if kind.is_numeric() else "left")
-    for row in table.iter_rows():
-        shown.add_row(*(_text(value) for value in row))
-    console.print(shown)
-
-
-def _text(value: object) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, float):
-        return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
-    return str(value)
+    Terminal(stderr=True).print(Text(what, style), str(message), soft_wrap=True)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from goalward.cli.app import AsJson, Spinner, app, console
+from goalward.cli.app import AsJson, app
+from goalward.cli.console import Spinner, console
 from goalward.errors import BadParameter
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from goalward.cli.app import AsJson, app, console, show
+from goalward.cli.app import AsJson, app
+from goalward.cli.console import console, show
 from goalward.errors import BadParameter
 
 __all__ = ["benchmark"]

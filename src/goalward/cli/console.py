@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.text import Text
 
-__all__ = ["Terminal", "console", "in_json", "visible"]
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["Spinner", "Terminal", "console", "in_json", "row_text", "show", "visible"]
+
+LONGEST = 4000
+"""Characters of a row that are shown."""
 
 
 class Terminal(Console):
@@ -19,7 +25,7 @@ class Terminal(Console):
     """
 
     def __init__(self, *, stderr: bool = False) -> None:
-        super().__init__(stderr=stderr, markup=False, emoji=False)
+        super().__init__(stderr=stderr, markup=False, emoji=False, highlight=False)
 
     def render_str(self, text: str, **look: Any) -> Text:
         """Return a text as it is printed; cells, titles and messages all come through here."""
@@ -49,3 +55,58 @@ def _finite(data: Any) -> Any:
     if isinstance(data, dict):
         return {name: _finite(value) for name, value in data.items()}
     return [_finite(value) for value in data] if isinstance(data, (list, tuple)) else data
+
+
+class Spinner:
+    """A spinner on the terminal; what it is called with says what is being done."""
+
+    def __init__(self) -> None:
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        self.progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            TimeElapsedColumn(),
+            console=Terminal(stderr=True),
+            transient=True,
+        )
+        self.task = self.progress.add_task("starting")
+
+    def __enter__(self) -> Spinner:
+        self.progress.start()
+        return self
+
+    def __call__(self, message: str) -> None:
+        """Say what is being done."""
+        self.progress.update(self.task, description=visible(message))
+
+    def __exit__(self, *error: object) -> None:
+        self.progress.stop()
+
+
+def show(title: str, table: pl.DataFrame | list[dict[str, Any]]) -> None:
+    """Print a table on the terminal."""
+    import polars as pl
+    from rich.table import Table
+
+    frame = pl.DataFrame(table, infer_schema_length=None)
+    printed = Table(title=title, title_justify="left")
+    for name, kind in frame.schema.items():
+        printed.add_column(name.replace("_", " "), justify="right" if kind.is_numeric() else "left")
+    for row in frame.iter_rows():
+        printed.add_row(*(_cell(value) for value in row))
+    console.print(printed)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
+    return str(value)
+
+
+def row_text(row: dict[str, Any]) -> str:
+    """Return what a person reads of a row, as `Study.show` gives it."""
+    text = row.get("text") or row.get("image") or in_json(row["columns"])
+    return visible(str(text), longest=LONGEST)

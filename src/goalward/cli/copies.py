@@ -5,23 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import polars as pl
 import typer
 
-from goalward.cli.app import AsJson, Spinner, app, show
-from goalward.cli.console import console, in_json
-from goalward.cli.studies import Place
+from goalward.cli.app import AsJson, app
+from goalward.cli.console import Spinner, console, in_json, show
+from goalward.cli.studies import StudyPlace
 
 __all__ = ["backup", "recover", "restore", "upgrade"]
-
-Force = Annotated[bool, typer.Option("--force", help="Take the place of a file that is there.")]
 
 
 @app.command()
 def backup(
-    study: Place,
+    study: StudyPlace,
     path: Annotated[Path, typer.Argument(help="The file to write: labels.backup.db, say.")],
-    force: Force = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Take the place of a file that is there.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write all of a study to a file, while others go on; it is checked before it is there.
@@ -40,13 +39,13 @@ def backup(
     if as_json:
         typer.echo(in_json({"path": str(path), "events": events, "labels": labels}))
         return
-    console.print(f"{events} events, {labels} labels in {path}, checked.", highlight=False)
+    console.print(f"{events} events, {labels} labels in {path}, checked.")
 
 
 @app.command()
 def restore(
     path: Annotated[Path, typer.Argument(metavar="BACKUP", help="What `goalward backup` wrote.")],
-    study: Place,
+    study: StudyPlace,
     force: Annotated[
         bool,
         typer.Option("--force", help="Take the place of a study that is there; it is kept beside."),
@@ -65,14 +64,14 @@ def restore(
     if as_json:
         typer.echo(in_json({"events": events, "aside": aside and str(aside)}))
         return
-    console.print(f"{events} events are back in {study}, checked.", highlight=False)
+    console.print(f"{events} events are back in {study}, checked.")
     if aside is not None:
-        console.print(f"What was there is kept as {aside}.", highlight=False)
+        console.print(f"What was there is kept as {aside}.")
 
 
 @app.command()
 def recover(
-    study: Place,
+    study: StudyPlace,
     path: Annotated[
         Path,
         typer.Argument(help="A new study; or a .csv of the answers, where no study can be made."),
@@ -97,14 +96,14 @@ def recover(
     if as_json:
         typer.echo(in_json({"path": str(path), "whole": whole, "lost": found.lost}))
         return
-    console.print(f"{whole} of {len(found.events)} events are in {path}.", highlight=False)
+    console.print(f"{whole} of {len(found.events)} events are in {path}.")
     if lost:
-        show(f"lost, {min(len(lost), 20)} of {len(lost)}", pl.DataFrame(lost[:20]))
+        show(f"lost, {min(len(lost), 20)} of {len(lost)}", lost[:20])
 
 
 @app.command()
 def upgrade(
-    study: Place,
+    study: StudyPlace,
     strategy: Annotated[
         str | None, typer.Option(help="Another recipe, or auto; as it is by default.")
     ] = None,
@@ -124,6 +123,6 @@ def upgrade(
         typer.echo(in_json(changes))
         return
     for name, (before, after) in changes.items():
-        console.print(f"{name}: {before} -> {after}", highlight=False)
+        console.print(f"{name}: {before} -> {after}")
     if not changes:
         console.print("Nothing to change: it is what is recommended now.")

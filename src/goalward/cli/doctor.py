@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.table import Table
-from threadpoolctl import threadpool_info
 
-from goalward.cli.app import AsJson, app, console
+from goalward.cli.app import AsJson, app
+from goalward.cli.console import console
 from goalward.errors import MissingExtra
 
 __all__ = ["doctor"]
@@ -49,17 +48,21 @@ def doctor(as_json: AsJson = False) -> None:
 
     Example: `goalward doctor --json`
     """
-    found = _findings()
+    from rich.table import Table
+
+    findings = _findings()
     if as_json:
-        typer.echo(json.dumps(found))
+        typer.echo(json.dumps(findings))
         return
     table = Table(show_header=False)
-    for name, value in found.items():
+    for name, value in findings.items():
         table.add_row(name, str(value))
     console.print(table)
 
 
 def _findings() -> dict[str, Any]:
+    from threadpoolctl import threadpool_info
+
     found: dict[str, Any] = {
         "goalward": version("goalward"),
         "python": f"{platform.python_version()} ({sys.executable})",

@@ -6,18 +6,15 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import polars as pl
 import typer
 
-from goalward.cli.app import AsJson, Spinner, app, console, show
+from goalward.cli.app import AsJson, Jobs, Out, app
+from goalward.cli.console import Spinner, console, show
 
 if TYPE_CHECKING:
     from goalward.lab import Curves
 
 __all__ = ["draw", "reproduce", "simulate"]
-
-Out = Annotated[Path, typer.Option(help="Folder for results; a killed run goes on from there.")]
-Jobs = Annotated[int | None, typer.Option(help="Processes; all cores by default.")]
 
 
 @app.command()
@@ -55,7 +52,7 @@ def reproduce(
         typer.echo((out / "claims.json").read_text())
         return
     lines = [{"claim": c.name, "measured": c.measured, "verdict": c.verdict} for c in claims]
-    show("Claims of the paper", pl.DataFrame(lines))
+    show("Claims of the paper", lines)
     console.print(f"Report: {path}   (figures/, tables/ and claims.json beside it)", soft_wrap=True)
 
 

@@ -2,73 +2,59 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
+from typer import Argument, Option
 
-from goalward.cli.app import Spinner, app
+from goalward.cli.app import command
+from goalward.cli.console import Spinner
 from goalward.cli.terminal import answer
 from goalward.errors import BadParameter, MissingExtra
 
 if TYPE_CHECKING:
     from goalward.study import Study
 
-__all__ = ["exists", "label", "names_in", "need_web", "share"]
+__all__ = ["LabelOptions", "exists", "label", "names_in", "need_web", "share"]
+
+NUMERIC = Option(None, help="Columns of numbers, with commas; the model's features.")
+EMBEDDINGS = Option("auto", help="auto, tfidf, minilm, a .npy file, or an encoder's folder.")
+STRATEGY = Option("auto", help="A recipe, or auto.")
+SEED = Option(0, min=0, help="Decides everything random.")
 
 
-@app.command()
-def label(
-    table: Annotated[Path | None, typer.Argument(help=".csv, .tsv, .jsonl or .parquet.")] = None,
-    text: Annotated[str | None, typer.Option(help="The column to read.")] = None,
-    image: Annotated[str | None, typer.Option(help="The column with paths of pictures.")] = None,
-    numeric: Annotated[
-        str | None, typer.Option(help="Columns of numbers, with commas; the model's features.")
-    ] = None,
-    classes: Annotated[
-        str | None, typer.Option(help="The answers, with commas; needed for a new study.")
-    ] = None,
-    study: Annotated[
-        str | None, typer.Option(help="Where answers go; TABLE.labels.db by default.")
-    ] = None,
-    dev: Annotated[
-        str, typer.Option(help="Share of answers that measure the model: 20% or 0.2.")
-    ] = "0",
-    by: Annotated[str, typer.Option(help="Your name.")] = "me",
-    strategy: Annotated[str, typer.Option(help="A recipe, or auto.")] = "auto",
-    embeddings: Annotated[
-        str, typer.Option(help="auto, tfidf, minilm, a .npy file, or an encoder's folder.")
-    ] = "auto",
-    seed: Annotated[int, typer.Option(min=0, help="Decides everything random.")] = 0,
-    terminal: Annotated[
-        bool, typer.Option("--terminal", help="Answer here instead of in a browser.")
-    ] = False,
-    sample: Annotated[
-        bool, typer.Option("--sample", help="Try it on a small set that comes along.")
-    ] = False,
-    images: Annotated[
-        Path | None, typer.Option(help="Folder with the pictures; the table's by default.")
-    ] = None,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; 0.0.0.0 needs --token.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="8321, or a free one, by default.")
-    ] = None,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            envvar="GOALWARD_TOKEN", help="For programs and other machines; random by default."
-        ),
-    ] = None,
-    name: Annotated[
-        list[str] | None, typer.Option(help="A host name the page is reached by; repeatable.")
-    ] = None,
-    browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")
-    ] = True,
-) -> None:
+@dataclass(frozen=True)
+class LabelOptions:
+    """What `goalward label` takes."""
+
+    table: Path | None = Argument(None, help=".csv, .tsv, .jsonl or .parquet.")
+    text: str | None = Option(None, help="The column to read.")
+    image: str | None = Option(None, help="The column with paths of pictures.")
+    numeric: str | None = NUMERIC
+    classes: str | None = Option(None, help="The answers, with commas; needed for a new study.")
+    study: str | None = Option(None, help="Where answers go; TABLE.labels.db by default.")
+    dev: str = Option("0", help="Share of answers that measure the model: 20% or 0.2.")
+    by: str = Option("me", help="Your name.")
+    strategy: str = STRATEGY
+    embeddings: str = EMBEDDINGS
+    seed: int = SEED
+    terminal: bool = Option(False, "--terminal", help="Answer here instead of in a browser.")
+    sample: bool = Option(False, "--sample", help="Try it on a small set that comes along.")
+    images: Path | None = Option(None, help="Folder with the pictures; the table's by default.")
+    host: str = Option("127.0.0.1", help="Address to listen on; 0.0.0.0 needs --token.")
+    port: int | None = Option(None, min=0, max=65535, help="8321, or a free one, by default.")
+    token: str | None = Option(
+        None, envvar="GOALWARD_TOKEN", help="For programs and other machines; random by default."
+    )
+    name: list[str] | None = Option(None, help="A host name the page is reached by; repeatable.")
+    browser: bool = Option(True, "--browser/--no-browser", help="Open the page in the browser.")
+
+
+@command(LabelOptions)
+def label(options: LabelOptions) -> None:
     """Label a table: the rows whose answers help most come first, and every answer is kept.
 
     A page opens in the browser (`pip install goalward[web]`), or the rows are shown here with
@@ -77,80 +63,86 @@ def label(
     Examples: `goalward label reviews.csv --text text --classes positive,negative --dev 20%`,
     `goalward label --sample`
     """
-    if not terminal:
+    if not options.terminal:
         need_web()
-
-    from goalward.study import Study
-    from goalward.tables import Table
-
-    if sample and table is None:
-        from goalward.samples import CLASSES, write_sample
-
-        table, text, dev = write_sample(Path("out/sample")), "text", "20%"
-        classes = classes or ",".join(CLASSES)
-    if table is None:
-        raise BadParameter("No table came; one was expected: reviews.csv, say, or --sample.")
-    place = study or str(table.with_suffix(".labels.db"))
-    with Spinner() as tick:
-        tick("opening the study")
-        if exists(place):
-            opened = Study.open(place, pool=Table(str(table)), tick=tick)
-            _check_agreement(opened, place, classes, dev, strategy)
-        else:
-            if classes is None:
-                raise BadParameter(
-                    "A new study was asked for without classes; at least two were expected. Write "
-                    "--classes positive,negative."
-                )
-            source = Table(
-                str(table), text, image, tuple(names_in(numeric)) if numeric else (), embeddings
-            )
-            opened = Study.create(
-                place,
-                pool=source,
-                classes=names_in(classes),
-                dev=share(dev),
-                strategy=strategy,
-                seed=seed,
-                tick=tick,
-            )
-    with opened:
-        if terminal:
-            answer(opened, by)
+    with _opened(_with_sample(options)) as study:
+        if options.terminal:
+            answer(study, options.by)
             return
         with Spinner() as tick:
             tick("loading the rows")
-            opened.pool  # noqa: B018 - before the page opens, not with its first answer
+            study.pool  # noqa: B018 - before the page opens, not with its first answer
         from goalward.server import serve
 
         serve(
-            opened,
-            by=by,
-            host=host,
-            port=port,
-            token=token,
-            names=name or (),
-            images=images,
-            browser=browser,
+            study,
+            by=options.by,
+            host=options.host,
+            port=options.port,
+            token=options.token,
+            names=options.name or (),
+            images=options.images,
+            browser=options.browser,
             say=typer.echo,
         )
 
 
-def _check_agreement(
-    opened: Study, place: str, classes: str | None, dev: str, strategy: str
-) -> None:
+def _with_sample(options: LabelOptions) -> LabelOptions:
+    if options.table is not None or not options.sample:
+        return options
+    from goalward.samples import CLASSES, write_sample
+
+    table, classes = write_sample(Path("out/sample")), options.classes or ",".join(CLASSES)
+    return replace(options, table=table, text="text", dev="20%", classes=classes)
+
+
+def _opened(options: LabelOptions) -> Study:
+    """Return the study of a table, made where there is none."""
+    from goalward.study import Study
+    from goalward.tables import Table
+
+    if options.table is None:
+        raise BadParameter("No table came; one was expected: reviews.csv, say, or --sample.")
+    place = options.study or str(options.table.with_suffix(".labels.db"))
+    with Spinner() as tick:
+        tick("opening the study")
+        if exists(place):
+            study = Study.open(place, pool=Table(str(options.table)), tick=tick)
+            _check_agreement(study, place, options)
+            return study
+        if options.classes is None:
+            raise BadParameter(
+                "A new study was asked for without classes; at least two were expected. Write "
+                "--classes positive,negative."
+            )
+        numbers = tuple(names_in(options.numeric))
+        return Study.create(
+            place,
+            pool=Table(
+                str(options.table), options.text, options.image, numbers, options.embeddings
+            ),
+            classes=names_in(options.classes),
+            dev=share(options.dev),
+            strategy=options.strategy,
+            seed=options.seed,
+            tick=tick,
+        )
+
+
+def _check_agreement(study: Study, place: str, options: LabelOptions) -> None:
     """Raise if a study that is gone on with was made with other options than came now."""
-    settings = opened.state.settings
-    known = [str(name) for name in opened.state.classes]
-    came = {
-        "--classes": (classes and sorted(names_in(classes)), sorted(known)),
-        "--dev": (share(dev) or None, settings.dev),
-        "--strategy": (strategy if strategy != "auto" else None, settings.strategy),
+    settings = study.state.settings
+    classes = sorted(str(name) for name in study.state.classes)
+    strategy = options.strategy if options.strategy != "auto" else None
+    pairs = {
+        "--classes": (sorted(names_in(options.classes)), classes),
+        "--dev": (share(options.dev), settings.dev),
+        "--strategy": (strategy, settings.strategy),
     }
-    for option, (asked, stored) in came.items():
+    for option, (asked, stored) in pairs.items():
         if asked and asked != stored:
             said = ", ".join(stored) if isinstance(stored, list) else stored
-            opened.close()
+            study.close()
             raise BadParameter(
                 f"{place} was made with {option} {said}, and another came; what a study was made with "
                 f"stays. Leave {option} out, or begin another study with --study other.db."
@@ -175,9 +167,9 @@ def share(text: str) -> float:
         raise BadParameter(f"--dev {text}; a share such as 20% or 0.2 was expected.") from error
 
 
-def names_in(text: str) -> list[str]:
+def names_in(text: str | None) -> list[str]:
     """Return what stands between commas."""
-    return [name.strip() for name in text.split(",") if name.strip()]
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
 def exists(place: str) -> bool:

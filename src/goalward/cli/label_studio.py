@@ -6,79 +6,66 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+from typer import Option
 
-from goalward.cli.app import AsJson, Spinner, app, console
-from goalward.cli.label import exists, names_in, share
+from goalward.cli.app import AsJson, command
+from goalward.cli.console import Spinner, console
+from goalward.cli.label import EMBEDDINGS, NUMERIC, SEED, STRATEGY, exists, names_in, share
 from goalward.errors import BadParameter, GoalwardError, MissingExtra
 
 if TYPE_CHECKING:
-    from goalward.adapters.label_studio import Bridge, Synced
+    from goalward.adapters.label_studio import Bridge, Client, Synced
+    from goalward.study import Study
 
-__all__ = ["label_studio"]
+__all__ = ["LabelStudioOptions", "label_studio"]
 
 LOCAL = ("127.0.0.1", "::1", "localhost")
 
 
-@app.command("label-studio")
-def label_studio(
-    url: Annotated[str, typer.Option(help="Where Label Studio is: http://127.0.0.1:8080.")],
-    project: Annotated[int, typer.Option(min=1, help="The project's number, as in its address.")],
-    token_env: Annotated[
-        str, typer.Option(help="The environment variable that holds the token.")
-    ] = "LABEL_STUDIO_TOKEN",
-    table: Annotated[
-        Path | None,
-        typer.Option(help="Rows to import as tasks; without it the project's tasks are the pool."),
-    ] = None,
-    text: Annotated[str | None, typer.Option(help="The table's column to read.")] = None,
-    image: Annotated[str | None, typer.Option(help="Its column with addresses of images.")] = None,
-    numeric: Annotated[
-        str | None, typer.Option(help="Columns of numbers, with commas; the model's features.")
-    ] = None,
-    embeddings: Annotated[
-        str, typer.Option(help="auto, tfidf, minilm, a .npy file, or an encoder's folder.")
-    ] = "auto",
-    send: Annotated[
-        str | None, typer.Option(help="More columns to send with each task, with commas.")
-    ] = None,
-    study: Annotated[
-        str | None, typer.Option(help="Where answers go; made on the first call.")
-    ] = None,
-    dev: Annotated[str, typer.Option(help="Share of answers that measure the model.")] = "0",
-    strategy: Annotated[str, typer.Option(help="A recipe, or auto.")] = "auto",
-    refit: Annotated[int, typer.Option(min=1, help="New answers before the next round.")] = 10,
-    seed: Annotated[int, typer.Option(min=0, help="Decides everything random.")] = 0,
-    control: Annotated[
-        str | None, typer.Option(help="The Choices tag, where there are several.")
-    ] = None,
-    top: Annotated[int, typer.Option(min=1, help="Tasks that get a score each round.")] = 1000,
-    columns: Annotated[
-        int, typer.Option(min=0, help="Tasks that get the columns; 0.1 s each, every round.")
-    ] = 50,
-    prefill: Annotated[
-        bool, typer.Option("--prefill", help="Show annotators the model's label.")
-    ] = False,
-    add_classes: Annotated[
-        bool, typer.Option("--add-classes", help="Take new choices as new classes.")
-    ] = False,
-    poll: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 5.0,
-    once: Annotated[bool, typer.Option("--once", help="One pass, then leave.")] = False,
-    serve: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Also be its ML backend, at this port.")
-    ] = None,
-    host: Annotated[str, typer.Option(help="Where --serve listens.")] = "127.0.0.1",
-    password_env: Annotated[
-        str | None, typer.Option(help="Variable with the password --serve wants.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
+@dataclass(frozen=True)
+class LabelStudioOptions:
+    """What `goalward label-studio` takes."""
+
+    url: str = Option(..., help="Where Label Studio is: http://127.0.0.1:8080.")
+    project: int = Option(..., min=1, help="The project's number, as in its address.")
+    token_env: str = Option(
+        "LABEL_STUDIO_TOKEN", help="The environment variable that holds the token."
+    )
+    table: Path | None = Option(
+        None, help="Rows to import as tasks; without it the project's tasks are the pool."
+    )
+    text: str | None = Option(None, help="The table's column to read.")
+    image: str | None = Option(None, help="Its column with addresses of images.")
+    numeric: str | None = NUMERIC
+    embeddings: str = EMBEDDINGS
+    send: str | None = Option(None, help="More columns to send with each task, with commas.")
+    study: str | None = Option(None, help="Where answers go; made on the first call.")
+    dev: str = Option("0", help="Share of answers that measure the model.")
+    strategy: str = STRATEGY
+    refit: int = Option(10, min=1, help="New answers before the next round.")
+    seed: int = SEED
+    control: str | None = Option(None, help="The Choices tag, where there are several.")
+    top: int = Option(1000, min=1, help="Tasks that get a score each round.")
+    columns: int = Option(50, min=0, help="Tasks that get the columns; 0.1 s each, every round.")
+    prefill: bool = Option(False, "--prefill", help="Show annotators the model's label.")
+    add_classes: bool = Option(False, "--add-classes", help="Take new choices as new classes.")
+    poll: float = Option(5.0, min=0.1, help="Seconds between two looks.")
+    once: bool = Option(False, "--once", help="One pass, then leave.")
+    serve: int | None = Option(None, min=1, max=65535, help="Also be its ML backend, at this port.")
+    host: str = Option("127.0.0.1", help="Where --serve listens.")
+    password_env: str | None = Option(None, help="Variable with the password --serve wants.")
+    as_json: AsJson = False
+
+
+@command(LabelStudioOptions, "label-studio")
+def label_studio(options: LabelStudioOptions) -> None:
     """Keep a Label Studio project in step with a study: the most useful tasks are served first.
 
     Tasks come from a table or are those the project has; annotations go into the study; after
@@ -86,81 +73,95 @@ def label_studio(
 
     Example: `goalward label-studio --url http://127.0.0.1:8080 --project 1 --table reviews.csv --text text`
     """
-    from goalward.adapters.label_studio import Bridge, Client, create_study
+    from goalward.adapters.label_studio import Bridge, Client
+
+    password = _password(options)
+    token = _secret(options.token_env, "--token-env")
+    with ExitStack() as stack:
+        client = stack.enter_context(Client(options.url, token, options.project))
+        with Spinner() as tick:
+            tick("opening the study")
+            study = stack.enter_context(_opened(options, client, tick))
+            tick("reading the project")
+            bridge = Bridge(
+                study,
+                client,
+                control=options.control,
+                top=options.top,
+                columns=options.columns,
+                prefill=options.prefill,
+                add_classes=options.add_classes,
+                send=names_in(options.send),
+            )
+            if options.once:
+                tick("syncing")
+                done = bridge.sync()
+        if options.once:
+            _report(bridge, done, as_json=options.as_json)
+        else:
+            _follow(bridge, options, password)
+
+
+def _password(options: LabelStudioOptions) -> str | None:
+    """Return the password that --serve wants, once these options are known to go together."""
+    name = options.password_env
+    password = _secret(name, "--password-env") if name else None
+    if options.serve is not None and options.once:
+        raise BadParameter("--serve and --once came together; one of them was expected.")
+    if options.serve is not None and options.host not in LOCAL and password is None:
+        raise BadParameter(
+            f"--serve at {options.host} can be reached from other machines; a password was expected. "
+            "Put one into an environment variable and name it with --password-env."
+        )
+    return password
+
+
+def _opened(options: LabelStudioOptions, client: Client, tick: Callable[[str], None]) -> Study:
+    """Return the study of a project, made where there is none."""
+    from goalward.adapters.label_studio import create_study
     from goalward.study import Study
     from goalward.tables import Table
 
-    password = _secret(password_env, "--password-env") if password_env else None
-    if serve is not None and once:
-        raise BadParameter("--serve and --once came together; one of them was expected.")
-    if serve is not None and host not in LOCAL and password is None:
-        raise BadParameter(
-            f"--serve at {host} can be reached from other machines; a password was expected. Put one "
-            "into an environment variable and name it with --password-env."
-        )
-    place = study or str(
-        table.with_suffix(".labels.db") if table else f"label-studio-{project}.labels.db"
+    table = options.table
+    made = table.with_suffix(".labels.db") if table else f"label-studio-{options.project}.labels.db"
+    place = options.study or str(made)
+    numbers, embeddings = tuple(names_in(options.numeric)), options.embeddings
+    rows = Table(str(table), options.text, options.image, numbers, embeddings) if table else None
+    if exists(place):
+        return Study.open(place, pool=rows, tick=tick)
+    return create_study(
+        place,
+        client,
+        table=rows,
+        numeric=numbers,
+        embeddings=embeddings,
+        control=options.control,
+        dev=share(options.dev),
+        strategy=options.strategy,
+        refit=options.refit,
+        seed=options.seed,
+        tick=tick,
     )
-    numbers = tuple(names_in(numeric)) if numeric else ()
-    rows = Table(str(table), text, image, numbers, embeddings) if table else None
-    token = _secret(token_env, "--token-env")
-    with ExitStack() as stack:
-        client = stack.enter_context(Client(url, token, project))
-        with Spinner() as tick:
-            tick("opening the study")
-            if exists(place):
-                opened = Study.open(place, pool=rows, tick=tick)
-            else:
-                opened = create_study(
-                    place,
-                    client,
-                    table=rows,
-                    numeric=numbers,
-                    embeddings=embeddings,
-                    control=control,
-                    dev=share(dev),
-                    strategy=strategy,
-                    refit=refit,
-                    seed=seed,
-                    tick=tick,
-                )
-            stack.enter_context(opened)
-            tick("reading the project")
-            bridge = Bridge(
-                opened,
-                client,
-                control=control,
-                top=top,
-                columns=columns,
-                prefill=prefill,
-                add_classes=add_classes,
-                send=names_in(send) if send else (),
-            )
-            if once:
-                tick("syncing")
-                done = bridge.sync()
-        if once:
-            _report(bridge, done, as_json, quiet=False)
-        else:
-            _follow(bridge, poll, as_json, serve, host, password)
 
 
-def _follow(
-    bridge: Bridge, poll: float, as_json: bool, port: int | None, host: str, password: str | None
-) -> None:
+def _follow(bridge: Bridge, options: LabelStudioOptions, password: str | None) -> None:
     stop, wake, train = threading.Event(), threading.Event(), threading.Event()
 
     def report(done: Synced | GoalwardError) -> None:
-        _report(bridge, done, as_json, quiet=True)
+        """Say what a pass did, if it did something: it goes on and on."""
+        if isinstance(done, GoalwardError):
+            console.print(f"{done} Trying again.", style="yellow")
+        elif done.changed:
+            _report(bridge, done, as_json=options.as_json)
 
     with ExitStack() as stack:
-        if port is not None:
+        if options.serve is not None:
             from goalward.adapters.label_studio import backend_app
 
             application = backend_app(bridge, wake=wake, train=train, password=password)
-            stack.enter_context(_served(application, host, port))
+            stack.enter_context(_served(application, options.host, options.serve))
         with suppress(KeyboardInterrupt):
-            bridge.follow(poll, report, stop=stop, wake=wake, train=train)
+            bridge.follow(options.poll, report, stop=stop, wake=wake, train=train)
 
 
 @contextmanager
@@ -191,13 +192,8 @@ def _served(application: Any, host: str, port: int) -> Iterator[None]:
         listening.close()
 
 
-def _report(bridge: Bridge, done: Synced | GoalwardError, as_json: bool, *, quiet: bool) -> None:
-    """Say what a pass did; where it goes on and on, only if it did something."""
-    if isinstance(done, GoalwardError):
-        console.print(f"{done} Trying again.", style="yellow", highlight=False)
-        return
-    if quiet and not done.changed:
-        return
+def _report(bridge: Bridge, done: Synced, *, as_json: bool) -> None:
+    """Say what a pass did."""
     labels = len(bridge.study.state.labels)
     if as_json:
         typer.echo(json.dumps({**asdict(done), "labels": labels, "study": bridge.study.url}))
@@ -210,12 +206,12 @@ def _report(bridge: Bridge, done: Synced | GoalwardError, as_json: bool, *, quie
     if done.pushed:
         said.append(f"{done.pushed} tasks ordered as {done.version}")
     line = f"{', '.join(said) or 'nothing new'}; {labels} labels in {bridge.study.url}"
-    console.print(line, highlight=False, soft_wrap=True)
+    console.print(line, soft_wrap=True)
     if done.strangers:
         console.print(f"{done.strangers} tasks are not in the study's pool.", style="yellow")
     for one in done.refused[:10]:
         told = f"task {one.task}, {one.by}: {one.reason}; kept in Label Studio only"
-        console.print(told, style="yellow", highlight=False)
+        console.print(told, style="yellow")
 
 
 def _secret(variable: str, option: str) -> str:

@@ -2,92 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import polars as pl
 import typer
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
+from typer import Argument, Option
 
-from goalward.cli.app import AsJson, Force, app, show
-from goalward.cli.console import Terminal, console, in_json
-from goalward.cli.labelled import labelled
+from goalward.cli.app import AsJson, Force, command
+from goalward.cli.console import Terminal, console, in_json, show
 from goalward.errors import BadParameter
-from goalward.tables.write import check_target, write_table
 
-__all__ = ["rank"]
+if TYPE_CHECKING:
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from goalward.pool import Pool
+    from goalward.scale import Ranking
+    from goalward.strategies import Recipe
+
+__all__ = ["RankOptions", "rank"]
 
 
-@app.command()
-def rank(
-    pool: Annotated[
-        Path, typer.Argument(help="Features: .npy, .parquet, .arrow, .h5, .zarr, or sparse .npz.")
-    ],
-    labels: Annotated[
-        Path, typer.Option(help="A table (.csv, .parquet) with a row and a label for each.")
-    ],
-    dev: Annotated[
-        Path | None, typer.Option(help="The same for dev rows: the goal is then their likelihood.")
-    ] = None,
-    goal: Annotated[
-        str | None,
-        typer.Option(
-            help="dev, calibrated, accuracy, f1, entropy, fisher, soft-pool, decision-risk, epig or "
-            "fisher-ratio; dev if --dev is given, else decision-risk."
-        ),
-    ] = None,
-    operator: Annotated[
-        str | None, typer.Option(help="spread (the default), average, min, max, or predicted:T.")
-    ] = None,
-    utility: Annotated[
-        str | None, typer.Option(help="first-order (the default), implicit or retrain.")
-    ] = None,
-    selection: Annotated[
-        str | None,
-        typer.Option(
-            help="top, sequential, sequential-curvature or stochastic; sequential for "
-            "decision-risk, epig and fisher-ratio, else top."
-        ),
-    ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Rows to suggest.")] = 10,
-    C: Annotated[str, typer.Option("--C", help="Inverse penalty: a number, or cv.")] = "1.0",
-    columns: Annotated[
-        str | None, typer.Option(help="Feature columns of a table, by commas.")
-    ] = None,
-    ids: Annotated[str | None, typer.Option(help="Column of ids of a table.")] = None,
-    goal_rows: Annotated[
-        int,
-        typer.Option(
-            help="Rows drawn for goals without labels; 0 takes all. decision-risk, epig and "
-            "fisher-ratio look at 1,000 of them at most.",
-            min=0,
-        ),
-    ] = 10_000,
-    jobs: Annotated[int, typer.Option(min=1, help="Threads.")] = 1,
-    scheduler: Annotated[
-        str | None, typer.Option(help="Address of a Dask scheduler, tcp://host:8786.")
-    ] = None,
-    device: Annotated[str | None, typer.Option(help="A GPU: cuda.")] = None,
-    seed: Annotated[int, typer.Option(help="Draws goal rows and breaks ties.")] = 0,
-    out: Annotated[
-        Path | None, typer.Option(help="Write the rows as .csv, .tsv, .jsonl or .parquet.")
-    ] = None,
-    force: Force = False,
-    as_json: AsJson = False,
-) -> None:
+@dataclass(frozen=True)
+class RankOptions:
+    """What `goalward rank` takes."""
+
+    pool: Path = Argument(..., help="Features: .npy, .parquet, .arrow, .h5, .zarr, or sparse .npz.")
+    labels: Path = Option(..., help="A table (.csv, .parquet) with a row and a label for each.")
+    dev: Path | None = Option(
+        None, help="The same for dev rows: the goal is then their likelihood."
+    )
+    goal: str | None = Option(
+        None,
+        help="dev, calibrated, accuracy, f1, entropy, fisher, soft-pool, decision-risk, epig or "
+        "fisher-ratio; dev if --dev is given, else decision-risk.",
+    )
+    operator: str | None = Option(
+        None, help="spread (the default), average, min, max, or predicted:T."
+    )
+    utility: str | None = Option(None, help="first-order (the default), implicit or retrain.")
+    selection: str | None = Option(
+        None,
+        help="top, sequential, sequential-curvature or stochastic; sequential for "
+        "decision-risk, epig and fisher-ratio, else top.",
+    )
+    batch: int = Option(10, min=1, help="Rows to suggest.")
+    C: str = Option("1.0", "--C", help="Inverse penalty: a number, or cv.")
+    columns: str | None = Option(None, help="Feature columns of a table, by commas.")
+    ids: str | None = Option(None, help="Column of ids of a table.")
+    goal_rows: int = Option(
+        10_000,
+        min=0,
+        help="Rows drawn for goals without labels; 0 takes all. decision-risk, epig and "
+        "fisher-ratio look at 1,000 of them at most.",
+    )
+    jobs: int = Option(1, min=1, help="Threads.")
+    scheduler: str | None = Option(None, help="Address of a Dask scheduler, tcp://host:8786.")
+    device: str | None = Option(None, help="A GPU: cuda.")
+    seed: int = Option(0, help="Draws goal rows and breaks ties.")
+    out: Path | None = Option(None, help="Write the rows as .csv, .tsv, .jsonl or .parquet.")
+    force: Force = False
+    as_json: AsJson = False
+
+    @property
+    def penalty(self) -> float | str:
+        """C as `Logistic` takes it."""
+        try:
+            return self.C if self.C == "cv" else float(self.C)
+        except ValueError as error:
+            raise BadParameter(f"--C {self.C} came; a number, or cv, was expected.") from error
+
+    def recipe(self) -> Recipe:
+        """Return the recipe that goal, operator, utility and selection name together."""
+        from goalward.strategies import recipe
+        from goalward.strategies.recipe_names import POSTERIOR, POSTERIOR_PARTS
+
+        goal = self.goal or ("dev" if self.dev is not None else "decision-risk")
+        usual = POSTERIOR_PARTS if goal in POSTERIOR else ("spread", "first-order", "top")
+        given = (self.operator, self.utility, self.selection)
+        parts = [one or other for one, other in zip(given, usual, strict=True)]
+        named = recipe("/".join([goal, *parts]))
+        if "dev" in named.needs and self.dev is None:
+            raise BadParameter(f"--goal {goal} came without --dev FILE, whose rows it is about.")
+        return named
+
+
+@command(RankOptions)
+def rank(options: RankOptions) -> None:
     """Say which rows of a file deserve a label next, by one pass over it in bounded memory.
 
     LABELS and DEV name rows by position, counted from 0, or by --ids: two columns, `row` and
@@ -96,61 +100,124 @@ def rank(
     Examples: `goalward rank pool.npy --labels labels.csv --dev dev.csv`,
     `goalward rank pool.parquet --ids id --labels labels.csv --batch 100 --selection sequential`
     """
-    from goalward.learners import Logistic
-    from goalward.pool import open_pool, take_rows
-    from goalward.scale import rank as run
-    from goalward.strategies import GoalOriented, recipe
-    from goalward.strategies.recipe_names import POSTERIOR, POSTERIOR_PARTS
+    import numpy as np
 
-    if out is not None:
-        read = [one for one in (pool, labels, dev) if one is not None]
-        check_target(out, force=force, inputs=read)
-    source = open_pool(pool, columns=columns.split(",") if columns else None, ids=ids)
-    names = source.ids() if hasattr(source, "ids") else None
-    at, y = labelled(labels, names, source.shape[0])
-    fitted = Logistic(C=_number(C)).fit(take_rows(source, at), y)
-    goal = goal or ("dev" if dev is not None else "decision-risk")
-    held: tuple[Any, Any] | None = None
-    used = at
-    if dev is not None:
-        dev_at, dev_y = labelled(dev, names, source.shape[0])
-        both = np.intersect1d(at, dev_at)
-        if len(both):
-            raise BadParameter(
-                f"{len(both)} rows are in {labels.name} and in {dev.name}, the first at position "
-                f"{both[0]}; dev rows that the model was not trained on were expected. Take them out "
-                "of one of the two."
-            )
-        held, used = (take_rows(source, dev_at), dev_y), np.union1d(at, dev_at)
-    usual = POSTERIOR_PARTS if goal in POSTERIOR else ("spread", "first-order", "top")
-    given = (operator, utility, selection)
-    parts = [one or other for one, other in zip(given, usual, strict=True)]
-    recipes = recipe("/".join([goal, *parts]))
-    if "dev" in recipes.needs and dev is None:
-        raise BadParameter(f"--goal {goal} came without --dev FILE, whose rows it is about.")
-    subject = _subject(source, goal_rows, seed) if "pool" in recipes.needs else None
-    strategy = recipes.build(dev=held, pool=subject, seed=seed)
-    assert isinstance(strategy, GoalOriented)
-    client = _client(scheduler)
-    with _bar() as (bar, task):
-        ranking = run(
-            source,
+    from goalward.learners import Logistic
+    from goalward.pool import as_pool, open_pool
+    from goalward.tables.write import check_target, write_table
+
+    if options.out is not None:
+        read = [path for path in (options.pool, options.labels, options.dev) if path is not None]
+        check_target(options.out, force=options.force, inputs=read)
+    columns = options.columns.split(",") if options.columns else None
+    pool = as_pool(open_pool(options.pool, columns=columns, ids=options.ids))
+    rows, labels, dev_rows, dev_labels = _labelled_rows(options, pool)
+    fitted = Logistic(C=options.penalty).fit(pool.take(rows), labels)
+    recipe = options.recipe()
+    strategy = recipe.build(
+        dev=(pool.take(dev_rows), dev_labels) if options.dev is not None else None,
+        pool=_goal_rows(pool, options) if "pool" in recipe.needs else None,
+        seed=options.seed,
+    )
+    ranking = _ranking(options, pool, fitted, strategy, np.union1d(rows, dev_rows))
+    table = _suggested(ranking, pool, fitted)
+    if options.out is not None:
+        write_table(table, options.out, force=options.force)
+    _report(options, recipe, ranking, table)
+
+
+def _labelled_rows(
+    options: RankOptions, pool: Pool
+) -> tuple[NDArray[Any], list[Any], NDArray[Any], list[Any]]:
+    """Return positions and labels to train on, and those of dev rows."""
+    import numpy as np
+
+    rows, labels = _read_labels(options.labels, pool)
+    if options.dev is None:
+        return rows, labels, rows[:0], []
+    dev_rows, dev_labels = _read_labels(options.dev, pool)
+    both = np.intersect1d(rows, dev_rows)
+    if len(both):
+        raise BadParameter(
+            f"{len(both)} rows are in {options.labels.name} and in {options.dev.name}, the first at "
+            f"position {both[0]}; dev rows that the model was not trained on were expected. Take "
+            "them out of one of the two."
+        )
+    return rows, labels, dev_rows, dev_labels
+
+
+def _read_labels(path: Path, pool: Pool) -> tuple[NDArray[Any], list[Any]]:
+    """Return the positions and labels that a table names, by the pool's ids where it has them."""
+    import numpy as np
+
+    from goalward.tables.labels import label_column, read_labels, rows_meant, short
+
+    table, first = read_labels(path, label="label", key="row")
+    ids = pool.ids()
+    if ids is None:
+        places, expected = None, f"positions from 0 to {len(pool) - 1}"
+        remedy = "Correct them; for ids, pass --ids COLUMN."
+    else:
+        places = {str(name): position for position, name in enumerate(ids.tolist())}
+        expected = f"ids of the pool, like {short(next(iter(places), ''))},"
+        remedy = "Correct them, or leave those rows out."
+    rows = list(rows_meant(table["row"], places, len(pool)))
+    wrong = [(line, why) for line, why in enumerate(rows, start=first) if isinstance(why, str)]
+    if wrong:
+        said = "; ".join(f"line {line}, {why}" for line, why in wrong[:5])
+        raise BadParameter(
+            f"{path} names {len(wrong)} rows that the pool does not have ({said}"
+            f"{'; ...' if len(wrong) > 5 else ''}); {expected} were expected. {remedy}"
+        )
+    positions = np.array(rows, dtype=np.int64)
+    if len(np.unique(positions)) < len(positions):
+        raise BadParameter(f"{path} names a row twice; each once was expected. Keep one of them.")
+    return positions, label_column(table, "label")
+
+
+def _goal_rows(pool: Pool, options: RankOptions) -> Any:
+    """Return the rows that a goal without labels is about."""
+    import numpy as np
+
+    if options.goal_rows == 0 or options.goal_rows >= len(pool):
+        return pool.source
+    rng = np.random.default_rng(options.seed)
+    return pool.take(np.sort(rng.choice(len(pool), size=options.goal_rows, replace=False)))
+
+
+def _ranking(
+    options: RankOptions, pool: Pool, fitted: Any, strategy: Any, used: NDArray[Any]
+) -> Ranking:
+    from goalward.scale import rank as run
+    from goalward.scale.scheduler import connected
+
+    ids = pool.ids()
+    client = connected(options.scheduler) if options.scheduler is not None else None
+    with _bar() as progress:
+        return run(
+            pool.source,
             fitted,
             strategy.goal,
             operator=strategy.operator,
-            utility=strategy.utility,  # type: ignore[arg-type]
+            utility=strategy.utility,
             selection=strategy.selection,
-            batch=batch,
-            exclude=used if names is None else names[used],
-            seed=seed,
-            n_jobs=jobs,
+            batch=options.batch,
+            exclude=used if ids is None else ids[used],
+            seed=options.seed,
+            n_jobs=options.jobs,
             client=client,
-            device=device,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
+            device=options.device,
+            progress=progress,
         )
-    rows = take_rows(source, ranking.positions)
-    proba = np.asarray(fitted.predict_proba(rows))
-    table = pl.DataFrame(
+
+
+def _suggested(ranking: Ranking, pool: Pool, fitted: Any) -> pl.DataFrame:
+    """Return the rows with their scores and what the model takes them for."""
+    import numpy as np
+    import polars as pl
+
+    proba = np.asarray(fitted.predict_proba(pool.take(ranking.positions)))
+    return pl.DataFrame(
         {
             "row": ranking.rows.tolist(),
             "utility": ranking.utility.tolist(),
@@ -158,69 +225,44 @@ def rank(
             "probability": proba.max(axis=1).tolist(),
         }
     )
-    if out is not None:
-        write_table(table, out, force=force)
+
+
+def _report(options: RankOptions, recipe: Recipe, ranking: Ranking, table: pl.DataFrame) -> None:
     speed = {
         "rows": ranking.n_rows,
         "seconds": ranking.seconds,
         "rows_per_second": ranking.n_rows / ranking.seconds,
         "gigabytes_per_second": (ranking.bytes or 0) / ranking.seconds / 1e9,
     }
-    if as_json:
+    if options.as_json:
         typer.echo(in_json({"rows": table.to_dicts(), "read": speed}))
         return
-    show(f"{batch} rows worth a label, by {recipes}", table)
-    console.print(
-        f"{ranking.n_rows:,} rows in {ranking.seconds:.2f} s: {speed['rows_per_second']:,.0f} rows/s, "
-        f"{speed['gigabytes_per_second']:.2f} GB/s. Direction by {ranking.solver.solver}."
-        if ranking.solver
-        else f"{ranking.n_rows:,} rows in {ranking.seconds:.2f} s.",
-        soft_wrap=True,
-    )
-
-
-def _number(C: str) -> float | str:
-    try:
-        return C if C == "cv" else float(C)
-    except ValueError as error:
-        raise BadParameter(f"--C {C} came; a number, or cv, was expected.") from error
-
-
-def _subject(source: Any, count: int, seed: int) -> Any:
-    """Return the rows that the entropy and Fisher goals are about."""
-    from goalward.pool import take_rows
-
-    total = source.shape[0]
-    if count == 0 or count >= total:
-        return source
-    drawn = np.random.default_rng(seed).choice(total, size=count, replace=False)
-    return take_rows(source, np.sort(drawn))
-
-
-def _client(address: str | None) -> Any:
-    if address is None:
-        return None
-    from goalward.scale.scheduler import connected
-
-    return connected(address)
-
-
-class _Speed(ProgressColumn):
-    """Rows per second."""
-
-    def render(self, task: Task) -> Text:
-        return Text(f"{task.speed:,.0f} rows/s" if task.speed else "")
+    show(f"{options.batch} rows worth a label, by {recipe}", table)
+    line = f"{ranking.n_rows:,} rows in {ranking.seconds:.2f} s"
+    if ranking.solver:
+        line += f": {speed['rows_per_second']:,.0f} rows/s, "
+        line += f"{speed['gigabytes_per_second']:.2f} GB/s. Direction by {ranking.solver.solver}"
+    console.print(f"{line}.", soft_wrap=True)
 
 
 @contextmanager
-def _bar() -> Iterator[tuple[Progress, TaskID]]:
+def _bar() -> Iterator[Callable[[int, int | None], None]]:
     """Show how much is read, how fast, and the time that is left."""
+    from rich import progress as bars
+
     columns = (
-        TextColumn("reading"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        _Speed(),
-        TimeRemainingColumn(),
+        bars.TextColumn("reading"),
+        bars.BarColumn(),
+        bars.MofNCompleteColumn(),
+        bars.TextColumn("{task.fields[speed]}"),
+        bars.TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Terminal(stderr=True), transient=True) as progress:
-        yield progress, progress.add_task("reading", total=None)
+    with bars.Progress(*columns, console=Terminal(stderr=True), transient=True) as progress:
+        task = progress.add_task("reading", total=None, speed="")
+
+        def update(done: int, total: int | None) -> None:
+            speed = progress.tasks[0].speed
+            said = f"{speed:,.0f} rows/s" if speed else ""
+            progress.update(task, completed=done, total=total, speed=said)
+
+        yield update

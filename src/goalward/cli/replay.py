@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from goalward.cli.app import AsJson, Spinner, app, console, show
-from goalward.cli.experiments import Jobs, draw
+from goalward.cli.app import AsJson, Jobs, app
+from goalward.cli.console import Spinner, console, show
+from goalward.cli.experiments import draw
 
 __all__ = ["replay"]
 

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import polars as pl
 import typer
-from rich.text import Text
 
-from goalward.cli.app import AsJson, Force, Spinner, app, show
-from goalward.cli.console import console, in_json, visible
+from goalward.cli.app import AsJson, Force, app
+from goalward.cli.console import Spinner, console, in_json, row_text, show
+
+if TYPE_CHECKING:
+    from goalward.stopping.snapshot import Criterion
 
 __all__ = ["ask", "export", "import_labels", "status", "tell"]
 
-LONGEST = 4000
-"""Characters of a row that are shown."""
-Place = Annotated[
+StudyPlace = Annotated[
     str, typer.Argument(metavar="STUDY", help="labels.db, or postgresql://user@host/database.")
 ]
 By = Annotated[str, typer.Option(help="Who answers.")]
-Pool = Annotated[
+MovedTable = Annotated[
     Path | None, typer.Option("--table", help="Where the pool's table is now, if it was moved.")
 ]
 
@@ -37,16 +36,18 @@ def _row(text: str) -> int:
 
 @app.command()
 def ask(
-    study: Place,
+    study: StudyPlace,
     n: Annotated[int, typer.Option("--n", "-n", min=1, help="How many rows.")] = 1,
     by: By = "me",
-    table: Pool = None,
+    table: MovedTable = None,
     as_json: AsJson = False,
 ) -> None:
     """Hand out the rows worth a label next; they are yours until the lease ends.
 
     Example: `goalward ask labels.db -n 10 --by ann --json`
     """
+    from rich.text import Text
+
     from goalward.study import Study
 
     with Spinner() as tick, Study.open(study, pool=table, tick=tick) as opened:
@@ -56,14 +57,12 @@ def ask(
         typer.echo(in_json(rows))
         return
     for row in rows:
-        said = str(row.get("text") or row.get("image") or in_json(row["columns"]))
-        number = Text(f"{row['row']} ", "bold")
-        console.print(number, visible(said, longest=LONGEST), highlight=False)
+        console.print(Text(f"{row['row']} ", "bold"), row_text(row))
 
 
 @app.command()
 def tell(
-    study: Place,
+    study: StudyPlace,
     row: Annotated[int, typer.Argument(parser=_row, metavar="ROW", help="The row's number.")],
     label: Annotated[str, typer.Argument(help="One of the classes.")],
     by: By = "me",
@@ -76,18 +75,18 @@ def tell(
     from goalward.study import Study
 
     with Study.open(study) as opened:
-        named = {str(known): known for known in opened.state.classes}
-        seq = opened.tell(row, named.get(label, label), by=by)
+        classes = {str(name): name for name in opened.state.classes}
+        seq = opened.tell(row, classes.get(label, label), by=by)
         total = len(opened.state.labels)
     if as_json:
         typer.echo(in_json({"row": row, "label": label, "by": by, "seq": seq}))
         return
-    console.print(f"Row {row} is {label!r}; {total} labels.", highlight=False)
+    console.print(f"Row {row} is {label!r}; {total} labels.")
 
 
 @app.command()
 def status(
-    study: Place,
+    study: StudyPlace,
     price: Annotated[
         float | None, typer.Option(help="What a label costs, in nats per row of the goal.")
     ] = None,
@@ -104,7 +103,7 @@ def status(
     from goalward.study.advice import written
 
     with Study.open(study) as opened:
-        found = opened.status()
+        report = opened.status()
         curve = opened.curve()
         account = opened.account(price)
         advice = opened.stop(price, budget=budget) if price is not None else None
@@ -116,59 +115,60 @@ def status(
             "criteria": written(rules),
             "advice": advice and advice.record(),
         }
-        typer.echo(in_json(found | more))
+        typer.echo(in_json(report | more))
         return
-    names = ("rows", "labels", "training", "dev", "skipped", "pending", "disagreements", "events")
-    show(f"{found['study']}", pl.DataFrame([{name: found[name] for name in names}]))
-    lines = [{"class": str(c["label"]), "labels": c["labels"]} for c in found["classes"]]
-    show("labels per class", pl.DataFrame(lines))
-    if found["annotators"]:
-        said = [{"annotator": k, "rows": v} for k, v in found["annotators"].items()]
-        show("annotators", pl.DataFrame(said))
-    _account(account)
+    _show_counts(report)
+    _show_account(account)
     if curve:
-        columns = ["metric", "accuracy", "log_loss", "goal", "gain"]
-        rounds = pl.DataFrame(curve, infer_schema_length=None)[-10:]
-        labels = [
-            pl.col("labels").alias("training labels"),
-            pl.col("dev_labels").alias("dev labels"),
-            pl.col("bought").alias("all labels"),
-        ]
-        show(
-            "rounds: what the model was fitted on, and how good it was",
-            rounds.select(*labels, *columns),
-        )
-        table = [
-            {
-                "rule": one.name,
-                "value": one.value,
-                "threshold": one.threshold,
-                "verdict": one.verdict,
-                "looks at": one.says,
-                "source": one.source or "-",
-            }
-            for one in rules
-        ]
-        show("when to stop: none of these is the best everywhere", pl.DataFrame(table))
+        _show_rounds(curve)
+        _show_rules(rules)
     if advice is not None:
         console.print(advice.reason)
 
 
-def _account(account: dict[str, Any]) -> None:
+def _show_counts(report: dict[str, Any]) -> None:
+    names = ("rows", "labels", "training", "dev", "skipped", "pending", "disagreements", "events")
+    show(f"{report['study']}", [{name: report[name] for name in names}])
+    lines = [{"class": str(c["label"]), "labels": c["labels"]} for c in report["classes"]]
+    show("labels per class", lines)
+    if report["annotators"]:
+        said = [{"annotator": name, "rows": rows} for name, rows in report["annotators"].items()]
+        show("annotators", said)
+
+
+def _show_account(account: dict[str, Any]) -> None:
     names = {"answers": "answers bought", "training": "train the model", "dev": "measure it (dev)"}
-    line = {shown: account[name] for name, shown in names.items()}
     if account["price"] is not None:
-        line |= {
-            "price of one": account["price"],
-            "spent": account["spent"],
-            "goal rose by": account["gained"],
+        names |= {"price": "price of one", "spent": "spent", "gained": "goal rose by"}
+    line = {title: account[name] for name, title in names.items()}
+    show("account: every answer is charged, dev answers too", [line])
+
+
+def _show_rounds(curve: list[dict[str, Any]]) -> None:
+    names = {"labels": "training labels", "dev_labels": "dev labels", "bought": "all labels"}
+    names |= {name: name for name in ("metric", "accuracy", "log_loss", "goal", "gain")}
+    lines = [{title: line[name] for name, title in names.items()} for line in curve[-10:]]
+    show("rounds: what the model was fitted on, and how good it was", lines)
+
+
+def _show_rules(rules: tuple[Criterion, ...]) -> None:
+    lines = [
+        {
+            "rule": rule.name,
+            "value": rule.value,
+            "threshold": rule.threshold,
+            "verdict": rule.verdict,
+            "looks at": rule.says,
+            "source": rule.source or "-",
         }
-    show("account: every answer is charged, dev answers too", pl.DataFrame([line]))
+        for rule in rules
+    ]
+    show("when to stop: none of these is the best everywhere", lines)
 
 
 @app.command()
 def export(
-    study: Place,
+    study: StudyPlace,
     path: Annotated[Path, typer.Argument(help=".csv, .tsv, .jsonl or .parquet.")],
     raw: Annotated[
         bool, typer.Option("--raw", help="Leave cells that start like a formula as they are.")
@@ -176,7 +176,7 @@ def export(
     every: Annotated[
         bool, typer.Option("--every", help="A line per annotator's answer, not per row.")
     ] = False,
-    table: Pool = None,
+    table: MovedTable = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -193,12 +193,12 @@ def export(
     if as_json:
         typer.echo(in_json({"path": str(path), "lines": lines}))
         return
-    console.print(f"{lines} lines in {path}", soft_wrap=True, highlight=False)
+    console.print(f"{lines} lines in {path}", soft_wrap=True)
 
 
 @app.command("import")
 def import_labels(
-    study: Place,
+    study: StudyPlace,
     path: Annotated[Path, typer.Argument(help=".csv, .tsv, .jsonl or .parquet.")],
     label: Annotated[str, typer.Option(help="The column of labels.")] = "label",
     key: Annotated[
@@ -206,7 +206,7 @@ def import_labels(
         typer.Option(help="The column that says which row: row numbers, or one of the table's."),
     ] = "row",
     by: Annotated[str, typer.Option(help="Whose answers, where no `by` column says.")] = "import",
-    table: Pool = None,
+    table: MovedTable = None,
     as_json: AsJson = False,
 ) -> None:
     """Take in labels made elsewhere and report what did not fit.
@@ -220,7 +220,7 @@ def import_labels(
     if as_json:
         typer.echo(in_json(asdict(done)))
         return
-    console.print(str(done), highlight=False)
+    console.print(str(done))
     if done.refused:
         lines = [{"line": line, "why": why} for line, why in done.refused[:20]]
-        show(f"refused, {len(lines)} of {len(done.refused)}", pl.DataFrame(lines))
+        show(f"refused, {len(lines)} of {len(done.refused)}", lines)

@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import typer
-from rich.panel import Panel
-from rich.text import Text
 
-from goalward.cli.app import Spinner
-from goalward.cli.console import console, in_json, visible
+from goalward.cli.console import Spinner, console, row_text, visible
 from goalward.errors import GoalwardError
 
 if TYPE_CHECKING:
@@ -17,8 +14,6 @@ if TYPE_CHECKING:
 
 __all__ = ["answer"]
 
-LONGEST = 4000
-"""Characters of a row that are shown."""
 HELP = "number or name: answer · s skip · u undo · n TEXT note · w why · ? help · q quit"
 
 
@@ -41,9 +36,9 @@ def answer(study: Study, by: str) -> int:
         try:
             answered += _take(study, row, line, by)
         except GoalwardError as error:
-            console.print(str(error), style="red", highlight=False)
+            console.print(str(error), style="red")
     total = len(study.state.labels)
-    console.print(f"{answered} answered now, {total} labels in {study.url}", highlight=False)
+    console.print(f"{answered} answered now, {total} labels in {study.url}")
     return answered
 
 
@@ -75,13 +70,16 @@ def _take(study: Study, row: int, line: str, by: str) -> int:
 
 
 def _show(study: Study, row: int) -> None:
-    found = study.show(row)
-    columns = {k: v for k, v in found["columns"].items() if v not in (None, "")}
-    body = str(found.get("text") or found.get("image") or in_json(columns))
+    from rich.panel import Panel
+    from rich.text import Text
+
+    cells = study.show(row)
+    columns = {name: cell for name, cell in cells["columns"].items() if cell not in (None, "")}
+    body = row_text(cells | {"columns": columns})
     answers = "  ".join(f"{i}: {label}" for i, label in enumerate(study.state.classes, start=1))
     # A panel reads markup in its title where that is not a Text.
     below = Text(visible(answers))
-    console.print(Panel(visible(body, longest=LONGEST), title=f"row {row}", subtitle=below))
+    console.print(Panel(body, title=f"row {row}", subtitle=below))
 
 
 def _line(study: Study) -> str | None:
