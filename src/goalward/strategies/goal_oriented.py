@@ -117,7 +117,7 @@ class GoalOriented(Strategy):
 
     def at(self, fitted: Fitted, round: int = 0) -> GoalOriented:
         """Return the strategy with its goal settled for one round."""
-        goal = self.goal.at(fitted, round)
+        goal = self.goal.settled(fitted, round)
         return self if goal is self.goal else replace(self, goal=goal)
 
     def score(self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], round: int) -> Scores:
