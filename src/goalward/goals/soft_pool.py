@@ -15,7 +15,7 @@ from goalward.core.arrays import Array, eps, softmax, to_numpy
 from goalward.errors import BadParameter, ShapeMismatch, VacuousUtility
 from goalward.goals.dev_loss import DevLoss
 from goalward.goals.goal import Goal, Term, file_parts, logits_of
-from goalward.goals.labelled import count_labels
+from goalward.goals.labelled import belief_labels
 
 __all__ = ["Opinion", "SoftPool"]
 
@@ -76,9 +76,7 @@ class SoftPool(Goal):
     @property
     def labels_held(self) -> int:
         """The labels that the belief brings, beside those of the model."""
-        beliefs = (self.belief, getattr(self.belief, "belief", None))
-        held = [getattr(belief, "y", None) for belief in beliefs]
-        return max(0 if y is None else count_labels(y) for y in held)
+        return belief_labels(self.belief)
 
     def settled(self, fitted: Any, round: int = 0) -> Goal:
         """Return the goal with the labels that are believed now."""
