@@ -27,8 +27,8 @@ from goalward.scale import open_pool
 from goalward.testing import problem
 from goalward.testing.check_solver import explicit
 from goalward.utility import FirstOrder, ImplicitStep, Retrain
-from goalward.utility.coupled import couplings_of
-from goalward.utility.family import Family
+from goalward.utility.goal_curvature import couplings_of
+from goalward.utility.neighbours import Neighbours
 
 BAYES = gw.labels.LabelModel(GaussianNB())
 GOALS = {
@@ -88,10 +88,10 @@ def test_coupled_rows_add_their_part_to_n(name, n_classes, n_features):
     task = problem(n_classes=n_classes, n_features=n_features, n_labelled=30, n_pool=5)
     fitted = task.fitted
     goal = 0.7 * GOALS[name](task.X_dev, task.y_dev)
-    family = Family.of(fitted, goal)
+    family = Neighbours.of(fitted, goal)
     solve = gw.solvers.Auto().prepare(fitted.hessian)
     (coupling,) = couplings_of(family, solve)
-    found = coupling.bend(fitted.model, task.X_pool)
+    found = coupling(family, task.X_pool)
 
     ((weight, X, kernel),) = goal.terms(fitted)
     assert isinstance(kernel, Coupled)
