@@ -88,7 +88,9 @@ class Coordinates:
         return cls._along(hessian, hessian.penalty, basis, rows=hessian.X)
 
     @classmethod
-    def leading(cls, hessian: LinearCurvature, rows: Rows, *, largest: int = LARGEST) -> Coordinates:
+    def leading(
+        cls, hessian: LinearCurvature, rows: Rows, *, largest: int = LARGEST
+    ) -> Coordinates:
         """Return at most `largest` unknowns, in NumPy and double precision.
 
         Parameters
@@ -108,7 +110,9 @@ class Coordinates:
         return cls._along(hessian, penalty, basis, kept=kept)
 
     @classmethod
-    def _along(cls, hessian: LinearCurvature, penalty: Array, basis: Array, **more: Any) -> Coordinates:
+    def _along(
+        cls, hessian: LinearCurvature, penalty: Array, basis: Array, **more: Any
+    ) -> Coordinates:
         """Return coordinates along directions, all of which have the penalty of the weights."""
         rho, _ = uniform_penalty(hessian)
         xp = namespace(basis)
