@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -15,11 +15,21 @@ from numpy.typing import NDArray
 from goalward.core.npy import Stamp, positions_at, stamp_of, without_columns
 from goalward.core.sparse import read_sparse
 from goalward.errors import DataMissing, ShapeMismatch, Unsupported
-from goalward.pool.formats import READERS, Reader
+from goalward.pool.formats import Hdf5, Npy, Reader, Zarr
 from goalward.pool.pool import Pool
+from goalward.pool.tabular import Ipc, Parquet
 from goalward.pool.witness import note, witnessing
 
 __all__ = ["PoolFile", "open_pool"]
+
+READERS: dict[str, type[Reader]] = {
+    "npy": Npy,
+    "parquet": Parquet,
+    "ipc": Ipc,
+    "hdf5": Hdf5,
+    "zarr": Zarr,
+}
+"""Kinds of files, by name."""
 
 
 @dataclass(frozen=True)
@@ -85,19 +95,6 @@ class PoolFile(Pool):
     def source(self) -> PoolFile:
         """Itself: rows of a file are not held."""
         return self
-
-    @property
-    def width(self) -> int:
-        """Features of a row."""
-        return self.n_features
-
-    @property
-    def n_bytes(self) -> int:
-        """Bytes of the numbers, as they are read."""
-        return len(self) * self.n_features * self.dtype.itemsize
-
-    def __len__(self) -> int:
-        return self.shape[0]
 
     def part(self, start: int, stop: int) -> PoolFile:
         """Return the rows from `start` up to `stop`, not read yet."""
@@ -206,5 +203,4 @@ def _opened(
     path: str, kind: str, columns: tuple[str, ...], ids: str | None, stamp: Stamp | None
 ) -> Reader:
     """Return the reader of a file, kept open in this process."""
-    make: Callable[..., Reader] = READERS[kind]
-    return make(Path(path), columns, ids)
+    return READERS[kind](Path(path), columns, ids)
