@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.core.npy import Stamp, positions_at, stamp_of, without_columns
+from goalward.core.npy import RowsOnDisk, Stamp, stamp_of
 from goalward.core.sparse import read_sparse
-from goalward.errors import DataMissing, ShapeMismatch, Unsupported
+from goalward.errors import DataMissing, ShapeMismatch
 from goalward.pool.formats import Hdf5, Npy, Reader, Zarr
 from goalward.pool.pool import Pool
 from goalward.pool.tabular import Ipc, Parquet
@@ -33,7 +33,7 @@ READERS: dict[str, type[Reader]] = {
 
 
 @dataclass(frozen=True)
-class PoolFile(Pool):
+class PoolFile(RowsOnDisk, Pool):
     """Rows of a file, read when they are asked for.
 
     Its rows are taken like those of an array, and it goes wherever an array of rows goes: to
@@ -81,6 +81,9 @@ class PoolFile(Pool):
         """(rows, features)."""
         return self.stop - self.start, self.n_features
 
+    def __len__(self) -> int:
+        return self.stop - self.start
+
     @property
     def ndim(self) -> int:
         """Always two: rows and features."""
@@ -101,25 +104,19 @@ class PoolFile(Pool):
         start, stop, _ = slice(start, stop).indices(len(self))
         return replace(self, start=self.start + start, stop=self.start + stop)
 
-    def __getitem__(self, index: Any) -> NDArray[Any]:
-        index = without_columns(index)
-        if isinstance(index, slice):
-            start, stop, step = index.indices(len(self))
-            if step < 1:
-                raise Unsupported("A pool file is read forwards; a positive step was expected.")
-            part = self.part(start, max(start, stop))
-            rows = self._reader().rows(part.start, part.stop)
-            note(part, "rows", rows)
-            return rows[::step] if step != 1 else rows
-        positions = positions_at(index, len(self))
-        if witnessing() and positions.ndim:
-            return np.concatenate([self[:0], *(self[i : i + 1] for i in positions.tolist())])
-        found = self._reader().take(np.atleast_1d(positions) + self.start)
-        return found[0] if positions.ndim == 0 else found
+    def rows(self, start: int, stop: int) -> NDArray[Any]:
+        """Return consecutive rows."""
+        part = self.part(start, stop)
+        rows = self._reader().rows(part.start, part.stop)
+        note(part, "rows", rows)
+        return rows
 
     def take(self, positions: NDArray[Any]) -> NDArray[Any]:
         """Return the rows at some positions."""
-        return self[positions]
+        if witnessing():
+            each = (self.rows(i, i + 1) for i in positions.tolist())
+            return np.concatenate([self.rows(0, 0), *each])
+        return self._reader().take(positions + self.start)
 
     def _blocks(self, size: int) -> Iterator[tuple[slice, NDArray[Any]]]:
         """Return blocks that are good until the next one is asked for: views of the file."""
@@ -133,9 +130,6 @@ class PoolFile(Pool):
     def read_into(self, target: NDArray[Any], start: int) -> None:
         """Fill an array with the rows from `start` on, without a copy where that is possible."""
         self._reader().fill(target, self.start + start)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.asarray(self[:], dtype=dtype)
 
     def ids(self) -> NDArray[Any] | None:
         """Return the ids of the rows, from the column that was named for them."""

@@ -141,8 +141,9 @@ class Hdf5(_ArrayFile):
                 f"{path} cannot be opened as HDF5 ({error}); a whole file was expected. Write it "
                 "again: it may have been cut off."
             ) from error
-        links = [n for n in file if isinstance(file.get(n, getlink=True), h5py.ExternalLink)]
-        names = [n for n in file if n not in links and isinstance(file.get(n), h5py.Dataset)]
+        array, link = h5py.Dataset, h5py.ExternalLink
+        links = [n for n in file if isinstance(file.get(n, getlink=True), link)]
+        names = [n for n in file if n not in links and isinstance(file.get(n), array)]
         name = columns[0] if columns else (names[0] if len(names) == 1 else None)
         if name in links or (name is None and links and not names):
             _refuse_others(path, name or links[0])
@@ -152,7 +153,7 @@ class Hdf5(_ArrayFile):
                 f"Pass columns={names[0] if names else 'X'!r}."
             )
         found = file[name]
-        if not isinstance(found, h5py.Dataset):
+        if not isinstance(found, array):
             raise DataMissing(
                 f"{name!r} of {path} is no dataset; one of {', '.join(names)} was expected."
             )
