@@ -32,6 +32,10 @@ def bare(code, *arguments):
     return subprocess.run(run, capture_output=True, text=True, check=False)
 
 
+def command(*arguments):
+    return bare("from goalward.cli import main; main()", *arguments)
+
+
 def test_the_import_loads_no_other_library():
     code = f"import sys, goalward; print({HEAVY} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -79,10 +83,31 @@ def test_one_error_says_what_to_install(use):
 
 
 def test_what_is_missing_for_another_reason_is_said_as_it_is():
-    done = bare(
-        "from goalward.core.extras import needing\nwith needing('It'): import no_such_thing"
-    )
+    done = bare("from goalward.core.extras import needing\nwith needing('It'): import no_such_thing")
     assert "ModuleNotFoundError: No module named 'no_such_thing'" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["doctor"], ["rank", "--help"]])
+def test_commands_that_need_no_extra_run(arguments):
+    done = command(*arguments)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "extra"),
+    [
+        (["label", "--sample"], "web"),
+        (["label", "--sample", "--terminal"], "app"),
+        (["status", "labels.db"], "app"),
+        (["rank", "pool.npy", "--labels", "labels.csv"], "app"),
+        (["simulate", "wine"], "app"),
+    ],
+)
+def test_a_command_says_what_to_install(arguments, extra):
+    done = command(*arguments)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert f"goalward[{extra}]" in done.stderr.replace("\n", " ")
 
 
 def test_what_is_loaded_later_is_typed(tmp_path):

@@ -21,7 +21,18 @@ if TYPE_CHECKING:
 
 __all__ = ["bench"]
 
-PARTS = ("query", "eer", "scoring", "disk", "solve", "retrain", "implicit", "page", "growth")
+PARTS = (
+    "query",
+    "eer",
+    "scoring",
+    "disk",
+    "solve",
+    "retrain",
+    "implicit",
+    "page",
+    "imports",
+    "growth",
+)
 
 
 @app.command()
@@ -67,6 +78,7 @@ def bench(
         ],
         "implicit": lambda: speed.implicit(repeats=few, quick=quick),
         "page": lambda: speed.page(quick=quick),
+        "imports": lambda: speed.imports(repeats=1 if quick else 9),
     }
     results: list[speed.Ratio] = []
     grown: list[speed.Growth] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -9,23 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalward.errors import DataMissing, DuplicateRows, NotFinite, ShapeMismatch
-from goalward.pool.formats import Reader
 
 __all__ = ["Ipc", "Parquet"]
 
 
-class _Table(Reader):
+class _Table:
     """Numeric columns, or one column of vectors, of a file that polars scans."""
 
-    scan: ClassVar[str]
-    """The function of polars that opens it."""
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    scan: ClassVar[Callable[..., Any]]
 
     def __init__(self, path: Path, columns: tuple[str, ...], ids: str | None) -> None:
         import polars as pl
 
         self._ids: Any = None
         try:
-            self._frame = getattr(pl, self.scan)(path)
+            self._frame = type(self).scan(path)
             schema = self._frame.collect_schema()
             n_rows = int(self._frame.select(pl.len()).collect().item())
         except (OSError, pl.exceptions.PolarsError) as error:
@@ -33,6 +33,11 @@ class _Table(Reader):
                 f"{path} cannot be read ({error}); a whole table was expected. Write it again: it "
                 "may have been cut off."
             ) from error
+        if ids is not None and ids not in schema:
+            raise DataMissing(
+                f"{path} has no column {ids!r} for ids; one of {', '.join(list(schema)[:8])} was "
+                "expected."
+            )
         vectors = [n for n, kind in schema.items() if isinstance(kind, (pl.Array, pl.List))]
         numbers = [
             name
@@ -44,7 +49,7 @@ class _Table(Reader):
                 f"{path} has {len(vectors)} columns of vectors, {', '.join(vectors[:4])}; one was "
                 f"expected. Name it with columns={vectors[0]!r}."
             )
-        missing = [name for name in (*columns, ids) if name not in schema and name is not None]
+        missing = [name for name in columns if name not in schema]
         if missing:
             raise DataMissing(
                 f"{path} has no column {missing[0]!r}; one of {', '.join(list(schema)[:8])} was "
@@ -73,12 +78,20 @@ class _Table(Reader):
         part = self._frame.select(self._columns).slice(start, stop - start).collect()
         return self._dense(part, start)
 
+    def mapped(self, start: int, stop: int) -> NDArray[Any]:
+        """Return consecutive rows."""
+        return self.rows(start, stop)
+
+    def fill(self, target: NDArray[Any], start: int) -> None:
+        """Fill an array with consecutive rows."""
+        np.copyto(target, self.rows(start, start + len(target)))
+
     def take(self, positions: NDArray[Any]) -> NDArray[Any]:
         """Return rows at positions."""
-        import polars as pl
-
         lazy = self._frame.select(self._columns).with_row_index("__row")
         distinct, back = np.unique(positions, return_inverse=True)
+        import polars as pl
+
         found = lazy.filter(pl.col("__row").is_in(distinct.tolist())).collect().sort("__row")
         return self._dense(found.drop("__row"))[back]
 
@@ -122,11 +135,23 @@ class Parquet(_Table):
     """Parquet, by row groups."""
 
     suffixes = (".parquet", ".pq")
-    scan = "scan_parquet"
+
+    @staticmethod
+    def scan(path: Path) -> Any:
+        """Return the table, not read."""
+        import polars as pl
+
+        return pl.scan_parquet(path)
 
 
 class Ipc(_Table):
     """Arrow's IPC format, mapped into memory."""
 
     suffixes = (".arrow", ".feather", ".ipc")
-    scan = "scan_ipc"
+
+    @staticmethod
+    def scan(path: Path) -> Any:
+        """Return the table, not read."""
+        import polars as pl
+
+        return pl.scan_ipc(path)

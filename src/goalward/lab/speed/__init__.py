@@ -2,6 +2,7 @@
 
 from goalward.lab.speed.gpu import gpu
 from goalward.lab.speed.growth import Growth, growth, picture
+from goalward.lab.speed.imports import imports
 from goalward.lab.speed.limits import directions, out_of_core, scoring
 from goalward.lab.speed.page import page
 from goalward.lab.speed.queries import against_error_reduction, against_margin
@@ -17,6 +18,7 @@ __all__ = [
     "gpu",
     "growth",
     "implicit",
+    "imports",
     "out_of_core",
     "page",
     "picture",
