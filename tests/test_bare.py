@@ -83,7 +83,9 @@ def test_one_error_says_what_to_install(use):
 
 
 def test_what_is_missing_for_another_reason_is_said_as_it_is():
-    done = bare("from goalward.core.extras import needing\nwith needing('It'): import no_such_thing")
+    done = bare(
+        "from goalward.core.extras import needing\nwith needing('It'): import no_such_thing"
+    )
     assert "ModuleNotFoundError: No module named 'no_such_thing'" in done.stderr
 
 
