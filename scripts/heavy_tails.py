@@ -9,10 +9,10 @@ import numpy as np
 from sklearn.preprocessing import scale
 from threadpoolctl import threadpool_limits
 
-from goalward.lab.curves import bootstrap
+from goalward.lab.benchmark import Areas, Entry, Protocol, play
 from goalward.lab.datasets import load
 from goalward.lab.datasets.keel import features
-from goalward.lab.efficiency import Entry, Protocol, Results, play
+from goalward.lab.statistics import bootstrap
 
 SEEDS = 10
 NAMES = ("decision-risk", "margin", "bait")
@@ -30,7 +30,7 @@ def main() -> None:
                 for seed in range(SEEDS)
                 for name in NAMES
             ]
-        results = Results.of(sessions)
+        results = Areas.of(sessions)
         areas = dict(zip(results.strategies, results.seeds()[:, 0], strict=True))
         mean, low, high = bootstrap(areas["decision-risk"] - areas["margin"])
         shown = ", ".join(f"{name} {area.mean():.4f}" for name, area in areas.items())

@@ -7,8 +7,8 @@ import numpy as np
 from scipy.stats import spearmanr
 
 import goalward as gw
-from goalward.plots import approximation_panel, colour, figure
-from goalward.plots.style import quiet
+from goalward.lab.plots import approximation_panel
+from goalward.plots import colour, figure, quiet
 from goalward.testing import problem
 
 ORANGE, BLUE = "#c2571a", "#2b6ca3"

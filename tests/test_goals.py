@@ -4,7 +4,7 @@ from sklearn.naive_bayes import GaussianNB
 
 import goalward as gw
 from goalward.core.arrays import to_numpy
-from goalward.errors import BadInput, BadParameter, NotFinite
+from goalward.errors import BadInput, BadParameter, NotFinite, Unsupported
 from goalward.goals import (
     CalibratedDevLoss,
     Coupled,
@@ -217,3 +217,15 @@ def test_custom_that_sees_the_gauge_is_refused():
         Custom(task.X_dev, lambda f: float("nan")).value(task.fitted)
     with pytest.raises(BadParameter, match="derivatives='magic'"):
         Custom(task.X_dev, lambda f: 0.0, derivatives="magic")
+
+
+def test_a_goal_names_its_utility_and_its_parts():
+    task = problem()
+    free, dev = gw.goals.DecisionRisk(task.X_pool), task.goal
+    assert (dev.utility, free.utility) == ("first-order", "information")
+    assert (2.0 * free + gw.goals.Epig(task.X_pool)).utility == "information"
+    assert dev.parts == ((1.0, dev),)
+    nested = gw.goals.Weighted(((3.0, 2.0 * dev + free),))
+    assert nested.parts == ((6.0, dev), (3.0, free))
+    with pytest.raises(Unsupported, match=r"DevLoss and DecisionRisk.*cannot be added up"):
+        _ = nested.utility

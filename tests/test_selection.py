@@ -186,11 +186,11 @@ def test_the_inverse_follows_added_rows_and_solves_exactly(to_xp):
     fitted = task.learner.fit(to_xp(task.X), task.y)
     p = task.fitted.predict_proba(task.X_pool[:1])
     block = to_xp(task.fitted.loss.blocks(p)[0])
-    row = to_xp(np.append(task.X_pool[0], 1.0)[None])
+    row = to_xp(task.X_pool[:1])
     before = Updated.of(fitted.hessian)
-    after = to_numpy(before.added(row, block).inverse)
+    after = to_numpy(before.added(row, block).inverse.matrix)
     J = np.kron(np.append(task.X_pool[0], 1.0)[None, :], np.eye(2))
-    grown = np.linalg.inv(to_numpy(before.inverse)) + J.T @ to_numpy(block) @ J
+    grown = np.linalg.inv(to_numpy(before.inverse.matrix)) + J.T @ to_numpy(block) @ J
     np.testing.assert_allclose(after, np.linalg.inv(grown), atol=1e-9)
     g = task.goal.gradient(task.fitted)
     moved = gw.Logistic(C=0.7).fit(to_xp(task.X), task.y).hessian

@@ -5,7 +5,8 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import scale
 
 import goalward as gw
-from goalward.plots import approximation_panel, figure
+from goalward.lab.plots import approximation_panel
+from goalward.plots import figure
 
 X, y = load_breast_cancer(return_X_y=True)
 X = scale(X)

@@ -1,7 +1,8 @@
 """Strategies compared on the same splits."""
 
 from goalward.lab import simulate
-from goalward.plots import curve_panel, figure
+from goalward.lab.plots import curve_panel
+from goalward.plots import figure
 
 curves = simulate(
     "digits",

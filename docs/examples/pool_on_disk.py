@@ -5,8 +5,7 @@ import tempfile
 import numpy as np
 
 import goalward as gw
-from goalward.plots import figure
-from goalward.plots.style import quiet
+from goalward.plots import figure, quiet
 
 rng = np.random.default_rng(0)
 path = tempfile.mkdtemp() + "/pool.npy"

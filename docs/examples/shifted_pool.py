@@ -4,7 +4,8 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 import goalward as gw
-from goalward.plots import curve_panel, figure
+from goalward.lab.plots import curve_panel
+from goalward.plots import figure
 
 X, y = load_digits(return_X_y=True)
 X, odd = X / 16, y % 2

@@ -5,8 +5,7 @@ import tempfile
 from sklearn.datasets import load_digits
 
 import goalward as gw
-from goalward.plots import figure
-from goalward.plots.style import quiet
+from goalward.plots import figure, quiet
 
 X, y = load_digits(return_X_y=True)
 price = 0.001  # nats per dev row that a label must bring

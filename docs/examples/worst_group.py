@@ -4,7 +4,8 @@ import numpy as np
 from scipy.special import log_softmax, logsumexp
 
 import goalward as gw
-from goalward.plots import curve_panel, figure
+from goalward.lab.plots import curve_panel
+from goalward.plots import figure
 
 rng = np.random.default_rng(0)
 

@@ -20,7 +20,7 @@ def test_the_mean_over_the_rounds_is_the_dev_loss(weights):
     task = problem()
     goal = Rotated(task.X_dev, task.y_dev, weights=weights)
     whole = DevLoss(task.X_dev, task.y_dev, weights=weights)
-    rounds = [goal.at(task.fitted, r) for r in range(5)]
+    rounds = [goal.settled(task.fitted, r) for r in range(5)]
     values = [one.value(task.fitted) for one in rounds]
     assert np.mean(values) == pytest.approx(whole.value(task.fitted), rel=1e-12)
     assert np.ptp(values) > 1e-3
@@ -32,14 +32,14 @@ def test_the_mean_over_the_rounds_is_the_dev_loss(weights):
 def test_folds_come_in_turn_and_share_out_classes():
     task = problem(n_dev=40)
     goal = Rotated(task.X_dev, task.y_dev)
-    masks = np.array([goal.at(task.fitted, r).weights > 0 for r in range(5)])
+    masks = np.array([goal.settled(task.fitted, r).weights > 0 for r in range(5)])
     assert np.all(masks.sum(axis=0) == 1)
     assert np.all(masks.sum(axis=1) == 8)
     for k in range(3):
         each = masks[:, task.y_dev == k].sum(axis=1)
         assert np.ptp(each) <= 1
     again = Rotated(task.X_dev, task.y_dev)
-    np.testing.assert_array_equal(again.at(task.fitted, 7).weights > 0, masks[2])
+    np.testing.assert_array_equal(again.settled(task.fitted, 7).weights > 0, masks[2])
 
 
 @pytest.mark.parametrize("ids", [None, np.arange(25) * 7])
@@ -65,7 +65,7 @@ def test_they_pass_the_checks_and_predict_retraining(kind):
     task = problem(n_labelled=120, C=0.5)
     goal = kind(task.X_dev, task.y_dev)
     check_goal(goal, task.fitted)
-    settled = goal.at(task.fitted, 2)
+    settled = goal.settled(task.fitted, 2)
     check_goal(settled, task.fitted)
     truth = Retrain()(task.fitted, settled, task.X_pool)
     for utility, most in ((FirstOrder(), 0.2), (ImplicitStep(), 0.01)):
@@ -78,17 +78,17 @@ def test_any_labels_will_do():
     task = problem()
     names = ["abc"[k] for k in task.y_dev]
     soft = np.eye(3)[task.y_dev]
-    plain = Rotated(task.X_dev, task.y_dev).at(task.fitted, 1)
+    plain = Rotated(task.X_dev, task.y_dev).settled(task.fitted, 1)
     for y in (names, soft, tuple(map(int, task.y_dev))):
         np.testing.assert_array_equal(
-            Rotated(task.X_dev, y).at(task.fitted, 1).weights, plain.weights
+            Rotated(task.X_dev, y).settled(task.fitted, 1).weights, plain.weights
         )
-    assert Rotated(task.X_dev, soft).at(task.fitted, 1).value(task.fitted) == pytest.approx(
+    assert Rotated(task.X_dev, soft).settled(task.fitted, 1).value(task.fitted) == pytest.approx(
         plain.value(task.fitted)
     )
     # Every fold of one class: nothing is refused.
     one = Rotated(task.X_dev, np.zeros(25, dtype=int))
-    assert one.at(task.fitted, 3).value(task.fitted) < 0
+    assert one.settled(task.fitted, 3).value(task.fitted) < 0
 
 
 def test_bad_input_is_refused():
@@ -109,7 +109,7 @@ def test_the_mean_over_folds_is_the_goal(kind):
     goal = {
         "dev": task.goal,
         "half": half(task.X_dev, task.y_dev),
-        "round": Rotated(task.X_dev, task.y_dev).at(task.fitted, 1),
+        "round": Rotated(task.X_dev, task.y_dev).settled(task.fitted, 1),
     }[kind]
     values = [part.value(task.fitted) for part in in_folds(goal)]
     assert np.mean(values) == pytest.approx(goal.value(task.fitted), rel=1e-12)

@@ -120,7 +120,7 @@ def test_target_weights_are_the_density_ratio():
     X, target = rng.normal(size=(3000, 1)), rng.normal(size=(4000, 1)) + 1.0
     y = (X[:, 0] > 0).astype(int)
     fitted = gw.Logistic().fit(X[:50], y[:50])
-    settled = TargetSet(X, y, target).at(fitted)
+    settled = TargetSet(X, y, target).settled(fitted)
     truth = np.exp(X[:, 0] - 0.5)
     assert settled.weights.mean() == pytest.approx(1.0, abs=1e-12)
     np.testing.assert_allclose(np.log(settled.weights), np.log(truth), atol=0.5)
@@ -133,7 +133,7 @@ def test_no_shift_is_the_dev_loss():
     rng = np.random.default_rng(1)
     X, target = rng.normal(size=(2, 1000, 4))
     y = TASK.fitted.predict(X)
-    settled = TargetSet(X, y, target).at(TASK.fitted)
+    settled = TargetSet(X, y, target).settled(TASK.fitted)
     assert settled.effective_rows > 950
     assert DevLoss(X, y).effective_rows == 1000
     assert settled.labels_held == TargetSet(X, y, target).labels_held == 1000
@@ -146,7 +146,7 @@ def test_few_effective_rows_give_a_warning():
     fitted = gw.Logistic().fit(X, X[:, 0] > 0)
     goal = TargetSet(X, X[:, 0] > 0, target)
     with pytest.warns(WeakGoal, match="300 dev rows of TargetSet count like"):
-        settled = goal.at(fitted)
+        settled = goal.settled(fitted)
     assert settled.effective_rows < 30
 
 
@@ -154,14 +154,14 @@ def test_a_target_apart_from_the_dev_rows_gives_a_warning():
     """Ratios may then be even, and the effective rows many: it is their mean that says so."""
     goal = TargetSet(TASK.X_dev, TASK.y_dev, TASK.X_pool + 6.0)
     with pytest.warns(WeakGoal, match=r"average 0\.0.* \(1 was expected\)"):
-        settled = goal.at(TASK.fitted)
+        settled = goal.settled(TASK.fitted)
     assert settled.effective_rows > 20
 
 
 def test_any_classifier_may_tell_target_from_dev():
     forest = RandomForestClassifier(30, min_samples_leaf=5, random_state=0)
     right = TASK.X_pool[TASK.X_pool[:, 0] > 0]
-    settled = TargetSet(TASK.X_dev, TASK.y_dev, right, estimator=forest).at(TASK.fitted)
+    settled = TargetSet(TASK.X_dev, TASK.y_dev, right, estimator=forest).settled(TASK.fitted)
     side = TASK.X_dev[:, 0] > 0
     assert settled.weights[side].mean() > 2 * settled.weights[~side].mean()
 

@@ -79,7 +79,7 @@ def test_rows_that_were_not_trained_on_cannot_be_left_out():
 
 def test_settled_for_a_round_it_has_the_gradient_of_its_value(rng):
     task = problem()
-    goal = LeaveOneOut().at(task.fitted)
+    goal = LeaveOneOut().settled(task.fitted)
     step = rng.normal(size=task.fitted.params.shape)
     slope = np.sum(goal.gradient(task.fitted) * (step - step.mean(axis=1, keepdims=True)))
     h = 1e-6

@@ -13,7 +13,7 @@ from goalward.cli import app
 from goalward.errors import BadInput, BadParameter
 from goalward.lab import Curves, replay, replay_simulation, simulate
 from goalward.lab.datasets import wine
-from goalward.lab.labelled import study_dataset
+from goalward.lab.replay import study_dataset
 
 X, y = load_digits(n_class=4, return_X_y=True)
 X = X / 16

@@ -3,6 +3,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import asdict
 
 import numpy as np
 import polars as pl
@@ -11,10 +12,9 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import goalward as gw
 from goalward.errors import BadInput, BadParameter
-from goalward.lab import rounds, simulate
-from goalward.lab.curves import Curves, bootstrap
+from goalward.lab import Curves, Session, rounds, simulate
 from goalward.lab.datasets import Dataset, Stratified, synth2, wine
-from goalward.lab.loop import labels_held
+from goalward.lab.statistics import bootstrap
 from goalward.strategies import Margin, recipe
 
 NAMES = ["random", "margin", "dev/average", "entropy/min"]
@@ -23,7 +23,7 @@ CHOICES = ["seed", "round", "strategy", "queries", "labels", "labels_with_dev", 
 
 def test_a_session_spends_its_budget_once_on_each_row():
     dataset = wine()
-    session = list(rounds(dataset, recipe("dev/average"), batch=4, budget=10, seed=1))
+    session = list(rounds(Session(dataset, recipe("dev/average"), batch=4, budget=10, seed=1)))
     assert [r.queries for r in session] == [0, 4, 8, 10]
     asked = [row for r in session for row in r.rows]
     assert len(set(asked)) == 10
@@ -34,14 +34,14 @@ def test_a_session_spends_its_budget_once_on_each_row():
     assert last.labels_with_dev == last.labels + len(np.setdiff1d(split.dev, asked))
     assert last.rows == []
     assert last.goal == last.goal_dev
-    baseline = list(rounds(dataset, Margin(), batch=5, budget=5, seed=1))
+    baseline = list(rounds(Session(dataset, Margin(), batch=5, budget=5, seed=1)))
     assert baseline[-1].labels_with_dev == baseline[-1].labels
     assert np.isnan(baseline[-1].goal)
 
 
 def test_the_measures_are_those_of_the_fitted_model():
     dataset = wine()
-    session = list(rounds(dataset, recipe("margin"), batch=5, budget=5, seed=2))
+    session = list(rounds(Session(dataset, recipe("margin"), batch=5, budget=5, seed=2)))
     split = dataset.split(2)
     known = np.concatenate([split.init, session[0].rows]).astype(int)
     fitted = dataset.learner.fit(dataset.X[known], dataset.y[known])
@@ -156,14 +156,14 @@ def test_labels_that_a_ready_made_strategy_holds_are_charged():
     believed = gw.labels.Expected(
         gw.labels.LabelModel(KNeighborsClassifier(), X=dataset.X[:40], y=dataset.y[:40])
     )
-    assert labels_held(gw.GoalOriented(dev + gw.goals.Entropy(dataset.X))) == 30
-    assert labels_held(gw.GoalOriented(dev, operator=believed)) == 40
-    assert labels_held(Margin()) == 0
+    assert gw.GoalOriented(dev + gw.goals.Entropy(dataset.X)).labels_held == 30
+    assert gw.GoalOriented(dev, operator=believed).labels_held == 40
+    assert Margin().labels_held == 0
     worst = gw.goals.WorstGroup(dataset.X[:20], dataset.y[:20], dataset.y[:20])
-    assert labels_held(gw.GoalOriented(worst + 0.5 * dev)) == 50
+    assert gw.GoalOriented(worst + 0.5 * dev).labels_held == 50
     soft = gw.goals.SoftPool(dataset.X, believed.belief)
-    assert labels_held(gw.GoalOriented(soft)) == 40
-    one = next(iter(rounds(dataset, gw.GoalOriented(dev), batch=5, budget=5)))
+    assert gw.GoalOriented(soft).labels_held == 40
+    one = next(iter(rounds(Session(dataset, gw.GoalOriented(dev), batch=5, budget=5))))
     assert one.labels_with_dev == one.labels + 30
     both = simulate(
         dataset, [Margin(), gw.recipe("random")], budget=5, seeds=1, n_jobs=1, progress=False
@@ -294,5 +294,5 @@ def test_synth2_seed_0_shows_what_the_paper_tells():
 
 
 def test_the_record_of_a_round_is_plain_json():
-    one = next(iter(rounds(wine(), recipe("margin"), batch=2, budget=2)))
-    assert json.loads(json.dumps(one.record()))["rows"] == one.rows
+    one = next(iter(rounds(Session(wine(), recipe("margin"), batch=2, budget=2))))
+    assert json.loads(json.dumps(asdict(one)))["rows"] == one.rows

@@ -9,13 +9,13 @@ from goalward.core.candidates import Candidates
 from goalward.goals import DevLoss, Entropy, Fisher
 from goalward.labels import BestCase, Expected, Predicted, Truth, Uniform, WorstCase
 from goalward.models import contrasts
-from goalward.solvers.quadratic import quadratic
+from goalward.solvers.inverse import quadratic
 from goalward.testing import check_utility, problem
 from goalward.testing.check_solver import explicit
 from goalward.utility import FirstOrder, ImplicitStep, Retrain
-from goalward.utility.family import Family
-from goalward.utility.implicit import implicit_slopes
-from goalward.utility.leverage import Curvatures
+from goalward.utility.goal_curvature import GoalCurvature
+from goalward.utility.implicit_slopes import implicit_slopes
+from goalward.utility.neighbours import Neighbours
 
 GOALS = {
     "dev": lambda task: task.goal,
@@ -46,10 +46,10 @@ def test_m_and_n_are_their_definition(goal, n_classes, n_features):
     task = problem(n_classes=n_classes, n_features=n_features, n_labelled=30, n_pool=8)
     fitted, K = task.fitted, n_classes
     tau = GOALS[goal](task)
-    family = Family.of(fitted, tau)
+    family = Neighbours.of(fitted, tau)
     H = np.linalg.pinv(explicit(fitted.hessian), rcond=1e-12)
     v = -(H @ tau.gradient(fitted).ravel()).reshape(fitted.params.shape)
-    curvatures = Curvatures.of(family, v)
+    curvature = GoalCurvature.of(family, v, gw.solvers.Auto().prepare(fitted.hessian))
     Q = contrasts(K, fitted.params)
 
     def rows(X):
@@ -66,8 +66,8 @@ def test_m_and_n_are_their_definition(goal, n_classes, n_features):
     q = fitted.loss.curvature(p, motion)
     for J, p_i, q_i in zip(rows(task.X), p, q, strict=True):
         S += J.T @ (np.diag(q_i) - np.outer(q_i, p_i) - np.outer(p_i, q_i)) @ J
-    Z = family.span.coordinates(task.X_pool)
-    M, N = curvatures.leverage(task.X_pool, Z), curvatures.bend(task.X_pool, Z)
+    Z = family.base.coordinates(task.X_pool)
+    M, N = family.base.inverse.leverage(task.X_pool, Z), curvature(task.X_pool, Z)
     for i, row in enumerate(rows(task.X_pool)):
         J = Q.T @ row
         scale = np.abs(J @ H @ S @ H @ J.T).max()
@@ -189,7 +189,7 @@ def test_it_runs_on_every_array_library(to_xp, exact, n_features):
 def test_small_blocks_change_nothing(n_classes, monkeypatch):
     task = problem(n_classes=n_classes, n_features=70, n_labelled=68, n_pool=30)
     whole = ImplicitStep()(task.fitted, task.goal, task.X_pool)
-    monkeypatch.setattr("goalward.utility.leverage.LARGEST", 500)
+    monkeypatch.setattr("goalward.solvers.inverse.LARGEST_BLOCK", 500)
     cut = ImplicitStep()(task.fitted, task.goal, task.X_pool)
     np.testing.assert_allclose(cut, whole, atol=1e-6 * np.abs(whole).max())
 
@@ -201,7 +201,7 @@ def test_a_common_offset_does_not_drown_the_binary_term(offset, monkeypatch):
     fitted = gw.Logistic().fit(task.X + offset, task.y)
     goal = DevLoss(task.X_dev + offset, task.y_dev)
     fast = ImplicitStep()(fitted, goal, task.X_pool + offset)
-    monkeypatch.setattr("goalward.utility.leverage.WIDEST", 0)
+    monkeypatch.setattr("goalward.utility.goal_curvature.WIDEST", 0)
     exact = ImplicitStep()(fitted, goal, task.X_pool + offset)
     np.testing.assert_allclose(fast, exact, atol=1e-4 * np.abs(exact).max())
 

@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 import goalward as gw
 from goalward.goals import DevLoss, Entropy, Fisher
 from goalward.testing import check_utility, problem
-from goalward.utility import Retrain, family, retrain
+from goalward.utility import Retrain, neighbours, retrain
 
 KINDS = [(True, False), (True, True), (False, False)]
 
@@ -113,7 +113,7 @@ def test_stalled_models_are_finished_by_newton(n_classes, monkeypatch):
 def test_chunks_and_threads_change_nothing(monkeypatch):
     task = problem(n_classes=3, n_features=50)
     whole = Retrain()(task.fitted, task.goal, task.X_pool)
-    monkeypatch.setattr(family, "CHUNK", 2000)
+    monkeypatch.setattr(neighbours, "CHUNK", 2000)
     np.testing.assert_allclose(
         Retrain()(task.fitted, task.goal, task.X_pool), whole, atol=1e-7 * np.abs(whole).max()
     )

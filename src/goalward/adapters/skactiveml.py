@@ -154,7 +154,7 @@ class GoalQuery(SingleAnnotatorPoolQueryStrategy):  # type: ignore[misc]
 
 @dataclass(frozen=True, eq=False)
 class QueryStrategy(Strategy):
-    """A strategy of scikit-activeml, used here: a baseline in `gw.bench.simulate`, say.
+    """A strategy of scikit-activeml, used here: a baseline in `gw.lab.simulate`, say.
 
     It sees the labelled rows and the pool as one array, and, where it asks for `clf`, our
     model as a `SklearnClassifier`: strategies that refit, refit that. It answers with distinct

@@ -62,9 +62,9 @@ def benchmark(
     Examples: `goalward benchmark --quick`,
     `goalward benchmark -d wine -d digits -s random -s margin -s decision-risk --seeds 3`
     """
-    from goalward.lab import efficiency
-    from goalward.lab.efficiency import entries
-    from goalward.lab.efficiency.report import report
+    from goalward.lab.benchmark import Areas, Entry, Protocol, entries
+    from goalward.lab.benchmark import benchmark as run
+    from goalward.lab.benchmark.report import report
 
     if tables_of and (dataset or strategy or budget or seeds or quick):
         raise BadParameter(
@@ -73,14 +73,14 @@ def benchmark(
         )
     out = out or Path("out/report" if tables_of else "out/benchmark")
     if tables_of is not None:
-        results = efficiency.Results.read(tables_of)
+        results = Areas.read(tables_of)
     else:
-        protocol = efficiency.Protocol(budget=budget or (100 if quick else 200))
+        protocol = Protocol(budget=budget or (100 if quick else 200))
         if quick:
             protocol = replace(protocol, pool=1000, test=1000)
-        chosen = [efficiency.Entry.of(name) for name in strategy] if strategy else None
-        usual = entries.FAST if quick else efficiency.ENTRIES
-        results = efficiency.benchmark(
+        chosen = [Entry.of(name) for name in strategy] if strategy else None
+        usual = entries.FAST if quick else entries.ENTRIES
+        results = run(
             dataset or (entries.QUICK if quick else entries.DATASETS),
             chosen or usual,
             seeds=seeds or (3 if quick else 10),

@@ -123,11 +123,7 @@ def simulate(
 
 def draw(curves: Curves, title: str, out: Path) -> Path:
     """Draw accuracy and log-loss over labels into a folder and return the picture's path."""
-    from goalward.plots import curve_panel, figure, save
+    from goalward.lab.plots import curve_figure
+    from goalward.plots import save
 
-    fig = figure(11, 4.4)
-    left, right = fig.subplots(1, 2)
-    curve_panel(left, {n: curves.curve(n) for n in curves.strategies}, title=title)
-    losses = {n: curves.curve(n, "log_loss") for n in curves.strategies}
-    curve_panel(right, losses, ylabel="test log-loss")
-    return save(fig, out / "curves")[0]
+    return save(curve_figure(curves, title), out / "curves")[0]

@@ -24,6 +24,7 @@ __all__ = [
     "Rows",
     "astype",
     "cholesky",
+    "definite_inverse",
     "dense",
     "device_of",
     "eps",
@@ -38,6 +39,7 @@ __all__ = [
     "softmax",
     "stack_rows",
     "to_numpy",
+    "with_constant",
 ]
 
 Array: TypeAlias = Any
@@ -85,7 +87,7 @@ def like(array: object, reference: Array, *, dtype: Any = None) -> Array:
     they are, since NumPy is the only library that multiplies them.
     """
     if is_sparse(array):
-        return array if dtype is None else array.astype(dtype)  # type: ignore[attr-defined]
+        return array if dtype is None else astype(array, dtype)
     xp = namespace(reference)
     device = device_of(reference)
     if array_api_compat.is_array_api_obj(array) and namespace(array) is xp:
@@ -136,6 +138,14 @@ def scale_rows(X: Rows, factor: Array) -> Rows:
     return X * factor[:, None]
 
 
+def with_constant(X: Rows) -> Rows:
+    """Return rows with a column of ones, for an intercept; sparse where X is."""
+    if is_sparse(X):
+        return scipy.sparse.hstack([X, np.ones((X.shape[0], 1))], format="csr")
+    xp = namespace(X)
+    return xp.concat([X, xp.ones((X.shape[0], 1), dtype=X.dtype, device=X.device)], axis=1)
+
+
 def eps(array: Array) -> float:
     """Return the rounding unit of `array`'s numbers."""
     return float(namespace(array).finfo(array.dtype).eps)
@@ -177,20 +187,25 @@ def softmax(logits: Array, *, axis: int = -1) -> Array:
     return exp / xp.sum(exp, axis=axis, keepdims=True)
 
 
-def cholesky(A: Array) -> Callable[[Array], Array]:
-    """Return the map b -> A⁻¹b of a symmetric positive definite A, factored once."""
-    xp = namespace(A)
+def _factor(A: Array) -> Any:
+    """Return the Cholesky factor of A: SciPy's pair for NumPy, else a lower triangle."""
     try:
         if array_api_compat.is_numpy_array(A):
-            factor = scipy.linalg.cho_factor(A, lower=True, check_finite=False)
-            return lambda b: scipy.linalg.cho_solve(factor, b, check_finite=False)
-        lower = xp.linalg.cholesky(A)
+            return scipy.linalg.cho_factor(A, lower=True, check_finite=False)
+        return namespace(A).linalg.cholesky(A)
     except (np.linalg.LinAlgError, RuntimeError) as error:
         raise NotConverged(
             f"The {A.shape[0]} x {A.shape[1]} curvature is not positive definite in "
             "floating point; a larger penalty makes it so. Lower C, rescale the "
             "features, or use ConjugateGradient()."
         ) from error
+
+
+def cholesky(A: Array) -> Callable[[Array], Array]:
+    """Return the map b -> A⁻¹b of a symmetric positive definite A, factored once."""
+    xp, lower = namespace(A), _factor(A)
+    if array_api_compat.is_numpy_array(A):
+        return lambda b: scipy.linalg.cho_solve(lower, b, check_finite=False)
     if array_api_compat.is_torch_array(A):
         import torch
 
@@ -201,3 +216,14 @@ def cholesky(A: Array) -> Callable[[Array], Array]:
 
         return solve
     return lambda b: xp.linalg.solve(lower.T, xp.linalg.solve(lower, b))
+
+
+def definite_inverse(A: Array) -> Array:
+    """Return A⁻¹ of a symmetric positive definite A, symmetric to the last bit."""
+    if array_api_compat.is_numpy_array(A):
+        (potri,) = scipy.linalg.get_lapack_funcs(("potri",), (A,))
+        lower, _ = potri(_factor(A)[0], lower=True)
+        return np.tril(lower) + np.tril(lower, -1).T
+    xp = namespace(A)
+    inverse = cholesky(A)(xp.eye(A.shape[0], dtype=A.dtype, device=A.device))
+    return (inverse + inverse.T) / 2

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import RawIOBase
@@ -20,15 +21,7 @@ from numpy.typing import NDArray
 
 from goalward.errors import BadInput, DataMissing, GoalwardError, Unsupported
 
-__all__ = [
-    "Header",
-    "NpyFile",
-    "Stamp",
-    "npy_header",
-    "positions_at",
-    "stamp_of",
-    "without_columns",
-]
+__all__ = ["Header", "NpyFile", "RowsOnDisk", "Stamp", "npy_header", "stamp_of"]
 
 Stamp = tuple[int, int, int]
 """Size, time of the last change in nanoseconds, and inode."""
@@ -76,20 +69,42 @@ def stamp_of(path: str | Path) -> Stamp | None:
         return None
 
 
-def without_columns(index: Any) -> Any:
-    """Return which rows an index asks for; columns of rows on disk are refused."""
-    if not isinstance(index, tuple):
-        return index
-    index, *rest = index
-    if any(other not in (Ellipsis, slice(None)) for other in rest):
-        raise Unsupported(
-            "Columns of rows on disk were asked for; rows were expected. Take the rows first: "
-            "pool[10:20][:, 3]."
-        )
-    return index
+class RowsOnDisk(ABC):
+    """Rows that are taken like those of an array, and read when they are."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def rows(self, start: int, stop: int) -> NDArray[Any]:
+        """Return consecutive rows, in memory of their own."""
+
+    @abstractmethod
+    def take(self, positions: NDArray[Any]) -> NDArray[Any]:
+        """Return rows at positions, in the order they are given."""
+
+    def __getitem__(self, index: Any) -> NDArray[Any]:
+        if isinstance(index, tuple):
+            index, *columns = index
+            if any(other not in (Ellipsis, slice(None)) for other in columns):
+                raise Unsupported(
+                    "Columns of rows on disk were asked for; rows were expected. Take the rows "
+                    "first: pool[10:20][:, 3]."
+                )
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            if step > 0:
+                return self.rows(start, max(start, stop))[::step]
+            index = np.arange(start, stop, step)
+        positions = _positions(index, len(self))
+        found = self.take(np.atleast_1d(positions))
+        return found[0] if positions.ndim == 0 else found
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self.rows(0, len(self)), dtype=dtype)
 
 
-def positions_at(index: Any, total: int) -> NDArray[Any]:
+def _positions(index: Any, total: int) -> NDArray[Any]:
     """Return rows as positions from 0, from an index as arrays take it: a number, some, or a mask."""
     positions = np.asarray(index)
     if positions.dtype == bool:
@@ -103,7 +118,7 @@ def positions_at(index: Any, total: int) -> NDArray[Any]:
     return positions
 
 
-class NpyFile:
+class NpyFile(RowsOnDisk):
     """The rows of a .npy file, taken like those of an array and read when they are.
 
     Parameters
@@ -139,7 +154,7 @@ class NpyFile:
     def rows(self, start: int, stop: int) -> NDArray[Any]:
         """Return consecutive rows, in memory of their own."""
         with self._opened() as file:
-            return self._read(file, start, max(start, stop))
+            return self._read(file, start, stop)
 
     def fill(self, target: NDArray[Any], start: int) -> None:
         """Fill an array with consecutive rows, read to where they belong if it is like the file."""
@@ -164,20 +179,6 @@ class NpyFile:
                 found[order[first:last]] = rows[rising[first:last] - low]
                 first = last
         return found
-
-    def __getitem__(self, index: Any) -> NDArray[Any]:
-        index = without_columns(index)
-        if isinstance(index, slice):
-            start, stop, step = index.indices(len(self))
-            if step > 0:
-                return self.rows(start, stop)[::step]
-            index = np.arange(start, stop, step)
-        positions = positions_at(index, len(self))
-        found = self.take(np.atleast_1d(positions))
-        return found[0] if positions.ndim == 0 else found
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.asarray(self.rows(0, len(self)), dtype=dtype)
 
     @contextmanager
     def _opened(self) -> Iterator[RawIOBase]:

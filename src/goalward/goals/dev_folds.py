@@ -34,7 +34,7 @@ class Rotated(DevLoss):
     def __post_init__(self) -> None:
         _check_rows(len(self.y))
 
-    def at(self, fitted: Any, round: int = 0) -> Goal:
+    def settled(self, fitted: Any, round: int = 0) -> Goal:
         """Return the goal of one round."""
         return in_folds(self)[round % FOLDS]
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from jaxtyping import Float
 
 from goalward.core.arrays import Array, Rows, astype, namespace
-from goalward.errors import BadParameter
+from goalward.errors import BadParameter, Unsupported
 
 __all__ = ["Goal", "Kernel", "Model", "Term", "Weighted", "file_parts", "logits_of"]
 
@@ -66,16 +66,24 @@ class Term(NamedTuple):
 class Goal(ABC):
     """A quantity to raise. Goals add up and take weights: `DevLoss(X, y) + 0.1 * Entropy(U)`."""
 
+    utility: ClassVar[str] = "first-order"
+    """The recipe word of the utility that predicts how the goal changes, where none is chosen."""
+
     @abstractmethod
     def terms(self, fitted: Any) -> list[Term]:
         """Return the goal bound to a model."""
+
+    @property
+    def parts(self) -> tuple[tuple[float, Goal], ...]:
+        """(weight, goal) pairs that add up to this goal, none of them a sum itself."""
+        return ((1.0, self),)
 
     @property
     def labels_held(self) -> int:
         """How many labels the goal brings that the model was not trained on; they cost too."""
         return 0
 
-    def at(self, fitted: Any, round: int = 0) -> Goal:
+    def settled(self, fitted: Any, round: int = 0) -> Goal:
         """Return the goal as it stands for one round: what it takes from the model is settled.
 
         Most goals are the same in every round. One that learns from the labelled rows (soft
@@ -118,12 +126,12 @@ class Goal(ABC):
     def __add__(self, other: object) -> Goal:
         if not isinstance(other, Goal):
             return NotImplemented
-        return Weighted((*_parts(self), *_parts(other)))
+        return Weighted((*self.parts, *other.parts))
 
     def __mul__(self, factor: object) -> Goal:
         if not isinstance(factor, Real):
             return NotImplemented
-        return Weighted(tuple((float(factor) * w, goal) for w, goal in _parts(self)))
+        return Weighted(tuple((float(factor) * w, goal) for w, goal in self.parts))
 
     __rmul__ = __mul__
 
@@ -142,15 +150,32 @@ class Weighted(Goal):
 
     Parameters
     ----------
-    parts
+    summands
         (weight, goal) pairs.
     """
 
-    parts: tuple[tuple[float, Goal], ...]
+    summands: tuple[tuple[float, Goal], ...]
 
     def __post_init__(self) -> None:
-        if not self.parts:
+        if not self.summands:
             raise BadParameter("Weighted() has no goals; at least 1 was expected. Add one.")
+
+    @property
+    def parts(self) -> tuple[tuple[float, Goal], ...]:
+        """(weight, goal) pairs that add up to this goal, none of them a sum itself."""
+        return tuple((w * share, part) for w, goal in self.summands for share, part in goal.parts)
+
+    @property
+    def utility(self) -> str:  # type: ignore[override]
+        """The utility of the parts, which must be the same for all."""
+        words = {goal.utility: goal for _, goal in self.parts}
+        if len(words) > 1:
+            names = " and ".join(type(goal).__name__ for goal in words.values())
+            raise Unsupported(
+                f"A sum of {names} came; goals of the logits alone, or DecisionRisk, Epig and "
+                "FisherRatio alone, were expected. The two kinds cannot be added up."
+            )
+        return next(iter(words))
 
     @property
     def labels_held(self) -> int:
@@ -161,9 +186,9 @@ class Weighted(Goal):
         """Return the weighted sum of the parts' values."""
         return sum(weight * goal.value(fitted) for weight, goal in self.parts)
 
-    def at(self, fitted: Any, round: int = 0) -> Goal:
+    def settled(self, fitted: Any, round: int = 0) -> Goal:
         """Return the sum of the parts as they stand for one round."""
-        parts = tuple((weight, goal.at(fitted, round)) for weight, goal in self.parts)
+        parts = tuple((weight, goal.settled(fitted, round)) for weight, goal in self.parts)
         same = all(new is old for (_, new), (_, old) in zip(parts, self.parts, strict=True))
         return self if same else Weighted(parts)
 
@@ -195,7 +220,3 @@ def file_parts(X: Any) -> list[tuple[slice, Any]]:
     size = max(1, PIECE // (X.shape[1] * X.dtype.itemsize))
     starts = range(0, total, size)
     return [(slice(s, min(s + size, total)), X.part(s, s + size)) for s in starts]
-
-
-def _parts(goal: Goal) -> tuple[tuple[float, Goal], ...]:
-    return goal.parts if isinstance(goal, Weighted) else ((1.0, goal),)

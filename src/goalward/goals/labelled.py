@@ -10,6 +10,7 @@ from goalward.errors import BadInput, BadParameter, ShapeMismatch, Unsupported
 from goalward.goals.goal import file_parts
 
 __all__ = [
+    "belief_labels",
     "check_in_memory",
     "check_lengths",
     "check_some_weight",
@@ -70,3 +71,9 @@ def check_in_memory(X: Any, name: str) -> None:
 def count_labels(y: Any) -> int:
     """Return how many labels `y` holds."""
     return int(y.shape[0]) if hasattr(y, "shape") else len(y)
+
+
+def belief_labels(belief: Any) -> int:
+    """Return how many labels a belief brings, itself or in the belief that it wraps."""
+    held = [getattr(one, "y", None) for one in (belief, getattr(belief, "belief", None))]
+    return max(0 if y is None else count_labels(y) for y in held)

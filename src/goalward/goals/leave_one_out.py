@@ -55,7 +55,7 @@ class LeaveOneOut(Goal):
                 "expected."
             )
 
-    def at(self, fitted: Any, round: int = 0) -> Settled:
+    def settled(self, fitted: Any, round: int = 0) -> Settled:
         """Return the log-likelihood with this model's shifts."""
         known = fitted.labelled
         rows, targets, weights = known.X, known.targets, known.weights
@@ -76,7 +76,7 @@ class LeaveOneOut(Goal):
 
     def terms(self, fitted: Any) -> list[Term]:
         """Return the goal bound to a model."""
-        return self.at(fitted).terms(fitted)
+        return self.settled(fitted).terms(fitted)
 
     def _places(self, fitted: Any) -> NDArray[Any]:
         """Return where the rows named stand among the labelled ones, label and all."""

@@ -25,6 +25,7 @@ __all__ = ["PosteriorGoal", "class_basis", "curvature_blocks"]
 class PosteriorGoal(Goal):
     """Minus the mean of a risk over reference rows X; the risk is a function of logits and M."""
 
+    utility = "information"
     X: Any
 
     @abstractmethod

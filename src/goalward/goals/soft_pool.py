@@ -15,7 +15,7 @@ from goalward.core.arrays import Array, eps, softmax, to_numpy
 from goalward.errors import BadParameter, ShapeMismatch, VacuousUtility
 from goalward.goals.dev_loss import DevLoss
 from goalward.goals.goal import Goal, Term, file_parts, logits_of
-from goalward.goals.labelled import count_labels
+from goalward.goals.labelled import belief_labels
 
 __all__ = ["Opinion", "SoftPool"]
 
@@ -34,7 +34,7 @@ class SoftPool(Goal):
     """τ = Σ_r Σ_k t_rk log p_rk over unlabelled rows, t what a second opinion believes.
 
     No dev label is needed: a label model learns from the labelled rows, and the goal is that the
-    model agrees with it where the pool is. t is settled once a round (`at`), so a batch is chosen
+    model agrees with it where the pool is. t is settled once a round (`settled`), so a batch is chosen
     by one goal; from round to round it changes, and so τ is not comparable. The model's own
     prediction as t is where τ is largest already: its slope is 0 and a warning says so.
 
@@ -56,7 +56,7 @@ class SoftPool(Goal):
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> fitted = gw.Logistic().fit([[0.0], [1.0], [2.0]], [0, 1, 1])
     >>> second = gw.labels.LabelModel(RandomForestClassifier(20, random_state=0))
-    >>> goal = gw.goals.SoftPool([[-1.0], [0.5], [3.0]], second).at(fitted)
+    >>> goal = gw.goals.SoftPool([[-1.0], [0.5], [3.0]], second).settled(fitted)
     >>> goal.y.shape
     (3, 2)
     """
@@ -76,11 +76,9 @@ class SoftPool(Goal):
     @property
     def labels_held(self) -> int:
         """The labels that the belief brings, beside those of the model."""
-        beliefs = (self.belief, getattr(self.belief, "belief", None))
-        held = [getattr(belief, "y", None) for belief in beliefs]
-        return max(0 if y is None else count_labels(y) for y in held)
+        return belief_labels(self.belief)
 
-    def at(self, fitted: Any, round: int = 0) -> Goal:
+    def settled(self, fitted: Any, round: int = 0) -> Goal:
         """Return the goal with the labels that are believed now."""
         believe = self.belief.prepare(fitted, round)
         parts = []
@@ -107,15 +105,15 @@ class SoftPool(Goal):
 
     def terms(self, fitted: Any) -> list[Term]:
         """Return the goal bound to a model, with what is believed of it."""
-        return self.at(fitted).terms(fitted)
+        return self.settled(fitted).terms(fitted)
 
     def value(self, fitted: Any) -> float:
         """Return τ at the model's parameters."""
-        return self.at(fitted).value(fitted)
+        return self.settled(fitted).value(fitted)
 
     def gradient(self, fitted: Any) -> Float[Array, "p k"]:
         """Return ∇τ at the model's parameters."""
-        return self.at(fitted).gradient(fitted)
+        return self.settled(fitted).gradient(fitted)
 
     def _ids(self, at: slice, count: int) -> NDArray[Any]:
         if self.rows is None:

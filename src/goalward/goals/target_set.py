@@ -33,7 +33,7 @@ class TargetSet(Goal):
     A classifier that tells target rows from dev rows knows the ratio: its odds, times the number
     of dev rows over that of target rows. Each dev row is judged by a copy that did not see it
     (5 folds), so that many features do not tell the two apart by heart. Weights are clipped and have
-    mean one. `goal.at(fitted)` is a `DevLoss` whose `weights` and `effective_rows` can be read.
+    mean one. `goal.settled(fitted)` is a `DevLoss` whose `weights` and `effective_rows` can be read.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class TargetSet(Goal):
     >>> import numpy as np
     >>> x = np.linspace(-2, 2, 40)[:, None]
     >>> fitted = gw.Logistic().fit(x, x[:, 0] > 0)
-    >>> settled = gw.goals.TargetSet(x, x[:, 0] > 0, x[20:]).at(fitted)
+    >>> settled = gw.goals.TargetSet(x, x[:, 0] > 0, x[20:]).settled(fitted)
     >>> bool(settled.weights[-1] > 1 > settled.weights[0]), settled.effective_rows < 40
     (True, True)
     """
@@ -82,7 +82,7 @@ class TargetSet(Goal):
         """The dev labels."""
         return count_labels(self.y)
 
-    def at(self, fitted: Any, round: int = 0) -> DevLoss:
+    def settled(self, fitted: Any, round: int = 0) -> DevLoss:
         """Return the dev loss with its weights."""
         check_in_memory(self.X, "TargetSet")
         check_in_memory(self.X_target, "TargetSet's target")
@@ -95,7 +95,7 @@ class TargetSet(Goal):
 
     def terms(self, fitted: Any) -> list[Term]:
         """Return the goal bound to a model."""
-        return self.at(fitted).terms(fitted)
+        return self.settled(fitted).terms(fitted)
 
     def _check_overlap(self, m: int, effective: float, mean: float) -> None:
         """Warn where few dev rows count, or none lies where the target is: there ratios average 1."""

@@ -1,19 +1,21 @@
-"""Experiments: data, simulated labelling, label efficiency, speed."""
+"""What measures us: data, simulated labelling, label efficiency, speed."""
 
 from goalward.core.extras import needing
 
 with needing("The lab"):
     from goalward.lab import datasets
+    from goalward.lab.benchmark import benchmark
     from goalward.lab.curves import Curves
-    from goalward.lab.efficiency import benchmark
-    from goalward.lab.loop import Round, rounds
     from goalward.lab.replay import replay, replay_simulation
-    from goalward.lab.simulate import simulate
+    from goalward.lab.session import Conditions, Session
+    from goalward.lab.simulate import Measured, rounds, simulate
     from goalward.lab.stops import stops, stops_summary
 
 __all__ = [
+    "Conditions",
     "Curves",
-    "Round",
+    "Measured",
+    "Session",
     "benchmark",
     "datasets",
     "replay",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,13 +9,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy.stats import norm, rankdata, t
 
+from goalward.core.whole_file import whole_file
 from goalward.errors import BadParameter
+from goalward.lab.statistics import bootstrap, height, ranked, upwards
 
-__all__ = ["Curves", "bootstrap"]
-
-LOWER_IS_BETTER = {"log_loss"}
+__all__ = ["Curves"]
 
 
 @dataclass(frozen=True)
@@ -26,8 +24,7 @@ class Curves:
     Parameters
     ----------
     table
-        Columns: dataset, strategy, seed, round, queries, labels, labels_with_dev, accuracy,
-        log_loss, goal, goal_dev, goal_entropy, goal_fisher, rows, utility, seconds.
+        Columns: dataset, strategy, seed, and those of `Measured`.
     """
 
     table: pl.DataFrame = field(repr=False)
@@ -51,12 +48,8 @@ class Curves:
 
     def area(self, metric: str = "accuracy") -> dict[str, NDArray[Any]]:
         """Return the mean height of each strategy's curves, (seeds,): the area by trapezes."""
-        areas = {}
-        for name in self.strategies:
-            x, values = self.curve(name, metric)
-            width = x[-1] - x[0] if len(x) > 1 else 1
-            areas[name] = np.trapezoid(values, x, axis=1) / width if len(x) > 1 else values[:, 0]
-        return areas
+        curves = {name: self.curve(name, metric) for name in self.strategies}
+        return {name: height(values, x) for name, (x, values) in curves.items()}
 
     def reach(self, level: float, *, with_dev: bool = False) -> dict[str, NDArray[Any]]:
         """Return the labels bought when accuracy first reaches `level`, (seeds,); inf if never.
@@ -69,107 +62,68 @@ class Curves:
         reached = {}
         for name in self.strategies:
             _, accuracy = self.curve(name)
-            column = "labels_with_dev" if with_dev else "queries"
-            _, cost = self.curve(name, column)
+            _, cost = self.curve(name, "labels_with_dev" if with_dev else "queries")
             if with_dev:
                 cost = cost - self.curve(name, "labels")[1][:, :1]
             hit = accuracy >= level - 1e-12
-            first = hit.argmax(axis=1)
-            spent = cost[np.arange(len(cost)), first].astype(float)
+            spent = cost[np.arange(len(cost)), hit.argmax(axis=1)].astype(float)
             reached[name] = np.where(hit.any(axis=1), spent, np.inf)
         return reached
 
     def differences(self, reference: str, metric: str = "accuracy") -> pl.DataFrame:
         """Return the area of each strategy less the reference's, paired, with 95 % intervals."""
         areas = self.area(metric)
-        sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
         lines = []
         for name, area in areas.items():
-            mean, low, high = bootstrap(sign * (area - areas[reference]))
-            lines.append(
-                {
-                    "strategy": name,
-                    "area": float(area.mean()),
-                    "better_by": mean,
-                    "low": low,
-                    "high": high,
-                    "wins": int(np.sum(sign * (area - areas[reference]) > 0)),
-                    "seeds": len(area),
-                }
-            )
+            gap = upwards(area - areas[reference], metric)
+            mean, low, high = bootstrap(gap)
+            line = {"strategy": name, "area": float(area.mean()), "better_by": mean, "low": low}
+            line |= {"high": high, "wins": int(np.sum(gap > 0)), "seeds": len(area)}
+            lines.append(line)
         return pl.DataFrame(lines)
 
     def ranks(self, metric: str = "accuracy") -> pl.DataFrame:
         """Return the mean rank of each strategy over the seeds, 1 the best."""
         areas = self.area(metric)
-        sign = 1.0 if metric in LOWER_IS_BETTER else -1.0
-        table = rankdata(sign * np.stack(list(areas.values())), axis=0)
-        return pl.DataFrame(
-            {
-                "strategy": list(areas),
-                "mean_rank": table.mean(axis=1),
-                "best_in": (table == table.min(axis=0)).sum(axis=1),
-            }
-        ).sort("mean_rank")
+        ranks, best = ranked(upwards(np.stack(list(areas.values())), metric))
+        columns = {"strategy": list(areas), "mean_rank": ranks.mean(axis=1), "best_in": best}
+        return pl.DataFrame(columns).sort("mean_rank")
 
     def summary(self, levels: tuple[float, ...] = ()) -> pl.DataFrame:
         """Return one line per strategy: areas, final accuracy, rank, labels to reach levels."""
         ranks = dict(self.ranks().select("strategy", "mean_rank").iter_rows())
+        areas, losses = self.area(), self.area("log_loss")
+        reached = {
+            f"labels_to_{level:g}{'_with_dev' * with_dev}": self.reach(level, with_dev=with_dev)
+            for level in levels
+            for with_dev in (False, True)
+        }
         lines = []
         for name in self.strategies:
-            _, accuracy = self.curve(name)
             line: dict[str, Any] = {
                 "strategy": name,
-                "area_accuracy": float(self.area()[name].mean()),
-                "area_log_loss": float(self.area("log_loss")[name].mean()),
-                "final_accuracy": float(accuracy[:, -1].mean()),
+                "area_accuracy": float(areas[name].mean()),
+                "area_log_loss": float(losses[name].mean()),
+                "final_accuracy": float(self.curve(name)[1][:, -1].mean()),
                 "mean_rank": float(ranks[name]),
                 "seconds": float(self.curve(name, "seconds")[1].sum(axis=1).mean()),
             }
-            for level in levels:
-                for with_dev in (False, True):
-                    found = self.reach(level, with_dev=with_dev)[name]
-                    key = f"labels_to_{level:g}{'_with_dev' if with_dev else ''}"
-                    middle = float(np.median(found))
-                    line[key] = middle if np.isfinite(middle) else None
+            middles = {key: float(np.median(labels[name])) for key, labels in reached.items()}
+            line |= {key: v if np.isfinite(v) else None for key, v in middles.items()}
             lines.append(line)
         return pl.DataFrame(lines, infer_schema_length=None)
 
     def save(self, folder: Path) -> None:
-        """Write the table as Parquet and CSV, and the summary as CSV; each file whole or not at all."""
+        """Write the table as Parquet and CSV, and the summary as CSV; each whole or not at all."""
         folder.mkdir(parents=True, exist_ok=True)
-        _replaced(folder / "curves.parquet", self.table.write_parquet)
-        flat = self.table.with_columns(
-            pl.col("rows").list.eval(pl.element().cast(pl.String)).list.join(" "),
-            pl.col("utility").list.eval(pl.element().cast(pl.String)).list.join(" "),
+        texts = (
+            pl.col(name).list.eval(pl.element().cast(pl.String)) for name in ("rows", "utility")
         )
-        _replaced(folder / "curves.csv", flat.write_csv)
-        _replaced(folder / "summary.csv", self.summary().write_csv)
-
-
-def _replaced(path: Path, write: Callable[[Path], Any]) -> None:
-    """Write a file under another name, then give it its own: a kill leaves the old one."""
-    partial = path.with_name(f"{path.name}.partial")
-    write(partial)
-    partial.replace(path)
-
-
-def bootstrap(
-    values: NDArray[Any], *, draws: int = 10_000, seed: int = 0
-) -> tuple[float, float, float]:
-    """Return the mean and its 95 % bootstrap interval over seeds; NaN ends for a single one.
-
-    Percentiles are expanded for few values (Hesterberg 2015), since plain ones are too narrow;
-    below ten values resamples are too alike even for that, and Student's interval is returned.
-    """
-    n = len(values)
-    if n < 2:
-        return float(values.mean()), float("nan"), float("nan")
-    if n < 10:
-        half = float(t.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n))
-        return float(values.mean()), float(values.mean() - half), float(values.mean() + half)
-    rng = np.random.default_rng(seed)
-    means = values[rng.integers(n, size=(draws, n))].mean(axis=1)
-    tail = float(norm.cdf(-np.sqrt(n / (n - 1)) * t.ppf(0.975, n - 1)))
-    low, high = np.quantile(means, [tail, 1.0 - tail])
-    return float(values.mean()), float(low), float(high)
+        flat = self.table.with_columns(text.list.join(" ") for text in texts)
+        for name, write in (
+            ("curves.parquet", self.table.write_parquet),
+            ("curves.csv", flat.write_csv),
+            ("summary.csv", self.summary().write_csv),
+        ):
+            with whole_file(folder / name, force=True) as path:
+                write(path)

@@ -7,38 +7,156 @@ the ones its own strategy chose, a biased pool, and comparisons on it say so.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
+from goalward.core.arrays import is_sparse, to_numpy
 from goalward.errors import BadInput, BadParameter
 from goalward.lab.curves import Curves
-from goalward.lab.datasets import Dataset, load
-from goalward.lab.labelled import study_dataset
-from goalward.lab.simulate import played, simulate
-from goalward.strategies import Recipe, Strategy
+from goalward.lab.datasets import Dataset, Split, with_dev
+from goalward.lab.parallel import Tell
+from goalward.lab.session import Conditions
+from goalward.lab.simulate import Comparison, Plans, as_plans, simulate
+from goalward.models import Fitted
+from goalward.pool import take_rows
+from goalward.strategies import Strategy
+from goalward.strategies.strategy import Scores
 
 if TYPE_CHECKING:
     from goalward.study import Study
 
-__all__ = ["AS_LABELLED", "replay", "replay_simulation"]
+__all__ = ["AsLabelled", "LabelledSplits", "replay", "replay_simulation", "study_dataset"]
 
-AS_LABELLED = "as labelled"
-Named = Mapping[str, str | Recipe | Strategy] | Sequence[str | Recipe | Strategy]
+LEAST = 20
+"""Labelled rows below which a replay says nothing."""
+MOST = 2**31
+"""Bytes of labelled rows that are held as one dense array."""
+
+
+@dataclass(frozen=True)
+class AsLabelled(Strategy):
+    """Rows in the order in which a study got their labels.
+
+    Parameters
+    ----------
+    order
+        Ids of the rows, first labelled first.
+
+    Examples
+    --------
+    >>> AsLabelled((4, 2, 7))
+    AsLabelled()
+    """
+
+    order: tuple[int, ...] = field(repr=False)
+    seed: int = field(default=0, repr=False)
+
+    def score(self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], round: int) -> Scores:
+        """Return minus the place of every row in the stored order."""
+        place = {row: i for i, row in enumerate(self.order)}
+        return Scores(np.array([-float(place[row]) for row in rows.tolist()]))
+
+
+@dataclass(frozen=True)
+class LabelledSplits:
+    """Splits of the labelled rows of a study: a random start for every seed.
+
+    With dev labels, a random half of them measures and the other half is what dev goals see, so
+    that no strategy is measured on the labels that steered it. Without, a quarter of the rows is
+    held out, class by class.
+
+    Parameters
+    ----------
+    y
+        Labels of all rows.
+    dev
+        Positions of the dev rows; may be empty.
+    """
+
+    y: NDArray[Any] = field(repr=False)
+    dev: NDArray[Any] = field(repr=False)
+
+    def __call__(self, seed: int) -> Split:
+        """Return the split of a seed: one row of each class to start with."""
+        rng = np.random.default_rng([seed, 17])
+        training = rng.permutation(np.setdiff1d(np.arange(len(self.y)), self.dev))
+        if len(self.dev):
+            half = rng.permutation(self.dev)
+            cut = len(half) // 2
+            init, pool = self._start(training)
+            return Split(init, pool, np.sort(half[:cut]), np.sort(half[cut:]))
+        parts = [training[self.y[training] == c] for c in np.unique(self.y[training])]
+        held = np.concatenate([part[: len(part) // 4] for part in parts])
+        init, pool = self._start(training[~np.isin(training, held)])
+        return with_dev(init, pool, np.sort(held), rng)
+
+    def _start(self, rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        labels = self.y[rows]
+        init = np.array([rows[labels == c][0] for c in np.unique(labels)])
+        return init, np.sort(rows[~np.isin(rows, init)])
+
+
+def study_dataset(study: Study) -> tuple[Dataset, AsLabelled]:
+    """Return the labelled rows of a study as a dataset, and the order they were labelled in.
+
+    Labels are numbered in the order of the study's classes.
+    """
+    from goalward.study.rounds import DEV_MINIMUM
+
+    state = study.state
+    enough = len(state.dev) >= DEV_MINIMUM and len(set(state.dev.values())) >= 2
+    # Too few dev labels measure nothing, and are not trained on either.
+    labels = {**state.training, **(state.dev if enough else {})}
+    rows = sorted(labels)
+    trained = set(state.training.values())
+    if len(state.training) < LEAST or len(trained) < 2:
+        raise BadInput(
+            f"The study has {len(state.training)} training labels of {len(trained)} classes; "
+            f"{LEAST} or more of two classes were expected. Label on, and replay then."
+        )
+    X = take_rows(study.pool.X, np.array(rows))
+    if is_sparse(X):
+        size = X.shape[0] * X.shape[1] * 8
+        if size > MOST:
+            raise BadInput(
+                f"The labelled rows have the shape {X.shape}, {size / 1e9:.0f} GB as a dense array; "
+                "2 GB at most were expected. Reduce the features first."
+            )
+        X = X.toarray()
+    codes = {label: k for k, label in enumerate(state.classes)}
+    y = np.array([codes[labels[row]] for row in rows])
+    place = {row: i for i, row in enumerate(rows)}
+    dev = np.array([place[row] for row in state.dev] if enough else [], dtype=np.int64)
+    # A class may have dev rows only, which no model is fitted on.
+    unseen = bool(set(y.tolist()) - set(np.delete(y, dev).tolist()))
+    learner = state.settings.fitter(sorted(set(y.tolist())), unseen=unseen)
+    name = Path(study.url).name
+    splits = LabelledSplits(y, dev)
+    source = f"labelled rows of {name}"
+    dataset = Dataset(f"replay of {name}", to_numpy(X), y, splits, learner, source)
+    said = {
+        row: min(s.seq for s in state.standings[row].values() if s.label is not None)
+        for row in state.training
+    }
+    return dataset, AsLabelled(tuple(place[row] for row in sorted(said, key=said.__getitem__)))
 
 
 def replay(
     study: Study | str | Path,
-    strategies: Named,
+    strategies: Plans,
     *,
     batch: int | None = None,
     budget: int | None = None,
     seeds: int = 10,
     out: Path | str | None = None,
     n_jobs: int | None = None,
-    progress: bool = True,
+    progress: Tell = True,
 ) -> Curves:
     """Return learning curves of strategies on the labelled rows of a study.
 
@@ -50,25 +168,20 @@ def replay(
     ----------
     study
         A study, or where it is.
-    strategies
-        As in `simulate`.
     batch
         Labels per round; the study's `refit` by default.
     budget
         Labels bought; all of the pool by default.
-    seeds, out, n_jobs, progress
+    strategies, seeds, out, n_jobs, progress
         As in `simulate`.
     """
     from goalward.study import Study
 
-    if not isinstance(study, Study):
-        with Study.open(study) as opened:
-            dataset, stored = study_dataset(opened)
-            refit = opened.state.settings.refit
-    else:
-        dataset, stored = study_dataset(study)
-        refit = study.state.settings.refit
-    plans: dict[str, Any] = {AS_LABELLED: stored, **_named(strategies)}
+    stored = isinstance(study, (str, Path))
+    with Study.open(study) if stored else nullcontext(study) as opened:
+        dataset, order = study_dataset(opened)
+        refit = opened.state.settings.refit
+    plans = {"as labelled": order, **as_plans(strategies)}
     size = len(dataset.split(0).pool) if budget is None else budget
     options: dict[str, Any] = {"out": out, "n_jobs": n_jobs, "progress": progress}
     return simulate(dataset, plans, batch=batch or refit, budget=size, seeds=seeds, **options)
@@ -76,11 +189,12 @@ def replay(
 
 def replay_simulation(
     folder: Path | str,
-    strategies: Named,
+    strategies: Plans,
     *,
     dataset: Dataset | None = None,
+    conditions: Conditions | None = None,
     n_jobs: int | None = None,
-    progress: bool = True,
+    progress: Tell = True,
 ) -> Curves:
     """Return the curves of a simulation with other strategies added, on the same splits and seeds.
 
@@ -89,59 +203,36 @@ def replay_simulation(
     folder
         What `simulate` was given as `out`; the curves there are extended. A run that was killed
         goes on from there.
-    dataset
-        The data, where its name does not lead to it: that of a file, say.
+    dataset, conditions
+        The data, where its name does not lead to it: that of a file, say; and the conditions, where
+        there were any.
     """
     folder = Path(folder)
-    table, batch = _stored(folder)
-    dataset = dataset or load(str(table["dataset"][0]))
+    for name in ("curves.parquet", "simulation.json"):
+        if not (folder / name).is_file():
+            raise BadParameter(
+                f"{folder} has no {name}; the folder that a simulation was written to was "
+                "expected. Name the one given to `goalward simulate --out`."
+            )
+    table = pl.read_parquet(folder / "curves.parquet")
+    run = json.loads((folder / "simulation.json").read_text())
+    play = Comparison.of(
+        dataset or str(table["dataset"][0]),
+        batch=run["batch"],
+        budget=max(table["queries"]),
+        seeds=table["seed"].n_unique(),
+        conditions=conditions,
+    )
     # The folder of the rounds names the data: other rows or labels would be another comparison.
-    place = folder / "rounds" / f"{dataset.name}-{dataset.fingerprint}-b{batch}"
-    if not place.is_dir():
+    if play.place != run["rounds"]:
         raise BadInput(
-            f"{folder} holds rounds of other data than {dataset.name!r} as it is now; the same rows, "
-            "labels and learner were expected. Pass the dataset it was run on."
+            f"{folder} holds rounds of other data than {play.dataset.name!r} as it is now; the same "
+            "rows, labels and learner were expected. Pass the dataset it was run on."
         )
-    size = int(table["queries"].max())  # type: ignore[arg-type]
-    seeds = table["seed"].n_unique()
-    plans = _named(strategies)
-    options: dict[str, Any] = {"batch": batch, "budget": size, "seeds": seeds}
+    plans = as_plans(strategies)
     # The curves that are there stay until all of the new ones can take their place.
-    added = played(dataset, plans, **options, n_jobs=n_jobs, progress=progress, out=folder)
+    added = play(plans, out=folder, n_jobs=n_jobs, progress=progress)
     kept = table.filter(~pl.col("strategy").is_in(list(plans)))
     curves = Curves(pl.concat([kept, added.table]))
-    curves.save(folder)
+    play.save(curves, folder)
     return curves
-
-
-def _stored(folder: Path) -> tuple[pl.DataFrame, int]:
-    path = folder / "curves.parquet"
-    if not path.is_file():
-        raise BadParameter(
-            f"{folder} has no curves.parquet; the folder that a simulation was written to was "
-            "expected. Name the one given to `goalward simulate --out`."
-        )
-    table = pl.read_parquet(path)
-    if table["dataset"].n_unique() > 1:
-        raise BadInput(f"{path} holds several datasets; one was expected. Replay each by itself.")
-    name = table["dataset"][0]
-    # Several batch sizes may lie side by side; the curves are of one of them.
-    steps = table.sort("strategy", "seed", "round").group_by("strategy", "seed").head(2)
-    step = int(steps["queries"].max())  # type: ignore[arg-type]
-    for place in sorted((folder / "rounds").glob(f"{name}-*-b*")):
-        for file in place.glob("*.jsonl"):
-            with file.open() as lines:
-                batch = int(json.loads(lines.readline())["batch"])
-            if min(batch, int(table["queries"].max())) == step:  # type: ignore[arg-type]
-                return table, batch
-            break
-    raise BadInput(
-        f"{folder / 'rounds'} has no rounds of the curves beside it; those of the same run were "
-        "expected. Run `goalward simulate` again with this folder."
-    )
-
-
-def _named(strategies: Named) -> dict[str, Any]:
-    if isinstance(strategies, Mapping):
-        return dict(strategies)
-    return {str(one): one for one in strategies}

@@ -2,38 +2,125 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
+import json
+import pickle
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
-from threadpoolctl import threadpool_limits
 
-from goalward.errors import BadParameter, VacuousUtility
+from goalward.core.whole_file import whole_file
+from goalward.errors import BadInput, BadParameter, VacuousUtility
+from goalward.goals import DevLoss, Entropy, Fisher
 from goalward.lab.curves import Curves
 from goalward.lab.datasets import Dataset, load
-from goalward.lab.progress import Bar
-from goalward.lab.runs import Session
+from goalward.lab.parallel import Tell, finished, telling
+from goalward.lab.session import Conditions, Session, measure
+from goalward.lab.store import Records
 from goalward.strategies import Recipe, Strategy, recipe
 
-__all__ = ["played", "simulate"]
+__all__ = ["Comparison", "Measured", "Plans", "as_plans", "rounds", "simulate"]
+
+Plans = Mapping[str, str | Recipe | Strategy] | Sequence[str | Recipe | Strategy]
+"""Name -> recipe or strategy; or a list of them, which name themselves."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Where a session stands after a fit, and what it asks next, as numbers.
+
+    Parameters
+    ----------
+    queries
+        Labels bought from the pool so far.
+    labels
+        All labels known to the model: the initial ones and the queries.
+    labels_with_dev
+        The same, with the dev labels charged if the strategy uses them (a dev row that
+        was queried counts once).
+    goal
+        The strategy's goal at this model; NaN for strategies without one.
+    goal_dev, goal_entropy, goal_fisher
+        The paper's goals at this model, for every strategy: of the dev rows, and of the initial
+        pool.
+    rows
+        What was asked in this round, as positions in the dataset; empty in the last.
+    utility
+        Minimum, quartiles and maximum of the scores of the free rows.
+    seconds
+        Time to fit and to suggest.
+    """
+
+    round: int
+    queries: int
+    labels: int
+    labels_with_dev: int
+    accuracy: float
+    log_loss: float
+    goal: float
+    goal_dev: float
+    goal_entropy: float
+    goal_fisher: float
+    rows: list[int] = field(repr=False)
+    utility: list[float] = field(repr=False)
+    seconds: float = field(repr=False)
+
+
+def rounds(session: Session, asked: Sequence[Sequence[int]] = ()) -> Iterator[Measured]:
+    """Yield the rounds of a session, measured; `asked` as in `Session.steps`."""
+    dataset, split, chooser = session.dataset, session.split, session.chooser
+    uses_dev = "dev" in session.strategy.needs
+    goals = {
+        "goal_dev": DevLoss(dataset.X[split.dev], dataset.y[split.dev]),
+        "goal_entropy": Entropy(session.X_pool),
+        "goal_fisher": Fisher(session.X_pool),
+    }
+    for number, step in enumerate(session.steps(asked), len(asked)):
+        known = np.concatenate([split.init, step.spent])
+        # Labels that a ready-made strategy brings along are charged in full.
+        extra = len(np.setdiff1d(split.dev, known)) if uses_dev else chooser.labels_held
+        summary = [float("nan")] * 5
+        if step.suggestion is not None:
+            free = step.suggestion.utility[~np.isin(split.pool, step.spent)]
+            # A subsampled strategy leaves the rows it has not looked at without a score.
+            summary = np.quantile(free[~np.isnan(free)], [0, 0.25, 0.5, 0.75, 1]).tolist()
+        values = dict.fromkeys(("goal", *goals), float("nan"))
+        if step.model is not None:
+            values = {name: goal.value(step.model) for name, goal in goals.items()}
+            values["goal"] = chooser.progress(step.model)
+        accuracy, log_loss = measure(step.model, dataset, split.test)
+        yield Measured(
+            round=number,
+            queries=len(step.spent),
+            labels=len(known),
+            labels_with_dev=len(known) + extra,
+            accuracy=accuracy,
+            log_loss=log_loss,
+            **values,
+            rows=step.rows,
+            utility=summary,
+            seconds=step.fitting + step.choosing,
+        )
 
 
 def simulate(
     dataset: Dataset | str,
-    strategies: Mapping[str, str | Recipe | Strategy] | Sequence[str | Recipe | Strategy],
+    strategies: Plans,
     *,
     batch: int = 10,
     budget: int = 400,
     seeds: int = 10,
+    conditions: Conditions | None = None,
     out: Path | str | None = None,
     n_jobs: int | None = None,
-    progress: bool | Callable[[int, int], None] = True,
+    progress: Tell = True,
 ) -> Curves:
     """Return learning curves of `strategies`, each played on the same splits.
 
@@ -47,6 +134,8 @@ def simulate(
         Rows per round, and labels bought in all.
     seeds
         Splits 0 to seeds - 1.
+    conditions
+        No label to start from, wrong answers, another learner; the dataset's own by default.
     out
         Folder for the rounds. A run that was killed goes on from there; without a folder
         nothing is kept.
@@ -55,111 +144,136 @@ def simulate(
     progress
         Whether to draw a progress bar; or a function that is told (rounds done, of all).
     """
-    options: dict[str, Any] = {"batch": batch, "budget": budget, "seeds": seeds}
-    curves = played(dataset, strategies, **options, out=out, n_jobs=n_jobs, progress=progress)
+    play = Comparison.of(dataset, batch=batch, budget=budget, seeds=seeds, conditions=conditions)
+    curves = play(as_plans(strategies), out=out, n_jobs=n_jobs, progress=progress)
     if out is not None:
-        curves.save(Path(out))
+        play.save(curves, Path(out))
     return curves
 
 
-def played(
-    dataset: Dataset | str,
-    strategies: Mapping[str, str | Recipe | Strategy] | Sequence[str | Recipe | Strategy],
-    *,
-    batch: int,
-    budget: int,
-    seeds: int,
-    out: Path | str | None,
-    n_jobs: int | None,
-    progress: bool | Callable[[int, int], None],
-) -> Curves:
-    """Return the curves of `simulate`; only the rounds are written, not the curves."""
-    dataset = load(dataset) if isinstance(dataset, str) else dataset
-    for name, value in (("batch", batch), ("budget", budget), ("seeds", seeds)):
-        if value < 1:
-            raise BadParameter(f"{name}={value}; at least 1 was expected. Give more.")
+Job = tuple[str, Recipe | Strategy, int]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What the sessions of a simulation share; called, it plays strategies by name."""
+
+    dataset: Dataset
+    batch: int
+    budget: int
+    seeds: int
+    conditions: Conditions
+
+    @classmethod
+    def of(
+        cls,
+        dataset: Dataset | str,
+        *,
+        batch: int,
+        budget: int,
+        seeds: int,
+        conditions: Conditions | None = None,
+    ) -> Comparison:
+        """Return a comparison whose budget is at most what the smallest pool has."""
+        dataset = load(dataset) if isinstance(dataset, str) else dataset
+        for name, value in (("batch", batch), ("budget", budget), ("seeds", seeds)):
+            if value < 1:
+                raise BadParameter(f"{name}={value}; at least 1 was expected. Give more.")
+        conditions = conditions or Conditions()
+        pools = [len(conditions.parts(dataset.split(seed)).pool) for seed in range(seeds)]
+        return cls(dataset, batch, min(budget, *pools), seeds, conditions)
+
+    @property
+    def place(self) -> str:
+        """A name of its own for other data, batches or conditions: those are other sessions."""
+        usual, mine = (pickle.dumps(one) for one in (Conditions(), self.conditions))
+        digest = "" if mine == usual else f"-{sha256(mine).hexdigest()[:8]}"
+        return f"{self.dataset.name}-{self.dataset.fingerprint}-b{self.batch}{digest}"
+
+    def __call__(
+        self,
+        plans: Mapping[str, Recipe | Strategy],
+        *,
+        out: Path | str | None,
+        n_jobs: int | None,
+        progress: Tell,
+    ) -> Curves:
+        """Return the curves; under `out` only the rounds are written."""
+        jobs = [(name, plan, seed) for seed in range(self.seeds) for name, plan in plans.items()]
+        total = len(jobs) * (-(-self.budget // self.batch) + 1)
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch) if out is None else Path(out) / "rounds" / self.place
+            stores = [self.records(folder, job) for job in jobs]
+            with telling(progress, total, self.dataset.name, "rounds") as tell:
+                on_disk = lambda: tell(sum(max(0, len(store) - 1) for store in stores))
+                for _ in finished(partial(self.play, folder), jobs, n_jobs, on_disk):
+                    pass
+            lines = [
+                {"dataset": self.dataset.name, "strategy": job[0], "seed": job[2]} | line
+                for job, store in zip(jobs, stores, strict=True)
+                for line in self._ended(list(store)[1:])
+            ]
+        return Curves(pl.DataFrame(lines, infer_schema_length=None))
+
+    def save(self, curves: Curves, folder: Path) -> None:
+        """Write the curves, and where their rounds are."""
+        curves.save(folder)
+        with whole_file(folder / "simulation.json", force=True) as path:
+            path.write_text(json.dumps({"batch": self.batch, "rounds": self.place}))
+
+    def session(self, plan: Recipe | Strategy, seed: int) -> Session:
+        """Return the session of a strategy and a seed."""
+        given: dict[str, Any] = {"batch": self.batch, "budget": self.budget}
+        return Session(self.dataset, plan, seed, **given, conditions=self.conditions)
+
+    def records(self, folder: Path, job: Job) -> Records:
+        """Return where rounds are kept; apart for a budget that does not end with a full batch."""
+        name, _, seed = job
+        digest = sha256(name.encode()).hexdigest()[:6]
+        plain = "".join(c if c.isalnum() else "-" for c in name)[:60]
+        odd = f"-budget{self.budget}" if self.budget % self.batch else ""
+        return Records(folder / f"{plain}-{digest}-seed{seed}{odd}.jsonl")
+
+    def play(self, folder: Path, job: Job) -> None:
+        """Play a session to its budget, from where its file ends; each round is on disk."""
+        _, plan, seed = job
+        store = self.records(folder, job)
+        # What must agree for rounds to be taken over: reprs hide the data of a strategy.
+        header = {
+            "session": 2,
+            "dataset": self.dataset.name,
+            "fingerprint": self.dataset.fingerprint,
+            "strategy": f"{plan!r} {sha256(pickle.dumps(plan)).hexdigest()[:16]}",
+            "seed": seed,
+            "batch": self.batch,
+        }
+        first, *played = list(store) or [header]
+        if first != header:
+            raise BadInput(
+                f"{store.path} holds the session {first}; {header} was expected. Choose another "
+                "output folder, or another name for the strategy."
+            )
+        if any(line["queries"] == self.budget for line in played):
+            return
+        # The last round of a smaller budget asked for nothing: it is played again.
+        kept = [line for i, line in enumerate(played) if line["round"] == i and line["rows"]]
+        store.restart([header, *kept])
+        with store.appending() as keep, warnings.catch_warnings():
+            # A comparison may include the vacuous operator on purpose.
+            warnings.simplefilter("ignore", VacuousUtility)
+            for one in rounds(self.session(plan, seed), [line["rows"] for line in kept]):
+                keep(asdict(one))
+
+    def _ended(self, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the rounds up to the budget, where a longer run may have gone on."""
+        mine = [line for line in lines if line["queries"] <= self.budget]
+        return [*mine[:-1], mine[-1] | {"rows": [], "utility": [float("nan")] * 5}]
+
+
+def as_plans(strategies: Plans) -> dict[str, Recipe | Strategy]:
+    """Return strategies by name, texts as recipes."""
     if not isinstance(strategies, Mapping):
         strategies = {str(one): one for one in strategies}
-    plans = {n: recipe(s) if isinstance(s, str) else s for n, s in strategies.items()}
-    if not plans:
+    if not strategies:
         raise BadParameter("No strategy was named; at least 1 was expected. Name 'random', say.")
-    with tempfile.TemporaryDirectory() as scratch:
-        # Other data or another batch size are other sessions: they have a folder of their own.
-        place = f"{dataset.name}-{dataset.fingerprint}-b{batch}"
-        folder = Path(out) / "rounds" / place if out is not None else Path(scratch)
-        size = min([budget, *(len(dataset.split(seed).pool) for seed in range(seeds))])
-        sessions = [
-            Session(name, plan, seed, batch, size, folder)
-            for seed in range(seeds)
-            for name, plan in plans.items()
-        ]
-        per_session = -(-size // batch) + 1
-        total = per_session * len(sessions)
-        if callable(progress):
-            _play(dataset, sessions, n_jobs, lambda done: progress(done, total))
-        else:
-            with Bar(total if progress else 0, dataset.name) as update:
-                _play(dataset, sessions, n_jobs, update)
-        records = [
-            {"dataset": dataset.name, "strategy": s.name, "seed": s.seed} | line
-            for s in sessions
-            for line in s.read()
-        ]
-    return Curves(pl.DataFrame(records, infer_schema_length=None))
-
-
-def _play(
-    dataset: Dataset,
-    sessions: list[Session],
-    n_jobs: int | None,
-    update: Callable[[int], Any],
-) -> None:
-    jobs = min(n_jobs or os.cpu_count() or 1, len(sessions))
-    if jobs == 1:
-        with threadpool_limits(limits=1):
-            for session in sessions:
-                _session(dataset, session)
-                update(_on_disk(sessions))
-        return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(
-        jobs, mp_context=context, initializer=_start, initargs=(dataset,)
-    ) as workers:
-        futures: set[Future[None]] = {workers.submit(_work, s) for s in sessions}
-        try:
-            while futures:
-                done, futures = wait(futures, timeout=1.0, return_when=FIRST_EXCEPTION)
-                for future in done:
-                    future.result()
-                update(_on_disk(sessions))
-        except BaseException:
-            workers.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-_shared: dict[str, Dataset] = {}
-"""The dataset of a worker process: sent once, not with every session."""
-
-
-def _start(dataset: Dataset) -> None:
-    _shared["dataset"] = dataset
-    threadpool_limits(limits=1)
-
-
-def _work(session: Session) -> None:
-    _session(_shared["dataset"], session)
-
-
-def _session(dataset: Dataset, session: Session) -> None:
-    with warnings.catch_warnings():
-        # A comparison may include the vacuous operator on purpose.
-        warnings.simplefilter("ignore", VacuousUtility)
-        session.run(dataset)
-
-
-def _on_disk(sessions: list[Session]) -> int:
-    lines = 0
-    for session in sessions:
-        if session.path.exists():
-            lines += max(0, session.path.read_bytes().count(b"\n") - 1)
-    return lines
+    return {n: recipe(s) if isinstance(s, str) else s for n, s in strategies.items()}

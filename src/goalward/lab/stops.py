@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.model_selection import KFold
 
 from goalward.core.arrays import to_numpy
 from goalward.errors import BadParameter
 from goalward.goals import DevLoss, Entropy, Goal
 from goalward.lab.curves import Curves
-from goalward.lab.datasets import Dataset, Split
+from goalward.lab.datasets import Dataset
+from goalward.lab.session import fitted_to
 from goalward.labels import Spread
 from goalward.models import Fitted
 from goalward.stopping import Snapshot, first_stops, seen
@@ -105,38 +105,32 @@ def stops_summary(table: pl.DataFrame) -> pl.DataFrame:
 
 def _snapshots(mine: pl.DataFrame, dataset: Dataset, seed: int) -> list[Snapshot]:
     split = dataset.split(seed)
-    learner = clone(dataset.learner).set_params(classes=dataset.classes)
     fixed = np.sort(np.random.default_rng([seed, 11]).permutation(split.pool)[:STOP_ROWS])
     on_dev = bool(mine["labels_with_dev"][0] > mine["labels"][0])
-    goal, size = _goal(dataset, split, on_dev=on_dev)
+    rows = split.dev if on_dev else split.pool
+    goal = DevLoss(dataset.X[rows], dataset.y[rows]) if on_dev else Entropy(dataset.X[rows])
     known = split.init
-    found = []
+    snapshots = []
     for line in mine.iter_rows(named=True):
-        fitted = learner.fit(dataset.X[known], dataset.y[known])
+        fitted = fitted_to(dataset.learner, dataset.X[known], dataset.y[known], dataset.classes)
         batch = np.array(line["rows"], dtype=np.int64)
         if on_dev:
             accuracy: float | None = _right(fitted, dataset, split.dev)
         else:
-            accuracy = _cross_validated(learner, dataset, known, seed)
-        found.append(
+            accuracy = _cross_validated(dataset, known, seed)
+        snapshots.append(
             Snapshot(
                 labels=len(known),
                 bought=int(line["labels_with_dev"]),
                 metric="dev" if on_dev else "cross-validated",
                 accuracy=accuracy,
-                goal=goal.value(fitted) / size,
-                gain=_gain(fitted, goal, dataset.X[batch]) / size if len(batch) else None,
+                goal=goal.value(fitted) / len(rows),
+                gain=_gain(fitted, goal, dataset.X[batch]) / len(rows) if len(batch) else None,
                 **seen(_proba(fitted, dataset.X[fixed]), _proba(fitted, dataset.X[batch])),
             )
         )
         known = np.concatenate([known, batch])
-    return found
-
-
-def _goal(dataset: Dataset, split: Split, *, on_dev: bool) -> tuple[Goal, int]:
-    if on_dev:
-        return DevLoss(dataset.X[split.dev], dataset.y[split.dev]), len(split.dev)
-    return Entropy(dataset.X[split.pool]), len(split.pool)
+    return snapshots
 
 
 def _gain(fitted: Fitted, goal: Goal, X: NDArray[Any]) -> float:
@@ -145,29 +139,21 @@ def _gain(fitted: Fitted, goal: Goal, X: NDArray[Any]) -> float:
 
 
 def _proba(fitted: Fitted, X: NDArray[Any]) -> NDArray[Any]:
-    if len(X) == 0:
-        return np.empty((0, len(fitted.classes)))
-    return to_numpy(fitted.predict_proba(X))
+    return to_numpy(fitted.predict_proba(X)) if len(X) else np.empty((0, len(fitted.classes)))
 
 
 def _right(fitted: Fitted, dataset: Dataset, rows: NDArray[Any]) -> float:
     return float(np.mean(fitted.predict(dataset.X[rows]) == dataset.y[rows]))
 
 
-def _cross_validated(
-    learner: Any, dataset: Dataset, known: NDArray[Any], seed: int
-) -> float | None:
+def _cross_validated(dataset: Dataset, known: NDArray[Any], seed: int) -> float | None:
     if len(known) < 2 * FOLDS:
         return None
     right = 0.0
     for train, test in KFold(FOLDS, shuffle=True, random_state=seed).split(known):
         rows = known[train]
-        present = len(np.unique(dataset.y[rows]))
-        if present < 2:
+        if len(np.unique(dataset.y[rows])) < 2:
             return None
-        # A class that is missing from a fold needs penalised intercepts, as in a study.
-        unseen = present < len(dataset.classes)
-        one = clone(learner).set_params(penalize_intercept=True) if unseen else learner
-        fitted = one.fit(dataset.X[rows], dataset.y[rows])
+        fitted = fitted_to(dataset.learner, dataset.X[rows], dataset.y[rows], dataset.classes)
         right += _right(fitted, dataset, known[test]) * len(test)
     return right / len(known)

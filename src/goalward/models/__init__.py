@@ -6,7 +6,6 @@ from goalward.models.linear import Linear
 from goalward.models.model import Model
 from goalward.models.network import Network
 from goalward.models.objective import Hessian, Labelled, Objective
-from goalward.models.posterior import Posterior
 from goalward.models.refitted import Refitted
 from goalward.models.validity import Validity, inspected
 
@@ -19,7 +18,6 @@ __all__ = [
     "Model",
     "Network",
     "Objective",
-    "Posterior",
     "Refitted",
     "Validity",
     "as_fitted",

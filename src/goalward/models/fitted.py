@@ -22,10 +22,10 @@ from goalward.models.model import Model
 from goalward.models.network import Network
 from goalward.models.newton import gradient_scale, minimise
 from goalward.models.objective import Labelled, Objective
-from goalward.models.posterior import Posterior
 from goalward.models.refitted import Refitted
 from goalward.models.validity import Validity
-from goalward.solvers import Solver
+from goalward.solvers import Inverse, Solver
+from goalward.solvers.coordinates import Coordinates
 
 __all__ = ["Fitted", "as_fitted"]
 
@@ -149,10 +149,10 @@ class Fitted:
         """𝓗 at the optimum."""
         return self.objective.hessian(self.params, self.model.logits(self.params, self.labelled.X))
 
-    def posterior(self, rows: Rows, asker: str = "The posterior") -> Posterior:
+    def posterior(self, rows: Rows, asker: str = "The posterior") -> Inverse:
         """Return the covariance of a linear model's parameters, for the rows that matter."""
         self.linear(asker)
-        return Posterior.of(self.hessian, rows)
+        return Inverse.of(self.hessian, Coordinates.leading(self.hessian, rows))
 
     def polished(
         self, *, tol: float = 1e-8, max_iter: int | None = None, solver: Solver | None = None

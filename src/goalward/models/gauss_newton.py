@@ -44,6 +44,11 @@ class GaussNewton:
         """ρ for each parameter."""
         return self.objective.penalty
 
+    @property
+    def linear(self) -> None:
+        """Products are all that is known."""
+        return
+
     def matvec(self, v: Float[Array, "p 1"]) -> Float[Array, "p 1"]:
         """Return 𝓗 v by one forward-mode and one reverse pass over the labelled rows."""
         F = self.objective

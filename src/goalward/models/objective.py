@@ -129,6 +129,11 @@ class Hessian:
         return int(self.penalty.shape[0]), int(self.proba.shape[1])
 
     @property
+    def linear(self) -> Hessian:
+        """Itself: direct solvers may open it."""
+        return self
+
+    @property
     def X(self) -> Rows:
         """The labelled rows."""
         return self.objective.labelled.X

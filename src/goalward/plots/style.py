@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-__all__ = ["colour", "figure", "save"]
+__all__ = ["colour", "figure", "quiet", "save"]
 
 COLOURS = {
     "random": "#7f7f7f",

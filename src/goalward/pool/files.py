@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -12,18 +12,28 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.core.npy import Stamp, positions_at, stamp_of, without_columns
+from goalward.core.npy import RowsOnDisk, Stamp, stamp_of
 from goalward.core.sparse import read_sparse
-from goalward.errors import DataMissing, ShapeMismatch, Unsupported
-from goalward.pool.formats import READERS, Reader
+from goalward.errors import DataMissing, ShapeMismatch
+from goalward.pool.formats import Hdf5, Npy, Reader, Zarr
 from goalward.pool.pool import Pool
+from goalward.pool.tabular import Ipc, Parquet
 from goalward.pool.witness import note, witnessing
 
 __all__ = ["PoolFile", "open_pool"]
 
+READERS: dict[str, type[Reader]] = {
+    "npy": Npy,
+    "parquet": Parquet,
+    "ipc": Ipc,
+    "hdf5": Hdf5,
+    "zarr": Zarr,
+}
+"""Kinds of files, by name."""
+
 
 @dataclass(frozen=True)
-class PoolFile(Pool):
+class PoolFile(RowsOnDisk, Pool):
     """Rows of a file, read when they are asked for.
 
     Its rows are taken like those of an array, and it goes wherever an array of rows goes: to
@@ -71,6 +81,9 @@ class PoolFile(Pool):
         """(rows, features)."""
         return self.stop - self.start, self.n_features
 
+    def __len__(self) -> int:
+        return self.stop - self.start
+
     @property
     def ndim(self) -> int:
         """Always two: rows and features."""
@@ -86,43 +99,24 @@ class PoolFile(Pool):
         """Itself: rows of a file are not held."""
         return self
 
-    @property
-    def width(self) -> int:
-        """Features of a row."""
-        return self.n_features
-
-    @property
-    def n_bytes(self) -> int:
-        """Bytes of the numbers, as they are read."""
-        return len(self) * self.n_features * self.dtype.itemsize
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
     def part(self, start: int, stop: int) -> PoolFile:
         """Return the rows from `start` up to `stop`, not read yet."""
         start, stop, _ = slice(start, stop).indices(len(self))
         return replace(self, start=self.start + start, stop=self.start + stop)
 
-    def __getitem__(self, index: Any) -> NDArray[Any]:
-        index = without_columns(index)
-        if isinstance(index, slice):
-            start, stop, step = index.indices(len(self))
-            if step < 1:
-                raise Unsupported("A pool file is read forwards; a positive step was expected.")
-            part = self.part(start, max(start, stop))
-            rows = self._reader().rows(part.start, part.stop)
-            note(part, "rows", rows)
-            return rows[::step] if step != 1 else rows
-        positions = positions_at(index, len(self))
-        if witnessing() and positions.ndim:
-            return np.concatenate([self[:0], *(self[i : i + 1] for i in positions.tolist())])
-        found = self._reader().take(np.atleast_1d(positions) + self.start)
-        return found[0] if positions.ndim == 0 else found
+    def rows(self, start: int, stop: int) -> NDArray[Any]:
+        """Return consecutive rows."""
+        part = self.part(start, stop)
+        rows = self._reader().rows(part.start, part.stop)
+        note(part, "rows", rows)
+        return rows
 
     def take(self, positions: NDArray[Any]) -> NDArray[Any]:
         """Return the rows at some positions."""
-        return self[positions]
+        if witnessing():
+            each = (self.rows(i, i + 1) for i in positions.tolist())
+            return np.concatenate([self.rows(0, 0), *each])
+        return self._reader().take(positions + self.start)
 
     def _blocks(self, size: int) -> Iterator[tuple[slice, NDArray[Any]]]:
         """Return blocks that are good until the next one is asked for: views of the file."""
@@ -136,9 +130,6 @@ class PoolFile(Pool):
     def read_into(self, target: NDArray[Any], start: int) -> None:
         """Fill an array with the rows from `start` on, without a copy where that is possible."""
         self._reader().fill(target, self.start + start)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.asarray(self[:], dtype=dtype)
 
     def ids(self) -> NDArray[Any] | None:
         """Return the ids of the rows, from the column that was named for them."""
@@ -206,5 +197,4 @@ def _opened(
     path: str, kind: str, columns: tuple[str, ...], ids: str | None, stamp: Stamp | None
 ) -> Reader:
     """Return the reader of a file, kept open in this process."""
-    make: Callable[..., Reader] = READERS[kind]
-    return make(Path(path), columns, ids)
+    return READERS[kind](Path(path), columns, ids)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,25 +27,17 @@ class Pool(ABC):
     @property
     @abstractmethod
     def source(self) -> Any:
-        """The rows as they were given."""
+        """The rows as they were given: lists as arrays, sparse ones by rows, a file as itself."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """(rows, features), or (rows,) of texts, say."""
 
     @property
     @abstractmethod
     def dtype(self) -> Any:
         """The type of its numbers; None where columns have types of their own."""
-
-    @property
-    @abstractmethod
-    def width(self) -> int | None:
-        """Features of a row; None where rows are not numbers in columns."""
-
-    @property
-    @abstractmethod
-    def n_bytes(self) -> int | None:
-        """Bytes of its numbers, where they can be known."""
-
-    @abstractmethod
-    def __len__(self) -> int: ...
 
     @abstractmethod
     def part(self, start: int, stop: int) -> Any:
@@ -74,60 +66,65 @@ class Pool(ABC):
             stop = min(start + size, len(self))
             yield slice(start, stop), self.part(start, stop)
 
-
-@dataclass(frozen=True, eq=False)
-class HeldRows(Pool):
-    """An array of any library, a memory map, sparse rows or a frame, held by this process."""
-
-    rows: Any
-
-    @property
-    def source(self) -> Any:
-        """The rows as they were given; lists as arrays, sparse ones by rows."""
-        return self.rows
-
-    @property
-    def dtype(self) -> Any:
-        """The type of its numbers; None for a frame."""
-        return getattr(self.rows, "dtype", None)
+    def __len__(self) -> int:
+        return self.shape[0]
 
     @property
     def width(self) -> int | None:
-        """Features of a row; None for texts, say."""
-        shape: tuple[int, ...] = getattr(self.rows, "shape", ())
-        return int(shape[1]) if len(shape) == 2 else None
+        """Features of a row; None where rows are not numbers in columns."""
+        return self.shape[1] if len(self.shape) == 2 else None
 
     @property
     def n_bytes(self) -> int | None:
-        """Bytes of the numbers; None for a frame."""
-        rows = self.rows
+        """Bytes of its numbers, where they can be known."""
+        itemsize = getattr(self.dtype, "itemsize", None)
+        return None if itemsize is None else math.prod(self.shape) * int(itemsize)
+
+
+class HeldRows(Pool):
+    """An array of any library, a memory map, sparse rows or a frame, held by this process."""
+
+    def __init__(self, rows: Any) -> None:
+        self._rows = rows
+
+    @property
+    def source(self) -> Any:
+        """The rows."""
+        return self._rows
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(rows, features)."""
+        return n_rows(self._rows), *map(int, getattr(self._rows, "shape", ())[1:])
+
+    @property
+    def dtype(self) -> Any:
+        """The type of their numbers."""
+        return getattr(self._rows, "dtype", None)
+
+    @property
+    def n_bytes(self) -> int | None:
+        """Bytes of their numbers; of sparse ones what is stored."""
+        rows = self._rows
         if is_sparse(rows):
             return int(rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes)
-        if hasattr(rows, "nbytes"):
-            return int(rows.nbytes)
-        itemsize = getattr(self.dtype, "itemsize", None)
-        return None if itemsize is None else int(np.prod(rows.shape)) * int(itemsize)
-
-    def __len__(self) -> int:
-        return n_rows(self.rows)
+        return super().n_bytes
 
     def part(self, start: int, stop: int) -> Any:
         """Return consecutive rows, a view where that is possible."""
-        return self._at(slice(start, stop))
+        return self.take(slice(start, stop))
 
-    def take(self, positions: NDArray[Any]) -> Any:
-        """Return the rows at some positions."""
-        return self._at(positions)
+    def take(self, positions: slice | NDArray[Any]) -> Any:
+        """Return the rows at some positions, or of a slice."""
+        # Frames of pandas take positions by `iloc`; those of polars as they are.
+        if hasattr(self._rows, "iloc"):
+            return self._rows.iloc[positions]
+        plain = hasattr(self._rows, "columns")
+        return self._rows[positions] if plain else rows_at(self._rows, positions)
 
     def read_into(self, target: NDArray[Any], start: int) -> None:
         """Fill an array with the rows from `start` on."""
         np.copyto(target, self.part(start, start + len(target)))
-
-    def _at(self, index: slice | NDArray[Any]) -> Any:
-        # Frames of pandas take positions by `iloc`; those of polars as they are.
-        if hasattr(self.rows, "iloc"):
-            return self.rows.iloc[index]
-        return self.rows[index] if hasattr(self.rows, "columns") else rows_at(self.rows, index)
 
 
 def as_pool(X: Any, name: str = "X_pool") -> Pool:

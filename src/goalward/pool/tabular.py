@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,22 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalward.errors import DataMissing, DuplicateRows, NotFinite, ShapeMismatch
+from goalward.pool.formats import Reader
 
 __all__ = ["Ipc", "Parquet"]
 
 
-class _Table:
+class _Table(Reader):
     """Numeric columns, or one column of vectors, of a file that polars scans."""
 
-    suffixes: ClassVar[tuple[str, ...]] = ()
-    scan: ClassVar[Callable[..., Any]]
+    scan: ClassVar[str]
+    """The function of polars that opens it."""
 
     def __init__(self, path: Path, columns: tuple[str, ...], ids: str | None) -> None:
         import polars as pl
 
         self._ids: Any = None
         try:
-            self._frame = type(self).scan(path)
+            self._frame = getattr(pl, self.scan)(path)
             schema = self._frame.collect_schema()
             n_rows = int(self._frame.select(pl.len()).collect().item())
         except (OSError, pl.exceptions.PolarsError) as error:
@@ -33,11 +33,6 @@ class _Table:
                 f"{path} cannot be read ({error}); a whole table was expected. Write it again: it "
                 "may have been cut off."
             ) from error
-        if ids is not None and ids not in schema:
-            raise DataMissing(
-                f"{path} has no column {ids!r} for ids; one of {', '.join(list(schema)[:8])} was "
-                "expected."
-            )
         vectors = [n for n, kind in schema.items() if isinstance(kind, (pl.Array, pl.List))]
         numbers = [
             name
@@ -49,7 +44,7 @@ class _Table:
                 f"{path} has {len(vectors)} columns of vectors, {', '.join(vectors[:4])}; one was "
                 f"expected. Name it with columns={vectors[0]!r}."
             )
-        missing = [name for name in columns if name not in schema]
+        missing = [name for name in (*columns, ids) if name not in schema and name is not None]
         if missing:
             raise DataMissing(
                 f"{path} has no column {missing[0]!r}; one of {', '.join(list(schema)[:8])} was "
@@ -78,20 +73,12 @@ class _Table:
         part = self._frame.select(self._columns).slice(start, stop - start).collect()
         return self._dense(part, start)
 
-    def mapped(self, start: int, stop: int) -> NDArray[Any]:
-        """Return consecutive rows."""
-        return self.rows(start, stop)
-
-    def fill(self, target: NDArray[Any], start: int) -> None:
-        """Fill an array with consecutive rows."""
-        np.copyto(target, self.rows(start, start + len(target)))
-
     def take(self, positions: NDArray[Any]) -> NDArray[Any]:
         """Return rows at positions."""
-        lazy = self._frame.select(self._columns).with_row_index("__row")
-        distinct, back = np.unique(positions, return_inverse=True)
         import polars as pl
 
+        lazy = self._frame.select(self._columns).with_row_index("__row")
+        distinct, back = np.unique(positions, return_inverse=True)
         found = lazy.filter(pl.col("__row").is_in(distinct.tolist())).collect().sort("__row")
         return self._dense(found.drop("__row"))[back]
 
@@ -135,23 +122,11 @@ class Parquet(_Table):
     """Parquet, by row groups."""
 
     suffixes = (".parquet", ".pq")
-
-    @staticmethod
-    def scan(path: Path) -> Any:
-        """Return the table, not read."""
-        import polars as pl
-
-        return pl.scan_parquet(path)
+    scan = "scan_parquet"
 
 
 class Ipc(_Table):
     """Arrow's IPC format, mapped into memory."""
 
     suffixes = (".arrow", ".feather", ".ipc")
-
-    @staticmethod
-    def scan(path: Path) -> Any:
-        """Return the table, not read."""
-        import polars as pl
-
-        return pl.scan_ipc(path)
+    scan = "scan_ipc"

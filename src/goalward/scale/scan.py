@@ -60,7 +60,7 @@ class Scan:
         cls, fitted: Fitted, goal: Goal, utility: Utility, operator: Operator, round: int = 0
     ) -> Scan:
         """Return the scan for a query: what does not depend on the pool is done here."""
-        goal = goal.at(fitted, round)
+        goal = goal.settled(fitted, round)
         whole = cls(fitted, goal, utility, operator, round)
         if not isinstance(utility, FirstOrder):
             return whole

@@ -4,8 +4,15 @@ from goalward.solvers.auto import Auto, named
 from goalward.solvers.cholesky import Cholesky
 from goalward.solvers.conjugate_gradient import ConjugateGradient
 from goalward.solvers.dual import Dual
-from goalward.solvers.gauge import least_norm
-from goalward.solvers.solution import Curvature, LinearCurvature, Solution, Solve, Solver
+from goalward.solvers.inverse import Inverse
+from goalward.solvers.solution import (
+    Curvature,
+    LinearCurvature,
+    Solution,
+    Solve,
+    Solver,
+    least_norm,
+)
 from goalward.solvers.updated import Updated, fits
 
 __all__ = [
@@ -14,6 +21,7 @@ __all__ = [
     "ConjugateGradient",
     "Curvature",
     "Dual",
+    "Inverse",
     "LinearCurvature",
     "Solution",
     "Solve",

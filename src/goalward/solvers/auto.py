@@ -12,14 +12,7 @@ from goalward.errors import BadParameter, NotConverged
 from goalward.solvers.cholesky import Cholesky
 from goalward.solvers.conjugate_gradient import ConjugateGradient
 from goalward.solvers.dual import Dual
-from goalward.solvers.solution import (
-    Curvature,
-    LinearCurvature,
-    Solution,
-    Solve,
-    Solver,
-    is_linear,
-)
+from goalward.solvers.solution import Curvature, LinearCurvature, Solution, Solve, Solver
 
 __all__ = ["GAVE_UP", "Auto", "Costs", "named"]
 
@@ -90,24 +83,20 @@ class Auto:
 
     def prepare(self, hessian: Curvature) -> Solve:
         """Return the map g -> 𝓗⁻¹g; what it decides on is made at the first call."""
-        if not is_linear(hessian):
-            inner = ConjugateGradient(tol=self.tol).prepare(hessian)
-            return _reasoned(inner, "the model is known by its products only")
-        costs = Costs.of(hessian)
-        direct, seconds, reason = self._direct(hessian, costs)
+        direct, seconds, product, reason = self._direct(hessian.linear)
         made: dict[str, Solve] = {}
 
         def solve(g: Float[Array, "p k"], *, tol: float | None = None) -> Solution:
-            limit = tol if tol is not None else self.tol
-            if limit is None:
-                limit = 1e-8 if eps(g) < 1e-10 else 1e-4
-            guess = PER_DIGIT * -_log10(limit)
             if direct is None:
                 made.setdefault("cg", ConjugateGradient(tol=self.tol).prepare(hessian))
                 return replace(made["cg"](g, tol=tol), reason=reason)
+            limit = tol if tol is not None else self.tol
+            if limit is None:
+                limit = 1e-8 if eps(g) < 1e-10 else 1e-4
+            guess = PER_DIGIT * -math.log10(min(max(limit, 1e-16), 0.5))
             gave_up = ""
-            if self.iterate and "direct" not in made and guess * costs.product < seconds:
-                patience = int(seconds / costs.product)
+            if self.iterate and "direct" not in made and guess * product < seconds:
+                patience = int(seconds / product)
                 made.setdefault("cg", ConjugateGradient(max_iter=patience).prepare(hessian))
                 try:
                     said = f"about {guess:.0f} products against a factorisation, {reason}"
@@ -120,38 +109,25 @@ class Auto:
 
         return solve
 
-    def _direct(self, hessian: LinearCurvature, costs: Costs) -> tuple[Solver | None, float, str]:
-        """Return the cheaper factorisation that fits in memory, its seconds, and why it."""
+    def _direct(self, hessian: LinearCurvature | None) -> tuple[Solver | None, float, float, str]:
+        """Return the cheaper factorisation that fits in memory, its seconds, a product's, and why."""
+        if hessian is None:
+            return None, 0.0, 0.0, "the model is known by its products only"
+        costs = Costs.of(hessian)
         n_params, n_classes = hessian.shape
         primal = n_params * (n_classes - 1)
         dual = hessian.proba.shape[0] * (n_classes - 1)
-        fits_dual = dual <= self.largest and _uniform_weights(hessian)
-        fits_primal = primal <= self.largest
+        weights = hessian.penalty[:-1] if hessian.intercept else hessian.penalty
+        uniform = bool(namespace(weights).all(weights == weights[0]))
+        fits_primal, fits_dual = primal <= self.largest, dual <= self.largest and uniform
         if fits_dual and (costs.dual < costs.cholesky or not fits_primal):
             reason = f"{dual} unknowns by rows against {primal} by features"
-            return Dual(self.tol), costs.dual, reason
+            return Dual(self.tol), costs.dual, costs.product, reason
         if fits_primal:
             reason = f"{primal} unknowns by features against {dual} by rows"
-            return Cholesky(self.tol), costs.cholesky, reason
-        least = min(primal, dual)
-        return None, 0.0, f"{least} unknowns are more than the {self.largest} to be factored"
-
-
-def _reasoned(inner: Solve, reason: str) -> Solve:
-    def solve(g: Float[Array, "p k"], *, tol: float | None = None) -> Solution:
-        return replace(inner(g, tol=tol), reason=reason)
-
-    return solve
-
-
-def _log10(value: float) -> float:
-    return math.log10(min(max(value, 1e-16), 0.5))
-
-
-def _uniform_weights(hessian: LinearCurvature) -> bool:
-    xp = namespace(hessian.penalty)
-    penalty = hessian.penalty[:-1] if hessian.intercept else hessian.penalty
-    return bool(xp.all(penalty == penalty[0]))
+            return Cholesky(self.tol), costs.cholesky, costs.product, reason
+        reason = f"{min(primal, dual)} unknowns are more than the {self.largest} to be factored"
+        return None, 0.0, costs.product, reason
 
 
 def named(solver: str | Solver) -> Solver:

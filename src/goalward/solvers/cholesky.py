@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse
 from jaxtyping import Float
 
 from goalward.core.arrays import (
@@ -17,11 +16,11 @@ from goalward.core.arrays import (
     like,
     namespace,
     scale_rows,
+    with_constant,
 )
-from goalward.solvers.gauge import solve_in_contrasts
-from goalward.solvers.solution import LinearCurvature, Solution, Solve, certified, refined
+from goalward.solvers.solution import LinearCurvature, Solve, direct
 
-__all__ = ["Cholesky", "dense_curvature", "with_constant"]
+__all__ = ["Cholesky", "dense_curvature"]
 
 
 @dataclass(frozen=True)
@@ -46,23 +45,14 @@ class Cholesky:
 
     def prepare(self, hessian: LinearCurvature) -> Solve:
         """Return the map g -> 𝓗⁻¹g."""
-        n_params, n_classes = hessian.shape
-        X = with_constant(hessian.X, hessian.proba) if hessian.intercept else hessian.X
+        X = with_constant(hessian.X) if hessian.intercept else hessian.X
         factor = cholesky(dense_curvature(X, hessian.blocks(), hessian.penalty))
 
         def solve_contrasts(g: Float[Array, "p c"]) -> Float[Array, "p c"]:
             xp = namespace(g)
-            flat = factor(xp.reshape(g, (-1,)))
-            return xp.reshape(flat, (n_params, n_classes - 1))
+            return xp.reshape(factor(xp.reshape(g, (-1,))), g.shape)
 
-        def solve(g: Float[Array, "p k"], *, tol: float | None = None) -> Solution:
-            value = refined(
-                hessian, g, lambda b: solve_in_contrasts(b, hessian.penalty, solve_contrasts)
-            )
-            solution = Solution(value, 0.0, 0, "Cholesky")
-            return certified(hessian, g, solution, self.tol if tol is None else tol)
-
-        return solve
+        return direct(hessian, "Cholesky", solve_contrasts, self.tol)
 
 
 def dense_curvature(
@@ -82,15 +72,6 @@ def dense_curvature(
     )
     ridge = xp.reshape(xp.broadcast_to(penalty[:, None], (n_params, n_contrasts)), (-1,))
     return H + ridge[:, None] * xp.eye(H.shape[0], dtype=H.dtype, device=H.device)
-
-
-def with_constant(X: Array, reference: Array) -> Array:
-    """Return rows with a column of ones, for an intercept."""
-    xp = namespace(reference)
-    if is_sparse(X):
-        return scipy.sparse.hstack([X, np.ones((X.shape[0], 1))], format="csr")
-    ones = xp.ones((X.shape[0], 1), dtype=X.dtype, device=reference.device)
-    return xp.concat([X, ones], axis=1)
 
 
 def _pair_product(X: Array, blocks: Float[Array, "n c c"]) -> Float[Array, "c c p p"]:

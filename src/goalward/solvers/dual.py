@@ -17,9 +17,7 @@ from dataclasses import dataclass
 from jaxtyping import Float
 
 from goalward.core.arrays import Array, cholesky, namespace
-from goalward.errors import Unsupported
-from goalward.solvers.gauge import solve_in_contrasts
-from goalward.solvers.solution import LinearCurvature, Solution, Solve, certified, refined
+from goalward.solvers.solution import LinearCurvature, Solve, direct, uniform_penalty
 
 __all__ = ["Dual"]
 
@@ -45,7 +43,7 @@ class Dual:
 
     def prepare(self, hessian: LinearCurvature) -> Solve:
         """Return the map g -> 𝓗⁻¹g."""
-        rho, rho_intercept = _penalties(hessian)
+        rho, rho_intercept = uniform_penalty(hessian)
         L = hessian.factors()
         xp = namespace(L)
         n_rows, n_contrasts, _ = L.shape
@@ -80,25 +78,4 @@ class Dual:
             v_w = (weights - X.T @ apply_P(t + v_b[None, :])) / rho
             return xp.concat([v_w, v_b[None, :]], axis=0)
 
-        def solve(g: Float[Array, "p k"], *, tol: float | None = None) -> Solution:
-            value = refined(
-                hessian, g, lambda b: solve_in_contrasts(b, hessian.penalty, solve_contrasts)
-            )
-            solution = Solution(value, 0.0, 0, "Dual")
-            return certified(hessian, g, solution, self.tol if tol is None else tol)
-
-        return solve
-
-
-def _penalties(hessian: LinearCurvature) -> tuple[float, float]:
-    """Return ρ of the weights, which must be one positive number, and of the intercept."""
-    penalty = hessian.penalty
-    xp = namespace(penalty)
-    weights = penalty[:-1] if hessian.intercept else penalty
-    low, high = float(xp.min(weights)), float(xp.max(weights))
-    if low != high or low <= 0.0:
-        raise Unsupported(
-            f"The weights have penalties from {low:.3g} to {high:.3g}; one positive number "
-            "was expected. Use Cholesky() or ConjugateGradient()."
-        )
-    return high, float(penalty[-1]) if hessian.intercept else 0.0
+        return direct(hessian, "Dual", solve_contrasts, self.tol)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from jaxtyping import Float
 
 from goalward.core.arrays import Array, is_sparse, namespace
 from goalward.errors import BadParameter
-from goalward.solvers.binary import Binary
-from goalward.solvers.solution import Curvature, LinearCurvature, is_linear
+from goalward.solvers.solution import Apply, Preconditionable
 
-__all__ = ["Precondition", "preconditioner"]
-
-Precondition = Callable[[Float[Array, "p k"]], Float[Array, "p k"]]
+__all__ = ["preconditioner"]
 
 LARGEST_EIGENPROBLEM = 4096
 """Features (or rows, if fewer) up to which XᵀX is decomposed at all: 16 million numbers."""
@@ -22,26 +17,26 @@ SAVED = 40
 """Products that the Kronecker preconditioner saves, about, where problems are large."""
 
 
-def preconditioner(name: str, curvature: Curvature | Binary) -> Precondition:
-    """Return the approximate inverse that a name stands for."""
-    match name:
-        case "none":
-            return lambda r: r
-        case "auto":
-            if not (isinstance(curvature, Binary) or is_linear(curvature)):
-                return lambda r: r
-            return _kronecker(curvature) if _pays(curvature) else _jacobi(curvature)
-        case "kronecker":
-            return _kronecker(_opened(curvature))
-        case "jacobi":
-            return _jacobi(_opened(curvature))
-    raise BadParameter(
-        f"preconditioner={name!r}; 'auto', 'kronecker', 'jacobi' or 'none' was expected. Leave it "
-        "at 'auto'."
-    )
+def preconditioner(name: str, curvature: Preconditionable | None) -> Apply:
+    """Return the approximate inverse that a name stands for; None is a model that is not linear."""
+    if name not in ("auto", "kronecker", "jacobi", "none"):
+        raise BadParameter(
+            f"preconditioner={name!r}; 'auto', 'kronecker', 'jacobi' or 'none' was expected. Leave it "
+            "at 'auto'."
+        )
+    if name == "none" or (name == "auto" and curvature is None):
+        return lambda r: r
+    if curvature is None:
+        raise BadParameter(
+            "This preconditioner reads the rows of a linear model, and another model came. "
+            "Use preconditioner='none'."
+        )
+    if name == "auto":
+        name = "kronecker" if _pays(curvature) else "jacobi"
+    return _kronecker(curvature) if name == "kronecker" else _jacobi(curvature)
 
 
-def _pays(curvature: LinearCurvature | Binary) -> bool:
+def _pays(curvature: Preconditionable) -> bool:
     """Return whether the eigenvectors of XᵀX cost less than the products they save.
 
     About 25 s³ flops for s = min(n, p), at the rate of the 4 n p K of a product.
@@ -53,21 +48,12 @@ def _pays(curvature: LinearCurvature | Binary) -> bool:
     return bool(25 * size**3 < SAVED * 4 * n_rows * n_params * n_columns)
 
 
-def _opened(curvature: Curvature | Binary) -> LinearCurvature | Binary:
-    if isinstance(curvature, Binary) or is_linear(curvature):
-        return curvature
-    raise BadParameter(
-        "This preconditioner reads the rows of a linear model, and another model came. "
-        "Use preconditioner='none'."
-    )
-
-
-def _jacobi(curvature: LinearCurvature | Binary) -> Precondition:
+def _jacobi(curvature: Preconditionable) -> Apply:
     diagonal = curvature.diagonal()
     return lambda r: r / diagonal
 
 
-def _kronecker(curvature: LinearCurvature | Binary) -> Precondition:
+def _kronecker(curvature: Preconditionable) -> Apply:
     """Return the inverse of (mean Λ) ⊗ XᵀWX + ρ, by eigenvectors of both factors.
 
     A free intercept has ρ = 0 in its row only, which would break the product form; it is

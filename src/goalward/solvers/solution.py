@@ -1,25 +1,38 @@
-"""What a solver is given and what it must return."""
+"""What a solver is given and what it must return.
+
+Adding a constant to all logits of a row changes nothing, so 𝓗 acts on "all classes up together" as
+the bare penalty, and on the K-1 contrasts as a definite matrix. A solver inverts the second part
+only (`in_contrasts`); the first is a division, and where the penalty is 0 (a free intercept) the
+solution of least norm has nothing there.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeGuard, runtime_checkable
+from functools import cache
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+import numpy as np
+import scipy.linalg
 from jaxtyping import Float
 
-from goalward.core.arrays import Array, Rows, eps, norm
-from goalward.errors import NotConverged
+from goalward.core.arrays import Array, Rows, eps, like, namespace, norm
+from goalward.errors import NotConverged, Unsupported
 
 __all__ = [
+    "Apply",
     "Curvature",
     "LinearCurvature",
+    "Preconditionable",
     "Solution",
     "Solve",
     "Solver",
     "certified",
-    "is_linear",
-    "refined",
+    "direct",
+    "in_contrasts",
+    "least_norm",
+    "uniform_penalty",
 ]
 
 
@@ -54,33 +67,42 @@ class Curvature(Protocol):
     def shape(self) -> tuple[int, int]: ...
     @property
     def penalty(self) -> Float[Array, " p"]: ...
+    @property
+    def linear(self) -> LinearCurvature | None:
+        """Itself, where the model is linear; None where all that is known are products."""
+        ...
+
     def matvec(self, v: Float[Array, "p k"]) -> Float[Array, "p k"]: ...
 
 
 @runtime_checkable
-class LinearCurvature(Curvature, Protocol):
-    """The curvature of a linear model, opened up for direct solvers."""
+class Preconditionable(Protocol):
+    """What a preconditioner reads of a linear model's curvature."""
 
+    @property
+    def shape(self) -> tuple[int, int]: ...
+    @property
+    def penalty(self) -> Float[Array, " p"]: ...
     @property
     def X(self) -> Rows: ...
     @property
-    def intercept(self) -> bool: ...
-    @property
     def weights(self) -> Float[Array, " n"]: ...
-    @property
-    def proba(self) -> Float[Array, "n k"]: ...
-    def gram(self) -> Float[Array, "n n"]: ...
     def spectrum(self) -> tuple[Float[Array, " r"], Float[Array, "p r"]]: ...
-    def blocks(self) -> Float[Array, "n c c"]: ...
-    def factors(self) -> Float[Array, "n c c"]: ...
     def mean_curvature(self) -> Float[Array, "k k"]: ...
     def diagonal(self) -> Float[Array, "p k"]: ...
 
 
-def is_linear(hessian: Curvature) -> TypeGuard[LinearCurvature]:
-    """Return whether a curvature can be opened up."""
-    # One look, where isinstance() of a protocol takes a dozen: fits ask at every step.
-    return hasattr(hessian, "gram")
+@runtime_checkable
+class LinearCurvature(Curvature, Preconditionable, Protocol):
+    """The curvature of a linear model, opened up for direct solvers."""
+
+    @property
+    def intercept(self) -> bool: ...
+    @property
+    def proba(self) -> Float[Array, "n k"]: ...
+    def gram(self) -> Float[Array, "n n"]: ...
+    def blocks(self) -> Float[Array, "n c c"]: ...
+    def factors(self) -> Float[Array, "n c c"]: ...
 
 
 @runtime_checkable
@@ -97,13 +119,24 @@ class Solver(Protocol):
     def prepare(self, hessian: Any) -> Solve: ...
 
 
-def refined(
-    hessian: Curvature, g: Float[Array, "p k"], solve: Callable[[Array], Array]
-) -> Float[Array, "p k"]:
-    """Return solve(g), improved once by its own residual where rounding has spoilt it."""
-    v = solve(g)
-    residual = g - hessian.matvec(v)
-    return v + solve(residual) if norm(residual) > 1e-10 * norm(g) else v
+Apply: TypeAlias = Callable[[Array], Array]
+"""A linear map of parameters: an inverse, or what stands for one."""
+
+
+def direct(hessian: LinearCurvature, name: str, apply: Apply, default: float | None) -> Solve:
+    """Return the solver whose map in the K-1 contrasts is exact but for rounding.
+
+    A solution is improved once by its own residual where rounding has spoilt it.
+    """
+
+    def solve(g: Float[Array, "p k"], *, tol: float | None = None) -> Solution:
+        v = in_contrasts(g, hessian.penalty, apply)
+        residual = g - hessian.matvec(v)
+        if norm(residual) > 1e-10 * norm(g):
+            v = v + in_contrasts(residual, hessian.penalty, apply)
+        return certified(hessian, g, Solution(v, 0.0, 0, name), default if tol is None else tol)
+
+    return solve
 
 
 def certified(
@@ -127,3 +160,44 @@ def certified(
             "give the solver more iterations or a larger tol."
         )
     return replace(solution, residual=residual)
+
+
+@cache
+def _contrasts(n_classes: int) -> Any:
+    return np.ascontiguousarray(scipy.linalg.helmert(n_classes).T)
+
+
+def in_contrasts(
+    g: Float[Array, "p k"], penalty: Float[Array, " p"], apply: Apply
+) -> Float[Array, "p k"]:
+    """Return 𝓗⁻¹g, given the solution map (p, c) -> (p, c) in the K-1 contrasts."""
+    xp = namespace(g)
+    n_classes = g.shape[1]
+    Q = like(_contrasts(n_classes), g, dtype=g.dtype)
+    contrast = apply(g @ Q) @ Q.T
+    common = xp.sum(g, axis=1) / n_classes
+    safe = xp.where(penalty > 0.0, penalty, xp.ones_like(penalty))
+    level = xp.where(penalty > 0.0, common / safe, xp.zeros_like(common))
+    return contrast + level[:, None]
+
+
+def least_norm(v: Float[Array, "p k"], penalty: Float[Array, " p"]) -> Float[Array, "p k"]:
+    """Return v without its part along the flat direction of a free intercept."""
+    xp = namespace(v)
+    level = xp.sum(v, axis=1) / v.shape[1]
+    flat = xp.where(penalty > 0.0, xp.zeros_like(level), level)
+    return v - flat[:, None]
+
+
+def uniform_penalty(hessian: LinearCurvature) -> tuple[float, float]:
+    """Return ρ of the weights, which must be one positive number, and of the intercept."""
+    penalty = hessian.penalty
+    xp = namespace(penalty)
+    weights = penalty[:-1] if hessian.intercept else penalty
+    low, high = float(xp.min(weights)), float(xp.max(weights))
+    if low != high or low <= 0.0:
+        raise Unsupported(
+            f"The weights have penalties from {low:.3g} to {high:.3g}; one positive number "
+            "was expected. Use Cholesky() or ConjugateGradient()."
+        )
+    return high, float(penalty[-1]) if hessian.intercept else 0.0

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from jaxtyping import Float
 
-from goalward.core.arrays import Array, cholesky, is_sparse, namespace
-from goalward.solvers.cholesky import dense_curvature, with_constant
-from goalward.solvers.conjugate_gradient import iterate
-from goalward.solvers.gauge import least_norm, solve_in_contrasts
-from goalward.solvers.solution import LinearCurvature, Solution, Solve, certified
+from goalward.core.arrays import Array, Rows, is_sparse, namespace
+from goalward.solvers.conjugate_gradient import by_products
+from goalward.solvers.coordinates import Coordinates
+from goalward.solvers.inverse import Inverse
+from goalward.solvers.solution import LinearCurvature, Solve, in_contrasts
 
 __all__ = ["Updated", "fits"]
 
@@ -26,7 +26,7 @@ class Updated:
     Parameters
     ----------
     inverse
-        (pc, pc) inverse in the K-1 contrasts, rows ordered (feature, contrast).
+        By features.
 
     Examples
     --------
@@ -37,49 +37,30 @@ class Updated:
     1
     """
 
-    inverse: Float[Array, "pc pc"] = field(repr=False)
+    inverse: Inverse = field(repr=False)
     tol: float | None = None
 
     @classmethod
     def of(cls, hessian: LinearCurvature) -> Updated:
         """Return the solver of a Hessian, its inverse made once."""
-        X = with_constant(hessian.X, hessian.proba) if hessian.intercept else hessian.X
-        H = dense_curvature(X, hessian.blocks(), hessian.penalty)
-        xp = namespace(H)
-        eye = xp.eye(H.shape[0], dtype=H.dtype, device=H.device)
-        return cls(cholesky(H)(eye))
+        return cls(Inverse.of(hessian, Coordinates.features(hessian)))
 
-    def added(self, x: Float[Array, "1 p"], block: Float[Array, "c c"]) -> Updated:
-        """Return the solver after a row with curvature `block` has been added.
-
-        𝓗⁻¹ - y (I + ΛM)⁻¹ Λ yᵀ with y = 𝓗⁻¹Jᵀ and M = J y.
-        """
-        xp = namespace(block)
-        c = block.shape[0]
-        eye = xp.eye(c, dtype=block.dtype, device=block.device)
-        J = xp.reshape(eye[:, None, :] * x[0, :][None, :, None], (c, -1))
-        y = self.inverse @ J.T
-        inner = xp.linalg.solve(eye + block @ (J @ y), block)
-        return Updated(self.inverse - y @ inner @ y.T, self.tol)
+    def added(self, row: Rows, block: Float[Array, "c c"]) -> Updated:
+        """Return the solver after a row with curvature `block` has been added."""
+        return replace(self, inverse=self.inverse.added(row, block))
 
     def prepare(self, hessian: LinearCurvature) -> Solve:
         """Return the map g -> 𝓗⁻¹g."""
-        n_params, n_classes = hessian.shape
+        matrix = self.inverse.matrix
 
         def near(r: Float[Array, "p c"]) -> Float[Array, "p c"]:
             xp = namespace(r)
-            flat = self.inverse @ xp.reshape(r, (-1,))
-            return xp.reshape(flat, (n_params, n_classes - 1))
+            return xp.reshape(matrix @ xp.reshape(r, (-1,)), r.shape)
 
-        def solve(g: Float[Array, "p k"], *, tol: float | None = None) -> Solution:
-            limit = tol if tol is not None else (1e-8 if self.tol is None else self.tol)
-            v, iterations = iterate(
-                hessian, g, lambda r: solve_in_contrasts(r, hessian.penalty, near), limit, 500
-            )
-            v = least_norm(v, hessian.penalty)
-            return certified(hessian, g, Solution(v, 0.0, iterations, "Updated"), 2.0 * limit)
+        def all_columns(r: Float[Array, "p k"]) -> Float[Array, "p k"]:
+            return in_contrasts(r, hessian.penalty, near)
 
-        return solve
+        return by_products(hessian, all_columns, "Updated", self.tol, max_iter=500)
 
 
 def fits(hessian: LinearCurvature, largest: int = 2500) -> bool:

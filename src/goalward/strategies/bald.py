@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from goalward.core.arrays import softmax, to_numpy
 from goalward.errors import BadParameter
-from goalward.models import Fitted
+from goalward.models import Fitted, contrasts
 from goalward.pool import n_rows
-from goalward.solvers.cholesky import dense_curvature
+from goalward.solvers import Inverse
+from goalward.solvers.coordinates import Coordinates
 from goalward.strategies.strategy import Scores, Strategy, candidate_blocks
-from goalward.utility.family import base_of
-from goalward.utility.span import Span
 
 __all__ = ["Bald"]
 
@@ -48,23 +47,19 @@ class Bald(Strategy):
     def score(self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], round: int) -> Scores:
         """Return H(mean p) - mean H(p) over the draws."""
         fitted.linear("Bald")
-        span = Span.of(fitted)
-        base = base_of(fitted, span)
-        q, c = base.start.shape
-        H = dense_curvature(base.B, fitted.hessian.blocks(), base.ridge)
+        inverse = Inverse.of(fitted.hessian, Coordinates.spanned(fitted.hessian))
+        coordinates = inverse.coordinates
         rng = np.random.default_rng([self.seed, round])
-        normal = rng.standard_normal((q * c, self.draws))
-        factor = np.linalg.cholesky(to_numpy(H))
-        drawn = np.linalg.solve(factor.T, normal).reshape(q, c * self.draws)
-        outside_noise = rng.standard_normal((c, self.draws))
-        start, Q = to_numpy(base.start), to_numpy(base.Q)
+        drawn = inverse.draw(rng, self.draws)
+        outside_noise = rng.standard_normal((drawn.shape[1], self.draws))
+        Q = to_numpy(contrasts(fitted.n_classes, fitted.params))
         scores = np.empty(n_rows(X_pool))
         for part, candidates in candidate_blocks(fitted, X_pool, rows):
-            Z = to_numpy(span.coordinates(candidates.X))
-            own = to_numpy(span.squared_outside(candidates.X, span.coordinates(candidates.X)))
-            moved = (Z @ drawn).reshape(len(Z), c, self.draws)
-            moved += np.sqrt(own / base.rho)[:, None, None] * outside_noise
-            f = (Z @ start)[:, :, None] + moved
+            Z = coordinates(candidates.X)
+            own = to_numpy(coordinates.squared_outside(candidates.X, Z))
+            moved = np.tensordot(to_numpy(Z), drawn, axes=1)
+            moved += np.sqrt(own / coordinates.rho)[:, None, None] * outside_noise
+            f = (to_numpy(fitted.logits_of(candidates.X)) @ Q)[:, :, None] + moved
             p = to_numpy(softmax(np.einsum("kc,ncs->nks", Q, f), axis=1))
             mean = p.mean(axis=2)
             scores[part] = _entropy(mean) - _entropy(p).mean(axis=1)

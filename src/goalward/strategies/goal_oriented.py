@@ -13,6 +13,7 @@ from goalward.core.arrays import eps, namespace, to_numpy
 from goalward.core.candidates import Candidates
 from goalward.errors import BadParameter
 from goalward.goals import DecisionRisk, Goal
+from goalward.goals.labelled import belief_labels
 from goalward.labels import Expected, Operator, Predicted, warn_if_vacuous
 from goalward.models import Fitted
 from goalward.pool import blocks, n_rows
@@ -111,13 +112,22 @@ class GoalOriented(Strategy):
         return cls(goal, selection=Sequential(), seed=seed)
 
     @property
+    def labels_held(self) -> int:
+        """Those of its goal or of its belief: the same may serve both, and as a rule do."""
+        return max(self.goal.labels_held, belief_labels(self.operator.belief))
+
+    def progress(self, fitted: Fitted) -> float:
+        """Return the value of the goal at a model."""
+        return self.goal.value(fitted)
+
+    @property
     def _utility(self) -> Utility:
         assert isinstance(self.utility, Utility)
         return self.utility
 
     def at(self, fitted: Fitted, round: int = 0) -> GoalOriented:
         """Return the strategy with its goal settled for one round."""
-        goal = self.goal.at(fitted, round)
+        goal = self.goal.settled(fitted, round)
         return self if goal is self.goal else replace(self, goal=goal)
 
     def score(self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], round: int) -> Scores:

@@ -155,10 +155,8 @@ class Lookahead:
             self._solver = Updated.of(fitted.hessian)
         if self._solver is None:
             return
-        xp = namespace(proba)
-        row = xp.concat([x, xp.ones_like(x[:, :1])], axis=1) if fitted.model.intercept else x
         block = weight * fitted.loss.blocks(proba)[0, ...]
-        self._solver = self._solver.added(row, block)
+        self._solver = self._solver.added(x, block)
 
 
 def _equal_rows(features: Any, place: int) -> NDArray[Any]:

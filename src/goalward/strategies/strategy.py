@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Integral
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,6 +93,20 @@ class Strategy(ABC):
 
     seed: int
     selection: Selector = Top()
+    needs: ClassVar[frozenset[str]] = frozenset()
+
+    def build(self, **data: Any) -> Strategy:
+        """Return the strategy itself: it has its data, where a recipe waits for them."""
+        return self
+
+    @property
+    def labels_held(self) -> int:
+        """How many labels it brings along, beside those of the model."""
+        return 0
+
+    def progress(self, fitted: Fitted) -> float:
+        """Return the value of its goal at a model; NaN without one."""
+        return float("nan")
 
     def at(self, fitted: Fitted, round: int = 0) -> Strategy:
         """Return the strategy as it stands for one round; most are the same in all of them."""

@@ -23,8 +23,8 @@ from goalward.goals.dev_folds import half, steering
 from goalward.journal import Ranked
 from goalward.labels import Spread
 from goalward.models import Fitted
-from goalward.models.posterior import LARGEST
 from goalward.pool import n_rows, take_rows
+from goalward.solvers.coordinates import LARGEST
 from goalward.stopping import seen
 from goalward.strategies import GoalOriented, Subsampled, recipe
 from goalward.strategies.strategy import Suggestion

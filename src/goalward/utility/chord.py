@@ -1,7 +1,7 @@
 """Retraining many models at once: chord steps with a shared inverse, and Anderson.
 
 All models have the labelled rows in common and differ in a few added rows. In the
-coordinates of `Span`, a model is Ψ (q, c), c = K-1 contrasts, and a dual number a (b, c) for
+coordinates of the inverse, a model is Ψ (q, c), c = K-1 contrasts, and a dual number a (b, c) for
 the direction of its own that each added row brings. Writing z̃ for the added rows'
 coordinates, S for what is outside (their Gram matrix there), r for residuals p - t:
 
@@ -24,7 +24,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, like, namespace, to_numpy
-from goalward.utility.added import Added, Base, mean_in_contrasts, times
+from goalward.utility.added_rows import Added, Base, mean_in_contrasts, times
 from goalward.utility.anderson import Anderson
 
 __all__ = ["retrain"]
@@ -88,11 +88,10 @@ def _sweep(
     r = base.weights[:, None, None] * (mean_in_contrasts(f, base.Q) - base.targets[:, :, None])
     f_added = added.logits(psi, a)
     alpha = added.weights * (mean_in_contrasts(f_added, base.Q) - added.targets)
-    g = times(base.B.T, r) + added.pull(alpha) + base.ridge[:, None, None] * psi
+    g = times(base.B.T, r) + added.pull(alpha) + base.coordinates.ridge[:, None, None] * psi
     own = alpha / base.rho + a
     spread = added.outside(own)
-    inverse = xp.reshape(base.inverse, (q * c, q * c))
-    h = xp.reshape(inverse @ xp.reshape(g, (q * c, m)), (q, c, m))
+    h = xp.reshape(base.inverse.matrix @ xp.reshape(g, (q * c, m)), (q, c, m))
     size = xp.sum(g * h, axis=(0, 1)) + base.rho * xp.sum(own * spread, axis=(0, 1))
     moved = added.logits(h, own)
     y = added.damped(moved, f_added)

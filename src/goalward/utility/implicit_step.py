@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,13 +13,12 @@ from goalward.errors import BadParameter
 from goalward.goals import Goal
 from goalward.models import Fitted
 from goalward.solvers import Solution, Solver, named
-from goalward.solvers.quadratic import quadratic
-from goalward.utility.added import Window
-from goalward.utility.coupled import RowCoupling, couplings_of
-from goalward.utility.family import Family
-from goalward.utility.implicit import implicit_slopes, newton_slopes
+from goalward.solvers.inverse import rows_at_once
+from goalward.utility.added_rows import Window
+from goalward.utility.goal_curvature import GoalCurvature
+from goalward.utility.implicit_slopes import implicit_slopes, newton_slopes
 from goalward.utility.labelings import batches
-from goalward.utility.leverage import Curvatures, rows_at_once
+from goalward.utility.neighbours import Neighbours
 from goalward.utility.threads import in_threads
 from goalward.utility.utility import Scored, Utility
 
@@ -71,13 +69,12 @@ class ImplicitStep(Utility):
 
     def prepare(self, fitted: Fitted, goal: Goal) -> _Stepper:
         """Return the utility with its direction, inverse and curvatures made."""
-        family = Family.of(fitted, goal)
+        family = Neighbours.of(fitted, goal)
         solve = named(self.solver).prepare(family.fitted.hessian)
         solution = solve(goal.gradient(family.fitted))
         v = -solution.value
-        curvatures = Curvatures.of(family, v, goal=not self.exact_goal)
-        couplings = [] if self.exact_goal else couplings_of(family, solve)
-        return _Stepper(self, family, curvatures, couplings, v @ family.base.Q, solution)
+        curvature = GoalCurvature.of(family, v, None if self.exact_goal else solve)
+        return _Stepper(self, family, curvature, v @ family.base.Q, solution)
 
     def batch(
         self, fitted: Fitted, goal: Goal, X_batches: Any, labels: Any = None
@@ -90,23 +87,17 @@ class ImplicitStep(Utility):
 
 @dataclass(frozen=True)
 class _Stepper:
-    """A family whose members take the implicit step."""
+    """Neighbours of a model by the implicit step."""
 
     options: ImplicitStep
-    family: Family
-    curvatures: Curvatures
-    couplings: list[RowCoupling]
+    family: Neighbours
+    curvature: GoalCurvature
     direction: Float[Array, "p c"]
     report: Solution
 
-    @property
-    def _slopes(self) -> Callable[..., Float[Array, "n s l"]]:
-        return newton_slopes if self.options.step == "newton" else implicit_slopes
-
     def __call__(self, rows: Rows) -> Scored:
         """Return Δτ of every row under every label, and the rows' leverages tr(ΛM)."""
-        q, c = self.family.base.start.shape
-        step = rows_at_once(q, c)
+        step = rows_at_once(*self.family.base.start.shape)
         parts = [
             self._block(rows_at(rows, slice(first, first + step)))
             for first in range(0, rows.shape[0], step)
@@ -120,95 +111,75 @@ class _Stepper:
         fitted, base = self.family.fitted, self.family.base
         proba = fitted.loss.proba(fitted.logits_of(rows))
         rows = self.family.rows(rows)
-        Z = self.family.span.coordinates(rows)
+        Z = base.coordinates(rows)
         xp = namespace(Z)
-        M = self.curvatures.leverage(rows, Z)
+        M = base.inverse.leverage(rows, Z)
         f = Z @ base.start
-        blocks = fitted.loss.blocks(fitted.loss.proba(f @ base.Q.T))
-        c = base.Q.shape[1]
-        weights = xp.broadcast_to(fitted.label_weights, (c, fitted.n_classes))
-        # Blocks that stay in a core's cache: 1.6 times faster than the whole at once.
-        step = max(16, 2**17 // (c * fitted.n_classes))
-        jobs = [
-            (
-                rows_at(f, slice(i, i + step)),
-                rows_at(M, slice(i, i + step)),
-                base.Q.T,
-                weights,
-                base.Q,
-            )
-            for i in range(0, f.shape[0], step)
-        ]
-        r = xp.concat(in_threads(self._slopes, jobs, self.options.n_jobs), axis=0)
+        r = self._slopes(f, M)
         if self.options.exact_goal:
             utility = self._evaluated(rows, Z, r)
         else:
-            s = fitted.linear("ImplicitStep").jvp(rows, self.direction)
-            N = self.curvatures.bend(rows, Z)
-            for coupling in self.couplings:
-                N = N + coupling.bend(fitted.linear("ImplicitStep"), rows)
-            bent = xp.matmul(N, r)
-            utility = xp.sum(s[:, :, None] * r, axis=1) + 0.5 * xp.sum(r * bent, axis=1)
-        leverage = xp.sum(blocks * M, axis=(1, 2))
-        return Scored(utility, proba, leverage)
+            s = self.family.model.jvp(rows, self.direction)
+            utility = xp.sum(s[:, :, None] * r, axis=1) + _half(self.curvature(rows, Z), r)
+        blocks = fitted.loss.blocks(fitted.loss.proba(f @ base.Q.T))
+        return Scored(utility, proba, xp.sum(blocks * M, axis=(1, 2)))
+
+    def _slopes(self, f: Float[Array, "n c"], M: Float[Array, "n c c"]) -> Float[Array, "n c k"]:
+        """Return the rows' slopes where the model will be, by threads."""
+        fitted, Q = self.family.fitted, self.family.base.Q
+        xp = namespace(f)
+        weights = xp.broadcast_to(fitted.label_weights, (Q.shape[1], fitted.n_classes))
+        # Blocks that stay in a core's cache: 1.6 times faster than the whole at once.
+        step = max(16, 2**17 // (Q.shape[1] * fitted.n_classes))
+        parts = [slice(i, i + step) for i in range(0, f.shape[0], step)]
+        jobs = [(rows_at(f, part), rows_at(M, part), Q.T, weights, Q) for part in parts]
+        return xp.concat(in_threads(self._solved, jobs, self.options.n_jobs), axis=0)
+
+    def _solved(self, *equations: Array) -> Float[Array, "n s l"]:
+        newton = self.options.step == "newton"
+        return newton_slopes(*equations) if newton else implicit_slopes(*equations)
 
     def _evaluated(self, rows: Rows, Z: Array, r: Float[Array, "n c l"]) -> Float[Array, "n l"]:
         """Return the goal at the moved logits, plus the labelled rows' third derivative."""
+        inverse = self.family.base.inverse
+        xp = namespace(Z)
         parts = []
         first = 0
-        for part in self.family.chunks(rows):
-            last = first + part.shape[0]
-            Z_part, added = self.family.singles(part)
-            xp = namespace(Z_part)
+        for some in self.family.chunks(rows):
+            last = first + some.shape[0]
+            Z_some, added = self.family.singles(some)
             slopes = r[first:last, :, :]
             flat = xp.reshape(xp.permute_dims(slopes, (1, 0, 2)), added.targets.shape)
-            psi = self.family.base.start[:, :, None] - added.inverse_pull(flat)
-            change = self.family.change(psi, -flat / self.family.base.rho, part, Z_part)
-            inside = self._third(Z_part, slopes)
+            inside = _half(inverse.form(self.curvature.third, Z_some), slopes)
+            change = self.family.pulled(added, flat, some, Z_some)
             parts.append(xp.reshape(change, inside.shape) + inside)
             first = last
-        return namespace(parts[0]).concat(parts, axis=0)
-
-    def _third(self, Z: Array, r: Float[Array, "n c l"]) -> Float[Array, "n l"]:
-        xp = namespace(Z)
-        bent = xp.matmul(quadratic(Z, self.curvatures.third), r)
-        return 0.5 * xp.sum(r * bent, axis=1)
+        return xp.concat(parts, axis=0)
 
     def window(self, rows: Rows, codes: NDArray[Any]) -> Float[Array, " l"]:
         """Return Δτ of one batch under each of the labelings `codes` (L, b)."""
-        rows = self.family.rows(rows)
-        parts = [
-            self._window(added, rows, Z, part)
-            for Z, added, part in self.family.windows(rows, codes)
-        ]
-        return namespace(parts[0]).concat(parts)
+        return self.family.windows(rows, codes, self._window)
 
     def _window(
         self, added: Window, rows: Rows, Z: Float[Array, "b q"], codes: NDArray[Any]
     ) -> Float[Array, " l"]:
         base = self.family.base
         xp = namespace(Z)
-        b, c, n_labelings = added.targets.shape
-        size = b * c
-        q = Z.shape[1]
-        # y = 𝓗⁻¹J_xᵀ of all rows of the batch together, (qc, bc).
-        M = xp.reshape(Z @ xp.reshape(added.U, (q, c * size)), (size, size))
-        eye = xp.eye(c, dtype=Z.dtype, device=Z.device)
-        own = (added.S / base.rho)[:, None, :, None] * eye[None, :, None, :]
-        M = M + xp.reshape(own, (size, size))
-        targets = xp.reshape(added.targets, (size, n_labelings))
-        weights = xp.reshape(
-            xp.broadcast_to(added.weights, added.targets.shape), (size, n_labelings)
+        joint = (added.leverage.shape[0], added.targets.shape[2])
+        weights = xp.broadcast_to(added.weights, added.targets.shape)
+        r = self._solved(
+            xp.reshape(Z @ base.start, (1, joint[0])),
+            added.leverage[None, :, :],
+            xp.reshape(added.targets, joint),
+            xp.reshape(weights, joint),
+            base.Q,
         )
-        f = xp.reshape(Z @ base.start, (1, size))
-        r = self._slopes(f, M[None, :, :], targets, weights, base.Q)
-        flat = xp.reshape(r, (b, c, n_labelings))
-        psi = base.start[:, :, None] - added.inverse_pull(flat)
-        change = self.family.change(psi, -flat / base.rho, rows, Z)
-        A = xp.reshape(self.curvatures.third, (q, c * q * c))
-        third = xp.reshape(Z @ A, (b * c, q, c))
-        joint = xp.reshape(
-            xp.permute_dims(xp.tensordot(third, Z, axes=([1], [1])), (0, 2, 1)), (size, size)
-        )
-        bent = joint @ xp.reshape(flat, (size, n_labelings))
-        return change + 0.5 * xp.sum(xp.reshape(flat, (size, n_labelings)) * bent, axis=0)
+        change = self.family.pulled(added, xp.reshape(r, added.targets.shape), rows, Z)
+        third = base.inverse.joint_form(self.curvature.third, Z)
+        return change + _half(third[None, :, :], r)[0, :]
+
+
+def _half(A: Float[Array, "n s s"], r: Float[Array, "n s l"]) -> Float[Array, "n l"]:
+    """Return ½ rᵀAr of every row and label."""
+    xp = namespace(r)
+    return 0.5 * xp.sum(r * xp.matmul(A, r), axis=1)

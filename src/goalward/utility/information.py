@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from goalward.core.arrays import Rows, astype, like, namespace, rows_at, stack_rows, to_numpy
 from goalward.errors import Unsupported, VacuousUtility
 from goalward.goals import FisherRatio, Goal, PosteriorGoal, Weighted
-from goalward.models import Fitted, Posterior
-from goalward.solvers import Solution
+from goalward.models import Fitted
+from goalward.solvers import Inverse, Solution
 from goalward.solvers.cholesky import dense_curvature
 from goalward.utility.utility import Scored, Utility
 
@@ -96,7 +96,7 @@ class Gains:
     """
 
     fitted: Fitted
-    posterior: Posterior
+    posterior: Inverse
     F: NDArray[Any] = field(repr=False)
     report: Solution | None = None
 
@@ -129,12 +129,12 @@ class Gains:
     @staticmethod
     def _asked(
         fitted: Fitted,
-        posterior: Posterior,
+        posterior: Inverse,
         parts: Sequence[tuple[float, PosteriorGoal]],
         rows: Sequence[Rows],
     ) -> NDArray[Any]:
         """Return F: for each goal the mean of J_rᵀ (∂risk/∂M_r) J_r, weighted."""
-        size = len(posterior.inverse)
+        size = len(posterior.matrix)
         c = fitted.n_classes - 1
         F = np.zeros((size, size))
         step = max(1, LARGEST_BLOCK // (c * c))
@@ -160,7 +160,7 @@ class Gains:
     def taking(self, rows: Rows) -> Taken:
         """Return the rows as candidates of a batch that is picked one by one."""
         _, Z, blocks, M, N = self._forms(rows)
-        return Taken(Z, blocks, M, N, self.posterior.inverse.copy(), self.F)
+        return Taken(Z, blocks, M, N, self.posterior, self.F)
 
     def _forms(
         self, rows: Rows
@@ -176,7 +176,7 @@ class Gains:
     @cached_property
     def bent(self) -> Float[NDArray[Any], "p p"]:
         """𝓗⁻¹F𝓗⁻¹, which makes N of a row."""
-        inverse = self.posterior.inverse
+        inverse = self.posterior.matrix
         found: NDArray[Any] = inverse @ self.F @ inverse
         return found
 
@@ -196,7 +196,7 @@ class Taken:
     blocks: Float[NDArray[Any], "n c c"]
     M: Float[NDArray[Any], "n c c"]
     N: Float[NDArray[Any], "n c c"]
-    inverse: Float[NDArray[Any], "p p"]
+    inverse: Inverse
     F: Float[NDArray[Any], "p p"]
 
     def gains(self) -> Float[NDArray[Any], " n"]:
@@ -207,18 +207,16 @@ class Taken:
         """Add the curvature of a candidate."""
         q, c = self.Z.shape[1], self.M.shape[1]
         z, block = self.Z[place], self.blocks[place]
-        y = np.einsum("pja,j->pa", self.inverse.reshape(q * c, q, c), z)
-        S = np.linalg.solve(np.eye(c) + block @ self.M[place], block)
-        S = (S + S.T) / 2
+        y, S = self.inverse.change(z, self.M[place], block)
         Fy = self.F @ y
-        t = self.inverse @ Fy
+        t = self.inverse.matrix @ Fy
         A = (self.Z @ y.reshape(q, c * c)).reshape(-1, c, c)
         B = (self.Z @ t.reshape(q, c * c)).reshape(-1, c, c)
         AS = A @ S
         cross = AS @ B.transpose(0, 2, 1)
         self.M = self.M - AS @ A.transpose(0, 2, 1)
         self.N = self.N - cross - cross.transpose(0, 2, 1) + AS @ (y.T @ Fy) @ AS.transpose(0, 2, 1)
-        self.inverse -= y @ S @ y.T
+        self.inverse = self.inverse.less(y, S)
 
     def keep(self, left: NDArray[Any]) -> None:
         """Drop candidates."""

@@ -15,10 +15,10 @@ from goalward.errors import NotConverged
 from goalward.goals import Goal
 from goalward.models import Fitted, Labelled, Linear
 from goalward.solvers import Auto, ConjugateGradient
-from goalward.utility.added import Added, Window
+from goalward.utility.added_rows import Added, Window
 from goalward.utility.chord import retrain
-from goalward.utility.family import Family
 from goalward.utility.labelings import batches
+from goalward.utility.neighbours import Neighbours
 from goalward.utility.one_by_one import OneByOne
 from goalward.utility.threads import in_threads
 from goalward.utility.utility import Scored, Utility
@@ -63,7 +63,7 @@ class Retrain(Utility):
         """Return the utility with its shared factorisation made, where there can be one."""
         if not isinstance(fitted.model, Linear):
             return OneByOne.of(fitted, goal)
-        return _Retrainer(self, Family.of(fitted, goal))
+        return _Retrainer(self, Neighbours.of(fitted, goal))
 
     def batch(
         self, fitted: Fitted, goal: Goal, X_batches: Any, labels: Any = None
@@ -78,10 +78,10 @@ class Retrain(Utility):
 
 @dataclass(frozen=True)
 class _Retrainer:
-    """A family whose members are really retrained."""
+    """Neighbours of a model, really retrained."""
 
     options: Retrain
-    family: Family
+    family: Neighbours
     report: None = None
 
     def __call__(self, rows: Rows) -> Scored:
@@ -105,12 +105,7 @@ class _Retrainer:
 
     def window(self, rows: Rows, codes: NDArray[Any]) -> Float[Array, " l"]:
         """Return Δτ of one batch under each of the labelings `codes` (L, b)."""
-        rows = self.family.rows(rows)
-        parts = [
-            self._window(added, rows, Z, part)
-            for Z, added, part in self.family.windows(rows, codes)
-        ]
-        return namespace(parts[0]).concat(parts)
+        return self.family.windows(rows, codes, self._window)
 
     def _window(
         self, added: Window, rows: Rows, Z: Float[Array, "b q"], codes: NDArray[Any]

@@ -1,7 +1,7 @@
 """The data of the experiments: tasks with paired splits."""
 
 from goalward.lab.datasets.bundled import breast_cancer, digits, digits_3v8, wine
-from goalward.lab.datasets.dataset import Dataset, Split, Stratified, Thinned
+from goalward.lab.datasets.dataset import Dataset, Split, Stratified, Thinned, with_dev
 from goalward.lab.datasets.files import from_file
 from goalward.lab.datasets.letter import letter
 from goalward.lab.datasets.load import DATASETS, load
@@ -24,4 +24,5 @@ __all__ = [
     "sentences",
     "synth2",
     "wine",
+    "with_dev",
 ]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from goalward.lab.curves import bootstrap
+from goalward.lab.statistics import bootstrap
 
 __all__ = ["Claim", "interval", "verdict"]
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.lab.curves import bootstrap
 from goalward.lab.paper.claim import Claim, interval, verdict
 from goalward.lab.paper.results import Results
 from goalward.lab.paper.studies import GOALS, OPERATORS
+from goalward.lab.statistics import bootstrap
 
 __all__ = ["LEARNING"]
 

@@ -16,7 +16,8 @@ from goalward.lab.paper import studies
 from goalward.lab.paper.claims import Claim, claims
 from goalward.lab.paper.report import Report, write_report
 from goalward.lab.paper.results import Results, goal_pictures, snapshot, synth2_pictures
-from goalward.plots import paper, save
+from goalward.lab.plots import paper
+from goalward.plots import save
 
 __all__ = ["FIGURES", "reproduce"]
 

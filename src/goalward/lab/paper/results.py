@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from goalward.lab.curves import Curves
 from goalward.lab.datasets import Dataset, synth2
 from goalward.lab.paper.studies import GOALS, OPERATORS, ExPred, Scatter
-from goalward.plots import curve_panel, figure, paper
+from goalward.lab.plots import curve_panel, paper
+from goalward.plots import figure
 
 __all__ = ["Results", "goal_pictures", "snapshot", "synth2_pictures"]
 

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.stats import gaussian_kde
 
-from goalward.plots.figures import curve_panel
-from goalward.plots.style import colour, figure, quiet
+from goalward.lab.plots.panels import curve_panel
+from goalward.plots import colour, figure, quiet
 
 __all__ = [
     "approximation_figure",

@@ -6,14 +6,16 @@ Two shapes of the same thing: `Singles`, one row per model, many rows under ever
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.core.arrays import Array, like, namespace
+from goalward.core.arrays import Array, Rows, like, namespace
+from goalward.solvers import Inverse
+from goalward.solvers.coordinates import Coordinates
 
 __all__ = ["Added", "Base", "Singles", "Window", "mean_in_contrasts", "own_logit", "times"]
 
@@ -24,29 +26,33 @@ class Base:
 
     Parameters
     ----------
+    inverse
+        𝓗₀⁻¹, and the coordinates it is held in.
     B, targets, weights
         The labelled rows: (n, q) coordinates, (n, c) targets in contrasts, (n,) weights.
-    ridge, rho
-        Penalty of each coordinate, and of directions outside the span.
+    rho
+        Penalty of the weights.
     start
         (q, c) optimum before.
-    inverse
-        (q, c, q, c) inverse of 𝓗₀.
     Q
         (K, c) contrasts.
     heaviest
         The largest weight an added row can have: Böhning's bound is half of it.
     """
 
+    inverse: Inverse
     B: Float[Array, "n q"]
     targets: Float[Array, "n c"]
     weights: Float[Array, " n"]
-    ridge: Float[Array, " q"]
     rho: float
     start: Float[Array, "q c"]
-    inverse: Float[Array, "q c q c"]
     Q: Float[Array, "k c"]
-    heaviest: float = 1.0
+    heaviest: float
+
+    @property
+    def coordinates(self) -> Coordinates:
+        """How rows are written."""
+        return self.inverse.coordinates
 
 
 @runtime_checkable
@@ -116,19 +122,17 @@ class Singles:
     damping: Float[Array, "g c c"] | None = None
 
     @classmethod
-    def of(cls, base: Base, Z: Array, S: Array, targets: Array, weights: Array) -> Singles:
-        """Return the models of rows with coordinates Z (q, G) and targets (1, c, G L)."""
+    def of(cls, base: Base, rows: Rows, Z: Array, targets: Array, weights: Array) -> Singles:
+        """Return the models of rows with coordinates Z (G, q) and targets (1, c, G L)."""
         xp = namespace(Z)
-        q, c = base.start.shape
-        n_rows = Z.shape[1]
-        by_row = xp.reshape(xp.permute_dims(base.inverse, (0, 1, 3, 2)), (q * c * c, q))
-        U = xp.reshape(by_row @ Z, (q, c, c, n_rows))
-        leverage = xp.permute_dims(xp.sum(Z[:, None, None, :] * U, axis=0), (2, 0, 1))
-        eye = xp.eye(c, dtype=Z.dtype, device=Z.device)
-        leverage = leverage + (S / base.rho)[:, None, None] * eye
-        damping = None if c == 1 else xp.linalg.inv(leverage + 2.0 / base.heaviest * eye)
-        U = xp.reshape(xp.permute_dims(U, (3, 0, 1, 2)), (n_rows, q * c, c))
-        return cls(Z, S, U, leverage, targets, weights, damping)
+        n_rows, c = Z.shape[0], base.start.shape[1]
+        y = base.inverse.pulled(Z)
+        leverage = base.inverse.leverage(rows, Z, y)
+        bound = 2.0 / base.heaviest * xp.eye(c, dtype=Z.dtype, device=Z.device)
+        damping = None if c == 1 else xp.linalg.inv(leverage + bound)
+        U = xp.reshape(xp.permute_dims(y, (0, 2, 3, 1)), (n_rows, -1, c))
+        S = base.coordinates.squared_outside(rows, Z)
+        return cls(Z.T, S, U, leverage, targets, weights, damping)
 
     def logits(self, psi: Float[Array, "q c m"], a: Float[Array, "b c m"]) -> Array:
         """Return z̃Ψ + S a."""
@@ -220,24 +224,22 @@ class Window:
     Z: Float[Array, "b q"]
     S: Float[Array, "b b"]
     U: Float[Array, "qc bc"] = field(repr=False)
+    leverage: Float[Array, "bc bc"]
     damping: Float[Array, "bc bc"]
     targets: Float[Array, "b c m"]
     weights: Float[Array, "b 1 m"]
 
     @classmethod
-    def of(cls, base: Base, Z: Array, S: Array, targets: Array, weights: Array) -> Window:
+    def of(cls, base: Base, rows: Rows, Z: Array, targets: Array, weights: Array) -> Window:
         """Return the models of a batch with coordinates Z (b, q) and targets (b, c, M)."""
         xp = namespace(Z)
-        q, c = base.start.shape
-        b = Z.shape[0]
-        by_row = xp.reshape(xp.permute_dims(base.inverse, (0, 1, 3, 2)), (q * c * c, q))
-        U = xp.reshape(by_row @ Z.T, (q * c, c, b))
-        U = xp.reshape(xp.permute_dims(U, (0, 2, 1)), (q * c, b * c))
-        leverage = xp.reshape(Z @ xp.reshape(U, (q, c * b * c)), (b * c, b * c))
-        eye = xp.eye(c, dtype=Z.dtype, device=Z.device)
-        own = xp.reshape((S / base.rho)[:, None, :, None] * eye[None, :, None, :], (b * c, b * c))
-        bound = 2.0 / base.heaviest * xp.eye(b * c, dtype=Z.dtype, device=Z.device)
-        return cls(Z, S, U, xp.linalg.inv(leverage + own + bound), targets, weights)
+        leverage = base.inverse.joint_leverage(rows, Z)
+        b, size = Z.shape[0], leverage.shape[0]
+        bound = 2.0 / base.heaviest * xp.eye(size, dtype=Z.dtype, device=Z.device)
+        U = xp.reshape(base.inverse.pulled(Z), (size, -1)).T
+        S = base.coordinates.outside(rows, Z, rows, Z)
+        S = xp.zeros((b, b), dtype=Z.dtype, device=Z.device) if S is None else S
+        return cls(Z, S, U, leverage, xp.linalg.inv(leverage + bound), targets, weights)
 
     def logits(self, psi: Float[Array, "q c m"], a: Float[Array, "b c m"]) -> Array:
         """Return z̃Ψ + S a."""
@@ -279,7 +281,7 @@ class Window:
         """Return the models at `index`."""
         xp, at = namespace(self.targets), like(index, self.Z)
         targets, weights = (xp.take(x, at, axis=2) for x in (self.targets, self.weights))
-        return Window(self.Z, self.S, self.U, self.damping, targets, weights)
+        return replace(self, targets=targets, weights=weights)
 
 
 def times(A: Float[Array, "r s"], x: Float[Array, "s c m"]) -> Float[Array, "r c m"]:

@@ -16,9 +16,8 @@ import goalward as gw
 from goalward.cli import app
 from goalward.errors import BadInput, BadParameter, DataMissing
 from goalward.lab import benchmark
-from goalward.lab.datasets import load
-from goalward.lab.efficiency import Entry, Protocol, Results, play
-from goalward.lab.efficiency.entries import (
+from goalward.lab.benchmark import Areas, Entry, Protocol, play
+from goalward.lab.benchmark.entries import (
     DATASETS,
     ENTRIES,
     FAST,
@@ -26,8 +25,9 @@ from goalward.lab.efficiency.entries import (
     QUICK,
     RECOMMENDED,
 )
-from goalward.lab.efficiency.report import report, tables
-from goalward.lab.efficiency.results import critical_difference
+from goalward.lab.benchmark.report import report, tables
+from goalward.lab.datasets import load
+from goalward.lab.statistics import critical_difference
 from goalward.strategies import recipe
 from goalward.study import settings
 
@@ -91,7 +91,7 @@ def test_a_run_that_was_killed_goes_on_where_it_was(tmp_path):
     code = (
         "import os, signal\n"
         "from goalward.lab import benchmark\n"
-        "from goalward.lab.efficiency import Entry, Protocol\n"
+        "from goalward.lab.benchmark import Entry, Protocol\n"
         f"benchmark(['wine'], [Entry.of(n) for n in {NAMES!r}], seeds=2, n_jobs=1,\n"
         f"          protocol=Protocol(budget=20, pool=60, test=40), out={str(tmp_path)!r},\n"
         "          progress=lambda done, all: done < 3 or os.kill(os.getpid(), signal.SIGKILL))\n"
@@ -111,7 +111,7 @@ def test_a_run_that_was_killed_goes_on_where_it_was(tmp_path):
     assert seen[-1:] in ([(10, 10)], [])
     drop = "seconds"
     assert resumed.table.drop(drop).equals(whole.table.drop(drop))
-    assert Results.read(tmp_path / "benchmark.csv").table.drop(drop).equals(whole.table.drop(drop))
+    assert Areas.read(tmp_path / "benchmark.csv").table.drop(drop).equals(whole.table.drop(drop))
 
 
 def test_processes_play_what_one_process_plays():
@@ -145,7 +145,7 @@ def made_up():
         for s in areas
         for seed in range(2)
     ]
-    return Results(pl.DataFrame(lines))
+    return Areas(pl.DataFrame(lines))
 
 
 def test_ranks_and_differences_by_hand():
@@ -216,7 +216,7 @@ def test_results_that_are_not_paired_are_refused():
         table.filter(~((pl.col("strategy") == "a") & (pl.col("dataset") == "d0"))),
     ):
         with pytest.raises(BadInput, match=r"was expected|were expected"):
-            Results(part).ranks()
+            Areas(part).ranks()
 
 
 def test_names_are_taken_once_and_as_they_are():
@@ -239,10 +239,10 @@ def test_any_strategies_may_be_compared(tmp_path):
         results = benchmark(["wine"], entries(*names), seeds=2, protocol=SMALL, n_jobs=1)
         assert names[0] in report(results, tmp_path)[0].read_text()
     with pytest.raises(DataMissing, match="could not be read"):
-        Results.read(tmp_path / "nothing.csv")
+        Areas.read(tmp_path / "nothing.csv")
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     with pytest.raises(BadInput, match="has no column"):
-        Results.read(tmp_path / "other.csv")
+        Areas.read(tmp_path / "other.csv")
 
 
 def test_a_store_with_rubbish_in_it_is_read_around(tmp_path):
@@ -273,7 +273,7 @@ def test_a_budget_of_one_batch_is_refused_before_anything_is_played():
 
 def test_the_published_tables_are_those_of_the_published_areas():
     folder = Path(__file__).parents[2] / "docs" / "benchmark"
-    results = Results.read(folder / "benchmark.csv")
+    results = Areas.read(folder / "benchmark.csv")
     assert len(results.datasets) == len(DATASETS)
     assert {e.name for e in ENTRIES} == set(results.strategies)
     # The last digit may round the other way elsewhere: numbers are compared, texts must agree.
@@ -287,7 +287,7 @@ def test_the_published_tables_are_those_of_the_published_areas():
 def test_the_recommended_strategy_is_first_in_the_published_results():
     """What the documentation says and what studies use."""
     folder = Path(__file__).parents[2] / "docs" / "benchmark"
-    results = Results.read(folder / "benchmark.csv").only(list(MAIN))
+    results = Areas.read(folder / "benchmark.csv").only(list(MAIN))
     assert results.ranks()["strategy"][0] == RECOMMENDED == settings.RECOMMENDED
     built = recipe(RECOMMENDED).build(pool=np.eye(3))
     assert repr(built) == repr(gw.GoalOriented.recommended(np.eye(3)))

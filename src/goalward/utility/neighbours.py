@@ -2,65 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.core.arrays import Array, Rows, cholesky, like, namespace, rows_at
+from goalward.core.arrays import Array, Rows, like, namespace, rows_at
 from goalward.goals import Goal, Term
-from goalward.models import Fitted, contrasts
-from goalward.solvers.cholesky import dense_curvature
-from goalward.utility.added import Base, Singles, Window
-from goalward.utility.span import Span
+from goalward.models import Fitted, Linear, contrasts
+from goalward.solvers import Inverse
+from goalward.solvers.coordinates import Coordinates
+from goalward.utility.added_rows import Added, Base, Singles, Window
 
-__all__ = ["CHUNK", "Family", "base_of"]
+__all__ = ["CHUNK", "Neighbours"]
 
 CHUNK = 2**18
 """Numbers in one array of a chunk of models: 2 MB, so that a sweep stays in the cache."""
 
 
 @dataclass(frozen=True)
-class Family:
-    """What utilities beyond first order share: coordinates, one inverse, the goal's rows.
+class Neighbours:
+    """A model with its goal, and what the models near it share: coordinates, inverse, goal rows.
 
     Parameters
     ----------
     goal_coordinates
-        The rows of each term of the goal in the coordinates of `span`.
+        The rows of each term of the goal in the coordinates of the inverse.
     before
         The goal at the model itself.
     """
 
     fitted: Fitted
-    span: Span
+    model: Linear
     base: Base
     terms: list[Term]
     goal_coordinates: list[Float[Array, "_ q"]]
     before: float
 
     @classmethod
-    def of(cls, fitted: Fitted, goal: Goal) -> Family:
-        """Return the family of a model, moved to its optimum first.
+    def of(cls, fitted: Fitted, goal: Goal) -> Neighbours:
+        """Return the neighbours of a model, moved to its optimum first.
 
         Its distance from the optimum would count as gain otherwise.
         """
-        fitted.linear("ImplicitStep")
+        model = fitted.linear("ImplicitStep")
         fitted = fitted.polished(tol=1e-10)
-        span = Span.of(fitted)
-        base = base_of(fitted, span)
+        base = _base_of(fitted)
         dtype = fitted.params.dtype
         terms = [
             term._replace(X=like(term.X, fitted.params, dtype=dtype)) for term in goal.terms(fitted)
         ]
-        coordinates = [span.coordinates(term.X) for term in terms]
+        coordinates = [base.coordinates(term.X) for term in terms]
         before = sum(
             term.weight * float(term.kernel.value(Z @ base.start @ base.Q.T))
             for term, Z in zip(terms, coordinates, strict=True)
         )
-        return cls(fitted, span, base, terms, coordinates, before)
+        return cls(fitted, model, base, terms, coordinates, before)
 
     def rows(self, rows: Rows) -> Rows:
         """Return rows in the precision of the model."""
@@ -74,7 +73,7 @@ class Family:
 
     def singles(self, rows: Rows) -> tuple[Float[Array, "n q"], Singles]:
         """Return coordinates of rows, and the models that add one of them under each label."""
-        Z = self.span.coordinates(rows)
+        Z = self.base.coordinates(rows)
         xp = namespace(Z)
         K = self.fitted.n_classes
         shape = (1, K - 1, rows.shape[0], K)
@@ -82,22 +81,25 @@ class Family:
         weights = xp.broadcast_to(self.fitted.label_weights, (1, 1, rows.shape[0], K))
         added = Singles.of(
             self.base,
-            Z.T,
-            self.span.squared_outside(rows, Z),
+            rows,
+            Z,
             xp.reshape(targets, (1, K - 1, -1)),
             xp.reshape(weights, (1, 1, -1)),
         )
         return Z, added
 
     def windows(
-        self, rows: Rows, codes: NDArray[Any]
-    ) -> Iterator[tuple[Float[Array, "b q"], Window, NDArray[Any]]]:
-        """Return the models that add all rows under each of `codes` (L, b), in chunks."""
+        self, rows: Rows, codes: NDArray[Any], gain: Callable[..., Float[Array, " l"]]
+    ) -> Float[Array, " l"]:
+        """Return Δτ of the models that add all rows under each of `codes` (L, b).
+
+        `gain` says it of a chunk of them: their window, the rows, their coordinates, and the codes.
+        """
+        rows = self.rows(rows)
         size = rows.shape[0]
-        Z = self.span.coordinates(rows)
+        parts = []
+        Z = self.base.coordinates(rows)
         xp = namespace(Z)
-        S = self.span.outside(rows, Z, rows, Z)
-        S = xp.zeros((size, size), dtype=Z.dtype, device=Z.device) if S is None else S
         step = max(1, CHUNK // self._largest())
         for first in range(0, codes.shape[0], step):
             part = codes[first : first + step]
@@ -106,12 +108,20 @@ class Family:
             weights = xp.take(self.fitted.label_weights, index, axis=0)
             added = Window.of(
                 self.base,
+                rows,
                 Z,
-                S,
                 xp.permute_dims(targets, (0, 2, 1)) + 0.0,
                 xp.reshape(weights, (size, 1, part.shape[0])),
             )
-            yield Z, added, part
+            parts.append(gain(added, rows, Z, part))
+        return xp.concat(parts)
+
+    def pulled(
+        self, added: Added, slopes: Float[Array, "b c m"], rows: Rows, Z: Array
+    ) -> Float[Array, " m"]:
+        """Return Δτ of every model where the added rows pull with these slopes."""
+        psi = self.base.start[:, :, None] - added.inverse_pull(slopes)
+        return self.change(psi, -slopes / self.base.rho, rows, Z)
 
     def change(
         self, psi: Float[Array, "q c m"], a: Float[Array, "b c m"], rows: Rows, Z: Array
@@ -122,7 +132,7 @@ class Family:
         total: Any = -self.before
         for term, Z_goal in zip(self.terms, self.goal_coordinates, strict=True):
             f = xp.reshape(Z_goal @ xp.reshape(psi, (q, c * m)), (-1, c, m))
-            E = self.span.outside(term.X, Z_goal, rows, Z)
+            E = self.base.coordinates.outside(term.X, Z_goal, rows, Z)
             if E is not None:
                 f = f + _moved_outside(E, a)
             # Classes first in memory, last in the view: reductions run over whole slabs.
@@ -139,27 +149,28 @@ class Family:
         return max(int(q * c), rows * int(c + 1) // 4)
 
 
-def base_of(fitted: Fitted, span: Span) -> Base:
-    """Return what all models near `fitted` share, in the coordinates of `span`."""
-    labelled = fitted.labelled
-    B = span.coordinates(labelled.X)
+def _base_of(fitted: Fitted) -> Base:
+    """Return what all models near `fitted` share, in the span of the labelled rows or the features."""
+    rho = fitted.weight_penalty  # refuses several before anything is made
+    labelled, hessian = fitted.labelled, fitted.hessian
+    inverse = Inverse.of(hessian, Coordinates.spanned(hessian))
+    coordinates = inverse.coordinates
     Q = contrasts(fitted.n_classes, fitted.params)
-    rho = fitted.weight_penalty
-    xp = namespace(B)
-    ridge = xp.full((B.shape[1],), rho, dtype=B.dtype, device=B.device)
-    if span.intercept:
-        ridge = xp.concat([ridge[:-1], fitted.penalty[-1:]])
-    # The same objective in the coordinates: its optimum there has the same logits.
-    H = dense_curvature(B, fitted.hessian.blocks(), ridge)
+    xp = namespace(Q)
     start = fitted.params @ Q
-    if span.basis is not None:
-        inside = span.basis.T @ (labelled.X @ start[: fitted.n_features, :])
-        start = xp.concat([inside, start[-1:, :]]) if span.intercept else inside
-    q, c = start.shape
-    inverse = cholesky(H)(xp.eye(q * c, dtype=H.dtype, device=H.device))
-    inverse = xp.reshape(inverse, (q, c, q, c))
-    heaviest = float(xp.max(fitted.label_weights))
-    return Base(B, labelled.targets @ Q, labelled.weights, ridge, rho, start, inverse, Q, heaviest)
+    if coordinates.basis is not None:
+        inside = coordinates.basis.T @ (labelled.X @ start[: fitted.n_features, :])
+        start = xp.concat([inside, start[-1:, :]]) if coordinates.intercept else inside
+    return Base(
+        inverse,
+        coordinates(labelled.X),
+        labelled.targets @ Q,
+        labelled.weights,
+        rho,
+        start,
+        Q,
+        float(xp.max(fitted.label_weights)),
+    )
 
 
 def _moved_outside(E: Float[Array, "m s"], a: Float[Array, "b c n"]) -> Float[Array, "m c n"]:

@@ -7,17 +7,7 @@ from dataclasses import dataclass
 from goalward.errors import BadParameter
 from goalward.strategies import recipe
 
-__all__ = [
-    "CONFIRMED",
-    "DATASETS",
-    "DESIGNED",
-    "ENTRIES",
-    "FAST",
-    "MAIN",
-    "QUICK",
-    "RECOMMENDED",
-    "Entry",
-]
+__all__ = ["CONFIRMED", "DATASETS", "DESIGNED", "ENTRIES", "FAST", "MAIN", "QUICK", "Entry"]
 
 DESIGNED = ("digits", "breast-cancer", "wine", "segment", "vehicle", "spambase")
 """Datasets on which the label-free goals were designed, with other splits."""
@@ -83,16 +73,7 @@ class Entry:
         return f"{self.recipe} + dev" if self.dev == "trained" and not own else self.recipe
 
 
-BASELINES = (
-    "random",
-    "margin",
-    "entropy",
-    "least-confident",
-    "core-set",
-    "badge",
-    "bait",
-    "bald",
-)
+BASELINES = ("random", "margin", "entropy", "least-confident", "core-set", "badge", "bait", "bald")
 STEERED = (
     "dev/average/first-order/top",
     "dev/spread/first-order/top",
@@ -121,24 +102,18 @@ LABEL_FREE = (
 MAIN = (RECOMMENDED, "random", "margin", "entropy", "core-set", "badge", "bait")
 """The comparison that the recommended recipe must win."""
 
-ENTRIES = tuple(
-    Entry.of(name)
-    for name in (
-        *BASELINES,
-        *(f"{name} + dev" for name in BASELINES),
-        f"{RECOMMENDED} + dev",
-        *STEERED,
-        *LABEL_FREE,
-    )
-)
+BOTH_WAYS = (*BASELINES, *(f"{name} + dev" for name in BASELINES), f"{RECOMMENDED} + dev")
+ENTRIES = tuple(map(Entry.of, (*BOTH_WAYS, *STEERED, *LABEL_FREE)))
 FAST = tuple(
-    Entry.of(name)
-    for name in (
-        *MAIN,
-        *(f"{name} + dev" for name in MAIN),
-        "dev/average/first-order/top",
-        "dev/spread/first-order/sequential-curvature",
-        "epig",
+    map(
+        Entry.of,
+        (
+            *MAIN,
+            *(f"{name} + dev" for name in MAIN),
+            "dev/average/first-order/top",
+            "dev/spread/first-order/sequential-curvature",
+            "epig",
+        ),
     )
 )
 """For a quick look."""

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, like, namespace, softmax, to_numpy
-from goalward.utility.added import mean_in_contrasts, own_logit
+from goalward.utility.added_rows import mean_in_contrasts, own_logit
 from goalward.utility.anderson import Anderson
 
 __all__ = ["implicit_slopes", "newton_slopes"]

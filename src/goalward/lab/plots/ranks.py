@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from goalward.plots.style import figure, quiet
+from goalward.plots import figure, quiet
 
 __all__ = ["critical_difference_figure", "differences_figure"]
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from goalward.plots.style import colour, quiet
+from goalward.plots import colour, figure, quiet
 
-__all__ = ["approximation_panel", "curve_panel"]
+if TYPE_CHECKING:
+    from goalward.lab.curves import Curves
+
+__all__ = ["approximation_panel", "curve_figure", "curve_panel"]
 
 
 def approximation_panel(
@@ -50,3 +54,13 @@ def curve_panel(
             axes.fill_between(x, mean - half, mean + half, color=colour(name), alpha=0.15, lw=0)
     axes.set(xlabel=xlabel, ylabel=ylabel, title=title)
     axes.legend(frameon=False)
+
+
+def curve_figure(curves: Curves, title: str) -> Figure:
+    """Draw accuracy and log-loss of every strategy over labels."""
+    fig = figure(11, 4.4)
+    left, right = fig.subplots(1, 2)
+    curve_panel(left, {n: curves.curve(n) for n in curves.strategies}, title=title)
+    losses = {n: curves.curve(n, "log_loss") for n in curves.strategies}
+    curve_panel(right, losses, ylabel="test log-loss")
+    return fig

@@ -1,25 +1,41 @@
-"""What came out: areas under curves, ranks, paired differences."""
+"""What came out of the benchmark: areas under curves, ranks, paired differences."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy.stats import friedmanchisquare, rankdata, studentized_range
 
 from goalward.errors import BadInput, BadParameter, DataMissing
-from goalward.lab.curves import LOWER_IS_BETTER, bootstrap
+from goalward.lab.statistics import bootstrap, friedman, height, ranked, upwards
 
-__all__ = ["Results", "critical_difference"]
+__all__ = ["Areas", "Played"]
+
+
+class Played(TypedDict):
+    """What is kept of a session: its curves, by labels bought, and what was paid for."""
+
+    key: str
+    dataset: str
+    strategy: str
+    seed: int
+    batch: int
+    dev: int
+    dev_paid: int
+    accuracy: list[float]
+    log_loss: list[float]
+    apart_accuracy: list[float]
+    apart_log_loss: list[float]
+    seconds: float
 
 
 @dataclass(frozen=True)
-class Results:
+class Areas:
     """One line per dataset, strategy and seed.
 
     Parameters
@@ -34,26 +50,24 @@ class Results:
     table: pl.DataFrame = field(repr=False)
 
     @classmethod
-    def of(cls, sessions: Sequence[dict[str, Any]]) -> Results:
+    def of(cls, sessions: Sequence[Played]) -> Areas:
         """Return the areas of played sessions."""
         return cls(pl.DataFrame([_line(session) for session in sessions]))
 
     @classmethod
-    def read(cls, path: Path | str) -> Results:
-        """Return results that were saved as CSV."""
+    def read(cls, path: Path | str) -> Areas:
+        """Return areas that were saved as CSV."""
         try:
             table = pl.read_csv(path)
         except (OSError, pl.exceptions.PolarsError) as error:
             raise DataMissing(
                 f"{path} could not be read ({error}); the benchmark.csv of a run was expected."
             ) from error
-        missing = sorted(
-            {"dataset", "strategy", "seed", "accuracy", "log_loss"} - set(table.columns)
-        )
-        if missing:
-            raise BadInput(
-                f"{path} has no column {missing[0]!r}; the benchmark.csv of a run was expected."
-            )
+        for name in ("accuracy", "dataset", "log_loss", "seed", "strategy"):
+            if name not in table.columns:
+                raise BadInput(
+                    f"{path} has no column {name!r}; the benchmark.csv of a run was expected."
+                )
         return cls(table)
 
     def save(self, folder: Path) -> None:
@@ -73,8 +87,8 @@ class Results:
 
     def only(
         self, strategies: Sequence[str] | None = None, datasets: Sequence[str] | None = None
-    ) -> Results:
-        """Return the part of the results with these strategies and datasets."""
+    ) -> Areas:
+        """Return the part of the areas with these strategies and datasets."""
         chosen = self.table
         for column, names in (("strategy", strategies), ("dataset", datasets)):
             if names is None:
@@ -86,7 +100,7 @@ class Results:
                     f"{', '.join(chosen[column].unique(maintain_order=True))} was expected."
                 )
             chosen = chosen.filter(pl.col(column).is_in(list(names)))
-        return Results(chosen)
+        return Areas(chosen)
 
     def seeds(self, metric: str = "accuracy") -> NDArray[Any]:
         """Return (strategies, datasets, seeds) areas."""
@@ -110,8 +124,7 @@ class Results:
 
     def means(self, metric: str = "accuracy") -> pl.DataFrame:
         """Return the mean area by dataset (lines) and strategy (columns)."""
-        means = self.seeds(metric).mean(axis=2)
-        columns = {name: means[i] for i, name in enumerate(self.strategies)}
+        columns = dict(zip(self.strategies, self.seeds(metric).mean(axis=2), strict=True))
         return pl.DataFrame({"dataset": self.datasets, **columns})
 
     def ranks(self, metric: str = "accuracy") -> pl.DataFrame:
@@ -121,22 +134,32 @@ class Results:
         given; none for a single one. Ranks of fewer seeds are nearer to the middle, so it is not
         one for "true" ranks.
         """
-        values = self.seeds(metric) * (1.0 if metric in LOWER_IS_BETTER else -1.0)
-        ranks = rankdata(values.mean(axis=2), axis=0)
+        values = self.seeds(metric)
+        ranks, best = ranked(upwards(values, metric).mean(axis=2))
         # Student's interval for few datasets knows nothing of the first and the last place.
-        ends = [np.clip(bootstrap(line, draws=2000), 1.0, len(ranks)) for line in ranks]
+        ends = np.clip([bootstrap(line, draws=2000) for line in ranks], 1.0, len(ranks))
         return pl.DataFrame(
             {
                 "strategy": self.strategies,
                 "mean_rank": ranks.mean(axis=1),
-                "low": pl.Series([low for _, low, _ in ends]).fill_nan(None),
-                "high": pl.Series([high for _, _, high in ends]).fill_nan(None),
-                "best_on": (ranks == ranks.min(axis=0)).sum(axis=1),
-                "mean_area": self.seeds(metric).mean(axis=(1, 2)),
+                "low": pl.Series(ends[:, 1]).fill_nan(None),
+                "high": pl.Series(ends[:, 2]).fill_nan(None),
+                "best_on": best,
+                "mean_area": values.mean(axis=(1, 2)),
                 # The median: other work on the machine makes some sessions slow.
                 "seconds": np.median(self.seeds("seconds"), axis=(1, 2)),
             }
         ).sort("mean_rank")
+
+    def mean_ranks(self, metric: str = "accuracy") -> dict[str, float]:
+        """Return the mean rank of each strategy, the best first."""
+        return dict(self.ranks(metric).select("strategy", "mean_rank").iter_rows())
+
+    def gaps(self, strategy: str, metric: str = "accuracy") -> dict[str, NDArray[Any]]:
+        """Return how far a strategy is ahead of each other one, paired: (datasets, seeds)."""
+        values = dict(zip(self.strategies, upwards(self.seeds(metric), metric), strict=True))
+        mine = values.pop(strategy)
+        return {other: mine - theirs for other, theirs in values.items()}
 
     def against(self, strategy: str, metric: str = "accuracy") -> pl.DataFrame:
         """Return a strategy less each other one, paired by seed, by dataset and over all.
@@ -144,13 +167,8 @@ class Results:
         `better` and `worse` count the datasets whose 95 % interval over seeds leaves out zero.
         The mean over datasets has a bootstrap interval over datasets.
         """
-        values = self.seeds(metric) * (-1.0 if metric in LOWER_IS_BETTER else 1.0)
-        mine = values[self.strategies.index(strategy)]
         lines = []
-        for i, other in enumerate(self.strategies):
-            if other == strategy:
-                continue
-            gaps = mine - values[i]
+        for other, gaps in self.gaps(strategy, metric).items():
             ends = [bootstrap(gap, draws=2000) for gap in gaps]
             mean, low, high = bootstrap(gaps.mean(axis=1), draws=2000)
             lines.append(
@@ -169,18 +187,10 @@ class Results:
 
     def friedman(self, metric: str = "accuracy") -> float:
         """Return the p-value of Friedman's test that all strategies do equally well."""
-        if len(self.strategies) < 3 or len(self.datasets) < 2:
-            return float("nan")
-        return float(friedmanchisquare(*self.seeds(metric).mean(axis=2)).pvalue)
+        return friedman(self.seeds(metric).mean(axis=2))
 
 
-def critical_difference(n_strategies: int, n_datasets: int, alpha: float = 0.05) -> float:
-    """Return Nemenyi's critical difference of mean ranks (Demšar 2006, eq. 4)."""
-    q = float(studentized_range.ppf(1.0 - alpha, n_strategies, np.inf)) / np.sqrt(2.0)
-    return float(q * np.sqrt(n_strategies * (n_strategies + 1) / (6.0 * n_datasets)))
-
-
-def _line(session: dict[str, Any]) -> dict[str, Any]:
+def _line(session: Any) -> dict[str, Any]:
     batch, dev = session["batch"], session["dev"]
     bought = (len(session["accuracy"]) - 1) * batch
     steered = bool(session["apart_accuracy"])
@@ -201,7 +211,4 @@ def _line(session: dict[str, Any]) -> dict[str, Any]:
 
 
 def _height(curve: list[float]) -> float:
-    """Return the area under a curve as its mean height, by trapezes."""
-    if len(curve) == 1:
-        return round(curve[0], 5)
-    return round(float(np.trapezoid(curve)) / (len(curve) - 1), 5)
+    return round(float(height(np.array(curve))), 5)

@@ -1,0 +1,95 @@
+"""Many sessions at once: processes with one BLAS thread each, and a bar that says how far they are."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from threadpoolctl import threadpool_limits
+
+__all__ = ["Tell", "finished", "telling"]
+
+Tell = bool | Callable[[int, int], Any]
+"""Whether to draw a progress bar; or a function that is told (done, of all)."""
+
+
+def finished(
+    work: Callable[[Any], Any],
+    jobs: Sequence[Any],
+    n_jobs: int | None,
+    tick: Callable[[], Any] = lambda: None,
+) -> Iterator[Any]:
+    """Yield what `work` returns for each job, as they end, on processes or here.
+
+    Parameters
+    ----------
+    work
+        Sent to each process once, with the data it carries.
+    n_jobs
+        Processes; None is all cores.
+    tick
+        Called now and then while jobs are under way.
+    """
+    workers = min(n_jobs or os.cpu_count() or 1, len(jobs))
+    if workers <= 1:
+        with threadpool_limits(limits=1):
+            for job in jobs:
+                yield work(job)
+                tick()
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(
+        workers, mp_context=context, initializer=_start, initargs=(work,)
+    ) as pool:
+        running: set[Future[Any]] = {pool.submit(_do, job) for job in jobs}
+        try:
+            while running:
+                ended, running = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
+                # What has been done is handed over before an error of another job.
+                failed = {future for future in ended if future.exception() is not None}
+                yield from (future.result() for future in ended - failed)
+                for future in failed:
+                    future.result()
+                tick()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+_work: list[Callable[[Any], Any]] = []
+"""The work of a process: sent once, not with every job."""
+
+
+def _start(work: Callable[[Any], Any]) -> None:
+    _work[:] = [work]
+    threadpool_limits(limits=1)
+
+
+def _do(job: Any) -> Any:
+    return _work[0](job)
+
+
+@contextmanager
+def telling(
+    tell: Tell, total: int, name: str, unit: str, done: int = 0
+) -> Iterator[Callable[[int], Any]]:
+    """Give a function that is told how many are done: it draws a bar, tells another, or is silent."""
+    if callable(tell):
+        yield lambda done: tell(done, total)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(
+        *columns,
+        TextColumn(f"{unit}, left"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        disable=not tell,
+    ) as progress:
+        task = progress.add_task(name, total=total or None, completed=done)
+        yield lambda done: progress.update(task, completed=done)

@@ -1,0 +1,249 @@
+"""One simulated labelling session: fit, suggest, answer, again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from goalward.errors import BadParameter
+from goalward.lab.datasets import Dataset, Split
+from goalward.models import Fitted
+from goalward.strategies import Recipe, Strategy, Suggestion
+
+__all__ = ["Conditions", "Session", "Step", "fitted_to", "flipped", "measure", "random_start"]
+
+ColdStart = Callable[[NDArray[Any], NDArray[Any], int, np.random.Generator], NDArray[Any]]
+"""(rows of the pool, which of them are free, how many, rng) -> positions in the pool."""
+
+
+def random_start(
+    X_pool: NDArray[Any], free: NDArray[Any], batch: int, rng: np.random.Generator
+) -> NDArray[Any]:
+    """Return free rows at random: what can be asked while nothing is known."""
+    return rng.permutation(np.flatnonzero(free))[:batch]
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What a session is played under, beside its split.
+
+    Parameters
+    ----------
+    from_nothing
+        Whether no label is given: the initial rows are in the pool like others, and paid for.
+    noise
+        Probability that an answer names another class, drawn once for each row; what measures is
+        always true.
+    learner
+        Another one than the dataset's: anything whose `fit(X, y)` gives what the strategy looks at.
+    guesses
+        A label for every row of the dataset, from anywhere. A model fitted to those of the pool
+        stands in until answers of two classes are there.
+    cold_start
+        How rows are chosen while there is no model at all.
+
+    Examples
+    --------
+    >>> Conditions(from_nothing=True, noise=0.1)
+    Conditions(from_nothing=True, noise=0.1, learner=None)
+    """
+
+    from_nothing: bool = False
+    noise: float = 0.0
+    learner: Any = None
+    guesses: NDArray[Any] | None = field(default=None, repr=False)
+    cold_start: ColdStart = field(default=random_start, repr=False)
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.noise < 1.0:
+            raise BadParameter(
+                f"noise={self.noise}; a probability from 0 to below 1 was expected. Use 0.1."
+            )
+
+    def parts(self, split: Split) -> Split:
+        """Return a split as it is played with."""
+        if not self.from_nothing:
+            return split
+        return replace(split, init=split.init[:0], pool=np.sort(np.r_[split.init, split.pool]))
+
+
+class Step(NamedTuple):
+    """Where a session stands after a fit, and what it asks next.
+
+    Parameters
+    ----------
+    spent
+        Rows bought so far, in order.
+    model
+        Trained on all labels; None before there are two classes.
+    looked_at
+        What the strategy sees; None while dev labels are bought.
+    rows
+        Asked in this round; empty in the last.
+    fitting, choosing
+        Seconds.
+    """
+
+    spent: NDArray[Any]
+    model: Fitted | None
+    looked_at: Fitted | None
+    suggestion: Suggestion | None
+    rows: list[int]
+    fitting: float
+    choosing: float
+
+
+@dataclass(frozen=True)
+class Session:
+    """One strategy on one split, with answers that are known.
+
+    Parameters
+    ----------
+    batch, budget
+        Labels per round, and bought in all.
+    parts
+        The rows of the session; those of the dataset for this seed by default.
+    dev
+        "none": dev labels cost nothing here. "trained": they are bought first, and train. "goal":
+        they are bought first and train the deployed model, not the one that the strategy looks at,
+        of which they would no longer be a judge.
+
+    Examples
+    --------
+    >>> import goalward as gw
+    >>> from goalward.lab import Session, datasets
+    >>> session = Session(datasets.wine(), gw.recipe("margin"), batch=5, budget=10)
+    >>> [len(step.spent) for step in session.steps()]
+    [0, 5, 10]
+    """
+
+    dataset: Dataset
+    strategy: Recipe | Strategy
+    seed: int = 0
+    batch: int = 10
+    budget: int = 400
+    parts: Split | None = field(default=None, repr=False)
+    dev: str = "none"
+    conditions: Conditions = field(default_factory=Conditions)
+
+    @cached_property
+    def split(self) -> Split:
+        """The rows as they are played with."""
+        return self.conditions.parts(self.parts or self.dataset.split(self.seed))
+
+    @cached_property
+    def answers(self) -> NDArray[Any]:
+        """What the annotator says of every row."""
+        return flipped(self.dataset.y, self.conditions.noise, self.seed)
+
+    @cached_property
+    def X_pool(self) -> NDArray[Any]:
+        """The rows that may be asked for."""
+        return self.dataset.X[self.split.pool]
+
+    @cached_property
+    def chooser(self) -> Strategy:
+        """The strategy, with the data that it needs."""
+        dev = (self.dataset.X[self.split.dev], self.answers[self.split.dev])
+        return self.strategy.build(dev=dev, pool=self.X_pool, truth=self.dataset.y, seed=self.seed)
+
+    def steps(self, asked: Sequence[Sequence[int]] = ()) -> Iterator[Step]:
+        """Yield the rounds, the last one after the whole budget.
+
+        Parameters
+        ----------
+        asked
+            Rows of the first rounds of an earlier run of the same session: they are taken
+            over instead of scored, and the session goes on from there.
+        """
+        init, pool = self.split.init, self.split.pool
+        first = self.split.dev if self.dev != "none" else self.split.dev[:0]
+        taken = [list(rows) for rows in asked]
+        while True:
+            spent = np.array([row for rows in taken for row in rows], dtype=np.int64)
+            began = perf_counter()
+            # Fitted from zero each round: the numbers do not depend on where a run was resumed.
+            model = looked_at = self._fit(np.concatenate([init, spent]))
+            buying = len(spent) < len(first)
+            if self.dev == "goal" and not buying:
+                looked_at = self._fit(np.concatenate([init, spent[len(first) :]]))
+            fitting = perf_counter() - began
+            left = min(self.batch, self.budget - len(spent), len(pool) - len(spent))
+            suggestion, rows = None, []
+            if left > 0 and buying:
+                rows = first[len(spent) : len(spent) + left].tolist()
+            elif left > 0:
+                number = len(taken) - -(-len(first) // self.batch)
+                suggestion, rows = self._choose(looked_at, left, spent, number)
+            choosing = perf_counter() - began - fitting
+            seen = None if buying else looked_at
+            yield Step(spent, model, seen, suggestion, rows, fitting, choosing)
+            if left <= 0:
+                return
+            taken.append(rows)
+
+    def _choose(
+        self, model: Fitted | None, left: int, spent: NDArray[Any], number: int
+    ) -> tuple[Suggestion | None, list[int]]:
+        pool = self.split.pool
+        if model is None:
+            rng = np.random.default_rng([self.seed, 20, number])
+            free = ~np.isin(pool, spent)
+            chosen = self.conditions.cold_start(self.X_pool, free, left, rng)
+            return None, pool[chosen].tolist()
+        suggestion = self.chooser.suggest(model, self.X_pool, left, spent, rows=pool, round=number)
+        return suggestion, suggestion.rows.tolist()
+
+    def _fit(self, rows: NDArray[Any]) -> Any:
+        """Return the model of the answers to `rows`, or of guesses, or None."""
+        labels = self.answers[rows]
+        if len(np.unique(labels)) < 2:
+            if self.conditions.guesses is None:
+                return None
+            rows = np.concatenate([rows, np.setdiff1d(self.split.pool, rows)])
+            labels = np.concatenate([labels, self.conditions.guesses[rows[len(labels) :]]])
+        learner = self.conditions.learner or self.dataset.learner
+        return fitted_to(learner, self.dataset.X[rows], labels, self.dataset.classes)
+
+
+def fitted_to(learner: Any, X: NDArray[Any], y: NDArray[Any], classes: Sequence[Any]) -> Any:
+    """Return the model of labelled rows, with a column for every class where the learner can.
+
+    A class without a label yet needs penalised intercepts, as in a study.
+    """
+    wished: dict[str, Any] = {"classes": classes}
+    if len(np.unique(y)) < len(classes):
+        wished["penalize_intercept"] = True
+    known = learner.get_params(deep=False)
+    taken = {name: value for name, value in wished.items() if name in known}
+    return clone(learner).set_params(**taken).fit(X, y)
+
+
+def flipped(y: NDArray[Any], noise: float, seed: int) -> NDArray[Any]:
+    """Return labels of which each is, with probability `noise`, one of the other classes."""
+    if not noise:
+        return y
+    rng = np.random.default_rng([seed, 21])
+    classes, codes = np.unique(y, return_inverse=True)
+    other = (codes + rng.integers(1, len(classes), size=len(y))) % len(classes)
+    return np.where(rng.random(len(y)) < noise, classes[other], y)
+
+
+def measure(fitted: Fitted | None, dataset: Dataset, test: NDArray[Any]) -> tuple[float, float]:
+    """Return accuracy and log-loss on held-out rows; without a model, those of equal chances."""
+    if fitted is None:
+        return 1.0 / len(dataset.classes), float(np.log(len(dataset.classes)))
+    p = np.asarray(fitted.predict_proba(dataset.X[test]))
+    codes = np.minimum(np.searchsorted(fitted.classes, dataset.y[test]), p.shape[1] - 1)
+    # A class that the model has never heard of is always wrong.
+    known = fitted.classes[codes] == dataset.y[test]
+    likelihood = np.where(known, p[np.arange(len(test)), codes], 0.0)
+    accuracy = float(np.mean(known & (p.argmax(axis=1) == codes)))
+    return accuracy, float(-np.mean(np.log(np.maximum(likelihood, 1e-300))))
