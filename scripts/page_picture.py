@@ -18,9 +18,9 @@ from playwright.sync_api import sync_playwright
 import goalward as gw
 from goalward.samples import CLASSES, write_sample
 from goalward.server import create_app
-from goalward.server.desk import Desk
-from goalward.server.keys import Keys
+from goalward.server.guard import Keys
 from goalward.server.serve import listening
+from goalward.server.served_study import ServedStudy
 
 TOKEN = "only for this picture"
 ABOUT = (
@@ -57,16 +57,16 @@ def main(path: Path) -> None:
     with tempfile.TemporaryDirectory() as folder, answered(Path(folder)) as study:
         listener = listening("127.0.0.1", 0)
         port = listener.getsockname()[1]
-        desk = Desk(study, Keys(TOKEN, port=port), by="ann")
-        server = uvicorn.Server(uvicorn.Config(create_app(desk), log_level="critical"))
+        served = ServedStudy(study, Keys(TOKEN, port=port), by="ann")
+        server = uvicorn.Server(uvicorn.Config(create_app(served), log_level="critical"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         while not server.started:
             time.sleep(0.01)
         try:
-            look(f"http://127.0.0.1:{port}", desk.keys.link(), path)
+            look(f"http://127.0.0.1:{port}", served.keys.link(), path)
         finally:
-            desk.live.close()
+            served.live.close()
             server.should_exit = True
             thread.join(timeout=30)
             listener.close()

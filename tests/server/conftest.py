@@ -47,37 +47,37 @@ def study(tmp_path):
 
 
 @pytest.fixture
-def desk(study):
+def served(study):
     need("fastapi")
-    from goalward.server.desk import Desk
-    from goalward.server.keys import Keys
+    from goalward.server.guard import Keys
+    from goalward.server.served_study import ServedStudy
 
-    return Desk(study, Keys(TOKEN, port=1), by="ann")
+    return ServedStudy(study, Keys(TOKEN, port=1), by="ann")
 
 
 @pytest.fixture
-def client(desk):
+def client(served):
     """The application in process, with the token."""
     from starlette.testclient import TestClient
 
     from goalward.server import create_app
 
     headers = {"authorization": f"Bearer {TOKEN}"}
-    app = create_app(desk)
+    app = create_app(served)
     with TestClient(app, "http://127.0.0.1:8321", headers=headers) as client:
         yield client
 
 
 @contextmanager
-def running(desk, port=0):
-    """Serve a desk on the loopback, on a free port by default; yields its address."""
+def running(served, port=0):
+    """Serve a study on the loopback, on a free port by default; yields its address."""
     import uvicorn
 
     from goalward.server import create_app
     from goalward.server.serve import listening
 
     listener = listening("127.0.0.1", port)
-    config = uvicorn.Config(create_app(desk), log_level="critical", access_log=False)
+    config = uvicorn.Config(create_app(served), log_level="critical", access_log=False)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
@@ -85,7 +85,7 @@ def running(desk, port=0):
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
-        desk.live.close()
+        served.live.close()
         server.should_exit = True
         thread.join(timeout=120)
         listener.close()
@@ -93,8 +93,8 @@ def running(desk, port=0):
 
 
 @pytest.fixture
-def address(desk):
-    with running(desk) as found:
+def address(served):
+    with running(served) as found:
         yield found
 
 

@@ -8,8 +8,8 @@ from tests.server.conftest import PATIENCE, TOKEN, running, texts
 
 need("fastapi")
 
-from goalward.server.desk import Desk  # noqa: E402
-from goalward.server.keys import Keys  # noqa: E402
+from goalward.server.guard import Keys  # noqa: E402
+from goalward.server.served_study import ServedStudy  # noqa: E402
 
 WRITES = [
     ("ask", {"by": "ann"}),
@@ -29,35 +29,35 @@ def make(path):
 
 
 @pytest.mark.parametrize(("path", "body"), WRITES)
-def test_a_request_that_names_another_study_changes_nothing(client, desk, study, path, body):
+def test_a_request_that_names_another_study_changes_nothing(client, served, study, path, body):
     before = study.state.seq
     for other in ("0" * 64, "", "x", b"\xed\xa0\x80"):
         headers = {"x-goalward-study": other}
         done = client.post(f"/api/{path}", json=body, headers=headers)
         assert done.status_code == 409
         assert "another study" in done.json()["error"]
-        assert done.headers["x-goalward-study"] == desk.id
+        assert done.headers["x-goalward-study"] == served.id
     assert client.get("/api/status", headers=headers).status_code == 409
     assert study.state.seq == before
 
 
-def test_the_right_name_and_none_are_welcome(client, desk):
-    for headers in ({}, {"x-goalward-study": desk.id}):
+def test_the_right_name_and_none_are_welcome(client, served):
+    for headers in ({}, {"x-goalward-study": served.id}):
         for row in (1, 2):
             body = {"by": "ann", "row": row, "label": "good"}
             assert client.post("/api/tell", json=body, headers=headers).status_code == 200
-    assert client.get("/api/status").json()["study"] == desk.id
+    assert client.get("/api/status").json()["study"] == served.id
 
 
 def test_a_study_goes_by_itself_and_not_by_its_path(tmp_path):
     with make(tmp_path / "a.db") as one, make(tmp_path / "b.db") as other:
-        known = Desk(one, Keys(TOKEN)).id
-        assert Desk(other, Keys(TOKEN)).id != known
+        known = ServedStudy(one, Keys(TOKEN)).id
+        assert ServedStudy(other, Keys(TOKEN)).id != known
         one.tell(0, "good")
     (tmp_path / "a.db").rename(tmp_path / "c.db")
     with gw.Study.open(tmp_path / "c.db") as moved, make(tmp_path / "a.db") as fresh:
-        assert Desk(moved, Keys(TOKEN)).id == known
-        assert Desk(fresh, Keys(TOKEN)).id != known
+        assert ServedStudy(moved, Keys(TOKEN)).id == known
+        assert ServedStudy(fresh, Keys(TOKEN)).id != known
 
 
 def test_an_old_page_writes_nothing_into_a_new_study_and_loses_nothing(chromium, tmp_path):
@@ -68,7 +68,7 @@ def test_an_old_page_writes_nothing_into_a_new_study_and_loses_nothing(chromium,
     context = chromium.new_context(extra_http_headers={"authorization": f"Bearer {TOKEN}"})
     context.set_default_timeout(PATIENCE)
     page = context.new_page()
-    with make(path) as study, running(Desk(study, Keys(TOKEN), by="ann")) as address:
+    with make(path) as study, running(ServedStudy(study, Keys(TOKEN), by="ann")) as address:
         port = int(address.rpartition(":")[2])
         page.goto(address)
         expect(page.locator("#row-number")).not_to_be_empty()
@@ -77,7 +77,7 @@ def test_an_old_page_writes_nothing_into_a_new_study_and_loses_nothing(chromium,
     expect(page.locator("#saved")).to_contain_text("Not saved yet: 2")
     path.rename(kept)
 
-    with make(path) as fresh, running(Desk(fresh, Keys(TOKEN), by="ann"), port):
+    with make(path) as fresh, running(ServedStudy(fresh, Keys(TOKEN), by="ann"), port):
         expect(page.locator("#problem")).to_contain_text("another study")
         expect(page.locator("#problem")).to_contain_text("Reload")
         expect(page.locator("#saved")).to_contain_text("Not sent: 2")
@@ -94,7 +94,7 @@ def test_an_old_page_writes_nothing_into_a_new_study_and_loses_nothing(chromium,
 
     path.unlink()
     kept.rename(path)
-    with gw.Study.open(path) as again, running(Desk(again, Keys(TOKEN), by="ann"), port):
+    with gw.Study.open(path) as again, running(ServedStudy(again, Keys(TOKEN), by="ann"), port):
         expect(page.locator("#problem")).to_contain_text("another study")
         page.reload()
         expect(page.locator("#count")).to_have_text("2")
@@ -108,14 +108,14 @@ def test_a_page_without_unsent_answers_is_told_too(chromium, tmp_path):
     context = chromium.new_context(extra_http_headers={"authorization": f"Bearer {TOKEN}"})
     context.set_default_timeout(PATIENCE)
     label, review = context.new_page(), context.new_page()
-    with make(tmp_path / "a.db") as study, running(Desk(study, Keys(TOKEN))) as address:
+    with make(tmp_path / "a.db") as study, running(ServedStudy(study, Keys(TOKEN))) as address:
         study.tell(5, "good", by="me")
         port = int(address.rpartition(":")[2])
         review.goto(f"{address}/review")
         review.wait_for_selector("main[data-ready]")
         label.goto(address)
         expect(label.locator("#row-number")).not_to_be_empty()
-    with make(tmp_path / "b.db") as fresh, running(Desk(fresh, Keys(TOKEN)), port):
+    with make(tmp_path / "b.db") as fresh, running(ServedStudy(fresh, Keys(TOKEN)), port):
         expect(label.locator("#problem")).to_contain_text("another study")
         review.select_option(".line select", label="bad")
         expect(review.locator("#saved")).to_contain_text("another study")

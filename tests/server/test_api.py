@@ -213,7 +213,7 @@ def test_exports_are_what_was_said(client, study):
     assert client.get("/api/export?every=true").text.count("\n") == 7
 
 
-def test_a_full_disk_and_a_locked_study_say_so(client, desk, monkeypatch):
+def test_a_full_disk_and_a_locked_study_say_so(client, served, monkeypatch):
     def fails(error):
         def tell(*args, **options):
             raise error
@@ -222,7 +222,7 @@ def test_a_full_disk_and_a_locked_study_say_so(client, desk, monkeypatch):
 
     body = {"by": "ann", "row": 0, "label": "good"}
     for error, status in ((NotWritten("no room"), 507), (Locked("busy"), 503)):
-        monkeypatch.setattr(desk.study, "tell_and_ask", fails(error))
+        monkeypatch.setattr(served.study, "tell_and_ask", fails(error))
         done = client.post("/api/tell", json=body)
         assert (done.status_code, done.json()["error"]) == (status, str(error))
 
@@ -247,7 +247,7 @@ def test_answers_to_a_study_whose_file_is_gone_or_another_are_not_called_saved(
         assert again.state.labels[row] == "good"
 
 
-def test_news_are_pushed_and_a_returning_listener_gets_what_it_missed(desk, address):
+def test_news_are_pushed_and_a_returning_listener_gets_what_it_missed(served, address):
     import httpx2 as httpx
 
     def first(last=None):
@@ -264,7 +264,7 @@ def test_news_are_pushed_and_a_returning_listener_gets_what_it_missed(desk, addr
     seen = first()
     assert json.loads(seen["data"])["labels"] == 0
     # A change by somebody else, not through the page.
-    desk.study.tell(5, "good", by="elsewhere")
+    served.study.tell(5, "good", by="elsewhere")
     news = first(seen["id"])
     assert json.loads(news["data"])["labels"] == 1
     assert news["id"] != seen["id"]
@@ -291,12 +291,12 @@ def hostile_client(hostile):
     from starlette.testclient import TestClient
 
     from goalward.server import create_app
-    from goalward.server.desk import Desk
-    from goalward.server.keys import Keys
+    from goalward.server.guard import Keys
+    from goalward.server.served_study import ServedStudy
 
     headers = {"authorization": f"Bearer {TOKEN}"}
-    desk = Desk(hostile, Keys(TOKEN), by="</script><script>window.xss=4</script>")
-    with TestClient(create_app(desk), "http://localhost", headers=headers) as client:
+    served = ServedStudy(hostile, Keys(TOKEN), by="</script><script>window.xss=4</script>")
+    with TestClient(create_app(served), "http://localhost", headers=headers) as client:
         yield client
 
 
@@ -339,8 +339,8 @@ def test_pictures_come_only_from_the_tables_folder_and_only_as_pictures(tmp_path
     from starlette.testclient import TestClient
 
     from goalward.server import create_app
-    from goalward.server.desk import Desk
-    from goalward.server.keys import Keys
+    from goalward.server.guard import Keys
+    from goalward.server.served_study import ServedStudy
 
     home = tmp_path / "home"
     home.mkdir()
@@ -356,7 +356,7 @@ def test_pictures_come_only_from_the_tables_folder_and_only_as_pictures(tmp_path
     pool = gw.tables.Table(str(home / "t.jsonl"), image="image", numeric=("x", "y"))
     with gw.Study.create(tmp_path / "i.db", pool=pool, classes=["a", "b"]) as study:
         headers = {"authorization": f"Bearer {TOKEN}"}
-        app = create_app(Desk(study, Keys(TOKEN)))
+        app = create_app(ServedStudy(study, Keys(TOKEN)))
         with TestClient(app, "http://localhost", headers=headers) as client:
             codes = [client.get(f"/api/images/{row}").status_code for row in range(len(paths))]
             assert codes == [200, 404, 404, 404, 404, 404, 404, 404, 404, 404, 200]
@@ -368,7 +368,7 @@ def test_pictures_come_only_from_the_tables_folder_and_only_as_pictures(tmp_path
                 assert "Permission denied" in done.json()["error"]
             rows = client.post("/api/ask", json={"by": "ann", "n": 11}).json()["next"]
             assert {r["image"] for r in rows if r["row"] == 0} == {"/api/images/0"}
-        app = create_app(Desk(study, Keys(TOKEN), images=tmp_path))
+        app = create_app(ServedStudy(study, Keys(TOKEN), images=tmp_path))
         with TestClient(app, "http://localhost", headers=headers) as client:
             assert client.get("/api/images/2").status_code == 200
 

@@ -17,8 +17,8 @@ from tests.server.conftest import TOKEN
 need("fastapi")
 
 from goalward.server import create_app  # noqa: E402
-from goalward.server.desk import Desk  # noqa: E402
-from goalward.server.keys import Keys  # noqa: E402
+from goalward.server.guard import Keys  # noqa: E402
+from goalward.server.served_study import ServedStudy  # noqa: E402
 
 JSON = {"content-type": "application/json"}
 WRITES = {
@@ -64,7 +64,9 @@ def refused(done, *words):
 def opened(study):
     """The page over a study of one's own, in process."""
     headers = {"authorization": f"Bearer {TOKEN}"}
-    with TestClient(create_app(Desk(study, Keys(TOKEN))), "http://localhost", headers=headers) as c:
+    with TestClient(
+        create_app(ServedStudy(study, Keys(TOKEN))), "http://localhost", headers=headers
+    ) as c:
         yield c
 
 

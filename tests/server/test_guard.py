@@ -124,7 +124,7 @@ def test_json_that_says_it_is_something_else_is_refused(client, kind):
     assert client.post("/api/ask", content='{"by": "ann"}').status_code == 422
 
 
-def test_long_bodies_are_refused_with_and_without_their_length(client, desk):
+def test_long_bodies_are_refused_with_and_without_their_length(client, served):
     body = b'{"by": "' + b"a" * 2**20 + b'"}'
     assert client.post("/api/ask", content=body).status_code == 413
 
@@ -138,9 +138,9 @@ def test_long_bodies_are_refused_with_and_without_their_length(client, desk):
     assert client.post("/api/ask", content=deep, headers=json).status_code in (400, 422)
 
 
-def test_a_body_that_never_comes_ends_the_request(desk, monkeypatch):
+def test_a_body_that_never_comes_ends_the_request(served, monkeypatch):
     monkeypatch.setattr("goalward.server.guard.BODY_SECONDS", 0.05)
-    app, sent = create_app(desk), []
+    app, sent = create_app(served), []
 
     async def never():
         await asyncio.sleep(60)
@@ -166,9 +166,9 @@ def test_every_answer_is_sealed(client, path):
     assert headers["cache-control"] == "no-store"
 
 
-def test_a_link_works_once_and_becomes_a_strict_cookie(client, desk):
+def test_a_link_works_once_and_becomes_a_strict_cookie(client, served):
     out = TestClient(client.app, "http://127.0.0.1:8321", follow_redirects=False)
-    token = desk.keys.link()
+    token = served.keys.link()
     first = out.get("/start", params={"token": token})
     assert first.status_code == 303
     assert first.headers["location"] == "/"

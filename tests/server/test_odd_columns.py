@@ -14,15 +14,15 @@ def client(tmp_path, monkeypatch):
     from starlette.testclient import TestClient
 
     from goalward.server import create_app
-    from goalward.server.desk import Desk
-    from goalward.server.keys import Keys
+    from goalward.server.guard import Keys
+    from goalward.server.served_study import ServedStudy
 
     monkeypatch.setattr("goalward.tables.cache.user_cache_path", lambda name: tmp_path / "cache")
     odd_frame().write_parquet(tmp_path / "odd.parquet")
     pool = gw.tables.Table(tmp_path / "odd.parquet", text="text")
     with gw.Study.create(tmp_path / "s.db", pool=pool, classes=["x", "y"]) as study:
         headers = {"authorization": f"Bearer {TOKEN}"}
-        app = create_app(Desk(study, Keys(TOKEN), by="ann"))
+        app = create_app(ServedStudy(study, Keys(TOKEN), by="ann"))
         with TestClient(app, "http://localhost", headers=headers) as client:
             yield client
 

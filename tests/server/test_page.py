@@ -23,14 +23,14 @@ SHOWN = "document.getElementById('row-number').textContent"
 class Person:
     """Somebody at a page, with a name and a keyboard."""
 
-    def __init__(self, browser, address, desk, name=None, **options):
+    def __init__(self, browser, address, served, name=None, **options):
         self.context = browser.new_context(**options)
         self.context.set_default_timeout(PATIENCE)
         self.page = self.context.new_page()
         self.errors = []
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("console", lambda m: m.type == "error" and self.errors.append(m.text))
-        self.page.goto(f"{address}/start?token={desk.keys.link()}")
+        self.page.goto(f"{address}/start?token={served.keys.link()}")
         if name:
             self.page.click("#who-button")
             self.page.fill("#who-input", name)
@@ -69,12 +69,12 @@ class Person:
 
 
 @pytest.fixture
-def sit(chromium, desk, address):
+def sit(chromium, served, address):
     """Sit down at the page; contexts are closed and nobody may have seen an error."""
     people = []
 
     def down(name=None, **options):
-        people.append(Person(chromium, address, desk, name, **options))
+        people.append(Person(chromium, address, served, name, **options))
         return people[-1]
 
     yield down
@@ -358,17 +358,17 @@ PAYLOADS = [
 
 
 def test_hostile_texts_names_and_classes_do_nothing(chromium, tmp_path):
-    from goalward.server.desk import Desk
-    from goalward.server.keys import Keys
+    from goalward.server.guard import Keys
+    from goalward.server.served_study import ServedStudy
 
     pool = [f"{text} number {i}" for i, text in enumerate(PAYLOADS * 2)]
     with gw.Study.create(tmp_path / "x.db", pool=pool, classes=PAYLOADS[:4], dev=0.3) as study:
-        desk = Desk(study, Keys(TOKEN), by=PAYLOADS[4])
+        served = ServedStudy(study, Keys(TOKEN), by=PAYLOADS[4])
         for row in range(20):
             study.tell(row, PAYLOADS[row % 4], by=PAYLOADS[row % 5])
             study.note(row, PAYLOADS[row % len(PAYLOADS)], by=PAYLOADS[0])
-        with running(desk) as address:
-            eve = Person(chromium, address, desk)
+        with running(served) as address:
+            eve = Person(chromium, address, served)
             for _ in range(3):
                 text = eve.page.text_content("#row-text")
                 assert text == pool[eve.row]

@@ -27,8 +27,8 @@ need("fastapi")
 from starlette.testclient import TestClient  # noqa: E402
 
 from goalward.server import Keys, create_app  # noqa: E402
-from goalward.server.desk import Desk  # noqa: E402
 from goalward.server.serve import is_loopback, listening  # noqa: E402
+from goalward.server.served_study import ServedStudy  # noqa: E402
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_a_table_and_a_study_go_by_any_name_a_file_can_have(tmp_path, monkeypatc
     seen = {}
 
     def visit(study, **options):
-        app = create_app(Desk(study, Keys(TOKEN), images=options["images"]))
+        app = create_app(ServedStudy(study, Keys(TOKEN), images=options["images"]))
         headers = {"authorization": f"Bearer {TOKEN}"}
         with TestClient(app, "http://localhost", headers=headers) as client:
             for path in ("/", "/review", "/docs", "/api/images/0", "/api/rows/0", "/api/status"):

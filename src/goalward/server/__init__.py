@@ -6,5 +6,6 @@ with needing("The labelling page"):
     from goalward.server.app import create_app
     from goalward.server.guard import Keys
     from goalward.server.serve import serve
+    from goalward.server.served_study import ServedStudy
 
-__all__ = ["Keys", "create_app", "serve"]
+__all__ = ["Keys", "ServedStudy", "create_app", "serve"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -23,30 +24,31 @@ from goalward.errors import (
     Separable,
 )
 from goalward.server.api import api
-from goalward.server.desk import Desk
 from goalward.server.files import files
 from goalward.server.guard import Guard
 from goalward.server.pages import pages
-from goalward.server.shown import legible
+from goalward.server.rows import legible
+from goalward.server.served_study import ServedStudy
 
 __all__ = ["create_app"]
 
-STATUS: tuple[tuple[type[GoalwardError], int], ...] = (
-    (DataMissing, 404),
-    (BadInput, 422),
+STATUS: dict[type[GoalwardError], int] = {
+    DataMissing: 404,
+    BadInput: 422,
     # The present labels allow no number that can be trusted; later ones may.
-    (NotConverged, 409),
-    (Separable, 409),
-    (PoolChanged, 409),
+    NotConverged: 409,
+    Separable: 409,
+    PoolChanged: 409,
     # Nothing was stored: the page keeps the answer until the study is back.
-    (NotWritten, 507),
-    (Replaced, 507),
-    (Locked, 503),
-    (GoalwardError, 500),
-)
+    NotWritten: 507,
+    Replaced: 507,
+    Locked: 503,
+    GoalwardError: 500,
+}
+"""What an error is answered with; the nearest of its classes decides."""
 
 
-def create_app(desk: Desk, *, hosts: Iterable[str] = (), remote: bool = False) -> FastAPI:
+def create_app(served: ServedStudy, *, hosts: Iterable[str] = (), remote: bool = False) -> FastAPI:
     """Return the application over a study.
 
     Parameters
@@ -57,7 +59,7 @@ def create_app(desk: Desk, *, hosts: Iterable[str] = (), remote: bool = False) -
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with desk.open():
+        async with served.open():
             yield
 
     app = FastAPI(
@@ -67,32 +69,35 @@ def create_app(desk: Desk, *, hosts: Iterable[str] = (), remote: bool = False) -
         docs_url=None,
         redoc_url=None,
         lifespan=lifespan,
+        exception_handlers={
+            **{kind: partial(_on_purpose, status) for kind, status in STATUS.items()},
+            HTTPException: _refused,
+            RequestValidationError: _unfit,
+        },
     )
-    app.add_middleware(Guard, keys=desk.keys, hosts=hosts, remote=remote)
-    app.include_router(pages(desk))
-    app.include_router(api(desk))
-    app.include_router(files(desk))
-
-    @app.exception_handler(GoalwardError)
-    def on_purpose(request: Request, error: GoalwardError) -> JSONResponse:
-        status = next(status for kind, status in STATUS if isinstance(error, kind))
-        return _problem(str(error), status)
-
-    @app.exception_handler(HTTPException)
-    def refused(request: Request, error: HTTPException) -> JSONResponse:
-        said = str(error.detail)
-        if error.status_code == 400 and error.__cause__ is not None:
-            # Too deep, a number of thousands of digits, not UTF-8: FastAPI only says that it failed.
-            said = "The body could not be read; a JSON object as /docs describes it was expected."
-        return _problem(said, error.status_code, error.headers)
-
-    @app.exception_handler(RequestValidationError)
-    def unfit(request: Request, error: RequestValidationError) -> JSONResponse:
-        # What came is not repeated: it may be long, or nothing that JSON can say.
-        said = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5]]
-        return _problem("; ".join(said), 422)
-
+    app.state.served = served
+    app.add_middleware(Guard, keys=served.keys, hosts=hosts, remote=remote)
+    for router in (pages, api, files):
+        app.include_router(router)
     return app
+
+
+async def _on_purpose(status: int, request: Request, error: Exception) -> JSONResponse:
+    return _problem(str(error), status)
+
+
+async def _refused(request: Request, error: HTTPException) -> JSONResponse:
+    said = str(error.detail)
+    if error.status_code == 400 and error.__cause__ is not None:
+        # Too deep, a number of thousands of digits, not UTF-8: FastAPI only says that it failed.
+        said = "The body could not be read; a JSON object as /docs describes it was expected."
+    return _problem(said, error.status_code, error.headers)
+
+
+async def _unfit(request: Request, error: RequestValidationError) -> JSONResponse:
+    # What came is not repeated: it may be long, or nothing that JSON can say.
+    said = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5]]
+    return _problem("; ".join(said), 422)
 
 
 def _problem(text: str, status: int, headers: Any = None) -> JSONResponse:

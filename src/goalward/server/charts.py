@@ -1,26 +1,28 @@
-"""The charts of a page, drawn once for each ranking."""
+"""The charts of a page: small, light or dark, drawn once for each ranking."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
+from io import BytesIO
+from typing import Any
 
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
-from goalward.plots.labelling import (
-    THEMES,
-    Theme,
-    goal_figure,
-    learning_figure,
-    svg,
-    utilities_figure,
-)
 from goalward.study import State
 from goalward.study.advice import curve
 
 __all__ = ["Chart", "Charts", "Look"]
+
+SIZE = (3.0, 1.65)
+BINS = 24
 
 
 class Chart(StrEnum):
@@ -38,6 +40,21 @@ class Look(StrEnum):
     dark = "dark"
 
 
+@dataclass(frozen=True)
+class Theme:
+    """Colours of a chart: words, lines behind, and the one that carries data."""
+
+    ink: str
+    grid: str
+    accent: str
+
+
+THEMES = {
+    Look.light: Theme("#5b6472", "#e4e7ec", "#2f5fd0"),
+    Look.dark: Theme("#a3adbd", "#2c3442", "#8fb0ff"),
+}
+
+
 class Charts:
     """SVG files by chart, look and ranking; the newest are kept."""
 
@@ -46,28 +63,91 @@ class Charts:
     def __init__(self) -> None:
         # matplotlib's settings are the whole process's: one drawing at a time.
         self._lock = threading.Lock()
-        self._drawn: OrderedDict[tuple[str, str, int], bytes] = OrderedDict()
+        self._drawn: OrderedDict[tuple[Chart, Look, int], bytes] = OrderedDict()
 
     def draw(self, state: State, chart: Chart, look: Look) -> bytes:
         """Return a chart of a state as SVG."""
-        key = (chart.value, look.value, state.rounds[-1][0] if state.rounds else 0)
+        key = (chart, look, state.rounds[-1][0] if state.rounds else 0)
         with self._lock:
             if key not in self._drawn:
-                self._drawn[key] = svg(FIGURES[chart](state, THEMES[look.value]))
+                self._drawn[key] = _svg(state, FIGURES[chart], THEMES[look])
                 while len(self._drawn) > self.KEPT:
                     self._drawn.popitem(last=False)
             return self._drawn[key]
 
 
-def _utilities(state: State, theme: Theme) -> Figure:
+def _learning(axes: Any, state: State, theme: Theme) -> None:
+    """Draw accuracy against labels; what was measured differently is a line of its own."""
+    rounds = curve(state)
+    for metric, style in (("cross-validated", "--"), ("dev", "-")):
+        measured = [line for line in rounds if line["metric"] == metric]
+        _line(axes, measured, "accuracy", theme, style)
+    axes.set(xlabel="labels bought", ylabel="accuracy")
+    low = min((r["accuracy"] for r in rounds if r["accuracy"] is not None), default=0.0)
+    axes.set_ylim(max(0.0, min(low, 0.9) - 0.05), 1.02)
+
+
+def _goal(axes: Any, state: State, theme: Theme) -> None:
+    """Draw the goal per row against labels; it has another scale once there are dev labels."""
+    rounds = curve(state)
+    on_dev = bool(rounds) and rounds[-1]["metric"] == "dev"
+    measured = [
+        line for line in rounds if line["goal"] is not None and (line["metric"] == "dev") == on_dev
+    ]
+    _line(axes, measured, "goal", theme, "-")
+    axes.set(xlabel="labels bought", ylabel="goal per row")
+
+
+def _utilities(axes: Any, state: State, theme: Theme) -> None:
+    """Draw how the scores of the open rows are spread, and where the next rows lie."""
     ranking = state.ranking
-    if ranking is None:
-        return utilities_figure((), (), theme)
-    return utilities_figure(ranking.quantiles, ranking.utilities[: state.settings.refit], theme)
+    if ranking is not None and ranking.quantiles:
+        # Quantiles at equal steps are a small sample of all scores.
+        steps = np.linspace(0.0, 1.0, len(ranking.quantiles))
+        sample = np.interp(np.linspace(0.0, 1.0, 4001), steps, ranking.quantiles)
+        counts, edges = np.histogram(sample, bins=BINS)
+        heights = 100 * counts / len(sample)
+        bars = {"color": theme.accent, "alpha": 0.55, "linewidth": 0, "align": "edge"}
+        axes.bar(edges[:-1], heights, width=np.diff(edges), **bars)
+        for value in ranking.utilities[: state.settings.refit]:
+            axes.axvline(value, ymax=0.12, color=theme.ink, linewidth=1.1)
+    axes.set(xlabel="score of open rows", ylabel="% of rows")
+    axes.xaxis.set_major_locator(MaxNLocator(4))
 
 
-FIGURES: dict[Chart, Callable[[State, Theme], Figure]] = {
-    Chart.learning: lambda state, theme: learning_figure(curve(state), theme),
-    Chart.goal: lambda state, theme: goal_figure(curve(state), theme),
+FIGURES: dict[Chart, Callable[[Any, State, Theme], None]] = {
+    Chart.learning: _learning,
+    Chart.goal: _goal,
     Chart.utilities: _utilities,
 }
+
+
+def _svg(state: State, draw: Callable[[Any, State, Theme], None], theme: Theme) -> bytes:
+    """Return a figure as SVG without background, whose words stay words in the reader's type."""
+    figure = Figure(figsize=SIZE, layout="constrained", dpi=150)
+    FigureCanvasAgg(figure)
+    axes: Any = figure.subplots()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_axisbelow(True)
+    axes.grid(color=theme.grid, linewidth=0.8)
+    for spine in axes.spines.values():
+        spine.set_color(theme.grid)
+    axes.tick_params(colors=theme.ink, labelsize=8, length=0)
+    axes.xaxis.label.set(color=theme.ink, fontsize=8)
+    axes.yaxis.label.set(color=theme.ink, fontsize=8)
+    axes.yaxis.set_major_locator(MaxNLocator(4))
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    draw(axes, state, theme)
+    out = BytesIO()
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "goalward"}):
+        figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
+    return out.getvalue()
+
+
+def _line(axes: Any, rounds: list[dict[str, Any]], name: str, theme: Theme, style: str) -> None:
+    if not rounds:
+        return
+    bought = [line["labels"] + line["dev_labels"] for line in rounds]
+    values = [line[name] for line in rounds]
+    axes.plot(bought, values, style, color=theme.accent, linewidth=1.8, solid_capstyle="round")
+    axes.plot(bought[-1:], values[-1:], "o", color=theme.accent, markersize=4.5)

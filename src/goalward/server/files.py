@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,15 +10,15 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, HTTPException
 from starlette.responses import Response, StreamingResponse
 
-from goalward.server.api import SAID, Number, known
+from goalward.errors import DataMissing
+from goalward.server.api import ERRORS, PathRow, Served, known
 from goalward.server.charts import Chart, Look
-from goalward.server.desk import Desk
-from goalward.server.images import picture
-from goalward.server.live import MOST
+from goalward.server.live_updates import MOST
+from goalward.study import Study
 
-__all__ = ["Format", "files"]
+__all__ = ["Format", "files", "picture"]
 
-SEALED = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
+SEALED = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox"}
 """For files that are shown inside the page or opened by themselves: no scripts at all."""
 
 
@@ -38,54 +37,106 @@ TYPES = {
     Format.jsonl: "application/x-ndjson",
     Format.parquet: "application/vnd.apache.parquet",
 }
+LARGEST = 32 * 2**20
+SIGNATURES = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+    (b"BM", "image/bmp"),
+)
+
+files = APIRouter(prefix="/api", responses=ERRORS)
+"""The routes that answer with files."""
 
 
-def _answers(*kinds: str) -> dict[int | str, dict[str, Any]]:
-    return {200: {"content": {kind: {} for kind in kinds}, "description": "The file."}}
+def _answers(*kinds: str) -> dict[str, Any]:
+    content = {200: {"content": {kind: {} for kind in kinds}, "description": "The file."}}
+    return {"response_class": Response, "responses": content}
 
 
-def files(desk: Desk) -> APIRouter:
-    """Return the routes under /api that answer with files."""
-    router = APIRouter(prefix="/api", responses=SAID)
+@files.get("/charts/{chart}.svg", **_answers("image/svg+xml"))
+def charts(chart: Chart, served: Served, look: Look = Look.light) -> Response:
+    """Return a chart of the newest ranking."""
+    content = served.charts.draw(served.study.state, chart, look)
+    return Response(content, media_type="image/svg+xml", headers=SEALED)
 
-    @router.get("/charts/{chart}.svg", response_class=Response, responses=_answers("image/svg+xml"))
-    def charts(chart: Chart, look: Look = Look.light) -> Response:
-        """Return a chart of the newest ranking."""
-        content = desk.charts.draw(desk.study.state, chart, look)
-        return Response(
-            content, media_type="image/svg+xml", headers={"content-security-policy": SEALED}
-        )
 
-    @router.get("/images/{row}", response_class=Response, responses=_answers("image/*"))
-    def images(row: Number) -> Response:
-        """Return the picture of a row."""
-        content, kind = picture(desk.study, known(desk, row), desk.images)
-        return Response(content, media_type=kind, headers={"content-security-policy": SEALED})
+@files.get("/images/{row}", **_answers("image/*"))
+def images(row: PathRow, served: Served) -> Response:
+    """Return the picture of a row."""
+    content, kind = picture(served.study, known(served, row), served.images)
+    return Response(content, media_type=kind, headers=SEALED)
 
-    @router.get(
-        "/export",
-        response_class=Response,
-        responses=_answers(*(kind.partition(";")[0] for kind in TYPES.values())),
+
+@files.get("/export", **_answers(*(kind.partition(";")[0] for kind in TYPES.values())))
+def export(
+    served: Served, format: Format = Format.csv, raw: bool = False, every: bool = False
+) -> Response:
+    """Return the labels with the table's columns; formula-like cells escaped unless `raw`."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / f"labels.{format.value}"
+        served.study.export(path, raw=raw, every=every)
+        content = path.read_bytes()
+    headers = {"content-disposition": f'attachment; filename="labels.{format.value}"'}
+    return Response(content, media_type=TYPES[format], headers=headers)
+
+
+@files.get("/events", include_in_schema=False)
+async def events(
+    served: Served, last_event_id: Annotated[str | None, Header(max_length=100)] = None
+) -> StreamingResponse:
+    """Push a summary whenever something changed (server-sent events)."""
+    if served.live.listeners >= MOST:
+        raise HTTPException(503, f"{MOST} pages are open already; close some.")
+    return StreamingResponse(
+        served.live.listen(last_event_id),
+        media_type="text/event-stream",
+        headers={"x-accel-buffering": "no"},
     )
-    def export(format: Format = Format.csv, raw: bool = False, every: bool = False) -> Response:
-        """Return the labels with the table's columns; formula-like cells escaped unless `raw`."""
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / f"labels.{format.value}"
-            desk.study.export(path, raw=raw, every=every)
-            content = path.read_bytes()
-        headers = {"content-disposition": f'attachment; filename="labels.{format.value}"'}
-        return Response(content, media_type=TYPES[format], headers=headers)
 
-    @router.get("/events", include_in_schema=False)
-    async def events(
-        last_event_id: Annotated[str | None, Header(max_length=100)] = None,
-    ) -> StreamingResponse:
-        """Push a summary whenever something changed (server-sent events)."""
-        if desk.live.listeners >= MOST:
-            raise HTTPException(503, f"{MOST} pages are open already; close some.")
-        stream: AsyncIterator[str] = desk.live.listen(last_event_id)
-        return StreamingResponse(
-            stream, media_type="text/event-stream", headers={"x-accel-buffering": "no"}
+
+def picture(study: Study, row: int, folder: Path | None = None) -> tuple[bytes, str]:
+    """Return the picture of a row and its type.
+
+    What the table names must lie, links followed, in `folder` (by default the table's own), and
+    begin like a picture. SVG is left out: it can hold scripts.
+    """
+    table = study.pool.table
+    named = study.show(row).get("image")
+    if table is None or not named:
+        raise DataMissing(f"Row {row} has no picture.")
+    home = (folder or table.folder).resolve()
+    try:
+        path = (home / str(named)).resolve(strict=True)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise DataMissing(f"The picture of row {row} is not there.") from error
+    if not path.is_relative_to(home) or not path.is_file():
+        raise DataMissing(
+            f"The picture of row {row} lies outside the folder of the table. Move it there, or start "
+            "with --images FOLDER."
         )
+    try:
+        if path.stat().st_size > LARGEST:
+            raise DataMissing(f"The picture of row {row} is larger than {LARGEST // 2**20} MB.")
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataMissing(
+            f"The picture of row {row} could not be read ({error.strerror or error}). Look at its "
+            "permissions, or at the disk it lies on."
+        ) from error
+    kind = _kind(content)
+    if kind is None:
+        raise DataMissing(f"The file of row {row} is no PNG, JPEG, GIF, WebP, AVIF or BMP picture.")
+    return content, kind
 
-    return router
+
+def _kind(content: bytes) -> str | None:
+    for start, kind in SIGNATURES:
+        if content.startswith(start):
+            return kind
+    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
+        return "image/webp"
+    if content[4:12] in (b"ftypavif", b"ftypavis"):
+        return "image/avif"
+    return None

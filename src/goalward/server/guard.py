@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import re
+import secrets
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
+from hashlib import sha256
 from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
 from urllib.parse import unquote_to_bytes
@@ -20,10 +23,11 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from goalward.server.keys import Keys
+from goalward.errors import BadParameter
 
 __all__ = ["Guard", "Keys", "allowed_host"]
 
+SHORTEST_TOKEN = 16
 LONGEST_BODY = 512 * 1024
 """Bytes: a note of 100,000 characters fits, however it is written."""
 BODY_SECONDS = 10.0
@@ -43,6 +47,66 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
+
+
+class Keys:
+    """What opens a server: a token for programs, links that work once, a cookie for browsers.
+
+    Everything is new with each start but a token that was given.
+
+    Parameters
+    ----------
+    token
+        For programs (`Authorization: Bearer ...`) and the sign-in page; random by default.
+    port
+        Cookies do not tell ports apart, so the name of ours does.
+
+    Examples
+    --------
+    >>> keys = Keys()
+    >>> link = keys.link()
+    >>> keys.redeem(link), keys.redeem(link)
+    (True, False)
+    """
+
+    def __init__(self, token: str | None = None, *, port: int = 0) -> None:
+        if token is not None and len(token) < SHORTEST_TOKEN:
+            raise BadParameter(
+                f"The token has {len(token)} characters; at least {SHORTEST_TOKEN} were expected. Leave it "
+                "out to get a random one."
+            )
+        self.token = token or secrets.token_urlsafe(32)
+        self.cookie = f"goalward_{port}"
+        self.session = secrets.token_urlsafe(32)
+        self._links: set[bytes] = set()
+        self._lock = threading.Lock()
+
+    def link(self) -> str:
+        """Return a new token that `redeem` takes once."""
+        token = secrets.token_urlsafe(32)
+        with self._lock:
+            self._links.add(_digest(token))
+        return token
+
+    def redeem(self, token: str) -> bool:
+        """Return whether a link's token is good, which it then no longer is."""
+        # Digests are compared by hash, so the time says nothing about the token.
+        with self._lock:
+            known = _digest(token) in self._links
+            self._links.discard(_digest(token))
+        return known
+
+    def is_token(self, token: str) -> bool:
+        """Return whether this is the token, in constant time."""
+        return secrets.compare_digest(_digest(token), _digest(self.token))
+
+    def is_session(self, value: str) -> bool:
+        """Return whether this is the cookie's value, in constant time."""
+        return secrets.compare_digest(_digest(value), _digest(self.session))
+
+
+def _digest(text: str) -> bytes:
+    return sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 @dataclass(frozen=True)
@@ -169,7 +233,7 @@ async def _whole(scope: Scope, receive: Receive) -> Receive:
     """Return a `receive` that gives the body in one piece, read within bounds."""
     length = Headers(scope=scope).get("content-length", "0")
     if not re.fullmatch(r"[0-9]{1,15}", length) or int(length) > LONGEST_BODY:
-        raise Refusal(413, f"The body is too long; at most {LONGEST_BODY} bytes were expected.")
+        raise _too_long()
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):
@@ -179,9 +243,7 @@ async def _whole(scope: Scope, receive: Receive) -> Receive:
                     break
                 body += message.get("body", b"")
                 if len(body) > LONGEST_BODY:
-                    raise Refusal(
-                        413, f"The body is too long; at most {LONGEST_BODY} bytes were expected."
-                    )
+                    raise _too_long()
                 if not message.get("more_body", False):
                     break
     except TimeoutError:
@@ -192,3 +254,7 @@ async def _whole(scope: Scope, receive: Receive) -> Receive:
         return pieces.pop() if pieces else await receive()
 
     return replay
+
+
+def _too_long() -> Refusal:
+    return Refusal(413, f"The body is too long; at most {LONGEST_BODY} bytes were expected.")

@@ -21,23 +21,25 @@ from pydantic import (
     StrictStr,
 )
 
+from goalward.server.rows import Only
+
 __all__ = [
-    "Answer",
-    "Asking",
-    "Because",
+    "Annotator",
+    "AnswerFilter",
+    "AnswerRequest",
+    "AnswerStored",
     "Digits",
-    "Effects",
+    "ErrorMessage",
     "Invitation",
-    "Mark",
-    "Next",
+    "LabelEffects",
+    "NextRows",
+    "NoteRequest",
     "Plain",
-    "Problem",
-    "Remark",
-    "Row",
-    "RowNumber",
-    "Told",
-    "Undone",
-    "Who",
+    "RowReasons",
+    "RowRequest",
+    "RowView",
+    "RowsRequest",
+    "UndoResult",
 ]
 
 
@@ -68,38 +70,47 @@ RowNumber = Annotated[StrictInt, Field(ge=0, le=2**53, description="The row's nu
 Label = StrictBool | StrictInt | StrictFloat | StrictStr
 
 
-class Who(BaseModel):
+class Annotator(BaseModel):
     """Somebody."""
 
     model_config = ConfigDict(extra="forbid")
     by: Text = Field(min_length=1, max_length=200, description="The annotator's name.")
 
 
-class Asking(Who):
+class RowsRequest(Annotator):
     """A wish for rows."""
 
     n: StrictInt = Field(3, ge=1, le=100, description="How many rows to have in hand.")
 
 
-class Mark(Who):
+class RowRequest(Annotator):
     """A row that is meant."""
 
     row: RowNumber
 
 
-class Answer(Mark):
+class AnswerRequest(RowRequest):
     """A label for a row."""
 
     label: Label = Field(description="One of the classes.")
 
 
-class Remark(Mark):
+class NoteRequest(RowRequest):
     """Something worth knowing about a row."""
 
     text: Text = Field(min_length=1, max_length=100_000)
 
 
-class Row(BaseModel):
+class AnswerFilter(BaseModel):
+    """Which answers to list."""
+
+    label: str | None = Field(None, max_length=1000)
+    by: str | None = Field(None, max_length=1000)
+    only: Only = Only.all
+    search: str = Field("", max_length=1000)
+
+
+class RowView(BaseModel):
     """A row as a person sees it."""
 
     row: int
@@ -112,25 +123,25 @@ class Row(BaseModel):
     notes: list[dict[str, str]]
 
 
-class Next(BaseModel):
+class NextRows(BaseModel):
     """The rows an annotator has in hand, the one to show first."""
 
-    next: list[Row]
+    next: list[RowView]
 
 
-class Told(Next):
+class AnswerStored(NextRows):
     """An answer is on disk."""
 
     seq: int = Field(description="Its number in the journal.")
 
 
-class Undone(Next):
+class UndoResult(NextRows):
     """The last thing was undone; None if there was nothing."""
 
     row: int | None
 
 
-class Effects(BaseModel):
+class LabelEffects(BaseModel):
     """What a label of a row would do."""
 
     label: Any
@@ -140,13 +151,13 @@ class Effects(BaseModel):
     hurts: list[dict[str, Any]]
 
 
-class Because(BaseModel):
+class RowReasons(BaseModel):
     """Why a row is asked."""
 
     row: int
     gain: float
     recipe: str
-    labels: list[Effects]
+    labels: list[LabelEffects]
 
 
 class Invitation(BaseModel):
@@ -155,7 +166,7 @@ class Invitation(BaseModel):
     path: str
 
 
-class Problem(BaseModel):
+class ErrorMessage(BaseModel):
     """What went wrong, and what to do."""
 
     error: str

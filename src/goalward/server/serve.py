@@ -15,8 +15,8 @@ import uvicorn
 
 from goalward.errors import BadParameter
 from goalward.server.app import create_app
-from goalward.server.desk import Desk
-from goalward.server.keys import Keys
+from goalward.server.guard import Keys
+from goalward.server.served_study import ServedStudy
 from goalward.study import Study
 
 __all__ = ["PORT", "listening", "serve"]
@@ -70,9 +70,9 @@ def serve(
         )
     listener = listening(host, port)
     number = listener.getsockname()[1]
-    desk = Desk(study, Keys(token, port=number), by=by, images=images)
+    served = ServedStudy(study, Keys(token, port=number), by=by, images=images)
     own = [socket.gethostname()] if remote else []
-    app = create_app(desk, hosts=[*own, *names], remote=remote)
+    app = create_app(served, hosts=[*own, *names], remote=remote)
     # No access log: it would hold the tokens of links.
     config = uvicorn.Config(
         app,
@@ -82,10 +82,10 @@ def serve(
         timeout_graceful_shutdown=3,
         timeout_keep_alive=30,
     )
-    server = _Server(config, desk.live.close)
+    server = _Server(config, served.live.close)
     shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
     address = f"http://[{shown}]:{number}" if ":" in shown else f"http://{shown}:{number}"
-    link = f"{address}/start?token={desk.keys.link()}"
+    link = f"{address}/start?token={served.keys.link()}"
     say(f"Label at {link}\nThe link works once. Ctrl-C ends; every answer is kept.")
     if browser:
         threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()

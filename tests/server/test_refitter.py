@@ -11,7 +11,7 @@ from tests.server.conftest import texts, truth, until
 
 need("fastapi")
 
-from goalward.server.background import Refitter  # noqa: E402
+from goalward.server.served_study import Refitter  # noqa: E402
 
 
 class Fitting:
@@ -109,7 +109,7 @@ def test_a_worker_that_died_all_the_same_is_begun_again(work, monkeypatch):
     study = Fitting(MemoryError())
     with monkeypatch.context() as patched:
         # Not even the words could be found.
-        patched.setattr("goalward.server.background.told_as", lambda error: 1 / 0)
+        patched.setattr("goalward.server.served_study._failure", lambda error: 1 / 0)
         patched.setattr(threading, "excepthook", lambda failed: None)
         refitter = work(study)
         refitter.start()
@@ -143,9 +143,9 @@ def test_the_page_shows_what_happened_and_goes_on(client, study, monkeypatch):
     until(lambda: client.get("/api/status").json()["trouble"] is None)
 
 
-def test_another_trouble_is_news(desk):
+def test_another_trouble_is_news(served):
     versions = set()
     for trouble in (None, "one thing", "another thing"):
-        desk.refitter.trouble = trouble
-        versions.add(desk.summary()["version"])
+        served.refitter.trouble = trouble
+        versions.add(served.summary()["version"])
     assert len(versions) == 3

@@ -16,7 +16,7 @@ from starlette.concurrency import run_in_threadpool
 
 from goalward.errors import GoalwardError
 
-__all__ = ["MOST", "Live"]
+__all__ = ["MOST", "LiveUpdates"]
 
 LOG = logging.getLogger(__name__)
 MOST = 64
@@ -28,7 +28,7 @@ PAUSE = 0.1
 """Seconds between messages: a fast annotator need not redraw every page."""
 
 
-class Live:
+class LiveUpdates:
     """The listeners of a study.
 
     Parameters
@@ -98,17 +98,18 @@ class Live:
         return len(self._listeners)
 
     async def _look(self) -> None:
+        # A study that is locked or gone for a moment, no memory just now: the pages learn it from
+        # their own calls, and the watch goes on.
         try:
-            found = await run_in_threadpool(self.summary)
-        except Exception as error:
-            # A study that is locked or gone for a moment, no memory just now: the pages learn it
-            # from their own calls, and the watch goes on.
-            if not isinstance(error, GoalwardError):
-                LOG.error("The open pages could not be told what is new.", exc_info=error)
+            summary = await run_in_threadpool(self.summary)
+        except GoalwardError:
             return
-        version = str(found["version"])
+        except Exception as error:
+            LOG.error("The open pages could not be told what is new.", exc_info=error)
+            return
+        version = str(summary["version"])
         if self._newest is None or self._newest[0] != version:
-            self._newest = (version, json.dumps(found))
+            self._newest = (version, json.dumps(summary))
             for queue in self._listeners:
                 _put(queue, self._newest)
 

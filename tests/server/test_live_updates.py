@@ -12,7 +12,7 @@ from tests.server.conftest import TOKEN, running
 
 need("fastapi")
 
-from goalward.server.live import MOST, Live  # noqa: E402
+from goalward.server.live_updates import MOST, LiveUpdates  # noqa: E402
 
 
 class Source:
@@ -42,7 +42,7 @@ def source():
 
 def run(source, scenario):
     async def all_of_it():
-        live = Live(source)
+        live = LiveUpdates(source)
         watch = asyncio.create_task(live.watch())
         await asyncio.sleep(0)
         try:
@@ -54,7 +54,7 @@ def run(source, scenario):
 
 
 def test_a_slow_listener_gets_the_newest_and_nothing_piles_up(source, monkeypatch):
-    monkeypatch.setattr("goalward.server.live.PAUSE", 0.0)
+    monkeypatch.setattr("goalward.server.live_updates.PAUSE", 0.0)
 
     async def scenario(live):
         slow, quick = live.listen(), live.listen()
@@ -69,7 +69,7 @@ def test_a_slow_listener_gets_the_newest_and_nothing_piles_up(source, monkeypatc
 
 
 def test_who_has_seen_the_newest_waits_and_is_pinged(source, monkeypatch):
-    monkeypatch.setattr("goalward.server.live.PING", 0.05)
+    monkeypatch.setattr("goalward.server.live_updates.PING", 0.05)
 
     async def scenario(live):
         stream = live.listen("1")
@@ -82,7 +82,7 @@ def test_who_has_seen_the_newest_waits_and_is_pinged(source, monkeypatch):
 
 @pytest.mark.parametrize("error", [Locked("busy"), MemoryError(), RuntimeError("a defect")])
 def test_a_summary_that_fails_for_a_moment_ends_nothing(source, monkeypatch, error):
-    monkeypatch.setattr("goalward.server.live.PAUSE", 0.0)
+    monkeypatch.setattr("goalward.server.live_updates.PAUSE", 0.0)
 
     async def scenario(live):
         stream = live.listen()
@@ -110,14 +110,14 @@ def test_closing_ends_every_stream(source):
     assert run(source, scenario) is None
 
 
-def test_more_pages_than_the_server_serves_are_told_so(desk, monkeypatch):
+def test_more_pages_than_the_server_serves_are_told_so(served, monkeypatch):
     import httpx2 as httpx
 
     assert MOST >= 10
     monkeypatch.setattr("goalward.server.files.MOST", 2)
     headers = {"authorization": f"Bearer {TOKEN}"}
     with ExitStack() as held:
-        address = held.enter_context(running(desk)) + "/api/events"
+        address = held.enter_context(running(served)) + "/api/events"
         client = held.enter_context(httpx.Client(headers=headers, timeout=120))
         streams = [held.enter_context(client.stream("GET", address)).iter_lines() for _ in "12"]
         assert [next(lines) for lines in streams] == ["retry: 2000"] * 2

@@ -1,17 +1,99 @@
-"""One worker that fits and ranks while answers go on, and goes on whatever happens to a fit."""
+"""A study as it is served: its worker that fits and ranks, its listeners, its charts."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+from zlib import crc32
 
 from goalward.errors import GoalwardError
+from goalward.server.charts import Charts
+from goalward.server.guard import Keys
+from goalward.server.live_updates import LiveUpdates
+from goalward.server.messages import RowView
+from goalward.server.rows import legible, row_view
 from goalward.study import Study
 
-__all__ = ["Refitter", "told_as"]
+__all__ = ["HELD", "Refitter", "ServedStudy"]
 
 LOG = logging.getLogger(__name__)
+HELD = 3
+"""Rows an annotator has in hand: the one shown and two that are loaded behind it."""
+SUMMARISED = (
+    *("rows", "labels", "training", "dev", "skipped", "pending", "disagreements"),
+    *("classes", "annotators", "ranking"),
+)
+"""What the side panel shows of a study's status."""
+
+
+class ServedStudy:
+    """What the pages and the interface work with.
+
+    Parameters
+    ----------
+    keys
+        What opens the server.
+    by
+        The annotator's name until the page is told another.
+    images
+        Folder that pictures may be read from; the table's by default.
+    """
+
+    def __init__(
+        self, study: Study, keys: Keys, *, by: str = "me", images: Path | None = None
+    ) -> None:
+        self.study, self.keys, self.by, self.images = study, keys, by, images
+        # Only its last part is shown: where things lie on this machine is nobody's business.
+        self.name = legible(study.url.replace("\\", "/").rpartition("/")[2])
+        # Not of its path, where there may be another study tomorrow.
+        self.id = study.identity
+        self.charts = Charts()
+        self.live = LiveUpdates(self.summary)
+        self.refitter = Refitter(study, self.live.changed)
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Work in the background while the server runs."""
+        watch = asyncio.create_task(self.live.watch())
+        self.refitter.start()
+        yield
+        watch.cancel()
+        with suppress(asyncio.CancelledError):
+            await watch
+        await asyncio.to_thread(self.refitter.close)
+
+    def next_rows(self, by: str, n: int = HELD) -> list[RowView]:
+        """Return the rows in an annotator's hands, new ones added; never waits for a fit."""
+        return self.views(self.study.ask(n, by=by, resume=True, at_most=True, refresh=False))
+
+    def views(self, rows: list[int], *, whole: bool = False) -> list[RowView]:
+        """Return what a page needs of some rows; long texts are cut unless `whole`."""
+        state = self.study.state
+        return [RowView(**row_view(self.study, state, row, whole=whole)) for row in rows]
+
+    def changed(self) -> None:
+        """Say that answers changed."""
+        self.refitter.nudge()
+        self.live.changed()
+
+    def summary(self) -> dict[str, Any]:
+        """Return where the study stands, as the side panel shows it."""
+        status = self.study.status()
+        busy, trouble = self.refitter.busy, self.refitter.trouble
+        check = crc32((trouble or "").encode("utf-8", "replace"))
+        return {
+            "version": f"{status['events']}-{int(busy)}-{check:x}",
+            "study": self.id,
+            **{name: status[name] for name in SUMMARISED},
+            "rounds": len(self.study.state.rounds),
+            "fitting": busy,
+            "trouble": trouble,
+        }
 
 
 class Refitter:
@@ -73,7 +155,7 @@ class Refitter:
                 # No memory, a defect, an exit from inside a library: a page without rankings that
                 # says nothing would be worse than any of them.
                 LOG.error("A fit failed; the next answer tries again.", exc_info=error)
-                trouble = told_as(error)
+                trouble = _failure(error)
             finally:
                 self._say(busy=False, trouble=trouble)
 
@@ -97,7 +179,7 @@ class Refitter:
             LOG.error("A fit could not be told to the open pages.", exc_info=error)
 
 
-def told_as(error: BaseException) -> str:
+def _failure(error: BaseException) -> str:
     """Return what people at the page are told of a failure that nobody foresaw."""
     remedy = (
         "make room in memory and start the server again"
