@@ -19,10 +19,9 @@ from goalward.goals import (
     WorstGroup,
 )
 from goalward.goals.calibrated_dev_loss import CalibratedLikelihood
+from goalward.goals.certainty import NegativeEntropy, NegativeTrace
 from goalward.goals.custom import Autograd, Differences
 from goalward.goals.dev_loss import LogLikelihood
-from goalward.goals.entropy import NegativeEntropy
-from goalward.goals.fisher import NegativeTrace
 from goalward.goals.smooth_accuracy import SoftPoints
 from goalward.goals.smooth_f1 import SoftF1
 from goalward.goals.worst_group import SoftMinimum

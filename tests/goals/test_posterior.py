@@ -10,8 +10,7 @@ from scipy.stats import spearmanr
 import goalward as gw
 from goalward.errors import BadParameter, Unsupported
 from goalward.goals import DecisionRisk, Epig, FisherRatio
-from goalward.goals.posterior import class_basis, curvature_blocks
-from goalward.models import Labelled
+from goalward.models import Labelled, contrasts
 from goalward.selection import Sequential, Top
 from goalward.solvers import Inverse
 from goalward.solvers.coordinates import Coordinates
@@ -58,18 +57,18 @@ def test_the_slope_is_the_derivative_of_the_risk(make, n_classes, rng):
     assert np.all(np.linalg.eigvalsh(goal.slope(logits, M)) >= -1e-12)
 
 
-def test_curvature_blocks_are_those_of_the_loss(rng):
-    logits = rng.normal(size=(5, 4))
+def test_the_slope_of_the_variance_is_the_curvature_of_the_loss(rng):
+    logits, M = state(rng, 4)
     fitted = problem(n_classes=4).fitted
     expected = fitted.loss.blocks(fitted.loss.proba(logits))
-    np.testing.assert_allclose(curvature_blocks(logits), expected, atol=1e-14)
+    np.testing.assert_allclose(FisherRatio(None).slope(logits, M), expected, atol=1e-14)
 
 
 @pytest.mark.parametrize("share", [1.0, 0.1])
 def test_decision_risk_is_what_sampled_decisions_lose(share, rng):
     """The mean of π (b's logit less a's, where it is above zero) over drawn logits."""
     logits, M = state(rng, 3, rows=1)
-    Q = class_basis(3)
+    Q = contrasts(3, logits)
     draws = rng.multivariate_normal(np.zeros(2), share * M[0], size=400_000) @ Q.T + logits[0]
     second, first = np.argsort(logits[0])[-2:]
     p = np.exp(logits[0]) / np.exp(logits[0]).sum()
@@ -87,7 +86,9 @@ def test_epig_is_the_information_two_labels_share():
     posterior = task.fitted.posterior(a)
     Z = posterior.coordinates(np.vstack([a, x]))
     cov = Z @ posterior.matrix @ Z.T
-    noise = np.diag(1 / curvature_blocks(task.fitted.logits(np.vstack([a, x])))[:, 0, 0])
+    noise = np.diag(
+        1 / goal.slope(task.fitted.logits(np.vstack([a, x])), np.zeros((2, 1, 1)))[:, 0, 0] / 2
+    )
     seen = cov + noise
     shared = -0.5 * np.log(1 - seen[0, 1] ** 2 / (seen[0, 0] * seen[1, 1]))
     assert gain == pytest.approx(shared, rel=1e-9)

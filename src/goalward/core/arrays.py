@@ -34,6 +34,7 @@ __all__ = [
     "log_softmax",
     "namespace",
     "norm",
+    "plain_rows",
     "rows_at",
     "scale_rows",
     "softmax",
@@ -67,6 +68,11 @@ def namespace(*arrays: object) -> Any:
 def device_of(array: Array) -> Any:
     """Return the device `array` lives on; the CPU for sparse rows."""
     return "cpu" if is_sparse(array) else array_api_compat.device(array)
+
+
+def plain_rows(X: Any) -> Any:
+    """Return rows as scikit-learn takes them: NumPy, or sparse as they are."""
+    return X if is_sparse(X) else to_numpy(X)
 
 
 def to_numpy(array: object) -> NDArray[Any]:

@@ -1,17 +1,14 @@
 """What should get better: τ, seen through the logits of the goal's rows."""
 
 from goalward.goals.calibrated_dev_loss import CalibratedDevLoss
+from goalward.goals.certainty import Entropy, Fisher
 from goalward.goals.coupled import Coupled, Coupling
 from goalward.goals.custom import Custom
 from goalward.goals.decision_risk import DecisionRisk
 from goalward.goals.dev_loss import DevLoss
-from goalward.goals.entropy import Entropy
-from goalward.goals.epig import Epig
-from goalward.goals.fisher import Fisher
-from goalward.goals.fisher_ratio import FisherRatio
-from goalward.goals.goal import Goal, Kernel, Model, Term, Weighted
+from goalward.goals.goal import Goal, Kernel, Term, Weighted
 from goalward.goals.leave_one_out import LeaveOneOut
-from goalward.goals.posterior import PosteriorGoal
+from goalward.goals.posterior import Epig, FisherRatio, PosteriorGoal
 from goalward.goals.smooth_accuracy import SmoothAccuracy
 from goalward.goals.smooth_f1 import SmoothF1
 from goalward.goals.soft_pool import SoftPool
@@ -32,7 +29,6 @@ __all__ = [
     "Goal",
     "Kernel",
     "LeaveOneOut",
-    "Model",
     "PosteriorGoal",
     "SmoothAccuracy",
     "SmoothF1",

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from jaxtyping import Float
 
 from goalward.core.arrays import Array, eps, namespace, softmax
 from goalward.errors import WeakGoal
 from goalward.goals.coupled import Coupled, Coupling
+from goalward.goals.dev_goal import DevGoal, Weights
 from goalward.goals.dev_loss import LogLikelihood
-from goalward.goals.goal import Goal, Term, logits_of
-from goalward.goals.labelled import check_in_memory, count_labels, dev_rows
+from goalward.goals.goal import Logits, ManyLogits, ManyValues, Term, logits_of
+from goalward.models import Fitted
 
 __all__ = ["CalibratedDevLoss", "CalibratedLikelihood"]
 
@@ -22,7 +22,7 @@ COLDEST, HOTTEST = 0.05, 20.0
 
 
 @dataclass(frozen=True, eq=False)
-class CalibratedDevLoss(Goal):
+class CalibratedDevLoss(DevGoal):
     """τ = max_T Σ log softmax(g/T)_y over dev rows, 0.05 ≤ T ≤ 20.
 
     A label that only makes the model more confident raises the dev loss and leaves this as it
@@ -33,12 +33,8 @@ class CalibratedDevLoss(Goal):
 
     Parameters
     ----------
-    X
-        Dev rows.
-    y
-        Their labels, or (m, K) distributions over the classes.
-    weights
-        A weight per row; ones by default.
+    X, y, weights
+        Dev rows with labels, as for `DevLoss`.
 
     Examples
     --------
@@ -49,23 +45,14 @@ class CalibratedDevLoss(Goal):
     True
     """
 
-    X: Any = field(repr=False)
-    y: Any = field(repr=False)
-    weights: Any = field(default=None, repr=False, kw_only=True)
-
-    @property
-    def labels_held(self) -> int:
-        """The dev labels."""
-        return count_labels(self.y)
-
-    def temperature(self, fitted: Any) -> float:
+    def temperature(self, fitted: Fitted) -> float:
         """Return the best temperature of the model on the dev rows."""
-        X, kernel = self._bound(fitted)
+        X, kernel = self.bound(fitted)
         return 1.0 / float(kernel.sharpness(logits_of(fitted, X)))
 
-    def terms(self, fitted: Any) -> list[Term]:
+    def terms(self, fitted: Fitted) -> list[Term]:
         """Return the goal bound to a model."""
-        X, kernel = self._bound(fitted)
+        X, kernel = self.bound(fitted)
         if float(kernel.sharpness(logits_of(fitted, X))) >= kernel.high:
             warnings.warn(
                 f"The best temperature of CalibratedDevLoss is its least, {COLDEST}: the {X.shape[0]} "
@@ -76,10 +63,9 @@ class CalibratedDevLoss(Goal):
             )
         return [Term(1.0, X, kernel)]
 
-    def _bound(self, fitted: Any) -> tuple[Any, CalibratedLikelihood]:
-        check_in_memory(self.X, "CalibratedDevLoss")
-        X, targets, weights = dev_rows(fitted, self.X, self.y, self.weights, "CalibratedDevLoss")
-        return X, CalibratedLikelihood(weights[:, None] * targets)
+    def kernel(self, fitted: Fitted, targets: Logits, weights: Weights) -> CalibratedLikelihood:
+        """Return the log-likelihood at its best temperature."""
+        return CalibratedLikelihood(weights[:, None] * targets)
 
 
 @dataclass(frozen=True)
@@ -90,11 +76,11 @@ class CalibratedLikelihood(Coupled):
     W = φ_gg - φ_gb φ_bg / φ_bb, the last of rank one; it is 0 where b stands at a bound.
     """
 
-    targets: Float[Array, "m k"]
+    targets: Logits
     low: float = 1.0 / HOTTEST
     high: float = 1.0 / COLDEST
 
-    def sharpness(self, logits: Float[Array, "*b m k"]) -> Float[Array, "*b"]:
+    def sharpness(self, logits: ManyLogits) -> ManyValues:
         """Return the best b = 1/T of each model."""
         xp = namespace(logits)
         centred, linear = self._sums(logits)
@@ -119,22 +105,22 @@ class CalibratedLikelihood(Coupled):
             b = xp.where(settled, b, moved)
         return b
 
-    def value(self, logits: Float[Array, "*b m k"]) -> Float[Array, "*b"]:
+    def value(self, logits: ManyLogits) -> ManyValues:
         """Return Σ t log softmax(b g) at the best b of each model."""
         b = self.sharpness(logits)
         return LogLikelihood(self.targets).value(b[..., None, None] * logits)
 
-    def cotangent(self, logits: Float[Array, "m k"]) -> Float[Array, "m k"]:
+    def cotangent(self, logits: Logits) -> Logits:
         """Return b (t - p Σt), p the calibrated prediction."""
         b = self.sharpness(logits)
         return b * LogLikelihood(self.targets).cotangent(b * logits)
 
-    def own(self, logits: Float[Array, "m k"], motion: Float[Array, "m k"]) -> Float[Array, "m k"]:
+    def own(self, logits: Logits, motion: Logits) -> Logits:
         """Return φ_gg s, at a temperature that stands still."""
         b = self.sharpness(logits)
         return b * LogLikelihood(self.targets).curvature(b * logits, b * motion)
 
-    def coupling(self, logits: Float[Array, "m k"]) -> Coupling:
+    def coupling(self, logits: Logits) -> Coupling:
         """Return φ_gb = (t - p Σt) - b (Σt) p∘(g - ⟨p, g⟩) and -1/φ_bb."""
         xp = namespace(logits)
         b = self.sharpness(logits)
@@ -147,7 +133,7 @@ class CalibratedLikelihood(Coupled):
         middle = xp.where(free, one, 0.0 * one) / xp.where(free, bend, one)
         return Coupling(vector[None, :, :], xp.reshape(middle, (1, 1)))
 
-    def _sums(self, logits: Float[Array, "*b m k"]) -> tuple[Array, Array]:
+    def _sums(self, logits: ManyLogits) -> tuple[Array, Array]:
         """Return logits with row means of zero, and Σ t g of each model."""
         xp = namespace(logits)
         centred = logits - xp.sum(logits, axis=-1, keepdims=True) / logits.shape[-1]

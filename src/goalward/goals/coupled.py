@@ -13,6 +13,7 @@ from typing import NamedTuple
 from jaxtyping import Float
 
 from goalward.core.arrays import Array, namespace
+from goalward.goals.goal import Logits
 
 __all__ = ["Coupled", "Coupling"]
 
@@ -28,16 +29,14 @@ class Coupled(ABC):
     """A kernel whose curvature is that of the rows plus a coupling of low rank."""
 
     @abstractmethod
-    def own(self, logits: Float[Array, "m k"], motion: Float[Array, "m k"]) -> Float[Array, "m k"]:
+    def own(self, logits: Logits, motion: Logits) -> Logits:
         """Return W_rows s: a row's part depends on that row's motion alone."""
 
     @abstractmethod
-    def coupling(self, logits: Float[Array, "m k"]) -> Coupling:
+    def coupling(self, logits: Logits) -> Coupling:
         """Return what couples the rows."""
 
-    def curvature(
-        self, logits: Float[Array, "m k"], motion: Float[Array, "m k"]
-    ) -> Float[Array, "m k"]:
+    def curvature(self, logits: Logits, motion: Logits) -> Logits:
         """Return W_rows s + Σ_ij C_ij z_i ⟨z_j, s⟩."""
         xp = namespace(logits)
         vectors, middle = self.coupling(logits)

@@ -8,12 +8,12 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.core.arrays import Array, like, namespace, to_numpy
+from goalward.core.arrays import like, namespace, to_numpy
 from goalward.errors import BadInput, BadParameter, NotFinite
-from goalward.goals.goal import Goal, Kernel, Term
+from goalward.goals.goal import Goal, Kernel, Logits, ManyLogits, ManyValues, Term
+from goalward.models import Fitted
 
 __all__ = ["Autograd", "Custom", "Differences"]
 
@@ -55,7 +55,7 @@ class Custom(Goal):
                 "expected. Leave it at 'auto'."
             )
 
-    def terms(self, fitted: Any) -> list[Term]:
+    def terms(self, fitted: Fitted) -> list[Term]:
         """Return the goal bound to a model, its invariance checked at the model's logits."""
         X = fitted.features(self.X, "X of Custom")
         logits = to_numpy(fitted.logits_of(X)).astype(np.float64)
@@ -86,7 +86,7 @@ class Differences:
     fn: Callable[[Any], Any]
     step: float = 1e-5
 
-    def value(self, logits: Float[Array, "*b m k"]) -> Float[Array, "*b"]:
+    def value(self, logits: ManyLogits) -> ManyValues:
         """Return fn for each model."""
         xp = namespace(logits)
         plain = to_numpy(logits)
@@ -94,13 +94,11 @@ class Differences:
         values = np.array([float(self.fn(np.ascontiguousarray(one))) for one in flat])
         return xp.reshape(like(values, logits, dtype=logits.dtype), logits.shape[:-2])
 
-    def cotangent(self, logits: Float[Array, "m k"]) -> Float[Array, "m k"]:
+    def cotangent(self, logits: Logits) -> Logits:
         """Return ∂fn/∂logits, its rows made to sum to zero exactly."""
         return like(self._slope(to_numpy(logits), self.step), logits, dtype=logits.dtype)
 
-    def curvature(
-        self, logits: Float[Array, "m k"], motion: Float[Array, "m k"]
-    ) -> Float[Array, "m k"]:
+    def curvature(self, logits: Logits, motion: Logits) -> Logits:
         """Return the change of the cotangent along `motion`."""
         f, s = to_numpy(logits), to_numpy(motion)
         size = float(np.max(np.abs(s), initial=0.0)) or 1.0
@@ -130,7 +128,7 @@ class Autograd:
 
     fn: Callable[[Any], Any]
 
-    def value(self, logits: Float[Array, "*b m k"]) -> Float[Array, "*b"]:
+    def value(self, logits: ManyLogits) -> ManyValues:
         """Return fn for each model."""
         import torch
 
@@ -141,7 +139,7 @@ class Autograd:
             values = np.array([float(self.fn(one)) for one in flat])
         return xp.reshape(like(values, logits, dtype=logits.dtype), logits.shape[:-2])
 
-    def cotangent(self, logits: Float[Array, "m k"]) -> Float[Array, "m k"]:
+    def cotangent(self, logits: Logits) -> Logits:
         """Return ∂fn/∂logits, its rows made to sum to zero exactly."""
         import torch
 
@@ -149,9 +147,7 @@ class Autograd:
         (slope,) = torch.autograd.grad(self.fn(point), point)
         return like(slope - slope.mean(dim=1, keepdim=True), logits, dtype=logits.dtype)
 
-    def curvature(
-        self, logits: Float[Array, "m k"], motion: Float[Array, "m k"]
-    ) -> Float[Array, "m k"]:
+    def curvature(self, logits: Logits, motion: Logits) -> Logits:
         """Return the Hessian of fn times `motion`, by differentiating twice."""
         import torch
 

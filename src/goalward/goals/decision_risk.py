@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from goalward.core.arrays import softmax
 from goalward.errors import BadParameter
-from goalward.goals.posterior import PosteriorGoal, class_basis
+from goalward.goals.posterior import Blocks, Logits, PosteriorGoal, Risks
+from goalward.models import contrasts
 
 __all__ = ["DecisionRisk"]
 
@@ -64,38 +65,31 @@ class DecisionRisk(PosteriorGoal):
                 f"share={self.share!r}; a share above 0 and at most 1 was expected. Leave it at 1/16."
             )
 
-    def risk(
-        self, logits: Float[NDArray[Any], "m k"], M: Float[NDArray[Any], "m c c"]
-    ) -> Float[NDArray[Any], " m"]:
+    def risk(self, logits: Logits, M: Blocks) -> Risks:
         """Return π (s φ(z) - m Φ(-z))."""
         _, gap, spread, stake = _decisions(logits, self.share * M)
         z = gap / spread
         return np.asarray(stake * (spread * _density(z) - gap * ndtr(-z)))
 
-    def slope(
-        self, logits: Float[NDArray[Any], "m k"], M: Float[NDArray[Any], "m c c"]
-    ) -> Float[NDArray[Any], "m c c"]:
+    def slope(self, logits: Logits, M: Blocks) -> Blocks:
         """Return σ π φ(z)/(2s) eeᵀ."""
         e, gap, spread, stake = _decisions(logits, self.share * M)
         weight = self.share * stake * _density(gap / spread) / (2.0 * spread)
         return np.asarray(weight[:, None, None] * e[:, :, None] * e[:, None, :])
 
 
-def _decisions(
-    logits: NDArray[Any], M: NDArray[Any]
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+def _decisions(logits: Logits, M: Blocks) -> tuple[NDArray[Any], Risks, Risks, Risks]:
     """Return e in contrasts, m, s and π of every row."""
     rows = np.arange(len(logits))
     order = np.argsort(-logits, axis=1, kind="stable")
     first, second = order[:, 0], order[:, 1]
-    Q = class_basis(logits.shape[1])
+    Q = contrasts(logits.shape[1], logits)
     e = Q[first] - Q[second]
     gap = logits[rows, first] - logits[rows, second]
     variance = np.einsum("ma,mab,mb->m", e, M, e)
     # A row without uncertainty risks nothing: the smallest deviation makes z large, not 0/0.
     spread = np.sqrt(np.maximum(variance, 1e-24))
-    p = np.exp(logits - logits.max(axis=1, keepdims=True))
-    p /= p.sum(axis=1, keepdims=True)
+    p = softmax(logits)
     return e, gap, spread, (p[rows, first] + p[rows, second]) / 2.0
 
 

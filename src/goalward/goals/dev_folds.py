@@ -17,6 +17,7 @@ from goalward.core.arrays import to_numpy
 from goalward.errors import BadInput
 from goalward.goals.dev_loss import DevLoss
 from goalward.goals.goal import Goal
+from goalward.models import Fitted
 
 __all__ = ["FOLDS", "Rotated", "half", "in_folds", "steering"]
 
@@ -34,7 +35,7 @@ class Rotated(DevLoss):
     def __post_init__(self) -> None:
         _check_rows(len(self.y))
 
-    def settled(self, fitted: Any, round: int = 0) -> Goal:
+    def settled(self, fitted: Fitted, round: int = 0) -> Goal:
         """Return the goal of one round."""
         return in_folds(self)[round % FOLDS]
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float
 
 from goalward.core.arrays import Array, log_softmax, namespace, softmax, to_numpy
-from goalward.goals.goal import Goal, Term, file_parts
-from goalward.goals.labelled import check_lengths, count_labels
+from goalward.goals.dev_goal import DevGoal, Weights, count_labels
+from goalward.goals.goal import Goal, Logits, ManyLogits, ManyValues
+from goalward.models import Fitted
 
 __all__ = ["DevLoss", "LogLikelihood"]
 
 
 @dataclass(frozen=True, eq=False)
-class DevLoss(Goal):
+class DevLoss(DevGoal):
     """τ = Σ log p_y over dev rows: higher is better, so the loss falls.
 
     Parameters
@@ -36,14 +37,7 @@ class DevLoss(Goal):
     True
     """
 
-    X: Any = field(repr=False)
-    y: Any = field(repr=False)
-    weights: Any = field(default=None, repr=False, kw_only=True)
-
-    @property
-    def labels_held(self) -> int:
-        """The dev labels."""
-        return count_labels(self.y)
+    coupled: ClassVar[bool] = False
 
     @property
     def effective_rows(self) -> float:
@@ -55,41 +49,28 @@ class DevLoss(Goal):
 
     def pieces(self) -> list[tuple[float, Goal]]:
         """Return the goal over parts of a file."""
-        parts = file_parts(self.X)
-        if len(parts) == 1:
-            return [(1.0, self)]
-        w = self.weights
-        check_lengths(len(self.X), "DevLoss", y=self.y, weights=w)
-        return [
-            (1.0, DevLoss(X, self.y[at], weights=None if w is None else w[at])) for at, X in parts
-        ]
+        return [(1.0, part) for part in self.in_parts()]
 
-    def terms(self, fitted: Any) -> list[Term]:
-        """Return the goal bound to a model."""
-        X = fitted.features(self.X, "X of DevLoss")
-        targets = fitted.targets(self.y, X.shape[0], "y of DevLoss")
-        weights = fitted.row_weights(self.weights, X.shape[0])
-        return [Term(1.0, X, LogLikelihood(weights[:, None] * targets))]
+    def kernel(self, fitted: Fitted, targets: Logits, weights: Weights) -> LogLikelihood:
+        """Return the weighted log-likelihood."""
+        return LogLikelihood(weights[:, None] * targets)
 
 
 @dataclass(frozen=True)
 class LogLikelihood:
     """Σ t log p with u = t - p Σt and W = -(Σt) Λ; t carries the row's weight."""
 
-    targets: Float[Array, "m k"]
+    targets: Logits
 
-    def value(self, logits: Float[Array, "*b m k"]) -> Float[Array, "*b"]:
+    def value(self, logits: ManyLogits) -> ManyValues:
         """Return Σ t log p."""
-        xp = namespace(logits)
-        return xp.sum(self.targets * log_softmax(logits), axis=(-2, -1))
+        return namespace(logits).sum(self.targets * log_softmax(logits), axis=(-2, -1))
 
-    def cotangent(self, logits: Float[Array, "m k"]) -> Float[Array, "m k"]:
+    def cotangent(self, logits: Logits) -> Logits:
         """Return t - p Σt."""
         return self.targets - self._mass * softmax(logits)
 
-    def curvature(
-        self, logits: Float[Array, "m k"], motion: Float[Array, "m k"]
-    ) -> Float[Array, "m k"]:
+    def curvature(self, logits: Logits, motion: Logits) -> Logits:
         """Return -(Σt) p∘(s - ⟨p, s⟩)."""
         xp = namespace(logits)
         p = softmax(logits)

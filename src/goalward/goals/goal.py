@@ -16,8 +16,25 @@ from jaxtyping import Float
 
 from goalward.core.arrays import Array, Rows, astype, namespace
 from goalward.errors import BadParameter, Unsupported
+from goalward.models import Fitted
 
-__all__ = ["Goal", "Kernel", "Model", "Term", "Weighted", "file_parts", "logits_of"]
+__all__ = [
+    "Goal",
+    "Kernel",
+    "Logits",
+    "ManyLogits",
+    "ManyValues",
+    "Term",
+    "Unsettled",
+    "Weighted",
+    "file_parts",
+    "logits_of",
+]
+
+Logits = Float[Array, "m k"]
+ManyLogits = Float[Array, "*b m k"]
+"""Leading axes are other models."""
+ManyValues = Float[Array, "*b"]
 
 PIECE = 2**26
 """Bytes of rows on disk that a goal reads at a time."""
@@ -27,32 +44,17 @@ PIECE = 2**26
 class Kernel(Protocol):
     """A goal in logit space. Leading axes are other models; the last two are (m, K)."""
 
-    def value(self, logits: Float[Array, "*b m k"]) -> Float[Array, "*b"]:
+    def value(self, logits: ManyLogits) -> ManyValues:
         """Return τ, larger is better."""
         ...
 
-    def cotangent(self, logits: Float[Array, "m k"]) -> Float[Array, "m k"]:
+    def cotangent(self, logits: Logits) -> Logits:
         """Return u = ∂τ/∂logits; its rows sum to zero."""
         ...
 
-    def curvature(
-        self, logits: Float[Array, "m k"], motion: Float[Array, "m k"]
-    ) -> Float[Array, "m k"]:
+    def curvature(self, logits: Logits, motion: Logits) -> Logits:
         """Return W s = d u when the logits move by `motion`."""
         ...
-
-
-@runtime_checkable
-class Model(Protocol):
-    """What a goal asks of a fitted model."""
-
-    params: Any
-    model: Any
-
-    def features(self, X: object, name: str = "X") -> Rows: ...
-    def targets(self, y: object, n_rows: int, name: str = "y") -> Array: ...
-    def row_weights(self, weights: object, n_rows: int) -> Array: ...
-    def logits_of(self, rows: Rows) -> Array: ...
 
 
 class Term(NamedTuple):
@@ -70,7 +72,7 @@ class Goal(ABC):
     """The recipe word of the utility that predicts how the goal changes, where none is chosen."""
 
     @abstractmethod
-    def terms(self, fitted: Any) -> list[Term]:
+    def terms(self, fitted: Fitted) -> list[Term]:
         """Return the goal bound to a model."""
 
     @property
@@ -83,7 +85,7 @@ class Goal(ABC):
         """How many labels the goal brings that the model was not trained on; they cost too."""
         return 0
 
-    def settled(self, fitted: Any, round: int = 0) -> Goal:
+    def settled(self, fitted: Fitted, round: int = 0) -> Goal:
         """Return the goal as it stands for one round: what it takes from the model is settled.
 
         Most goals are the same in every round. One that learns from the labelled rows (soft
@@ -100,7 +102,7 @@ class Goal(ABC):
         """
         return [(1.0, self)]
 
-    def value(self, fitted: Any) -> float:
+    def value(self, fitted: Fitted) -> float:
         """Return τ at the model's parameters."""
         return sum(
             share * weight * float(kernel.value(logits_of(fitted, X)))
@@ -108,7 +110,7 @@ class Goal(ABC):
             for weight, X, kernel in piece.terms(fitted)
         )
 
-    def gradient(self, fitted: Any) -> Float[Array, "p k"]:
+    def gradient(self, fitted: Fitted) -> Float[Array, "p k"]:
         """Return ∇τ = Σ weight Jᵀu at the model's parameters."""
         total: Any = 0.0
         for share, piece in self.pieces():
@@ -182,11 +184,11 @@ class Weighted(Goal):
         """The labels of all parts."""
         return sum(goal.labels_held for _, goal in self.parts)
 
-    def value(self, fitted: Any) -> float:
+    def value(self, fitted: Fitted) -> float:
         """Return the weighted sum of the parts' values."""
         return sum(weight * goal.value(fitted) for weight, goal in self.parts)
 
-    def settled(self, fitted: Any, round: int = 0) -> Goal:
+    def settled(self, fitted: Fitted, round: int = 0) -> Goal:
         """Return the sum of the parts as they stand for one round."""
         parts = tuple((weight, goal.settled(fitted, round)) for weight, goal in self.parts)
         same = all(new is old for (_, new), (_, old) in zip(parts, self.parts, strict=True))
@@ -198,7 +200,7 @@ class Weighted(Goal):
             (weight * share, piece) for weight, goal in self.parts for share, piece in goal.pieces()
         ]
 
-    def terms(self, fitted: Any) -> list[Term]:
+    def terms(self, fitted: Fitted) -> list[Term]:
         """Return the terms of every part, weighted."""
         return [
             Term(weight * term.weight, term.X, term.kernel)
@@ -207,7 +209,27 @@ class Weighted(Goal):
         ]
 
 
-def logits_of(fitted: Any, X: Rows) -> Float[Array, "m k"]:
+class Unsettled(Goal):
+    """A goal that takes something from the model: it is settled first, and then bound."""
+
+    @abstractmethod
+    def settled(self, fitted: Fitted, round: int = 0) -> Goal:
+        """Return the goal as this model settles it."""
+
+    def terms(self, fitted: Fitted) -> list[Term]:
+        """Return the settled goal bound to a model."""
+        return self.settled(fitted).terms(fitted)
+
+    def value(self, fitted: Fitted) -> float:
+        """Return τ at the model's parameters."""
+        return self.settled(fitted).value(fitted)
+
+    def gradient(self, fitted: Fitted) -> Float[Array, "p k"]:
+        """Return ∇τ at the model's parameters."""
+        return self.settled(fitted).gradient(fitted)
+
+
+def logits_of(fitted: Fitted, X: Rows) -> Logits:
     """Return the logits of a goal's rows in the precision of the model."""
     return astype(fitted.logits_of(X), fitted.params.dtype)
 

@@ -6,20 +6,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.core.arrays import Array, Rows, is_sparse, like, rows_at, to_numpy
+from goalward.core.arrays import Rows, is_sparse, like, rows_at, to_numpy
 from goalward.errors import BadInput, BadParameter
 from goalward.goals.dev_loss import LogLikelihood
-from goalward.goals.goal import Goal, Kernel, Term
-from goalward.goals.posterior import class_basis, curvature_blocks
+from goalward.goals.goal import Goal, Kernel, Logits, ManyLogits, ManyValues, Term, Unsettled
+from goalward.models import Fitted, contrasts
 
-__all__ = ["LeaveOneOut", "Settled", "Shifted"]
+__all__ = ["LeaveOneOut", "OnRows", "Shifted"]
 
 
 @dataclass(frozen=True, eq=False)
-class LeaveOneOut(Goal):
+class LeaveOneOut(Unsettled):
     """τ = Σ log p_y over labelled rows, each predicted as if it had not been trained on.
 
     It asks for no labels beyond those that train the model. Without row i the logits of that row
@@ -55,7 +54,7 @@ class LeaveOneOut(Goal):
                 "expected."
             )
 
-    def settled(self, fitted: Any, round: int = 0) -> Settled:
+    def settled(self, fitted: Fitted, round: int = 0) -> OnRows:
         """Return the log-likelihood with this model's shifts."""
         known = fitted.labelled
         rows, targets, weights = known.X, known.targets, known.weights
@@ -66,19 +65,15 @@ class LeaveOneOut(Goal):
         M = posterior.leverage(rows, posterior.coordinates(rows))
         logits = np.asarray(to_numpy(fitted.logits_of(rows)), dtype=np.float64)
         w = to_numpy(weights)[:, None, None]
-        Q = class_basis(logits.shape[1])
+        Q = contrasts(logits.shape[1], logits)
         proba = to_numpy(fitted.loss.proba(logits))
         slope = w * ((proba - to_numpy(targets)) @ Q)[:, :, None]
-        kept = np.eye(Q.shape[1]) - w * curvature_blocks(logits) @ M
+        kept = np.eye(Q.shape[1]) - w * fitted.loss.blocks(proba) @ M
         shift = (M @ np.linalg.solve(kept, slope))[:, :, 0] @ Q.T
         shifts = like(shift, fitted.params, dtype=fitted.params.dtype)
-        return Settled(rows, Shifted(LogLikelihood(weights[:, None] * targets), shifts))
+        return OnRows(rows, Shifted(LogLikelihood(weights[:, None] * targets), shifts))
 
-    def terms(self, fitted: Any) -> list[Term]:
-        """Return the goal bound to a model."""
-        return self.settled(fitted).terms(fitted)
-
-    def _places(self, fitted: Any) -> NDArray[Any]:
+    def _places(self, fitted: Fitted) -> NDArray[Any]:
         """Return where the rows named stand among the labelled ones, label and all."""
         named = fitted.features(self.X, "X of LeaveOneOut")
         targets = to_numpy(fitted.targets(self.y, named.shape[0], "y of LeaveOneOut"))
@@ -111,13 +106,13 @@ def _squared_distances(A: Rows, B: Rows) -> NDArray[Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class Settled(Goal):
+class OnRows(Goal):
     """A kernel on rows as the model sees them, settled for a round."""
 
     rows: Rows = field(repr=False)
     kernel: Kernel = field(repr=False)
 
-    def terms(self, fitted: Any) -> list[Term]:
+    def terms(self, fitted: Fitted) -> list[Term]:
         """Return the goal bound to a model."""
         return [Term(1.0, self.rows, self.kernel)]
 
@@ -127,18 +122,16 @@ class Shifted:
     """A kernel at logits that are moved by a constant."""
 
     kernel: Kernel
-    shift: Float[Array, "m k"]
+    shift: Logits
 
-    def value(self, logits: Float[Array, "*b m k"]) -> Float[Array, "*b"]:
+    def value(self, logits: ManyLogits) -> ManyValues:
         """Return τ at the shifted logits."""
         return self.kernel.value(logits + self.shift)
 
-    def cotangent(self, logits: Float[Array, "m k"]) -> Float[Array, "m k"]:
+    def cotangent(self, logits: Logits) -> Logits:
         """Return u at the shifted logits."""
         return self.kernel.cotangent(logits + self.shift)
 
-    def curvature(
-        self, logits: Float[Array, "m k"], motion: Float[Array, "m k"]
-    ) -> Float[Array, "m k"]:
+    def curvature(self, logits: Logits, motion: Logits) -> Logits:
         """Return W s at the shifted logits."""
         return self.kernel.curvature(logits + self.shift, motion)

@@ -8,18 +8,23 @@ label it is: they have a utility of their own, `gw.utility.Information`.
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import numpy as np
-import scipy.linalg
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.core.arrays import to_numpy
+from goalward.core.arrays import softmax, to_numpy
 from goalward.errors import Unsupported
 from goalward.goals.goal import Goal
+from goalward.models import CrossEntropy, Fitted
 
-__all__ = ["PosteriorGoal", "class_basis", "curvature_blocks"]
+__all__ = ["Epig", "FisherRatio", "PosteriorGoal"]
+
+Logits = Float[NDArray[Any], "m k"]
+Blocks = Float[NDArray[Any], "m c c"]
+Risks = Float[NDArray[Any], " m"]
 
 
 class PosteriorGoal(Goal):
@@ -29,18 +34,14 @@ class PosteriorGoal(Goal):
     X: Any
 
     @abstractmethod
-    def risk(
-        self, logits: Float[NDArray[Any], "m k"], M: Float[NDArray[Any], "m c c"]
-    ) -> Float[NDArray[Any], " m"]:
+    def risk(self, logits: Logits, M: Blocks) -> Risks:
         """Return what is lost on each row."""
 
     @abstractmethod
-    def slope(
-        self, logits: Float[NDArray[Any], "m k"], M: Float[NDArray[Any], "m c c"]
-    ) -> Float[NDArray[Any], "m c c"]:
+    def slope(self, logits: Logits, M: Blocks) -> Blocks:
         """Return ∂risk/∂M for each row, symmetric and positive."""
 
-    def value(self, fitted: Any) -> float:
+    def value(self, fitted: Fitted) -> float:
         """Return minus the mean risk at the model's parameters and covariance."""
         rows = fitted.features(self.X, f"X of {type(self).__name__}")
         posterior = fitted.posterior(rows, type(self).__name__)
@@ -48,7 +49,7 @@ class PosteriorGoal(Goal):
         logits = np.asarray(to_numpy(fitted.logits_of(rows)), dtype=np.float64)
         return -float(np.mean(self.risk(logits, M)))
 
-    def terms(self, fitted: Any) -> NoReturn:
+    def terms(self, fitted: Fitted) -> NoReturn:
         """Refuse: the goal is no function of the logits alone."""
         raise Unsupported(
             f"{type(self).__name__} depends on the model's curvature, not on its logits alone; a goal of "
@@ -57,18 +58,74 @@ class PosteriorGoal(Goal):
         )
 
 
-def class_basis(n_classes: int) -> Float[NDArray[Any], "k c"]:
-    """Return the contrasts that M is written in: orthonormal, each column sums to zero."""
-    basis: NDArray[Any] = scipy.linalg.helmert(n_classes).T
-    return basis
+@dataclass(frozen=True, eq=False)
+class FisherRatio(PosteriorGoal):
+    """τ = -mean tr(ΛM) = -tr(𝓗⁻¹F)/m: the variance left in predictions on reference rows.
+
+    F is the Fisher information of the rows, so the goal is the ratio of what they ask to what is
+    known (Zhang and Oles 2000; V-optimality). BAIT follows it with the pool as reference.
+
+    Parameters
+    ----------
+    X
+        Rows the model will be used on: a sample of the pool, or of where it is going. No labels.
+
+    Examples
+    --------
+    >>> import goalward as gw
+    >>> fitted = gw.Logistic().fit([[0.0], [1.0]], [0, 1])
+    >>> near, far = gw.goals.FisherRatio([[0.5]]), gw.goals.FisherRatio([[3.0]])
+    >>> near.value(fitted) > far.value(fitted)
+    True
+    """
+
+    X: Any = field(repr=False)
+
+    def risk(self, logits: Logits, M: Blocks) -> Risks:
+        """Return tr(ΛM)."""
+        return np.asarray(np.einsum("mab,mba->m", _curvature(logits), M))
+
+    def slope(self, logits: Logits, M: Blocks) -> Blocks:
+        """Return Λ."""
+        return _curvature(logits)
 
 
-def curvature_blocks(logits: Float[NDArray[Any], "m k"]) -> Float[NDArray[Any], "m c c"]:
+@dataclass(frozen=True, eq=False)
+class Epig(PosteriorGoal):
+    """τ = -mean ½ log det(I + ΛM): what a label of a reference row would still tell about θ.
+
+    A label of another row lowers it by the information the two labels share, which is what EPIG
+    asks for (Bickford Smith et al. 2023), here in the Gaussian approximation of Kirsch and Gal
+    (2022) rather than by sampling: it is EPIG-like, not theirs.
+
+    Parameters
+    ----------
+    X
+        Rows the model will be used on. No labels.
+
+    Examples
+    --------
+    >>> import goalward as gw
+    >>> fitted = gw.Logistic().fit([[0.0], [1.0]], [0, 1])
+    >>> gw.goals.Epig([[0.5]]).value(fitted) < 0
+    True
+    """
+
+    X: Any = field(repr=False)
+
+    def risk(self, logits: Logits, M: Blocks) -> Risks:
+        """Return ½ log det(I + ΛM)."""
+        _, logdet = np.linalg.slogdet(np.eye(M.shape[1]) + _curvature(logits) @ M)
+        return np.asarray(0.5 * logdet)
+
+    def slope(self, logits: Logits, M: Blocks) -> Blocks:
+        """Return ½ (I + ΛM)⁻¹Λ."""
+        blocks = _curvature(logits)
+        slope = np.linalg.solve(np.eye(M.shape[1]) + blocks @ M, blocks)
+        # Symmetric but for rounding.
+        return 0.25 * (slope + slope.transpose(0, 2, 1))
+
+
+def _curvature(logits: Logits) -> Blocks:
     """Return QᵀΛQ, the curvature of each row's loss in contrasts."""
-    p = np.exp(logits - logits.max(axis=1, keepdims=True))
-    p /= p.sum(axis=1, keepdims=True)
-    Q = class_basis(logits.shape[1])
-    mean = p @ Q
-    pairs = (Q[:, :, None] * Q[:, None, :]).reshape(len(Q), -1)
-    second = (p @ pairs).reshape(len(p), Q.shape[1], Q.shape[1])
-    return np.asarray(second - mean[:, :, None] * mean[:, None, :])
+    return np.asarray(CrossEntropy().blocks(softmax(logits)))

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import ClassVar
 
-import numpy as np
-from jaxtyping import Float
-
-from goalward.core.arrays import Array, namespace, softmax, to_numpy
-from goalward.goals.goal import Goal, Term, file_parts
-from goalward.goals.labelled import (
-    check_lengths,
-    check_some_weight,
-    check_temperature,
-    count_labels,
-    dev_rows,
-)
+from goalward.core.arrays import namespace, softmax, to_numpy
+from goalward.goals.dev_goal import DevGoal, Weights, check_some_weight, check_temperature
+from goalward.goals.goal import Goal, Logits, ManyLogits, ManyValues
+from goalward.models import Fitted
 
 __all__ = ["SmoothAccuracy", "SoftPoints"]
 
 
 @dataclass(frozen=True, eq=False)
-class SmoothAccuracy(Goal):
+class SmoothAccuracy(DevGoal):
     """τ = mean softmax(g/T)_y over dev rows, the share of them that is right, smoothed.
 
     softmax(g/T)_y is sigmoid(margin/T) with the margin g_y - T log Σ_{j≠y} exp(g_j/T), a smooth
@@ -31,14 +23,10 @@ class SmoothAccuracy(Goal):
 
     Parameters
     ----------
-    X
-        Dev rows.
-    y
-        Their labels, or (m, K) distributions over the classes.
+    X, y, weights
+        Dev rows with labels, as for `DevLoss`.
     temperature
         Width of the boundary, in logits.
-    weights
-        A weight per row; ones by default.
 
     Examples
     --------
@@ -49,38 +37,32 @@ class SmoothAccuracy(Goal):
     0.667
     """
 
-    X: Any = field(repr=False)
-    y: Any = field(repr=False)
+    coupled: ClassVar[bool] = False
     temperature: float = field(default=1.0, kw_only=True)
-    weights: Any = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
         check_temperature(self.temperature, "SmoothAccuracy")
 
-    @property
-    def labels_held(self) -> int:
-        """The dev labels."""
-        return count_labels(self.y)
-
-    def terms(self, fitted: Any) -> list[Term]:
-        """Return the goal bound to a model."""
-        X, targets, w = dev_rows(fitted, self.X, self.y, self.weights, "SmoothAccuracy")
-        points = (w / namespace(w).sum(w))[:, None] * targets
-        return [Term(1.0, X, SoftPoints(points, self.temperature))]
+    def kernel(self, fitted: Fitted, targets: Logits, weights: Weights) -> SoftPoints:
+        """Return each row's share of the mean as points for its label."""
+        total = namespace(weights).sum(weights)
+        check_some_weight(float(total), "SmoothAccuracy")
+        return SoftPoints((weights / total)[:, None] * targets, self.temperature)
 
     def pieces(self) -> list[tuple[float, Goal]]:
         """Return the goal over parts of a file, each by its share of the mean."""
-        parts = file_parts(self.X)
+        parts = self.in_parts()
         if len(parts) == 1:
             return [(1.0, self)]
-        total = len(self.X)
-        check_lengths(total, "SmoothAccuracy", y=self.y, weights=self.weights)
-        w = np.ones(total) if self.weights is None else to_numpy(self.weights)
-        check_some_weight(float(w.sum()), "SmoothAccuracy")
+        totals = [
+            len(part.X) if part.weights is None else float(to_numpy(part.weights).sum())
+            for part in parts
+        ]
+        check_some_weight(sum(totals), "SmoothAccuracy")
         return [
-            (float(w[at].sum() / w.sum()), replace(self, X=X, y=self.y[at], weights=w[at]))
-            for at, X in parts
-            if w[at].sum() > 0.0
+            (total / sum(totals), part)
+            for total, part in zip(totals, parts, strict=True)
+            if total > 0.0
         ]
 
 
@@ -88,23 +70,21 @@ class SmoothAccuracy(Goal):
 class SoftPoints:
     """Σ c softmax(g/T): c points for each class, by its tempered probability."""
 
-    points: Float[Array, "m k"]
+    points: Logits
     temperature: float
 
-    def value(self, logits: Float[Array, "*b m k"]) -> Float[Array, "*b"]:
+    def value(self, logits: ManyLogits) -> ManyValues:
         """Return Σ c P."""
         return namespace(logits).sum(
             self.points * softmax(logits / self.temperature), axis=(-2, -1)
         )
 
-    def cotangent(self, logits: Float[Array, "m k"]) -> Float[Array, "m k"]:
+    def cotangent(self, logits: Logits) -> Logits:
         """Return P∘(c - ⟨c, P⟩)/T."""
         _, u = self._parts(logits)
         return u / self.temperature
 
-    def curvature(
-        self, logits: Float[Array, "m k"], motion: Float[Array, "m k"]
-    ) -> Float[Array, "m k"]:
+    def curvature(self, logits: Logits, motion: Logits) -> Logits:
         """Return [u∘(s - ⟨P, s⟩) - P⟨u, s⟩]/T², u = P∘(c - ⟨c, P⟩)."""
         xp = namespace(logits)
         P, u = self._parts(logits)
@@ -112,7 +92,7 @@ class SoftPoints:
         along = xp.sum(u * motion, axis=-1, keepdims=True)
         return (u * (motion - mean) - P * along) / self.temperature**2
 
-    def _parts(self, logits: Float[Array, "m k"]) -> tuple[Array, Array]:
+    def _parts(self, logits: Logits) -> tuple[Logits, Logits]:
         xp = namespace(logits)
         P = softmax(logits / self.temperature)
         return P, P * (self.points - xp.sum(self.points * P, axis=-1, keepdims=True))

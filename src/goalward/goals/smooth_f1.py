@@ -11,31 +11,28 @@ from jaxtyping import Float
 from goalward.core.arrays import Array, like, namespace, softmax, to_numpy
 from goalward.errors import BadInput
 from goalward.goals.coupled import Coupled, Coupling
-from goalward.goals.goal import Goal, Term
-from goalward.goals.labelled import check_in_memory, check_temperature, count_labels, dev_rows
+from goalward.goals.dev_goal import DevGoal, Weights, check_temperature
+from goalward.goals.goal import Logits, ManyLogits, ManyValues
 from goalward.goals.smooth_accuracy import SoftPoints
+from goalward.models import Fitted
 
 __all__ = ["SmoothF1", "SoftF1"]
 
 
 @dataclass(frozen=True, eq=False)
-class SmoothF1(Goal):
+class SmoothF1(DevGoal):
     """τ = 2 tp / (predicted + present) of a class, each row counted by P = softmax(g/T).
 
     tp = Σ t_k P_k, predicted = Σ P_k, present = Σ t_k over dev rows. T → 0 is F1 itself.
 
     Parameters
     ----------
-    X
-        Dev rows.
-    y
-        Their labels, or (m, K) distributions over the classes.
+    X, y, weights
+        Dev rows with labels, as for `DevLoss`.
     positive
         The class whose F1 is meant. None is the mean over all classes that have dev rows (macro).
     temperature
         Width of the boundary, in logits.
-    weights
-        A weight per row; ones by default.
 
     Examples
     --------
@@ -47,24 +44,14 @@ class SmoothF1(Goal):
     0.667
     """
 
-    X: Any = field(repr=False)
-    y: Any = field(repr=False)
     positive: Any = field(default=None, kw_only=True)
     temperature: float = field(default=1.0, kw_only=True)
-    weights: Any = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
         check_temperature(self.temperature, "SmoothF1")
 
-    @property
-    def labels_held(self) -> int:
-        """The dev labels."""
-        return count_labels(self.y)
-
-    def terms(self, fitted: Any) -> list[Term]:
-        """Return the goal bound to a model."""
-        check_in_memory(self.X, "SmoothF1")
-        X, targets, weights = dev_rows(fitted, self.X, self.y, self.weights, "SmoothF1")
+    def kernel(self, fitted: Fitted, targets: Logits, weights: Weights) -> SoftF1:
+        """Return F1 from soft counts, by the shares of the classes."""
         present = to_numpy(namespace(targets).sum(weights[:, None] * targets, axis=0)) > 0.0
         share = present / present.sum()
         if self.positive is not None:
@@ -75,7 +62,7 @@ class SmoothF1(Goal):
                     "whatever the model says; at least 1 was expected. Add dev rows of that class."
                 )
         shares = like(np.asarray(share), targets, dtype=targets.dtype)
-        return [Term(1.0, X, SoftF1(targets, weights, shares, self.temperature))]
+        return SoftF1(targets, weights, shares, self.temperature)
 
 
 @dataclass(frozen=True)
@@ -86,25 +73,25 @@ class SoftF1(Coupled):
     as points; the second derivatives couple the rows: 0, -2/D² and 4 tp/D³.
     """
 
-    targets: Float[Array, "m k"]
+    targets: Logits
     weights: Float[Array, " m"]
     shares: Float[Array, " k"]
     temperature: float
 
-    def value(self, logits: Float[Array, "*b m k"]) -> Float[Array, "*b"]:
+    def value(self, logits: ManyLogits) -> ManyValues:
         """Return the mean of F1 by the classes' shares."""
         hits, total = self._counts(logits)
         return namespace(logits).sum(self.shares * self._ratio(2.0 * hits, total), axis=-1)
 
-    def cotangent(self, logits: Float[Array, "m k"]) -> Float[Array, "m k"]:
+    def cotangent(self, logits: Logits) -> Logits:
         """Return ∂τ/∂logits through the soft counts."""
         return self._points(logits).cotangent(logits)
 
-    def own(self, logits: Float[Array, "m k"], motion: Float[Array, "m k"]) -> Float[Array, "m k"]:
+    def own(self, logits: Logits, motion: Logits) -> Logits:
         """Return the curvature of the rows' own soft counts."""
         return self._points(logits).curvature(logits, motion)
 
-    def coupling(self, logits: Float[Array, "m k"]) -> Coupling:
+    def coupling(self, logits: Logits) -> Coupling:
         """Return ∂tp and ∂predicted of every class, and the second derivatives of F1."""
         xp = namespace(logits)
         hits, total = self._counts(logits)
@@ -120,7 +107,7 @@ class SoftF1(Coupled):
         upper = xp.concat([xp.zeros_like(cross), cross], axis=1)
         return Coupling(vectors, xp.concat([upper, xp.concat([cross, last], axis=1)], axis=0))
 
-    def _counts(self, logits: Float[Array, "*b m k"]) -> tuple[Array, Array]:
+    def _counts(self, logits: ManyLogits) -> tuple[Array, Array]:
         """Return tp and predicted + present of every class."""
         xp = namespace(logits)
         P = softmax(logits / self.temperature)
@@ -128,7 +115,7 @@ class SoftF1(Coupled):
         hits = xp.sum(w * self.targets * P, axis=-2)
         return hits, xp.sum(w * (self.targets + P), axis=-2)
 
-    def _points(self, logits: Float[Array, "m k"]) -> SoftPoints:
+    def _points(self, logits: Logits) -> SoftPoints:
         hits, total = self._counts(logits)
         hit = self._ratio(2.0 * self.shares, total)
         said = self._ratio(-2.0 * self.shares * hits, total * total)

@@ -5,32 +5,33 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.core.arrays import Array, eps, softmax, to_numpy
+from goalward.core.arrays import eps, softmax, to_numpy
+from goalward.core.candidates import Candidates
 from goalward.errors import BadParameter, ShapeMismatch, VacuousUtility
+from goalward.goals.dev_goal import count_labels
 from goalward.goals.dev_loss import DevLoss
-from goalward.goals.goal import Goal, Term, file_parts, logits_of
-from goalward.goals.labelled import belief_labels
+from goalward.goals.goal import Goal, Unsettled, file_parts, logits_of
+from goalward.models import Fitted
 
-__all__ = ["Opinion", "SoftPool"]
+__all__ = ["Opinion", "SoftPool", "belief_labels"]
 
 
 @runtime_checkable
 class Opinion(Protocol):
     """Who says which labels rows have: the beliefs of `goalward.labels`, or one like them."""
 
-    def prepare(self, fitted: Any, round: int = 0) -> Callable[[Any], Any]:
+    def prepare(self, fitted: Fitted, round: int = 0) -> Callable[[Any], Any]:
         """Return candidates -> one distribution per row, for one round."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
-class SoftPool(Goal):
+class SoftPool(Unsettled):
     """τ = Σ_r Σ_k t_rk log p_rk over unlabelled rows, t what a second opinion believes.
 
     No dev label is needed: a label model learns from the labelled rows, and the goal is that the
@@ -78,7 +79,7 @@ class SoftPool(Goal):
         """The labels that the belief brings, beside those of the model."""
         return belief_labels(self.belief)
 
-    def settled(self, fitted: Any, round: int = 0) -> Goal:
+    def settled(self, fitted: Fitted, round: int = 0) -> Goal:
         """Return the goal with the labels that are believed now."""
         believe = self.belief.prepare(fitted, round)
         parts = []
@@ -87,7 +88,7 @@ class SoftPool(Goal):
             features = fitted.features(X, "X of SoftPool")
             proba = softmax(logits_of(fitted, features))
             ids = self._ids(at, int(features.shape[0]))
-            believed = to_numpy(believe(_Rows(ids, features, proba)))
+            believed = to_numpy(believe(Candidates(ids, features, proba)))
             if believed.shape != tuple(proba.shape):
                 raise ShapeMismatch(
                     f"{self.belief!r} answered with shape {believed.shape}; {tuple(proba.shape)}, a "
@@ -101,19 +102,7 @@ class SoftPool(Goal):
             parts.append(wide / total if np.allclose(total, 1.0, atol=1e-3) else wide)
         if differs <= 16.0:
             self._warn()
-        return _Settled(self.X, np.concatenate(parts), weights=self.weights)
-
-    def terms(self, fitted: Any) -> list[Term]:
-        """Return the goal bound to a model, with what is believed of it."""
-        return self.settled(fitted).terms(fitted)
-
-    def value(self, fitted: Any) -> float:
-        """Return τ at the model's parameters."""
-        return self.settled(fitted).value(fitted)
-
-    def gradient(self, fitted: Any) -> Float[Array, "p k"]:
-        """Return ∇τ at the model's parameters."""
-        return self.settled(fitted).gradient(fitted)
+        return SoftLabels(self.X, np.concatenate(parts), weights=self.weights)
 
     def _ids(self, at: slice, count: int) -> NDArray[Any]:
         if self.rows is None:
@@ -137,7 +126,7 @@ class SoftPool(Goal):
         )
 
 
-class _Settled(DevLoss):
+class SoftLabels(DevLoss):
     """Dev rows whose labels are believed: nobody was asked for them."""
 
     @property
@@ -145,9 +134,7 @@ class _Settled(DevLoss):
         return 0
 
 
-class _Rows(NamedTuple):
-    """Rows as beliefs take them; learners.Candidates has the same shape."""
-
-    rows: NDArray[Any]
-    X: Any
-    proba: Any
+def belief_labels(belief: Any) -> int:
+    """Return how many labels a belief brings, itself or in the belief that it wraps."""
+    held = [getattr(one, "y", None) for one in (belief, getattr(belief, "belief", None))]
+    return max(0 if y is None else count_labels(y) for y in held)

@@ -14,11 +14,12 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from goalward.core.arrays import Array, is_sparse, stack_rows, to_numpy
+from goalward.core.arrays import plain_rows, stack_rows
 from goalward.errors import BadInput, BadParameter, Unsupported, WeakGoal
+from goalward.goals.dev_goal import check_in_memory, count_labels
 from goalward.goals.dev_loss import DevLoss
-from goalward.goals.goal import Goal, Term
-from goalward.goals.labelled import check_in_memory, count_labels
+from goalward.goals.goal import Unsettled
+from goalward.models import Fitted
 
 __all__ = ["TargetSet"]
 
@@ -27,7 +28,7 @@ APART = 0.3
 
 
 @dataclass(frozen=True, eq=False)
-class TargetSet(Goal):
+class TargetSet(Unsettled):
     """τ = Σ w_r log p_y over dev rows, w = p_target(x) / p_dev(x): covariate shift undone.
 
     A classifier that tells target rows from dev rows knows the ratio: its odds, times the number
@@ -37,10 +38,8 @@ class TargetSet(Goal):
 
     Parameters
     ----------
-    X
-        Dev rows.
-    y
-        Their labels, or (m, K) distributions over the classes.
+    X, y
+        Dev rows with labels, as for `DevLoss`.
     X_target
         Unlabelled rows from where the model will be used; a sample is enough.
     estimator
@@ -82,20 +81,16 @@ class TargetSet(Goal):
         """The dev labels."""
         return count_labels(self.y)
 
-    def settled(self, fitted: Any, round: int = 0) -> DevLoss:
+    def settled(self, fitted: Fitted, round: int = 0) -> DevLoss:
         """Return the dev loss with its weights."""
         check_in_memory(self.X, "TargetSet")
         check_in_memory(self.X_target, "TargetSet's target")
-        dev = _plain(fitted.features(self.X, "X of TargetSet"))
-        target = _plain(fitted.features(self.X_target, "X_target of TargetSet"))
+        dev = plain_rows(fitted.features(self.X, "X of TargetSet"))
+        target = plain_rows(fitted.features(self.X_target, "X_target of TargetSet"))
         ratio = self._ratio(dev, target)
         goal = DevLoss(self.X, self.y, weights=ratio / ratio.mean())
         self._check_overlap(len(ratio), goal.effective_rows, float(ratio.mean()))
         return goal
-
-    def terms(self, fitted: Any) -> list[Term]:
-        """Return the goal bound to a model."""
-        return self.settled(fitted).terms(fitted)
 
     def _check_overlap(self, m: int, effective: float, mean: float) -> None:
         """Warn where few dev rows count, or none lies where the target is: there ratios average 1."""
@@ -139,7 +134,3 @@ class TargetSet(Goal):
                 "some overlap was expected. Label some target rows as dev rows."
             )
         return clipped
-
-
-def _plain(X: Any) -> Array:
-    return X if is_sparse(X) else to_numpy(X)

@@ -13,15 +13,16 @@ from numpy.typing import NDArray
 from goalward.core.arrays import Array, like, log_softmax, namespace, softmax, to_numpy
 from goalward.errors import BadInput, ShapeMismatch
 from goalward.goals.coupled import Coupled, Coupling
+from goalward.goals.dev_goal import DevGoal, Weights, check_temperature
 from goalward.goals.dev_loss import LogLikelihood
-from goalward.goals.goal import Goal, Term
-from goalward.goals.labelled import check_in_memory, check_temperature, count_labels, dev_rows
+from goalward.goals.goal import Logits, ManyLogits, ManyValues
+from goalward.models import Fitted
 
 __all__ = ["SoftMinimum", "WorstGroup"]
 
 
 @dataclass(frozen=True, eq=False)
-class WorstGroup(Goal):
+class WorstGroup(DevGoal):
     """τ = -T log mean_g exp(-a_g/T), a_g the mean log p_y of the dev rows of group g.
 
     It lies between the worst group's a_g and the mean over groups: T → 0 is the worst group,
@@ -29,16 +30,12 @@ class WorstGroup(Goal):
 
     Parameters
     ----------
-    X
-        Dev rows.
-    y
-        Their labels, or (m, K) distributions over the classes.
+    X, y, weights
+        Dev rows with labels, as for `DevLoss`; a weight counts within its group.
     groups
         The group of each row: anything hashable but None, NaN and NaT.
     temperature
         In the units of a log-likelihood. Groups whose means differ by less share the attention.
-    weights
-        A weight per row within its group; ones by default.
 
     Examples
     --------
@@ -49,34 +46,25 @@ class WorstGroup(Goal):
     True
     """
 
-    X: Any = field(repr=False)
-    y: Any = field(repr=False)
     groups: Any = field(repr=False)
     temperature: float = field(default=0.1, kw_only=True)
-    weights: Any = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
         check_temperature(self.temperature, "WorstGroup")
 
-    @property
-    def labels_held(self) -> int:
-        """The dev labels."""
-        return count_labels(self.y)
-
-    def by_group(self, fitted: Any) -> dict[Hashable, float]:
+    def by_group(self, fitted: Fitted) -> dict[Hashable, float]:
         """Return the mean log-likelihood of each group."""
-        (term,) = self.terms(fitted)
-        means = to_numpy(term.kernel.means(fitted.logits_of(term.X)))  # type: ignore[attr-defined]
+        X, kernel = self.bound(fitted)
+        means = to_numpy(kernel.means(fitted.logits_of(X)))
         return dict(zip(self._coded()[0], means.tolist(), strict=True))
 
-    def terms(self, fitted: Any) -> list[Term]:
-        """Return the goal bound to a model."""
-        check_in_memory(self.X, "WorstGroup")
-        X, targets, weights = dev_rows(fitted, self.X, self.y, self.weights, "WorstGroup")
+    def kernel(self, fitted: Fitted, targets: Logits, weights: Weights) -> SoftMinimum:
+        """Return the soft minimum over the groups."""
         names, codes = self._coded()
-        if len(codes) != X.shape[0]:
+        m = int(targets.shape[0])
+        if len(codes) != m:
             raise ShapeMismatch(
-                f"groups of WorstGroup has {len(codes)} entries; {X.shape[0]} were expected, one for "
+                f"groups of WorstGroup has {len(codes)} entries; {m} were expected, one for "
                 "each row. Pass a group for every row."
             )
         share = np.zeros((len(codes), len(names)))
@@ -88,7 +76,7 @@ class WorstGroup(Goal):
                 "0 was expected. Leave the group out."
             )
         shares = like(share / total, targets, dtype=targets.dtype)
-        return [Term(1.0, X, SoftMinimum(targets, shares, self.temperature))]
+        return SoftMinimum(targets, shares, self.temperature)
 
     def _coded(self) -> tuple[list[Hashable], NDArray[Any]]:
         """Return the groups in the order they first stand in, and each row's place among them."""
@@ -121,31 +109,31 @@ class SoftMinimum(Coupled):
     by q, less (1/T) Σ_gh (diag(q) - qqᵀ)_gh ∂a_g ∂a_hᵀ.
     """
 
-    targets: Float[Array, "m k"]
+    targets: Logits
     shares: Float[Array, "m g"]
     temperature: float
 
-    def means(self, logits: Float[Array, "*b m k"]) -> Float[Array, "*b g"]:
+    def means(self, logits: ManyLogits) -> Float[Array, "*b g"]:
         """Return a of every group."""
         rows = namespace(logits).sum(self.targets * log_softmax(logits), axis=-1)
         return rows @ self.shares
 
-    def value(self, logits: Float[Array, "*b m k"]) -> Float[Array, "*b"]:
+    def value(self, logits: ManyLogits) -> ManyValues:
         """Return the soft minimum of the groups' means."""
         xp = namespace(logits)
         scaled = self.means(logits) / -self.temperature
         top = xp.max(scaled, axis=-1, keepdims=True)
         return -self.temperature * (top[..., 0] + xp.log(xp.mean(xp.exp(scaled - top), axis=-1)))
 
-    def cotangent(self, logits: Float[Array, "m k"]) -> Float[Array, "m k"]:
+    def cotangent(self, logits: Logits) -> Logits:
         """Return Σ_g q_g ∂a_g/∂logits."""
         return self._weighted(logits)[1].cotangent(logits)
 
-    def own(self, logits: Float[Array, "m k"], motion: Float[Array, "m k"]) -> Float[Array, "m k"]:
+    def own(self, logits: Logits, motion: Logits) -> Logits:
         """Return the rows' curvature, by the weight of their group."""
         return self._weighted(logits)[1].curvature(logits, motion)
 
-    def coupling(self, logits: Float[Array, "m k"]) -> Coupling:
+    def coupling(self, logits: Logits) -> Coupling:
         """Return ∂a_g of every group, and -(diag(q) - qqᵀ)/T."""
         xp = namespace(logits)
         q, _ = self._weighted(logits)
@@ -154,6 +142,6 @@ class SoftMinimum(Coupled):
         middle = (q[:, None] * q[None, :] - eye * q[:, None]) / self.temperature
         return Coupling(self.shares.T[:, :, None] * rows[None, :, :], middle)
 
-    def _weighted(self, logits: Float[Array, "m k"]) -> tuple[Array, LogLikelihood]:
+    def _weighted(self, logits: Logits) -> tuple[Array, LogLikelihood]:
         q = softmax(self.means(logits) / -self.temperature)
         return q, LogLikelihood((self.shares @ q)[:, None] * self.targets)

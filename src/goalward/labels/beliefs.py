@@ -9,12 +9,14 @@ from typing import Any, Protocol, runtime_checkable
 from jaxtyping import Float
 
 from goalward.core.arrays import Array, like, log_softmax, namespace, softmax
+from goalward.core.candidates import Candidates
 from goalward.errors import BadParameter, UnknownLabel
 from goalward.labels.schedules import Schedule, as_schedule
+from goalward.models import Fitted
 
 __all__ = ["Belief", "Believe", "Predicted", "Truth", "Uniform"]
 
-Believe = Callable[[Any], Float[Array, "n k"]]
+Believe = Callable[[Candidates], Float[Array, "n k"]]
 """Candidates -> one distribution per row."""
 
 
@@ -22,7 +24,7 @@ Believe = Callable[[Any], Float[Array, "n k"]]
 class Belief(Protocol):
     """A source of label distributions; `prepare` once a round, apply to blocks of rows."""
 
-    def prepare(self, fitted: Any, round: int = 0) -> Believe: ...
+    def prepare(self, fitted: Fitted, round: int = 0) -> Believe: ...
 
 
 @dataclass(frozen=True)
@@ -35,10 +37,10 @@ class Uniform:
     Uniform()
     """
 
-    def prepare(self, fitted: Any, round: int = 0) -> Believe:
+    def prepare(self, fitted: Fitted, round: int = 0) -> Believe:
         """Return 1/K for every row and label."""
 
-        def believe(candidates: Any) -> Float[Array, "n k"]:
+        def believe(candidates: Candidates) -> Float[Array, "n k"]:
             xp = namespace(candidates.proba)
             return xp.full_like(candidates.proba, 1.0 / candidates.proba.shape[1])
 
@@ -65,7 +67,7 @@ class Predicted:
 
     temperature: float | Schedule = 1.0
 
-    def prepare(self, fitted: Any, round: int = 0) -> Believe:
+    def prepare(self, fitted: Fitted, round: int = 0) -> Believe:
         """Return the softened predictions of this round."""
         T = as_schedule(self.temperature)(round)
         if not T >= 0.0:
@@ -74,7 +76,7 @@ class Predicted:
                 "the prediction itself."
             )
 
-        def believe(candidates: Any) -> Float[Array, "n k"]:
+        def believe(candidates: Candidates) -> Float[Array, "n k"]:
             p = candidates.proba
             xp = namespace(p)
             if T == 1.0:
@@ -108,14 +110,14 @@ class Truth:
 
     labels: Any = field(repr=False)
 
-    def prepare(self, fitted: Any, round: int = 0) -> Believe:
+    def prepare(self, fitted: Fitted, round: int = 0) -> Believe:
         """Return one-hot rows of the true labels."""
         labels = self.labels
         if not isinstance(labels, Mapping):
             # In order, whatever index a pandas Series carries.
             labels = list(labels.tolist() if hasattr(labels, "tolist") else labels)
 
-        def believe(candidates: Any) -> Float[Array, "n k"]:
+        def believe(candidates: Candidates) -> Float[Array, "n k"]:
             listed = [_label(labels, row) for row in candidates.rows.tolist()]
             return like(
                 fitted.targets(listed, len(listed), "labels of Truth"),

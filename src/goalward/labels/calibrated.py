@@ -12,10 +12,12 @@ from scipy.optimize import minimize_scalar
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 
-from goalward.core.arrays import Array, like, to_numpy
+from goalward.core.arrays import Array, like, plain_rows, to_numpy
+from goalward.core.candidates import Candidates
 from goalward.errors import BadInput, BadParameter
 from goalward.labels.beliefs import Belief, Believe
-from goalward.labels.label_model import every_class, labelled_rows, plain
+from goalward.labels.label_model import every_class, labelled_rows
+from goalward.models import Fitted
 
 __all__ = ["Calibrated", "CrossFitted", "fitted_temperature"]
 
@@ -45,18 +47,18 @@ class CrossFitted:
     folds: int = field(default=5, kw_only=True)
     seed: int = field(default=0, kw_only=True)
 
-    def prepare(self, fitted: Any, round: int = 0) -> Believe:
+    def prepare(self, fitted: Fitted, round: int = 0) -> Believe:
         """Return the mean prediction of the copies, fitted now."""
         models = [model for model, _ in self._copies(fitted)]
 
-        def believe(candidates: Any) -> Float[Array, "n k"]:
-            X = plain(candidates.X)
+        def believe(candidates: Candidates) -> Float[Array, "n k"]:
+            X = plain_rows(candidates.X)
             mean = np.mean([every_class(m, X, fitted.n_classes) for m in models], axis=0)
             return like(mean, candidates.proba, dtype=candidates.proba.dtype)
 
         return believe
 
-    def held_out(self, fitted: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    def held_out(self, fitted: Fitted) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return predictions of labelled rows by copies that did not see them, and their codes."""
         X, codes = labelled_rows(fitted)
         predicted = np.empty((len(codes), fitted.n_classes))
@@ -64,7 +66,7 @@ class CrossFitted:
             predicted[fold] = every_class(model, X[fold], fitted.n_classes)
         return predicted, codes
 
-    def _copies(self, fitted: Any) -> list[tuple[Any, NDArray[Any]]]:
+    def _copies(self, fitted: Fitted) -> list[tuple[Any, NDArray[Any]]]:
         X, codes = labelled_rows(fitted)
         counts = np.bincount(codes)
         fewest = int(counts[counts > 0].min())
@@ -103,14 +105,13 @@ class Calibrated:
     X: Any = field(default=None, repr=False, kw_only=True)
     y: Any = field(default=None, repr=False, kw_only=True)
 
-    def temperature(self, fitted: Any, round: int = 0) -> float:
+    def temperature(self, fitted: Fitted, round: int = 0) -> float:
         """Return the temperature that the held-out labels ask for."""
         if self.X is not None:
             rows = fitted.features(self.X, "X of Calibrated")
             targets = to_numpy(fitted.targets(self.y, rows.shape[0], "y of Calibrated"))
-            block = _Block(
-                np.arange(rows.shape[0]), rows, fitted.loss.proba(fitted.logits_of(rows))
-            )
+            ids = np.arange(rows.shape[0])
+            block = Candidates(ids, rows, fitted.loss.proba(fitted.logits_of(rows)))
             predicted = to_numpy(self.belief.prepare(fitted, round)(block))
             return fitted_temperature(predicted, targets.argmax(axis=1))
         if isinstance(self.belief, CrossFitted):
@@ -120,12 +121,12 @@ class Calibrated:
             "or use CrossFitted(estimator), which brings its own."
         )
 
-    def prepare(self, fitted: Any, round: int = 0) -> Believe:
+    def prepare(self, fitted: Fitted, round: int = 0) -> Believe:
         """Return the belief at its temperature."""
         T = self.temperature(fitted, round)
         inner = self.belief.prepare(fitted, round)
 
-        def believe(candidates: Any) -> Float[Array, "n k"]:
+        def believe(candidates: Candidates) -> Float[Array, "n k"]:
             tempered = _tempered(to_numpy(inner(candidates)), T)
             return like(tempered, candidates.proba, dtype=candidates.proba.dtype)
 
@@ -149,10 +150,3 @@ def _tempered(p: NDArray[Any], T: float) -> NDArray[Any]:
     exp = np.exp(log_p - log_p.max(axis=1, keepdims=True))
     tempered: NDArray[Any] = exp / exp.sum(axis=1, keepdims=True)
     return tempered
-
-
-@dataclass(frozen=True)
-class _Block:
-    rows: NDArray[Any]
-    X: Any
-    proba: Any

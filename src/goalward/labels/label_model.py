@@ -10,11 +10,13 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from goalward.core.arrays import Array, is_sparse, like, stack_rows, to_numpy
+from goalward.core.arrays import Array, like, plain_rows, stack_rows, to_numpy
+from goalward.core.candidates import Candidates
 from goalward.errors import Unsupported
 from goalward.labels.beliefs import Believe
+from goalward.models import Fitted
 
-__all__ = ["LabelModel", "every_class", "labelled_rows", "plain"]
+__all__ = ["LabelModel", "every_class", "labelled_rows"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class LabelModel:
     X: Any = field(default=None, repr=False, kw_only=True)
     y: Any = field(default=None, repr=False, kw_only=True)
 
-    def prepare(self, fitted: Any, round: int = 0) -> Believe:
+    def prepare(self, fitted: Fitted, round: int = 0) -> Believe:
         """Return the predictions of the estimator, fitted now."""
         if not hasattr(self.estimator, "predict_proba"):
             raise Unsupported(
@@ -54,26 +56,21 @@ class LabelModel:
         if self.X is not None:
             rows = fitted.features(self.X, "X of LabelModel")
             more = to_numpy(fitted.targets(self.y, rows.shape[0], "y of LabelModel")).argmax(axis=1)
-            X, codes = stack_rows(X, plain(rows)), np.concatenate([codes, more])
+            X, codes = stack_rows(X, plain_rows(rows)), np.concatenate([codes, more])
         model = clone(self.estimator).fit(X, codes)
 
-        def believe(candidates: Any) -> Float[Array, "n k"]:
-            full = every_class(model, plain(candidates.X), fitted.n_classes)
+        def believe(candidates: Candidates) -> Float[Array, "n k"]:
+            full = every_class(model, plain_rows(candidates.X), fitted.n_classes)
             return like(full, candidates.proba, dtype=candidates.proba.dtype)
 
         return believe
 
 
-def plain(X: Any) -> Any:
-    """Return rows as scikit-learn takes them: NumPy, or sparse as they are."""
-    return X if is_sparse(X) else to_numpy(X)
-
-
-def labelled_rows(fitted: Any) -> tuple[Any, NDArray[Any]]:
+def labelled_rows(fitted: Fitted) -> tuple[Any, NDArray[Any]]:
     """Return the labelled rows of positive weight and their likeliest class."""
     counted = np.flatnonzero(to_numpy(fitted.labelled.weights) > 0)
     codes = to_numpy(fitted.labelled.targets).argmax(axis=1)
-    return plain(fitted.labelled.X)[counted], codes[counted]
+    return plain_rows(fitted.labelled.X)[counted], codes[counted]
 
 
 def every_class(model: Any, X: Any, n_classes: int) -> NDArray[Any]:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 from jaxtyping import Float
 
-from goalward.core.arrays import Array, Rows, is_sparse, to_numpy
+from goalward.core.arrays import Array, Rows, plain_rows
 from goalward.errors import Unsupported
 
 __all__ = ["Refitted"]
@@ -48,7 +48,7 @@ class Refitted:
 
     def logits(self, params: Array, X: Rows) -> Float[Array, "n k"]:
         """Return log p, p smoothed."""
-        rows = X if is_sparse(X) else to_numpy(X)
+        rows = plain_rows(X)
         p = np.zeros((rows.shape[0], self.n_classes))
         p[:, self.estimator.classes_] = self.estimator.predict_proba(rows)
         return np.log((1.0 - self.smoothing) * p + self.smoothing / self.n_classes)

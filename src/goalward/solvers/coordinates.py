@@ -23,6 +23,7 @@ from goalward.core.arrays import (
     is_sparse,
     like,
     namespace,
+    plain_rows,
     stack_rows,
     to_numpy,
     with_constant,
@@ -103,7 +104,7 @@ class Coordinates:
         penalty = np.asarray(to_numpy(hessian.penalty), dtype=np.float64)
         if rows.shape[1] <= room:
             return cls(penalty, float(penalty[0]), hessian.intercept)
-        both = [X if is_sparse(X) else to_numpy(X) for X in (rows, hessian.X)]
+        both = [plain_rows(X) for X in (rows, hessian.X)]
         if is_sparse(both[0]) != is_sparse(both[1]):
             both = [dense(X) for X in both]
         basis, kept = _leading(stack_rows(*both), room)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.core.arrays import is_sparse, rows_at, to_numpy
+from goalward.core.arrays import is_sparse, plain_rows, rows_at
 from goalward.models import Fitted
 from goalward.pool import n_rows
 from goalward.selection import Score, Sequential
@@ -36,9 +36,9 @@ class CoreSet(Strategy):
     def score(self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], round: int) -> Scores:
         """Return each row's distance to the nearest labelled row."""
         distances = np.empty(n_rows(X_pool))
-        known = _plain(fitted.labelled.X)
+        known = plain_rows(fitted.labelled.X)
         for part, candidates in candidate_blocks(fitted, X_pool, rows):
-            distances[part] = _squared(_plain(candidates.X), known).min(axis=1)
+            distances[part] = _squared(plain_rows(candidates.X), known).min(axis=1)
         return Scores(np.sqrt(distances))
 
     def outlook(
@@ -51,7 +51,7 @@ class CoreSet(Strategy):
         used: Any = None,
     ) -> Score:
         """Return distances that shrink as rows are taken."""
-        return _Cover(_plain(fitted.features(X_pool, "X_pool")), values)
+        return _Cover(plain_rows(fitted.features(X_pool, "X_pool")), values)
 
 
 class _Cover:
@@ -70,10 +70,6 @@ class _Cover:
         near = np.sqrt(_squared(self._X, rows_at(self._X, np.array([row])))[:, 0])
         self._values = np.minimum(self._values, near)
         self._values[row] = -np.inf
-
-
-def _plain(X: Any) -> Any:
-    return X if is_sparse(X) else to_numpy(X)
 
 
 def _squared(A: Any, B: Any) -> NDArray[Any]:

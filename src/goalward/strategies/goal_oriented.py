@@ -13,7 +13,7 @@ from goalward.core.arrays import eps, namespace, to_numpy
 from goalward.core.candidates import Candidates
 from goalward.errors import BadParameter
 from goalward.goals import DecisionRisk, Goal
-from goalward.goals.labelled import belief_labels
+from goalward.goals.soft_pool import belief_labels
 from goalward.labels import Expected, Operator, Predicted, warn_if_vacuous
 from goalward.models import Fitted
 from goalward.pool import blocks, n_rows

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from goalward.goals import DevLoss, Entropy, Fisher, Goal, Term
-from goalward.goals.fisher import NegativeTrace
+from goalward.goals.certainty import NegativeTrace
 from goalward.lab.datasets import Dataset
 from goalward.models import Fitted
 from goalward.utility import FirstOrder, Retrain, Utility

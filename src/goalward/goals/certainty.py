@@ -1,0 +1,144 @@
+"""Certainty on unlabelled rows, by entropy and by Fisher information: the paper's baselines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from jaxtyping import Float
+
+from goalward.core.arrays import Array, like, log_softmax, namespace, softmax
+from goalward.goals.goal import Goal, Logits, ManyLogits, ManyValues, Term, file_parts
+from goalward.models import Fitted
+
+__all__ = ["Entropy", "Fisher", "NegativeEntropy", "NegativeTrace"]
+
+
+@dataclass(frozen=True, eq=False)
+class Entropy(Goal):
+    """τ = Σ Σ_k p_k log p_k: minus the summed entropy of predictions on unlabelled rows.
+
+    The paper finds that raising it can lower accuracy (§6.3): prefer it as a baseline to
+    beat, not as a default.
+
+    Parameters
+    ----------
+    X
+        Rows whose predictions should become certain.
+
+    Examples
+    --------
+    >>> import goalward as gw
+    >>> fitted = gw.Logistic().fit([[0.0], [1.0]], [0, 1])
+    >>> gw.goals.Entropy([[0.5]]).value(fitted)  # -log 2, at the boundary
+    -0.6931471805599453
+    """
+
+    X: Any = field(repr=False)
+
+    def pieces(self) -> list[tuple[float, Goal]]:
+        """Return the goal over parts of a file."""
+        return [(1.0, Entropy(X)) for _, X in file_parts(self.X)]
+
+    def terms(self, fitted: Fitted) -> list[Term]:
+        """Return the goal bound to a model."""
+        return [Term(1.0, fitted.features(self.X, "X of Entropy"), NegativeEntropy())]
+
+
+@dataclass(frozen=True, eq=False)
+class Fisher(Goal):
+    """τ = -mean (1 - ‖p‖²)‖x‖², minus the trace of the mean Fisher information.
+
+    x has its constant column if the model has an intercept. The paper adds the trace of
+    λI and prints it as λK; for d features it is λdK. It is a constant of the model that
+    only changes with n (λ = 1/(nC)), so it is left out here: it would make τ rise with
+    every label, whichever row is labelled.
+
+    Parameters
+    ----------
+    X
+        Rows over which the information is averaged: the pool, as a rule.
+
+    Examples
+    --------
+    >>> import goalward as gw
+    >>> fitted = gw.Logistic().fit([[0.0], [1.0]], [0, 1])
+    >>> gw.goals.Fisher([[0.5]]).value(fitted)  # -(1 - 1/2) (0.5² + 1)
+    -0.625
+    """
+
+    X: Any = field(repr=False)
+
+    def pieces(self) -> list[tuple[float, Goal]]:
+        """Return the goal over parts of a file, each by its share of the mean."""
+        parts = [X for _, X in file_parts(self.X)]
+        if len(parts) == 1:
+            return [(1.0, self)]
+        return [(len(X) / len(self.X), Fisher(X)) for X in parts]
+
+    def terms(self, fitted: Fitted) -> list[Term]:
+        """Return the goal bound to a model."""
+        X = fitted.features(self.X, "X of Fisher")
+        norms = like(fitted.model.squared_norms(X, fitted.params), fitted.params)
+        return [Term(1.0, X, NegativeTrace(norms / X.shape[0]))]
+
+
+@dataclass(frozen=True)
+class NegativeEntropy:
+    """Σ p log p, with u = p∘(log p + h) of the paper's §8, h the entropy of the row."""
+
+    def value(self, logits: ManyLogits) -> ManyValues:
+        """Return Σ p log p."""
+        xp = namespace(logits)
+        log_p = log_softmax(logits)
+        return xp.sum(xp.exp(log_p) * log_p, axis=(-2, -1))
+
+    def cotangent(self, logits: Logits) -> Logits:
+        """Return p∘(log p + h)."""
+        return self._slope(logits)[1]
+
+    def curvature(self, logits: Logits, motion: Logits) -> Logits:
+        """Return [diag(u + p) - upᵀ - puᵀ - ppᵀ] s."""
+        return _bent(*self._slope(logits), 1.0, motion)
+
+    def _slope(self, logits: Logits) -> tuple[Logits, Logits]:
+        xp = namespace(logits)
+        log_p = log_softmax(logits)
+        p = xp.exp(log_p)
+        entropy = -xp.sum(p * log_p, axis=-1, keepdims=True)
+        return p, p * (log_p + entropy)
+
+
+@dataclass(frozen=True)
+class NegativeTrace:
+    """-Σ c (1 - ν) with c = ‖x‖²/m and ν = ‖p‖²; u = c ũ with ũ = 2p∘(p - ν)."""
+
+    scale: Float[Array, " m"]
+
+    def value(self, logits: ManyLogits) -> ManyValues:
+        """Return -Σ c (1 - ‖p‖²)."""
+        xp = namespace(logits)
+        p = softmax(logits)
+        return xp.sum(self.scale * (xp.sum(p * p, axis=-1) - 1.0), axis=-1)
+
+    def cotangent(self, logits: Logits) -> Logits:
+        """Return c ũ."""
+        return self.scale[:, None] * self._slope(logits)[1]
+
+    def curvature(self, logits: Logits, motion: Logits) -> Logits:
+        """Return c [2 diag(ũ + νp) - 2ũpᵀ - 2pũᵀ - 2νppᵀ] s."""
+        p, slope, nu = self._slope(logits)
+        return 2.0 * self.scale[:, None] * _bent(p, slope, nu, motion)
+
+    def _slope(self, logits: Logits) -> tuple[Logits, Logits, Float[Array, "m 1"]]:
+        p = softmax(logits)
+        nu = namespace(logits).sum(p * p, axis=-1, keepdims=True)
+        return p, 2.0 * p * (p - nu), nu
+
+
+def _bent(p: Logits, u: Logits, a: Float[Array, "m 1"] | float, s: Logits) -> Logits:
+    """Return [diag(u + ap) - upᵀ - puᵀ - appᵀ] s."""
+    xp = namespace(p)
+    ps = xp.sum(p * s, axis=-1, keepdims=True)
+    us = xp.sum(u * s, axis=-1, keepdims=True)
+    return (u + a * p) * s - u * ps - p * (us + a * ps)
