@@ -10,15 +10,15 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from goalward.core.extras import needing
 from goalward.core.npy import NpyFile
-from goalward.errors import BadInput, DataMissing, MissingExtra, ShapeMismatch, Unsupported
+from goalward.errors import BadInput, DataMissing, ShapeMismatch, Unsupported
 
 __all__ = ["Hdf5", "Npy", "Reader", "Zarr"]
 
@@ -133,7 +133,8 @@ class Hdf5(_ArrayFile):
     suffixes = (".h5", ".hdf5")
 
     def __init__(self, path: Path, columns: tuple[str, ...], ids: str | None) -> None:
-        h5py = _imported("h5py", path)
+        with needing(str(path)):
+            import h5py
         try:
             file = h5py.File(path, "r")
         except OSError as error:
@@ -174,7 +175,8 @@ class Zarr(_ArrayFile):
 
     def __init__(self, path: Path, columns: tuple[str, ...], ids: str | None) -> None:
         _no_columns(path, columns)
-        zarr = _imported("zarr", path)
+        with needing(str(path)):
+            import zarr
         try:
             _check_codecs(path)
             array = zarr.open_array(path, mode="r")
@@ -203,16 +205,6 @@ def _refuse_others(path: Path, name: str) -> None:
         f"{name!r} of {path} lies in another file, which it names; rows in the file itself were "
         "expected. Copy them: file['X'] = rows, with h5py."
     )
-
-
-def _imported(module: str, path: Path) -> Any:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise MissingExtra(
-            f"{path} needs the package {module}, which is not installed. pip install {module}, or "
-            "save the features with numpy.save."
-        ) from error
 
 
 def _check_codecs(folder: Path) -> None:

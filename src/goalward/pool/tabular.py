@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from goalward.core.extras import needing
 from goalward.errors import DataMissing, DuplicateRows, NotFinite, ShapeMismatch
 from goalward.pool.formats import Reader
 
@@ -21,8 +22,8 @@ class _Table(Reader):
     """The function of polars that opens it."""
 
     def __init__(self, path: Path, columns: tuple[str, ...], ids: str | None) -> None:
-        import polars as pl
-
+        with needing(str(path)):
+            import polars as pl
         self._ids: Any = None
         try:
             self._frame = getattr(pl, self.scan)(path)
