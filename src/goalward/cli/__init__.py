@@ -10,7 +10,6 @@ from goalward.cli import (
     label,
     label_studio,
     rank,
-    replay,
     studies,
 )
 from goalward.cli.app import app, main
@@ -26,6 +25,5 @@ __all__ = [
     "label_studio",
     "main",
     "rank",
-    "replay",
     "studies",
 ]
