@@ -8,7 +8,7 @@ from goalward.core.arrays import to_numpy
 from goalward.core.candidates import Candidates
 from goalward.goals import DevLoss, Entropy, Fisher
 from goalward.labels import BestCase, Expected, Predicted, Truth, Uniform, WorstCase
-from goalward.models import contrasts
+from goalward.models import Softmax
 from goalward.solvers.inverse import quadratic
 from goalward.testing import check_utility, problem
 from goalward.testing.check_solver import explicit
@@ -50,7 +50,7 @@ def test_m_and_n_are_their_definition(goal, n_classes, n_features):
     H = np.linalg.pinv(explicit(fitted.hessian), rcond=1e-12)
     v = -(H @ tau.gradient(fitted).ravel()).reshape(fitted.params.shape)
     curvature = GoalCurvature.of(family, v, gw.solvers.Auto().prepare(fitted.hessian))
-    Q = contrasts(K, fitted.params)
+    Q = Softmax().basis(K, fitted.params)
 
     def rows(X):
         return [np.kron(np.append(x, 1.0)[None, :], np.eye(K)) for x in X]
@@ -86,7 +86,7 @@ def test_slopes_solve_their_equation(n_classes, size, rng):
     L = rng.normal(size=(40, c, c))
     M = size * (L @ L.transpose(0, 2, 1)) / c
     f = 4.0 * rng.normal(size=(40, c))
-    Q = contrasts(n_classes, f)
+    Q = Softmax().basis(n_classes, f)
     weights = np.ones((c, n_classes))
     r = implicit_slopes(f, M, Q.T, weights, Q, most=400)
     logits = np.einsum("kc,ncl->nkl", Q, f[:, :, None] - M @ r)

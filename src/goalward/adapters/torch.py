@@ -14,7 +14,7 @@ from goalward.core.extras import needing
 from goalward.core.rows import clean_rows
 from goalward.errors import BadParameter, LooseFit, NotConverged, Unsupported
 from goalward.models import Fitted, Labelled, Linear, Network, inspected
-from goalward.models.validity import LOOSE, TIGHT
+from goalward.models.trust import LOOSE, TIGHT
 
 __all__ = ["from_torch"]
 
