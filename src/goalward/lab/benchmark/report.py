@@ -114,8 +114,8 @@ def _main_table(part: Areas) -> str:
         return table
     distance = critical_difference(len(part.strategies), len(part.datasets))
     return (
-        f"{table}\n\nFriedman's test that all do equally well: p = {part.friedman():.2g}. Nemenyi's "
-        f"critical difference of mean ranks at 5 %: {distance:.2f}."
+        f"{table}\n\nFriedman's test that all do equally well: p = {part.friedman():.2g}.\n"
+        f"Nemenyi's critical difference of mean ranks at 5 %: {distance:.2f}."
     )
 
 
