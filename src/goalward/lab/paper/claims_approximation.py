@@ -21,6 +21,13 @@ def _by_operator(runs: dict[str, Scatter], column: str, goal: str = "entropy") -
     return {op: mine.filter(operator=op)[column].to_numpy() for op in OPERATORS}
 
 
+def _means(runs: dict[str, Scatter], column: str) -> tuple[dict[str, float], str]:
+    """Return the mean of each operator, and the means with intervals as a text."""
+    found = _by_operator(runs, column)
+    shown = "; ".join(f"{op} {interval(values)}" for op, values in found.items())
+    return {op: float(values.mean()) for op, values in found.items()}, shown
+
+
 of_serial = partial(claim, figure="approx-serial", needs=lambda f: f.serial)
 of_expred = partial(claim, figure="expred", needs=lambda f: f.expred)
 
@@ -32,10 +39,8 @@ of_expred = partial(claim, figure="expred", needs=lambda f: f.expred)
     "partly if at least 0.5",
 )
 def _correlates(findings: Findings) -> Judged:
-    found = _by_operator(findings.serial, "pearson")
-    means = {op: float(values.mean()) for op, values in found.items()}
+    means, measured = _means(findings.serial, "pearson")
     worst = min(means.values())
-    measured = "; ".join(f"{op} {interval(values)}" for op, values in found.items())
     return Judged(measured, worst >= 0.8, worst >= 0.5, means)
 
 
@@ -70,11 +75,9 @@ def _weaker_in_batches(findings: Findings) -> Judged:
     "four operators, partly for at least two",
 )
 def _over_estimates(findings: Findings) -> Judged:
-    slopes = _by_operator(findings.serial, "slope")
-    means = {op: float(values.mean()) for op, values in slopes.items()}
+    means, measured = _means(findings.serial, "slope")
     below = sum(v < 1 for v in means.values())
-    measured = "slopes: " + "; ".join(f"{op} {interval(v)}" for op, v in slopes.items())
-    return Judged(measured, below == 4, below >= 2, means)
+    return Judged(f"slopes: {measured}", below == 4, below >= 2, means)
 
 
 @of_serial(

@@ -15,7 +15,6 @@ from goalward.lab.datasets import Dataset, Thinned, load, synth2
 from goalward.lab.paper import approximation, studies
 from goalward.lab.paper.claims_approximation import APPROXIMATION
 from goalward.lab.paper.claims_learning import LEARNING
-from goalward.lab.paper.claims_synth2 import SYNTH2
 from goalward.lab.paper.findings import Claim, Findings
 from goalward.lab.paper.pictures import pictures, tables
 from goalward.lab.paper.report import Page, write_page
@@ -30,7 +29,7 @@ FIGURES = (*APPROXIMATIONS, "synth2", "letter", "rt-polarity")
 
 def claims(findings: Findings) -> list[Claim]:
     """Return the verdict on every claim that the findings can speak to."""
-    judged = (judge(findings) for judge in (*APPROXIMATION, *SYNTH2, *LEARNING))
+    judged = (judge(findings) for judge in (*APPROXIMATION, *LEARNING))
     return [claim for claim in judged if claim is not None]
 
 
