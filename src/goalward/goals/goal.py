@@ -136,10 +136,8 @@ class Goal(ABC):
     def __neg__(self) -> Goal:
         return -1.0 * self
 
-    def __sub__(self, other: object) -> Goal:
-        if not isinstance(other, Goal):
-            return NotImplemented
-        return self + -other
+    def __sub__(self, other: Goal) -> Goal:
+        return self + -1.0 * other
 
 
 @dataclass(frozen=True)
