@@ -153,14 +153,14 @@ class Hdf5(_ArrayFile):
                 f"{path} holds the datasets {', '.join(names) or 'none'}; one name was expected. "
                 f"Pass columns={names[0] if names else 'X'!r}."
             )
-        found = file[name]
-        if not isinstance(found, array):
+        dataset = file[name]
+        if not isinstance(dataset, array):
             raise DataMissing(
                 f"{name!r} of {path} is no dataset; one of {', '.join(names)} was expected."
             )
-        if found.is_virtual or found.external or found.file.filename != file.filename:
+        if dataset.is_virtual or dataset.external or dataset.file.filename != file.filename:
             _refuse_others(path, name)
-        self._open(path, found, ids)
+        self._open(path, dataset, ids)
 
     def take(self, positions: NDArray[Any]) -> NDArray[Any]:
         """Return rows at positions: read in order of the file, as HDF5 wants it."""
@@ -209,10 +209,10 @@ def _refuse_others(path: Path, name: str) -> None:
 
 def _check_codecs(folder: Path) -> None:
     """Raise `BadInput` if a Zarr array holds anything but numbers, or needs another codec."""
-    found = [folder / name for name in METADATA if (folder / name).is_file()]
-    if not found:
+    files = [folder / name for name in METADATA if (folder / name).is_file()]
+    if not files:
         raise BadInput(f"neither {' nor '.join(METADATA)} is there")
-    for path in found:
+    for path in files:
         try:
             meta = json.loads(path.read_text("utf-8"))
             names = [*_codecs(meta)]

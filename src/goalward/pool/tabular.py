@@ -80,8 +80,8 @@ class _Table(Reader):
 
         lazy = self._frame.select(self._columns).with_row_index("__row")
         distinct, back = np.unique(positions, return_inverse=True)
-        found = lazy.filter(pl.col("__row").is_in(distinct.tolist())).collect().sort("__row")
-        return self._dense(found.drop("__row"))[back]
+        rows = lazy.filter(pl.col("__row").is_in(distinct.tolist())).collect().sort("__row")
+        return self._dense(rows.drop("__row"))[back]
 
     def ids(self, column: str) -> NDArray[Any]:
         """Return the ids of all rows."""
@@ -93,8 +93,8 @@ class _Table(Reader):
                     f"Column {column!r} holds the id {twice[0] if len(twice) else None!r} more than "
                     "once, or an empty one; a distinct id for each row was expected."
                 )
-        found: NDArray[Any] = self._ids.to_numpy()
-        return found
+        ids: NDArray[Any] = self._ids.to_numpy()
+        return ids
 
     def _dense(self, frame: Any, start: int = 0) -> NDArray[Any]:
         import polars as pl
