@@ -21,7 +21,17 @@ Weights = Float[Array, " m"]
 
 @dataclass(frozen=True, eq=False)
 class DevGoal(Goal):
-    """A goal of labelled rows that the model is not trained on; each kind brings its kernel."""
+    """A goal of labelled rows that the model is not trained on; each kind brings its kernel.
+
+    Parameters
+    ----------
+    X
+        Dev rows.
+    y
+        Their labels, or (m, K) distributions over the classes.
+    weights
+        A weight per row; ones by default.
+    """
 
     coupled: ClassVar[bool] = True
     """Whether rows depend on one another. Then some must count, and a file is not read in parts."""

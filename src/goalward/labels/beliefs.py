@@ -16,8 +16,7 @@ from goalward.models import Fitted
 
 __all__ = ["Belief", "Believe", "Predicted", "Truth", "Uniform"]
 
-PerLabel = Float[Array, "n k"]
-Believe = Callable[[Candidates], PerLabel]
+Believe = Callable[[Candidates], Float[Array, "n k"]]
 """Candidates -> one distribution per row."""
 
 
@@ -41,7 +40,7 @@ class Uniform:
     def prepare(self, fitted: Fitted, round: int = 0) -> Believe:
         """Return 1/K for every row and label."""
 
-        def believe(candidates: Candidates) -> PerLabel:
+        def believe(candidates: Candidates) -> Float[Array, "n k"]:
             xp = namespace(candidates.proba)
             return xp.full_like(candidates.proba, 1.0 / candidates.proba.shape[1])
 
@@ -77,7 +76,7 @@ class Predicted:
                 "the prediction itself."
             )
 
-        def believe(candidates: Candidates) -> PerLabel:
+        def believe(candidates: Candidates) -> Float[Array, "n k"]:
             p = candidates.proba
             xp = namespace(p)
             if T == 1.0:
@@ -118,7 +117,7 @@ class Truth:
             # In order, whatever index a pandas Series carries.
             labels = list(labels.tolist() if hasattr(labels, "tolist") else labels)
 
-        def believe(candidates: Candidates) -> PerLabel:
+        def believe(candidates: Candidates) -> Float[Array, "n k"]:
             listed = [_label(labels, row) for row in candidates.rows.tolist()]
             return like(
                 fitted.targets(listed, len(listed), "labels of Truth"),

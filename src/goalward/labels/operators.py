@@ -29,9 +29,6 @@ __all__ = [
     "WorstCase",
 ]
 
-PerLabel = Float[Array, "n k"]
-PerRow = Float[Array, " n"]
-
 
 class Resolver(NamedTuple):
     """An operator bound to a model and a round: its belief is made, once."""
@@ -39,7 +36,7 @@ class Resolver(NamedTuple):
     operator: Operator
     believe: Believe
 
-    def __call__(self, utility: PerLabel, candidates: Candidates) -> PerRow:
+    def __call__(self, utility: Float[Array, "n k"], candidates: Candidates) -> Float[Array, " n"]:
         """Return one number per row."""
         return self.operator.resolve(utility, self.believe(candidates))
 
@@ -58,7 +55,9 @@ class Operator(ABC):
         return None
 
     @abstractmethod
-    def resolve(self, utility: PerLabel, belief: PerLabel) -> PerRow:
+    def resolve(
+        self, utility: Float[Array, "n k"], belief: Float[Array, "n k"]
+    ) -> Float[Array, " n"]:
         """Return one number per row, from its utilities and what its label is believed to be."""
 
     def prepare(self, fitted: Fitted, round: int = 0) -> Resolver:
@@ -67,13 +66,13 @@ class Operator(ABC):
 
     def __call__(
         self,
-        utility: PerLabel,
+        utility: Float[Array, "n k"],
         fitted: Fitted,
         X_pool: Any,
         rows: Any = None,
         *,
         round: int = 0,
-    ) -> PerRow:
+    ) -> Float[Array, " n"]:
         """Return one number per row.
 
         Parameters
@@ -116,13 +115,13 @@ def _ids(rows: Any) -> NDArray[Any]:
     return ids
 
 
-def mean(utility: PerLabel, belief: PerLabel) -> PerRow:
+def mean(utility: Float[Array, "n k"], belief: Float[Array, "n k"]) -> Float[Array, " n"]:
     """Return Σ_y P(y) u_y."""
     xp = namespace(utility)
     return xp.sum(astype(belief, utility.dtype) * utility, axis=1)
 
 
-def deviation(utility: PerLabel, belief: PerLabel) -> PerRow:
+def deviation(utility: Float[Array, "n k"], belief: Float[Array, "n k"]) -> Float[Array, " n"]:
     """Return the standard deviation of the utility under a belief."""
     xp = namespace(utility)
     centred = utility - mean(utility, belief)[:, None]
@@ -146,7 +145,9 @@ class Expected(Operator):
         """The mean, under no particular belief."""
         return "mean" if self.belief == Uniform() else None
 
-    def resolve(self, utility: PerLabel, belief: PerLabel) -> PerRow:
+    def resolve(
+        self, utility: Float[Array, "n k"], belief: Float[Array, "n k"]
+    ) -> Float[Array, " n"]:
         """Return Σ_y P(y) u_y."""
         return mean(utility, belief)
 
@@ -163,7 +164,9 @@ class WorstCase(Operator):
 
     statistic = "min"
 
-    def resolve(self, utility: PerLabel, belief: PerLabel) -> PerRow:
+    def resolve(
+        self, utility: Float[Array, "n k"], belief: Float[Array, "n k"]
+    ) -> Float[Array, " n"]:
         """Return min_y u_y."""
         return namespace(utility).min(utility, axis=1)
 
@@ -180,7 +183,9 @@ class BestCase(Operator):
 
     statistic = "max"
 
-    def resolve(self, utility: PerLabel, belief: PerLabel) -> PerRow:
+    def resolve(
+        self, utility: Float[Array, "n k"], belief: Float[Array, "n k"]
+    ) -> Float[Array, " n"]:
         """Return max_y u_y."""
         return namespace(utility).max(utility, axis=1)
 
@@ -205,7 +210,9 @@ class Spread(Operator):
         """The standard deviation under the prediction itself."""
         return "spread" if self.belief == Predicted() else None
 
-    def resolve(self, utility: PerLabel, belief: PerLabel) -> PerRow:
+    def resolve(
+        self, utility: Float[Array, "n k"], belief: Float[Array, "n k"]
+    ) -> Float[Array, " n"]:
         """Return √(Σ_y P(y) (u_y - mean)²)."""
         return deviation(utility, belief)
 
@@ -225,7 +232,9 @@ class UpperConfidence(Operator):
     belief: Belief = field(default_factory=Predicted)
     kappa: float = 1.0
 
-    def resolve(self, utility: PerLabel, belief: PerLabel) -> PerRow:
+    def resolve(
+        self, utility: Float[Array, "n k"], belief: Float[Array, "n k"]
+    ) -> Float[Array, " n"]:
         """Return mean + κ deviation."""
         return mean(utility, belief) + self.kappa * deviation(utility, belief)
 
@@ -243,7 +252,9 @@ class ExpectedImprovement(Operator):
     belief: Belief = field(default_factory=Predicted)
     threshold: float = 0.0
 
-    def resolve(self, utility: PerLabel, belief: PerLabel) -> PerRow:
+    def resolve(
+        self, utility: Float[Array, "n k"], belief: Float[Array, "n k"]
+    ) -> Float[Array, " n"]:
         """Return Σ_y P(y) max(u_y - threshold, 0)."""
         xp = namespace(utility)
         gain = utility - self.threshold
@@ -263,7 +274,9 @@ class ProbabilityOfImprovement(Operator):
     belief: Belief = field(default_factory=Predicted)
     threshold: float = 0.0
 
-    def resolve(self, utility: PerLabel, belief: PerLabel) -> PerRow:
+    def resolve(
+        self, utility: Float[Array, "n k"], belief: Float[Array, "n k"]
+    ) -> Float[Array, " n"]:
         """Return Σ_y P(y) [u_y > threshold]."""
         better = namespace(utility).astype(utility > self.threshold, utility.dtype)
         return mean(better, belief)

@@ -74,12 +74,12 @@ def checksum(part: Any, what: str, content: NDArray[Any] | None = None) -> int:
         return _KNOWN[key]
     if content is None:
         content = part[:] if what == "rows" else part.ids()
-    total = zlib.crc32(_bytes(content))
+    found = zlib.crc32(_bytes(content))
     if key is not None:
-        _KNOWN[key] = total
+        _KNOWN[key] = found
         while len(_KNOWN) > KNOWN:
             _KNOWN.popitem(last=False)
-    return total
+    return found
 
 
 def _key(part: Any, what: str) -> tuple[Any, ...] | None:

@@ -150,8 +150,7 @@ class Bridge:
     def follow(
         self,
         poll: float,
-        report: Callable[[Synced], None],
-        trouble: Callable[[LabelStudioError], None],
+        report: Callable[[Synced | LabelStudioError], None],
         *,
         stop: threading.Event,
         wake: threading.Event,
@@ -180,7 +179,7 @@ class Bridge:
             if failure is not None:
                 # Something may have been half done: look at everything again.
                 self._tasks = self._plan = None
-                trouble(failure)
+                report(failure)
             # A webhook may come before what it tells of is stored: look once more soon.
             pause = min(poll, SOON) if woken else poll
             woken = wake.wait(min(pause * 2 ** min(failures, 10), max(LONGEST_WAIT, poll)))
@@ -243,10 +242,7 @@ class Bridge:
         return changes
 
     def _refit(self, always: bool) -> None:
-        state = self.study.state
-        ranking = state.ranking
-        news = state.moves - (ranking.moves if ranking else 0)
-        if news >= (1 if always or ranking is None else state.settings.refit):
+        if self.study.due("any" if always else "refit"):
             self.study.refresh(force=True, size=self._top)
 
     def _push(self) -> tuple[int, int]:

@@ -16,7 +16,6 @@ from functools import cache, partial
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -168,9 +167,7 @@ def benchmark(
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch if out is None else out)
         store = Records(folder / "sessions.jsonl")
-        done: dict[str, Any] = {
-            line["key"]: line for line in store if line.keys() >= Played.__required_keys__
-        }
+        done = {line["key"]: line for line in store if line.keys() >= Played.__required_keys__}
         missing = [job for job in jobs if keys[job] not in done]
         before = len(jobs) - len(missing)
         with (
