@@ -23,7 +23,7 @@ CASES = {"rt": (50, 9_586), "letter": (200, 14_948)}
 def prepare(name: str, folder: Path) -> None:
     """Write the problem, with the model that both sides use: no intercept, penalty 1/C."""
     import goalward as gw
-    from goalward.lab.speed.settings import letter, rt
+    from goalward.lab.speed.workloads import letter, rt
 
     n, rows = CASES[name]
     setting = (rt if name == "rt" else letter)(n, n_pool=rows)

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from goalward.lab.benchmark import Areas, Entry, Protocol, play
 from goalward.lab.datasets import load
-from goalward.lab.datasets.keel import features
+from goalward.lab.datasets.keel import table
 from goalward.lab.statistics import bootstrap
 
 SEEDS = 10
@@ -22,7 +22,7 @@ def main() -> None:
     """Print areas under the accuracy curve, and how far decision-risk is ahead of margin."""
     plain = load("spambase")
     # Shares of words in percent, and run lengths: tenths are the smallest steps.
-    logs = replace(plain, name="logarithms", X=scale(np.log1p(10 * features("spambase"))))
+    logs = replace(plain, name="logarithms", X=scale(np.log1p(10 * table("spambase")[0])))
     for data in (plain, logs):
         with threadpool_limits(limits=1):
             sessions = [

@@ -82,6 +82,21 @@ def test_one_error_says_what_to_install(use):
     assert last.endswith('Run `pip install "goalward[app]"`.')
 
 
+@pytest.mark.parametrize(
+    ("use", "extra"),
+    [
+        ("gw.adapters.from_torch(None, [[0.0]], [0], weight_decay=1)", "torch"),
+        ("gw.adapters.skactiveml", "skactiveml"),
+        ("gw.scale.open_pool(sys.argv[1])", "app"),
+    ],
+)
+def test_other_libraries_are_named_where_they_are_asked_for(use, extra, tmp_path):
+    table = tmp_path / "pool.parquet"
+    table.write_bytes(b"PAR1")
+    done = bare(f"import goalward as gw; {use}", str(table))
+    assert done.stderr.strip().endswith(f'Run `pip install "goalward[{extra}]"`.'), done.stderr
+
+
 def test_what_is_missing_for_another_reason_is_said_as_it_is():
     done = bare(
         "from goalward.core.extras import needing\nwith needing('It'): import no_such_thing"

@@ -11,7 +11,7 @@ import goalward as gw
 from goalward.core.candidates import Candidates
 from goalward.errors import BadInput, BadParameter
 from goalward.labels import Calibrated, CrossFitted, Expected, LabelModel, Predicted
-from goalward.labels.calibrated import fitted_temperature
+from goalward.labels.learned import fitted_temperature
 from goalward.strategies import Badge, Bait, Bald, CoreSet
 from goalward.testing import check_operator, check_strategy, problem
 from goalward.testing.check_solver import explicit

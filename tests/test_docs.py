@@ -24,6 +24,7 @@ PAGES = [
     ROOT / "CONTRIBUTING.md",
     *sorted(DOCS.rglob("*.md")),
 ]
+EVERY = [*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md"]
 NEEDS = {
     "docs/coming-from.md": ["modAL", "skactiveml"],
     "docs/ecosystem.md": ["torch", "skactiveml"],
@@ -170,9 +171,14 @@ def test_every_command_appears_in_the_docs_and_helps_with_an_example(command):
     assert "Example" in done.stdout
 
 
-@pytest.mark.parametrize(
-    "page", [*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md"], ids=name_of
-)
+@pytest.mark.parametrize("page", EVERY, ids=name_of)
+def test_pages_stay_within_100_columns(page):
+    """Tables are as wide as they are."""
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+        assert len(line) <= 100 or line.lstrip().startswith("|"), f"{page.name}:{number}: {line}"
+
+
+@pytest.mark.parametrize("page", EVERY, ids=name_of)
 def test_links_and_pictures_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         if not target.startswith("http"):

@@ -3,6 +3,7 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
 import goalward as gw
@@ -10,7 +11,9 @@ from goalward.core.arrays import to_numpy
 from goalward.core.candidates import Candidates
 from goalward.labels import (
     BestCase,
+    Calibrated,
     Constant,
+    CrossFitted,
     Expected,
     ExpectedImprovement,
     Geometric,
@@ -177,3 +180,18 @@ def test_shapes_must_fit():
         WorstCase()(scored()[:5], TASK.fitted, TASK.X_pool)
     with pytest.raises(gw.errors.ShapeMismatch, match="rows has 2 ids"):
         WorstCase()(scored(), TASK.fitted, TASK.X_pool, rows=[1, 2])
+
+
+def test_a_calibrated_belief_is_fitted_once():
+    task = problem(n_labelled=60)
+    fits = []
+
+    class Counted(GaussianNB):
+        def fit(self, X, y):
+            fits.append(len(y))
+            return super().fit(X, y)
+
+    Calibrated(CrossFitted(Counted(), folds=3)).prepare(task.fitted)
+    assert len(fits) == 3
+    Calibrated(LabelModel(Counted()), X=task.X_dev, y=task.y_dev).prepare(task.fitted)
+    assert len(fits) == 4

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from goalward.core.arrays import to_numpy
-from goalward.models import CrossEntropy, contrasts
+from goalward.models import Softmax
 
-LOSS = CrossEntropy()
+LOSS = Softmax()
 
 
 def proba(rng, n=6, k=4):
@@ -37,7 +37,7 @@ def test_along_is_the_slope_of_every_label_at_once(rng, to_xp):
 
 @pytest.mark.parametrize("k", [2, 3, 7])
 def test_contrasts_are_an_orthonormal_basis_of_what_sums_to_zero(k):
-    Q = contrasts(k, np.ones(1))
+    Q = LOSS.basis(k, np.ones(1))
     np.testing.assert_allclose(Q.T @ Q, np.eye(k - 1), atol=1e-15)
     np.testing.assert_allclose(Q.sum(axis=0), 0.0, atol=1e-15)
 
@@ -46,7 +46,7 @@ def test_blocks_and_factors_are_the_curvature_in_contrasts(rng, to_xp):
     p = proba(rng)
     p[0] = [1.0, 0.0, 0.0, 0.0]  # a row whose curvature vanishes
     p[1] = [0.0, 0.0, 0.0, 1.0]
-    Q = contrasts(4, p)
+    Q = LOSS.basis(4, p)
     exact = np.einsum("kc,nkl,ld->ncd", Q, explicit(p), Q)
     np.testing.assert_allclose(to_numpy(LOSS.blocks(to_xp(p))), exact, atol=1e-15)
     L = to_numpy(LOSS.factors(to_xp(p)))

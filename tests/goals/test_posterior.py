@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 import goalward as gw
 from goalward.errors import BadParameter, Unsupported
 from goalward.goals import DecisionRisk, Epig, FisherRatio
-from goalward.models import Labelled, contrasts
+from goalward.models import Labelled, Softmax
 from goalward.selection import Sequential, Top
 from goalward.solvers import Inverse
 from goalward.solvers.coordinates import Coordinates
@@ -68,7 +68,7 @@ def test_the_slope_of_the_variance_is_the_curvature_of_the_loss(rng):
 def test_decision_risk_is_what_sampled_decisions_lose(share, rng):
     """The mean of π (b's logit less a's, where it is above zero) over drawn logits."""
     logits, M = state(rng, 3, rows=1)
-    Q = contrasts(3, logits)
+    Q = Softmax().basis(3, logits)
     draws = rng.multivariate_normal(np.zeros(2), share * M[0], size=400_000) @ Q.T + logits[0]
     second, first = np.argsort(logits[0])[-2:]
     p = np.exp(logits[0]) / np.exp(logits[0]).sum()

@@ -22,7 +22,7 @@ from goalward.goals import (
     WorstGroup,
 )
 from goalward.goals import goal as goal_module
-from goalward.models import contrasts
+from goalward.models import Softmax
 from goalward.scale import open_pool
 from goalward.testing import problem
 from goalward.testing.check_solver import explicit
@@ -106,7 +106,7 @@ def test_coupled_rows_add_their_part_to_n(name, n_classes, n_features):
     H = np.linalg.pinv(explicit(fitted.hessian), rcond=1e-12)
     pulled = H @ jacobian(X).T
     S = weight * pulled @ W @ pulled.T
-    Q = contrasts(n_classes, fitted.params)
+    Q = Softmax().basis(n_classes, fitted.params)
     for row, N in zip(task.X_pool, found, strict=True):
         J = Q.T @ jacobian(row[None])
         np.testing.assert_allclose(N, J @ S @ J.T, rtol=1e-6, atol=1e-8 * np.abs(found).max())

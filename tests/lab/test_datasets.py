@@ -16,8 +16,8 @@ from goalward.lab.datasets.encoder import embed_minilm
 from tests.conftest import REQUIRED, need
 
 # The functions of the same names stand before the modules in the package.
-letter, rt_polarity = (
-    import_module(f"goalward.lab.datasets.{n}") for n in ("letter", "rt_polarity")
+keel, letter, rt_polarity = (
+    import_module(f"goalward.lab.datasets.{n}") for n in ("keel", "letter", "rt_polarity")
 )
 
 BUNDLED = ["breast-cancer", "digits", "digits-3v8", "wine", "synth2"]
@@ -117,7 +117,7 @@ def test_letter_is_fetched_checked_and_kept(nowhere, server, monkeypatch):
             for row in part.astype(int)
         ]
         (folder / name).write_text("\n".join(lines))
-    monkeypatch.setattr(letter, "find_spec", lambda name: None)
+    monkeypatch.setattr(keel, "find_spec", lambda name: None)
     monkeypatch.setattr(letter, "HOME", url)
     assert datasets.letter().source.startswith("LIBSVM")
     assert (nowhere / "letter.npz").exists()
@@ -140,7 +140,7 @@ def test_letter_is_fetched_checked_and_kept(nowhere, server, monkeypatch):
 
 
 def test_missing_data_says_where_to_put_it(nowhere, monkeypatch):
-    monkeypatch.setattr(letter, "find_spec", lambda name: None)
+    monkeypatch.setattr(keel, "find_spec", lambda name: None)
     with pytest.raises(DataMissing, match=r"letter\.npz into .*cache"):
         datasets.letter()
     with pytest.raises(DataMissing, match=r"smollm2.*is not in the folder of GOALWARD_DATA"):

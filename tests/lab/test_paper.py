@@ -9,11 +9,10 @@ import pytest
 from goalward.errors import BadParameter
 from goalward.lab.curves import Curves
 from goalward.lab.datasets import digits_3v8, fetch, load
-from goalward.lab.paper import FIGURES, Size, claims, reproduce
+from goalward.lab.paper import FIGURES, Findings, Size, claims, reproduce
 from goalward.lab.paper import approximation as study
 from goalward.lab.paper.claims_learning import _overfits
-from goalward.lab.paper.results import Results
-from goalward.lab.paper.studies import expected_prediction, penalties, scatter_serial
+from goalward.lab.paper.studies import penalties
 from tests.lab.test_simulate import made
 
 TINY = Size(seeds=2, queries=20, pool=30, batch_seeds=1, rows=400, n_jobs=1)
@@ -24,7 +23,7 @@ def quiet(message):
 
 
 def task(pool=12):
-    return study.setting(digits_3v8(), seed=1, n_labelled=20, n_pool=pool, n_dev=20)
+    return study.trial(digits_3v8(), seed=1, n_labelled=20, n_pool=pool, n_dev=20)
 
 
 def refit(setting, rows, labels, goal):
@@ -81,9 +80,9 @@ def test_operators_resolve_labelings():
 def test_agreement_is_correlation_slope_and_error():
     cheap = np.linspace(-1, 1, 50)
     found = study.agreement(0.5 * cheap, cheap)
-    assert found.pearson == pytest.approx(1.0)
-    assert found.slope == pytest.approx(0.5)
-    assert found.error == pytest.approx(1.0)
+    assert found["pearson"] == pytest.approx(1.0)
+    assert found["slope"] == pytest.approx(0.5)
+    assert found["error"] == pytest.approx(1.0)
 
 
 def test_verdicts_follow_the_numbers():
@@ -92,12 +91,12 @@ def test_verdicts_follow_the_numbers():
     for op in study.OPERATORS:
         for goal in ("entropy", "fisher", "dev"):
             lines.append({"goal": goal, "operator": op, "pearson": 0.95, "slope": 0.5})
-    scatter = scatter_serial(digits_3v8(), TINY, quiet)
+    scatter = study.scatter_serial(digits_3v8(), TINY, quiet)
 
     def verdict(name, **columns):
         table = pl.DataFrame(lines).with_columns(**{k: pl.lit(v) for k, v in columns.items()})
         changed = type(scatter)(scatter.exact, scatter.cheap, table, "")
-        found = claims(Results(serial={"x": changed}))
+        found = claims(Findings(serial={"x": changed}))
         return next(c.verdict for c in found if c.name == name)
 
     assert verdict("approximation-serial") == "reproduced"
@@ -130,7 +129,7 @@ def test_verdicts_on_learning_curves_follow_the_numbers():
     base = {"random": rising, "entropy/oracle": flat, "fisher/oracle": flat, "dev/oracle": peaked}
     found = {
         c.name: c
-        for c in claims(Results(learning={"rt-polarity": learned(base, {"dev/oracle": rising})}))
+        for c in claims(Findings(learning={"rt-polarity": learned(base, {"dev/oracle": rising})}))
     }
     assert found["dev-overfits"].verdict == "reproduced"
     assert found["pushing-certainty"].verdict == "reproduced"
@@ -139,14 +138,14 @@ def test_verdicts_on_learning_curves_follow_the_numbers():
     better = {"random": flat} | {
         f"{g}/{o}": rising for g in ("dev", "entropy", "fisher") for o in study.OPERATORS
     }
-    found = {c.name: c for c in claims(Results(learning={"rt-polarity": learned(better)}))}
+    found = {c.name: c for c in claims(Findings(learning={"rt-polarity": learned(better)}))}
     assert found["dev-overfits"].verdict == "not reproduced"
     assert found["no-consistent-gain"].verdict == "not reproduced"
     assert found["pushing-certainty"].verdict == "not reproduced"
 
 
 def test_expected_prediction_is_flat_to_first_order():
-    found = expected_prediction(digits_3v8(), TINY, quiet, sizes=(1, 2, 3))
+    found = study.expected_prediction(digits_3v8(), TINY, quiet, sizes=(1, 2, 3))
     assert max(found.flatness.values()) < 1e-12
     assert set(found.panels) == {
         "entropy, b = 1",
@@ -179,13 +178,12 @@ def test_without_any_data_the_report_is_made_of_what_is_there(tmp_path, monkeypa
     """synth2 and digits; what is left out, and why, stands in the report."""
     monkeypatch.delenv("GOALWARD_DATA", raising=False)
     monkeypatch.setattr(fetch, "cache_folder", lambda: tmp_path / "cache")
-    rooms = (
-        import_module(f"goalward.lab.datasets.{n}") for n in ("letter", "rt_polarity", "encoder")
-    )
-    letter, rt_polarity, encoder = rooms
+    names = ("letter", "rt_polarity", "encoder", "keel")
+    rooms = (import_module(f"goalward.lab.datasets.{name}") for name in names)
+    letter, rt_polarity, encoder, keel = rooms
     for room in (letter, rt_polarity):
         monkeypatch.setattr(room, "HOME", "http://127.0.0.1:9/")
-    monkeypatch.setattr(letter, "find_spec", lambda name: None)
+    monkeypatch.setattr(keel, "find_spec", lambda name: None)
     monkeypatch.setattr(encoder, "find_spec", lambda name: None)
     found, path = reproduce(tmp_path / "out", size=TINY)
     page = path.read_text(encoding="utf-8")
@@ -228,6 +226,6 @@ def test_flat_curves_are_seldom_called_overfitted():
                 pl.lit(name).alias("strategy"), pl.Series("goal_dev", np.tile(np.arange(101.0), 10))
             )
             parts.append(table)
-        judged = _overfits(Results(learning={"rt-polarity": Curves(pl.concat(parts))}))
+        judged = _overfits(Findings(learning={"rt-polarity": Curves(pl.concat(parts))}))
         hits += judged.verdict == "reproduced"
     assert hits <= 16

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import goalward as gw
 from goalward.cli import app as cli
 from goalward.errors import BadParameter
-from goalward.lab.page_latency import page_latency
+from goalward.lab.speed.page import page_latency
 from goalward.samples import CLASSES, write_sample
 from tests.conftest import need
 from tests.server.conftest import TOKEN
@@ -111,8 +111,9 @@ def test_why_is_told_of_rows_in_single_precision(tmp_path, rng):
 
 def test_latency_is_measured_with_the_real_server():
     found = page_latency(rows=300, features=8, answers=30)
-    assert 0 < found.median <= found.p95 <= found.worst
-    assert found.refits >= 1
+    assert len(found.waits) == 30
+    assert min(found.waits) > 0
+    assert found.refits
     assert 0 < found.fitting <= 1
 
 

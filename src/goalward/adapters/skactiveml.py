@@ -17,7 +17,8 @@ from sklearn.base import clone
 
 from goalward.adapters.classifier import from_estimator
 from goalward.core.arrays import is_sparse, stack_rows, to_numpy
-from goalward.errors import BadInput, MissingExtra, UnseenClass, Unsupported
+from goalward.core.extras import needing
+from goalward.errors import BadInput, UnseenClass, Unsupported
 from goalward.goals import Goal
 from goalward.learners import LogisticClassifier
 from goalward.models import Fitted, as_fitted
@@ -25,7 +26,7 @@ from goalward.pool import n_rows
 from goalward.strategies import GoalOriented, Strategy, Suggestion
 from goalward.strategies.strategy import Scores, clean_ids, free_rows
 
-try:
+with needing("goalward.adapters.skactiveml"):
     from skactiveml.base import SingleAnnotatorPoolQueryStrategy, SkactivemlClassifier
     from skactiveml.classifier import SklearnClassifier
     from skactiveml.utils import (
@@ -35,10 +36,6 @@ try:
         is_labeled,
         simple_batch,
     )
-except ImportError as error:
-    raise MissingExtra(
-        "scikit-activeml is not installed. Run `pip install goalward[skactiveml]`."
-    ) from error
 
 __all__ = ["GoalQuery", "QueryStrategy"]
 

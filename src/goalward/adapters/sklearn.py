@@ -55,13 +55,10 @@ def from_sklearn(
 
     Examples
     --------
-    >>> import goalward as gw
-    >>> from sklearn.datasets import load_iris
     >>> from sklearn.linear_model import LogisticRegression
-    >>> X, y = load_iris(return_X_y=True)
-    >>> fitted = gw.adapters.from_sklearn(LogisticRegression(tol=1e-10, max_iter=5000).fit(X, y), X, y)
-    >>> fitted.n_classes
-    3
+    >>> X, y = [[0.0], [1.0], [3.0]], ["low", "low", "high"]
+    >>> from_sklearn(LogisticRegression(tol=1e-10).fit(X, y), X, y).classes
+    array(['high', 'low'], dtype='<U4')
     """
     model, transform = last_step(estimator)
     if not is_logistic(model):
@@ -153,7 +150,7 @@ def _refuse_other_penalties(estimator: Any) -> None:
     names = ("l1_ratio", "l1_ratio_")
     ratios: list[Any] = [getattr(estimator, n, None) for n in names]
     mixed = any(
-        isinstance(r, Real) and float(r) > 0.0 for found in ratios for r in np.ravel(found).tolist()
+        isinstance(r, Real) and float(r) > 0.0 for ratio in ratios for r in np.ravel(ratio).tolist()
     )
     if penalty in ("l1", "elasticnet") or mixed:
         raise Unsupported(
@@ -180,8 +177,8 @@ def _class_weights(estimator: Any, y: Any, sample_weight: Any) -> NDArray[Any]:
     if "sample_weight" in signature(compute_class_weight).parameters:
         # Newer releases balance the weighted counts, older ones the bare counts.
         options["sample_weight"] = sample_weight
-    found: NDArray[Any] = compute_class_weight(estimator.class_weight, **options)
-    return found
+    weights: NDArray[Any] = compute_class_weight(estimator.class_weight, **options)
+    return weights
 
 
 def _inverse_penalty(estimator: Any) -> float:

@@ -10,10 +10,11 @@ from typing import Any
 
 from goalward.adapters.torch_rows import Features, Flat, evaluated
 from goalward.adapters.torch_training import TorchTraining, WeightDecay
+from goalward.core.extras import needing
 from goalward.core.rows import clean_rows
-from goalward.errors import BadParameter, LooseFit, MissingExtra, NotConverged, Unsupported
+from goalward.errors import BadParameter, LooseFit, NotConverged, Unsupported
 from goalward.models import Fitted, Labelled, Linear, Network, inspected
-from goalward.models.validity import LOOSE, TIGHT
+from goalward.models.trust import LOOSE, TIGHT
 
 __all__ = ["from_torch"]
 
@@ -79,7 +80,8 @@ def from_torch(
     >>> gw.utility.FirstOrder()(fitted, gw.goals.DevLoss(X, y), X).shape
     torch.Size([4, 2])
     """
-    torch = _torch()
+    with needing("A torch module"):
+        import torch
     if not isinstance(module, torch.nn.Module):
         raise Unsupported(
             f"{type(module).__name__} came; a torch.nn.Module was expected. Use from_sklearn or "
@@ -106,16 +108,6 @@ def from_torch(
     names = _moving(module, layers)
     fitted = _network(training, names, damping=float(damping), exact=curvature == "exact")
     return inspected(fitted.polished() if polish else fitted)
-
-
-def _torch() -> Any:
-    try:
-        import torch
-    except ImportError as error:
-        raise MissingExtra(
-            "torch is not installed, and a torch module came. Run `pip install goalward[torch]`."
-        ) from error
-    return torch
 
 
 def _moving(module: Any, layers: Any) -> list[str]:

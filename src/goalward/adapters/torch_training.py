@@ -43,18 +43,18 @@ class WeightDecay:
     def penalties(self, module: Any, names: list[str], total_weight: float) -> dict[str, float]:
         """Return ρ for each named parameter, in sum form."""
         if self.optimizer is not None:
-            found = _of_optimizer(module, names, self.optimizer)
+            decays = _of_optimizer(module, names, self.optimizer)
         elif isinstance(self.decay, Mapping):
-            found = {name: float(self.decay.get(name, 0.0)) for name in names}
+            decays = {name: float(self.decay.get(name, 0.0)) for name in names}
         else:
-            found = dict.fromkeys(names, float(self.decay))  # type: ignore[arg-type]
-        if any(not 0.0 <= decay < float("inf") for decay in found.values()):
+            decays = dict.fromkeys(names, float(self.decay))  # type: ignore[arg-type]
+        if any(not 0.0 <= decay < float("inf") for decay in decays.values()):
             raise BadParameter(
-                f"weight decays {sorted(set(found.values()))} came; finite numbers of 0 or more were "
+                f"weight decays {sorted(set(decays.values()))} came; finite numbers of 0 or more were "
                 "expected. Use 1e-3, say."
             )
         factor = total_weight if self.reduction == "mean" else 1.0
-        return {name: factor * decay for name, decay in found.items()}
+        return {name: factor * decay for name, decay in decays.items()}
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
 from goalward.core.arrays import is_sparse, to_numpy
-from goalward.core.labels import as_classes, clean_weights, encode
-from goalward.core.one_label import one_per_row
+from goalward.core.labels import as_classes, clean_weights, encode, one_per_row
 from goalward.core.rows import clean_rows, column_names
 from goalward.core.sparse import check_sparse
 from goalward.errors import ShapeMismatch

@@ -1,31 +1,14 @@
 """The command line: `goalward` and `python -m goalward`."""
 
-# Each adds its commands to the application; heavy libraries are imported when a command runs.
-from goalward.cli import (
-    bench,
-    benchmark,
-    copies,
-    doctor,
-    experiments,
-    label,
-    label_studio,
-    rank,
-    replay,
-    studies,
-)
+from importlib import import_module
+
 from goalward.cli.app import app, main
 
-__all__ = [
-    "app",
-    "bench",
-    "benchmark",
-    "copies",
-    "doctor",
-    "experiments",
-    "label",
-    "label_studio",
-    "main",
-    "rank",
-    "replay",
-    "studies",
-]
+__all__ = ["app", "main"]
+
+# Each adds its commands, in the order of `goalward --help`; what they need is imported when they run.
+for name in (
+    *("bench", "benchmark", "studies", "copies", "doctor", "experiments"),
+    *("label", "label_studio", "rank"),
+):
+    import_module(f"goalward.cli.{name}")

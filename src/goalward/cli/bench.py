@@ -6,20 +6,21 @@ import json
 import math
 import os
 import platform
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
+from typer import Argument, Option
 
-from goalward.cli.app import AsJson, app
+from goalward.cli.app import AsJson, command
 from goalward.cli.console import Spinner, console
 from goalward.errors import BadParameter
 
 if TYPE_CHECKING:
-    from goalward.lab.speed import Ratio
+    from goalward.lab.speed import Growth, Ratio
 
-__all__ = ["bench"]
+__all__ = ["BenchOptions", "bench"]
 
 PARTS = (
     "query",
@@ -35,20 +36,21 @@ PARTS = (
 )
 
 
-@app.command()
-def bench(
-    parts: Annotated[
-        list[str] | None, typer.Argument(help=f"{', '.join(PARTS)}; all by default.")
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer repeats, smaller sizes: to see that it runs.")
-    ] = False,
-    gpu: Annotated[bool, typer.Option("--gpu", help="Add the rows measured on a GPU.")] = False,
-    out: Annotated[
-        Path, typer.Option(help="Folder for bench.json, bench.md and the figure.")
-    ] = Path("out/bench"),
-    as_json: AsJson = False,
-) -> None:
+@dataclass(frozen=True)
+class BenchOptions:
+    """What `goalward bench` takes."""
+
+    parts: list[str] | None = Argument(None, help=f"{', '.join(PARTS)}; all by default.")
+    quick: bool = Option(
+        False, "--quick", help="Fewer repeats, smaller sizes: to see that it runs."
+    )
+    gpu: bool = Option(False, "--gpu", help="Add the rows measured on a GPU.")
+    out: Path = Option(Path("out/bench"), help="Folder for bench.json, bench.md and the figure.")
+    as_json: AsJson = False
+
+
+@command(BenchOptions)
+def bench(options: BenchOptions) -> None:
     """Measure speed against peers and limits, in turns in one process.
 
     One BLAS thread, unless a row says otherwise. Ratios are medians over the repeats, with the
@@ -57,42 +59,13 @@ def bench(
 
     Examples: `goalward bench --quick`, `goalward bench query scoring`, `goalward bench --gpu`
     """
-    from goalward.lab import speed
-
-    wanted = tuple(parts or PARTS)
+    wanted, out = options.parts or PARTS, options.out
     for part in wanted:
         if part not in PARTS:
             raise BadParameter(
                 f"{part!r} is no part of the bench; one of {', '.join(PARTS)} was expected."
             )
-    few = 1 if quick else 3
-    calls: dict[str, Callable[[], list[speed.Ratio]]] = {
-        "query": lambda: speed.against_margin(quick=quick, repeats=1 if quick else 9),
-        "eer": lambda: speed.against_error_reduction(quick=quick, repeats=few),
-        "scoring": lambda: speed.scoring(quick=quick, repeats=1 if quick else 9),
-        "disk": lambda: speed.out_of_core(quick=quick, repeats=few),
-        "solve": lambda: speed.directions(quick=quick, repeats=few),
-        "retrain": lambda: [
-            *speed.retraining(repeats=few, n_pool=100 if quick else 500),
-            *speed.windows(n_windows=2 if quick else 491),
-        ],
-        "implicit": lambda: speed.implicit(repeats=few, quick=quick),
-        "page": lambda: speed.page(quick=quick),
-        "imports": lambda: speed.imports(repeats=1 if quick else 9),
-    }
-    results: list[speed.Ratio] = []
-    grown: list[speed.Growth] = []
-    with Spinner() as tick:
-        for part in wanted:
-            tick(part)
-            if part == "growth":
-                grown = speed.growth(quick=quick, repeats=few)
-                speed.picture(grown, out / "growth")
-            else:
-                results += calls[part]()
-        if gpu:
-            tick("gpu")
-            results += speed.gpu(quick=quick, repeats=few if quick else 10)
+    results, grown = _measured([*wanted, *(["gpu"] * options.gpu)], options.quick, out)
     saved = {
         "machine": {"platform": platform.platform(), "cores": os.cpu_count()},
         "ratios": [ratio.as_dict() for ratio in results],
@@ -101,14 +74,31 @@ def bench(
     out.mkdir(parents=True, exist_ok=True)
     (out / "bench.json").write_text(json.dumps(saved, indent=1), encoding="utf-8")
     (out / "bench.md").write_text(_markdown(results), encoding="utf-8")
-    if as_json:
+    if options.as_json:
         typer.echo(json.dumps(saved))
         return
     for ratio in results:
-        console.print(_line(ratio), markup=True, soft_wrap=True, highlight=False)
+        console.print(_line(ratio), markup=True, soft_wrap=True)
     for g in grown:
         console.print(f"{g.work} grows as {g.size}^{g.slope:.2f}")
     console.print(f"Saved: {out / 'bench.json'}", soft_wrap=True)
+
+
+def _measured(wanted: list[str], quick: bool, out: Path) -> tuple[list[Ratio], list[Growth]]:
+    from goalward.lab import speed
+    from goalward.plots import save
+
+    results: list[Ratio] = []
+    grown: list[Growth] = []
+    with Spinner() as tick:
+        for part in wanted:
+            tick(part)
+            if part == "growth":
+                grown = speed.growth(quick)
+                save(speed.growth_figure(grown), out / "growth")
+            else:
+                results += (speed.PARTS | {"gpu": speed.gpu})[part](quick)
+    return results, grown
 
 
 def _markdown(results: list[Ratio]) -> str:

@@ -12,7 +12,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Spinner", "Terminal", "console", "in_json", "row_text", "show", "visible"]
+__all__ = ["Spinner", "Terminal", "console", "in_json", "reply", "row_text", "show", "visible"]
 
 LONGEST = 4000
 """Characters of a row that are shown."""
@@ -47,6 +47,14 @@ def visible(text: str, *, longest: int | None = None) -> str:
 def in_json(data: Any) -> str:
     """Return data as JSON; NaN and infinite numbers, which it does not have, are null."""
     return json.dumps(_finite(data), allow_nan=False, default=str)
+
+
+def reply(words: str, data: Any, *, as_json: bool) -> None:
+    """Print a command's result: in words, or as data for a program."""
+    if as_json:
+        print(in_json(data))
+    else:
+        console.print(words, soft_wrap=True)
 
 
 def _finite(data: Any) -> Any:

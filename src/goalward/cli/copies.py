@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from goalward.cli.app import AsJson, app
-from goalward.cli.console import Spinner, console, in_json, show
+from goalward.cli.console import Spinner, reply, show
 from goalward.cli.studies import StudyPlace
 
 __all__ = ["backup", "recover", "restore", "upgrade"]
@@ -17,10 +17,8 @@ __all__ = ["backup", "recover", "restore", "upgrade"]
 @app.command()
 def backup(
     study: StudyPlace,
-    path: Annotated[Path, typer.Argument(help="The file to write: labels.backup.db, say.")],
-    force: Annotated[
-        bool, typer.Option("--force", help="Take the place of a file that is there.")
-    ] = False,
+    path: Path = Argument(..., help="The file to write: labels.backup.db, say."),
+    force: bool = Option(False, "--force", help="Take the place of a file that is there."),
     as_json: AsJson = False,
 ) -> None:
     """Write all of a study to a file, while others go on; it is checked before it is there.
@@ -36,20 +34,17 @@ def backup(
         tick("copying")
         events = opened.backup(path, force=force)
         labels = len(opened.state.labels)
-    if as_json:
-        typer.echo(in_json({"path": str(path), "events": events, "labels": labels}))
-        return
-    console.print(f"{events} events, {labels} labels in {path}, checked.")
+    data = {"path": str(path), "events": events, "labels": labels}
+    reply(f"{events} events, {labels} labels in {path}, checked.", data, as_json=as_json)
 
 
 @app.command()
 def restore(
-    path: Annotated[Path, typer.Argument(metavar="BACKUP", help="What `goalward backup` wrote.")],
+    path: Annotated[Path, Argument(metavar="BACKUP", help="What `goalward backup` wrote.")],
     study: StudyPlace,
-    force: Annotated[
-        bool,
-        typer.Option("--force", help="Take the place of a study that is there; it is kept beside."),
-    ] = False,
+    force: bool = Option(
+        False, "--force", help="Take the place of a study that is there; it is kept beside."
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Put a backup to a place: a file, or an empty PostgreSQL database.
@@ -61,21 +56,18 @@ def restore(
     with Spinner() as tick:
         tick("copying")
         events, aside = copies.restore(path, study, force=force)
-    if as_json:
-        typer.echo(in_json({"events": events, "aside": aside and str(aside)}))
-        return
-    console.print(f"{events} events are back in {study}, checked.")
+    words = f"{events} events are back in {study}, checked."
     if aside is not None:
-        console.print(f"What was there is kept as {aside}.")
+        words += f"\nWhat was there is kept as {aside}."
+    reply(words, {"events": events, "aside": aside and str(aside)}, as_json=as_json)
 
 
 @app.command()
 def recover(
     study: StudyPlace,
-    path: Annotated[
-        Path,
-        typer.Argument(help="A new study; or a .csv of the answers, where no study can be made."),
-    ],
+    path: Path = Argument(
+        ..., help="A new study; or a .csv of the answers, where no study can be made."
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Save every event of a damaged study that is whole, and show what was lost.
@@ -93,20 +85,16 @@ def recover(
         found = copies.recover_answers(study, path) if as_table else copies.recover(study, path)
     lost = [{"event": seq, "what can be read of it": text} for seq, text in found.lost]
     whole = len(found.events) - len(lost)
-    if as_json:
-        typer.echo(in_json({"path": str(path), "whole": whole, "lost": found.lost}))
-        return
-    console.print(f"{whole} of {len(found.events)} events are in {path}.")
-    if lost:
+    words = f"{whole} of {len(found.events)} events are in {path}."
+    reply(words, {"path": str(path), "whole": whole, "lost": found.lost}, as_json=as_json)
+    if lost and not as_json:
         show(f"lost, {min(len(lost), 20)} of {len(lost)}", lost[:20])
 
 
 @app.command()
 def upgrade(
     study: StudyPlace,
-    strategy: Annotated[
-        str | None, typer.Option(help="Another recipe, or auto; as it is by default.")
-    ] = None,
+    strategy: str | None = Option(None, help="Another recipe, or auto; as it is by default."),
     as_json: AsJson = False,
 ) -> None:
     """Let a study choose by what is recommended now, instead of when it was made.
@@ -119,10 +107,6 @@ def upgrade(
 
     with Study.open(study) as opened:
         changes = opened.upgrade(strategy)
-    if as_json:
-        typer.echo(in_json(changes))
-        return
-    for name, (before, after) in changes.items():
-        console.print(f"{name}: {before} -> {after}")
-    if not changes:
-        console.print("Nothing to change: it is what is recommended now.")
+    lines = [f"{name}: {before} -> {after}" for name, (before, after) in changes.items()]
+    words = "\n".join(lines) or "Nothing to change: it is what is recommended now."
+    reply(words, changes, as_json=as_json)

@@ -1,40 +1,56 @@
-"""Commands that run experiments: reproduce, simulate."""
+"""Commands that run experiments: reproduce, simulate, replay."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
 import typer
+from typer import Argument, Option
 
-from goalward.cli.app import AsJson, Jobs, Out, app
+from goalward.cli.app import AsJson, Jobs, Out, command
 from goalward.cli.console import Spinner, console, show
+from goalward.errors import BadParameter
 
 if TYPE_CHECKING:
     from goalward.lab import Curves
 
-__all__ = ["draw", "reproduce", "simulate"]
+__all__ = [
+    "ReplayOptions",
+    "ReproduceOptions",
+    "SimulateOptions",
+    "replay",
+    "reproduce",
+    "simulate",
+]
+
+BIASED = (
+    "The pool of this replay is the rows that the study's own strategy asked for, a biased one: it "
+    "lacks what another strategy would have preferred."
+)
 
 
-@app.command()
-def reproduce(
-    figures: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="approx-serial, approx-batch, expred, synth2, letter, rt-polarity; all by default."
-        ),
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer seeds, rounds and rows: minutes, not an hour.")
-    ] = False,
-    out: Out = Path("out/reproduction"),
-    seeds: Annotated[
-        int | None, typer.Option(min=1, help="Seeds; 10 in a full run, 2 in a quick one.")
-    ] = None,
-    jobs: Jobs = None,
-    as_json: AsJson = False,
-) -> None:
+@dataclass(frozen=True)
+class ReproduceOptions:
+    """What `goalward reproduce` takes."""
+
+    figures: list[str] | None = Argument(
+        None,
+        help="approx-serial, approx-batch, expred, synth2, letter, rt-polarity; all by default.",
+    )
+    quick: bool = Option(
+        False, "--quick", help="Fewer seeds, rounds and rows: minutes, not an hour."
+    )
+    out: Out = Path("out/reproduction")
+    seeds: int | None = Option(None, min=1, help="Seeds; 10 in a full run, 2 in a quick one.")
+    jobs: Jobs = None
+    as_json: AsJson = False
+
+
+@command(ReproduceOptions)
+def reproduce(options: ReproduceOptions) -> None:
     """Run the paper: every figure and table, and its claims with verdicts, in one HTML report.
 
     Data: synth2 is generated; letter and rt-polarity are looked for in the folder named by
@@ -45,46 +61,48 @@ def reproduce(
     from goalward.lab.paper import Size
     from goalward.lab.paper import reproduce as run
 
-    size = Size.quick(jobs, seeds or 2) if quick else Size.full(seeds or 10, jobs)
+    seeds, jobs = options.seeds, options.jobs
+    size = Size.quick(jobs, seeds or 2) if options.quick else Size.full(seeds or 10, jobs)
     with Spinner() as tick:
-        claims, path = run(out, figures or (), size=size, tick=tick)
-    if as_json:
-        typer.echo((out / "claims.json").read_text())
+        claims, path = run(options.out, options.figures or (), size=size, tick=tick)
+    if options.as_json:
+        typer.echo((options.out / "claims.json").read_text())
         return
     lines = [{"claim": c.name, "measured": c.measured, "verdict": c.verdict} for c in claims]
     show("Claims of the paper", lines)
     console.print(f"Report: {path}   (figures/, tables/ and claims.json beside it)", soft_wrap=True)
 
 
-@app.command()
-def simulate(
-    dataset: Annotated[
-        str,
-        typer.Argument(
-            help="synth2, letter, rt-polarity, digits, digits-3v8, breast-cancer, wine, one of KEEL's "
-            "(magic, segment, vowel, ...), or a .csv, .parquet or .npz file."
-        ),
-    ],
-    strategy: Annotated[
-        list[str] | None, typer.Option("--strategy", "-s", help="A recipe; repeat for several.")
-    ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Paired splits.")] = 5,
-    budget: Annotated[int, typer.Option(min=1, help="Labels bought.")] = 200,
-    batch: Annotated[int, typer.Option(min=1, help="Labels per round.")] = 10,
-    label: Annotated[str, typer.Option(help="Label column of a file.")] = "label",
-    reach: Annotated[
-        list[float] | None, typer.Option(help="Accuracies to count the labels for.")
-    ] = None,
-    stopping: Annotated[
-        bool, typer.Option("--stopping", help="Say where each stopping rule would have ended.")
-    ] = False,
-    price: Annotated[
-        float, typer.Option(help="Of --stopping: what a label costs, in nats per row of the goal.")
-    ] = 0.001,
-    out: Out = Path("out/simulation"),
-    jobs: Jobs = None,
-    as_json: AsJson = False,
-) -> None:
+@dataclass(frozen=True)
+class SimulateOptions:
+    """What `goalward simulate` takes."""
+
+    dataset: str = Argument(
+        ...,
+        help="synth2, letter, rt-polarity, digits, digits-3v8, breast-cancer, wine, one of KEEL's "
+        "(magic, segment, vowel, ...), or a .csv, .parquet or .npz file.",
+    )
+    strategy: list[str] | None = Option(
+        None, "--strategy", "-s", help="A recipe; repeat for several."
+    )
+    seeds: int = Option(5, min=1, help="Paired splits.")
+    budget: int = Option(200, min=1, help="Labels bought.")
+    batch: int = Option(10, min=1, help="Labels per round.")
+    label: str = Option("label", help="Label column of a file.")
+    reach: list[float] | None = Option(None, help="Accuracies to count the labels for.")
+    stopping: bool = Option(
+        False, "--stopping", help="Say where each stopping rule would have ended."
+    )
+    price: float = Option(
+        0.001, help="Of --stopping: what a label costs, in nats per row of the goal."
+    )
+    out: Out = Path("out/simulation")
+    jobs: Jobs = None
+    as_json: AsJson = False
+
+
+@command(SimulateOptions)
+def simulate(options: SimulateOptions) -> None:
     """Compare strategies by learning curves on the same splits, with confidence bands.
 
     A recipe is a baseline (random, margin, entropy, least-confident), a goal without labels
@@ -98,33 +116,120 @@ def simulate(
     from goalward.lab import simulate as run
     from goalward.lab import stops, stops_summary
     from goalward.lab.datasets import load
-    from goalward.strategies.recipe_names import RECOMMENDED
 
-    recipes = strategy or ["random", "margin", RECOMMENDED]
-    data = load(dataset, label=label)
-    curves = run(data, recipes, batch=batch, budget=budget, seeds=seeds, out=out, n_jobs=jobs)
-    figure = draw(curves, data.name, out)
-    summary = curves.summary(tuple(reach or ()))
-    ended = None
-    if stopping:
+    recipes = options.strategy or ["random", "margin", "decision-risk"]
+    data = load(options.dataset, label=options.label)
+    sizes: dict[str, Any] = {"batch": options.batch, "budget": options.budget}
+    sizes |= {"seeds": options.seeds, "out": options.out, "n_jobs": options.jobs}
+    curves = run(data, recipes, **sizes)
+    found = _drawn(curves, options.out, tuple(options.reach or ()))
+    if options.stopping:
         with Spinner() as tick:
             tick("fitting every round again, for the stopping rules")
-            ended = stops_summary(stops(curves, data, price=price)).drop("dataset")
-        ended.write_csv(out / "stopping.csv")
-    if as_json:
-        found = {"summary": summary.to_dicts(), "figure": str(figure)}
-        typer.echo(json.dumps(found | ({} if ended is None else {"stopping": ended.to_dicts()})))
+            ended = stops_summary(stops(curves, data, price=options.price)).drop("dataset")
+        ended.write_csv(options.out / "stopping.csv")
+        found["stopping"] = ended.to_dicts()
+    if options.as_json:
+        typer.echo(json.dumps(found))
         return
-    show(f"{data.name}: mean of {seeds} seeds", summary)
-    show(f"area under the accuracy curve, against {recipes[0]}", curves.differences(recipes[0]))
-    if ended is not None:
-        show(f"where each rule said stop, at {price:g} a label; means of {seeds} seeds", ended)
-    console.print(f"Figure: {figure}   Table: {out / 'curves.parquet'} (and .csv)", soft_wrap=True)
+    _show(curves, found, recipes[0])
+    if options.stopping:
+        title = f"where each rule said stop, at {options.price:g} a label; means of {options.seeds}"
+        show(f"{title} seeds", ended)
+    _say_where(found, options.out)
 
 
-def draw(curves: Curves, title: str, out: Path) -> Path:
-    """Draw accuracy and log-loss over labels into a folder and return the picture's path."""
+@dataclass(frozen=True)
+class ReplayOptions:
+    """What `goalward replay` takes."""
+
+    stored: str = Argument(
+        ..., metavar="STUDY", help="labels.db or another study; or the folder of a simulation."
+    )
+    strategy: list[str] | None = Option(
+        None, "--strategy", "-s", help="A recipe; repeat for several."
+    )
+    seeds: int | None = Option(None, min=1, help="Of a study: random starts; 10 by default.")
+    batch: int | None = Option(
+        None, min=1, help="Of a study: labels per round; its refit by default."
+    )
+    budget: int | None = Option(None, min=1, help="Of a study: labels bought; all by default.")
+    table: Path | None = Option(None, help="Where the study's table is, if it was moved.")
+    data: str | None = Option(None, help="Of a simulation of a file: where the file is.")
+    label: str = Option("label", help="Label column of --data.")
+    out: Path | None = Option(
+        None, help="Folder for results; out/replay, or the simulation's own folder."
+    )
+    jobs: Jobs = None
+    as_json: AsJson = False
+
+    def refuse(self, kind: str, *names: str) -> None:
+        """Raise where options came that something stored decides."""
+        given = [f"--{name}" for name in names if getattr(self, name)]
+        if given:
+            raise BadParameter(
+                f"{', '.join(given)} came with {self.stored}, {kind}, which has its own; none was "
+                "expected. Leave it out."
+            )
+
+
+@command(ReplayOptions)
+def replay(options: ReplayOptions) -> None:
+    """Ask what another strategy would have asked, and how good the model would be then.
+
+    The labelled rows of a study are played again, its own order beside the strategies named. A
+    simulation gets more strategies, on the same splits and seeds.
+
+    Examples: `goalward replay labels.db -s random -s margin`,
+    `goalward replay out/simulation -s dev/spread`
+    """
+    from goalward.lab import replay as play
+    from goalward.lab import replay_simulation
+    from goalward.lab.datasets import load
+    from goalward.study import Study
+
+    recipes = options.strategy or ["random", "margin"]
+    simulated = Path(options.stored).is_dir()
+    if simulated:
+        options.refuse("a simulation", "seeds", "batch", "budget", "table", "out")
+        folder = Path(options.stored)
+        dataset = load(options.data, label=options.label) if options.data is not None else None
+        curves = replay_simulation(folder, recipes, dataset=dataset, n_jobs=options.jobs)
+    else:
+        options.refuse("a study", "data")
+        folder = options.out or Path("out/replay")
+        with Spinner() as tick:
+            tick("opening the study")
+            study = Study.open(options.stored, pool=options.table, tick=tick)
+        with study:
+            sizes: dict[str, Any] = {"batch": options.batch, "budget": options.budget}
+            sizes["seeds"] = options.seeds or 10
+            curves = play(study, recipes, **sizes, out=folder, n_jobs=options.jobs)
+    found = _drawn(curves, folder) | {"biased": not simulated}
+    if options.as_json:
+        typer.echo(json.dumps(found))
+        return
+    _show(curves, found, curves.strategies[0])
+    if not simulated:
+        console.print(BIASED)
+    _say_where(found, folder)
+
+
+def _drawn(curves: Curves, folder: Path, levels: tuple[float, ...] = ()) -> dict[str, Any]:
+    """Return the summary, and the picture of accuracy and log-loss over labels, drawn into a folder."""
     from goalward.lab.plots import curve_figure
     from goalward.plots import save
 
-    return save(curve_figure(curves, title), out / "curves")[0]
+    figure = save(curve_figure(curves, str(curves.table["dataset"][0])), folder / "curves")[0]
+    return {"summary": curves.summary(levels).to_dicts(), "figure": str(figure)}
+
+
+def _show(curves: Curves, found: dict[str, Any], reference: str) -> None:
+    title, seeds = curves.table["dataset"][0], curves.table["seed"].n_unique()
+    show(f"{title}: mean of {seeds} seeds", found["summary"])
+    show(f"area under the accuracy curve, against {reference}", curves.differences(reference))
+
+
+def _say_where(found: dict[str, Any], folder: Path) -> None:
+    where = f"Figure: {found['figure']}   Table: {folder / 'curves.parquet'} (and .csv)"
+    console.print(where, soft_wrap=True)

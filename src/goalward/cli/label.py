@@ -7,7 +7,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
 from typer import Argument, Option
 
 from goalward.cli.app import command
@@ -83,7 +82,6 @@ def label(options: LabelOptions) -> None:
             names=options.name or (),
             images=options.images,
             browser=options.browser,
-            say=typer.echo,
         )
 
 

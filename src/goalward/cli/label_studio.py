@@ -147,12 +147,13 @@ def _opened(options: LabelStudioOptions, client: Client, tick: Callable[[str], N
 def _follow(bridge: Bridge, options: LabelStudioOptions, password: str | None) -> None:
     stop, wake, train = threading.Event(), threading.Event(), threading.Event()
 
-    def report(done: Synced | GoalwardError) -> None:
+    def report(done: Synced) -> None:
         """Say what a pass did, if it did something: it goes on and on."""
-        if isinstance(done, GoalwardError):
-            console.print(f"{done} Trying again.", style="yellow")
-        elif done.changed:
+        if done.changed:
             _report(bridge, done, as_json=options.as_json)
+
+    def trouble(error: GoalwardError) -> None:
+        console.print(f"{error} Trying again.", style="yellow")
 
     with ExitStack() as stack:
         if options.serve is not None:
@@ -161,7 +162,7 @@ def _follow(bridge: Bridge, options: LabelStudioOptions, password: str | None) -
             application = backend_app(bridge, wake=wake, train=train, password=password)
             stack.enter_context(_served(application, options.host, options.serve))
         with suppress(KeyboardInterrupt):
-            bridge.follow(options.poll, report, stop=stop, wake=wake, train=train)
+            bridge.follow(options.poll, report, trouble, stop=stop, wake=wake, train=train)
 
 
 @contextmanager

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from goalward.cli.app import AsJson, Force, app
-from goalward.cli.console import Spinner, console, in_json, row_text, show
+from goalward.cli.console import Spinner, console, in_json, reply, row_text, show
 
 if TYPE_CHECKING:
     from goalward.stopping.snapshot import Criterion
@@ -17,11 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["ask", "export", "import_labels", "status", "tell"]
 
 StudyPlace = Annotated[
-    str, typer.Argument(metavar="STUDY", help="labels.db, or postgresql://user@host/database.")
+    str, Argument(metavar="STUDY", help="labels.db, or postgresql://user@host/database.")
 ]
-By = Annotated[str, typer.Option(help="Who answers.")]
+TablePath = Annotated[Path, Argument(help=".csv, .tsv, .jsonl or .parquet.")]
+By = Annotated[str, Option(help="Who answers.")]
 MovedTable = Annotated[
-    Path | None, typer.Option("--table", help="Where the pool's table is now, if it was moved.")
+    Path | None, Option("--table", help="Where the pool's table is now, if it was moved.")
 ]
 
 
@@ -37,7 +39,7 @@ def _row(text: str) -> int:
 @app.command()
 def ask(
     study: StudyPlace,
-    n: Annotated[int, typer.Option("--n", "-n", min=1, help="How many rows.")] = 1,
+    n: int = Option(1, "--n", "-n", min=1, help="How many rows."),
     by: By = "me",
     table: MovedTable = None,
     as_json: AsJson = False,
@@ -63,8 +65,8 @@ def ask(
 @app.command()
 def tell(
     study: StudyPlace,
-    row: Annotated[int, typer.Argument(parser=_row, metavar="ROW", help="The row's number.")],
-    label: Annotated[str, typer.Argument(help="One of the classes.")],
+    row: int = Argument(..., parser=_row, metavar="ROW", help="The row's number."),
+    label: str = Argument(..., help="One of the classes."),
     by: By = "me",
     as_json: AsJson = False,
 ) -> None:
@@ -78,21 +80,17 @@ def tell(
         classes = {str(name): name for name in opened.state.classes}
         seq = opened.tell(row, classes.get(label, label), by=by)
         total = len(opened.state.labels)
-    if as_json:
-        typer.echo(in_json({"row": row, "label": label, "by": by, "seq": seq}))
-        return
-    console.print(f"Row {row} is {label!r}; {total} labels.")
+    data = {"row": row, "label": label, "by": by, "seq": seq}
+    reply(f"Row {row} is {label!r}; {total} labels.", data, as_json=as_json)
 
 
 @app.command()
 def status(
     study: StudyPlace,
-    price: Annotated[
-        float | None, typer.Option(help="What a label costs, in nats per row of the goal.")
-    ] = None,
-    budget: Annotated[
-        int | None, typer.Option(min=1, help="Labels that may be bought, dev labels included.")
-    ] = None,
+    price: float | None = Option(None, help="What a label costs, in nats per row of the goal."),
+    budget: int | None = Option(
+        None, min=1, help="Labels that may be bought, dev labels included."
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Say where a study stands: labels, what they cost, learning curve, whether to stop.
@@ -169,13 +167,9 @@ def _show_rules(rules: tuple[Criterion, ...]) -> None:
 @app.command()
 def export(
     study: StudyPlace,
-    path: Annotated[Path, typer.Argument(help=".csv, .tsv, .jsonl or .parquet.")],
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Leave cells that start like a formula as they are.")
-    ] = False,
-    every: Annotated[
-        bool, typer.Option("--every", help="A line per annotator's answer, not per row.")
-    ] = False,
+    path: TablePath,
+    raw: bool = Option(False, "--raw", help="Leave cells that start like a formula as they are."),
+    every: bool = Option(False, "--every", help="A line per annotator's answer, not per row."),
     table: MovedTable = None,
     force: Force = False,
     as_json: AsJson = False,
@@ -190,22 +184,18 @@ def export(
 
     with Spinner() as tick, Study.open(study, pool=table, tick=tick) as opened:
         lines = opened.export(path, raw=raw, every=every, force=force)
-    if as_json:
-        typer.echo(in_json({"path": str(path), "lines": lines}))
-        return
-    console.print(f"{lines} lines in {path}", soft_wrap=True)
+    reply(f"{lines} lines in {path}", {"path": str(path), "lines": lines}, as_json=as_json)
 
 
 @app.command("import")
 def import_labels(
     study: StudyPlace,
-    path: Annotated[Path, typer.Argument(help=".csv, .tsv, .jsonl or .parquet.")],
-    label: Annotated[str, typer.Option(help="The column of labels.")] = "label",
-    key: Annotated[
-        str,
-        typer.Option(help="The column that says which row: row numbers, or one of the table's."),
-    ] = "row",
-    by: Annotated[str, typer.Option(help="Whose answers, where no `by` column says.")] = "import",
+    path: TablePath,
+    label: str = Option("label", help="The column of labels."),
+    key: str = Option(
+        "row", help="The column that says which row: row numbers, or one of the table's."
+    ),
+    by: str = Option("import", help="Whose answers, where no `by` column says."),
     table: MovedTable = None,
     as_json: AsJson = False,
 ) -> None:
@@ -217,10 +207,7 @@ def import_labels(
 
     with Spinner() as tick, Study.open(study, pool=table, tick=tick) as opened:
         done = opened.import_labels(path, label=label, key=key, by=by)
-    if as_json:
-        typer.echo(in_json(asdict(done)))
-        return
-    console.print(str(done))
-    if done.refused:
+    reply(str(done), asdict(done), as_json=as_json)
+    if done.refused and not as_json:
         lines = [{"line": line, "why": why} for line, why in done.refused[:20]]
         show(f"refused, {len(lines)} of {len(done.refused)}", lines)

@@ -35,6 +35,7 @@ __all__ = [
     "namespace",
     "norm",
     "plain_rows",
+    "put_at",
     "rows_at",
     "scale_rows",
     "softmax",
@@ -128,6 +129,19 @@ def rows_at(X: Rows, index: slice | NDArray[Any]) -> Rows:
     if not array_api_compat.is_array_api_obj(X):
         return X[index]  # rows on disk
     return namespace(X).take(X, like(index, X), axis=0)
+
+
+def put_at(into: Array, index: NDArray[Any], values: Array, *, axis: int) -> Array:
+    """Return `into` with `values` at the positions `index` of an axis."""
+    size = into.shape[axis]
+    if len(index) in (0, size):
+        return values if len(index) else into
+    xp = namespace(into)
+    source, mask = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=bool)
+    source[index], mask[index] = np.arange(len(index)), True
+    shape = tuple(size if i == axis else 1 for i in range(into.ndim))
+    where = xp.reshape(like(mask, into), shape)
+    return xp.where(where, xp.take(values, like(source, into), axis=axis), into)
 
 
 def stack_rows(above: Rows, below: Rows) -> Rows:

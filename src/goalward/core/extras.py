@@ -8,18 +8,15 @@ from goalward.errors import MissingExtra
 __all__ = ["EXTRAS", "needing"]
 
 EXTRAS = {
-    "matplotlib": "app",
-    "platformdirs": "app",
-    "polars": "app",
-    "rpds": "app",
-    "sqlalchemy": "app",
-    "fastapi": "web",
-    "httpx": "web",
-    "jinja2": "web",
-    "starlette": "web",
-    "uvicorn": "web",
+    **dict.fromkeys(("matplotlib", "platformdirs", "polars", "rpds", "sqlalchemy"), "app"),
+    **dict.fromkeys(("fastapi", "httpx", "jinja2", "starlette", "uvicorn"), "web"),
+    "distributed": "dask",
+    "skactiveml": "skactiveml",
+    "torch": "torch",
 }
 """The extra by the name that is imported."""
+BY_NAME = ("h5py", "zarr")
+"""Packages of one kind of file each, which no extra brings."""
 
 
 @contextmanager
@@ -33,9 +30,9 @@ def needing(what: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        if package not in EXTRAS:
+        if package not in (*EXTRAS, *BY_NAME):
             raise
+        wanted = f'"goalward[{EXTRAS[package]}]"' if package in EXTRAS else package
         raise MissingExtra(
-            f"{what} needs {package}, which is not installed. "
-            f'Run `pip install "goalward[{EXTRAS[package]}]"`.'
+            f"{what} needs {package}, which is not installed. Run `pip install {wanted}`."
         ) from error

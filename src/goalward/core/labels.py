@@ -1,31 +1,33 @@
-"""The door for labels: any hashables, or a distribution per row, become targets."""
+"""The door for labels: any hashables, or a distribution per row, become targets.
+
+What labels are not, measurements and several for one row, is refused with a way out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence, Set
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.core.arrays import to_numpy
-from goalward.core.one_label import (
-    REGRESSION,
-    is_measured,
-    refuse_measured,
-    refuse_sets,
-    refuse_several,
-)
+from goalward.core.arrays import is_sparse, to_numpy
 from goalward.errors import BadInput, Empty, NotFinite, ShapeMismatch, UnknownLabel
 
-__all__ = ["as_classes", "clean_weights", "encode", "find_classes", "is_soft"]
+__all__ = ["as_classes", "clean_weights", "encode", "find_classes", "is_soft", "one_per_row"]
+
+REGRESSION = (
+    "Only classes can be learned here, and regression is not: bin the values, np.digitize(y, edges), "
+    "pass them as texts, or name them all with classes=[...]."
+)
+SEVERAL = "Fit one model per label, on a column of zeros and ones each."
 
 
 def is_soft(y: object) -> bool:
     """Return whether `y` is a table of distributions rather than a list of labels."""
     if getattr(y, "ndim", 1) != 2:
         return False
-    refuse_several(y)
+    _refuse_several(y)
     return True
 
 
@@ -52,7 +54,7 @@ def as_classes(labels: Iterable[Hashable]) -> NDArray[Any]:
 def find_classes(y: object) -> NDArray[Any]:
     """Return the distinct labels of `y`, sorted where they can be compared."""
     distinct = dict.fromkeys(_listed(y))
-    refuse_measured(distinct)
+    _refuse_measured(distinct)
     try:
         return as_classes(sorted(distinct))  # type: ignore[type-var]
     except TypeError:
@@ -61,46 +63,44 @@ def find_classes(y: object) -> NDArray[Any]:
 
 def encode(y: object, classes: NDArray[Any], name: str = "y") -> NDArray[Any]:
     """Return one-hot rows for labels, or the distributions of a soft `y`, checked."""
-    n_classes = len(classes)
     if is_soft(y):
-        soft = to_numpy(y).astype(np.float64)
-        if soft.shape[1] != n_classes:
-            raise ShapeMismatch(
-                f"{name} has {soft.shape[1]} columns; one for each of the {n_classes} "
-                "classes was expected. Give `classes`, or a column for every class."
-            )
-        if not np.all(np.isfinite(soft)):
-            raise NotFinite(
-                f"{name} holds NaN or infinite numbers; a distribution per row was expected. "
-                "Drop the rows that have none."
-            )
-        if np.any(soft < 0) or not np.allclose(soft.sum(axis=1), 1.0, atol=1e-6):
-            worst = int(np.argmax(np.abs(soft.sum(axis=1) - 1.0) - np.minimum(soft.min(axis=1), 0)))
-            raise BadInput(
-                f"Row {worst} of {name} sums to {soft[worst].sum():.6g} with least entry "
-                f"{soft[worst].min():.3g}; a distribution (non-negative, sum 1) was "
-                "expected. Divide each row by its sum."
-            )
-        return soft
+        return _distributions(to_numpy(y).astype(np.float64), len(classes), name)
     listed = _listed(y)
     if not listed:
         raise Empty(f"{name} is empty; at least 1 label was expected. Pass some labels.")
     code = {_plain(label): k for k, label in enumerate(classes)}
-    unknown = [label for label in listed if label not in code]
-    if unknown:
-        known = ", ".join(repr(_plain(c)) for c in classes[:10])
-        remedy = (
-            REGRESSION
-            if is_measured(unknown[0])
-            else ("Correct the label, or fit with classes=[...] that name every class.")
-        )
+    unknown = next((label for label in listed if label not in code), None)
+    if unknown is not None:
+        known = ", ".join(map(repr, list(code)[:10])) + (", ..." if len(code) > 10 else "")
+        remedy = "Correct the label, or fit with classes=[...] that name every class."
         raise UnknownLabel(
-            f"{name} holds the label {unknown[0]!r}; one of the classes {known}"
-            f"{', ...' if n_classes > 10 else ''} was expected. {remedy}"
+            f"{name} holds the label {unknown!r}; one of the classes {known} was expected. "
+            f"{REGRESSION if _is_measured(unknown) else remedy}"
         )
-    targets = np.zeros((len(listed), n_classes))
+    targets = np.zeros((len(listed), len(classes)))
     targets[np.arange(len(listed)), [code[label] for label in listed]] = 1.0
     return targets
+
+
+def _distributions(soft: NDArray[Any], n_classes: int, name: str) -> NDArray[Any]:
+    if soft.shape[1] != n_classes:
+        raise ShapeMismatch(
+            f"{name} has {soft.shape[1]} columns; one for each of the {n_classes} "
+            "classes was expected. Give `classes`, or a column for every class."
+        )
+    if not np.all(np.isfinite(soft)):
+        raise NotFinite(
+            f"{name} holds NaN or infinite numbers; a distribution per row was expected. "
+            "Drop the rows that have none."
+        )
+    if np.any(soft < 0) or not np.allclose(soft.sum(axis=1), 1.0, atol=1e-6):
+        worst = int(np.argmax(np.abs(soft.sum(axis=1) - 1.0) - np.minimum(soft.min(axis=1), 0)))
+        raise BadInput(
+            f"Row {worst} of {name} sums to {soft[worst].sum():.6g} with least entry "
+            f"{soft[worst].min():.3g}; a distribution (non-negative, sum 1) was "
+            "expected. Divide each row by its sum."
+        )
+    return soft
 
 
 def clean_weights(weights: object, n_rows: int, name: str = "sample_weight") -> NDArray[Any]:
@@ -128,7 +128,7 @@ def _listed(y: object) -> list[Hashable]:
     if isinstance(y, (str, bytes)):
         raise BadInput(f"y is the single text {y!r}; one label per row was expected. Pass a list.")
     if isinstance(y, Sequence):
-        refuse_sets(y)
+        _refuse_sets(y)
         labels = [_plain(label) for label in y]
     else:
         plain = to_numpy(y)
@@ -141,7 +141,7 @@ def _listed(y: object) -> list[Hashable]:
             listed: list[Hashable] = plain.tolist()  # Python values, none of them missing
             return listed
         if plain.dtype == object:
-            refuse_sets(plain)
+            _refuse_sets(plain)
         labels = [_plain(label) for label in plain]
     for i, label in enumerate(labels):
         if label is None or label != label:  # noqa: PLR0124 - NaN alone differs from itself
@@ -165,3 +165,70 @@ def _plain(label: Any) -> Hashable:
             "expected. Use numbers, texts or tuples; distributions over labels go in as an array."
         ) from error
     return value
+
+
+def _is_measured(label: object) -> bool:
+    """Return whether a label is a number with a fraction, or infinite."""
+    return isinstance(label, float) and not label.is_integer()
+
+
+def _refuse_measured(labels: Iterable[Hashable], name: str = "y") -> None:
+    """Raise where nobody named the classes and labels have fractions: a target of a regression."""
+    found = next((label for label in labels if _is_measured(label)), None)
+    if found is not None:
+        raise BadInput(
+            f"{name} holds the number {found!r}; classes (whole numbers, texts) were expected. "
+            f"{REGRESSION}"
+        )
+
+
+def one_per_row(y: Any, name: str = "y") -> Any:
+    """Return the labels that an estimator of scikit-learn was fitted to: a list, or (n,) of them.
+
+    A column, (n, 1), is one label per row too: scikit-learn takes it, with a warning.
+    """
+    if not hasattr(y, "ndim"):
+        return y
+    if y.ndim == 2 and y.shape[1] != 1:
+        raise ShapeMismatch(
+            f"{name} has shape {tuple(y.shape)}; ({y.shape[0]},), one label per row, was expected. "
+            f"{SEVERAL}"
+        )
+    return np.ravel(to_numpy(y))
+
+
+def _refuse_sets(labels: Iterable[Any], name: str = "y") -> None:
+    """Raise if a row has a list, set or array where a label should be."""
+    for row, label in enumerate(labels):
+        table = getattr(label, "ndim", 0) > 0
+        if table or isinstance(label, (list, Set, dict)):
+            raise BadInput(
+                f"The label of row {row} of {name} is the {type(label).__name__} {label!r}; one label per "
+                "row was expected: a number, text or tuple. Distributions over the classes go in as an "
+                f"array, np.array(y), whose rows sum to 1. Where rows have several labels: {SEVERAL}"
+            )
+
+
+def _refuse_several(y: Any, name: str = "y") -> None:
+    """Raise if a table of labels is a column, sparse, or says yes and no to each class."""
+    shape = tuple(y.shape)
+    if shape[1] < 2:
+        raise ShapeMismatch(
+            f"{name} has shape {shape}; ({shape[0]},) labels, or a column for every class, were "
+            f"expected. Pass {name}[:, 0] or, of a frame, the column."
+        )
+    if is_sparse(y):
+        raise BadInput(
+            f"{name} is a sparse matrix of shape {shape}; labels, or a dense array of distributions, "
+            f"were expected. Where rows have several labels: {SEVERAL}"
+        )
+    table: NDArray[Any] = to_numpy(y)
+    if table.dtype.kind not in "biuf" or not ((table == 0) | (table == 1)).all():
+        return
+    totals = table.sum(axis=1)
+    if (totals != 1).any():
+        row = int(np.flatnonzero(totals != 1)[0])
+        raise BadInput(
+            f"Row {row} of {name} sums to {int(totals[row])} and holds zeros and ones, several labels or "
+            f"none; one label, or a distribution (sum 1), was expected. {SEVERAL}"
+        )

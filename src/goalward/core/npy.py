@@ -97,8 +97,8 @@ class RowsOnDisk(ABC):
                 return self.rows(start, max(start, stop))[::step]
             index = np.arange(start, stop, step)
         positions = _positions(index, len(self))
-        found = self.take(np.atleast_1d(positions))
-        return found[0] if positions.ndim == 0 else found
+        rows = self.take(np.atleast_1d(positions))
+        return rows[0] if positions.ndim == 0 else rows
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.asarray(self.rows(0, len(self)), dtype=dtype)
@@ -168,7 +168,7 @@ class NpyFile(RowsOnDisk):
         """Return rows at positions, in the order they are given."""
         order = np.argsort(positions, kind="stable")
         rising = positions[order]
-        found = np.empty((len(positions), self.shape[1]), dtype=self.dtype)
+        taken = np.empty((len(positions), self.shape[1]), dtype=self.dtype)
         span = max(1, SPAN // max(1, self.shape[1] * self.dtype.itemsize))
         edges = [*(np.flatnonzero(np.diff(rising // span)) + 1).tolist(), len(rising)]
         first = 0
@@ -176,9 +176,9 @@ class NpyFile(RowsOnDisk):
             for last in edges if len(rising) else []:
                 low, high = int(rising[first]), int(rising[last - 1])
                 rows = self._read(file, low, high + 1)
-                found[order[first:last]] = rows[rising[first:last] - low]
+                taken[order[first:last]] = rows[rising[first:last] - low]
                 first = last
-        return found
+        return taken
 
     @contextmanager
     def _opened(self) -> Iterator[RawIOBase]:
@@ -198,9 +198,9 @@ class NpyFile(RowsOnDisk):
     def _read(self, file: RawIOBase, start: int, stop: int) -> NDArray[Any]:
         n, d = self.shape
         if not self._fortran:
-            found = np.empty((stop - start, d), dtype=self.dtype)
-            self._fill(file, found, start * d)
-            return found
+            rows = np.empty((stop - start, d), dtype=self.dtype)
+            self._fill(file, rows, start * d)
+            return rows
         columns = np.empty((d, stop - start), dtype=self.dtype)
         for j in range(d):
             self._fill(file, columns[j], j * n + start)
@@ -226,5 +226,5 @@ class NpyFile(RowsOnDisk):
         )
 
 
-def _stamp(found: os.stat_result) -> Stamp:
-    return found.st_size, found.st_mtime_ns, found.st_ino
+def _stamp(status: os.stat_result) -> Stamp:
+    return status.st_size, status.st_mtime_ns, status.st_ino

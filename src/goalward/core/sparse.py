@@ -47,14 +47,14 @@ def read_sparse(path: Path) -> scipy.sparse.csr_array:
             for name in ("indices", "indptr", "row", "col", "offsets"):
                 if name in headers and headers[name].dtype.kind not in "iu":
                     raise BadInput(f"{name} that are {headers[name].dtype}, not whole numbers")
-            found = scipy.sparse.load_npz(file)
-        check_sparse(found, path.name)
-        if len(found.shape) != 2:
-            raise BadInput(f"a shape of {found.shape}; (rows, features) were expected")
+            matrix = scipy.sparse.load_npz(file)
+        check_sparse(matrix, path.name)
+        if len(matrix.shape) != 2:
+            raise BadInput(f"a shape of {matrix.shape}; (rows, features) were expected")
         # Rows without a number take room once their ends are written down.
-        if found.format != "csr" and not _believable(8 * found.shape[0], path.stat().st_size):
-            raise BadInput(f"{found.shape[0]} rows, most of them empty")
-        return scipy.sparse.csr_array(found)
+        if matrix.format != "csr" and not _believable(8 * matrix.shape[0], path.stat().st_size):
+            raise BadInput(f"{matrix.shape[0]} rows, most of them empty")
+        return scipy.sparse.csr_array(matrix)
     except (
         ValueError,
         TypeError,

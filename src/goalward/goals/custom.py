@@ -88,11 +88,7 @@ class Differences:
 
     def value(self, logits: ManyLogits) -> ManyValues:
         """Return fn for each model."""
-        xp = namespace(logits)
-        plain = to_numpy(logits)
-        flat = plain.reshape(-1, *plain.shape[-2:])
-        values = np.array([float(self.fn(np.ascontiguousarray(one))) for one in flat])
-        return xp.reshape(like(values, logits, dtype=logits.dtype), logits.shape[:-2])
+        return _each(logits, lambda one: self.fn(np.ascontiguousarray(one)))
 
     def cotangent(self, logits: Logits) -> Logits:
         """Return ∂fn/∂logits, its rows made to sum to zero exactly."""
@@ -132,12 +128,8 @@ class Autograd:
         """Return fn for each model."""
         import torch
 
-        xp = namespace(logits)
-        plain = to_numpy(logits)
-        flat = torch.tensor(plain.reshape(-1, *plain.shape[-2:]), dtype=torch.float64)
         with torch.no_grad():
-            values = np.array([float(self.fn(one)) for one in flat])
-        return xp.reshape(like(values, logits, dtype=logits.dtype), logits.shape[:-2])
+            return _each(logits, lambda one: self.fn(torch.tensor(one, dtype=torch.float64)))
 
     def cotangent(self, logits: Logits) -> Logits:
         """Return ∂fn/∂logits, its rows made to sum to zero exactly."""
@@ -158,6 +150,13 @@ class Autograd:
             return like(torch.zeros_like(point), logits, dtype=logits.dtype)
         (bent,) = torch.autograd.grad((slope * along).sum(), point)
         return like(bent, logits, dtype=logits.dtype)
+
+
+def _each(logits: ManyLogits, fn: Callable[[NDArray[Any]], Any]) -> ManyValues:
+    """Return fn of the logits of each model."""
+    plain = to_numpy(logits)
+    values = np.array([float(fn(one)) for one in plain.reshape(-1, *plain.shape[-2:])])
+    return namespace(logits).reshape(like(values, logits, dtype=logits.dtype), logits.shape[:-2])
 
 
 def _check_invariant(kernel: Kernel, logits: NDArray[Any]) -> None:

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from goalward.core.arrays import softmax
 from goalward.errors import BadParameter
 from goalward.goals.posterior import Blocks, Logits, PosteriorGoal, Risks
-from goalward.models import contrasts
+from goalward.models import Softmax
 
 __all__ = ["DecisionRisk"]
 
@@ -83,7 +83,7 @@ def _decisions(logits: Logits, M: Blocks) -> tuple[NDArray[Any], Risks, Risks, R
     rows = np.arange(len(logits))
     order = np.argsort(-logits, axis=1, kind="stable")
     first, second = order[:, 0], order[:, 1]
-    Q = contrasts(logits.shape[1], logits)
+    Q = Softmax().basis(logits.shape[1], logits)
     e = Q[first] - Q[second]
     gap = logits[rows, first] - logits[rows, second]
     variance = np.einsum("ma,mab,mb->m", e, M, e)

@@ -21,17 +21,7 @@ Weights = Float[Array, " m"]
 
 @dataclass(frozen=True, eq=False)
 class DevGoal(Goal):
-    """A goal of labelled rows that the model is not trained on; each kind brings its kernel.
-
-    Parameters
-    ----------
-    X
-        Dev rows.
-    y
-        Their labels, or (m, K) distributions over the classes.
-    weights
-        A weight per row; ones by default.
-    """
+    """A goal of labelled rows that the model is not trained on; each kind brings its kernel."""
 
     coupled: ClassVar[bool] = True
     """Whether rows depend on one another. Then some must count, and a file is not read in parts."""

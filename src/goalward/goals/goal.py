@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from jaxtyping import Float
 
-from goalward.core.arrays import Array, Rows, astype, namespace
+from goalward.core.arrays import Array, Rows, astype
 from goalward.errors import BadParameter, Unsupported
 from goalward.models import Fitted
 
@@ -119,11 +119,7 @@ class Goal(ABC):
                 # Rows in single precision are multiplied as they are; few numbers come back.
                 pulled = fitted.model.at(fitted.params).vjp(X, astype(cotangent, X.dtype))
                 total = total + share * weight * astype(pulled, fitted.params.dtype)
-        if not fitted.model.per_class:
-            return total
-        # Rows of u sum to zero, so rows of ∇τ do: rounding must not say otherwise.
-        xp = namespace(total)
-        return total - xp.sum(total, axis=1, keepdims=True) / total.shape[1]
+        return fitted.objective.seen(total)
 
     def __add__(self, other: object) -> Goal:
         if not isinstance(other, Goal):
@@ -140,10 +136,8 @@ class Goal(ABC):
     def __neg__(self) -> Goal:
         return -1.0 * self
 
-    def __sub__(self, other: object) -> Goal:
-        if not isinstance(other, Goal):
-            return NotImplemented
-        return self + -other
+    def __sub__(self, other: Goal) -> Goal:
+        return self + -1.0 * other
 
 
 @dataclass(frozen=True)

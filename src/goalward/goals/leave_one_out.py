@@ -12,7 +12,7 @@ from goalward.core.arrays import Rows, is_sparse, like, rows_at, to_numpy
 from goalward.errors import BadInput, BadParameter
 from goalward.goals.dev_loss import LogLikelihood
 from goalward.goals.goal import Goal, Kernel, Logits, ManyLogits, ManyValues, Term, Unsettled
-from goalward.models import Fitted, contrasts
+from goalward.models import Fitted
 
 __all__ = ["LeaveOneOut", "OnRows", "Shifted"]
 
@@ -65,7 +65,7 @@ class LeaveOneOut(Unsettled):
         M = posterior.leverage(rows, posterior.coordinates(rows))
         logits = np.asarray(to_numpy(fitted.logits_of(rows)), dtype=np.float64)
         w = to_numpy(weights)[:, None, None]
-        Q = contrasts(logits.shape[1], logits)
+        Q = fitted.loss.basis(logits.shape[1], logits)
         proba = to_numpy(fitted.loss.proba(logits))
         slope = w * ((proba - to_numpy(targets)) @ Q)[:, :, None]
         kept = np.eye(Q.shape[1]) - w * fitted.loss.blocks(proba) @ M

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from goalward.core.arrays import softmax, to_numpy
 from goalward.errors import Unsupported
 from goalward.goals.goal import Goal
-from goalward.models import CrossEntropy, Fitted
+from goalward.models import Fitted, Softmax
 
 __all__ = ["Epig", "FisherRatio", "PosteriorGoal"]
 
@@ -128,4 +128,4 @@ class Epig(PosteriorGoal):
 
 def _curvature(logits: Logits) -> Blocks:
     """Return QᵀΛQ, the curvature of each row's loss in contrasts."""
-    return np.asarray(CrossEntropy().blocks(softmax(logits)))
+    return np.asarray(Softmax().blocks(softmax(logits)))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +17,7 @@ from goalward.goals.dev_loss import DevLoss
 from goalward.goals.goal import Goal, Unsettled, file_parts, logits_of
 from goalward.models import Fitted
 
-__all__ = ["Opinion", "SoftPool", "belief_labels"]
-
-
-@runtime_checkable
-class Opinion(Protocol):
-    """Who says which labels rows have: the beliefs of `goalward.labels`, or one like them."""
-
-    def prepare(self, fitted: Fitted, round: int = 0) -> Callable[[Any], Any]:
-        """Return candidates -> one distribution per row, for one round."""
-        ...
+__all__ = ["SoftPool", "belief_labels"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +58,7 @@ class SoftPool(Unsettled):
     weights: Any = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.belief, Opinion):
+        if not callable(getattr(self.belief, "prepare", None)):
             raise BadParameter(
                 f"belief={self.belief!r} of SoftPool; a belief such as LabelModel(estimator) was "
                 "expected. Wrap a classifier: gw.labels.LabelModel(...)."

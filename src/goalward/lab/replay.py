@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from goalward.core.arrays import is_sparse, to_numpy
 from goalward.errors import BadInput, BadParameter
 from goalward.lab.curves import Curves
-from goalward.lab.datasets import Dataset, Split, with_dev
+from goalward.lab.datasets import Dataset, Split, load, with_dev
 from goalward.lab.parallel import Tell
 from goalward.lab.session import Conditions
 from goalward.lab.simulate import Comparison, Plans, as_plans, simulate
@@ -177,8 +177,8 @@ def replay(
     """
     from goalward.study import Study
 
-    stored = isinstance(study, (str, Path))
-    with Study.open(study) if stored else nullcontext(study) as opened:
+    stored = Study.open(study) if isinstance(study, (str, Path)) else nullcontext(study)
+    with stored as opened:
         dataset, order = study_dataset(opened)
         refit = opened.state.settings.refit
     plans = {"as labelled": order, **as_plans(strategies)}
@@ -216,12 +216,12 @@ def replay_simulation(
             )
     table = pl.read_parquet(folder / "curves.parquet")
     run = json.loads((folder / "simulation.json").read_text())
-    play = Comparison.of(
-        dataset or str(table["dataset"][0]),
+    play = Comparison(
+        dataset or load(str(table["dataset"][0])),
         batch=run["batch"],
         budget=max(table["queries"]),
         seeds=table["seed"].n_unique(),
-        conditions=conditions,
+        conditions=conditions or Conditions(),
     )
     # The folder of the rounds names the data: other rows or labels would be another comparison.
     if play.place != run["rounds"]:

@@ -146,7 +146,7 @@ class Session:
     @cached_property
     def X_pool(self) -> NDArray[Any]:
         """The rows that may be asked for."""
-        return self.dataset.X[self.split.pool]
+        return np.asarray(self.dataset.X[self.split.pool])
 
     @cached_property
     def chooser(self) -> Strategy:

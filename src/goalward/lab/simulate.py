@@ -8,7 +8,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -144,7 +144,8 @@ def simulate(
     progress
         Whether to draw a progress bar; or a function that is told (rounds done, of all).
     """
-    play = Comparison.of(dataset, batch=batch, budget=budget, seeds=seeds, conditions=conditions)
+    dataset = load(dataset) if isinstance(dataset, str) else dataset
+    play = Comparison(dataset, batch, budget, seeds, conditions or Conditions())
     curves = play(as_plans(strategies), out=out, n_jobs=n_jobs, progress=progress)
     if out is not None:
         play.save(curves, Path(out))
@@ -164,24 +165,17 @@ class Comparison:
     seeds: int
     conditions: Conditions
 
-    @classmethod
-    def of(
-        cls,
-        dataset: Dataset | str,
-        *,
-        batch: int,
-        budget: int,
-        seeds: int,
-        conditions: Conditions | None = None,
-    ) -> Comparison:
-        """Return a comparison whose budget is at most what the smallest pool has."""
-        dataset = load(dataset) if isinstance(dataset, str) else dataset
-        for name, value in (("batch", batch), ("budget", budget), ("seeds", seeds)):
+    def __post_init__(self) -> None:
+        for name in ("batch", "budget", "seeds"):
+            value = getattr(self, name)
             if value < 1:
                 raise BadParameter(f"{name}={value}; at least 1 was expected. Give more.")
-        conditions = conditions or Conditions()
-        pools = [len(conditions.parts(dataset.split(seed)).pool) for seed in range(seeds)]
-        return cls(dataset, batch, min(budget, *pools), seeds, conditions)
+
+    @cached_property
+    def size(self) -> int:
+        """The labels bought: the budget, or what the smallest pool has."""
+        splits = (self.conditions.parts(self.dataset.split(seed)) for seed in range(self.seeds))
+        return min(self.budget, *(len(split.pool) for split in splits))
 
     @property
     def place(self) -> str:
@@ -200,7 +194,7 @@ class Comparison:
     ) -> Curves:
         """Return the curves; under `out` only the rounds are written."""
         jobs = [(name, plan, seed) for seed in range(self.seeds) for name, plan in plans.items()]
-        total = len(jobs) * (-(-self.budget // self.batch) + 1)
+        total = len(jobs) * (-(-self.size // self.batch) + 1)
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(scratch) if out is None else Path(out) / "rounds" / self.place
             stores = [self.records(folder, job) for job in jobs]
@@ -221,17 +215,12 @@ class Comparison:
         with whole_file(folder / "simulation.json", force=True) as path:
             path.write_text(json.dumps({"batch": self.batch, "rounds": self.place}))
 
-    def session(self, plan: Recipe | Strategy, seed: int) -> Session:
-        """Return the session of a strategy and a seed."""
-        given: dict[str, Any] = {"batch": self.batch, "budget": self.budget}
-        return Session(self.dataset, plan, seed, **given, conditions=self.conditions)
-
     def records(self, folder: Path, job: Job) -> Records:
         """Return where rounds are kept; apart for a budget that does not end with a full batch."""
         name, _, seed = job
         digest = sha256(name.encode()).hexdigest()[:6]
         plain = "".join(c if c.isalnum() else "-" for c in name)[:60]
-        odd = f"-budget{self.budget}" if self.budget % self.batch else ""
+        odd = f"-budget{self.size}" if self.size % self.batch else ""
         return Records(folder / f"{plain}-{digest}-seed{seed}{odd}.jsonl")
 
     def play(self, folder: Path, job: Job) -> None:
@@ -253,20 +242,23 @@ class Comparison:
                 f"{store.path} holds the session {first}; {header} was expected. Choose another "
                 "output folder, or another name for the strategy."
             )
-        if any(line["queries"] == self.budget for line in played):
+        played = [line for i, line in enumerate(played) if line["round"] == i]
+        if any(line["queries"] == self.size for line in played):
             return
         # The last round of a smaller budget asked for nothing: it is played again.
-        kept = [line for i, line in enumerate(played) if line["round"] == i and line["rows"]]
+        kept = [line for line in played if line["rows"]]
         store.restart([header, *kept])
+        sizes: dict[str, Any] = {"batch": self.batch, "budget": self.size}
+        session = Session(self.dataset, plan, seed, **sizes, conditions=self.conditions)
         with store.appending() as keep, warnings.catch_warnings():
             # A comparison may include the vacuous operator on purpose.
             warnings.simplefilter("ignore", VacuousUtility)
-            for one in rounds(self.session(plan, seed), [line["rows"] for line in kept]):
+            for one in rounds(session, [line["rows"] for line in kept]):
                 keep(asdict(one))
 
     def _ended(self, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the rounds up to the budget, where a longer run may have gone on."""
-        mine = [line for line in lines if line["queries"] <= self.budget]
+        mine = [line for line in lines if line["queries"] <= self.size]
         return [*mine[:-1], mine[-1] | {"rows": [], "utility": [float("nan")] * 5}]
 
 

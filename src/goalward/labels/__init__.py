@@ -1,8 +1,7 @@
 """Beliefs about a row's label, and operators that turn them into one number per row."""
 
 from goalward.labels.beliefs import Belief, Predicted, Truth, Uniform
-from goalward.labels.calibrated import Calibrated, CrossFitted
-from goalward.labels.label_model import LabelModel
+from goalward.labels.learned import Calibrated, CrossFitted, LabelModel
 from goalward.labels.operators import (
     BestCase,
     Expected,

@@ -16,7 +16,8 @@ from goalward.models import Fitted
 
 __all__ = ["Belief", "Believe", "Predicted", "Truth", "Uniform"]
 
-Believe = Callable[[Candidates], Float[Array, "n k"]]
+PerLabel = Float[Array, "n k"]
+Believe = Callable[[Candidates], PerLabel]
 """Candidates -> one distribution per row."""
 
 
@@ -40,7 +41,7 @@ class Uniform:
     def prepare(self, fitted: Fitted, round: int = 0) -> Believe:
         """Return 1/K for every row and label."""
 
-        def believe(candidates: Candidates) -> Float[Array, "n k"]:
+        def believe(candidates: Candidates) -> PerLabel:
             xp = namespace(candidates.proba)
             return xp.full_like(candidates.proba, 1.0 / candidates.proba.shape[1])
 
@@ -76,7 +77,7 @@ class Predicted:
                 "the prediction itself."
             )
 
-        def believe(candidates: Candidates) -> Float[Array, "n k"]:
+        def believe(candidates: Candidates) -> PerLabel:
             p = candidates.proba
             xp = namespace(p)
             if T == 1.0:
@@ -117,7 +118,7 @@ class Truth:
             # In order, whatever index a pandas Series carries.
             labels = list(labels.tolist() if hasattr(labels, "tolist") else labels)
 
-        def believe(candidates: Candidates) -> Float[Array, "n k"]:
+        def believe(candidates: Candidates) -> PerLabel:
             listed = [_label(labels, row) for row in candidates.rows.tolist()]
             return like(
                 fitted.targets(listed, len(listed), "labels of Truth"),

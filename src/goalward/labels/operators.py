@@ -29,6 +29,9 @@ __all__ = [
     "WorstCase",
 ]
 
+PerLabel = Float[Array, "n k"]
+PerRow = Float[Array, " n"]
+
 
 class Resolver(NamedTuple):
     """An operator bound to a model and a round: its belief is made, once."""
@@ -36,7 +39,7 @@ class Resolver(NamedTuple):
     operator: Operator
     believe: Believe
 
-    def __call__(self, utility: Float[Array, "n k"], candidates: Candidates) -> Float[Array, " n"]:
+    def __call__(self, utility: PerLabel, candidates: Candidates) -> PerRow:
         """Return one number per row."""
         return self.operator.resolve(utility, self.believe(candidates))
 
@@ -55,9 +58,7 @@ class Operator(ABC):
         return None
 
     @abstractmethod
-    def resolve(
-        self, utility: Float[Array, "n k"], belief: Float[Array, "n k"]
-    ) -> Float[Array, " n"]:
+    def resolve(self, utility: PerLabel, belief: PerLabel) -> PerRow:
         """Return one number per row, from its utilities and what its label is believed to be."""
 
     def prepare(self, fitted: Fitted, round: int = 0) -> Resolver:
@@ -66,13 +67,13 @@ class Operator(ABC):
 
     def __call__(
         self,
-        utility: Float[Array, "n k"],
+        utility: PerLabel,
         fitted: Fitted,
         X_pool: Any,
         rows: Any = None,
         *,
         round: int = 0,
-    ) -> Float[Array, " n"]:
+    ) -> PerRow:
         """Return one number per row.
 
         Parameters
@@ -115,13 +116,13 @@ def _ids(rows: Any) -> NDArray[Any]:
     return ids
 
 
-def mean(utility: Float[Array, "n k"], belief: Float[Array, "n k"]) -> Float[Array, " n"]:
+def mean(utility: PerLabel, belief: PerLabel) -> PerRow:
     """Return Σ_y P(y) u_y."""
     xp = namespace(utility)
     return xp.sum(astype(belief, utility.dtype) * utility, axis=1)
 
 
-def deviation(utility: Float[Array, "n k"], belief: Float[Array, "n k"]) -> Float[Array, " n"]:
+def deviation(utility: PerLabel, belief: PerLabel) -> PerRow:
     """Return the standard deviation of the utility under a belief."""
     xp = namespace(utility)
     centred = utility - mean(utility, belief)[:, None]
@@ -145,9 +146,7 @@ class Expected(Operator):
         """The mean, under no particular belief."""
         return "mean" if self.belief == Uniform() else None
 
-    def resolve(
-        self, utility: Float[Array, "n k"], belief: Float[Array, "n k"]
-    ) -> Float[Array, " n"]:
+    def resolve(self, utility: PerLabel, belief: PerLabel) -> PerRow:
         """Return Σ_y P(y) u_y."""
         return mean(utility, belief)
 
@@ -164,9 +163,7 @@ class WorstCase(Operator):
 
     statistic = "min"
 
-    def resolve(
-        self, utility: Float[Array, "n k"], belief: Float[Array, "n k"]
-    ) -> Float[Array, " n"]:
+    def resolve(self, utility: PerLabel, belief: PerLabel) -> PerRow:
         """Return min_y u_y."""
         return namespace(utility).min(utility, axis=1)
 
@@ -183,9 +180,7 @@ class BestCase(Operator):
 
     statistic = "max"
 
-    def resolve(
-        self, utility: Float[Array, "n k"], belief: Float[Array, "n k"]
-    ) -> Float[Array, " n"]:
+    def resolve(self, utility: PerLabel, belief: PerLabel) -> PerRow:
         """Return max_y u_y."""
         return namespace(utility).max(utility, axis=1)
 
@@ -210,9 +205,7 @@ class Spread(Operator):
         """The standard deviation under the prediction itself."""
         return "spread" if self.belief == Predicted() else None
 
-    def resolve(
-        self, utility: Float[Array, "n k"], belief: Float[Array, "n k"]
-    ) -> Float[Array, " n"]:
+    def resolve(self, utility: PerLabel, belief: PerLabel) -> PerRow:
         """Return √(Σ_y P(y) (u_y - mean)²)."""
         return deviation(utility, belief)
 
@@ -232,9 +225,7 @@ class UpperConfidence(Operator):
     belief: Belief = field(default_factory=Predicted)
     kappa: float = 1.0
 
-    def resolve(
-        self, utility: Float[Array, "n k"], belief: Float[Array, "n k"]
-    ) -> Float[Array, " n"]:
+    def resolve(self, utility: PerLabel, belief: PerLabel) -> PerRow:
         """Return mean + κ deviation."""
         return mean(utility, belief) + self.kappa * deviation(utility, belief)
 
@@ -252,9 +243,7 @@ class ExpectedImprovement(Operator):
     belief: Belief = field(default_factory=Predicted)
     threshold: float = 0.0
 
-    def resolve(
-        self, utility: Float[Array, "n k"], belief: Float[Array, "n k"]
-    ) -> Float[Array, " n"]:
+    def resolve(self, utility: PerLabel, belief: PerLabel) -> PerRow:
         """Return Σ_y P(y) max(u_y - threshold, 0)."""
         xp = namespace(utility)
         gain = utility - self.threshold
@@ -274,9 +263,7 @@ class ProbabilityOfImprovement(Operator):
     belief: Belief = field(default_factory=Predicted)
     threshold: float = 0.0
 
-    def resolve(
-        self, utility: Float[Array, "n k"], belief: Float[Array, "n k"]
-    ) -> Float[Array, " n"]:
+    def resolve(self, utility: PerLabel, belief: PerLabel) -> PerRow:
         """Return Σ_y P(y) [u_y > threshold]."""
         better = namespace(utility).astype(utility > self.threshold, utility.dtype)
         return mean(better, belief)

@@ -33,7 +33,23 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class Linear:
+class _Ramp:
+    """A way from `start` to `stop` over `rounds`."""
+
+    start: float
+    stop: float
+    rounds: int
+
+    def share(self, round: int) -> float:
+        """Return how much of the way a round has behind it, from 0 to 1."""
+        if self.rounds < 1:
+            raise BadParameter(
+                f"rounds={self.rounds}; at least 1 was expected. Give a longer schedule."
+            )
+        return min(max(round, 0), self.rounds) / self.rounds
+
+
+class Linear(_Ramp):
     """From `start` to `stop` in equal steps over `rounds`, then constant.
 
     Examples
@@ -42,17 +58,12 @@ class Linear:
     [4.0, 3.0, 2.0, 1.0, 1.0]
     """
 
-    start: float
-    stop: float
-    rounds: int
-
     def __call__(self, round: int) -> float:
         """Return the number of a round."""
-        return self.start + (self.stop - self.start) * _share(round, self.rounds)
+        return self.start + (self.stop - self.start) * self.share(round)
 
 
-@dataclass(frozen=True)
-class Geometric:
+class Geometric(_Ramp):
     """From `start` to `stop` by equal factors over `rounds`, then constant.
 
     Examples
@@ -60,10 +71,6 @@ class Geometric:
     >>> [Geometric(8.0, 1.0, rounds=3)(r) for r in range(5)]
     [8.0, 4.0, 2.0, 1.0, 1.0]
     """
-
-    start: float
-    stop: float
-    rounds: int
 
     def __call__(self, round: int) -> float:
         """Return the number of a round."""
@@ -73,13 +80,7 @@ class Geometric:
             )
         if round >= self.rounds:
             return self.stop
-        return float(self.start * (self.stop / self.start) ** _share(round, self.rounds))
-
-
-def _share(round: int, rounds: int) -> float:
-    if rounds < 1:
-        raise BadParameter(f"rounds={rounds}; at least 1 was expected. Give a longer schedule.")
-    return min(max(round, 0), rounds) / rounds
+        return float(self.start * (self.stop / self.start) ** self.share(round))
 
 
 def as_schedule(value: Any) -> Schedule:

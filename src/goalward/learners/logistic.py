@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from goalward.core.arrays import Array, Rows, is_sparse, like, namespace
+from goalward.core.candidates import Labelled
 from goalward.core.labels import as_classes, clean_weights, encode, find_classes, is_soft
 from goalward.core.rows import clean_rows, column_names
 from goalward.errors import BadParameter, OneClass, ShapeMismatch, UnseenClass
 from goalward.learners.cross_validation import cross_validate
 from goalward.models import Linear
 from goalward.models.fitted import Fitted
-from goalward.models.objective import Labelled
 from goalward.models.trust import refuse_separable
 from goalward.solvers import named
 

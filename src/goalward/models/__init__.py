@@ -1,26 +1,29 @@
 """How parameters move logits, what a label costs, and a model at its optimum."""
 
-from goalward.models.cross_entropy import CrossEntropy, contrasts
+from goalward.core.candidates import Labelled
 from goalward.models.fitted import Fitted, as_fitted
 from goalward.models.linear import Linear
-from goalward.models.model import Model
+from goalward.models.loss import Loss
+from goalward.models.model import Jacobian, Model
 from goalward.models.network import Network
-from goalward.models.objective import Hessian, Labelled, Objective
+from goalward.models.objective import Hessian, Objective
 from goalward.models.refitted import Refitted
-from goalward.models.validity import Validity, inspected
+from goalward.models.softmax import Softmax
+from goalward.models.trust import Validity, inspected
 
 __all__ = [
-    "CrossEntropy",
     "Fitted",
     "Hessian",
+    "Jacobian",
     "Labelled",
     "Linear",
+    "Loss",
     "Model",
     "Network",
     "Objective",
     "Refitted",
+    "Softmax",
     "Validity",
     "as_fitted",
-    "contrasts",
     "inspected",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -12,18 +12,16 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, Rows, astype, is_sparse, like, namespace, norm, to_numpy
-from goalward.core.labels import clean_weights, encode
+from goalward.core.candidates import Labelled
+from goalward.core.labels import clean_weights
 from goalward.core.rows import check_columns, clean_rows
-from goalward.errors import ShapeMismatch, Unsupported
-from goalward.models.cross_entropy import CrossEntropy
-from goalward.models.descent import descend
+from goalward.errors import Unsupported
 from goalward.models.linear import Linear
+from goalward.models.loss import Loss
 from goalward.models.model import Model
-from goalward.models.network import Network
-from goalward.models.newton import gradient_scale, minimise
-from goalward.models.objective import Labelled, Objective
-from goalward.models.refitted import Refitted
-from goalward.models.validity import Validity
+from goalward.models.objective import Objective
+from goalward.models.softmax import Softmax
+from goalward.models.trust import Validity
 from goalward.solvers import Inverse, Solver
 from goalward.solvers.coordinates import Coordinates
 
@@ -72,7 +70,7 @@ class Fitted:
     penalty: Float[Array, " p"] = field(repr=False)
     classes: NDArray[Any]
     model: Model = Linear()
-    loss: CrossEntropy = CrossEntropy()
+    loss: Loss = Softmax()
     gradient: float = 0.0
     iterations: int = 0
     C: float | None = None
@@ -109,13 +107,8 @@ class Fitted:
         return like(rows, self.params)
 
     def targets(self, y: object, n_rows: int, name: str = "y") -> Float[Array, "n k"]:
-        """Return labels, or distributions over labels, as (n, K) in the model's library."""
-        targets = encode(y, self.classes, name)
-        if targets.shape[0] != n_rows:
-            raise ShapeMismatch(
-                f"{name} has {targets.shape[0]} labels; {n_rows} were expected, one for each "
-                "row. Pass a label for every row."
-            )
+        """Return labels, checked by the loss, as (n, K) targets in the model's library."""
+        targets = self.loss.targets(y, self.classes, n_rows, name)
         return like(targets, self.params, dtype=self.params.dtype)
 
     def row_weights(self, weights: object, n_rows: int) -> Float[Array, " n"]:
@@ -161,15 +154,7 @@ class Fitted:
 
         A classifier without curvature is refitted to the labelled rows.
         """
-        if isinstance(self.model, Refitted):
-            known = self.labelled
-            return replace(self, model=self.model.trained(known.X, known.targets, known.weights))
-        if isinstance(self.model, Network):
-            best = descend(self.objective, self.params, tol=tol, max_iter=max_iter or 500)
-        else:
-            most = max_iter or 100
-            best = minimise(self.objective, self.params, tol=tol, max_iter=most, solver=solver)
-        return replace(self, params=best.params, gradient=best.gradient, iterations=best.iterations)
+        return self.model.polished(self, tol=tol, max_iter=max_iter, solver=solver)
 
     @property
     def label_weights(self) -> Float[Array, " k"]:
@@ -193,21 +178,13 @@ class Fitted:
 
     def linear(self, asker: str) -> Linear:
         """Return the model if it is linear; refuse in the name of what needs it to be."""
-        if isinstance(self.model, Linear):
-            return self.model
-        raise Unsupported(
-            f"{asker} came with a {type(self.model).__name__} model; a linear one was expected. Use "
-            "FirstOrder() (networks only), Retrain(), or the head of a network alone: "
-            "from_torch(..., layers='last')."
-        )
+        return self.model.linear(asker)
 
     def flatness(self) -> float:
-        """Return ‖∇F‖ / ‖∇F(0)‖ at the parameters, measured now."""
+        """Return ‖∇F‖ at the parameters, measured now, relative to the model's scale of it."""
         F = self.objective
-        linear = isinstance(self.model, Linear)
-        origin = namespace(self.params).zeros_like(self.params) if linear else self.params
         here = F.gradient(self.params, self.model.logits(self.params, self.labelled.X))
-        return norm(here) / gradient_scale(F, origin)
+        return norm(here) / self.model.gradient_scale(F, self.params)
 
 
 def as_fitted(model: Any) -> Fitted:

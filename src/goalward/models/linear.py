@@ -6,19 +6,26 @@ there is one. The model is linear, so its logits and its Jacobian are the same m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from jaxtyping import Float
 
-from goalward.core.arrays import Array, Rows, is_sparse, like, namespace
+from goalward.core.arrays import Array, Rows, is_sparse, like, namespace, norm
+from goalward.models.model import Model
+from goalward.models.newton import minimise
+from goalward.models.objective import Hessian, Objective
+from goalward.solvers import Solver
+
+if TYPE_CHECKING:
+    from goalward.models.fitted import Fitted
 
 __all__ = ["Linear"]
 
 
 @dataclass(frozen=True)
-class Linear:
+class Linear(Model):
     """Logits that are linear in the features.
 
     Parameters
@@ -35,8 +42,7 @@ class Linear:
 
     intercept: bool = True
 
-    per_class: ClassVar[bool] = True
-    """Parameters have a column per class; a constant added to a row of them changes nothing."""
+    is_linear: ClassVar[bool] = True
 
     def at(self, params: Float[Array, "p k"]) -> Linear:
         """Return itself: J is the same at all parameters."""
@@ -47,14 +53,14 @@ class Linear:
         return int(params.shape[0]) - self.intercept
 
     def n_params(self, n_features: int) -> int:
-        """Return the number of parameters of each class."""
+        """Return the number of parameters of each outcome."""
         return n_features + self.intercept
 
     def jvp(self, X: Rows, v: Float[Array, "p k"]) -> Float[Array, "n k"]:
         """Return J v: how the logits of the rows move when the parameters move by v."""
         weights = v[:-1, :] if self.intercept else v
         if type(X) is np.ndarray and type(v) is np.ndarray:
-            # Classes along the first axis in memory: sums over the few classes of many rows,
+            # Outcomes along the first axis in memory: sums over the few outcomes of many rows,
             # which every kernel takes, then run in vector registers.
             moved = weights.T @ X.T
             if self.intercept:
@@ -73,6 +79,36 @@ class Linear:
             return weights
         xp = namespace(cotangent)
         return xp.concat([weights, xp.sum(cotangent, axis=0, keepdims=True)], axis=0)
+
+    def curvature(
+        self, objective: Objective, params: Float[Array, "p k"], logits: Float[Array, "n k"]
+    ) -> Hessian:
+        """Return ∇²F."""
+        return Hessian(objective, self, objective.loss.proba(logits))
+
+    def gradient_scale(self, objective: Objective, params: Float[Array, "p k"]) -> float:
+        """Return ‖∇F(0)‖, or where that is nothing a scale below which ∇F is rounding."""
+        X, weights = objective.labelled.X, objective.labelled.weights
+        origin = namespace(params).zeros_like(params)
+        first = norm(objective.gradient(origin, self.logits(origin, X)))
+        values = X.data if is_sparse(X) else X
+        # Cauchy and Schwarz bound what follows; as a rule that is enough to see that it is small.
+        if first > 1e-7 * norm(weights) * (norm(values) + len(objective.labelled) ** 0.5):
+            return first
+        return max(first, 1e-7 * norm(self.vjp(abs(X), weights[:, None])))
+
+    def polished(
+        self, fitted: Fitted, *, tol: float, max_iter: int | None, solver: Solver | None
+    ) -> Fitted:
+        """Return the fitted model at its optimum, by Newton's method."""
+        best = minimise(
+            fitted.objective, fitted.params, tol=tol, max_iter=max_iter or 100, solver=solver
+        )
+        return replace(fitted, **best._asdict())
+
+    def linear(self, asker: str) -> Linear:
+        """Return itself."""
+        return self
 
     def squared_norms(self, X: Rows, reference: Array) -> Float[Array, " n"]:
         """Return ‖x‖² of every row, its constant column included."""

@@ -12,18 +12,24 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from jaxtyping import Float
 
 from goalward.core.arrays import Array, Rows, astype, like, namespace, rows_at
-from goalward.errors import Unsupported
+from goalward.models.gauss_newton import GaussNewton, descend, push
+from goalward.models.model import Model
+from goalward.solvers import Solver
+
+if TYPE_CHECKING:
+    from goalward.models.fitted import Fitted
+    from goalward.models.objective import Objective
 
 __all__ = ["Network"]
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
+class Network(Model):
     """Logits of a torch module as a function of some of its parameters.
 
     Made by `gw.adapters.from_torch`.
@@ -53,9 +59,6 @@ class Network:
     damping: float = 0.0
     exact: bool = False
     point: Any = field(default=None, repr=False)
-
-    per_class: ClassVar[bool] = False
-    """Parameters have no column per class, and adding a constant to all of them is a change."""
 
     def at(self, params: Float[Array, "p 1"]) -> Network:
         """Return the network linearised at `params`."""
@@ -125,13 +128,22 @@ class Network:
             first += rows.shape[0]
         return total[:, None]
 
-    def squared_norms(self, X: Rows, reference: Array) -> Float[Array, " n"]:
-        """Refuse: a row of a network has no ‖x‖² that its Fisher information is made of."""
-        raise Unsupported(
-            "The trace of the Fisher information was asked of a network, where it is no sum over "
-            "features; a linear model was expected. Use DevLoss or Entropy, or take the "
-            "network's last layer: from_torch(..., layers='last')."
-        )
+    def curvature(
+        self, objective: Objective, params: Float[Array, "p 1"], logits: Float[Array, "n k"]
+    ) -> GaussNewton:
+        """Return the Gauss-Newton part of ∇²F, or with `exact` the whole."""
+        return GaussNewton(objective, params, logits, self.damping, self.exact)
+
+    def gradient_scale(self, objective: Objective, params: Float[Array, "p 1"]) -> float:
+        """Return √Σ‖∇ℓᵢ‖² with labels drawn at random: nothing can be learned from a network at 0."""
+        return push(objective, params)
+
+    def polished(
+        self, fitted: Fitted, *, tol: float, max_iter: int | None, solver: Solver | None
+    ) -> Fitted:
+        """Return the fitted model at the minimum nearby."""
+        best = descend(fitted.objective, fitted.params, tol=tol, max_iter=max_iter or 500)
+        return replace(fitted, **best._asdict())
 
     def _forward(self, theta: Any, rows: Any) -> Any:
         from torch.func import functional_call

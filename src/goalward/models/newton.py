@@ -1,36 +1,27 @@
-"""Newton's method with backtracking: the optimum of a convex objective, certified."""
+"""Newton's method with backtracking: the optimum of a linear model's objective, certified."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
-import numpy as np
 from jaxtyping import Float
 
-from goalward.core.arrays import Array, is_sparse, like, namespace, norm
+from goalward.core.arrays import Array, namespace, norm
 from goalward.errors import NotConverged
-from goalward.models.linear import Linear
 from goalward.models.objective import Objective
 from goalward.solvers import Auto, Solver
 from goalward.solvers.auto import GAVE_UP
 
-__all__ = ["Optimum", "gradient_scale", "minimise"]
+__all__ = ["Optimum", "minimise"]
 
 
-@dataclass(frozen=True)
-class Optimum:
-    """Where the search ended, and how flat it is there.
-
-    Parameters
-    ----------
-    gradient
-        ‖∇F‖ relative to ‖∇F(0)‖.
-    """
+class Optimum(NamedTuple):
+    """Where a search ended, and ‖∇F‖ there relative to the model's scale of it."""
 
     params: Float[Array, "p k"]
     gradient: float
     iterations: int
-    solver: str
 
 
 def minimise(
@@ -51,104 +42,102 @@ def minimise(
     while far from the optimum, and is halved until F falls enough. F is strictly
     convex up to the gauge, so this converges from anywhere.
     """
-    solver = solver or Auto()
-    X, model = objective.labelled.X, objective.model
-    xp = namespace(start)
-    origin = xp.zeros_like(start)
-    scale = gradient_scale(objective, origin)
-    held = objective.penalty[:-1] if model.intercept else objective.penalty
-    certain = 2.0 * tol * float(xp.min(held))
-    small = max(1e-5, 0.1 * tol**0.5)
-    params = start
-    logits = model.logits(params, X)
-    value = objective.value(params, logits)
-    gradient = objective.gradient(params, logits)
-    flatness = norm(gradient) / scale
+    method: Any = solver or Auto()
+    scale = objective.model.gradient_scale(objective, start)
+    certain = 2.0 * tol * _least_penalty(objective)
+    small, exact = max(1e-5, 0.1 * tol**0.5), max(1e-6, 0.01 * tol)
+    here = _Point.of(objective, start, scale)
     for iteration in range(1, max_iter + 1):
-        if flatness <= 1e-14:
-            return Optimum(params, flatness, iteration - 1, "")
+        if here.flatness <= 1e-14:
+            return here.optimum(iteration - 1)
         # Eisenstat and Walker's forcing: a rough step is enough while far away. Where only the
         # size of the last step is wanting, it must be Newton's own to say how far the optimum is.
-        forcing = max(1e-6, 0.01 * tol) if flatness <= tol else min(0.1, flatness**0.5)
+        forcing = exact if here.flatness <= tol else min(0.1, here.flatness**0.5)
         try:
-            solution = solver.prepare(objective.hessian(params, logits))(gradient, tol=forcing)
+            hessian = objective.hessian(here.params, here.logits)
+            solution = method.prepare(hessian)(here.gradient, tol=forcing)
         except NotConverged:
-            if flatness > tol:
+            if here.flatness > tol:
                 raise
             # The gradient is as small as was asked for, and no better step is to be had.
-            return Optimum(params, flatness, iteration, "")
-        if GAVE_UP in solution.reason and isinstance(solver, Auto):
-            solver = replace(solver, iterate=False)  # nor would they do better at the next step
+            return here.optimum(iteration)
+        if GAVE_UP in solution.reason:  # which only Auto says
+            method = replace(method, iterate=False)  # nor would they do better at the next step
         step = -solution.value
-        motion = model.jvp(X, step)
-        slope = float(xp.sum(gradient * step))
-        # Near the optimum F is flat to rounding, so the test allows for its noise.
-        noise = 1e-14 * abs(value)
-        if flatness <= tol and -slope <= noise:
+        if here.flatness <= tol and -here.slope(step) <= here.noise:
             # Rounding of F hides what the step gains; the gradient tells whether it does.
-            moved = params + step
-            after = norm(objective.gradient(moved, model.logits(moved, X))) / scale
-            if after < flatness:
-                params, flatness = moved, after
-            return Optimum(params, flatness, iteration, solution.solver)
-        size = 1.0
-        for _ in range(40):
-            trial = params + size * step
-            trial_logits = logits + size * motion
-            trial_value = objective.value(trial, trial_logits)
-            if trial_value <= value + 1e-4 * size * slope + noise:
-                break
-            size *= 0.5
-        else:
+            there = _Point.of(objective, here.params + step, scale, here.value)
+            return min(here, there, key=lambda point: point.flatness).optimum(iteration)
+        size, value = _backtracked(objective, here, step)
+        if size == 0.0:
             break
-        params, value = trial, trial_value
-        # Taken afresh, so that rounding does not add up over the steps.
-        logits = model.logits(params, X)
-        gradient = objective.gradient(params, logits)
-        flatness = norm(gradient) / scale
-        if flatness <= tol and (
-            norm(gradient) <= certain * norm(params)
-            or (
-                solution.residual <= max(1e-6, 0.01 * tol)
-                and size * norm(step) <= small * norm(params)
-            )
+        # Logits are taken afresh, so that rounding does not add up over the steps.
+        here = _Point.of(objective, here.params + size * step, scale, value)
+        width = norm(here.params)
+        if here.flatness <= tol and (
+            norm(here.gradient) <= certain * width
+            or (solution.residual <= exact and size * norm(step) <= small * width)
         ):
-            return Optimum(params, flatness, iteration, solution.solver)
-    if flatness <= 1e-3 * tol:
+            return here.optimum(iteration)
+    if here.flatness <= 1e-3 * tol:
         # No step helps any more and the gradient is rounding: this is the optimum.
-        return Optimum(params, flatness, iteration, solution.solver)
+        return here.optimum(iteration)
     raise NotConverged(
-        f"The fit stopped at a relative gradient of {flatness:.1e}; {tol:.0e} was asked "
+        f"The fit stopped at a relative gradient of {here.flatness:.1e}; {tol:.0e} was asked "
         "for. Rescale the features (StandardScaler), lower C, or raise max_iter or tol."
     )
 
 
-def gradient_scale(objective: Objective, origin: Float[Array, "p k"]) -> float:
-    """Return ‖∇F(0)‖, or where that is nothing a scale below which ∇F is rounding.
+@dataclass(frozen=True)
+class _Point:
+    """F at some parameters, and ‖∇F‖ there relative to ‖∇F(0)‖."""
 
-    Nothing can be learned from a network at 0. There it is √Σ‖∇ℓᵢ‖² at `origin` with labels
-    drawn at random, the size of what rows push with; random signs add squares without a
-    gradient per row being made.
-    """
-    X = objective.labelled.X
-    if not isinstance(objective.model, Linear):
-        return _push(objective, origin)
-    first = norm(objective.gradient(origin, objective.model.logits(origin, X)))
-    weights = objective.labelled.weights
-    values = X.data if is_sparse(X) else X
-    # Cauchy and Schwarz bound what follows; as a rule that is enough to see that it is small.
-    if first > 1e-7 * norm(weights) * (norm(values) + len(objective.labelled) ** 0.5):
-        return first
-    reach = objective.model.vjp(abs(X), weights[:, None])
-    return max(first, 1e-7 * norm(reach))
+    params: Float[Array, "p k"]
+    logits: Float[Array, "n k"]
+    value: float
+    gradient: Float[Array, "p k"]
+    flatness: float
+
+    @classmethod
+    def of(
+        cls,
+        objective: Objective,
+        params: Float[Array, "p k"],
+        scale: float,
+        value: float | None = None,
+    ) -> _Point:
+        logits = objective.model.logits(params, objective.labelled.X)
+        value = objective.value(params, logits) if value is None else value
+        gradient = objective.gradient(params, logits)
+        return cls(params, logits, value, gradient, norm(gradient) / scale)
+
+    @property
+    def noise(self) -> float:
+        """Near the optimum F is flat to rounding, so tests allow for this much."""
+        return 1e-14 * abs(self.value)
+
+    def slope(self, step: Float[Array, "p k"]) -> float:
+        return float(namespace(step).sum(self.gradient * step))
+
+    def optimum(self, iterations: int) -> Optimum:
+        return Optimum(self.params, self.flatness, iterations)
 
 
-def _push(objective: Objective, params: Float[Array, "p k"]) -> float:
-    X, weights = objective.labelled.X, objective.labelled.weights
-    proba = objective.loss.proba(objective.model.logits(params, X))
-    rng = np.random.default_rng(0)
-    drawn = np.eye(proba.shape[1])[rng.integers(proba.shape[1], size=proba.shape[0])]
-    signs = rng.choice([-1.0, 1.0], size=(proba.shape[0], 1))
-    slope = proba - like(drawn, proba, dtype=proba.dtype)
-    signed = like(signs, proba, dtype=proba.dtype) * weights[:, None] * slope
-    return norm(objective.model.at(params).vjp(X, signed))
+def _backtracked(
+    objective: Objective, here: _Point, step: Float[Array, "p k"]
+) -> tuple[float, float]:
+    """Return the first size of 1, ½, ¼, ... that lets F fall enough, and F there; 0 if none does."""
+    motion = objective.model.at(here.params).jvp(objective.labelled.X, step)
+    slope, size = here.slope(step), 1.0
+    for _ in range(40):
+        value = objective.value(here.params + size * step, here.logits + size * motion)
+        if value <= here.value + 1e-4 * size * slope + here.noise:
+            return size, value
+        size *= 0.5
+    return 0.0, here.value
+
+
+def _least_penalty(objective: Objective) -> float:
+    """Return the smallest ρ of the weights: F is that strongly convex."""
+    n_weights = objective.model.n_features(objective.penalty[:, None])
+    return float(namespace(objective.penalty).min(objective.penalty[:n_weights]))

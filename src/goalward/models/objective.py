@@ -7,67 +7,23 @@ with λ = 1/(nC); holding C while n grows is what its experiments do, and what
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 from jaxtyping import Float
 
-from goalward.core.arrays import Array, Rows, dense, is_sparse, namespace, scale_rows
-from goalward.models.cross_entropy import CrossEntropy
-from goalward.models.gauss_newton import GaussNewton
-from goalward.models.linear import Linear
-from goalward.solvers import least_norm
+from goalward.core.arrays import Array, Rows, namespace
+from goalward.core.candidates import Labelled
+from goalward.models.loss import Loss
+from goalward.models.model import Model
+from goalward.solvers import Curvature, least_norm
 
-__all__ = ["Hessian", "Labelled", "Objective"]
+if TYPE_CHECKING:
+    from goalward.models.linear import Linear
 
-
-@dataclass(frozen=True)
-class Labelled:
-    """Rows with what is known of their labels: a distribution and a weight each."""
-
-    X: Rows
-    targets: Float[Array, "n k"]
-    weights: Float[Array, " n"]
-
-    def __len__(self) -> int:
-        return int(self.targets.shape[0])
-
-    @cached_property
-    def gram(self) -> Float[Array, "n n"]:
-        """X Xᵀ, computed once for every solve and retraining that needs it."""
-        return dense(self.X @ self.X.T)
-
-    @cached_property
-    def squares(self) -> Rows:
-        """X∘X, computed once for all steps of a fit."""
-        return self.X.multiply(self.X) if is_sparse(self.X) else self.X * self.X
-
-    @cached_property
-    def spectra(self) -> dict[bool, tuple[Array, Array]]:
-        """Eigenvalues and eigenvectors of XᵀWX, without and with a constant column, as asked."""
-        return {}
-
-    def spectrum(self, intercept: bool) -> tuple[Float[Array, " r"], Float[Array, "p r"]]:
-        """Return the eigenvalues and eigenvectors of XᵀWX, of which there are min(n, p).
-
-        The labels do not enter, so one decomposition serves all steps of a fit.
-        """
-        if intercept not in self.spectra:
-            xp = namespace(self.weights)
-            root = dense(scale_rows(self.X, xp.sqrt(self.weights)))
-            if intercept:
-                root = xp.concat([root, xp.sqrt(self.weights)[:, None]], axis=1)
-            if root.shape[0] < root.shape[1]:
-                values, inner = xp.linalg.eigh(root @ root.T)
-                # Directions that the rows do not reach, but for rounding, are left out.
-                kept = xp.astype(values > 1e-12 * values[-1], values.dtype)
-                scale = xp.sqrt(xp.maximum(values, 1e-12 * values[-1:]))
-                vectors = (root.T @ inner) * (kept / scale)
-            else:
-                values, vectors = xp.linalg.eigh(root.T @ root)
-            self.spectra[intercept] = (xp.maximum(values, xp.zeros_like(values)), vectors)
-        return self.spectra[intercept]
+__all__ = ["Hessian", "Objective"]
 
 
 @dataclass(frozen=True)
@@ -82,8 +38,8 @@ class Objective:
 
     labelled: Labelled
     penalty: Float[Array, " p"]
-    model: Any
-    loss: CrossEntropy
+    model: Model
+    loss: Loss
 
     def value(self, params: Float[Array, "p c"], logits: Float[Array, "n k"]) -> float:
         """Return F, given the logits of the labelled rows."""
@@ -97,30 +53,32 @@ class Objective:
     ) -> Float[Array, "p c"]:
         """Return ∇F, given the logits of the labelled rows."""
         slope = self.loss.slope(logits, self.labelled.targets)
-        model = self.model.at(params)
-        pulled = model.vjp(self.labelled.X, self.labelled.weights[:, None] * slope)
-        if not model.per_class:
-            return pulled + self.penalty[:, None] * params
-        # Slopes of a row sum to zero over the classes: rounding must not say otherwise, since a
-        # weak penalty would magnify it.
-        pulled = pulled - namespace(pulled).mean(pulled, axis=1, keepdims=True)
-        return least_norm(pulled + self.penalty[:, None] * params, self.penalty)
+        weighted = self.labelled.weights[:, None] * slope
+        pulled = self.seen(self.model.at(params).vjp(self.labelled.X, weighted))
+        gradient = pulled + self.penalty[:, None] * params
+        if not self.model.is_linear:
+            return gradient
+        return least_norm(gradient, self.penalty, self.loss.unseen)
 
-    def hessian(
-        self, params: Float[Array, "p c"], logits: Float[Array, "n k"]
-    ) -> Hessian | GaussNewton:
+    def seen(self, pulled: Float[Array, "p c"]) -> Float[Array, "p c"]:
+        """Return Jᵀu without the part that no u has: rounding must not say otherwise.
+
+        Slopes of a row have no part that the loss does not see, so a linear model's gradient has
+        none. A weak penalty would magnify it.
+        """
+        return pulled - self.loss.unseen(pulled) if self.model.is_linear else pulled
+
+    def hessian(self, params: Float[Array, "p c"], logits: Float[Array, "n k"]) -> Curvature:
         """Return ∇²F (of a network, its Gauss-Newton part), given the logits of the labelled rows."""
-        if isinstance(self.model, Linear):
-            return Hessian(self, self.loss.proba(logits))
-        model = self.model.at(params)
-        return GaussNewton(self, params, logits, model.damping, model.exact)
+        return self.model.curvature(self, params, logits)
 
 
 @dataclass(frozen=True)
 class Hessian:
-    """𝓗 = Jᵀ Λ J + diag(ρ), applied by `matvec` and opened up for direct solvers."""
+    """𝓗 = Jᵀ Λ J + diag(ρ) of a linear model: applied by `matvec`, opened up for direct solvers."""
 
     objective: Objective
+    model: Linear
     proba: Float[Array, "n k"]
 
     @property
@@ -138,13 +96,10 @@ class Hessian:
         """The labelled rows."""
         return self.objective.labelled.X
 
-    def gram(self) -> Float[Array, "n n"]:
-        """Return X Xᵀ of the labelled rows."""
-        return self.objective.labelled.gram
-
-    def spectrum(self) -> tuple[Float[Array, " r"], Float[Array, "p r"]]:
-        """Return the eigenvalues and eigenvectors of XᵀWX, its constant column included."""
-        return self.objective.labelled.spectrum(self.intercept)
+    @property
+    def weights(self) -> Float[Array, " n"]:
+        """The weight of each labelled row."""
+        return self.objective.labelled.weights
 
     @property
     def penalty(self) -> Float[Array, " p"]:
@@ -154,42 +109,48 @@ class Hessian:
     @property
     def intercept(self) -> bool:
         """Whether the last row of the parameters is an intercept."""
-        return bool(self.objective.model.intercept)
+        return self.model.intercept
 
     @property
-    def weights(self) -> Float[Array, " n"]:
-        """The weight of each labelled row."""
-        return self.objective.labelled.weights
+    def basis(self) -> Float[Array, "k c"]:
+        """Q: the effective directions of the outcomes, orthonormal."""
+        return self.objective.loss.basis(self.shape[1], self.proba)
+
+    def unseen(self, v: Float[Array, "p k"]) -> Array:
+        """Return the part of v outside the basis, where 𝓗 is the bare penalty."""
+        return self.objective.loss.unseen(v)
+
+    def gram(self) -> Float[Array, "n n"]:
+        """Return X Xᵀ of the labelled rows."""
+        return self.objective.labelled.gram
+
+    def spectrum(self) -> tuple[Float[Array, " r"], Float[Array, "p r"]]:
+        """Return the eigenvalues and eigenvectors of XᵀWX, its constant column included."""
+        return self.objective.labelled.spectrum(self.intercept)
+
+    @cached_property
+    def _bend(self) -> Callable[[Float[Array, "n k"]], Float[Array, "n k"]]:
+        return self.objective.loss.weighted(self.proba, self.weights)
 
     def matvec(self, v: Float[Array, "p k"]) -> Float[Array, "p k"]:
         """Return 𝓗 v by one product with X and one with Xᵀ."""
-        model = self.objective.model
-        bent = self.objective.loss.curvature(self.proba, model.jvp(self.X, v), self._weighted)
-        return model.vjp(self.X, bent) + self.penalty[:, None] * v
-
-    @cached_property
-    def _weighted(self) -> Float[Array, "n k"]:
-        return self.weights[:, None] * self.proba
+        bent = self._bend(self.model.jvp(self.X, v))
+        return self.model.vjp(self.X, bent) + self.penalty[:, None] * v
 
     def blocks(self) -> Float[Array, "n c c"]:
-        """Return the weighted curvature of each row in its K-1 effective directions."""
+        """Return the weighted curvature of each row in its effective directions."""
         return self.weights[:, None, None] * self.objective.loss.blocks(self.proba)
 
     def factors(self) -> Float[Array, "n c c"]:
         """Return L with LLᵀ = `blocks()`."""
-        xp = namespace(self.proba)
-        root = xp.sqrt(self.weights)[:, None, None]
+        root = namespace(self.proba).sqrt(self.weights)[:, None, None]
         return root * self.objective.loss.factors(self.proba)
 
     def mean_curvature(self) -> Float[Array, "k k"]:
         """Return the mean of Λ over the rows, by their weights."""
-        xp = namespace(self.proba)
-        total = self._weighted / xp.sum(self.weights)
-        eye = xp.eye(total.shape[1], dtype=total.dtype, device=total.device)
-        return eye * xp.sum(total, axis=0)[:, None] - self.proba.T @ total
+        return self.objective.loss.mean_curvature(self.proba, self.weights)
 
     def diagonal(self) -> Float[Array, "p k"]:
         """Return the diagonal of 𝓗, for preconditioning."""
-        bent = self._weighted * (1.0 - self.proba)
-        squares = self.objective.labelled.squares
-        return self.objective.model.vjp(squares, bent) + self.penalty[:, None]
+        bent = self.weights[:, None] * self.objective.loss.diagonal(self.proba)
+        return self.model.vjp(self.objective.labelled.squares, bent) + self.penalty[:, None]

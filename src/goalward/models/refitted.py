@@ -9,19 +9,25 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 from jaxtyping import Float
 
 from goalward.core.arrays import Array, Rows, plain_rows
 from goalward.errors import Unsupported
+from goalward.models.model import Model
+from goalward.solvers import Solver
+
+if TYPE_CHECKING:
+    from goalward.models.fitted import Fitted
+    from goalward.models.objective import Objective
 
 __all__ = ["Refitted"]
 
 
 @dataclass(frozen=True, eq=False)
-class Refitted:
+class Refitted(Model):
     """A scikit-learn classifier, fitted to class indices.
 
     Made by `gw.adapters.from_classifier`.
@@ -39,8 +45,7 @@ class Refitted:
     smoothing: float = 0.01
     fresh: Callable[[Any], Any] = field(default=lambda estimator: estimator, repr=False)
 
-    per_class: ClassVar[bool] = False
-    """There are no parameters."""
+    has_derivatives: ClassVar[bool] = False
 
     def n_features(self, params: Array) -> int:
         """Return the number of features."""
@@ -75,7 +80,18 @@ class Refitted:
             "model or a network was expected. Use utility=gw.utility.Retrain(), which refits."
         )
 
-    def moving(self, params: Array, v: Array) -> NoReturn:
+    def polished(
+        self, fitted: Fitted, *, tol: float, max_iter: int | None, solver: Solver | None
+    ) -> Fitted:
+        """Return the classifier refitted to the labelled rows."""
+        known = fitted.labelled
+        return replace(fitted, model=self.trained(known.X, known.targets, known.weights))
+
+    def curvature(self, objective: Objective, params: Array, logits: Array) -> NoReturn:
+        """Refuse: there is nothing to differentiate."""
+        self.at(params)
+
+    def gradient_scale(self, objective: Objective, params: Array) -> NoReturn:
         """Refuse: there is nothing to differentiate."""
         self.at(params)
 

@@ -1,20 +1,29 @@
-"""Whether a linear fit may be trusted: near its optimum, and with curvature left there."""
+"""Whether a fit may be trusted to be where utilities assume it: at an optimum with curvature left."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from goalward.core.arrays import norm, to_numpy
-from goalward.errors import Separable
+from goalward.errors import LooseFit, NotConverged, Separable
+from goalward.models.gauss_newton import GaussNewton, smallest_eigenvalue
 from goalward.solvers import Auto
 
 if TYPE_CHECKING:
     from goalward.models.fitted import Fitted
 
-__all__ = ["newton_distance", "refuse_separable"]
+__all__ = ["Validity", "inspected", "newton_distance", "refuse_separable"]
 
 LARGEST_RESIDUAL = 1e-8
 """Below this 1 - p_y on every row, the curvature p(1-p) has lost half of its digits."""
+
+TIGHT, LOOSE = 1e-4, 1e-2
+"""Relative gradients up to which a network is quietly accepted, and at all.
+
+The gradient is measured against what all rows push with together, so at 1e-2 the distance to
+the minimum is a tenth of what one row among a hundred does."""
 
 
 def newton_distance(fitted: Fitted) -> float:
@@ -42,3 +51,69 @@ def refuse_separable(fitted: Fitted) -> None:
             f"predicted to within {certain:.1e}, which leaves no curvature to work with. "
             "A penalty that holds the weights was expected: lower C, or rescale the features."
         )
+
+
+@dataclass(frozen=True)
+class Validity:
+    """What a network's utilities rest on.
+
+    Parameters
+    ----------
+    gradient
+        ‖∇F‖ relative to √Σ‖∇ℓᵢ‖²: 0 at a minimum.
+    curvature
+        The smallest eigenvalue of ∇²F that Lanczos' method finds; below 0 this is no minimum.
+    damping
+        Added to the curvature in every solve.
+    penalty
+        Smallest and largest ρ.
+    """
+
+    gradient: float
+    curvature: float
+    damping: float
+    penalty: tuple[float, float]
+
+    def __str__(self) -> str:
+        return (
+            f"relative gradient {self.gradient:.1e}, smallest curvature {self.curvature:.2g}, "
+            f"damping {self.damping:.2g}, penalty {self.penalty[0]:.2g} to {self.penalty[1]:.2g}"
+        )
+
+
+def inspected(fitted: Fitted) -> Fitted:
+    """Return a network with its `validity`; warn where it is loose, refuse where it is wrong."""
+    gradient = fitted.flatness()
+    logits = fitted.model.logits(fitted.params, fitted.labelled.X)
+    true = GaussNewton(fitted.objective, fitted.params, logits, exact=True)
+    curvature = smallest_eigenvalue(true)
+    network: Any = fitted.model
+    damping = float(network.damping)
+    penalty = float(fitted.penalty.min()), float(fitted.penalty.max())
+    found = Validity(gradient, curvature, damping, penalty)
+    if not gradient <= LOOSE:
+        raise NotConverged(
+            f"The network is not at a minimum ({found}); a relative gradient of at most {LOOSE:g} "
+            "was expected, in evaluation mode: dropout off, batch norm with its running "
+            "statistics. Train it longer, check weight_decay and loss_reduction, or pass "
+            "polish=True to move it to the minimum nearby."
+        )
+    if curvature + damping < 0.0:
+        raise NotConverged(
+            f"The network is at a saddle, not at a minimum ({found}); no negative curvature was "
+            f"expected. Pass polish=True, a larger weight decay, or damping={-2 * curvature:.1g}."
+        )
+    if min(penalty) + damping <= 0.0:
+        raise NotConverged(
+            f"Some parameters have neither penalty nor damping ({found}), so the curvature is "
+            "singular along everything the rows do not see; a positive number was expected. "
+            "Train with weight decay on all of them, or pass damping=1e-3."
+        )
+    if gradient > TIGHT:
+        warnings.warn(
+            f"The network is not quite at a minimum ({found}); a relative gradient of {TIGHT:g} was "
+            "expected. Utilities assume a minimum: pass polish=True to move it there.",
+            LooseFit,
+            stacklevel=3,
+        )
+    return replace(fitted, gradient=gradient, validity=found)

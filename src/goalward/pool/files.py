@@ -135,9 +135,9 @@ class PoolFile(RowsOnDisk, Pool):
         """Return the ids of the rows, from the column that was named for them."""
         if self.id_column is None:
             return None
-        found = self._reader().ids(self.id_column)[self.start : self.stop]
-        note(self, "ids", found)
-        return found
+        ids = self._reader().ids(self.id_column)[self.start : self.stop]
+        note(self, "ids", ids)
+        return ids
 
     def _reader(self) -> Reader:
         now = stamp_of(self.path)

@@ -10,15 +10,15 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from goalward.core.extras import needing
 from goalward.core.npy import NpyFile
-from goalward.errors import BadInput, DataMissing, MissingExtra, ShapeMismatch, Unsupported
+from goalward.errors import BadInput, DataMissing, ShapeMismatch, Unsupported
 
 __all__ = ["Hdf5", "Npy", "Reader", "Zarr"]
 
@@ -133,7 +133,8 @@ class Hdf5(_ArrayFile):
     suffixes = (".h5", ".hdf5")
 
     def __init__(self, path: Path, columns: tuple[str, ...], ids: str | None) -> None:
-        h5py = _imported("h5py", path)
+        with needing(str(path)):
+            import h5py
         try:
             file = h5py.File(path, "r")
         except OSError as error:
@@ -152,14 +153,14 @@ class Hdf5(_ArrayFile):
                 f"{path} holds the datasets {', '.join(names) or 'none'}; one name was expected. "
                 f"Pass columns={names[0] if names else 'X'!r}."
             )
-        found = file[name]
-        if not isinstance(found, array):
+        dataset = file[name]
+        if not isinstance(dataset, array):
             raise DataMissing(
                 f"{name!r} of {path} is no dataset; one of {', '.join(names)} was expected."
             )
-        if found.is_virtual or found.external or found.file.filename != file.filename:
+        if dataset.is_virtual or dataset.external or dataset.file.filename != file.filename:
             _refuse_others(path, name)
-        self._open(path, found, ids)
+        self._open(path, dataset, ids)
 
     def take(self, positions: NDArray[Any]) -> NDArray[Any]:
         """Return rows at positions: read in order of the file, as HDF5 wants it."""
@@ -174,7 +175,8 @@ class Zarr(_ArrayFile):
 
     def __init__(self, path: Path, columns: tuple[str, ...], ids: str | None) -> None:
         _no_columns(path, columns)
-        zarr = _imported("zarr", path)
+        with needing(str(path)):
+            import zarr
         try:
             _check_codecs(path)
             array = zarr.open_array(path, mode="r")
@@ -205,22 +207,12 @@ def _refuse_others(path: Path, name: str) -> None:
     )
 
 
-def _imported(module: str, path: Path) -> Any:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise MissingExtra(
-            f"{path} needs the package {module}, which is not installed. pip install {module}, or "
-            "save the features with numpy.save."
-        ) from error
-
-
 def _check_codecs(folder: Path) -> None:
     """Raise `BadInput` if a Zarr array holds anything but numbers, or needs another codec."""
-    found = [folder / name for name in METADATA if (folder / name).is_file()]
-    if not found:
+    files = [folder / name for name in METADATA if (folder / name).is_file()]
+    if not files:
         raise BadInput(f"neither {' nor '.join(METADATA)} is there")
-    for path in found:
+    for path in files:
         try:
             meta = json.loads(path.read_text("utf-8"))
             names = [*_codecs(meta)]

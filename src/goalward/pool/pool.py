@@ -81,7 +81,7 @@ class Pool(ABC):
         return None if itemsize is None else math.prod(self.shape) * int(itemsize)
 
 
-class HeldRows(Pool):
+class _HeldRows(Pool):
     """An array of any library, a memory map, sparse rows or a frame, held by this process."""
 
     def __init__(self, rows: Any) -> None:
@@ -89,33 +89,27 @@ class HeldRows(Pool):
 
     @property
     def source(self) -> Any:
-        """The rows."""
         return self._rows
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(rows, features)."""
         return n_rows(self._rows), *map(int, getattr(self._rows, "shape", ())[1:])
 
     @property
     def dtype(self) -> Any:
-        """The type of their numbers."""
         return getattr(self._rows, "dtype", None)
 
     @property
     def n_bytes(self) -> int | None:
-        """Bytes of their numbers; of sparse ones what is stored."""
         rows = self._rows
         if is_sparse(rows):
             return int(rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes)
         return super().n_bytes
 
     def part(self, start: int, stop: int) -> Any:
-        """Return consecutive rows, a view where that is possible."""
         return self.take(slice(start, stop))
 
     def take(self, positions: slice | NDArray[Any]) -> Any:
-        """Return the rows at some positions, or of a slice."""
         # Frames of pandas take positions by `iloc`; those of polars as they are.
         if hasattr(self._rows, "iloc"):
             return self._rows.iloc[positions]
@@ -123,7 +117,6 @@ class HeldRows(Pool):
         return self._rows[positions] if plain else rows_at(self._rows, positions)
 
     def read_into(self, target: NDArray[Any], start: int) -> None:
-        """Fill an array with the rows from `start` on."""
         np.copyto(target, self.part(start, start + len(target)))
 
 
@@ -149,7 +142,7 @@ def as_pool(X: Any, name: str = "X_pool") -> Pool:
     check_sparse(X, name)
     if is_sparse(X) and X.format != "csr":
         X = scipy.sparse.csr_array(X)
-    return HeldRows(np.asarray(X) if isinstance(X, (list, tuple)) else X)
+    return _HeldRows(np.asarray(X) if isinstance(X, (list, tuple)) else X)
 
 
 def n_rows(X: Any) -> int:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from goalward.core.extras import needing
 from goalward.errors import DataMissing, DuplicateRows, NotFinite, ShapeMismatch
 from goalward.pool.formats import Reader
 
@@ -21,8 +22,8 @@ class _Table(Reader):
     """The function of polars that opens it."""
 
     def __init__(self, path: Path, columns: tuple[str, ...], ids: str | None) -> None:
-        import polars as pl
-
+        with needing(str(path)):
+            import polars as pl
         self._ids: Any = None
         try:
             self._frame = getattr(pl, self.scan)(path)
@@ -79,8 +80,8 @@ class _Table(Reader):
 
         lazy = self._frame.select(self._columns).with_row_index("__row")
         distinct, back = np.unique(positions, return_inverse=True)
-        found = lazy.filter(pl.col("__row").is_in(distinct.tolist())).collect().sort("__row")
-        return self._dense(found.drop("__row"))[back]
+        rows = lazy.filter(pl.col("__row").is_in(distinct.tolist())).collect().sort("__row")
+        return self._dense(rows.drop("__row"))[back]
 
     def ids(self, column: str) -> NDArray[Any]:
         """Return the ids of all rows."""
@@ -92,8 +93,8 @@ class _Table(Reader):
                     f"Column {column!r} holds the id {twice[0] if len(twice) else None!r} more than "
                     "once, or an empty one; a distinct id for each row was expected."
                 )
-        found: NDArray[Any] = self._ids.to_numpy()
-        return found
+        ids: NDArray[Any] = self._ids.to_numpy()
+        return ids
 
     def _dense(self, frame: Any, start: int = 0) -> NDArray[Any]:
         import polars as pl

@@ -74,12 +74,12 @@ def checksum(part: Any, what: str, content: NDArray[Any] | None = None) -> int:
         return _KNOWN[key]
     if content is None:
         content = part[:] if what == "rows" else part.ids()
-    found = zlib.crc32(_bytes(content))
+    total = zlib.crc32(_bytes(content))
     if key is not None:
-        _KNOWN[key] = found
+        _KNOWN[key] = total
         while len(_KNOWN) > KNOWN:
             _KNOWN.popitem(last=False)
-    return found
+    return total
 
 
 def _key(part: Any, what: str) -> tuple[Any, ...] | None:

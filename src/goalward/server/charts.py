@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from goalward.study import State
-from goalward.study.reports import curve
+from goalward.study.advice import curve
 
 __all__ = ["Chart", "Charts", "Look"]
 

@@ -47,7 +47,6 @@ def serve(
     names: Iterable[str] = (),
     images: Path | None = None,
     browser: bool = True,
-    say: Callable[[str], None] = print,
 ) -> None:
     """Serve the page over a study until Ctrl-C.
 
@@ -58,8 +57,6 @@ def serve(
         and answer.
     names
         Host names the server is reached by, besides its addresses.
-    say
-        Told the link to open.
     """
     remote = not is_loopback(host)
     if remote and token is None:
@@ -86,7 +83,7 @@ def serve(
     shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
     address = f"http://[{shown}]:{number}" if ":" in shown else f"http://{shown}:{number}"
     link = f"{address}/start?token={served.keys.link()}"
-    say(f"Label at {link}\nThe link works once. Ctrl-C ends; every answer is kept.")
+    print(f"Label at {link}\nThe link works once. Ctrl-C ends; every answer is kept.", flush=True)
     if browser:
         threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
     # Fits run beside requests: a shorter turn (5 ms by default) lets an answer in between.

@@ -15,7 +15,7 @@ from goalward.solvers.solution import (
     Solution,
     Solve,
     certified,
-    in_contrasts,
+    in_basis,
     least_norm,
 )
 
@@ -54,7 +54,7 @@ class ConjugateGradient:
     def prepare(self, hessian: Curvature) -> Solve:
         """Return the map g -> 𝓗⁻¹g."""
         linear = hessian.linear
-        if linear is None or linear.shape[1] != 2:
+        if linear is None or linear.basis.shape[1] != 1:
             near = preconditioner(self.preconditioner, linear)
             return by_products(hessian, near, "ConjugateGradient", self.tol, self.max_iter)
         one = OneColumn(linear)
@@ -72,7 +72,7 @@ def by_products(
 ) -> Solve:
     """Return the map g -> 𝓗⁻¹g by conjugate gradients with the approximate inverse `near`.
 
-    Two classes are solved for in `one` column where it is given.
+    One effective direction (two classes) is solved for in `one` column where it is given.
     """
 
     def solve(g: Float[Array, "p k"], *, tol: float | None = None) -> Solution:
@@ -87,10 +87,11 @@ def by_products(
             return v
 
         if one is not None:
-            v = in_contrasts(g, hessian.penalty, products)
+            v = in_basis(one.hessian, g, products)
         else:
             v = products(g)
-            v = v if hessian.linear is None else least_norm(v, hessian.penalty)
+            if hessian.linear is not None:
+                v = least_norm(v, hessian.penalty, hessian.linear.unseen)
         # The recursion's residual drifts from the true one by rounding.
         return certified(hessian, g, Solution(v, 0.0, taken, name), 2.0 * limit)
 
@@ -126,21 +127,20 @@ def _iterate(
 class OneColumn:
     """The Hessian of two classes as one column: half the work of a product.
 
-    In the one contrast q = (1, -1)/√2 of two classes a row's curvature is the number
-    qᵀΛq = 2 p₀p₁, and the Hessian is Xᵀ diag(2 w p₀p₁) X + ρ on vectors of one column.
+    In the one effective direction q = (1, -1)/√2 of two classes a row's curvature is the number
+    b = w qᵀΛq = 2 w p₀p₁, and the Hessian is Xᵀ diag(b) X + ρ on vectors of one column.
     """
 
     def __init__(self, hessian: LinearCurvature) -> None:
-        p, n_params = hessian.proba, hessian.shape[0]
         self.X, self.weights, self.penalty = hessian.X, hessian.weights, hessian.penalty
-        self.shape = (n_params, 1)
-        self.bend: Float[Array, " n"] = 2.0 * hessian.weights * p[:, 0] * p[:, 1]
-        self._hessian = hessian
+        self.shape = (hessian.shape[0], 1)
+        self.bend: Float[Array, " n"] = hessian.factors()[:, 0, 0] ** 2
+        self.hessian = hessian
 
     def matvec(self, v: Float[Array, "p 1"]) -> Float[Array, "p 1"]:
-        """Return Xᵀ diag(2 w p₀p₁) X v + ρ v."""
+        """Return Xᵀ diag(b) X v + ρ v."""
         X, column = self.X, v[:, 0]
-        if not self._hessian.intercept:
+        if not self.hessian.intercept:
             return (X.T @ (self.bend * (X @ column)) + self.penalty * column)[:, None]
         xp = namespace(v)
         bent = self.bend * (X @ column[:-1] + column[-1])
@@ -149,13 +149,13 @@ class OneColumn:
 
     def spectrum(self) -> tuple[Float[Array, " r"], Float[Array, "p r"]]:
         """Return the eigenvalues and eigenvectors of XᵀWX."""
-        return self._hessian.spectrum()
+        return self.hessian.spectrum()
 
     def mean_curvature(self) -> Float[Array, "1 1"]:
-        """Return the mean of 2 p₀p₁ over the rows, as a matrix."""
+        """Return the mean of qᵀΛq over the rows, as a matrix."""
         xp = namespace(self.bend)
         return xp.reshape(xp.sum(self.bend) / xp.sum(self.weights), (1, 1))
 
     def diagonal(self) -> Float[Array, "p 1"]:
         """Return the diagonal, for preconditioning: of two equal columns, either."""
-        return self._hessian.diagonal()[:, :1]
+        return self.hessian.diagonal()[:, :1]

@@ -100,7 +100,7 @@ class Coordinates:
             The rows that matter, as the model sees them. Where the features are too many, the leading
             directions of these and of the labelled rows are kept.
         """
-        room = max(1, largest // (hessian.shape[1] - 1) - hessian.intercept)
+        room = max(1, largest // hessian.basis.shape[1] - hessian.intercept)
         penalty = np.asarray(to_numpy(hessian.penalty), dtype=np.float64)
         if rows.shape[1] <= room:
             return cls(penalty, float(penalty[0]), hessian.intercept)

@@ -1,23 +1,20 @@
 """What a solver is given and what it must return.
 
-Adding a constant to all logits of a row changes nothing, so 𝓗 acts on "all classes up together" as
-the bare penalty, and on the K-1 contrasts as a definite matrix. A solver inverts the second part
-only (`in_contrasts`); the first is a division, and where the penalty is 0 (a free intercept) the
-solution of least norm has nothing there.
+Adding a constant to all logits of a row changes no softmax, so 𝓗 acts on "all classes up together"
+as the bare penalty, and on the effective directions of the outcomes, the columns of `basis`, as a
+definite matrix. A solver inverts the second part only (`in_basis`); the first is a division, and
+where the penalty is 0 (a free intercept) the solution of least norm has nothing there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-import numpy as np
-import scipy.linalg
 from jaxtyping import Float
 
-from goalward.core.arrays import Array, Rows, eps, like, namespace, norm
+from goalward.core.arrays import Array, Rows, astype, eps, namespace, norm
 from goalward.errors import NotConverged, Unsupported
 
 __all__ = [
@@ -30,7 +27,7 @@ __all__ = [
     "Solver",
     "certified",
     "direct",
-    "in_contrasts",
+    "in_basis",
     "least_norm",
     "uniform_penalty",
 ]
@@ -100,6 +97,9 @@ class LinearCurvature(Curvature, Preconditionable, Protocol):
     def intercept(self) -> bool: ...
     @property
     def proba(self) -> Float[Array, "n k"]: ...
+    @property
+    def basis(self) -> Float[Array, "k c"]: ...
+    def unseen(self, v: Float[Array, "p k"]) -> Array: ...
     def gram(self) -> Float[Array, "n n"]: ...
     def blocks(self) -> Float[Array, "n c c"]: ...
     def factors(self) -> Float[Array, "n c c"]: ...
@@ -124,16 +124,16 @@ Apply: TypeAlias = Callable[[Array], Array]
 
 
 def direct(hessian: LinearCurvature, name: str, apply: Apply, default: float | None) -> Solve:
-    """Return the solver whose map in the K-1 contrasts is exact but for rounding.
+    """Return the solver whose map in the effective directions is exact but for rounding.
 
     A solution is improved once by its own residual where rounding has spoilt it.
     """
 
     def solve(g: Float[Array, "p k"], *, tol: float | None = None) -> Solution:
-        v = in_contrasts(g, hessian.penalty, apply)
+        v = in_basis(hessian, g, apply)
         residual = g - hessian.matvec(v)
         if norm(residual) > 1e-10 * norm(g):
-            v = v + in_contrasts(residual, hessian.penalty, apply)
+            v = v + in_basis(hessian, residual, apply)
         return certified(hessian, g, Solution(v, 0.0, 0, name), default if tol is None else tol)
 
     return solve
@@ -162,31 +162,23 @@ def certified(
     return replace(solution, residual=residual)
 
 
-@cache
-def _contrasts(n_classes: int) -> Any:
-    return np.ascontiguousarray(scipy.linalg.helmert(n_classes).T)
-
-
-def in_contrasts(
-    g: Float[Array, "p k"], penalty: Float[Array, " p"], apply: Apply
-) -> Float[Array, "p k"]:
-    """Return 𝓗⁻¹g, given the solution map (p, c) -> (p, c) in the K-1 contrasts."""
+def in_basis(hessian: LinearCurvature, g: Float[Array, "p k"], apply: Apply) -> Float[Array, "p k"]:
+    """Return 𝓗⁻¹g, given the solution map (p, c) -> (p, c) in the effective directions."""
     xp = namespace(g)
-    n_classes = g.shape[1]
-    Q = like(_contrasts(n_classes), g, dtype=g.dtype)
-    contrast = apply(g @ Q) @ Q.T
-    common = xp.sum(g, axis=1) / n_classes
+    Q, penalty = astype(hessian.basis, g.dtype), hessian.penalty[:, None]
+    unseen = hessian.unseen(g)
     safe = xp.where(penalty > 0.0, penalty, xp.ones_like(penalty))
-    level = xp.where(penalty > 0.0, common / safe, xp.zeros_like(common))
-    return contrast + level[:, None]
+    level = xp.where(penalty > 0.0, unseen / safe, xp.zeros_like(unseen))
+    return apply(g @ Q) @ Q.T + level
 
 
-def least_norm(v: Float[Array, "p k"], penalty: Float[Array, " p"]) -> Float[Array, "p k"]:
-    """Return v without its part along the flat direction of a free intercept."""
+def least_norm(
+    v: Float[Array, "p k"], penalty: Float[Array, " p"], unseen: Apply
+) -> Float[Array, "p k"]:
+    """Return v without its part along the flat directions of a free intercept."""
     xp = namespace(v)
-    level = xp.sum(v, axis=1) / v.shape[1]
-    flat = xp.where(penalty > 0.0, xp.zeros_like(level), level)
-    return v - flat[:, None]
+    flat = unseen(v)
+    return v - xp.where(penalty[:, None] > 0.0, xp.zeros_like(flat), flat)
 
 
 def uniform_penalty(hessian: LinearCurvature) -> tuple[float, float]:

@@ -10,7 +10,7 @@ from goalward.core.arrays import Array, Rows, is_sparse, namespace
 from goalward.solvers.conjugate_gradient import by_products
 from goalward.solvers.coordinates import Coordinates
 from goalward.solvers.inverse import Inverse
-from goalward.solvers.solution import LinearCurvature, Solve, in_contrasts
+from goalward.solvers.solution import LinearCurvature, Solve, in_basis
 
 __all__ = ["Updated", "fits"]
 
@@ -58,7 +58,7 @@ class Updated:
             return xp.reshape(matrix @ xp.reshape(r, (-1,)), r.shape)
 
         def all_columns(r: Float[Array, "p k"]) -> Float[Array, "p k"]:
-            return in_contrasts(r, hessian.penalty, near)
+            return in_basis(hessian, r, near)
 
         return by_products(hessian, all_columns, "Updated", self.tol, max_iter=500)
 

@@ -1,15 +1,19 @@
 """When to stop buying labels: our own rule and published ones, side by side."""
 
-from goalward.stopping.certainty import confidence_variance, max_confidence, overall_uncertainty
 from goalward.stopping.gains import Realised, corrected, gain_below_price, realised
-from goalward.stopping.measured import accuracy_plateau, budget_spent
-from goalward.stopping.predictions import (
+from goalward.stopping.rules import (
+    accuracy_plateau,
     bounded_change,
+    budget_spent,
     classification_change,
     cohen_kappa,
+    confidence_variance,
+    criteria,
+    first_stops,
+    max_confidence,
+    overall_uncertainty,
     stabilizing_predictions,
 )
-from goalward.stopping.report import criteria, first_stops
 from goalward.stopping.snapshot import Criterion, Snapshot, seen
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,6 +87,21 @@ class Criterion:
     stop: bool | None
     says: str
     source: str
+
+    @classmethod
+    def judged(
+        cls,
+        name: str,
+        value: float | None,
+        stops: Callable[[float, float], bool],
+        threshold: float | None,
+        says: str,
+        source: str,
+    ) -> Criterion:
+        """Return the answer of a rule that stops where `stops(value, threshold)`."""
+        known = value is not None and threshold is not None
+        stop = stops(value, threshold) if known else None  # type: ignore[arg-type]
+        return cls(name, value, threshold, stop, says, source)
 
     @property
     def verdict(self) -> str:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from goalward.core.arrays import softmax, to_numpy
 from goalward.errors import BadParameter
-from goalward.models import Fitted, contrasts
+from goalward.models import Fitted
 from goalward.pool import n_rows
 from goalward.solvers import Inverse
 from goalward.solvers.coordinates import Coordinates
@@ -52,7 +52,7 @@ class Bald(Strategy):
         rng = np.random.default_rng([self.seed, round])
         drawn = inverse.draw(rng, self.draws)
         outside_noise = rng.standard_normal((drawn.shape[1], self.draws))
-        Q = to_numpy(contrasts(fitted.n_classes, fitted.params))
+        Q = to_numpy(fitted.hessian.basis)
         scores = np.empty(n_rows(X_pool))
         for part, candidates in candidate_blocks(fitted, X_pool, rows):
             Z = coordinates(candidates.X)

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalward.core.arrays import to_numpy
-from goalward.goals import Goal
+from goalward.goals import Goal, Kernel
+from goalward.models import Fitted
 
 __all__ = ["check_goal"]
 
 
-def check_goal(goal: Goal, fitted: Any, *, rtol: float = 1e-6, seed: int = 0) -> None:
+def check_goal(goal: Goal, fitted: Fitted, *, rtol: float = 1e-6, seed: int = 0) -> None:
     """Check value, gradient and curvature of `goal` at a NumPy model, against differences.
 
     Examples
@@ -34,7 +35,7 @@ def check_goal(goal: Goal, fitted: Any, *, rtol: float = 1e-6, seed: int = 0) ->
         _check_kernel(goal, kernel, logits, step, rtol)
 
 
-def _check_gradient(goal: Goal, fitted: Any, rng: np.random.Generator, rtol: float) -> None:
+def _check_gradient(goal: Goal, fitted: Fitted, rng: np.random.Generator, rtol: float) -> None:
     gradient = to_numpy(goal.gradient(fitted))
     assert gradient.shape == tuple(fitted.params.shape), (
         f"the gradient of {goal!r} has shape {gradient.shape}, the parameters "
@@ -55,7 +56,7 @@ def _check_gradient(goal: Goal, fitted: Any, rng: np.random.Generator, rtol: flo
 
 
 def _check_kernel(
-    goal: Goal, kernel: Any, logits: NDArray[Any], step: NDArray[Any], rtol: float
+    goal: Goal, kernel: Kernel, logits: NDArray[Any], step: NDArray[Any], rtol: float
 ) -> None:
     u = kernel.cotangent(logits)
     np.testing.assert_allclose(

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from goalward.labels import Operator
 from goalward.testing.problem import problem
 from goalward.utility import FirstOrder
 
 __all__ = ["check_operator"]
 
 
-def check_operator(operator: Any, *, between: bool = True) -> None:
+def check_operator(operator: Operator, *, between: bool = True) -> None:
     """Check that `operator` gives one number per row, row by row.
 
     Parameters

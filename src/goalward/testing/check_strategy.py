@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from goalward.errors import BadParameter, PoolExhausted
+from goalward.strategies import Strategy
 from goalward.testing.problem import Problem, problem
 
 __all__ = ["check_strategy"]
 
 
-def check_strategy(strategy: Any, task: Problem | None = None) -> None:
+def check_strategy(strategy: Strategy, task: Problem | None = None) -> None:
     """Check that `strategy` returns distinct free rows, the same for the same seed.
 
     Parameters

@@ -6,8 +6,9 @@ Two shapes of the same thing: `Singles`, one row per model, many rows under ever
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -16,8 +17,9 @@ from numpy.typing import NDArray
 from goalward.core.arrays import Array, Rows, like, namespace
 from goalward.solvers import Inverse
 from goalward.solvers.coordinates import Coordinates
+from goalward.utility.implicit_slopes import mean_in_contrasts, own_logit
 
-__all__ = ["Added", "Base", "Singles", "Window", "mean_in_contrasts", "own_logit", "times"]
+__all__ = ["Added", "Base", "Singles", "Window", "times"]
 
 
 @dataclass(frozen=True)
@@ -55,71 +57,83 @@ class Base:
         return self.inverse.coordinates
 
 
-@runtime_checkable
-class Added(Protocol):
-    """The added rows of M models; arrays of models have the model axis last."""
+@dataclass(frozen=True)
+class Added(ABC):
+    """The added rows of M models; arrays of models have the model axis last.
 
-    @property
-    def targets(self) -> Float[Array, "b c m"]: ...
-    @property
-    def weights(self) -> Float[Array, "b 1 m"]: ...
-    def logits(self, psi: Float[Array, "q c m"], a: Float[Array, "b c m"]) -> Array: ...
-    def outside(self, a: Float[Array, "b c m"]) -> Array: ...
-    def pull(self, alpha: Float[Array, "b c m"]) -> Float[Array, "q c m"]: ...
-    def inverse_pull(self, y: Float[Array, "b c m"]) -> Float[Array, "q c m"]: ...
-    def damped(self, moved: Float[Array, "b c m"], logits: Array) -> Array: ...
-    def start(self, base: Base) -> tuple[Array, Array]: ...
-    def surviving(self, keep: NDArray[Any]) -> NDArray[Any]: ...
-    def only(self, index: NDArray[Any]) -> Any: ...
-
-
-def mean_in_contrasts(f: Float[Array, "n c m"], Q: Float[Array, "k c"]) -> Float[Array, "n c m"]:
-    """Return Qᵀ softmax(Q f): the predicted mean, in contrasts."""
-    xp = namespace(f)
-    if Q.shape[0] == 2:
-        # Q = (1, -1)/√2, so p₀ - p₁ = tanh(f/√2): one function, no overflow.
-        return xp.tanh(f * 0.5**0.5) * 0.5**0.5
-    logits = xp.matmul(Q, f)
-    exp = xp.exp(logits - xp.max(logits, axis=1, keepdims=True))
-    return xp.matmul(Q.T, exp / xp.sum(exp, axis=1, keepdims=True))
-
-
-def own_logit(
-    f0: Float[Array, "g 1"], M: Float[Array, "g l"], t: Float[Array, "g l"], steps: int = 8
-) -> Float[Array, "g l"]:
-    """Return the root of f = f₀ - M (p(f) - t), for two classes in their one contrast.
-
-    Newton's method within a bracket: |p - t| ≤ √2 and f + M p(f) is increasing. A step that
-    leaves the bracket, or does not halve the one before, is a bisection instead.
+    Parameters
+    ----------
+    Z, S
+        z̃, the rows' coordinates, and their Gram matrix outside of these.
+    U
+        𝓗₀⁻¹ z̃ᵀ.
+    leverage, damping
+        M, and (M + 2/w)⁻¹ with the bound w/2 of the curvature.
+    targets, weights
+        (b, c, M) and (b, 1, M).
     """
-    xp = namespace(f0)
-    low, high = f0 - 2.0**0.5 * M, f0 + 2.0**0.5 * M
-    f = f0 + 0.0 * t
-    last = high - low
-    for _ in range(steps):
-        p = xp.tanh(f * 0.5**0.5)
-        miss = f - f0 + M * (p * 0.5**0.5 - t)
-        low, high = xp.where(miss < 0.0, f, low), xp.where(miss < 0.0, high, f)
-        step = -miss / (1.0 + 0.5 * M * (1.0 - p * p))
-        middle = 0.5 * (low + high)
-        newton = (f + step > low) & (f + step < high) & (xp.abs(step) <= 0.5 * last)
-        moved = xp.where(newton, f + step, middle)
-        last, f = xp.abs(moved - f), moved
-    return f
+
+    Z: Array
+    S: Array
+    U: Array = field(repr=False)
+    leverage: Array
+    damping: Array | None
+    targets: Float[Array, "b c m"]
+    weights: Float[Array, "b 1 m"]
+
+    def logits(self, psi: Float[Array, "q c m"], a: Float[Array, "b c m"]) -> Array:
+        """Return z̃Ψ + S a."""
+        return self.inside(psi) + self.outside(a)
+
+    def start(self, base: Base) -> tuple[Array, Array]:
+        """Return the first guess of Ψ and a: the optimum before."""
+        xp = namespace(base.start)
+        shape = (*base.start.shape, self.targets.shape[2])
+        psi = xp.broadcast_to(base.start[:, :, None], shape)
+        return psi + 0.0, xp.zeros_like(self.targets)
+
+    @abstractmethod
+    def inside(self, psi: Float[Array, "q c m"]) -> Float[Array, "b c m"]:
+        """Return z̃Ψ."""
+
+    @abstractmethod
+    def outside(self, a: Float[Array, "b c m"]) -> Float[Array, "b c m"]:
+        """Return S a."""
+
+    @abstractmethod
+    def pull(self, alpha: Float[Array, "b c m"]) -> Float[Array, "q c m"]:
+        """Return z̃ᵀα."""
+
+    @abstractmethod
+    def inverse_pull(self, y: Float[Array, "b c m"]) -> Float[Array, "q c m"]:
+        """Return 𝓗₀⁻¹ z̃ᵀ y."""
+
+    @abstractmethod
+    def damped(self, moved: Float[Array, "b c m"], logits: Array) -> Array:
+        """Return (D⁻¹ + M)⁻¹ of the added rows' motion, D the curvature or its bound."""
+
+    @abstractmethod
+    def surviving(self, keep: NDArray[Any]) -> NDArray[Any]:
+        """Return the models to go on with, where those in `keep` must."""
+
+    @abstractmethod
+    def only(self, index: NDArray[Any]) -> Added:
+        """Return the models at `index`."""
+
+    def _labels(self, index: NDArray[Any]) -> dict[str, Array]:
+        xp, at = namespace(self.targets), like(index, self.targets)
+        return {
+            "targets": xp.take(self.targets, at, axis=2),
+            "weights": xp.take(self.weights, at, axis=2),
+        }
 
 
 @dataclass(frozen=True)
-class Singles:
-    """One added row per model: G rows under L labels each, M = G L models, label last."""
+class Singles(Added):
+    """One added row per model: G rows under L labels each, M = G L models, label last.
 
-    Z: Float[Array, "q g"]
-    S: Float[Array, " g"]
-    U: Float[Array, "g qc c"] = field(repr=False)
-    """𝓗₀⁻¹ z̃ᵀ for every row."""
-    leverage: Float[Array, "g c c"]
-    targets: Float[Array, "1 c m"]
-    weights: Float[Array, "1 1 m"]
-    damping: Float[Array, "g c c"] | None = None
+    Z is (q, G), S (G,), U (G, qc, c), the leverage (G, c, c).
+    """
 
     @classmethod
     def of(cls, base: Base, rows: Rows, Z: Array, targets: Array, weights: Array) -> Singles:
@@ -132,34 +146,32 @@ class Singles:
         damping = None if c == 1 else xp.linalg.inv(leverage + bound)
         U = xp.reshape(xp.permute_dims(y, (0, 2, 3, 1)), (n_rows, -1, c))
         S = base.coordinates.squared_outside(rows, Z)
-        return cls(Z.T, S, U, leverage, targets, weights, damping)
+        return cls(Z.T, S, U, leverage, damping, targets, weights)
 
-    def logits(self, psi: Float[Array, "q c m"], a: Float[Array, "b c m"]) -> Array:
-        """Return z̃Ψ + S a."""
+    def inside(self, psi: Float[Array, "q c m"]) -> Float[Array, "1 c m"]:
+        """Return z̃Ψ."""
         xp = namespace(psi)
         products = self.Z[:, None, :, None] * self._by_row(psi)
-        return xp.reshape(xp.sum(products, axis=0), a.shape) + self.outside(a)
+        return xp.reshape(xp.sum(products, axis=0), (1, *psi.shape[1:]))
 
-    def outside(self, a: Float[Array, "b c m"]) -> Array:
+    def outside(self, a: Float[Array, "1 c m"]) -> Float[Array, "1 c m"]:
         """Return S a."""
-        xp = namespace(a)
-        return xp.reshape(self.S[:, None] * self._by_row(a), a.shape)
+        return namespace(a).reshape(self.S[:, None] * self._by_row(a), a.shape)
 
-    def pull(self, alpha: Float[Array, "b c m"]) -> Float[Array, "q c m"]:
+    def pull(self, alpha: Float[Array, "1 c m"]) -> Float[Array, "q c m"]:
         """Return z̃ᵀα."""
-        xp = namespace(alpha)
         pulled = self.Z[:, None, :, None] * self._by_row(alpha)
-        return xp.reshape(pulled, (self.Z.shape[0], *alpha.shape[1:]))
+        return namespace(alpha).reshape(pulled, (self.Z.shape[0], *alpha.shape[1:]))
 
-    def inverse_pull(self, y: Float[Array, "b c m"]) -> Float[Array, "q c m"]:
+    def inverse_pull(self, y: Float[Array, "1 c m"]) -> Float[Array, "q c m"]:
         """Return 𝓗₀⁻¹ z̃ᵀ y."""
         return self._each(self.U, y, (self.Z.shape[0], *y.shape[1:]))
 
-    def damped(self, moved: Float[Array, "b c m"], logits: Array) -> Array:
-        """Return (D⁻¹ + leverage)⁻¹ of the added rows' motion."""
-        xp = namespace(moved)
+    def damped(self, moved: Float[Array, "1 c m"], logits: Array) -> Array:
+        """Return (D⁻¹ + M)⁻¹ of the added rows' motion; for two classes D is the curvature now."""
         if self.damping is not None:
             return self._each(self.damping, moved, moved.shape)
+        xp = namespace(moved)
         p = self._by_row(xp.tanh(logits * 0.5**0.5))
         D = 0.5 * (1.0 - p * p) * self._by_row(self.weights)
         factor = D / (1.0 + D * self.leverage[:, 0, :])
@@ -171,17 +183,13 @@ class Singles:
         For two classes the new row's own equation f = f₀ - M (p(f) - t) is solved exactly by
         Newton within its bracket, so that a surprising label does not overshoot.
         """
-        xp = namespace(self.Z)
-        q, c = base.start.shape
-        n_models = self.targets.shape[2]
-        psi = xp.broadcast_to(base.start[:, :, None], (q, c, n_models)) + 0.0
-        a = xp.zeros_like(self.targets)
+        psi, a = super().start(base)
         if self.damping is not None:
             return psi, a
         t = self._by_row(self.targets)[0, 0, ...]
         M = self.leverage[:, 0, :] * self._by_row(self.weights)[0, 0, ...]
         f0 = (base.start[:, 0] @ self.Z)[:, None]
-        own = xp.reshape(own_logit(f0, M, t), self.targets.shape)
+        own = namespace(M).reshape(own_logit(f0, M, t), self.targets.shape)
         alpha = self.weights * (mean_in_contrasts(own, base.Q) - self.targets)
         return psi - self.inverse_pull(alpha), -alpha / base.rho
 
@@ -196,14 +204,14 @@ class Singles:
         xp = namespace(self.Z)
         n_labels = self.targets.shape[2] // self.Z.shape[1]
         rows = like(index[::n_labels] // n_labels, self.Z)
-        return Singles(
-            xp.take(self.Z, rows, axis=1),
-            xp.take(self.S, rows, axis=0),
-            xp.take(self.U, rows, axis=0),
-            xp.take(self.leverage, rows, axis=0),
-            xp.take(self.targets, like(index, self.Z), axis=2),
-            xp.take(self.weights, like(index, self.Z), axis=2),
-            None if self.damping is None else xp.take(self.damping, rows, axis=0),
+        return replace(
+            self,
+            Z=xp.take(self.Z, rows, axis=1),
+            S=xp.take(self.S, rows, axis=0),
+            U=xp.take(self.U, rows, axis=0),
+            leverage=xp.take(self.leverage, rows, axis=0),
+            damping=None if self.damping is None else xp.take(self.damping, rows, axis=0),
+            **self._labels(index),
         )
 
     def _by_row(self, x: Float[Array, "s c m"]) -> Float[Array, "s c g l"]:
@@ -218,16 +226,11 @@ class Singles:
 
 
 @dataclass(frozen=True)
-class Window:
-    """The same b added rows in all models, under M labelings."""
+class Window(Added):
+    """The same b added rows in all models, under M labelings.
 
-    Z: Float[Array, "b q"]
-    S: Float[Array, "b b"]
-    U: Float[Array, "qc bc"] = field(repr=False)
-    leverage: Float[Array, "bc bc"]
-    damping: Float[Array, "bc bc"]
-    targets: Float[Array, "b c m"]
-    weights: Float[Array, "b 1 m"]
+    Z is (b, q), S (b, b), U (qc, bc), the leverage (bc, bc).
+    """
 
     @classmethod
     def of(cls, base: Base, rows: Rows, Z: Array, targets: Array, weights: Array) -> Window:
@@ -241,11 +244,11 @@ class Window:
         S = xp.zeros((b, b), dtype=Z.dtype, device=Z.device) if S is None else S
         return cls(Z, S, U, leverage, xp.linalg.inv(leverage + bound), targets, weights)
 
-    def logits(self, psi: Float[Array, "q c m"], a: Float[Array, "b c m"]) -> Array:
-        """Return z̃Ψ + S a."""
-        return times(self.Z, psi) + self.outside(a)
+    def inside(self, psi: Float[Array, "q c m"]) -> Float[Array, "b c m"]:
+        """Return z̃Ψ."""
+        return times(self.Z, psi)
 
-    def outside(self, a: Float[Array, "b c m"]) -> Array:
+    def outside(self, a: Float[Array, "b c m"]) -> Float[Array, "b c m"]:
         """Return S a."""
         return times(self.S, a)
 
@@ -255,23 +258,11 @@ class Window:
 
     def inverse_pull(self, y: Float[Array, "b c m"]) -> Float[Array, "q c m"]:
         """Return 𝓗₀⁻¹ z̃ᵀ y."""
-        xp = namespace(y)
-        b, c, m = y.shape
-        return xp.reshape(self.U @ xp.reshape(y, (b * c, m)), (-1, c, m))
+        return self._joint(self.U, y)
 
     def damped(self, moved: Float[Array, "b c m"], logits: Array) -> Array:
-        """Return (D⁻¹ + leverage)⁻¹ of the added rows' motion, D the bound ½."""
-        xp = namespace(moved)
-        b, c, m = moved.shape
-        return xp.reshape(self.damping @ xp.reshape(moved, (b * c, m)), (b, c, m))
-
-    def start(self, base: Base) -> tuple[Array, Array]:
-        """Return the optimum before as the first guess."""
-        xp = namespace(self.Z)
-        q, c = base.start.shape
-        n_models = self.targets.shape[2]
-        psi = xp.broadcast_to(base.start[:, :, None], (q, c, n_models))
-        return psi + 0.0, xp.zeros_like(self.targets)
+        """Return (D⁻¹ + M)⁻¹ of the added rows' motion, D the bound ½."""
+        return self._joint(self.damping, moved)
 
     def surviving(self, keep: NDArray[Any]) -> NDArray[Any]:
         """Return the models to keep."""
@@ -279,9 +270,12 @@ class Window:
 
     def only(self, index: NDArray[Any]) -> Window:
         """Return the models at `index`."""
-        xp, at = namespace(self.targets), like(index, self.Z)
-        targets, weights = (xp.take(x, at, axis=2) for x in (self.targets, self.weights))
-        return replace(self, targets=targets, weights=weights)
+        return replace(self, **self._labels(index))
+
+    def _joint(self, A: Float[Array, "rc bc"], y: Float[Array, "b c m"]) -> Float[Array, "r c m"]:
+        xp = namespace(y)
+        b, c, m = y.shape
+        return xp.reshape(A @ xp.reshape(y, (b * c, m)), (-1, c, m))
 
 
 def times(A: Float[Array, "r s"], x: Float[Array, "s c m"]) -> Float[Array, "r c m"]:

@@ -23,9 +23,10 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.core.arrays import Array, like, namespace, to_numpy
-from goalward.utility.added_rows import Added, Base, mean_in_contrasts, times
+from goalward.core.arrays import Array, like, namespace, put_at, to_numpy
+from goalward.utility.added_rows import Added, Base, times
 from goalward.utility.anderson import Anderson
+from goalward.utility.implicit_slopes import mean_in_contrasts
 
 __all__ = ["retrain"]
 
@@ -60,8 +61,9 @@ def retrain(
         last = sweep == max_sweeps or not keep.any()
         # Dropping a few models costs a copy of everything: wait for a quarter.
         if last or keep.sum() <= 0.75 * len(keep):
-            done_psi = _put(done_psi, active[ready], psi, ready)
-            done_a = _put(done_a, active[ready], a, ready)
+            some = like(np.flatnonzero(ready), psi)
+            done_psi = put_at(done_psi, active[ready], xp.take(psi, some, axis=2), axis=2)
+            done_a = put_at(done_a, active[ready], xp.take(a, some, axis=2), axis=2)
             converged[active[ready]] = True
             if last:
                 break
@@ -117,14 +119,3 @@ def _first_decrement(base: Base, added: Added, shape: tuple[int, int, int]) -> N
         pulls.append(np.sqrt(np.maximum(to_numpy(inside + own), 0.0)))
     first: NDArray[Any] = np.maximum(*pulls)
     return first
-
-
-def _put(into: Array, where: NDArray[Any], source: Array, ready: NDArray[Any]) -> Array:
-    """Return `into` with the ready models of `source` at `where`."""
-    xp = namespace(into)
-    columns = np.zeros(into.shape[-1], dtype=np.int64)
-    columns[where] = np.flatnonzero(ready)
-    mask = np.zeros(into.shape[-1], dtype=bool)
-    mask[where] = True
-    picked = xp.take(source, like(columns, into), axis=2)
-    return xp.where(like(mask, into), picked, into)

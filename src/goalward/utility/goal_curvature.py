@@ -193,17 +193,9 @@ def _goal_blocks(family: Neighbours, index: int) -> Float[Array, "m c c"]:
 
 def _third_blocks(family: Neighbours, v: Float[Array, "p k"]) -> Float[Array, "n c c"]:
     """Return QᵀTQ for every labelled row."""
-    fitted, Q = family.fitted, family.base.Q
-    hessian = fitted.hessian
-    xp = namespace(v)
-    p = hessian.proba
+    hessian = family.fitted.hessian
     motion = family.model.jvp(hessian.X, v)
-    q = hessian.weights[:, None] * fitted.loss.curvature(p, motion)
-    K, c = Q.shape
-    pairs = xp.reshape(Q[:, :, None] * Q[:, None, :], (K, c * c))
-    along, mean = q @ Q, p @ Q
-    cross = along[:, :, None] * mean[:, None, :]
-    return xp.reshape(q @ pairs, (-1, c, c)) - cross - xp.permute_dims(cross, (0, 2, 1))
+    return hessian.weights[:, None, None] * family.fitted.loss.third(hessian.proba, motion)
 
 
 def _row_curvature(

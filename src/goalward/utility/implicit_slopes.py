@@ -9,49 +9,23 @@ serve all labels of a row, and Anderson's method makes up for the smaller steps.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import NDArray
 
-from goalward.core.arrays import Array, like, namespace, softmax, to_numpy
-from goalward.utility.added_rows import mean_in_contrasts, own_logit
+from goalward.core.arrays import Array, like, namespace, put_at, softmax, to_numpy
 from goalward.utility.anderson import Anderson
 
-__all__ = ["implicit_slopes", "newton_slopes"]
+__all__ = ["Equations", "implicit_slopes", "mean_in_contrasts", "own_logit"]
 
 TOLERANCE = 1e-8
 """Largest miss of an equation; a label's slope is of order 1."""
 
 
-def newton_slopes(
-    f: Float[Array, "n s"],
-    M: Float[Array, "n s s"],
-    targets: Float[Array, "s l"],
-    weights: Float[Array, "s l"],
-    Q: Float[Array, "k c"],
-) -> Float[Array, "n s l"]:
-    """Return the first full Newton step from r = 0: (I + wΛM)⁻¹ w (p - e_k)."""
-    xp = namespace(f)
-    n, s = f.shape
-    wide = xp.broadcast_to(f[:, :, None], (n, s, targets.shape[1]))
-    slope = xp.permute_dims(weights * (_mean(wide, Q) - targets), (0, 2, 1))[:, :, :, None]
-    eye = xp.eye(s, dtype=M.dtype, device=M.device)
-    jacobian = eye + xp.matmul(_blocks(wide, Q, weights), M[:, None, :, :])
-    return xp.permute_dims(xp.linalg.solve(jacobian, slope)[:, :, :, 0], (0, 2, 1))
-
-
-def implicit_slopes(
-    f: Float[Array, "n s"],
-    M: Float[Array, "n s s"],
-    targets: Float[Array, "s l"],
-    weights: Float[Array, "s l"],
-    Q: Float[Array, "k c"],
-    *,
-    most: int = 60,
-) -> Float[Array, "n s l"]:
-    """Return r of every row (or batch) under every label (or labeling), in contrasts.
+@dataclass(frozen=True)
+class Equations:
+    """r = w (p(f - M r) - t) of n rows (or batches) under l labels (or labelings), in contrasts.
 
     Parameters
     ----------
@@ -62,74 +36,104 @@ def implicit_slopes(
     targets, weights
         Each labeling in contrasts, and the weight of its rows, repeated over contrasts.
     """
+
+    f: Float[Array, "n s"]
+    M: Float[Array, "n s s"]
+    targets: Float[Array, "s l"]
+    weights: Float[Array, "s l"]
+    Q: Float[Array, "k c"]
+
+    def start(self) -> Float[Array, "n s l"]:
+        """Return r = 0."""
+        xp = namespace(self.f)
+        shape = (*self.f.shape, self.targets.shape[1])
+        return xp.zeros(shape, dtype=self.f.dtype, device=self.f.device)
+
+    def logits(self, r: Float[Array, "n s l"]) -> Float[Array, "n s l"]:
+        """Return f - M r."""
+        return self.f[:, :, None] - namespace(r).matmul(self.M, r)
+
+    def miss(self, r: Float[Array, "n s l"]) -> Float[Array, "n s l"]:
+        """Return what r differs from the slope at the logits it leads to."""
+        return r - self.slope(self.logits(r))
+
+    def slope(self, f: Float[Array, "n s l"]) -> Float[Array, "n s l"]:
+        """Return w (p(f) - t), row of a batch by row of a batch."""
+        xp = namespace(f)
+        by_row = xp.reshape(f, (-1, self.Q.shape[1], f.shape[2]))
+        return self.weights * (
+            xp.reshape(mean_in_contrasts(by_row, self.Q), f.shape) - self.targets
+        )
+
+    def newton(self, r: Float[Array, "n s l"], miss: Float[Array, "n s l"]) -> Array:
+        """Return Newton's step from r: -(I + wΛM)⁻¹ of the miss."""
+        xp = namespace(r)
+        eye = xp.eye(r.shape[1], dtype=r.dtype, device=r.device)
+        blocks = _blocks(self.logits(r), self.Q, self.weights)
+        jacobian = eye + xp.matmul(blocks, self.M[:, None, :, :])
+        flat = xp.permute_dims(miss, (0, 2, 1))[:, :, :, None]
+        return -xp.permute_dims(xp.linalg.solve(jacobian, flat)[:, :, :, 0], (0, 2, 1))
+
+    def only(self, index: Array) -> Equations:
+        """Return those of the rows at `index`."""
+        xp = namespace(self.f)
+        return replace(self, f=xp.take(self.f, index, axis=0), M=xp.take(self.M, index, axis=0))
+
+
+def implicit_slopes(equations: Equations, *, most: int = 60) -> Float[Array, "n s l"]:
+    """Return r of every row (or batch) under every label (or labeling)."""
+    f, M = equations.f, equations.M
     xp = namespace(f)
     n, s = f.shape
-    n_labels = targets.shape[1]
+    r = done = equations.start()
     if s == 1:
-        steps = weights * M[:, 0, :]
-        root = own_logit(f, steps, xp.broadcast_to(targets, (n, n_labels)), steps=60)
-        return (weights * (_mean(root[:, None, :], Q)[:, 0, :] - targets))[:, None, :]
-    heaviest = float(xp.max(weights))
-    eye = xp.eye(s, dtype=M.dtype, device=M.device)
+        targets = xp.broadcast_to(equations.targets, r[:, 0, :].shape)
+        root = own_logit(f, equations.weights * M[:, 0, :], targets, steps=60)
+        return equations.slope(root[:, None, :])
     # (I + (w/2) M)⁻¹ against the miss: the bound's Newton step, one inverse per row.
-    damp = xp.linalg.inv(eye + 0.5 * heaviest * M)
-    r = xp.broadcast_to(xp.zeros_like(targets), (n, s, n_labels)) + 0.0
+    bound = 0.5 * float(xp.max(equations.weights))
+    damp = xp.linalg.inv(xp.eye(s, dtype=M.dtype, device=M.device) + bound * M)
     active = np.arange(n)
-    done = r
     history = Anderson()
     for sweep in range(1, most + 1):
-        miss = r - weights * (_mean(f[:, :, None] - xp.matmul(M, r), Q) - targets)
+        miss = equations.miss(r)
         worst = to_numpy(xp.max(xp.max(xp.abs(miss), axis=2), axis=1))
         ready = worst <= TOLERANCE
         if ready.all():
-            return _put(done, active, r)
+            return put_at(done, active, r, axis=0)
         if sweep == most:
             break
         if ready.mean() >= 0.25:
-            done = _put(done, active, r)
+            done = put_at(done, active, r, axis=0)
             index = like(np.flatnonzero(~ready), f)
-            f, M, damp, r, miss = (xp.take(x, index, axis=0) for x in (f, M, damp, r, miss))
-            active = active[~ready]
+            damp, r, miss = (xp.take(x, index, axis=0) for x in (damp, r, miss))
+            equations, active = equations.only(index), active[~ready]
             history = Anderson()
         step = -xp.matmul(damp, miss)
-        count = r.shape[0] * n_labels
-        flat = (xp.reshape(xp.permute_dims(x, (1, 0, 2)), (s, count)) for x in (r, step))
-        moved = xp.reshape(history.next(*flat), (s, -1, n_labels))
+        flat = (xp.reshape(xp.permute_dims(x, (1, 0, 2)), (s, -1)) for x in (r, step))
+        moved = xp.reshape(history.next(*flat), (s, *r.shape[::2]))
         r = xp.permute_dims(moved, (1, 0, 2))
     # Large leverages: the bound is far from the curvature. Few rows come here.
-    done = _put(done, active, r)
-    index = like(np.flatnonzero(~ready), f)
-    f, M = (xp.take(x, index, axis=0) for x in (f, M))
-    return _put(done, active[~ready], _damped_newton(f, M, targets, weights, Q))
+    done = put_at(done, active, r, axis=0)
+    rest = equations.only(like(np.flatnonzero(~ready), f))
+    return put_at(done, active[~ready], _damped_newton(rest), axis=0)
 
 
-def _damped_newton(
-    f: Float[Array, "n s"],
-    M: Float[Array, "n s s"],
-    targets: Float[Array, "s l"],
-    weights: Float[Array, "s l"],
-    Q: Float[Array, "k c"],
-) -> Float[Array, "n s l"]:
+def _damped_newton(equations: Equations) -> Float[Array, "n s l"]:
     """Return r by Newton's method, each (row, label) with steps halved until the miss falls."""
-    xp = namespace(f)
-    n, s = f.shape
-    n_labels = targets.shape[1]
-    eye = xp.eye(s, dtype=M.dtype, device=M.device)
-    r = xp.broadcast_to(xp.zeros_like(targets), (n, s, n_labels)) + 0.0
 
     def missed(r: Array) -> tuple[Array, Array]:
         # In the metric of M the miss is the slope of the convex objective, so it can fall.
-        miss = r - weights * (_mean(f[:, :, None] - xp.matmul(M, r), Q) - targets)
-        return miss, xp.sum(miss * xp.matmul(M, miss), axis=1, keepdims=True)
+        miss = equations.miss(r)
+        return miss, xp.sum(miss * xp.matmul(equations.M, miss), axis=1, keepdims=True)
 
+    r = equations.start()
+    xp = namespace(r)
     miss, size = missed(r)
     for _ in range(100):
         if float(xp.max(xp.abs(miss))) <= TOLERANCE:
             break
-        blocks = _blocks(f[:, :, None] - xp.matmul(M, r), Q, weights)
-        jacobian = eye + xp.matmul(blocks, M[:, None, :, :])
-        flat = xp.permute_dims(miss, (0, 2, 1))[:, :, :, None]
-        step = -xp.permute_dims(xp.linalg.solve(jacobian, flat)[:, :, :, 0], (0, 2, 1))
+        step = equations.newton(r, miss)
         length = xp.ones_like(size)
         best, best_miss, best_size = r, miss, size
         for _ in range(30):
@@ -144,6 +148,41 @@ def _damped_newton(
             length = xp.where(best_size < size, length, 0.5 * length)
         r, miss, size = best, best_miss, best_size
     return r
+
+
+def mean_in_contrasts(f: Float[Array, "n c m"], Q: Float[Array, "k c"]) -> Float[Array, "n c m"]:
+    """Return Qᵀ softmax(Q f): the predicted mean, in contrasts."""
+    xp = namespace(f)
+    if Q.shape[0] == 2:
+        # Q = (1, -1)/√2, so p₀ - p₁ = tanh(f/√2): one function, no overflow.
+        return xp.tanh(f * 0.5**0.5) * 0.5**0.5
+    logits = xp.matmul(Q, f)
+    exp = xp.exp(logits - xp.max(logits, axis=1, keepdims=True))
+    return xp.matmul(Q.T, exp / xp.sum(exp, axis=1, keepdims=True))
+
+
+def own_logit(
+    f0: Float[Array, "g 1"], M: Float[Array, "g l"], t: Float[Array, "g l"], steps: int = 8
+) -> Float[Array, "g l"]:
+    """Return the root of f = f₀ - M (p(f) - t), for two classes in their one contrast.
+
+    Newton's method within a bracket: |p - t| ≤ √2 and f + M p(f) is increasing. A step that
+    leaves the bracket, or does not halve the one before, is a bisection instead.
+    """
+    xp = namespace(f0)
+    low, high = f0 - 2.0**0.5 * M, f0 + 2.0**0.5 * M
+    f = f0 + 0.0 * t
+    last = high - low
+    for _ in range(steps):
+        p = xp.tanh(f * 0.5**0.5)
+        miss = f - f0 + M * (p * 0.5**0.5 - t)
+        low, high = xp.where(miss < 0.0, f, low), xp.where(miss < 0.0, high, f)
+        step = -miss / (1.0 + 0.5 * M * (1.0 - p * p))
+        middle = 0.5 * (low + high)
+        newton = (f + step > low) & (f + step < high) & (xp.abs(step) <= 0.5 * last)
+        moved = xp.where(newton, f + step, middle)
+        last, f = xp.abs(moved - f), moved
+    return f
 
 
 def _blocks(
@@ -164,26 +203,3 @@ def _blocks(
     own = own * by_label[None, :, :, :, None]
     diagonal = xp.eye(b, dtype=f.dtype, device=f.device)[None, None, :, None, :, None]
     return xp.reshape(own[:, :, :, :, None, :] * diagonal, (n, n_labels, s, s))
-
-
-def _mean(f: Float[Array, "n s l"], Q: Float[Array, "k c"]) -> Float[Array, "n s l"]:
-    """Return the predicted mean in contrasts, row of a batch by row of a batch."""
-    xp = namespace(f)
-    n, s, n_labels = f.shape
-    c = Q.shape[1]
-    by_row = xp.reshape(f, (n * (s // c), c, n_labels))
-    return xp.reshape(mean_in_contrasts(by_row, Q), (n, s, n_labels))
-
-
-def _put(
-    into: Float[Array, "n s l"], active: NDArray[Any], r: Float[Array, "m s l"]
-) -> Float[Array, "n s l"]:
-    """Return `into` with the active rows replaced."""
-    if len(active) == into.shape[0]:
-        return r
-    xp = namespace(into)
-    source = np.zeros(into.shape[0], dtype=np.int64)
-    source[active] = np.arange(len(active))
-    mask = np.zeros(into.shape[0], dtype=bool)
-    mask[active] = True
-    return xp.where(like(mask, into)[:, None, None], xp.take(r, like(source, into), axis=0), into)

@@ -9,14 +9,13 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, Rows, namespace, rows_at
-from goalward.errors import BadParameter
 from goalward.goals import Goal
 from goalward.models import Fitted
 from goalward.solvers import Solution, Solver, named
 from goalward.solvers.inverse import rows_at_once
 from goalward.utility.added_rows import Window
 from goalward.utility.goal_curvature import GoalCurvature
-from goalward.utility.implicit_slopes import implicit_slopes, newton_slopes
+from goalward.utility.implicit_slopes import Equations, implicit_slopes
 from goalward.utility.labelings import batches
 from goalward.utility.neighbours import Neighbours
 from goalward.utility.threads import in_threads
@@ -41,9 +40,6 @@ class ImplicitStep(Utility):
         Evaluate the goal at the moved logits of its rows instead of to second order:
         dearer, for short lists and for goals that bend a lot, such as Fisher. Batches
         always do.
-    step
-        "implicit", or "newton" for the first full Newton (Woodbury) step alone, which
-        overshoots for surprising labels.
     n_jobs
         Threads for the rows' equations; None is 1, -1 all cores.
 
@@ -58,14 +54,7 @@ class ImplicitStep(Utility):
 
     solver: str | Solver = field(default="auto", kw_only=True)
     exact_goal: bool = field(default=False, kw_only=True)
-    step: str = field(default="implicit", kw_only=True)
     n_jobs: int | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        if self.step not in ("implicit", "newton"):
-            raise BadParameter(
-                f"step={self.step!r}; 'implicit' or 'newton' was expected. Leave it at 'implicit'."
-            )
 
     def prepare(self, fitted: Fitted, goal: Goal) -> _Stepper:
         """Return the utility with its direction, inverse and curvatures made."""
@@ -132,12 +121,8 @@ class _Stepper:
         # Blocks that stay in a core's cache: 1.6 times faster than the whole at once.
         step = max(16, 2**17 // (Q.shape[1] * fitted.n_classes))
         parts = [slice(i, i + step) for i in range(0, f.shape[0], step)]
-        jobs = [(rows_at(f, part), rows_at(M, part), Q.T, weights, Q) for part in parts]
-        return xp.concat(in_threads(self._solved, jobs, self.options.n_jobs), axis=0)
-
-    def _solved(self, *equations: Array) -> Float[Array, "n s l"]:
-        newton = self.options.step == "newton"
-        return newton_slopes(*equations) if newton else implicit_slopes(*equations)
+        jobs = [(Equations(rows_at(f, part), rows_at(M, part), Q.T, weights, Q),) for part in parts]
+        return xp.concat(in_threads(implicit_slopes, jobs, self.options.n_jobs), axis=0)
 
     def _evaluated(self, rows: Rows, Z: Array, r: Float[Array, "n c l"]) -> Float[Array, "n l"]:
         """Return the goal at the moved logits, plus the labelled rows' third derivative."""
@@ -167,13 +152,14 @@ class _Stepper:
         xp = namespace(Z)
         joint = (added.leverage.shape[0], added.targets.shape[2])
         weights = xp.broadcast_to(added.weights, added.targets.shape)
-        r = self._solved(
+        equations = Equations(
             xp.reshape(Z @ base.start, (1, joint[0])),
             added.leverage[None, :, :],
             xp.reshape(added.targets, joint),
             xp.reshape(weights, joint),
             base.Q,
         )
+        r = implicit_slopes(equations)
         change = self.family.pulled(added, xp.reshape(r, added.targets.shape), rows, Z)
         third = base.inverse.joint_form(self.curvature.third, Z)
         return change + _half(third[None, :, :], r)[0, :]

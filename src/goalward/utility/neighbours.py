@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, Rows, like, namespace, rows_at
 from goalward.goals import Goal, Term
-from goalward.models import Fitted, Linear, contrasts
+from goalward.models import Fitted, Linear
 from goalward.solvers import Inverse
 from goalward.solvers.coordinates import Coordinates
 from goalward.utility.added_rows import Added, Base, Singles, Window
@@ -155,7 +155,7 @@ def _base_of(fitted: Fitted) -> Base:
     labelled, hessian = fitted.labelled, fitted.hessian
     inverse = Inverse.of(hessian, Coordinates.spanned(hessian))
     coordinates = inverse.coordinates
-    Q = contrasts(fitted.n_classes, fitted.params)
+    Q = hessian.basis
     xp = namespace(Q)
     start = fitted.params @ Q
     if coordinates.basis is not None:

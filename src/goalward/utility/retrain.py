@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.core.arrays import Array, Rows, like, namespace, rows_at, stack_rows, to_numpy
+from goalward.core.arrays import Array, Rows, like, namespace, rows_at, to_numpy
 from goalward.errors import NotConverged
 from goalward.goals import Goal
-from goalward.models import Fitted, Labelled, Linear
+from goalward.models import Fitted, Linear
 from goalward.solvers import Auto, ConjugateGradient
 from goalward.utility.added_rows import Added, Window
 from goalward.utility.chord import retrain
 from goalward.utility.labelings import batches
 from goalward.utility.neighbours import Neighbours
-from goalward.utility.one_by_one import OneByOne
+from goalward.utility.one_by_one import OneByOne, labelled_too, value_of
 from goalward.utility.threads import in_threads
 from goalward.utility.utility import Scored, Utility
 
@@ -71,8 +71,9 @@ class Retrain(Utility):
         """Return Δτ of each batch under each labeling, retrained."""
         retrainer = self.prepare(fitted, goal)
         jobs = batches(fitted, X_batches, labels)
-        n_jobs = self.n_jobs if isinstance(retrainer, _Retrainer) else 1
-        values = in_threads(retrainer.window, jobs, n_jobs)
+        values = in_threads(
+            retrainer.window, jobs, self.n_jobs if isinstance(fitted.model, Linear) else 1
+        )
         return namespace(values[0]).stack(values)
 
 
@@ -96,11 +97,7 @@ class _Retrainer:
         """Return Δτ of each row under each label."""
         n_rows, n_classes = rows.shape[0], self.family.fitted.n_classes
         Z, added = self.family.singles(rows)
-        psi, a, converged = self._retrain(added)
-        values = self.family.change(psi, a, rows, Z)
-        values = self._repair(
-            values, converged, rows, lambda m: ([m // n_classes], [m % n_classes])
-        )
+        values = self._values(added, rows, Z, lambda m: ([m // n_classes], [m % n_classes]))
         return namespace(values).reshape(values, (n_rows, n_classes))
 
     def window(self, rows: Rows, codes: NDArray[Any]) -> Float[Array, " l"]:
@@ -110,26 +107,20 @@ class _Retrainer:
     def _window(
         self, added: Window, rows: Rows, Z: Float[Array, "b q"], codes: NDArray[Any]
     ) -> Float[Array, " l"]:
-        psi, a, converged = self._retrain(added)
-        values = self.family.change(psi, a, rows, Z)
         everyone = list(range(rows.shape[0]))
-        return self._repair(values, converged, rows, lambda m: (everyone, list(codes[m])))
+        return self._values(added, rows, Z, lambda m: (everyone, codes[m]))
 
-    def _retrain(self, added: Added) -> tuple[Array, Array, NDArray[Any]]:
+    def _values(
+        self, added: Added, rows: Rows, Z: Array, which: Callable[[int], tuple[list[int], Any]]
+    ) -> Float[Array, " m"]:
+        """Return Δτ of every model; `which` names the rows and labels that one of them adds."""
+        family, options = self.family, self.options
         # A model that diverges overflows before it is found out and handed to Newton.
         with np.errstate(all="ignore"):
-            return retrain(
-                self.family.base, added, tol=self.options.tol, max_sweeps=self.options.max_sweeps
+            psi, a, converged = retrain(
+                family.base, added, tol=options.tol, max_sweeps=options.max_sweeps
             )
-
-    def _repair(
-        self,
-        values: Float[Array, " m"],
-        converged: NDArray[Any],
-        rows: Rows,
-        which: Callable[[int], tuple[list[int], list[int]]],
-    ) -> Float[Array, " m"]:
-        """Return `values` with those of stalled models found by Newton's method."""
+        values = family.change(psi, a, rows, Z)
         if converged.all():
             return values
         plain = to_numpy(values).copy()
@@ -139,23 +130,12 @@ class _Retrainer:
         return like(plain, values)
 
     def _newton(self, rows: Rows, codes: NDArray[Any]) -> float:
-        fitted = self.family.fitted
-        old = fitted.labelled
-        xp = namespace(old.targets)
-        new = like(np.eye(fitted.n_classes)[codes], old.targets)
-        added = like(to_numpy(fitted.label_weights)[codes], old.weights)
-        X = stack_rows(old.X, rows)
-        labelled = Labelled(X, xp.concat([old.targets, new]), xp.concat([old.weights, added]))
         # A rough step is enough while far away, and products are cheaper than factors then.
         q, c = self.family.base.start.shape
         solver = ConjugateGradient() if q * c > 300 else Auto()
-        after = replace(fitted, labelled=labelled)
+        after = labelled_too(self.family.fitted, rows, codes)
         try:
             after = after.polished(tol=1e-10, solver=solver)
         except NotConverged:
             after = after.polished(tol=1e-10, solver=Auto())
-        value = sum(
-            term.weight * float(term.kernel.value(after.logits_of(term.X)))
-            for term in self.family.terms
-        )
-        return value - self.family.before
+        return value_of(after, self.family.terms) - self.family.before

@@ -12,7 +12,7 @@ import json
 import threading
 from typing import TYPE_CHECKING, Any
 
-from goalward.errors import MissingExtra
+from goalward.core.extras import needing
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -40,15 +40,11 @@ def backend_app(
         If given, /setup and /predict want it (any user name); enter it in Label Studio under Basic
         authentication. Webhooks come without one, and can only wake.
     """
-    try:
+    with needing("The server"):
         from starlette.applications import Starlette
         from starlette.concurrency import run_in_threadpool
         from starlette.responses import JSONResponse
         from starlette.routing import Route
-    except ImportError as error:
-        raise MissingExtra(
-            "The server needs fastapi, which is not installed. Run: pip install goalward[web]"
-        ) from error
 
     def refused(status: int, why: str) -> JSONResponse:
         headers = {"WWW-Authenticate": "Basic"} if status == 401 else None

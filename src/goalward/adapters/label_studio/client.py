@@ -44,12 +44,12 @@ class Client:
 
     def project(self) -> dict[str, Any]:
         """Return the project: label_config, sampling, model_version, created_at and more."""
-        found: dict[str, Any] = self.http.call("GET", f"{self._home}/")
-        if not isinstance(found, dict) or "label_config" not in found:
+        project: dict[str, Any] = self.http.call("GET", f"{self._home}/")
+        if not isinstance(project, dict) or "label_config" not in project:
             raise LabelStudioError(
                 f"{self.http.url} answered with something else than a project; check --url."
             )
-        return found
+        return project
 
     def set_project(self, **values: Any) -> None:
         """Change settings of the project."""
@@ -86,10 +86,10 @@ class Client:
 
     def task(self, number: int) -> dict[str, Any]:
         """Return one task."""
-        found: dict[str, Any] = self.http.call(
+        task: dict[str, Any] = self.http.call(
             "GET", f"/api/tasks/{number}/", params={"resolve_uri": "false"}
         )
-        return found
+        return task
 
     def set_data(self, number: int, data: dict[str, Any]) -> None:
         """Replace the data of a task; Label Studio knows no smaller change."""

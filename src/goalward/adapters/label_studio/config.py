@@ -79,13 +79,13 @@ class LabelConfig:
 
     def answer(self, result: Sequence[Any]) -> list[str]:
         """Return the choices an annotation's result holds for this control."""
-        found: list[str] = []
+        said: list[str] = []
         for region in result:
             if isinstance(region, dict) and region.get("from_name") == self.control:
                 value = region.get("value")
                 choices = value.get("choices", []) if isinstance(value, dict) else []
-                found.extend(str(choice) for choice in choices)
-        return found
+                said.extend(str(choice) for choice in choices)
+        return said
 
     def result(self, label: str) -> list[dict[str, Any]]:
         """Return a prediction's result that says `label`."""
@@ -108,19 +108,19 @@ def _parsed(text: str) -> ElementTree.Element:
 
 
 def _control(root: ElementTree.Element, name: str | None) -> ElementTree.Element:
-    found = {tag.get("name", ""): tag for tag in root.iter("Choices")}
-    if name is not None and name in found:
-        return found[name]
-    if name is None and len(found) == 1:
-        return next(iter(found.values()))
-    if not found:
+    controls = {tag.get("name", ""): tag for tag in root.iter("Choices")}
+    if name is not None and name in controls:
+        return controls[name]
+    if name is None and len(controls) == 1:
+        return next(iter(controls.values()))
+    if not controls:
         tags = sorted({tag.tag for tag in root.iter() if tag.get("toName")})
         raise Unsupported(
             f"The label config has no Choices tag (it has {', '.join(tags) or 'no control'}); one was "
             "expected, since goalward asks for one class of each task."
         )
     raise Unsupported(
-        f"The label config has the Choices {', '.join(map(repr, found))}"
+        f"The label config has the Choices {', '.join(map(repr, controls))}"
         + (f" and none called {name!r}" if name else "")
         + "; one to work with was expected. Name it with --control."
     )

@@ -150,7 +150,8 @@ class Bridge:
     def follow(
         self,
         poll: float,
-        report: Callable[[Synced | LabelStudioError], None],
+        report: Callable[[Synced], None],
+        trouble: Callable[[LabelStudioError], None],
         *,
         stop: threading.Event,
         wake: threading.Event,
@@ -179,7 +180,7 @@ class Bridge:
             if failure is not None:
                 # Something may have been half done: look at everything again.
                 self._tasks = self._plan = None
-                report(failure)
+                trouble(failure)
             # A webhook may come before what it tells of is stored: look once more soon.
             pause = min(poll, SOON) if woken else poll
             woken = wake.wait(min(pause * 2 ** min(failures, 10), max(LONGEST_WAIT, poll)))
@@ -242,7 +243,10 @@ class Bridge:
         return changes
 
     def _refit(self, always: bool) -> None:
-        if self.study.due("any" if always else "refit"):
+        state = self.study.state
+        ranking = state.ranking
+        news = state.moves - (ranking.moves if ranking else 0)
+        if news >= (1 if always or ranking is None else state.settings.refit):
             self.study.refresh(force=True, size=self._top)
 
     def _push(self) -> tuple[int, int]:

@@ -105,16 +105,16 @@ def rows_as_data(
         shown = study.show(row)
         columns = shown["columns"]
         main = shown.get("text", shown.get("image"))
-        found = dict(columns) if main is None else {**columns, config.field: main}
+        cells = dict(columns) if main is None else {**columns, config.field: main}
         wanted = dict.fromkeys((config.field, *config.fields, *more))
-        absent = [name for name in wanted if name not in found]
+        absent = [name for name in wanted if name not in cells]
         if absent:
             raise BadParameter(
                 f"The table has no {', '.join(map(repr, absent))} (it has {', '.join(columns) or 'none'}); "
                 "the keys that the label config shows were expected. Name the column with --text, or "
                 "change the label config."
             )
-        data = {name: _plain(found[name]) for name in wanted}
+        data = {name: _plain(cells[name]) for name in wanted}
         made.append({**data, ROW: row, POOL: mark})
     return made
 

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-from goalward.errors import BadParameter, LabelStudioError, MissingExtra, NotReached
+from goalward.core.extras import needing
+from goalward.errors import BadParameter, LabelStudioError, NotReached
 
 __all__ = ["Transport"]
 
@@ -42,12 +43,8 @@ class Transport:
         attempts: int = 4,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        try:
+        with needing("Label Studio"):
             import httpx
-        except ImportError as error:
-            raise MissingExtra(
-                "Label Studio needs httpx, which is not installed. Run: pip install goalward[web]"
-            ) from error
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
             raise BadParameter(

@@ -98,11 +98,10 @@ def _groups(areas: Areas) -> list[tuple[str, list[str]]]:
 def _main_table(part: Areas) -> str:
     losses, final = part.mean_ranks("log_loss"), part.mean_ranks("final")
     heights = dict(zip(part.strategies, part.seeds("log_loss").mean(axis=(1, 2)), strict=True))
-    ends = lambda r: "" if r["low"] is None else f" [{r['low']:.2f}, {r['high']:.2f}]"
     table = _ranking(
         part,
         {
-            "mean rank, accuracy": lambda r: f"{r['mean_rank']:.2f}{ends(r)}",
+            "mean rank, accuracy": lambda r: f"{r['mean_rank']:.2f}{_ends(r)}",
             "best on": lambda r: r["best_on"],
             "mean area, accuracy": lambda r: f"{r['mean_area']:.4f}",
             "mean rank, log-loss": lambda r: f"{losses[r['strategy']]:.2f}",
@@ -115,8 +114,8 @@ def _main_table(part: Areas) -> str:
         return table
     distance = critical_difference(len(part.strategies), len(part.datasets))
     return (
-        f"{table}\n\nFriedman's test that all do equally well: p = {part.friedman():.2g}. Nemenyi's "
-        f"critical difference of mean ranks at 5 %: {distance:.2f}."
+        f"{table}\n\nFriedman's test that all do equally well: p = {part.friedman():.2g}.\n"
+        f"Nemenyi's critical difference of mean ranks at 5 %: {distance:.2f}."
     )
 
 
@@ -180,6 +179,11 @@ def _main(areas: Areas) -> Areas:
     """Return the main comparison, or all strategies where fewer than two of it took part."""
     known = [name for name in MAIN if name in areas.strategies]
     return areas.only(known) if len(known) > 1 else areas
+
+
+def _ends(r: dict[str, Any]) -> str:
+    """Return an interval, where there is one."""
+    return "" if r["low"] is None else f" [{r['low']:.2f}, {r['high']:.2f}]"
 
 
 def _shown(name: str) -> str:

@@ -16,6 +16,7 @@ from functools import cache, partial
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -167,7 +168,9 @@ def benchmark(
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch if out is None else out)
         store = Records(folder / "sessions.jsonl")
-        done = {line["key"]: line for line in store if line.keys() >= Played.__required_keys__}
+        done: dict[str, Any] = {
+            line["key"]: line for line in store if line.keys() >= Played.__required_keys__
+        }
         missing = [job for job in jobs if keys[job] not in done]
         before = len(jobs) - len(missing)
         with (

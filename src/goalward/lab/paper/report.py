@@ -4,63 +4,32 @@ from __future__ import annotations
 
 import base64
 import platform
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import polars as pl
-from matplotlib.figure import Figure
 
-from goalward.lab.datasets import Dataset
-from goalward.lab.paper.claims import Claim
+from goalward.lab.paper.findings import Claim
+from goalward.lab.paper.pictures import Picture
 from goalward.lab.paper.studies import Size
 
-__all__ = ["Report", "write_report"]
+__all__ = ["Page", "write_page"]
 
 
-@dataclass
-class Report:
-    """What goes into the page, collected as it is made."""
+@dataclass(frozen=True)
+class Page:
+    """What goes into the page; `tables` are those without a figure, "datasets" among them."""
 
     out: Path
     size: Size
-    notes: list[str] = field(default_factory=list)
-    pictures: dict[str, Figure] = field(default_factory=dict)
-    captions: dict[str, str] = field(default_factory=dict)
-    tables: dict[str, pl.DataFrame] = field(default_factory=dict)
-    seconds: float = 0.0
-
-    def add(
-        self, name: str, picture: Figure, caption: str, table: pl.DataFrame | None = None
-    ) -> None:
-        """Add a figure, and the table that goes with it."""
-        self.pictures[name] = picture
-        self.captions[name] = caption
-        if table is not None:
-            self.tables[name] = table
-
-    def describe(self, datasets: dict[str, Dataset]) -> None:
-        """Add the table of datasets."""
-        lines = []
-        for dataset in datasets.values():
-            split = dataset.split(0)
-            binary = len(dataset.classes) == 2
-            lines.append(
-                {
-                    "dataset": dataset.name,
-                    "classes": len(dataset.classes),
-                    "features": dataset.X.shape[1],
-                    "pool": len(split.pool),
-                    "initial": len(split.init),
-                    "test": len(split.test),
-                    "dev": len(split.dev),
-                    "C (scikit-learn's)": float(dataset.learner.C) * (2 if binary else 1),
-                    "rows from": dataset.source,
-                }
-            )
-        self.tables["datasets"] = pl.DataFrame(lines)
+    notes: list[str]
+    pictures: dict[str, Picture]
+    tables: dict[str, pl.DataFrame]
+    claims: list[Claim]
+    seconds: float
 
 
 STYLE = """
@@ -84,50 +53,46 @@ details { margin: 8px 0 20px; } summary { cursor: pointer; color: var(--soft); }
 """
 
 
-def write_report(report: Report, claims: list[Claim]) -> Path:
+def write_page(page: Page) -> Path:
     """Write report.html and return its path."""
-    size = report.size
+    datasets = page.tables["datasets"]
     body = [
         "<h1>Goal-oriented active learning, reproduced</h1>",
         '<p class="lead">The experiments of Xu and Kazantsev, <em>Understanding Goal-Oriented Active '
         "Learning via Influence Functions</em> (2019), run again with goalward. Figures, captions "
         "and verdicts are computed from the data of this run.</p>",
-        f'<p class="meta">{_meta(size, report.seconds)}</p>',
-        *(f'<p class="meta">Note: {escape(note)}</p>' for note in report.notes),
+        f'<p class="meta">{_meta(page.size, page.seconds)}</p>',
+        *(f'<p class="meta">Note: {escape(note)}</p>' for note in page.notes),
         "<h2>Claims</h2>",
-        _claims(claims),
+        _claims(page.claims),
         "<h2>Data</h2>",
-        _table(report.tables["datasets"]),
+        _table(datasets),
     ]
-    if "rt-polarity" in report.tables["datasets"]["dataset"].to_list():
+    if "rt-polarity" in datasets["dataset"].to_list():
         body.append(
             '<p class="meta">The paper embeds rt-polarity with BERT-base [CLS] (768). The vectors '
             "named in the table stand in for it here.</p>"
         )
     body.append("<h2>Figures</h2>")
-    for name in report.pictures:
-        image = (report.out / "figures" / f"{name}.png").read_bytes()
+    for name, picture in page.pictures.items():
+        image = base64.b64encode((page.out / "figures" / f"{name}.png").read_bytes()).decode()
+        caption = escape(picture.caption)
         body.append(
-            f'<figure id="{name}"><img alt="{escape(report.captions[name])}" '
-            f'src="data:image/png;base64,{base64.b64encode(image).decode()}">'
-            f"<figcaption>{escape(report.captions[name])}</figcaption></figure>"
+            f'<figure id="{name}"><img alt="{caption}" src="data:image/png;base64,{image}">'
+            f"<figcaption>{caption}</figcaption></figure>"
         )
-        if name in report.tables:
-            body.append(_folded(name, report.tables[name]))
+        if picture.table is not None:
+            body.append(_folded(name, picture.table))
     body.append("<h2>More tables</h2>")
-    body += [
-        _folded(name, table)
-        for name, table in report.tables.items()
-        if name not in report.pictures and name != "datasets"
-    ]
-    page = (
+    body += [_folded(name, table) for name, table in page.tables.items() if table is not datasets]
+    whole = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>goalward: reproduction</title><style>{STYLE}</style></head>"
         f"<body>{''.join(body)}</body></html>"
     )
-    path = report.out / "report.html"
-    path.write_text(page, encoding="utf-8")
+    path = page.out / "report.html"
+    path.write_text(whole, encoding="utf-8")
     return path
 
 

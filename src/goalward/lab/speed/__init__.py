@@ -1,28 +1,27 @@
 """Speed against peers and limits, as ratios measured in one run."""
 
+from collections.abc import Callable
+
 from goalward.lab.speed.gpu import gpu
-from goalward.lab.speed.growth import Growth, growth, picture
+from goalward.lab.speed.growth import Growth, growth, growth_figure
 from goalward.lab.speed.imports import imports
 from goalward.lab.speed.limits import directions, out_of_core, scoring
 from goalward.lab.speed.page import page
 from goalward.lab.speed.queries import against_error_reduction, against_margin
 from goalward.lab.speed.race import Ratio
-from goalward.lab.speed.retraining import implicit, retraining, windows
+from goalward.lab.speed.retraining import implicit, retraining
 
-__all__ = [
-    "Growth",
-    "Ratio",
-    "against_error_reduction",
-    "against_margin",
-    "directions",
-    "gpu",
-    "growth",
-    "implicit",
-    "imports",
-    "out_of_core",
-    "page",
-    "picture",
-    "retraining",
-    "scoring",
-    "windows",
-]
+__all__ = ["PARTS", "Growth", "Ratio", "gpu", "growth", "growth_figure"]
+
+PARTS: dict[str, Callable[[bool], list[Ratio]]] = {
+    "query": against_margin,
+    "eer": against_error_reduction,
+    "scoring": scoring,
+    "disk": out_of_core,
+    "solve": directions,
+    "retrain": retraining,
+    "implicit": implicit,
+    "page": page,
+    "imports": imports,
+}
+"""Name -> what measures it, given whether a quick look is enough."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from goalward.utility.motion import Motion
 __all__ = ["gpu"]
 
 
-def gpu(*, quick: bool = False, repeats: int = 10) -> list[Ratio]:
+def gpu(quick: bool) -> list[Ratio]:
     """Return resident pools against reading them and against the product, and a streamed file."""
     try:
         import torch
@@ -28,14 +29,14 @@ def gpu(*, quick: bool = False, repeats: int = 10) -> list[Ratio]:
         raise MissingExtra("--gpu needs torch. pip install goalward[torch].") from error
     if not torch.cuda.is_available():
         raise Unsupported("--gpu came and torch sees no CUDA device. Run it on a machine with one.")
-    shrink = 20 if quick else 1
+    shrink, repeats = (20, 1) if quick else (1, 10)
     results = [
         *_resident(torch, 12_000_000 // shrink, 2, repeats),
         *_resident(torch, 1_000_000 // shrink, 1000, repeats),
         *_streamed(2_800_000 // shrink),
     ]
     name = torch.cuda.get_device_name(0)
-    return [Ratio(**{**r.__dict__, "note": f"{name}. {r.note}"}) for r in results]
+    return [replace(ratio, note=f"{name}. {ratio.note}") for ratio in results]
 
 
 def _resident(torch: Any, n: int, K: int, repeats: int) -> list[Ratio]:

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, ScalarFormatter
 from threadpoolctl import threadpool_limits
 
 from goalward.goals import DevLoss
 from goalward.learners import Logistic
+from goalward.plots import figure
 from goalward.utility import FirstOrder
 from goalward.utility.first_order import Direction
 
-__all__ = ["Growth", "growth", "picture"]
+__all__ = ["Growth", "growth", "growth_figure"]
 
 BASE = {"N": 50_000, "d": 64, "K": 10, "n": 400}
 SIZES = {
@@ -50,7 +52,7 @@ class Growth:
         return float(np.polyfit(np.log(self.at), np.log(self.seconds), 1)[0])
 
 
-def growth(*, quick: bool = False, repeats: int = 5) -> list[Growth]:
+def growth(quick: bool) -> list[Growth]:
     """Return the measured growth with N, d and K (scoring) and with n (fit and solve)."""
     results = []
     for size, values in SIZES.items():
@@ -60,7 +62,7 @@ def growth(*, quick: bool = False, repeats: int = 5) -> list[Growth]:
             call = _work(
                 size, {**BASE, size: value, **({"N": 5_000} if quick and size != "N" else {})}
             )
-            seconds.append(_best(call, repeats))
+            seconds.append(_best(call, 1 if quick else 3))
         results.append(Growth(size, WORK[size], tuple(chosen), tuple(seconds)))
     return results
 
@@ -74,8 +76,7 @@ def _work(size: str, sizes: dict[str, int]) -> Callable[[], Any]:
     if size == "n":
         return lambda: FirstOrder().prepare(learner.fit(X, y), goal)
     pool = rng.random((sizes["N"], d), dtype=np.float32)
-    direction = FirstOrder().prepare(learner.fit(X, y), goal)
-    assert isinstance(direction, Direction)
+    direction = cast(Direction, FirstOrder().prepare(learner.fit(X, y), goal))
     return partial(direction.reduced, pool, "spread")
 
 
@@ -90,12 +91,8 @@ def _best(call: Callable[[], Any], repeats: int) -> float:
     return min(times)
 
 
-def picture(results: list[Growth], path: Path) -> list[Path]:
+def growth_figure(results: list[Growth]) -> Figure:
     """Draw the growth on logarithmic axes, with the slopes."""
-    from matplotlib.ticker import LogLocator, ScalarFormatter
-
-    from goalward.plots import figure, save
-
     fig = figure(11, 3.2)
     names = {"N": "rows of the pool, N", "d": "features, d", "K": "classes, K", "n": "labels, n"}
     for axes, result in zip(fig.subplots(1, len(results)), results, strict=True):
@@ -107,4 +104,4 @@ def picture(results: list[Growth], path: Path) -> list[Path]:
         axes.yaxis.set_major_formatter(ScalarFormatter())
         axes.minorticks_off()
     fig.axes[0].set_ylabel("milliseconds")
-    return save(fig, path)
+    return fig

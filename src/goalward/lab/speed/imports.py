@@ -21,11 +21,11 @@ STARTS = {
 """What is begun, the arguments of Python that do it, and what is asked."""
 
 
-def imports(*, repeats: int = 9) -> list[Ratio]:
+def imports(quick: bool) -> list[Ratio]:
     """Return the seconds from Python's start to a first use, over those of scikit-learn's models."""
     results = []
     for what, (arguments, target) in STARTS.items():
-        ours, _, theirs, _ = race(partial(_run, arguments), partial(_run, PEER), repeats)
+        ours, _, theirs, _ = race(partial(_run, arguments), partial(_run, PEER), 1 if quick else 9)
         results.append(Ratio(what, "python -c 'import sklearn.linear_model'", ours, theirs, target))
     return results
 

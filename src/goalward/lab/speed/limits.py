@@ -7,11 +7,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from goalward.core.kernels.compiled import accelerate, installed
 from goalward.goals import DevLoss
@@ -36,9 +35,9 @@ __all__ = [
 ]
 
 
-def scoring(*, quick: bool = False, repeats: int = 7) -> list[Ratio]:
+def scoring(quick: bool) -> list[Ratio]:
     """Return the scores of a pool in memory against reading it and against the bare product."""
-    shrink = 20 if quick else 1
+    shrink, repeats = (20, 1) if quick else (1, 9)
     results = []
     for rows, d, K, target_compiled, target_plain in (
         (1_000_000, 768, 2, "<= 1.25", ""),
@@ -55,12 +54,9 @@ def scoring(*, quick: bool = False, repeats: int = 7) -> list[Ratio]:
             how = "Numba" if compiled else "NumPy only"
             asked = target_compiled if compiled else target_plain
             for name, limit, target in _limits(X, direction, asked):
-                with threadpool_limits(limits=1):
-                    ours, _, theirs, _ = race(
-                        partial(direction.reduced, X, "spread"), limit, repeats
-                    )
+                calls = (partial(direction.reduced, X, "spread"), limit)
                 what = f"scoring {len(X):,} rows, d={d}, K={K}, float32, {how}"
-                results.append(Ratio(what, name, ours, theirs, target))
+                results.append(Ratio.of(what, name, calls, repeats, target))
         accelerate(False)
     return results
 
@@ -72,9 +68,7 @@ def any_direction(d: int, K: int) -> Direction:
     X, y = rng.normal(size=(n, d)), np.arange(n) % K
     fitted = Logistic(C=0.1, tol=1e-3, solver=ConjugateGradient(tol=1e-2)).fit(X, y)
     goal = DevLoss(X[: n // 2], y[: n // 2])
-    direction = FirstOrder(solver=ConjugateGradient(tol=1e-3)).prepare(fitted, goal)
-    assert isinstance(direction, Direction)
-    return direction
+    return cast(Direction, FirstOrder(solver=ConjugateGradient(tol=1e-3)).prepare(fitted, goal))
 
 
 def _limits(
@@ -92,9 +86,9 @@ def _limits(
     ]
 
 
-def out_of_core(*, quick: bool = False, repeats: int = 3) -> list[Ratio]:
+def out_of_core(quick: bool) -> list[Ratio]:
     """Return a ranking of a 4 GB file, in the page cache, against reading it; then on a cluster."""
-    rows = 1_400_000 // (40 if quick else 1)
+    rows, repeats = (35_000, 1) if quick else (1_400_000, 3)
     results = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "pool.npy"
@@ -105,9 +99,9 @@ def out_of_core(*, quick: bool = False, repeats: int = 3) -> list[Ratio]:
         accelerate()
         query = partial(rank, pool, fitted, goal, operator=Spread())
         size = f"{rows * 768 * 4 / 1e9:.1f} GB file, K=2"
-        with threadpool_limits(limits=1):
-            ours, _, theirs, _ = race(query, partial(read_all, mapped), repeats)
-        results.append(Ratio(f"ranking a {size}", "reading it (its sum)", ours, theirs, "<= 1.11"))
+        calls = (query, partial(read_all, mapped))
+        what = f"ranking a {size}"
+        results.append(Ratio.of(what, "reading it (its sum)", calls, repeats, "<= 1.11"))
         results += _cluster(query, size, repeats)
         accelerate(False)
     return results
@@ -117,8 +111,7 @@ def _cluster(query: Any, size: str, repeats: int) -> list[Ratio]:
     try:
         from distributed import Client, LocalCluster
     except ImportError:
-        nan = (float("nan"),)
-        return [Ratio(f"ranking a {size}", "Dask", nan, note="pip install goalward[dask]")]
+        return [Ratio.missing(f"ranking a {size}", "Dask", "pip install goalward[dask]")]
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as workers,
         Client(workers) as client,
@@ -152,7 +145,7 @@ def binary_model() -> tuple[Fitted, DevLoss]:
     return Logistic(C=0.1).fit(X, y), DevLoss(X[:100], y[:100])
 
 
-def directions(*, quick: bool = False, repeats: int = 3) -> list[Ratio]:
+def directions(quick: bool) -> list[Ratio]:
     """Return the seconds of solving for a direction of 76,800 and of 768,000 unknowns to 1e-6.
 
     All threads of the machine; labelled rows of a decaying spectrum, a model a step from zero.
@@ -164,7 +157,7 @@ def directions(*, quick: bool = False, repeats: int = 3) -> list[Ratio]:
         rng = np.random.default_rng(2)
         gradient = DevLoss(rng.normal(size=(500, d)), np.arange(500) % K).gradient(fitted)
         times, residual, taken = [], 0.0, 0
-        for _ in range(repeats):
+        for _ in range(1 if quick else 3):
             # A Hessian of its own each time, so that nothing is remembered.
             hessian = _early(d, K, n).hessian
             hessian.proba.sum()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from functools import partial
 from typing import Any
@@ -14,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from goalward.core.kernels.compiled import accelerate
 from goalward.goals import DevLoss, Entropy
 from goalward.lab.speed.race import Ratio, race
-from goalward.lab.speed.settings import Setting, letter, rt
+from goalward.lab.speed.workloads import Workload, letter, rt
 from goalward.labels import Expected, Spread
 from goalward.learners import Logistic
 from goalward.models import Fitted
@@ -23,7 +22,7 @@ from goalward.strategies import GoalOriented
 __all__ = ["against_error_reduction", "against_margin"]
 
 
-def against_margin(*, quick: bool = False, repeats: int = 7) -> list[Ratio]:
+def against_margin(quick: bool) -> list[Ratio]:
     """Return fit + goal + solve + score against fit + predict_proba + margin in scikit-learn.
 
     Each at its default accuracy (ours 1e-8, theirs 1e-4) and from zero; then ours to 1e-4 too; then
@@ -32,114 +31,94 @@ def against_margin(*, quick: bool = False, repeats: int = 7) -> list[Ratio]:
     """
     shrink = 10 if quick else 1
     accelerate()
-    cases = [partial(rt, 50), partial(rt, 500), *(partial(letter, n) for n in (52, 200, 500))]
+    works = [rt(n, n_pool=9_586 // shrink) for n in (50, 500)]
+    works += [letter(n, n_pool=14_948 // shrink) for n in (52, 200, 500)]
     results = []
-    for case in cases:
-        setting = case(n_pool=(9_586 if case.func is rt else 14_948) // shrink)
-        before = len(setting.y) - 10
+    for work in works:
+        before = len(work.y) - 10
+        # scikit-learn goes on from wherever the estimator is: it is put back to the round before.
+        model = LogisticRegression(C=work.C, max_iter=1000).fit(work.X[:before], work.y[:before])
         for how, tol, warm in (("", 1e-8, False), ("to 1e-4", 1e-4, False), ("warm", 1e-8, True)):
-            learner = Logistic(C=setting.our_C, tol=tol, classes=range(int(setting.y.max()) + 1))
-            start = _earlier(learner, setting, before) if warm else None
-            peer = LogisticRegression(C=setting.C, max_iter=1000, warm_start=warm)
-            with threadpool_limits(limits=1):
-                ours, _, theirs, _ = race(
-                    partial(_query, learner, setting, start),
-                    partial(_margin, peer, setting, before if warm else None),
-                    repeats,
-                )
+            learner = Logistic(C=work.our_C, tol=tol, classes=range(int(work.y.max()) + 1))
+            start = _earlier(learner, work, before) if warm else None
+            peer = LogisticRegression(C=work.C, max_iter=1000, warm_start=warm)
+            calls = (
+                partial(_query, learner, work, start),
+                partial(_margin, peer, work, model if warm else None),
+            )
             results.append(
-                Ratio(
-                    f"whole query, {setting.name}{', ' + how if how else ''}",
+                Ratio.of(
+                    f"whole query, {work.name}{', ' + how if how else ''}",
                     "scikit-learn fit + predict_proba + margin",
-                    ours,
-                    theirs,
+                    calls,
+                    1 if quick else 9,
                     "<= 0.5",
-                    note="ours stops at a gradient of 1e-8, scikit-learn at its 1e-4" * (not how),
+                    "ours stops at a gradient of 1e-8, scikit-learn at its 1e-4" * (not how),
                 )
             )
     accelerate(False)
     return results
 
 
-def _earlier(learner: Logistic, setting: Setting, n: int) -> Fitted:
+def _earlier(learner: Logistic, work: Workload, n: int) -> Fitted:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return learner.fit(setting.X[:n], setting.y[:n])
+        return learner.fit(work.X[:n], work.y[:n])
 
 
-def _query(learner: Logistic, setting: Setting, start: Fitted | None) -> Any:
-    fitted = learner.fit(setting.X, setting.y, start=start)
-    goal = DevLoss(setting.X_dev, setting.y_dev)
-    return GoalOriented(goal, operator=Spread()).suggest(fitted, setting.pool).rows
+def _query(learner: Logistic, work: Workload, start: Fitted | None) -> Any:
+    fitted = learner.fit(work.X, work.y, start=start)
+    goal = DevLoss(work.X_dev, work.y_dev)
+    return GoalOriented(goal, operator=Spread()).suggest(fitted, work.pool).rows
 
 
-def _margin(peer: LogisticRegression, setting: Setting, before: int | None) -> Any:
-    if before is not None:
-        # scikit-learn goes on from wherever the estimator is: put it back to the round before.
-        peer.coef_, peer.intercept_ = _started(setting, before)
-    proba = np.partition(peer.fit(setting.X, setting.y).predict_proba(setting.pool), -2, axis=1)
+def _margin(peer: LogisticRegression, work: Workload, start: LogisticRegression | None) -> Any:
+    if start is not None:
+        peer.coef_, peer.intercept_ = start.coef_.copy(), start.intercept_.copy()
+    proba = np.partition(peer.fit(work.X, work.y).predict_proba(work.pool), -2, axis=1)
     return np.argpartition(proba[:, -1] - proba[:, -2], 10)[:10]
 
 
-_STARTS: dict[tuple[str, int], tuple[Any, Any]] = {}
-
-
-def _started(setting: Setting, n: int) -> tuple[Any, Any]:
-    key = (setting.name, n)
-    if key not in _STARTS:
-        model = LogisticRegression(C=setting.C, max_iter=1000).fit(setting.X[:n], setting.y[:n])
-        _STARTS[key] = (model.coef_, model.intercept_)
-    coef, intercept = _STARTS[key]
-    return coef.copy(), intercept.copy()
-
-
-def against_error_reduction(*, quick: bool = False, repeats: int = 3) -> list[Ratio]:
+def against_error_reduction(quick: bool) -> list[Ratio]:
     """Return a whole query against scikit-activeml's expected error reduction.
 
     It retrains for every candidate and class, and predicts all rows with each model. Its time for a
     candidate is the difference between three and one; that is multiplied by the pool.
     """
+    peer = "scikit-activeml MonteCarloEER"
     try:
         from skactiveml.classifier import SklearnClassifier
         from skactiveml.pool import MonteCarloEER
     except ImportError:
         missing = "scikit-activeml is not installed: pip install goalward[bench]"
-        return [Ratio("whole query", "scikit-activeml MonteCarloEER", (math.nan,), note=missing)]
+        return [Ratio.missing("whole query", peer, missing)]
+    repeats = 1 if quick else 3
     results = []
-    for case, n, target in ((rt, 50, ">= 20,000"), (letter, 200, ">= 500,000")):
-        setting = case(n, n_pool=500 if quick else (9_586 if case is rt else 14_948))
-        X = np.concatenate([setting.X, setting.pool])
-        y = np.concatenate([setting.y.astype(float), np.full(len(setting.pool), np.nan)])
-        classes = list(range(int(setting.y.max()) + 1))
-        model = SklearnClassifier(LogisticRegression(C=setting.C), classes=classes)
+    for work, target in (
+        (rt(50, n_pool=500 if quick else 9_586), ">= 20,000"),
+        (letter(200, n_pool=500 if quick else 14_948), ">= 500,000"),
+    ):
+        n, rows = len(work.y), len(work.pool)
+        X = np.concatenate([work.X, work.pool])
+        y = np.concatenate([work.y.astype(float), np.full(rows, np.nan)])
+        classes = list(range(int(work.y.max()) + 1))
+        model = SklearnClassifier(LogisticRegression(C=work.C), classes=classes)
         strategy = MonteCarloEER(method="log_loss", random_state=0)
-        learner = Logistic(C=setting.our_C)
-
-        def theirs(
-            tried: int, s: Any = strategy, X: Any = X, y: Any = y, m: Any = model, n: int = n
-        ) -> Any:
-            rows = np.arange(n, n + tried)
-            return s.query(X, y, m, fit_clf=True, candidates=rows, return_utilities=True)
-
-        def ours(s: Setting = setting, learner: Logistic = learner) -> Any:
-            fitted = learner.fit(s.X, s.y)
-            goal = Entropy(s.pool)
-            return GoalOriented(goal, operator=Expected()).suggest(fitted, s.pool).rows
-
+        tried = [
+            partial(strategy.query, X, y, model, fit_clf=True, candidates=np.arange(n, n + count))
+            for count in (1, 3)
+        ]
+        ours = partial(_expected, Logistic(C=work.our_C), work)
         with threadpool_limits(limits=1), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            mine, _, one, _ = race(ours, partial(theirs, 1), repeats)
-            _, _, three, _ = race(ours, partial(theirs, 3), repeats)
-        each = [max(b - a, 0.0) / 2 for a, b in zip(one, three, strict=True)]
-        whole = tuple(t * len(setting.pool) for t in each)
-        results.append(
-            Ratio(
-                f"whole query, {setting.name}",
-                "scikit-activeml MonteCarloEER",
-                mine,
-                whole,
-                target,
-                note=f"theirs: the slope between 1 and 3 candidates, times {len(setting.pool):,}",
-            )
-        )
+            mine, _, one, _ = race(ours, partial(tried[0], return_utilities=True), repeats)
+            _, _, three, _ = race(ours, partial(tried[1], return_utilities=True), repeats)
+        whole = tuple(max(b - a, 0.0) / 2 * rows for a, b in zip(one, three, strict=True))
+        note = f"theirs: the slope between 1 and 3 candidates, times {rows:,}"
+        results.append(Ratio(f"whole query, {work.name}", peer, mine, whole, target, note=note))
     return results
+
+
+def _expected(learner: Logistic, work: Workload) -> Any:
+    strategy = GoalOriented(Entropy(work.pool), operator=Expected())
+    return strategy.suggest(learner.fit(work.X, work.y), work.pool).rows

@@ -9,6 +9,8 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 __all__ = ["Ratio", "race"]
 
 
@@ -37,6 +39,26 @@ class Ratio:
     target: str = ""
     error: float = math.nan
     note: str = field(default="", compare=False)
+
+    @classmethod
+    def of(
+        cls,
+        what: str,
+        peer: str,
+        calls: tuple[Callable[[], Any], Callable[[], Any]],
+        repeats: int,
+        target: str = "",
+        note: str = "",
+    ) -> Ratio:
+        """Return ours against theirs, run in turns on one BLAS thread."""
+        with threadpool_limits(limits=1):
+            ours, _, theirs, _ = race(*calls, repeats)
+        return cls(what, peer, ours, theirs, target, note=note)
+
+    @classmethod
+    def missing(cls, what: str, peer: str, note: str) -> Ratio:
+        """Return what could not be measured, and why."""
+        return cls(what, peer, (math.nan,), note=note)
 
     @property
     def faster(self) -> bool:

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Setting", "letter", "rt"]
+__all__ = ["Workload", "letter", "rt"]
 
 
-class Setting(NamedTuple):
+class Workload(NamedTuple):
     """Labelled rows, dev rows, a pool, and scikit-learn's C."""
 
     name: str
@@ -27,7 +27,7 @@ class Setting(NamedTuple):
         return self.C / 2 if self.y.max() == 1 else self.C
 
 
-def rt(n: int, n_pool: int = 9_586, seed: int = 0) -> Setting:
+def rt(n: int, n_pool: int = 9_586, seed: int = 0) -> Workload:
     """Return sentence vectors as of rt-polarity: 768 features, decaying spectrum, norm 14, K = 2."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n + 500 + n_pool, 768)) / np.sqrt(1.0 + np.arange(768))
@@ -36,7 +36,7 @@ def rt(n: int, n_pool: int = 9_586, seed: int = 0) -> Setting:
     return _cut(f"rt, {n} labels", X, y, n, 0.1)
 
 
-def letter(n: int, n_pool: int = 14_948, seed: int = 0) -> Setting:
+def letter(n: int, n_pool: int = 14_948, seed: int = 0) -> Workload:
     """Return rows as of letter: 16 features in [-1, 1], 26 classes."""
     rng = np.random.default_rng(seed)
     centres = 0.5 * rng.normal(size=(26, 16))
@@ -45,5 +45,5 @@ def letter(n: int, n_pool: int = 14_948, seed: int = 0) -> Setting:
     return _cut(f"letter, {n} labels", X, y, n, 1.0)
 
 
-def _cut(name: str, X: NDArray[Any], y: NDArray[Any], n: int, C: float) -> Setting:
-    return Setting(name, X[:n], y[:n], X[n : n + 500], y[n : n + 500], X[n + 500 :], C)
+def _cut(name: str, X: NDArray[Any], y: NDArray[Any], n: int, C: float) -> Workload:
+    return Workload(name, X[:n], y[:n], X[n : n + 500], y[n : n + 500], X[n + 500 :], C)

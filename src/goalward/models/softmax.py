@@ -1,0 +1,150 @@
+"""The softmax and minus the log-probability of a label under it (cross-entropy).
+
+With p = softmax(f) and a target distribution t, the loss is -Σ t log p, its slope p - t and its
+curvature Λ = diag(p) - ppᵀ. Λ is singular along "all logits up together", so K classes have K - 1
+effective directions: contrasts, the vectors that sum to zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.linalg
+from jaxtyping import Float
+from numpy.typing import NDArray
+
+from goalward.core.arrays import Array, like, log_softmax, namespace, softmax
+from goalward.core.labels import encode
+from goalward.errors import ShapeMismatch
+from goalward.models.loss import Loss
+
+__all__ = ["Softmax"]
+
+
+@cache
+def _contrasts(n_classes: int) -> NDArray[Any]:
+    return np.ascontiguousarray(scipy.linalg.helmert(n_classes).T)
+
+
+@dataclass(frozen=True)
+class Softmax(Loss):
+    """Minus the log-probability of the label: the loss of softmax regression.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Softmax().proba(np.array([[0.0, 0.0]]))
+    array([[0.5, 0.5]])
+    """
+
+    fused: ClassVar[bool] = True
+
+    def targets(self, y: object, classes: NDArray[Any], n_rows: int, name: str) -> NDArray[Any]:
+        """Return labels as one-hot rows, or distributions over the classes as they are."""
+        targets = encode(y, classes, name)
+        if targets.shape[0] != n_rows:
+            raise ShapeMismatch(
+                f"{name} has {targets.shape[0]} labels; {n_rows} were expected, one for each "
+                "row. Pass a label for every row."
+            )
+        return targets
+
+    def basis(self, n_outcomes: int, reference: Array) -> Float[Array, "k c"]:
+        """Return an orthonormal basis, K x (K-1), of the vectors that sum to zero."""
+        return like(_contrasts(n_outcomes), reference, dtype=reference.dtype)
+
+    def proba(self, logits: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
+        """Return softmax(logits)."""
+        return softmax(logits)
+
+    def rows(self, logits: Float[Array, "n k"], targets: Float[Array, "n k"]) -> Float[Array, " n"]:
+        """Return -Σ_k t_k log p_k for each row."""
+        xp = namespace(logits)
+        return -xp.sum(targets * log_softmax(logits), axis=-1)
+
+    def curvature(
+        self, proba: Float[Array, "*n k"], motion: Float[Array, "*n k"]
+    ) -> Float[Array, "*n k"]:
+        """Return Λs = p∘(s - ⟨p, s⟩)."""
+        return proba * self._centred(proba, motion)
+
+    def weighted(
+        self, proba: Float[Array, "n k"], weights: Float[Array, " n"]
+    ) -> Callable[[Float[Array, "n k"]], Float[Array, "n k"]]:
+        """Return the map s -> wp∘(s - ⟨p, s⟩), with wp made once."""
+        heavy = weights[:, None] * proba
+        return lambda motion: heavy * self._centred(proba, motion)
+
+    def third(
+        self, proba: Float[Array, "n k"], motion: Float[Array, "n k"]
+    ) -> Float[Array, "n c c"]:
+        """Return QᵀTQ with T = diag(q) - q pᵀ - p qᵀ, q = Λs."""
+        xp = namespace(proba)
+        Q = self.basis(proba.shape[-1], proba)
+        q = self.curvature(proba, motion)
+        cross = (q @ Q)[:, :, None] * (proba @ Q)[:, None, :]
+        return _spread(q, Q) - cross - xp.permute_dims(cross, (0, 2, 1))
+
+    def unseen(self, v: Float[Array, "p k"]) -> Float[Array, "p 1"]:
+        """Return the mean over the classes."""
+        return namespace(v).sum(v, axis=-1, keepdims=True) / v.shape[-1]
+
+    def mean(self, f: Float[Array, "n c m"], Q: Float[Array, "k c"]) -> Float[Array, "n c m"]:
+        """Return Qᵀ softmax(Q f): the predicted mean, in contrasts."""
+        xp = namespace(f)
+        if Q.shape[0] == 2:
+            # Q = (1, -1)/√2, so p₀ - p₁ = tanh(f/√2): one function, no overflow.
+            return xp.tanh(f * 0.5**0.5) * 0.5**0.5
+        logits = xp.matmul(Q, f)
+        exp = xp.exp(logits - xp.max(logits, axis=1, keepdims=True))
+        return xp.matmul(Q.T, exp / xp.sum(exp, axis=1, keepdims=True))
+
+    def blocks(self, proba: Float[Array, "n k"]) -> Float[Array, "n c c"]:
+        """Return QᵀΛQ for every row."""
+        Q = self.basis(proba.shape[-1], proba)
+        mean = proba @ Q
+        return _spread(proba, Q) - mean[:, :, None] * mean[:, None, :]
+
+    def factors(self, proba: Float[Array, "n k"]) -> Float[Array, "n c c"]:
+        """Return L with LLᵀ = QᵀΛQ for every row, exact also where Λ is singular.
+
+        Λ = D^½(I - ssᵀ)D^½ with s = √p, a unit vector. The reflector I - hhᵀ/(1 + s₀),
+        h = s + e₀, sends s to -e₀, so its other columns span what I - ssᵀ keeps:
+        L = QᵀD^½ (those columns). No difference of nearly equal numbers is taken.
+        """
+        xp = namespace(proba)
+        Q = self.basis(proba.shape[-1], proba)
+        eye = xp.eye(proba.shape[-1], dtype=proba.dtype, device=proba.device)
+        root = xp.sqrt(proba)
+        h = root + eye[0, :]
+        reflector = eye - h[:, :, None] * (h / (1.0 + root[:, :1]))[:, None, :]
+        return xp.matmul(Q.T, root[:, :, None] * reflector[:, :, 1:])
+
+    def diagonal(self, proba: Float[Array, "n k"]) -> Float[Array, "n k"]:
+        """Return p∘(1 - p)."""
+        return proba * (1.0 - proba)
+
+    def mean_curvature(
+        self, proba: Float[Array, "n k"], weights: Float[Array, " n"]
+    ) -> Float[Array, "k k"]:
+        """Return the mean of Λ over the rows, by their weights."""
+        xp = namespace(proba)
+        total = weights[:, None] * proba / xp.sum(weights)
+        eye = xp.eye(total.shape[1], dtype=total.dtype, device=total.device)
+        return eye * xp.sum(total, axis=0)[:, None] - proba.T @ total
+
+    def _centred(self, proba: Array, motion: Array) -> Array:
+        xp = namespace(proba, motion)
+        return motion - xp.sum(proba * motion, axis=-1, keepdims=True)
+
+
+def _spread(share: Float[Array, "n k"], Q: Float[Array, "k c"]) -> Float[Array, "n c c"]:
+    """Return Σ_k share_k q_k q_kᵀ for all rows: one product with the stacked outer products."""
+    xp = namespace(share)
+    K, c = Q.shape
+    pairs = xp.reshape(Q[:, :, None] * Q[:, None, :], (K, c * c))
+    return xp.reshape(share @ pairs, (-1, c, c))

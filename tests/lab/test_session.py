@@ -1,0 +1,160 @@
+"""The one loop of all experiments: from no label, with wrong answers, any learner, any guesses."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import goalward as gw
+from goalward.errors import BadInput, BadParameter
+from goalward.lab import Conditions, Session, replay_simulation, rounds, simulate
+from goalward.lab.datasets import digits, wine
+from goalward.lab.session import flipped, measure
+from goalward.lab.store import Records
+from goalward.strategies import Margin
+
+QUIET = {"n_jobs": 1, "progress": False}
+
+
+def played(conditions, data=None, **options):
+    options = {"batch": 2, "budget": 12, **options}
+    session = Session(data or wine(), gw.recipe("margin"), conditions=conditions, **options)
+    return session, list(session.steps())
+
+
+def test_a_session_starts_from_nothing_and_pays_for_every_label():
+    session, steps = played(Conditions(from_nothing=True))
+    assert len(session.split.init) == 0
+    assert set(wine().split(0).init) <= set(session.split.pool)
+    assert steps[0].model is None
+    assert steps[0].suggestion is None
+    # The model comes with the second class, and the strategy chooses from then on.
+    for step in steps:
+        classes = len(set(wine().y[step.spent]))
+        assert (step.model is None) == (classes < 2)
+        assert (step.suggestion is not None) == (classes >= 2 and bool(step.rows))
+    bought = [row for step in steps for row in step.rows]
+    assert len(set(bought)) == 12
+    measured = list(rounds(session))
+    assert measured[0].labels == 0
+    assert measured[0].accuracy == pytest.approx(1 / 3)
+    assert measured[0].log_loss == pytest.approx(np.log(3))
+    assert np.isnan(measured[0].goal_dev)
+    assert measured[-1].labels == measured[-1].queries == 12
+    assert measured[-1].accuracy > 0.6
+
+
+def test_a_cold_start_of_ones_own_chooses_until_there_is_a_model():
+    seen = []
+
+    def ends(X_pool, free, batch, rng):
+        seen.append((len(X_pool), int(free.sum()), batch))
+        return np.flatnonzero(free)[[0, -1]]
+
+    session, steps = played(Conditions(from_nothing=True, cold_start=ends))
+    pool = session.split.pool
+    assert steps[0].rows == pool[[0, -1]].tolist()
+    assert seen == [(len(pool), len(pool), 2)]
+    assert all(step.model is not None for step in steps[1:])
+
+
+def test_guesses_stand_in_until_answers_of_two_classes_are_there():
+    data = wine()
+    wrong = np.roll(data.y, 1)
+    session, steps = played(Conditions(from_nothing=True, guesses=wrong))
+    assert steps[0].suggestion is not None
+    pool = session.split.pool
+    guessed = data.learner.fit(data.X[pool], wrong[pool])
+    np.testing.assert_allclose(steps[0].model.params, guessed.params, atol=1e-6)
+    first = next(step for step in steps if len(set(data.y[step.spent])) == 2)
+    assert len(first.model.labelled) == len(first.spent)
+
+
+def test_answers_are_wrong_as_often_as_was_said_and_what_measures_is_true():
+    y = digits().y
+    noisy = flipped(y, 0.2, seed=3)
+    assert np.mean(noisy != y) == pytest.approx(0.2, abs=4 * np.sqrt(0.16 / len(y)))
+    assert set(noisy) == set(y)
+    np.testing.assert_array_equal(noisy, flipped(y, 0.2, seed=3))
+    assert not np.array_equal(noisy, flipped(y, 0.2, seed=4))
+    session, steps = played(Conditions(noise=0.3), seed=1)
+    known = np.concatenate([session.split.init, steps[-1].spent]).astype(int)
+    answers = steps[-1].model.classes[steps[-1].model.labelled.targets.argmax(1)]
+    np.testing.assert_array_equal(answers, session.answers[known])
+    assert np.any(answers != wine().y[known])
+    last = list(rounds(session))[-1]
+    assert last.accuracy == measure(steps[-1].model, wine(), session.split.test)[0]
+
+
+def test_any_learner_may_be_played_with():
+    strong = gw.Logistic(C=0.001, penalize_intercept=True)
+    _, steps = played(Conditions(learner=strong))
+    _, usual = played(Conditions())
+    assert steps[0].model.C == 0.001
+    assert np.linalg.norm(steps[0].model.params) < np.linalg.norm(usual[0].model.params) / 3
+
+
+def test_usual_conditions_change_nothing():
+    plain = simulate(wine(), ["margin"], budget=10, batch=5, seeds=2, **QUIET)
+    same = simulate(
+        wine(), ["margin"], budget=10, batch=5, seeds=2, conditions=Conditions(), **QUIET
+    )
+    assert plain.table.drop("seconds").equals(same.table.drop("seconds"))
+
+
+def test_other_conditions_are_other_sessions_in_the_same_folder(tmp_path):
+    options = {"budget": 10, "batch": 5, "seeds": 1, "out": tmp_path, **QUIET}
+    simulate(wine(), ["margin"], **options)
+    hard = Conditions(from_nothing=True, noise=0.2)
+    first = simulate(wine(), ["margin"], conditions=hard, **options)
+    assert len(list(tmp_path.glob("rounds/*"))) == 2
+    again = simulate(wine(), ["margin"], conditions=hard, **options)
+    assert again.table.equals(first.table)
+    more = replay_simulation(tmp_path, ["random"], conditions=hard, **QUIET)
+    assert more.strategies == ["margin", "random"]
+    assert more.table.filter(pl.col("round") == 0)["labels"].to_list() == [0, 0]
+    with pytest.raises(BadInput, match="other data"):
+        replay_simulation(tmp_path, ["random"], **QUIET)
+
+
+def test_noise_that_is_no_probability_is_refused():
+    with pytest.raises(BadParameter, match=r"noise=1\.5"):
+        Conditions(noise=1.5)
+
+
+def test_records_survive_what_a_crash_leaves(tmp_path):
+    store = Records(tmp_path / "a" / "rounds.jsonl")
+    assert not list(store)
+    assert len(store) == 0
+    with store.appending() as keep:
+        keep({"round": 0})
+        keep({"round": 1})
+    with store.path.open("ab") as file:
+        file.write(b'{"round": 2, "ro')
+    assert [line["round"] for line in store] == [0, 1]
+    with store.appending() as keep:
+        keep({"round": 2})
+    assert [line["round"] for line in store] == [0, 1, 2]
+    store.restart([{"round": 7}])
+    assert list(store) == [{"round": 7}]
+    assert len(store) == 1
+
+
+def test_dev_labels_are_bought_first_and_judge_apart():
+    data = wine()
+    split = data.split(0)
+    options = {"batch": 4, "budget": 24, "seed": 0, "parts": split}
+    for dev in ("trained", "goal"):
+        session = Session(data, gw.recipe("dev/spread"), dev=dev, **options)
+        steps = list(session.steps())
+        paid = len(split.dev)
+        bought = [row for step in steps for row in step.rows]
+        assert bought[:paid] == split.dev.tolist()
+        assert all(step.looked_at is None for step in steps if len(step.spent) < paid)
+        last = steps[-1]
+        assert len(last.model.labelled) == len(split.init) + len(last.spent)
+        apart = len(last.spent) - (paid if dev == "goal" else 0)
+        assert len(last.looked_at.labelled) == len(split.init) + apart
+
+
+def test_a_ready_made_strategy_is_played_as_it_is():
+    assert Session(wine(), Margin(seed=5)).chooser == Margin(seed=5)
