@@ -18,22 +18,17 @@ from goalward.core.arrays import (
     scale_rows,
     with_constant,
 )
-from goalward.solvers.solution import LinearCurvature, Solve, direct
+from goalward.solvers.solution import Apply, Direct, LinearCurvature
 
 __all__ = ["Cholesky", "dense_curvature"]
 
 
 @dataclass(frozen=True)
-class Cholesky:
+class Cholesky(Direct):
     """Factor the p(K-1) x p(K-1) Hessian.
 
     Costs n p²K² to build and (pK)³/3 to factor; then any number of right-hand sides are
     cheap. The best choice while p(K-1) is at most a few thousand.
-
-    Parameters
-    ----------
-    tol
-        The relative residual above which `NotConverged` is raised.
 
     Examples
     --------
@@ -41,18 +36,16 @@ class Cholesky:
     Cholesky(tol=None)
     """
 
-    tol: float | None = None
-
-    def prepare(self, hessian: LinearCurvature) -> Solve:
-        """Return the map g -> 𝓗⁻¹g."""
+    def factored(self, hessian: LinearCurvature) -> Apply:
+        """Return 𝓗⁻¹ in the effective directions."""
         X = with_constant(hessian.X) if hessian.intercept else hessian.X
         factor = cholesky(dense_curvature(X, hessian.blocks(), hessian.penalty))
 
-        def solve_contrasts(g: Float[Array, "p c"]) -> Float[Array, "p c"]:
+        def inverse(g: Float[Array, "p c"]) -> Float[Array, "p c"]:
             xp = namespace(g)
             return xp.reshape(factor(xp.reshape(g, (-1,))), g.shape)
 
-        return direct(hessian, "Cholesky", solve_contrasts, self.tol)
+        return inverse
 
 
 def dense_curvature(

@@ -17,21 +17,16 @@ from dataclasses import dataclass
 from jaxtyping import Float
 
 from goalward.core.arrays import Array, cholesky, namespace
-from goalward.solvers.solution import LinearCurvature, Solve, direct, uniform_penalty
+from goalward.solvers.solution import Apply, Direct, LinearCurvature, uniform_penalty
 
 __all__ = ["Dual"]
 
 
 @dataclass(frozen=True)
-class Dual:
+class Dual(Direct):
     """Factor the n(K-1) x n(K-1) matrix I + LᵀGL of the labelled rows.
 
     Costs n²d for the Gram matrix and (nK)³/3 to factor, whatever the number of features.
-
-    Parameters
-    ----------
-    tol
-        The relative residual above which `NotConverged` is raised.
 
     Examples
     --------
@@ -39,10 +34,8 @@ class Dual:
     Dual(tol=None)
     """
 
-    tol: float | None = None
-
-    def prepare(self, hessian: LinearCurvature) -> Solve:
-        """Return the map g -> 𝓗⁻¹g."""
+    def factored(self, hessian: LinearCurvature) -> Apply:
+        """Return 𝓗⁻¹ in the effective directions."""
         rho, rho_intercept = uniform_penalty(hessian)
         L = hessian.factors()
         xp = namespace(L)
@@ -69,7 +62,7 @@ class Dual:
             schur = schur + rho_intercept * xp.eye(n_contrasts, dtype=L.dtype, device=L.device)
             solve_intercept = cholesky(schur)
 
-        def solve_contrasts(g: Float[Array, "p c"]) -> Float[Array, "p c"]:
+        def inverse(g: Float[Array, "p c"]) -> Float[Array, "p c"]:
             if not hessian.intercept:
                 return (g - X.T @ apply_P(X @ g / rho)) / rho
             weights, intercept = g[:-1, :], g[-1, :]
@@ -78,4 +71,4 @@ class Dual:
             v_w = (weights - X.T @ apply_P(t + v_b[None, :])) / rho
             return xp.concat([v_w, v_b[None, :]], axis=0)
 
-        return direct(hessian, "Dual", solve_contrasts, self.tol)
+        return inverse

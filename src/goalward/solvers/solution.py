@@ -8,6 +8,7 @@ where the penalty is 0 (a free intercept) the solution of least norm has nothing
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -20,13 +21,13 @@ from goalward.errors import NotConverged, Unsupported
 __all__ = [
     "Apply",
     "Curvature",
+    "Direct",
     "LinearCurvature",
     "Preconditionable",
     "Solution",
     "Solve",
     "Solver",
     "certified",
-    "direct",
     "in_basis",
     "least_norm",
     "uniform_penalty",
@@ -123,20 +124,38 @@ Apply: TypeAlias = Callable[[Array], Array]
 """A linear map of parameters: an inverse, or what stands for one."""
 
 
-def direct(hessian: LinearCurvature, name: str, apply: Apply, default: float | None) -> Solve:
-    """Return the solver whose map in the effective directions is exact but for rounding.
+@dataclass(frozen=True)
+class Direct(ABC):
+    """A solver that factors 𝓗 in the effective directions: exact but for rounding.
 
-    A solution is improved once by its own residual where rounding has spoilt it.
+    Parameters
+    ----------
+    tol
+        The relative residual above which `NotConverged` is raised.
     """
 
-    def solve(g: Float[Array, "p k"], *, tol: float | None = None) -> Solution:
-        v = in_basis(hessian, g, apply)
-        residual = g - hessian.matvec(v)
-        if norm(residual) > 1e-10 * norm(g):
-            v = v + in_basis(hessian, residual, apply)
-        return certified(hessian, g, Solution(v, 0.0, 0, name), default if tol is None else tol)
+    tol: float | None = None
 
-    return solve
+    @abstractmethod
+    def factored(self, hessian: LinearCurvature) -> Apply:
+        """Return 𝓗⁻¹ in the effective directions, a map (p, c) -> (p, c)."""
+
+    def prepare(self, hessian: LinearCurvature) -> Solve:
+        """Return the map g -> 𝓗⁻¹g.
+
+        A solution is improved once by its own residual where rounding has spoilt it.
+        """
+        apply, name = self.factored(hessian), type(self).__name__
+
+        def solve(g: Float[Array, "p k"], *, tol: float | None = None) -> Solution:
+            v = in_basis(hessian, g, apply)
+            residual = g - hessian.matvec(v)
+            if norm(residual) > 1e-10 * norm(g):
+                v = v + in_basis(hessian, residual, apply)
+            limit = self.tol if tol is None else tol
+            return certified(hessian, g, Solution(v, 0.0, 0, name), limit)
+
+        return solve
 
 
 def certified(

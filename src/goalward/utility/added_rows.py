@@ -15,9 +15,10 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, Rows, like, namespace
+from goalward.models import Loss
 from goalward.solvers import Inverse
 from goalward.solvers.coordinates import Coordinates
-from goalward.utility.implicit_slopes import mean_in_contrasts, own_logit
+from goalward.utility.implicit_slopes import own_logit
 
 __all__ = ["Added", "Base", "Singles", "Window", "times"]
 
@@ -38,6 +39,8 @@ class Base:
         (q, c) optimum before.
     Q
         (K, c) contrasts.
+    loss
+        What a label costs.
     heaviest
         The largest weight an added row can have: Böhning's bound is half of it.
     """
@@ -49,12 +52,17 @@ class Base:
     rho: float
     start: Float[Array, "q c"]
     Q: Float[Array, "k c"]
+    loss: Loss
     heaviest: float
 
     @property
     def coordinates(self) -> Coordinates:
         """How rows are written."""
         return self.inverse.coordinates
+
+    def mean(self, f: Float[Array, "n c m"]) -> Float[Array, "n c m"]:
+        """Return what is predicted at logits f, in contrasts."""
+        return self.loss.mean(f, self.Q)
 
 
 @dataclass(frozen=True)
@@ -93,32 +101,19 @@ class Added(ABC):
         return psi + 0.0, xp.zeros_like(self.targets)
 
     @abstractmethod
-    def inside(self, psi: Float[Array, "q c m"]) -> Float[Array, "b c m"]:
-        """Return z̃Ψ."""
-
+    def inside(self, psi: Float[Array, "q c m"]) -> Float[Array, "b c m"]: ...
     @abstractmethod
-    def outside(self, a: Float[Array, "b c m"]) -> Float[Array, "b c m"]:
-        """Return S a."""
-
+    def outside(self, a: Float[Array, "b c m"]) -> Float[Array, "b c m"]: ...
     @abstractmethod
-    def pull(self, alpha: Float[Array, "b c m"]) -> Float[Array, "q c m"]:
-        """Return z̃ᵀα."""
-
+    def pull(self, alpha: Float[Array, "b c m"]) -> Float[Array, "q c m"]: ...
     @abstractmethod
-    def inverse_pull(self, y: Float[Array, "b c m"]) -> Float[Array, "q c m"]:
-        """Return 𝓗₀⁻¹ z̃ᵀ y."""
-
+    def inverse_pull(self, y: Float[Array, "b c m"]) -> Float[Array, "q c m"]: ...
     @abstractmethod
-    def damped(self, moved: Float[Array, "b c m"], logits: Array) -> Array:
-        """Return (D⁻¹ + M)⁻¹ of the added rows' motion, D the curvature or its bound."""
-
+    def damped(self, moved: Float[Array, "b c m"], logits: Array) -> Array: ...
     @abstractmethod
-    def surviving(self, keep: NDArray[Any]) -> NDArray[Any]:
-        """Return the models to go on with, where those in `keep` must."""
-
+    def surviving(self, keep: NDArray[Any]) -> NDArray[Any]: ...
     @abstractmethod
-    def only(self, index: NDArray[Any]) -> Added:
-        """Return the models at `index`."""
+    def only(self, index: NDArray[Any]) -> Added: ...
 
     def _labels(self, index: NDArray[Any]) -> dict[str, Array]:
         xp, at = namespace(self.targets), like(index, self.targets)
@@ -190,7 +185,7 @@ class Singles(Added):
         M = self.leverage[:, 0, :] * self._by_row(self.weights)[0, 0, ...]
         f0 = (base.start[:, 0] @ self.Z)[:, None]
         own = namespace(M).reshape(own_logit(f0, M, t), self.targets.shape)
-        alpha = self.weights * (mean_in_contrasts(own, base.Q) - self.targets)
+        alpha = self.weights * (base.mean(own) - self.targets)
         return psi - self.inverse_pull(alpha), -alpha / base.rho
 
     def surviving(self, keep: NDArray[Any]) -> NDArray[Any]:

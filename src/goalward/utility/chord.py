@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from goalward.core.arrays import Array, like, namespace, put_at, to_numpy
 from goalward.utility.added_rows import Added, Base, times
 from goalward.utility.anderson import Anderson
-from goalward.utility.implicit_slopes import mean_in_contrasts
 
 __all__ = ["retrain"]
 
@@ -87,9 +86,9 @@ def _sweep(
     xp = namespace(psi)
     q, c, m = psi.shape
     f = times(base.B, psi)
-    r = base.weights[:, None, None] * (mean_in_contrasts(f, base.Q) - base.targets[:, :, None])
+    r = base.weights[:, None, None] * (base.mean(f) - base.targets[:, :, None])
     f_added = added.logits(psi, a)
-    alpha = added.weights * (mean_in_contrasts(f_added, base.Q) - added.targets)
+    alpha = added.weights * (base.mean(f_added) - added.targets)
     g = times(base.B.T, r) + added.pull(alpha) + base.coordinates.ridge[:, None, None] * psi
     own = alpha / base.rho + a
     spread = added.outside(own)
@@ -111,7 +110,7 @@ def _first_decrement(base: Base, added: Added, shape: tuple[int, int, int]) -> N
     xp = namespace(base.start)
     psi = xp.broadcast_to(base.start[:, :, None], shape)
     zero = xp.zeros_like(added.targets)
-    alpha = mean_in_contrasts(added.logits(psi, zero), base.Q) - added.targets
+    alpha = base.mean(added.logits(psi, zero)) - added.targets
     pulls = []
     for residual in (added.weights * alpha, 1e-6 * added.targets):
         own = xp.sum(residual * added.outside(residual), axis=(0, 1)) / base.rho

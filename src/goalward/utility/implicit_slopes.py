@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
-from goalward.core.arrays import Array, like, namespace, put_at, softmax, to_numpy
+from goalward.core.arrays import Array, like, namespace, put_at, to_numpy
+from goalward.models import Loss
 from goalward.utility.anderson import Anderson
 
-__all__ = ["Equations", "implicit_slopes", "mean_in_contrasts", "own_logit"]
+__all__ = ["Equations", "implicit_slopes", "own_logit"]
 
 TOLERANCE = 1e-8
 """Largest miss of an equation; a label's slope is of order 1."""
@@ -42,6 +43,7 @@ class Equations:
     targets: Float[Array, "s l"]
     weights: Float[Array, "s l"]
     Q: Float[Array, "k c"]
+    loss: Loss
 
     def start(self) -> Float[Array, "n s l"]:
         """Return r = 0."""
@@ -61,16 +63,25 @@ class Equations:
         """Return w (p(f) - t), row of a batch by row of a batch."""
         xp = namespace(f)
         by_row = xp.reshape(f, (-1, self.Q.shape[1], f.shape[2]))
-        return self.weights * (
-            xp.reshape(mean_in_contrasts(by_row, self.Q), f.shape) - self.targets
-        )
+        return self.weights * (xp.reshape(self.loss.mean(by_row, self.Q), f.shape) - self.targets)
+
+    def curvature(self, f: Float[Array, "n s l"]) -> Float[Array, "n l s s"]:
+        """Return w QᵀΛQ for every (row, label), block by block of a batch's rows."""
+        xp = namespace(f)
+        (n, s, n_labels), c = f.shape, self.Q.shape[1]
+        b = s // c
+        by_row = xp.reshape(xp.permute_dims(f, (0, 2, 1)), (-1, c))
+        own = self.loss.blocks(self.loss.proba(by_row @ self.Q.T))
+        by_label = xp.reshape(self.weights.T, (n_labels, b, c))[None, :, :, :1, None]
+        own = xp.reshape(own, (n, n_labels, b, c, c)) * by_label
+        diagonal = xp.eye(b, dtype=f.dtype, device=f.device)[None, None, :, None, :, None]
+        return xp.reshape(own[:, :, :, :, None, :] * diagonal, (n, n_labels, s, s))
 
     def newton(self, r: Float[Array, "n s l"], miss: Float[Array, "n s l"]) -> Array:
         """Return Newton's step from r: -(I + wΛM)⁻¹ of the miss."""
         xp = namespace(r)
         eye = xp.eye(r.shape[1], dtype=r.dtype, device=r.device)
-        blocks = _blocks(self.logits(r), self.Q, self.weights)
-        jacobian = eye + xp.matmul(blocks, self.M[:, None, :, :])
+        jacobian = eye + xp.matmul(self.curvature(self.logits(r)), self.M[:, None, :, :])
         flat = xp.permute_dims(miss, (0, 2, 1))[:, :, :, None]
         return -xp.permute_dims(xp.linalg.solve(jacobian, flat)[:, :, :, 0], (0, 2, 1))
 
@@ -150,17 +161,6 @@ def _damped_newton(equations: Equations) -> Float[Array, "n s l"]:
     return r
 
 
-def mean_in_contrasts(f: Float[Array, "n c m"], Q: Float[Array, "k c"]) -> Float[Array, "n c m"]:
-    """Return Qᵀ softmax(Q f): the predicted mean, in contrasts."""
-    xp = namespace(f)
-    if Q.shape[0] == 2:
-        # Q = (1, -1)/√2, so p₀ - p₁ = tanh(f/√2): one function, no overflow.
-        return xp.tanh(f * 0.5**0.5) * 0.5**0.5
-    logits = xp.matmul(Q, f)
-    exp = xp.exp(logits - xp.max(logits, axis=1, keepdims=True))
-    return xp.matmul(Q.T, exp / xp.sum(exp, axis=1, keepdims=True))
-
-
 def own_logit(
     f0: Float[Array, "g 1"], M: Float[Array, "g l"], t: Float[Array, "g l"], steps: int = 8
 ) -> Float[Array, "g l"]:
@@ -183,23 +183,3 @@ def own_logit(
         moved = xp.where(newton, f + step, middle)
         last, f = xp.abs(moved - f), moved
     return f
-
-
-def _blocks(
-    f: Float[Array, "n s l"], Q: Float[Array, "k c"], weights: Float[Array, "s l"]
-) -> Float[Array, "n l s s"]:
-    """Return w QᵀΛQ at logits f for every (row, label), block by block of a batch's rows."""
-    xp = namespace(f)
-    n, s, n_labels = f.shape
-    K, c = Q.shape
-    b = s // c
-    by_row = xp.reshape(xp.permute_dims(f, (0, 2, 1)), (n * n_labels * b, c))
-    p = softmax(by_row @ Q.T)
-    pairs = xp.reshape(Q[:, :, None] * Q[:, None, :], (K, c * c))
-    mean = p @ Q
-    own = xp.reshape(p @ pairs, (-1, c, c)) - mean[:, :, None] * mean[:, None, :]
-    own = xp.reshape(own, (n, n_labels, b, c, c))
-    by_label = xp.reshape(weights.T, (n_labels, b, c))[:, :, :1]
-    own = own * by_label[None, :, :, :, None]
-    diagonal = xp.eye(b, dtype=f.dtype, device=f.device)[None, None, :, None, :, None]
-    return xp.reshape(own[:, :, :, :, None, :] * diagonal, (n, n_labels, s, s))

@@ -1,5 +1,9 @@
 """Logits and motions of rows by one pass over them, and what operators make of the two.
 
+The fast path of the softmax alone, whose utility of label k is ⟨p, s⟩ - s_k with s the motion of
+the logits: p and what operators ask for are made in the same pass. Another loss goes by its own
+`along`.
+
 Both live in one (2K, n) array per chunk: labels along the first axis, rows along the second,
 which is contiguous, so that every pass over a chunk runs in vector registers and stays in the
 cache. Two classes need two numbers a row only, the differences δ and t of the logits and of

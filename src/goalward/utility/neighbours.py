@@ -169,6 +169,7 @@ def _base_of(fitted: Fitted) -> Base:
         rho,
         start,
         Q,
+        fitted.loss,
         float(xp.max(fitted.label_weights)),
     )
 

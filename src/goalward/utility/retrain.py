@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from goalward.core.arrays import Array, Rows, like, namespace, rows_at, to_numpy
 from goalward.errors import NotConverged
 from goalward.goals import Goal
-from goalward.models import Fitted, Linear
+from goalward.models import Fitted
 from goalward.solvers import Auto, ConjugateGradient
 from goalward.utility.added_rows import Added, Window
 from goalward.utility.chord import retrain
@@ -48,11 +48,10 @@ class Retrain(Utility):
 
     Examples
     --------
-    >>> import goalward as gw
-    >>> fitted = gw.Logistic().fit([[0.0], [1.0]], [0, 1])
-    >>> goal = gw.goals.DevLoss([[2.0]], [1])
-    >>> gw.utility.Retrain()(fitted, goal, [[1.5], [3.0]]).shape
-    (2, 2)
+    >>> from goalward.testing import problem
+    >>> task = problem(n_classes=2)
+    >>> Retrain(n_jobs=2)(task.fitted, task.goal, task.X_pool[:3]).shape
+    (3, 2)
     """
 
     n_jobs: int | None = field(default=None, kw_only=True)
@@ -61,7 +60,7 @@ class Retrain(Utility):
 
     def prepare(self, fitted: Fitted, goal: Goal) -> _Retrainer | OneByOne:
         """Return the utility with its shared factorisation made, where there can be one."""
-        if not isinstance(fitted.model, Linear):
+        if not fitted.model.is_linear:
             return OneByOne.of(fitted, goal)
         return _Retrainer(self, Neighbours.of(fitted, goal))
 
@@ -71,9 +70,7 @@ class Retrain(Utility):
         """Return Δτ of each batch under each labeling, retrained."""
         retrainer = self.prepare(fitted, goal)
         jobs = batches(fitted, X_batches, labels)
-        values = in_threads(
-            retrainer.window, jobs, self.n_jobs if isinstance(fitted.model, Linear) else 1
-        )
+        values = in_threads(retrainer.window, jobs, self.n_jobs if fitted.model.is_linear else 1)
         return namespace(values[0]).stack(values)
 
 
