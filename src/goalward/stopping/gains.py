@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from scipy.stats import t
+from scipy.special import stdtrit
 
 from goalward.stopping.snapshot import Criterion, Snapshot, bought_rounds
 
@@ -75,7 +75,7 @@ def realised(rounds: Sequence[Snapshot], *, look_back: int = LOOK_BACK) -> Reali
     if n == 1:
         return Realised(slope, None, None, 1)
     variance = float(np.sum((r - slope * p) ** 2 / p)) / (n - 1) / float(p.sum())
-    half = float(t.ppf(0.975, n - 1)) * variance**0.5
+    half = float(stdtrit(n - 1, 0.975)) * variance**0.5
     return Realised(slope, slope - half, slope + half, n)
 
 
