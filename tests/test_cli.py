@@ -289,3 +289,12 @@ def test_rank_writes_ids_and_labels_that_no_spreadsheet_computes(pool_files):
     assert found["predicted"].is_in(["'＝yes", "'＝no"]).all()
     found.rename({"predicted": "label"}).write_csv(pool_files / "labels-ids.csv")
     assert RUN.invoke(app, [*run, "--force"], catch_exceptions=False).exit_code == 0
+
+
+def test_help_loads_no_heavy_library():
+    heavy = {"fastapi", "matplotlib", "numpy", "pandas", "polars", "scipy", "sklearn", "sqlalchemy"}
+    code = f"import atexit, sys; atexit.register(lambda: print({heavy} & set(sys.modules)))"
+    code += "; sys.argv = ['goalward', '--help']; from goalward.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "label-studio" in done.stdout
+    assert done.stdout.strip().endswith("set()")

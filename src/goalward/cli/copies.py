@@ -82,11 +82,11 @@ def recover(
     as_table = path.suffix.lower() in ENDINGS
     with Spinner() as tick:
         tick("reading")
-        found = copies.recover_answers(study, path) if as_table else copies.recover(study, path)
-    lost = [{"event": seq, "what can be read of it": text} for seq, text in found.lost]
-    whole = len(found.events) - len(lost)
-    words = f"{whole} of {len(found.events)} events are in {path}."
-    reply(words, {"path": str(path), "whole": whole, "lost": found.lost}, as_json=as_json)
+        recovered = copies.recover_answers(study, path) if as_table else copies.recover(study, path)
+    lost = [{"event": seq, "what can be read of it": text} for seq, text in recovered.lost]
+    whole = len(recovered.events) - len(lost)
+    words = f"{whole} of {len(recovered.events)} events are in {path}."
+    reply(words, {"path": str(path), "whole": whole, "lost": recovered.lost}, as_json=as_json)
     if lost and not as_json:
         show(f"lost, {min(len(lost), 20)} of {len(lost)}", lost[:20])
 

@@ -63,27 +63,27 @@ def doctor(as_json: AsJson = False) -> None:
 def _findings() -> dict[str, Any]:
     from threadpoolctl import threadpool_info
 
-    found: dict[str, Any] = {
+    findings: dict[str, Any] = {
         "goalward": version("goalward"),
         "python": f"{platform.python_version()} ({sys.executable})",
         "platform": platform.platform(),
         "cores": os.cpu_count(),
     }
     for name, least in _required().items():
-        found[name] = f"{version(name)} (at least {least})"
+        findings[name] = f"{version(name)} (at least {least})"
     for name, source in OPTIONAL.items():
-        found[name] = _version(name) or f"not installed (pip install {source})"
-    found["array libraries"] = ["numpy", *(n for n in ("torch", "cupy") if find_spec(n))]
-    found["GPU"] = _gpu()
-    found["BLAS threads"] = {
+        findings[name] = _version(name) or f"not installed (pip install {source})"
+    findings["array libraries"] = ["numpy", *(n for n in ("torch", "cupy") if find_spec(n))]
+    findings["GPU"] = _gpu()
+    findings["BLAS threads"] = {
         f"{pool['internal_api']} {pool.get('version', '')}".strip(): pool["num_threads"]
         for pool in threadpool_info()
         if pool["user_api"] == "blas"
     }
     folder = os.environ.get("GOALWARD_DATA")
-    found["GOALWARD_DATA"] = _files(Path(folder)) if folder else "not set"
-    found["data cache"] = _cache()
-    return found
+    findings["GOALWARD_DATA"] = _files(Path(folder)) if folder else "not set"
+    findings["data cache"] = _cache()
+    return findings
 
 
 def _cache() -> str:

@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 from matplotlib import rc_context
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from goalward.plots import figure, quiet
 from goalward.study import State
 from goalward.study.advice import curve
 
@@ -124,11 +123,9 @@ FIGURES: dict[Chart, Callable[[Any, State, Theme], None]] = {
 
 def _svg(state: State, draw: Callable[[Any, State, Theme], None], theme: Theme) -> bytes:
     """Return a figure as SVG without background, whose words stay words in the reader's type."""
-    figure = Figure(figsize=SIZE, layout="constrained", dpi=150)
-    FigureCanvasAgg(figure)
-    axes: Any = figure.subplots()
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.set_axisbelow(True)
+    canvas = figure(*SIZE)
+    axes: Any = canvas.subplots()
+    quiet(axes)
     axes.grid(color=theme.grid, linewidth=0.8)
     for spine in axes.spines.values():
         spine.set_color(theme.grid)
@@ -140,7 +137,7 @@ def _svg(state: State, draw: Callable[[Any, State, Theme], None], theme: Theme) 
     draw(axes, state, theme)
     out = BytesIO()
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "goalward"}):
-        figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
+        canvas.savefig(out, format="svg", transparent=True, metadata={"Date": None})
     return out.getvalue()
 
 
