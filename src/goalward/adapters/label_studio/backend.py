@@ -46,25 +46,25 @@ def backend_app(
         from starlette.responses import JSONResponse
         from starlette.routing import Route
 
-    def refused(status: int, why: str) -> JSONResponse:
-        headers = {"WWW-Authenticate": "Basic"} if status == 401 else None
-        return JSONResponse({"detail": why}, status_code=status, headers=headers)
+    unknown = JSONResponse(
+        {"detail": "a password was expected"}, 401, headers={"WWW-Authenticate": "Basic"}
+    )
 
     async def health(request: Request) -> JSONResponse:
         return JSONResponse({"status": "UP", "model_class": "goalward"})
 
     async def setup(request: Request) -> JSONResponse:
         if not _may(request, password):
-            return refused(401, "a password was expected")
+            return unknown
         return JSONResponse({"model_version": await run_in_threadpool(lambda: bridge.version)})
 
     async def predict(request: Request) -> JSONResponse:
         if not _may(request, password):
-            return refused(401, "a password was expected")
+            return unknown
         body = await _body(request)
         tasks = body.get("tasks") if isinstance(body, dict) else None
         if not isinstance(tasks, list):
-            return refused(400, "{'tasks': [...]} was expected")
+            return JSONResponse({"detail": "{'tasks': [...]} was expected"}, 400)
         results = await run_in_threadpool(bridge.predictions, tasks)
         return JSONResponse({"results": results})
 
@@ -72,22 +72,18 @@ def backend_app(
         body = await _body(request)
         action = body.get("action") if isinstance(body, dict) else None
         if not isinstance(action, str):
-            return refused(400, "{'action': ...} was expected")
+            return JSONResponse({"detail": "{'action': ...} was expected"}, 400)
         project = body.get("project")
         number = project.get("id") if isinstance(project, dict) else project
         if number in (None, bridge.client.number):
             if action == "START_TRAINING":
                 train.set()
             wake.set()
-        return JSONResponse({"status": "ok"}, status_code=201)
+        return JSONResponse({"status": "ok"}, 201)
 
-    routes = [
-        Route("/health", health, methods=["GET"]),
-        Route("/setup", setup, methods=["POST"]),
-        Route("/predict", predict, methods=["POST"]),
-        Route("/webhook", webhook, methods=["POST"]),
-    ]
-    return Starlette(routes=routes)
+    posted = {"/setup": setup, "/predict": predict, "/webhook": webhook}
+    routes = [Route(path, answer, methods=["POST"]) for path, answer in posted.items()]
+    return Starlette(routes=[Route("/health", health, methods=["GET"]), *routes])
 
 
 def _may(request: Request, password: str | None) -> bool:

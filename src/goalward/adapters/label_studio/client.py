@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 from goalward.adapters.label_studio.transport import Transport
@@ -21,14 +22,16 @@ class Client:
 
     Parameters
     ----------
-    url, token
+    url, token, sleep
         See `Transport`.
     project
         The project's number, as in its address.
     """
 
-    def __init__(self, url: str, token: str, project: int, **options: Any) -> None:
-        self.http = Transport(url, token, **options)
+    def __init__(
+        self, url: str, token: str, project: int, *, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self.http = Transport(url, token, sleep)
         self.number = int(project)
         self._home = f"/api/projects/{self.number}"
 
@@ -61,15 +64,10 @@ class Client:
         An annotation that is changed or deleted touches its task, so the newest task and the
         totals tell, for one small request.
         """
-        query = json.dumps({"ordering": ["-tasks:updated_at"]})
-        page = self._page(1, 1, query=query)
+        page = self._page(1, 1, query=json.dumps({"ordering": ["-tasks:updated_at"]}))
         newest = page["tasks"][0] if page["tasks"] else {}
-        return (
-            page["total"],
-            page["total_annotations"],
-            newest.get("id"),
-            newest.get("updated_at"),
-        )
+        totals = page["total"], page["total_annotations"]
+        return *totals, newest.get("id"), newest.get("updated_at")
 
     def tasks(self) -> Iterator[dict[str, Any]]:
         """Return the tasks with their data, in the order of their numbers."""
@@ -86,10 +84,8 @@ class Client:
 
     def task(self, number: int) -> dict[str, Any]:
         """Return one task."""
-        task: dict[str, Any] = self.http.call(
-            "GET", f"/api/tasks/{number}/", params={"resolve_uri": "false"}
-        )
-        return task
+        unresolved = {"resolve_uri": "false"}
+        return dict(self.http.call("GET", f"/api/tasks/{number}/", params=unresolved))
 
     def set_data(self, number: int, data: dict[str, Any]) -> None:
         """Replace the data of a task; Label Studio knows no smaller change."""

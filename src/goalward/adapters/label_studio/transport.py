@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import time
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,6 +16,9 @@ __all__ = ["Transport"]
 RETRIED = frozenset({429, 500, 502, 503, 504})
 NOT_DONE = frozenset({429, 503})
 """Answers that say a request was not begun, so that even one that adds things may be repeated."""
+ATTEMPTS, TIMEOUT = 4, 60.0
+"""How often a request is tried where the server does not answer or fails (5xx), and for how many
+seconds. One that adds things is repeated only where the server cannot have begun it."""
 LONGEST_DETAIL = 500
 
 
@@ -29,20 +31,11 @@ class Transport:
         Where Label Studio is: http://127.0.0.1:8080, https://host/label-studio.
     token
         A legacy token, or a personal access token (a JWT, exchanged for short-lived ones).
-    attempts
-        How often a request is tried when the server does not answer or fails (5xx). One that
-        adds things is repeated only where the server cannot have begun it.
+    sleep
+        How it waits, in seconds.
     """
 
-    def __init__(
-        self,
-        url: str,
-        token: str,
-        *,
-        timeout: float = 60.0,
-        attempts: int = 4,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
+    def __init__(self, url: str, token: str, sleep: Callable[[float], None]) -> None:
         with needing("Label Studio"):
             import httpx
         parts = urlsplit(url)
@@ -59,12 +52,12 @@ class Transport:
         self.url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
         self._token, self._access = token, ""
         self._is_jwt = _is_jwt(token)
-        self._attempts, self._sleep = attempts, sleep
+        self._sleep = sleep
         self._errors = httpx.TransportError
         self._never_sent = (httpx.ConnectError, httpx.ConnectTimeout)
         local = parts.hostname in ("localhost", "::1") or parts.hostname.startswith("127.")
         # A proxy of the environment is for other hosts than this one.
-        self._http = httpx.Client(timeout=timeout, follow_redirects=False, trust_env=not local)
+        self._http = httpx.Client(timeout=TIMEOUT, follow_redirects=False, trust_env=not local)
 
     def close(self) -> None:
         """Let go of connections."""
@@ -110,8 +103,8 @@ class Transport:
 
     def _sent(self, method: str, path: str, params: Any, body: Any, headers: dict[str, str]) -> Any:
         adds = method == "POST"
-        for attempt in range(self._attempts):
-            last = attempt == self._attempts - 1
+        for attempt in range(ATTEMPTS):
+            last = attempt == ATTEMPTS - 1
             try:
                 answer = self._http.request(
                     method, self.url + path, params=params, json=body, headers=headers
