@@ -6,23 +6,24 @@ import pytest
 
 import goalward as gw
 from goalward.errors import BadInput, BadParameter
-from goalward.lab import Conditions, Session, replay_simulation, rounds, simulate
+from goalward.lab import Session, replay_simulation, rounds, simulate
 from goalward.lab.datasets import digits, wine
-from goalward.lab.session import flipped, measure
+from goalward.lab.datasets.dataset import flipped
+from goalward.lab.session import measure
 from goalward.lab.store import Records
 from goalward.strategies import Margin
 
 QUIET = {"n_jobs": 1, "progress": False}
 
 
-def played(conditions, data=None, **options):
-    options = {"batch": 2, "budget": 12, **options}
-    session = Session(data or wine(), gw.recipe("margin"), conditions=conditions, **options)
+def played(seed=0, **conditions):
+    data = wine().under(**conditions)
+    session = Session(data, gw.recipe("margin"), seed, batch=2, budget=12)
     return session, list(session.steps())
 
 
 def test_a_session_starts_from_nothing_and_pays_for_every_label():
-    session, steps = played(Conditions(from_nothing=True))
+    session, steps = played(from_nothing=True)
     assert len(session.split.init) == 0
     assert set(wine().split(0).init) <= set(session.split.pool)
     assert steps[0].model is None
@@ -50,7 +51,7 @@ def test_a_cold_start_of_ones_own_chooses_until_there_is_a_model():
         seen.append((len(X_pool), int(free.sum()), batch))
         return np.flatnonzero(free)[[0, -1]]
 
-    session, steps = played(Conditions(from_nothing=True, cold_start=ends))
+    session, steps = played(from_nothing=True, cold_start=ends)
     pool = session.split.pool
     assert steps[0].rows == pool[[0, -1]].tolist()
     assert seen == [(len(pool), len(pool), 2)]
@@ -60,7 +61,7 @@ def test_a_cold_start_of_ones_own_chooses_until_there_is_a_model():
 def test_guesses_stand_in_until_answers_of_two_classes_are_there():
     data = wine()
     wrong = np.roll(data.y, 1)
-    session, steps = played(Conditions(from_nothing=True, guesses=wrong))
+    session, steps = played(from_nothing=True, guesses=wrong)
     assert steps[0].suggestion is not None
     pool = session.split.pool
     guessed = data.learner.fit(data.X[pool], wrong[pool])
@@ -76,7 +77,7 @@ def test_answers_are_wrong_as_often_as_was_said_and_what_measures_is_true():
     assert set(noisy) == set(y)
     np.testing.assert_array_equal(noisy, flipped(y, 0.2, seed=3))
     assert not np.array_equal(noisy, flipped(y, 0.2, seed=4))
-    session, steps = played(Conditions(noise=0.3), seed=1)
+    session, steps = played(noise=0.3, seed=1)
     known = np.concatenate([session.split.init, steps[-1].spent]).astype(int)
     answers = steps[-1].model.classes[steps[-1].model.labelled.targets.argmax(1)]
     np.testing.assert_array_equal(answers, session.answers[known])
@@ -87,29 +88,28 @@ def test_answers_are_wrong_as_often_as_was_said_and_what_measures_is_true():
 
 def test_any_learner_may_be_played_with():
     strong = gw.Logistic(C=0.001, penalize_intercept=True)
-    _, steps = played(Conditions(learner=strong))
-    _, usual = played(Conditions())
+    _, steps = played(learner=strong)
+    _, usual = played()
     assert steps[0].model.C == 0.001
     assert np.linalg.norm(steps[0].model.params) < np.linalg.norm(usual[0].model.params) / 3
 
 
 def test_usual_conditions_change_nothing():
     plain = simulate(wine(), ["margin"], budget=10, batch=5, seeds=2, **QUIET)
-    same = simulate(
-        wine(), ["margin"], budget=10, batch=5, seeds=2, conditions=Conditions(), **QUIET
-    )
+    same = simulate(wine().under(), ["margin"], budget=10, batch=5, seeds=2, **QUIET)
+    assert wine().under().fingerprint == wine().fingerprint
     assert plain.table.drop("seconds").equals(same.table.drop("seconds"))
 
 
 def test_other_conditions_are_other_sessions_in_the_same_folder(tmp_path):
     options = {"budget": 10, "batch": 5, "seeds": 1, "out": tmp_path, **QUIET}
     simulate(wine(), ["margin"], **options)
-    hard = Conditions(from_nothing=True, noise=0.2)
-    first = simulate(wine(), ["margin"], conditions=hard, **options)
+    hard = wine().under(from_nothing=True, noise=0.2)
+    first = simulate(hard, ["margin"], **options)
     assert len(list(tmp_path.glob("rounds/*"))) == 2
-    again = simulate(wine(), ["margin"], conditions=hard, **options)
+    again = simulate(hard, ["margin"], **options)
     assert again.table.equals(first.table)
-    more = replay_simulation(tmp_path, ["random"], conditions=hard, **QUIET)
+    more = replay_simulation(tmp_path, ["random"], dataset=hard, **QUIET)
     assert more.strategies == ["margin", "random"]
     assert more.table.filter(pl.col("round") == 0)["labels"].to_list() == [0, 0]
     with pytest.raises(BadInput, match="other data"):
@@ -118,7 +118,7 @@ def test_other_conditions_are_other_sessions_in_the_same_folder(tmp_path):
 
 def test_noise_that_is_no_probability_is_refused():
     with pytest.raises(BadParameter, match=r"noise=1\.5"):
-        Conditions(noise=1.5)
+        wine().under(noise=1.5)
 
 
 def test_records_survive_what_a_crash_leaves(tmp_path):

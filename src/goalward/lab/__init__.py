@@ -7,12 +7,11 @@ with needing("The lab"):
     from goalward.lab.benchmark import benchmark
     from goalward.lab.curves import Curves
     from goalward.lab.replay import replay, replay_simulation
-    from goalward.lab.session import Conditions, Session
+    from goalward.lab.session import Session
     from goalward.lab.simulate import Measured, rounds, simulate
     from goalward.lab.stops import stops, stops_summary
 
 __all__ = [
-    "Conditions",
     "Curves",
     "Measured",
     "Session",

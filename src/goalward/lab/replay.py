@@ -21,7 +21,6 @@ from goalward.errors import BadInput, BadParameter
 from goalward.lab.curves import Curves
 from goalward.lab.datasets import Dataset, Split, load, with_dev
 from goalward.lab.parallel import Tell
-from goalward.lab.session import Conditions
 from goalward.lab.simulate import Comparison, Plans, as_plans, simulate
 from goalward.models import Fitted
 from goalward.pool import take_rows
@@ -192,7 +191,6 @@ def replay_simulation(
     strategies: Plans,
     *,
     dataset: Dataset | None = None,
-    conditions: Conditions | None = None,
     n_jobs: int | None = None,
     progress: Tell = True,
 ) -> Curves:
@@ -203,9 +201,8 @@ def replay_simulation(
     folder
         What `simulate` was given as `out`; the curves there are extended. A run that was killed
         goes on from there.
-    dataset, conditions
-        The data, where its name does not lead to it: that of a file, say; and the conditions, where
-        there were any.
+    dataset
+        The data, where its name does not lead to it: that of a file, or of other conditions, say.
     """
     folder = Path(folder)
     for name in ("curves.parquet", "simulation.json"):
@@ -221,7 +218,6 @@ def replay_simulation(
         batch=run["batch"],
         budget=max(table["queries"]),
         seeds=table["seed"].n_unique(),
-        conditions=conditions or Conditions(),
     )
     # The folder of the rounds names the data: other rows or labels would be another comparison.
     if play.place != run["rounds"]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -12,66 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from goalward.errors import BadParameter
 from goalward.lab.datasets import Dataset, Split
 from goalward.models import Fitted
 from goalward.strategies import Recipe, Strategy, Suggestion
 
-__all__ = ["Conditions", "Session", "Step", "fitted_to", "flipped", "measure", "random_start"]
-
-ColdStart = Callable[[NDArray[Any], NDArray[Any], int, np.random.Generator], NDArray[Any]]
-"""(rows of the pool, which of them are free, how many, rng) -> positions in the pool."""
-
-
-def random_start(
-    X_pool: NDArray[Any], free: NDArray[Any], batch: int, rng: np.random.Generator
-) -> NDArray[Any]:
-    """Return free rows at random: what can be asked while nothing is known."""
-    return rng.permutation(np.flatnonzero(free))[:batch]
-
-
-@dataclass(frozen=True)
-class Conditions:
-    """What a session is played under, beside its split.
-
-    Parameters
-    ----------
-    from_nothing
-        Whether no label is given: the initial rows are in the pool like others, and paid for.
-    noise
-        Probability that an answer names another class, drawn once for each row; what measures is
-        always true.
-    learner
-        Another one than the dataset's: anything whose `fit(X, y)` gives what the strategy looks at.
-    guesses
-        A label for every row of the dataset, from anywhere. A model fitted to those of the pool
-        stands in until answers of two classes are there.
-    cold_start
-        How rows are chosen while there is no model at all.
-
-    Examples
-    --------
-    >>> Conditions(from_nothing=True, noise=0.1)
-    Conditions(from_nothing=True, noise=0.1, learner=None)
-    """
-
-    from_nothing: bool = False
-    noise: float = 0.0
-    learner: Any = None
-    guesses: NDArray[Any] | None = field(default=None, repr=False)
-    cold_start: ColdStart = field(default=random_start, repr=False)
-
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.noise < 1.0:
-            raise BadParameter(
-                f"noise={self.noise}; a probability from 0 to below 1 was expected. Use 0.1."
-            )
-
-    def parts(self, split: Split) -> Split:
-        """Return a split as it is played with."""
-        if not self.from_nothing:
-            return split
-        return replace(split, init=split.init[:0], pool=np.sort(np.r_[split.init, split.pool]))
+__all__ = ["Session", "Step", "fitted_to", "measure"]
 
 
 class Step(NamedTuple):
@@ -82,7 +27,7 @@ class Step(NamedTuple):
     spent
         Rows bought so far, in order.
     model
-        Trained on all labels; None before there are two classes.
+        Trained on all labels; None before there are two classes, unless there are guesses.
     looked_at
         What the strategy sees; None while dev labels are bought.
     rows
@@ -131,17 +76,16 @@ class Session:
     budget: int = 400
     parts: Split | None = field(default=None, repr=False)
     dev: str = "none"
-    conditions: Conditions = field(default_factory=Conditions)
 
     @cached_property
     def split(self) -> Split:
         """The rows as they are played with."""
-        return self.conditions.parts(self.parts or self.dataset.split(self.seed))
+        return self.parts or self.dataset.split(self.seed)
 
     @cached_property
     def answers(self) -> NDArray[Any]:
         """What the annotator says of every row."""
-        return flipped(self.dataset.y, self.conditions.noise, self.seed)
+        return self.dataset.answers(self.seed)
 
     @cached_property
     def X_pool(self) -> NDArray[Any]:
@@ -196,7 +140,7 @@ class Session:
         if model is None:
             rng = np.random.default_rng([self.seed, 20, number])
             free = ~np.isin(pool, spent)
-            chosen = self.conditions.cold_start(self.X_pool, free, left, rng)
+            chosen = self.dataset.cold_start(self.X_pool, free, left, rng)
             return None, pool[chosen].tolist()
         suggestion = self.chooser.suggest(model, self.X_pool, left, spent, rows=pool, round=number)
         return suggestion, suggestion.rows.tolist()
@@ -205,35 +149,25 @@ class Session:
         """Return the model of the answers to `rows`, or of guesses, or None."""
         labels = self.answers[rows]
         if len(np.unique(labels)) < 2:
-            if self.conditions.guesses is None:
+            if self.dataset.guesses is None:
                 return None
-            rows = np.concatenate([rows, np.setdiff1d(self.split.pool, rows)])
-            labels = np.concatenate([labels, self.conditions.guesses[rows[len(labels) :]]])
-        learner = self.conditions.learner or self.dataset.learner
-        return fitted_to(learner, self.dataset.X[rows], labels, self.dataset.classes)
+            others = np.setdiff1d(self.split.pool, rows)
+            rows = np.concatenate([rows, others])
+            labels = np.concatenate([labels, self.dataset.guesses[others]])
+        return fitted_to(self.dataset, rows, labels)
 
 
-def fitted_to(learner: Any, X: NDArray[Any], y: NDArray[Any], classes: Sequence[Any]) -> Any:
+def fitted_to(dataset: Dataset, rows: NDArray[Any], labels: NDArray[Any]) -> Any:
     """Return the model of labelled rows, with a column for every class where the learner can.
 
     A class without a label yet needs penalised intercepts, as in a study.
     """
-    wished: dict[str, Any] = {"classes": classes}
-    if len(np.unique(y)) < len(classes):
+    wished: dict[str, Any] = {"classes": dataset.classes}
+    if len(np.unique(labels)) < len(dataset.classes):
         wished["penalize_intercept"] = True
-    known = learner.get_params(deep=False)
+    known = dataset.learner.get_params(deep=False)
     taken = {name: value for name, value in wished.items() if name in known}
-    return clone(learner).set_params(**taken).fit(X, y)
-
-
-def flipped(y: NDArray[Any], noise: float, seed: int) -> NDArray[Any]:
-    """Return labels of which each is, with probability `noise`, one of the other classes."""
-    if not noise:
-        return y
-    rng = np.random.default_rng([seed, 21])
-    classes, codes = np.unique(y, return_inverse=True)
-    other = (codes + rng.integers(1, len(classes), size=len(y))) % len(classes)
-    return np.where(rng.random(len(y)) < noise, classes[other], y)
+    return clone(dataset.learner).set_params(**taken).fit(dataset.X[rows], labels)
 
 
 def measure(fitted: Fitted | None, dataset: Dataset, test: NDArray[Any]) -> tuple[float, float]:

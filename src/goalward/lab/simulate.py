@@ -22,7 +22,7 @@ from goalward.goals import DevLoss, Entropy, Fisher
 from goalward.lab.curves import Curves
 from goalward.lab.datasets import Dataset, load
 from goalward.lab.parallel import Tell, finished, telling
-from goalward.lab.session import Conditions, Session, measure
+from goalward.lab.session import Session, measure
 from goalward.lab.store import Records
 from goalward.strategies import Recipe, Strategy, recipe
 
@@ -117,7 +117,6 @@ def simulate(
     batch: int = 10,
     budget: int = 400,
     seeds: int = 10,
-    conditions: Conditions | None = None,
     out: Path | str | None = None,
     n_jobs: int | None = None,
     progress: Tell = True,
@@ -127,15 +126,13 @@ def simulate(
     Parameters
     ----------
     dataset
-        A dataset or its name.
+        A dataset or its name; `Dataset.under` gives no label to start from, wrong answers, and more.
     strategies
         Name -> recipe or strategy; or a list of recipes, which name themselves.
     batch, budget
         Rows per round, and labels bought in all.
     seeds
         Splits 0 to seeds - 1.
-    conditions
-        No label to start from, wrong answers, another learner; the dataset's own by default.
     out
         Folder for the rounds. A run that was killed goes on from there; without a folder
         nothing is kept.
@@ -145,7 +142,7 @@ def simulate(
         Whether to draw a progress bar; or a function that is told (rounds done, of all).
     """
     dataset = load(dataset) if isinstance(dataset, str) else dataset
-    play = Comparison(dataset, batch, budget, seeds, conditions or Conditions())
+    play = Comparison(dataset, batch, budget, seeds)
     curves = play(as_plans(strategies), out=out, n_jobs=n_jobs, progress=progress)
     if out is not None:
         play.save(curves, Path(out))
@@ -163,7 +160,6 @@ class Comparison:
     batch: int
     budget: int
     seeds: int
-    conditions: Conditions
 
     def __post_init__(self) -> None:
         for name in ("batch", "budget", "seeds"):
@@ -174,15 +170,13 @@ class Comparison:
     @cached_property
     def size(self) -> int:
         """The labels bought: the budget, or what the smallest pool has."""
-        splits = (self.conditions.parts(self.dataset.split(seed)) for seed in range(self.seeds))
-        return min(self.budget, *(len(split.pool) for split in splits))
+        pools = [len(self.dataset.split(seed).pool) for seed in range(self.seeds)]
+        return min(self.budget, *pools)
 
     @property
     def place(self) -> str:
-        """A name of its own for other data, batches or conditions: those are other sessions."""
-        usual, mine = (pickle.dumps(one) for one in (Conditions(), self.conditions))
-        digest = "" if mine == usual else f"-{sha256(mine).hexdigest()[:8]}"
-        return f"{self.dataset.name}-{self.dataset.fingerprint}-b{self.batch}{digest}"
+        """A name of its own for other data or batches: those are other sessions."""
+        return f"{self.dataset.name}-{self.dataset.fingerprint}-b{self.batch}"
 
     def __call__(
         self,
@@ -248,8 +242,7 @@ class Comparison:
         # The last round of a smaller budget asked for nothing: it is played again.
         kept = [line for line in played if line["rows"]]
         store.restart([header, *kept])
-        sizes: dict[str, Any] = {"batch": self.batch, "budget": self.size}
-        session = Session(self.dataset, plan, seed, **sizes, conditions=self.conditions)
+        session = Session(self.dataset, plan, seed, self.batch, self.size)
         with store.appending() as keep, warnings.catch_warnings():
             # A comparison may include the vacuous operator on purpose.
             warnings.simplefilter("ignore", VacuousUtility)

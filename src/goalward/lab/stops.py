@@ -104,7 +104,7 @@ def stops_summary(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _snapshots(mine: pl.DataFrame, dataset: Dataset, seed: int) -> list[Snapshot]:
-    split = dataset.split(seed)
+    split, answers = dataset.split(seed), dataset.answers(seed)
     fixed = np.sort(np.random.default_rng([seed, 11]).permutation(split.pool)[:STOP_ROWS])
     on_dev = bool(mine["labels_with_dev"][0] > mine["labels"][0])
     rows = split.dev if on_dev else split.pool
@@ -112,7 +112,7 @@ def _snapshots(mine: pl.DataFrame, dataset: Dataset, seed: int) -> list[Snapshot
     known = split.init
     snapshots = []
     for line in mine.iter_rows(named=True):
-        fitted = fitted_to(dataset.learner, dataset.X[known], dataset.y[known], dataset.classes)
+        fitted = fitted_to(dataset, known, answers[known])
         batch = np.array(line["rows"], dtype=np.int64)
         if on_dev:
             accuracy: float | None = _right(fitted, dataset, split.dev)
@@ -154,6 +154,6 @@ def _cross_validated(dataset: Dataset, known: NDArray[Any], seed: int) -> float 
         rows = known[train]
         if len(np.unique(dataset.y[rows])) < 2:
             return None
-        fitted = fitted_to(dataset.learner, dataset.X[rows], dataset.y[rows], dataset.classes)
+        fitted = fitted_to(dataset, rows, dataset.answers(seed)[rows])
         right += _right(fitted, dataset, known[test]) * len(test)
     return right / len(known)

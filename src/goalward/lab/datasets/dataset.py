@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from typing import Any
@@ -11,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.learners import Logistic
+from goalward.errors import BadParameter
 
-__all__ = ["Dataset", "Split", "Stratified", "Thinned", "with_dev"]
+__all__ = ["Dataset", "FromNothing", "Split", "Stratified", "Thinned", "flipped", "with_dev"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,17 @@ class Split:
     dev: NDArray[Any]
 
 
+ColdStart = Callable[[NDArray[Any], NDArray[Any], int, np.random.Generator], NDArray[Any]]
+"""(rows of the pool, which of them are free, how many, rng) -> positions in the pool."""
+
+
+def random_start(
+    X_pool: NDArray[Any], free: NDArray[Any], batch: int, rng: np.random.Generator
+) -> NDArray[Any]:
+    """Return free rows at random: what can be asked while nothing is known."""
+    return rng.permutation(np.flatnonzero(free))[:batch]
+
+
 @dataclass(frozen=True)
 class Dataset:
     """Rows with labels, the model they are learned with, and a split for every seed.
@@ -53,15 +65,27 @@ class Dataset:
         A name for each row, where the data has natural groups (synth2's clusters).
     source
         Where the rows came from, for the report.
+    noise, guesses, cold_start
+        As in `under`.
+
+    Examples
+    --------
+    >>> from goalward.lab import datasets
+    >>> harder = datasets.wine().under(from_nothing=True, noise=0.1)
+    >>> len(harder.split(0).init)
+    0
     """
 
     name: str
     X: NDArray[Any] = field(repr=False)
     y: NDArray[Any] = field(repr=False)
     split: Callable[[int], Split] = field(repr=False)
-    learner: Logistic
+    learner: Any
     source: str = ""
     groups: NDArray[Any] | None = field(default=None, repr=False)
+    noise: float = 0.0
+    guesses: NDArray[Any] | None = field(default=None, repr=False)
+    cold_start: ColdStart = field(default=random_start, repr=False)
 
     @property
     def classes(self) -> list[Any]:
@@ -75,7 +99,57 @@ class Dataset:
         digest = sha256(np.ascontiguousarray(self.X).data)
         digest.update("\0".join(map(str, self.y.tolist())).encode())
         digest.update(f"{self.learner!r} {self.split!r}".encode())
+        if self.noise or self.guesses is not None or self.cold_start is not random_start:
+            digest.update(pickle.dumps((self.noise, self.guesses, self.cold_start)))
         return digest.hexdigest()[:16]
+
+    def under(
+        self,
+        *,
+        from_nothing: bool = False,
+        noise: float = 0.0,
+        learner: Any = None,
+        guesses: NDArray[Any] | None = None,
+        cold_start: ColdStart = random_start,
+    ) -> Dataset:
+        """Return the same task under other conditions.
+
+        Parameters
+        ----------
+        from_nothing
+            Whether no label is given: the initial rows are in the pool like others, and paid for.
+        noise
+            Probability that an answer names another class, drawn once for each row and seed; what
+            measures is always true.
+        learner
+            Another one: anything in scikit-learn's manner whose `fit(X, y)` gives a `Fitted`.
+        guesses
+            A label for every row, from anywhere. A model fitted to those of the pool stands in until
+            answers of two classes are there.
+        cold_start
+            How rows are chosen while there is no model at all.
+        """
+        if not 0.0 <= noise < 1.0:
+            raise BadParameter(
+                f"noise={noise}; a probability from 0 to below 1 was expected. Use 0.1."
+            )
+        split = FromNothing(self.split) if from_nothing else self.split
+        asked: dict[str, Any] = {"noise": noise, "guesses": guesses, "cold_start": cold_start}
+        return replace(self, split=split, learner=learner or self.learner, **asked)
+
+    def answers(self, seed: int) -> NDArray[Any]:
+        """Return what the annotator says of every row."""
+        return flipped(self.y, self.noise, seed)
+
+
+def flipped(y: NDArray[Any], noise: float, seed: int) -> NDArray[Any]:
+    """Return labels of which each is, with probability `noise`, one of the other classes."""
+    if not noise:
+        return y
+    rng = np.random.default_rng([seed, 21])
+    classes, codes = np.unique(y, return_inverse=True)
+    other = (codes + rng.integers(1, len(classes), size=len(y))) % len(classes)
+    return np.where(rng.random(len(y)) < noise, classes[other], y)
 
 
 def with_dev(
@@ -146,3 +220,16 @@ class Thinned:
             for part in (whole.pool, whole.test)
         )
         return with_dev(whole.init, pool, test, rng)
+
+
+@dataclass(frozen=True)
+class FromNothing:
+    """Splits without initial labels: those rows are in the pool."""
+
+    split: Callable[[int], Split]
+
+    def __call__(self, seed: int) -> Split:
+        """Return the split of a seed."""
+        whole = self.split(seed)
+        pool = np.sort(np.concatenate([whole.init, whole.pool]))
+        return replace(whole, init=whole.init[:0], pool=pool)

@@ -80,7 +80,7 @@ def _from_libsvm() -> NDArray[Any]:
     train, test = (part.astype(np.uint8) for part in parts)
     table = _checked(np.concatenate([train, test]), HOME)
     folder.mkdir(parents=True, exist_ok=True)
-    X_and_y = {"X_train": train[:, :16], "X_test": test[:, :16]}
+    X_and_y: dict[str, Any] = {"X_train": train[:, :16], "X_test": test[:, :16]}
     X_and_y |= {"y_train": train[:, 16], "y_test": test[:, 16]}
     with whole_file(folder / "letter.npz", force=True) as path:
         np.savez_compressed(path, **X_and_y)
