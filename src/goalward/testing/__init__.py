@@ -4,6 +4,7 @@ Each check raises `AssertionError` with what differed. They need only the librar
 """
 
 from goalward.testing.check_goal import check_goal
+from goalward.testing.check_loss import check_loss
 from goalward.testing.check_model import check_model
 from goalward.testing.check_operator import check_operator
 from goalward.testing.check_solver import check_solver
@@ -14,6 +15,7 @@ from goalward.testing.problem import Problem, problem
 __all__ = [
     "Problem",
     "check_goal",
+    "check_loss",
     "check_model",
     "check_operator",
     "check_solver",
