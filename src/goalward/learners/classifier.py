@@ -6,18 +6,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from goalward.core.arrays import to_numpy
-from goalward.learners.logistic import Logistic
+from goalward.core.labels import as_classes
+from goalward.learners.logistic import Logistic, LogisticParameters
 from goalward.models.fitted import Fitted
 
 __all__ = ["LogisticClassifier"]
 
 
-class LogisticClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class LogisticClassifier(ClassifierMixin, LogisticParameters):  # type: ignore[misc]
     """Softmax regression that follows scikit-learn's conventions.
 
     A thin estimator over `Logistic`: `fit` returns self and keeps the model as
@@ -25,7 +26,7 @@ class LogisticClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    C, fit_intercept, penalize_intercept, tol, max_iter
+    C, fit_intercept, penalize_intercept, classes, tol, max_iter, solver, Cs, cv
         As in `Logistic`.
 
     Examples
@@ -36,35 +37,14 @@ class LogisticClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     0.97
     """
 
-    def __init__(
-        self,
-        C: float | str = 1.0,
-        *,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = False,
-        tol: float = 1e-8,
-        max_iter: int = 100,
-    ) -> None:
-        self.C = C
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LogisticClassifier:
         """Fit to labelled rows and return self."""
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
         check_classification_targets(y)
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, X)
-        self.classes_ = np.unique(y)
-        learner = Logistic(
-            self.C,
-            fit_intercept=self.fit_intercept,
-            penalize_intercept=self.penalize_intercept,
-            tol=self.tol,
-            max_iter=self.max_iter,
-        )
+        self.classes_ = np.unique(y) if self.classes is None else as_classes(self.classes)
+        learner = Logistic(**self.get_params())
         self.fitted_: Fitted = learner.fit(X, y, sample_weight=sample_weight)
         self.n_iter_ = self.fitted_.iterations
         return self
@@ -85,19 +65,13 @@ class LogisticClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Return logits; for two classes their difference, as scikit-learn does."""
-        check_is_fitted(self)
-        rows = validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
-        )
+        rows = self._rows(X)
         logits = to_numpy(self.fitted_.logits(rows))
         return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return (n, K) probabilities."""
-        check_is_fitted(self)
-        rows = validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
-        )
+        rows = self._rows(X)
         return to_numpy(self.fitted_.predict_proba(rows))
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -106,6 +80,12 @@ class LogisticClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         index = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         best: NDArray[Any] = self.classes_[index]
         return best
+
+    def _rows(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
+        )
 
     def __sklearn_tags__(self) -> Any:
         """Return scikit-learn's tags: sparse rows are welcome."""

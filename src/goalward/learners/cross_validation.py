@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 
 from goalward.core.arrays import rows_at, to_numpy
+from goalward.core.candidates import Labelled
 from goalward.core.labels import clean_weights, encode
 from goalward.core.rows import clean_rows
 from goalward.errors import BadInput, BadParameter, NotConverged, Separable, UnseenClass
@@ -54,50 +55,17 @@ def cross_validate(
     path runs from strong to weak penalties, each fit started from the one before.
     """
     Cs = _grid(learner.Cs)
-    rows = clean_rows(X, "X")
-    classes = learner._classes(y)
+    rows, classes = clean_rows(X, "X"), learner.classes_of(y)
     targets = encode(y, classes)
     weights = clean_weights(sample_weight, len(targets))
     # Rows without weight teach and test nothing; a fold of them would divide by zero.
     counted = np.flatnonzero(weights > 0)
-    rows, targets, weights = rows_at(rows, counted), targets[counted], weights[counted]
-    codes = targets.argmax(axis=1)
-    counts = np.bincount(codes, minlength=len(classes))
-    smallest = int(counts[counts > 0].min()) if len(codes) else 0
-    if learner.cv < 2 or smallest < 2:
-        raise BadInput(
-            f"C='cv' with cv={learner.cv} came with a class of {smallest} label(s); at least 2 "
-            "folds and 2 labels of each class were expected. Label more rows, or give C as a "
-            "number."
-        )
-    folds = list(
-        StratifiedKFold(min(learner.cv, smallest), shuffle=True, random_state=seed).split(
-            np.zeros(len(codes)), codes
-        )
-    )
-    log_likelihood = np.full((len(folds), len(Cs)), np.nan)
-    accuracy = np.full((len(folds), len(Cs)), np.nan)
-    for f, (train, held_out) in enumerate(folds):
-        start: Fitted | None = None
-        for c, C in enumerate(Cs):
-            one = clone(learner).set_params(C=float(C), classes=list(classes))
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", UnseenClass)
-                    start = one.fit(
-                        rows_at(rows, train),
-                        targets[train],
-                        sample_weight=weights[train],
-                        start=start,
-                    )
-            except (Separable, NotConverged):
-                # Weaker penalties only separate further: the rest of the path is out.
-                break
-            p = to_numpy(start.predict_proba(rows_at(rows, held_out)))
-            share = weights[held_out] / weights[held_out].sum()
-            hit = np.sum(targets[held_out] * np.log(np.maximum(p, 1e-300)), axis=1)
-            log_likelihood[f, c] = share @ hit
-            accuracy[f, c] = share @ (p.argmax(axis=1) == codes[held_out])
+    labelled = Labelled(rows_at(rows, counted), targets[counted], weights[counted])
+    folds = _folds(labelled, learner.cv, seed)
+    # Folds may lack a class, which a learner that is told of all of them allows.
+    named = clone(learner).set_params(classes=list(classes))
+    scores = np.array([_path(named, Cs, labelled, *fold) for fold in folds])
+    log_likelihood, accuracy = scores[:, 0, :], scores[:, 1, :]
     mean = log_likelihood.mean(axis=0)
     if np.all(np.isnan(mean)):
         raise Separable(
@@ -106,6 +74,50 @@ def cross_validate(
         )
     best = int(np.nanargmax(mean))
     return CrossValidation(float(Cs[best]), Cs, log_likelihood, accuracy)
+
+
+def _folds(labelled: Labelled, cv: int, seed: int) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+    """Return rows to learn from and rows held out, stratified by class."""
+    codes = labelled.targets.argmax(axis=1)
+    counts = np.bincount(codes)
+    smallest = int(counts[counts > 0].min()) if len(codes) else 0
+    if cv < 2 or smallest < 2:
+        raise BadInput(
+            f"C='cv' with cv={cv} came with a class of {smallest} label(s); at least 2 "
+            "folds and 2 labels of each class were expected. Label more rows, or give C as a "
+            "number."
+        )
+    split = StratifiedKFold(min(cv, smallest), shuffle=True, random_state=seed)
+    return list(split.split(np.zeros(len(codes)), codes))
+
+
+def _path(
+    learner: Logistic,
+    Cs: NDArray[Any],
+    labelled: Labelled,
+    train: NDArray[Any],
+    held_out: NDArray[Any],
+) -> NDArray[Any]:
+    """Return the log-likelihood and the accuracy of one fold for every C, (2, values)."""
+    scores = np.full((2, len(Cs)), np.nan)
+    X, targets, weights = labelled.X, labelled.targets, labelled.weights
+    share = weights[held_out] / weights[held_out].sum()
+    start: Fitted | None = None
+    for c, C in enumerate(Cs):
+        one = clone(learner).set_params(C=float(C))
+        known = rows_at(X, train), targets[train]
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UnseenClass)
+                start = one.fit(*known, sample_weight=weights[train], start=start)
+        except (Separable, NotConverged):
+            # Weaker penalties only separate further: the rest of the path is out.
+            break
+        p = to_numpy(start.predict_proba(rows_at(X, held_out)))
+        hit = np.sum(targets[held_out] * np.log(np.maximum(p, 1e-300)), axis=1)
+        right = p.argmax(axis=1) == targets[held_out].argmax(axis=1)
+        scores[:, c] = share @ hit, share @ right
+    return scores
 
 
 def _grid(Cs: int | Sequence[float]) -> NDArray[Any]:

@@ -22,10 +22,37 @@ from goalward.models.fitted import Fitted
 from goalward.models.trust import refuse_separable
 from goalward.solvers import named
 
-__all__ = ["Logistic"]
+__all__ = ["Logistic", "LogisticParameters"]
 
 
-class Logistic(BaseEstimator):  # type: ignore[misc]
+class LogisticParameters(BaseEstimator):  # type: ignore[misc]
+    """What `Logistic` and `LogisticClassifier` are told; each parameter is explained at `Logistic`."""
+
+    def __init__(
+        self,
+        C: float | str = 1.0,
+        *,
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        classes: Sequence[Hashable] | None = None,
+        tol: float = 1e-8,
+        max_iter: int = 100,
+        solver: Any = "auto",
+        Cs: int | Sequence[float] = 10,
+        cv: int = 5,
+    ) -> None:
+        self.C = C
+        self.fit_intercept = fit_intercept
+        self.penalize_intercept = penalize_intercept
+        self.classes = classes
+        self.tol = tol
+        self.max_iter = max_iter
+        self.solver = solver
+        self.Cs = Cs
+        self.cv = cv
+
+
+class Logistic(LogisticParameters):
     """Softmax regression with a squared penalty: K columns of weights, also for K = 2.
 
     Minimises Σ wᵢ ℓ(xᵢ, yᵢ) + (1/2C) ‖Θ‖². For K ≥ 3 this is scikit-learn's
@@ -55,29 +82,6 @@ class Logistic(BaseEstimator):  # type: ignore[misc]
     (1, 2)
     """
 
-    def __init__(
-        self,
-        C: float | str = 1.0,
-        *,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = False,
-        classes: Sequence[Hashable] | None = None,
-        tol: float = 1e-8,
-        max_iter: int = 100,
-        solver: Any = "auto",
-        Cs: int | Sequence[float] = 10,
-        cv: int = 5,
-    ) -> None:
-        self.C = C
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.classes = classes
-        self.tol = tol
-        self.max_iter = max_iter
-        self.solver = solver
-        self.Cs = Cs
-        self.cv = cv
-
     def fit(
         self, X: object, y: object, *, sample_weight: object = None, start: Fitted | None = None
     ) -> Fitted:
@@ -96,7 +100,7 @@ class Logistic(BaseEstimator):  # type: ignore[misc]
         """
         self._check_parameters()
         rows = clean_rows(X, "X")
-        classes = self._classes(y)
+        classes = self.classes_of(y)
         targets = encode(y, classes)
         if targets.shape[0] != rows.shape[0]:
             raise ShapeMismatch(
@@ -139,7 +143,8 @@ class Logistic(BaseEstimator):  # type: ignore[misc]
                 f"max_iter={self.max_iter!r}; at least 1 was expected. Leave it at 100."
             )
 
-    def _classes(self, y: object) -> NDArray[Any]:
+    def classes_of(self, y: object) -> NDArray[Any]:
+        """Return all classes, in the order of the columns."""
         if self.classes is not None:
             classes = as_classes(self.classes)
         elif is_soft(y):
