@@ -14,7 +14,8 @@ from itertools import count
 import goalward as gw
 from goalward.errors import GoalwardError
 from goalward.journal import Store
-from goalward.study.state import State, folded
+from goalward.study.fold import folded
+from goalward.study.state import State
 
 POOL = [[i / 200] for i in range(200)]
 LABELS = ("low", "high")
@@ -66,7 +67,7 @@ def check_lock(place):
 def check(study, folder, place):
     """Raise unless others can write at once, and memory is what the disk says."""
     check_lock(place)
-    state, disk = study._state, folded(State(), Store.open(place).read())
+    state, disk = study._ledger.known, folded(State(), Store.open(place).read())
     # What was stored before the strike may not be known yet; what is known is on the disk.
     assert state.seq <= disk.seq
     state = study.state

@@ -74,7 +74,7 @@ def check_race(places):
         assert sorted(said[:2]) == ["StudyExists", "made"]
         assert said[2] not in ("made", "StudyExists")
         with gw.Study.open(place) as study:
-            assert len(study._store.read()) == 1
+            assert len(study._ledger.store.read()) == 1
             winner = "12"[said.index("made")]
             assert study.pool.X[0, 1] == ord(winner)
 

@@ -5,7 +5,7 @@ from sklearn.datasets import load_digits
 
 import goalward as gw
 from goalward.goals.dev_folds import steering
-from goalward.study.rounds import Round
+from goalward.study.rounds import StudyRound
 
 X, y = load_digits(n_class=3, return_X_y=True)
 X, y = X[:300] / 16, y[:300]
@@ -22,9 +22,9 @@ def played(path, *, rounds=9, truth=y, strategy=SPLIT, dev=0.3):
 
 def test_rows_stay_on_their_side_and_only_one_side_steers(tmp_path):
     study = played(tmp_path / "a.db", rounds=6)
-    now = Round(study.state, study.pool)
+    now = StudyRound(study.state, study.pool)
     early = played(tmp_path / "b.db", rounds=5)
-    before = Round(early.state, early.pool)
+    before = StudyRound(early.state, early.pool)
     side = dict(zip(now.goal_rows.tolist(), steering(now.goal_rows, 3).tolist(), strict=True))
     old = dict(zip(before.goal_rows.tolist(), steering(before.goal_rows, 3).tolist(), strict=True))
     assert len(old) < len(side)
@@ -41,11 +41,11 @@ def test_rows_stay_on_their_side_and_only_one_side_steers(tmp_path):
 
 def test_past_models_are_those_of_the_labels_that_had_come(tmp_path):
     study = played(tmp_path / "a.db", rounds=6)
-    now = Round(study.state, study.pool)
+    now = StudyRound(study.state, study.pool)
     for seq, ranked in study.state.rounds:
         assert len(now.model_at(seq).labelled) == ranked.labels
     early = played(tmp_path / "b.db", rounds=4)
     seq = early.state.seq
     np.testing.assert_allclose(
-        now.model_at(seq).params, Round(early.state, early.pool).fitted.params, atol=1e-9
+        now.model_at(seq).params, StudyRound(early.state, early.pool).fitted.params, atol=1e-9
     )

@@ -11,8 +11,9 @@ from sklearn.datasets import load_digits
 import goalward as gw
 from goalward.goals import DevLoss
 from goalward.journal.events import canonical, parsed
-from goalward.study import advice
-from goalward.study.rounds import Round
+from goalward.stopping import realised
+from goalward.study import reports
+from goalward.study.rounds import StudyRound
 
 X, y = load_digits(n_class=3, return_X_y=True)
 X, y = X / 16, y.tolist()
@@ -76,20 +77,22 @@ def test_corrections_are_not_what_new_labels_brought(tmp_path):
     ranked = study.refresh()
     now = study.state
     # The three rows were known before, as they are labelled now.
-    assert len(Round(now, study.pool).known_at(states[-1].seq)) == len(states[-1].training)
+    assert len(StudyRound(now, study.pool).known_at(states[-1].seq)) == len(states[-1].training)
     assert ranked.goal_before == pytest.approx(measured(states[-1], now), abs=1e-7)
 
 
 def test_goal_rows_that_stay_are_not_measured_again(tmp_path, monkeypatch):
     """Without dev rows the goal is that of fixed rows: no further fit, and the same number."""
     fits = []
-    fitted = Round.model_at
-    monkeypatch.setattr(Round, "model_at", lambda self, seq: fits.append(seq) or fitted(self, seq))
+    fitted = StudyRound.model_at
+    monkeypatch.setattr(
+        StudyRound, "model_at", lambda self, seq: fits.append(seq) or fitted(self, seq)
+    )
     study, states = played(tmp_path / "a.db", dev=0.0, rounds=5)
     ranked = [r for _, r in study.state.rounds]
     assert not fits
     assert [r.goal_before for r in ranked[1:]] == [r.goal for r in ranked[:-1]]
-    now = Round(states[-1], study.pool)
+    now = StudyRound(states[-1], study.pool)
     refitted = now.goal.value(fitted(now, ranked[-2].based_on)) / len(now.goal_rows)
     assert ranked[-1].goal_before == pytest.approx(refitted, abs=1e-7)
 
@@ -102,9 +105,9 @@ def test_older_studies_open_and_count_rounds_with_as_many_dev_labels(tmp_path):
     assert older == replace(study.state.ranking, goal_before=None)
     rounds = [(seq, replace(r, goal_before=None)) for seq, r in study.state.rounds]
     old = replace(study.state, rounds=tuple(rounds))
-    assert advice.ratio(old) is None
-    assert advice.account(old)["gained"] is None
+    assert realised(reports.snapshots(old)) is None
+    assert reports.account(old)["gained"] is None
     same = [(seq, replace(r, dev_labels=30) if r.metric == "dev" else r) for seq, r in rounds]
     dev = [r.goal for _, r in same if r.metric == "dev"]
-    kept = advice.account(replace(study.state, rounds=tuple(same)))
+    kept = reports.account(replace(study.state, rounds=tuple(same)))
     assert kept["gained"] == pytest.approx(dev[-1] - dev[0])

@@ -83,8 +83,8 @@ def harness(place, kills):
     with gw.Study.open(place) as study, gw.Study.open(place) as other:
         assert all(label == truth(row) for row, label in study.state.labels.items())
         now = time.time()
-        dealt = study._dealer.deal(study.state, 5, "next", now)
-        assert dealt == other._dealer.deal(other.state, 5, "next", now)
+        dealt = study._questions.next(study.state, 5, "next", now)
+        assert dealt == other._questions.next(other.state, 5, "next", now)
         row = study.ask(1, by="bo")[0]
         study.tell(row, truth(row), by="bo")
         assert other.state.labels[row] == truth(row)

@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 import goalward as gw
 from goalward.errors import PoolExhausted
 from goalward.strategies import Margin
-from goalward.study.queue import queued
+from goalward.study.ranking import queued
 
 X, y = load_digits(n_class=3, return_X_y=True)
 KINDS, COPIES = 12, 30

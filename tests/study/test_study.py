@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 
 import goalward as gw
 from goalward.errors import BadParameter, NotFinite, PoolChanged, PoolExhausted, UnknownLabel
-from goalward.study.rounds import DEV_MINIMUM
+from goalward.study.rounds import DEV_MINIMUM, StudyRound
 from goalward.tables import Table
 
 X, y = load_digits(n_class=3, return_X_y=True)
@@ -169,7 +169,7 @@ def test_why_says_what_each_label_does_and_to_whom(tmp_path):
     assert sum(why.proba.values()) == pytest.approx(1.0)
     # The dev rows' changes add up to the utility: both are first order.
     state = study.state
-    full = gw.study.why.explain(study._present(state), row, count=len(state.dev))
+    full = gw.study.why.explain(StudyRound(state, study.pool), row, count=len(state.dev))
     for label in state.classes:
         effects = {e.row: e.change for e in (*full.helps[label], *full.hurts[label])}
         assert sum(effects.values()) / len(state.dev) == pytest.approx(why.utility[label], rel=1e-5)
@@ -224,9 +224,10 @@ def test_stopping_rules_follow_the_rounds_and_are_not_known_in_old_ones(tmp_path
     known = {one.name: one for one in study.stop(0.001).criteria}
     assert all(one.stop is not None for name, one in known.items() if name != "budget")
     last = study.state.rounds[-1][1]
-    rows = np.sort(gw.study.chance.random_order(len(X), 0, "stop")[:1000])
+    rows = np.sort(study.state.settings.random_order(len(X), "stop")[:1000])
     assert (
-        last.stop_set["predicted"] == study._present(study.state).fitted.predict(X[rows]).tolist()
+        last.stop_set["predicted"]
+        == StudyRound(study.state, study.pool).fitted.predict(X[rows]).tolist()
     )
     old = replace(
         study.state, rounds=tuple((n, replace(r, stop_set=None)) for n, r in study.state.rounds)
@@ -341,7 +342,7 @@ def test_a_table_that_is_moved_is_found_and_one_that_changed_is_refused(tmp_path
 def test_many_classes_take_conjugate_gradients_to_the_same_rows(tmp_path, monkeypatch):
     study = answered(made(tmp_path, dev=0.2), 6)
     before = study.refresh(force=True)
-    monkeypatch.setattr("goalward.study.rounds.LARGE", 0)
+    monkeypatch.setattr("goalward.study.ranking.LARGE", 0)
     after = study.refresh(force=True)
     assert after.accuracy == before.accuracy
     assert after.log_loss == pytest.approx(before.log_loss, rel=1e-6)

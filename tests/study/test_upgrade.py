@@ -12,7 +12,6 @@ from goalward.errors import BadParameter, NewerVersion, PoolChanged
 from goalward.journal import schema
 from goalward.strategies import recipe_names as words
 from goalward.study import settings
-from goalward.study import study as verbs
 from goalward.tables import table
 from tests.study.test_first_version import KEPT, LATER
 
@@ -37,7 +36,6 @@ def version(place):
 def other_recommendation(monkeypatch):
     """A later version that recommends something else."""
     monkeypatch.setattr(settings, "RECOMMENDED", "margin")
-    monkeypatch.setattr(verbs, "RECOMMENDED", "margin")
 
 
 def test_what_is_recommended_later_changes_no_study(tmp_path, other_recommendation):

@@ -116,8 +116,9 @@ def simulate(options: SimulateOptions) -> None:
     from goalward.lab import simulate as run
     from goalward.lab import stops, stops_summary
     from goalward.lab.datasets import load
+    from goalward.strategies.recipe_names import RECOMMENDED
 
-    recipes = options.strategy or ["random", "margin", "decision-risk"]
+    recipes = options.strategy or ["random", "margin", RECOMMENDED]
     data = load(options.dataset, label=options.label)
     sizes: dict[str, Any] = {"batch": options.batch, "budget": options.budget}
     sizes |= {"seeds": options.seeds, "out": options.out, "n_jobs": options.jobs}

@@ -35,6 +35,7 @@ __all__ = [
     "claim",
     "connect",
     "file_of",
+    "files_of_database",
     "leave_write_ahead",
     "located",
     "opened",
@@ -84,6 +85,11 @@ def located(place: str | Path) -> URL:
 def file_of(url: URL) -> Path | None:
     """Return the file of an SQLite study; None for a server."""
     return Path(str(url.database)) if url.get_backend_name() == "sqlite" else None
+
+
+def files_of_database(path: Path) -> list[Path]:
+    """Return the files that SQLite may keep for one database: its own first, then those beside."""
+    return [path.with_name(path.name + ending) for ending in ("", "-journal", "-wal", "-shm")]
 
 
 def readable(path: Path) -> bool:

@@ -16,7 +16,7 @@ from matplotlib.ticker import MaxNLocator
 
 from goalward.plots import figure, quiet
 from goalward.study import State
-from goalward.study.advice import curve
+from goalward.study.reports import curve
 
 __all__ = ["Chart", "Charts", "Look"]
 

@@ -60,6 +60,7 @@ __all__ = [
     "POSTERIOR",
     "POSTERIOR_PARTS",
     "PRESETS",
+    "RECOMMENDED",
     "RETIRED",
     "SELECTIONS",
     "UTILITIES",
@@ -76,6 +77,8 @@ BASELINES: dict[str, Callable[[int], Strategy]] = {
     "bait": Bait,
     "bald": lambda seed: Bald(seed=seed),
 }
+RECOMMENDED = "decision-risk"
+"""What `goalward benchmark` recommends now; the same with and without dev labels."""
 PRESETS = {
     "eer": "entropy/predicted/retrain/top",
     "mcmi-min": "entropy/max/retrain/top",

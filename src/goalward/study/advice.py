@@ -1,14 +1,12 @@
-"""How a study goes: its curve, what it has cost, and whether more labels are worth their price."""
+"""Whether more labels are worth their price, and what published rules say."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import pairwise
 from typing import Any
 
 from goalward.errors import BadParameter
-from goalward.journal import Ranked
 from goalward.stopping import (
     Criterion,
     Realised,
@@ -18,12 +16,11 @@ from goalward.stopping import (
     criteria,
     realised,
 )
-from goalward.stopping.gains import PATIENCE, rise
-from goalward.stopping.snapshot import bought_rounds
-from goalward.study.dealing import wanted
+from goalward.stopping.gains import PATIENCE
+from goalward.study.reports import account, snapshots
 from goalward.study.state import State
 
-__all__ = ["Advice", "account", "curve", "ratio", "rules", "snapshots", "stop", "written"]
+__all__ = ["Advice", "rules", "stop", "written"]
 
 
 @dataclass(frozen=True)
@@ -78,72 +75,6 @@ class Advice:
 def written(rules: Sequence[Criterion]) -> list[dict[str, Any]]:
     """Return what rules say as plain values."""
     return [asdict(one) | {"verdict": one.verdict} for one in rules]
-
-
-def curve(state: State) -> list[dict[str, Any]]:
-    """Return one line per ranking: labels, measures, goal and predicted gain.
-
-    `labels` are those the model was fitted on, `dev_labels` those that measured it, and `bought`
-    both together. While the dev set grows, `goal` is measured on other rows in every round;
-    `goal - goal_before` is what the labels of a round changed, on the same rows.
-    """
-    return [
-        {
-            "round": number,
-            "seq": seq,
-            "at": r.at,
-            "labels": r.labels,
-            "dev_labels": r.dev_labels,
-            "bought": r.labels + r.dev_labels,
-            "metric": r.metric,
-            "accuracy": r.accuracy,
-            "log_loss": r.log_loss,
-            "goal": r.goal,
-            "goal_before": r.goal_before,
-            "gain": r.gain,
-            "recipe": r.recipe,
-            "seconds": r.seconds,
-        }
-        for number, (seq, r) in enumerate(state.rounds)
-    ]
-
-
-def snapshots(state: State) -> list[Snapshot]:
-    """Return the rounds as stopping rules see them."""
-    return [_snapshot(r) for _, r in state.rounds]
-
-
-def ratio(state: State) -> float | None:
-    """Return realised over predicted gain of the last rounds, both models on the same goal rows."""
-    found = realised(snapshots(state))
-    return None if found is None else found.ratio
-
-
-def account(state: State, price: float | None = None) -> dict[str, Any]:
-    """Return what was bought: answers, labels, and those of them that train or measure.
-
-    `spent` is the price times the answers, dev answers too: where several annotators answer a
-    row, each answer is paid for. `gained` is what the goal rose since the first round with the
-    same measure, in the same units: the sum of the rounds' rises, each on the rows of its own time
-    (`stopping.gains.rise`). None until there is one.
-    """
-    answers = sum(s.label is not None for said in state.standings.values() for s in said.values())
-    rounds = bought_rounds(snapshots(state))
-    steps = [
-        rise(before, after)
-        for before, after in pairwise(rounds)
-        if (after.metric == "dev") == (rounds[-1].metric == "dev")
-    ]
-    known = [step for step in steps if step is not None]
-    return {
-        "answers": answers,
-        "labels": len(state.labels),
-        "training": len(state.training),
-        "dev": len(state.dev),
-        "price": price,
-        "spent": None if price is None else price * answers,
-        "gained": sum(known) if known else None,
-    }
 
 
 def rules(
@@ -230,23 +161,7 @@ def _reason(
 
 def _left(state: State) -> int:
     """Return how many rows could still be asked that are not the dev set's."""
-    done = [row for row in state.standings if not wanted(state, row)]
-    total = int(state.pool["n_rows"])
-    dev = int(state.settings.is_dev(range(total)).sum()) if state.settings.dev else 0
-    return total - dev - int((~state.settings.is_dev(done)).sum())
-
-
-def _snapshot(r: Ranked) -> Snapshot:
-    kept = dict(r.stop_set or {})
-    if "predicted" in kept:
-        kept["predicted"] = tuple(kept["predicted"])
-    return Snapshot(
-        labels=r.labels,
-        bought=r.labels + r.dev_labels,
-        metric=r.metric,
-        accuracy=r.accuracy,
-        goal=r.goal,
-        gain=r.gain,
-        goal_before=r.goal_before,
-        **kept,
-    )
+    is_dev, total = state.settings.is_dev, state.n_rows
+    done = [row for row in state.standings if not state.wants_answer(row)]
+    dev = int(is_dev(range(total)).sum()) if state.settings.dev else 0
+    return total - dev - int((~is_dev(done)).sum())

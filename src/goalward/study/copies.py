@@ -1,30 +1,52 @@
-"""Copies of a study: a backup, a backup put back, and what is left of a damaged one."""
+"""Studies as files: made, copied, put back, and what is left of a damaged one."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from goalward.core.whole_file import refuse_existing, refuse_inputs, same_file, whole_file
-from goalward.errors import Damaged, WouldOverwrite
-from goalward.journal import Created, Recorded, Store
-from goalward.journal.engine import file_of, located
+from goalward.errors import Damaged, EventsLost, WouldOverwrite
+from goalward.journal import Created, Event, Recorded, Store
+from goalward.journal.engine import file_of, files_of_database, located
 from goalward.journal.salvage import Salvaged, salvage
 from goalward.journal.schema import LAYOUT
 from goalward.journal.transaction import Transaction
+from goalward.study import pools
 from goalward.study.exchange import answers_table
-from goalward.study.state import State, folded
+from goalward.study.fold import folded
+from goalward.study.ranking import versions
+from goalward.study.settings import Settings
+from goalward.study.state import State
+from goalward.tables.vectors import Tick
 from goalward.tables.write import write_table
 
-__all__ = ["BESIDE", "backup", "recover", "recover_answers", "restore"]
+__all__ = ["backup", "create", "recover", "recover_answers", "restore", "warn_of_lost"]
 
-BESIDE = ("", "-journal", "-wal", "-shm")
-"""Endings of the files that SQLite may keep for one database."""
+
+def create(
+    url: str | Path,
+    settings: Settings,
+    pool: Any,
+    *,
+    clock: Callable[[], float],
+    tick: Tick,
+    timeout: float,
+) -> None:
+    """Make a study: its settings and its pool, and no answers."""
+    home = file_of(located(url))
+    # Features first: a table that cannot be read leaves nothing behind, and the place is held only
+    # for as long as it takes to write.
+    kept, blobs = pools.store(pool, home.parent if home else None, tick)
+    created = Created(at=clock(), settings=settings.to_json(), pool=kept, versions=versions())
+    _write(url, blobs, [created], timeout)
 
 
 def backup(
@@ -72,10 +94,10 @@ def _of_today(store: Store) -> Iterator[Store]:
         return
     with TemporaryDirectory() as folder:
         copy = Path(folder) / "older.db"
-        for ending in BESIDE:
-            beside = store.path.with_name(store.path.name + ending)
-            if beside.exists():
-                shutil.copyfile(beside, copy.with_name(copy.name + ending))
+        old, new = files_of_database(store.path), files_of_database(copy)
+        for source, target in zip(old, new, strict=True):
+            if source.exists():
+                shutil.copyfile(source, target)
         yield Store.open(copy)
 
 
@@ -94,14 +116,32 @@ def recover(damaged: str | Path, place: str | Path, *, timeout: float = 30.0) ->
             "answers.csv`, make a new study, and `goalward import` them."
         )
 
+    _write(place, found.blobs, found.events, timeout)
+    return found
+
+
+def warn_of_lost(found: Salvaged, damaged: str | Path) -> None:
+    """Warn where some events of a damaged study could not be saved."""
+    if found.lost:
+        warnings.warn(
+            f"{len(found.lost)} of {len(found.events)} events of {damaged} are damaged and were left "
+            f"out, the first of them number {found.lost[0][0]}; study.state.lost has what could be read "
+            "of them.",
+            EventsLost,
+            stacklevel=3,
+        )
+
+
+def _write(
+    place: str | Path, blobs: Iterable[bytes], events: Iterable[Event], timeout: float
+) -> None:
     def fill(transaction: Transaction) -> None:
-        for content in found.blobs:
+        for content in blobs:
             transaction.keep(content)
-        for event in found.events:
+        for event in events:
             transaction.append(event)
 
     Store.create(place, fill, timeout=timeout).close()
-    return found
 
 
 def recover_answers(damaged: str | Path, path: str | Path) -> Salvaged:
@@ -125,10 +165,10 @@ def _put_aside(path: Path) -> Path | None:
         for n in count(1)
         if not os.path.lexists(free := path.with_name(f"{path.name}.replaced-{n}"))
     )
-    for ending in reversed(BESIDE):
-        beside = path.with_name(path.name + ending)
-        if os.path.lexists(beside):
-            beside.rename(aside.with_name(aside.name + ending))
+    pairs = zip(files_of_database(path), files_of_database(aside), strict=True)
+    for source, target in reversed(list(pairs)):
+        if os.path.lexists(source):
+            source.rename(target)
     return aside
 
 

@@ -13,12 +13,13 @@ import polars as pl
 
 from goalward.errors import BadInput, DuplicateRows
 from goalward.journal.events import Label
-from goalward.study.pools import Pool
+from goalward.study.pools import StudyPool
 from goalward.study.state import State
 from goalward.tables.cells import texts
 from goalward.tables.labels import read_labels, rows_meant, short
+from goalward.tables.write import write_table
 
-__all__ = ["Imported", "answers_table", "labels_table", "matched_labels"]
+__all__ = ["Imported", "answers_table", "export", "labels_table", "matched_labels"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Imported:
         return f"{self.taken} taken, {self.same} known already, {len(self.refused)} refused"
 
 
-def labels_table(state: State, pool: Pool | None) -> pl.DataFrame:
+def labels_table(state: State, pool: StudyPool) -> pl.DataFrame:
     """Return one line per labelled row: its label, its role, who said so, and the table's columns."""
     rows = list(state.labels)
     kind = _kind(state)
@@ -64,8 +65,6 @@ def labels_table(state: State, pool: Pool | None) -> pl.DataFrame:
     schema = {"row": pl.Int64, "label": kind, "role": pl.String, "by": pl.String}
     schema |= {"answers": pl.Int64, "at": pl.String, "note": pl.String}
     frame = pl.DataFrame(lines, schema=schema)
-    if pool is None:
-        return frame
     if pool.table is not None:
         shown = pool.table.frame[rows] if rows else pool.table.frame.clear()
     elif pool.texts is not None:
@@ -87,6 +86,15 @@ def _beside(shown: pl.DataFrame, taken: list[str]) -> pl.DataFrame:
     return shown.rename(renamed)
 
 
+def export(
+    state: State, pool: StudyPool | None, path: str | Path, *, raw: bool, force: bool
+) -> int:
+    """Write the labels, or every answer where there is no pool; return how many lines there are."""
+    frame = answers_table(state) if pool is None else labels_table(state, pool)
+    write_table(frame, path, raw=raw, force=force)
+    return frame.height
+
+
 def answers_table(state: State) -> pl.DataFrame:
     """Return one line per row and annotator; a skip has no label."""
     kind = _kind(state)
@@ -102,7 +110,7 @@ def answers_table(state: State) -> pl.DataFrame:
 def matched_labels(
     path: str | Path,
     state: State,
-    pool: Callable[[], Pool],
+    pool: Callable[[], StudyPool],
     *,
     label: str,
     key: str,
@@ -151,7 +159,7 @@ def _classes(state: State) -> dict[str, list[Label]]:
     return found
 
 
-def _places(pool: Pool, key: str) -> dict[str, int]:
+def _places(pool: StudyPool, key: str) -> dict[str, int]:
     if pool.table is None or key not in pool.table.frame.columns:
         raise BadInput(
             f"The pool has no column {key!r}; one whose values tell its rows apart was expected. Use "

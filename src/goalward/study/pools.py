@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
@@ -18,12 +19,13 @@ from goalward.core.arrays import is_sparse, to_numpy
 from goalward.core.rows import check_finite, clean_rows
 from goalward.core.sparse import check_sparse
 from goalward.errors import BadInput, BadParameter, Damaged, PoolChanged
+from goalward.journal.engine import files_of_database
 from goalward.journal.store import Store
-from goalward.pool import blocks
+from goalward.pool import blocks, take_rows
 from goalward.tables.table import Loaded, Table, Watch
 from goalward.tables.vectors import Tick, text_vectors
 
-__all__ = ["Pool", "load", "store"]
+__all__ = ["PoolLoader", "StudyPool", "store"]
 
 FIRST_FEATURES = {"tfidf": "tfidf-svd-256/1", "numeric": "numbers/1"}
 """What made the numbers in studies that do not say: those of the first version."""
@@ -32,7 +34,7 @@ PART = 64 * 2**20
 
 
 @dataclass(frozen=True, eq=False)
-class Pool:
+class StudyPool:
     """The rows in memory: numbers for the model, and what a person sees of them."""
 
     X: Any = field(repr=False)
@@ -41,10 +43,20 @@ class Pool:
     table: Loaded | None = field(default=None, repr=False)
     watch: Watch | None = field(default=None, repr=False)
 
-    def check(self) -> None:
-        """Raise `PoolChanged` if a file of the pool is not what it was when it was loaded."""
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return int(self.X.shape[0])
+
+    def take(self, rows: Sequence[int] | NDArray[Any]) -> Any:
+        """Return the numbers of some rows."""
+        return take_rows(self.X, np.asarray(rows))
+
+    def checked(self) -> Self:
+        """Return the pool; `PoolChanged` if a file of it is not what it was when it was loaded."""
         if self.watch is not None:
             self.watch.check(self.X)
+        return self
 
     def show(self, row: int) -> dict[str, Any]:
         """Return what a person is shown of a row: text, image or columns."""
@@ -57,12 +69,50 @@ class Pool:
         return {"row": row, "columns": {str(i): float(v) for i, v in enumerate(dense[:50])}}
 
 
+class PoolLoader:
+    """The rows of a study, read when they are first needed.
+
+    Parameters
+    ----------
+    journal, kept
+        Where the study is, and what was stored of its pool.
+    moved
+        Where the pool's file is now, if it was moved: it is checked at once.
+    """
+
+    def __init__(self, journal: Store, kept: Mapping[str, Any], moved: Any, tick: Tick) -> None:
+        self._journal, self._kept, self._moved, self._tick = journal, kept, moved, tick
+        self._lock = threading.Lock()
+        self._loaded: StudyPool | None = None
+        if moved is not None:
+            self.load()
+
+    def load(self) -> StudyPool:
+        """Return the rows, checked against what was stored of them."""
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = _load(self._journal, self._kept, self._moved, self._tick)
+            return self._loaded
+
+    def files(self) -> list[Path]:
+        """Return the files of the study, its pool's too: where they are and are looked for."""
+        own, kept = self._journal.path, self._kept
+        found = [Path(kept[name]) for name in ("path", "vectors") if kept.get(name)]
+        if own is not None:
+            found += files_of_database(own)
+            beside = ("relative", "vectors_relative")
+            found += [own.parent / kept[name] for name in beside if kept.get(name)]
+        if self._moved is not None:
+            table = _as_table(self._moved)
+            found += [Path(table.path), Path(table.path).with_suffix(".npy")]
+            found += [table.vectors] if table.vectors else []
+        return found
+
+
 def store(pool: Any, home: Path | None, tick: Tick) -> tuple[dict[str, Any], list[bytes]]:
     """Return a pool as data, and the bytes that must be kept inside the study."""
-    if isinstance(pool, (str, os.PathLike)):
-        pool = Table(os.fspath(pool))
-    if isinstance(pool, Table):
-        return _table(pool, home, tick), []
+    if isinstance(pool, (str, os.PathLike, Table)):
+        return _table(_as_table(pool), home, tick), []
     if isinstance(pool, (list, tuple)) and pool and all(isinstance(x, str) for x in pool):
         texts = _whole_texts(pool)
         content = json.dumps(texts).encode()
@@ -85,12 +135,10 @@ def _whole_texts(pool: Sequence[str]) -> list[str]:
     return list(pool)
 
 
-def load(
-    journal: Store, kept: Mapping[str, Any], home: Path | None, moved: Any, tick: Tick
-) -> Pool:
+def _load(journal: Store, kept: Mapping[str, Any], moved: Any, tick: Tick) -> StudyPool:
     """Return the pool of a study, checked against what was stored of it."""
     if kept["kind"] == "table":
-        table = _found(kept, home, moved)
+        table = _found(kept, journal.path.parent if journal.path else None, moved)
         _check_features(kept, table)
         watch = Watch(table, kept["fingerprint"])
         loaded = table.load(tick)
@@ -99,10 +147,8 @@ def load(
             raise PoolChanged(
                 f"{table.path} has {X.shape[0]} rows; {kept['n_rows']} were expected."
             )
-        pool = Pool(X, _digest(X), table=loaded, watch=watch)
         # Nothing came between the digests and the rows.
-        pool.check()
-        return pool
+        return StudyPool(X, _digest(X), table=loaded, watch=watch).checked()
     if moved is not None:
         raise BadParameter(
             "pool= was given and the study has its rows inside; none was expected. Leave it out."
@@ -120,7 +166,11 @@ def load(
             ) from error
     digest = sha256("".join(part for a in kept["arrays"] for part in a["parts"]).encode())
     texts = json.loads(journal.blob(kept["texts"])) if "texts" in kept else None
-    return Pool(X, digest.hexdigest(), texts=texts)
+    return StudyPool(X, digest.hexdigest(), texts=texts)
+
+
+def _as_table(pool: Any) -> Table:
+    return pool if isinstance(pool, Table) else Table(os.fspath(pool))
 
 
 def _table(table: Table, home: Path | None, tick: Tick) -> dict[str, Any]:
@@ -150,7 +200,7 @@ def _table(table: Table, home: Path | None, tick: Tick) -> dict[str, Any]:
 
 def _found(kept: Mapping[str, Any], home: Path | None, moved: Any) -> Table:
     """Return the table where it is now."""
-    given = moved if isinstance(moved, Table) else Table(os.fspath(moved)) if moved else None
+    given = _as_table(moved) if moved else None
     vectors = None
     if kept["vectors"] is not None:
         vectors = _there(kept["vectors"], kept["vectors_relative"], home)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from hashlib import blake2b
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,24 +16,32 @@ from numpy.typing import NDArray
 from goalward.errors import BadParameter, Damaged
 from goalward.journal.events import Label
 from goalward.learners import Logistic
-from goalward.strategies import Recipe, recipe
-from goalward.strategies.recipe_names import BASELINES
-from goalward.strategies.strategy import Strategy
-from goalward.study.random_order import draws
+from goalward.selection.top import mixed
+from goalward.strategies import recipe
+from goalward.strategies.recipe_names import BASELINES, RECOMMENDED
 
 __all__ = [
-    "RECOMMENDED",
+    "Options",
     "Settings",
     "checked_strategy",
+    "is_whole",
     "plain_label",
     "plain_text",
-    "written_learner",
-    "written_strategy",
+    "upgraded",
 ]
 
 LONGEST_NAME = 200
-RECOMMENDED = "decision-risk"
-"""What `goalward benchmark` recommends now; the same with and without dev labels."""
+
+
+class Options(TypedDict, total=False):
+    """Settings that a caller may give by name; see `Settings`."""
+
+    dev: float
+    label: str
+    answers: int
+    lease: float
+    refit: int
+    seed: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,41 +90,12 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _check(
-            _number(self.dev) and 0.0 <= self.dev <= 0.9,
-            "dev",
-            self.dev,
-            "a share from 0 to 0.9",
-            "0.2",
-        )
-        _check(
-            self.label in ("latest", "majority"),
-            "label",
-            self.label,
-            "'latest' or 'majority'",
-            "'latest'",
-        )
-        _check(
-            _whole(self.answers) and self.answers >= 1, "answers", self.answers, "1 or more", "1"
-        )
-        _check(
-            _number(self.lease) and self.lease > 0, "lease", self.lease, "seconds above 0", "600"
-        )
-        _check(_whole(self.refit) and self.refit >= 1, "refit", self.refit, "1 or more", "10")
-        _check(
-            _whole(self.goal_rows) and self.goal_rows >= 1,
-            "goal_rows",
-            self.goal_rows,
-            "1 or more",
-            "1000",
-        )
-        _check(
-            _whole(self.seed) and self.seed >= 0,
-            "seed",
-            self.seed,
-            "a whole number of 0 or more",
-            "0",
-        )
+        for name, (fits, expected, remedy) in RULES.items():
+            value = getattr(self, name)
+            if not fits(value):
+                raise BadParameter(
+                    f"{name}={value!r}; {expected} was expected. Use {name}={remedy!r}."
+                )
 
     @classmethod
     def checked(
@@ -134,7 +114,7 @@ class Settings:
                 "of them, also those without a label yet."
             )
         written = checked_strategy(strategy, options.get("dev", 0.0))
-        fitted_by = written_learner(learner)
+        fitted_by = _written_learner(learner)
         return cls(classes=labels, learner=fitted_by, strategy=written, auto=RECOMMENDED, **options)
 
     def to_json(self) -> dict[str, Any]:
@@ -158,8 +138,22 @@ class Settings:
 
     def is_dev(self, rows: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
         """Return which rows measure the model instead of training it."""
-        chosen: NDArray[Any] = draws(np.asarray(rows), self.seed, "dev") < self.dev
+        chosen: NDArray[Any] = self._drawn(np.asarray(rows), "dev") < self.dev
         return chosen
+
+    def random_order(self, n_rows: int, purpose: str) -> NDArray[Any]:
+        """Return all rows in a random order, independent between purposes."""
+        return np.argsort(self._drawn(np.arange(n_rows), purpose), kind="stable")
+
+    def _drawn(self, rows: NDArray[Any], purpose: str) -> NDArray[Any]:
+        """Return a number in [0, 1) for each row.
+
+        Only the seed and the row decide: no answer, model or order of events has a say.
+        """
+        key = blake2b(f"{self.seed}/{purpose}".encode(), digest_size=8).digest()
+        salt = np.uint64(int.from_bytes(key, "little"))
+        drawn: NDArray[Any] = mixed(np.asarray(rows, dtype=np.uint64) ^ salt) / 2.0**64
+        return drawn
 
     def fitter(self, classes: Sequence[Label], *, unseen: bool) -> Logistic:
         """Return the learner; a class without a label yet penalises the intercepts."""
@@ -169,7 +163,15 @@ class Settings:
         return Logistic(**options)
 
 
-def written_learner(learner: Any) -> dict[str, Any]:
+def upgraded(settings: Settings, strategy: Any = None) -> dict[str, Any]:
+    """Return what changes in settings that take up what is recommended now."""
+    wanted = {"auto": RECOMMENDED}
+    if strategy is not None:
+        wanted["strategy"] = checked_strategy(strategy, settings.dev)
+    return {name: value for name, value in wanted.items() if getattr(settings, name) != value}
+
+
+def _written_learner(learner: Any) -> dict[str, Any]:
     """Return a learner as its parameters; refused where they are more than data."""
     if learner is None:
         learner = Logistic()
@@ -192,7 +194,7 @@ def written_learner(learner: Any) -> dict[str, Any]:
 
 def checked_strategy(strategy: Any, dev: float) -> str:
     """Return a strategy as text; one with the dev goal needs a share of dev rows."""
-    written = written_strategy(strategy)
+    written = _written_strategy(strategy)
     if "dev" in (recipe(written).needs if written != "auto" else ()) and not dev:
         raise BadParameter(
             f"strategy={written!r} has the dev goal and dev=0; a share of rows for the dev set "
@@ -201,31 +203,31 @@ def checked_strategy(strategy: Any, dev: float) -> str:
     return written
 
 
-def written_strategy(strategy: Any) -> str:
+def _written_strategy(strategy: Any) -> str:
     """Return a strategy as a recipe's text; refused where it cannot be written so."""
     if strategy is None or strategy == "auto":
         return "auto"
-    if isinstance(strategy, Strategy):
-        for name, make in BASELINES.items():
-            if make(strategy.seed) == strategy:
-                return name
+    text = getattr(strategy, "text", strategy)
+    if not isinstance(text, str):
+        seed = getattr(strategy, "seed", 0)
+        text = next((name for name, make in BASELINES.items() if make(seed) == strategy), None)
+    if text is None:
         raise BadParameter(
             f"strategy={strategy!r}; a recipe was expected, since a study stores its strategy as "
             "text and never as code. Write 'dev/spread/first-order/sequential-curvature', say."
         )
-    text = strategy.text if isinstance(strategy, Recipe) else str(strategy)
-    found = recipe(text)
-    if "dev-left-out" in found.text:
+    made = recipe(text)
+    if "dev-left-out" in made.text:
         raise BadParameter(
             f"strategy={text!r} is about dev rows that the model is trained on; a study never trains on "
             "its dev rows. Use dev/spread."
         )
-    if "truth" in found.needs:
+    if "truth" in made.needs:
         raise BadParameter(
             f"strategy={text!r} needs the true labels, which a study does not have. Use another "
             "operator: spread, say."
         )
-    return found.text
+    return made.text
 
 
 def plain_label(label: Any) -> Label:
@@ -258,14 +260,22 @@ def plain_text(text: Any, name: str, *, longest: int = LONGEST_NAME) -> str:
     return text
 
 
-def _check(fine: bool, name: str, value: Any, expected: str, use: str) -> None:
-    if not fine:
-        raise BadParameter(f"{name}={value!r}; {expected} was expected. Use {name}={use}.")
-
-
-def _whole(value: Any) -> bool:
-    return not isinstance(value, bool) and isinstance(value, Integral)
+def is_whole(value: Any, least: int) -> bool:
+    """Return whether a value is a whole number of at least so much, and no boolean."""
+    return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least
 
 
 def _number(value: Any) -> bool:
     return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
+
+
+RULES: dict[str, tuple[Callable[[Any], bool], str, Any]] = {
+    "dev": (lambda v: _number(v) and 0.0 <= v <= 0.9, "a share from 0 to 0.9", 0.2),
+    "label": (lambda v: v in ("latest", "majority"), "'latest' or 'majority'", "latest"),
+    "answers": (lambda v: is_whole(v, 1), "1 or more", 1),
+    "lease": (lambda v: _number(v) and v > 0, "seconds above 0", 600),
+    "refit": (lambda v: is_whole(v, 1), "1 or more", 10),
+    "goal_rows": (lambda v: is_whole(v, 1), "1 or more", 1000),
+    "seed": (lambda v: is_whole(v, 0), "a whole number of 0 or more", 0),
+}
+"""setting -> what it must be, in code and in words, and a value to use."""

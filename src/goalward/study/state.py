@@ -1,45 +1,66 @@
-"""Where a study stands: a fold over its journal.
+"""Where a study stands at one moment: what annotators said, hold, did and wrote, row by row.
 
-`advance` is pure and states are frozen, so a page may read one while another thread goes on. The
-maps are persistent (rpds): a new state shares all but a few nodes with the one before.
+States are frozen, so a page may read one while another thread goes on. The maps are persistent
+(rpds): a new state shares all but a few nodes with the one before.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
 from rpds import HashTrieMap
 
-from goalward.journal import (
-    Asked,
-    Changed,
-    ClassAdded,
-    Created,
-    Event,
-    Lost,
-    Mark,
-    Noted,
-    Ranked,
-    Recorded,
-    Skipped,
-    Told,
-    Undone,
-    Withdrawn,
-)
+from goalward.journal import Mark, Ranked
 from goalward.journal.events import Label
 from goalward.study.settings import Settings
-from goalward.study.standing import Change, Lease, Note, Standing
 
-__all__ = ["State", "advance", "folded"]
+__all__ = ["Change", "Lease", "Note", "Standing", "State"]
 
 
-Nested: TypeAlias = "HashTrieMap[int, HashTrieMap[str, Any]]"
+@dataclass(frozen=True)
+class Standing:
+    """What an annotator last said about a row; a label of None is a skip."""
+
+    label: Label | None
+    seq: int
+    at: float
+
+
+@dataclass(frozen=True)
+class Lease:
+    """A row in an annotator's hands until a time; `place` orders what they hold."""
+
+    at: float
+    until: float
+    place: int
+
+    def live(self, now: float) -> bool:
+        """Return whether it still holds; a clock that jumped back ends it too."""
+        return 0.0 < self.until - now <= self.until - self.at
+
+
+@dataclass(frozen=True)
+class Change:
+    """A row, what its annotator had said of it before, and their change before this one."""
+
+    row: int
+    before: Standing | None
+    earlier: Change | None
+
+
+@dataclass(frozen=True)
+class Note:
+    """What somebody wrote about a row."""
+
+    by: str
+    text: str
+    at: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,15 +116,37 @@ class State:
         """How far the journal is known."""
         return Mark(self.seq, self.digest)
 
+    @property
+    def n_rows(self) -> int:
+        """How many rows the pool has."""
+        return int(self.pool["n_rows"])
+
+    def said(self, row: int) -> HashTrieMap[str, Standing]:
+        """Return annotator -> what they last said about a row."""
+        return self.standings.get(row, HashTrieMap())
+
+    def held(self, row: int) -> HashTrieMap[str, Lease]:
+        """Return annotator -> until when a row is theirs."""
+        return self.leases.get(row, HashTrieMap())
+
+    def wants_answer(self, row: int, coming: int = 0) -> bool:
+        """Return whether a row needs another answer, with so many on their way."""
+        said = self.said(row)
+        answers = sum(s.label is not None for s in said.values())
+        skipped = len(said) > 0 and answers == 0
+        return not skipped and answers + coming < self.settings.answers
+
     @cached_property
     def labels(self) -> Mapping[int, Label]:
         """Row -> label used, in the order of the rows; dev rows too."""
-        used = {}
-        for row in sorted(self.standings):
-            label = self.label(row)
-            if label is not None:
-                used[row] = label
-        return MappingProxyType(used)
+        used = {row: self.label(row) for row in sorted(self.standings)}
+        return MappingProxyType({row: label for row, label in used.items() if label is not None})
+
+    @cached_property
+    def n_answers(self) -> int:
+        """How many answers stand; of several annotators to one row, each."""
+        all_said = (s for said in self.standings.values() for s in said.values())
+        return sum(s.label is not None for s in all_said)
 
     @cached_property
     def training(self) -> Mapping[int, Label]:
@@ -118,16 +161,18 @@ class State:
     @cached_property
     def first_answers(self) -> Mapping[int, int]:
         """Row -> number of its first answer, of the rows that have a label; corrections are later."""
-        found: dict[int, int] = {}
-        for row, said in self.standings.items():
-            for standing in said.values():
-                _earlier(found, row, standing)
+        said = [(row, s) for row, all_said in self.standings.items() for s in all_said.values()]
         for last in self.changes.values():
             change = last
             while change is not None:
-                _earlier(found, change.row, change.before)
+                if change.before is not None:
+                    said.append((change.row, change.before))
                 change = change.earlier
-        return MappingProxyType({row: found[row] for row in self.labels})
+        first: dict[int, int] = {}
+        for row, standing in said:
+            if standing.label is not None:
+                first[row] = min(standing.seq, first.get(row, standing.seq))
+        return MappingProxyType({row: first[row] for row in self.labels})
 
     @cached_property
     def skipped(self) -> frozenset[int]:
@@ -159,9 +204,7 @@ class State:
 
     def label(self, row: int) -> Label | None:
         """Return the label used for a row: the latest, or that of most annotators."""
-        answers = [
-            s for s in self.standings.get(row, HashTrieMap()).values() if s.label is not None
-        ]
+        answers = [s for s in self.said(row).values() if s.label is not None]
         if not answers:
             return None
         newest_first = sorted(answers, key=lambda s: -s.seq)
@@ -174,110 +217,3 @@ class State:
         chosen = self.settings.is_dev(list(self.labels)) == dev
         pairs = zip(self.labels.items(), chosen.tolist(), strict=True)
         return MappingProxyType({row: label for (row, label), mine in pairs if mine})
-
-
-def _earlier(found: dict[int, int], row: int, standing: Standing | None) -> None:
-    if standing is not None and standing.label is not None:
-        found[row] = min(standing.seq, found.get(row, standing.seq))
-
-
-def advance(state: State, recorded: Recorded) -> State:
-    """Return the state after an event."""
-    seq, event, digest = recorded
-    after = _after(state, seq, event)
-    return replace(after, seq=seq, digest=digest, identity=state.identity or digest)
-
-
-def folded(state: State, news: Iterable[Recorded]) -> State:
-    """Return the state after all of these."""
-    return reduce(advance, news, state)
-
-
-def _after(state: State, seq: int, event: Event) -> State:
-    match event:
-        case Created(settings=settings, pool=pool):
-            known = Settings.from_json(settings)
-            return replace(state, settings=known, pool=pool, classes=known.classes)
-        case Changed(settings=settings):
-            return replace(state, settings=state.settings.changed(settings), changed=seq)
-        case Asked():
-            return _asked(state, seq, event)
-        case Told(row=row, label=label, by=by, at=at):
-            return _said(_with_class(state, label), row, by, Standing(label, seq, at))
-        case Skipped(row=row, by=by, at=at):
-            return _said(state, row, by, Standing(None, seq, at))
-        case Withdrawn(row=row, by=by):
-            if by in state.standings.get(row, HashTrieMap()):
-                return _said(state, row, by, None)
-            return replace(state, leases=_without(state.leases, row, by))
-        case Undone(row=row, by=by, at=at, until=until):
-            # Newest undone first, and before anything that was asked.
-            return _undone(state, row, by, Lease(at, until, -seq))
-        case Noted(row=row, by=by, text=text, at=at):
-            notes = (*state.notes.get(row, ()), Note(by, text, at))
-            return replace(state, notes=state.notes.insert(row, notes))
-        case ClassAdded(label=label):
-            return replace(state, classes=(*state.classes, label))
-        case Ranked():
-            return replace(state, rounds=(*state.rounds, (seq, event)))
-        case Lost(text=text):
-            # It may have been an answer: what was fitted before is out of date.
-            return replace(state, lost=(*state.lost, (seq, text)), moves=state.moves + 1)
-    raise TypeError(f"an event of type {type(event).__name__}")
-
-
-def _asked(state: State, seq: int, event: Asked) -> State:
-    leases, questions = state.leases, state.questions
-    for place, (row, utility) in enumerate(zip(event.rows, event.utilities, strict=True)):
-        lease = Lease(event.at, event.until, seq * 2**20 + place)
-        leases = _with(leases, row, event.by, lease)
-        questions = questions.insert(row, (utility, event.ranking))
-    return replace(
-        state,
-        leases=leases,
-        questions=questions,
-        turns=state.turns + len(event.rows),
-        dev_turns=state.dev_turns + event.dev,
-    )
-
-
-def _undone(state: State, row: int, by: str, lease: Lease) -> State:
-    last = state.changes.get(by)
-    if last is None or last.row != row:
-        # What was undone is among the lost events, so there is nothing to take back.
-        return replace(state, leases=_with(state.leases, row, by, lease))
-    restored = _set(state, row, by, last.before)
-    if last.before is None:
-        restored = replace(restored, leases=_with(restored.leases, row, by, lease))
-    return replace(restored, changes=state.changes.insert(by, last.earlier))
-
-
-def _with_class(state: State, label: Label) -> State:
-    """Return the state with the class of an answer, whose declaration may be lost."""
-    if not state.lost or label in state.classes:
-        return state
-    return replace(state, classes=(*state.classes, label))
-
-
-def _said(state: State, row: int, by: str, standing: Standing | None) -> State:
-    before = state.standings.get(row, HashTrieMap()).get(by)
-    change = Change(row, before, state.changes.get(by))
-    return replace(_set(state, row, by, standing), changes=state.changes.insert(by, change))
-
-
-def _set(state: State, row: int, by: str, standing: Standing | None) -> State:
-    if standing is None:
-        standings = _without(state.standings, row, by)
-    else:
-        standings = _with(state.standings, row, by, standing)
-    leases = _without(state.leases, row, by)
-    return replace(state, standings=standings, leases=leases, moves=state.moves + 1)
-
-
-def _with(nested: Nested, row: int, by: str, value: Any) -> Nested:
-    return nested.insert(row, nested.get(row, HashTrieMap()).insert(by, value))
-
-
-def _without(nested: Nested, row: int, by: str) -> Nested:
-    inner = nested.get(row, HashTrieMap()).discard(by)
-    return nested.insert(row, inner) if len(inner) else nested.discard(row)

@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from numbers import Integral
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, TypeAlias, Unpack
 
-from rpds import HashTrieMap
-
-from goalward.errors import BadParameter, PoolExhausted
-from goalward.journal import (
-    Asked,
-    Changed,
-    ClassAdded,
-    Event,
-    Noted,
-    Ranked,
-    Recorded,
-    Skipped,
-    Told,
-    Undone,
-    Withdrawn,
-)
-from goalward.journal.events import Label
-from goalward.study.exchange import Imported, matched_labels
-from goalward.study.reports import Reports
-from goalward.study.rounds import QUEUE, Round, ready
-from goalward.study.settings import RECOMMENDED, checked_strategy, plain_label, plain_text
-from goalward.study.state import State, folded
+from goalward.errors import BadParameter
+from goalward.journal import Ranked, Store
+from goalward.stopping import Criterion
+from goalward.study import advice, copies, decisions, exchange, reports
+from goalward.study.ledger import Ledger
+from goalward.study.pools import PoolLoader, StudyPool
+from goalward.study.questions import QUEUE, Questions, queue_used_up, rows_held
+from goalward.study.ranking import Rounds
+from goalward.study.rounds import When, refit_due
+from goalward.study.settings import Options, Settings, is_whole
+from goalward.study.state import State
+from goalward.study.why import Why, explain
+from goalward.tables.vectors import Tick, silent
+from goalward.tables.write import check_target
 
 __all__ = ["Study"]
 
+Clock: TypeAlias = Callable[[], float]
+Place: TypeAlias = str | Path
 
-class Study(Reports):
+
+class Study:
     """A pool being labelled: durable, shared, and the same after a crash.
 
     Make one with `Study.create`, come back to it with `Study.open`. Several threads and processes
@@ -52,6 +48,104 @@ class Study(Reports):
     2
     """
 
+    def __init__(self, ledger: Ledger, rows: PoolLoader) -> None:
+        self._ledger, self._rows, self._rounds = ledger, rows, Rounds(ledger, rows)
+        self.url = ledger.store.name
+        """Where the study is, without a password."""
+        self.identity = ledger.known.identity
+        """What tells this study from any other, also at the same place; copies share it."""
+        self.n_rows = ledger.known.n_rows
+        """How many rows the pool has."""
+        self._questions = Questions(self.n_rows, ledger.known.settings)
+
+    @classmethod
+    def create(
+        cls,
+        url: Place,
+        *,
+        pool: Any,
+        classes: Sequence[Any],
+        learner: Any = None,
+        strategy: Any = "auto",
+        clock: Clock = time.time,
+        tick: Tick = silent,
+        timeout: float = 30.0,
+        **options: Unpack[Options],
+    ) -> Self:
+        """Return a new study: at a path, sqlite:///path or postgresql://user@host/database.
+
+        Parameters
+        ----------
+        pool
+            Rows to label: an array, a sparse matrix or a list of texts (stored inside), the path
+            of a table or a `tables.Table` (kept by path and fingerprint).
+        classes
+            All classes: texts or numbers. More can be added later, by name only.
+        learner, strategy
+            `gw.Logistic(...)`, stored as its parameters, and a recipe such as "dev/spread", a
+            baseline or "auto", stored as text.
+        clock, tick, options
+            Seconds since 1970; what is told of the work while features are computed; and dev,
+            label, answers, lease, refit and seed, which `Settings` explains.
+        """
+        settings = Settings.checked(classes, learner, strategy, **options)
+        copies.create(url, settings, pool, clock=clock, tick=tick, timeout=timeout)
+        return cls.open(url, clock=clock, tick=tick, timeout=timeout)
+
+    @classmethod
+    def open(
+        cls,
+        url: Place,
+        *,
+        pool: Any = None,
+        timeout: float = 30.0,
+        clock: Clock = time.time,
+        tick: Tick = silent,
+    ) -> Self:
+        """Return a study, every event checked; `pool` says where its file is, if it was moved."""
+        ledger = Ledger(Store.open(url, timeout=timeout), clock)
+        return cls(ledger, PoolLoader(ledger.store, ledger.known.pool, pool, tick))
+
+    @classmethod
+    def recover(cls, damaged: Place, url: Place, *, timeout: float = 30.0) -> Self:
+        """Return a new study with every whole event of a damaged one, which is left as it is.
+
+        `state.lost` says which events could not be saved, and a warning how many.
+        """
+        copies.warn_of_lost(copies.recover(damaged, url, timeout=timeout), damaged)
+        return cls.open(url, timeout=timeout)
+
+    @classmethod
+    def restore(
+        cls, backup: Place, url: Place, *, force: bool = False, timeout: float = 30.0
+    ) -> Self:
+        """Return the study of a backup; `force` keeps what is at its place as .replaced-1."""
+        copies.restore(backup, url, force=force, timeout=timeout)
+        return cls.open(url, timeout=timeout)
+
+    @property
+    def state(self) -> State:
+        """Where the study stands now, with what other processes did."""
+        return self._ledger.state
+
+    @property
+    def pool(self) -> StudyPool:
+        """The rows, loaded when they are first needed and checked."""
+        return self._rows.load()
+
+    def close(self) -> None:
+        """Let go of the database; nothing needs to be saved."""
+        self._ledger.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Study({self.url!r}, {self.n_rows} rows, {len(self._ledger.known.labels)} labels)"
+
     def ask(
         self,
         n: int = 1,
@@ -63,60 +157,23 @@ class Study(Reports):
     ) -> list[int]:
         """Return n rows worth a label, best first; they are `by`'s until the lease ends.
 
-        Parameters
-        ----------
-        resume
-            Rows that `by` already has in hand come first, instead of n new ones.
-        at_most
-            Return fewer rows where fewer are left; otherwise that is `PoolExhausted`.
-        refresh
-            None: fit and rank first if there is no ranking, it is used up, or `refit` new labels
-            came. True: if any new label came. False: never; take what there is, at once.
+        With `resume`, rows that `by` has in hand come first, instead of n new ones. With `at_most`,
+        fewer are returned where fewer are left; otherwise that is `PoolExhausted`. `refresh` None
+        fits and ranks first if there is no ranking, it is used up, or `refit` new labels came;
+        True if any came; False never: it takes what there is, at once.
         """
-        by = plain_text(by, "by")
-        if not is_count(n):
+        if not is_whole(n, least=1):
             raise BadParameter(f"n={n!r}; a whole number of at least 1 was expected.")
-        held = self._dealer.held(self.state, by, self._clock()) if resume else []
+        state, now = self.state, self._ledger.clock()
+        held = rows_held(state, by, now) if resume else []
         if len(held) >= n:
             return held[:n]
-        if refresh is not False and self._stale(n - len(held), by, always=refresh is True):
-            self.refresh(force=True, size=max(QUEUE, n))
-        asked: list[int] = []
-
-        def decide(state: State) -> list[Event]:
-            rows, events = self._dealt(state, n, by, resume=resume)
-            if len(rows) < n and not at_most:
-                raise PoolExhausted(
-                    f"{n} rows were asked for and {len(rows)} are left ({len(state.labels)} "
-                    f"labelled, {len(state.skipped)} skipped, {len(state.pending)} pending). Ask "
-                    "for fewer, or tell or withdraw the pending rows."
-                )
-            asked[:] = rows
-            return events
-
-        self._write(decide)
-        return asked
-
-    def _dealt(
-        self, state: State, n: int, by: str, *, resume: bool
-    ) -> tuple[list[int], list[Event]]:
-        """Return up to n rows for an annotator, and the event that makes the new ones theirs."""
-        now = self._clock()
-        known = self._dealer.held(state, by, now)[:n] if resume else []
-        dealt = self._dealer.deal(state, n - len(known), by, now)
-        rows = [*known, *(question.row for question in dealt)]
-        if not dealt:
-            return rows, []
-        event = Asked(
-            at=now,
-            rows=tuple(question.row for question in dealt),
-            by=by,
-            until=now + state.settings.lease,
-            utilities=tuple(question.utility for question in dealt),
-            ranking=state.rounds[-1][0] if state.rounds else None,
-            dev=sum(question.dev for question in dealt),
-        )
-        return rows, [event]
+        if refresh is not False:
+            used_up = queue_used_up(state, n - len(held), by, now)
+            if refit_due(state, "any" if refresh else "refit", used_up=used_up):
+                self.refresh(force=True, size=max(QUEUE, n))
+        decide = partial(decisions.asked, questions=self._questions, n=n, by=by)
+        return self._ledger.write(partial(decide, resume=resume, at_most=at_most))
 
     def tell(self, row: int, label: Any, *, by: str = "me") -> int:
         """Store an answer and return its number; the same answer again changes nothing."""
@@ -124,153 +181,62 @@ class Study(Reports):
 
     def tell_many(self, answers: Iterable[tuple[int, Any]], *, by: str = "me") -> list[int]:
         """Store many answers at once, all or none, and return their numbers."""
-        by = plain_text(by, "by")
-        return self._tell([(row, label, by) for row, label in answers])[0]
-
-    def import_labels(
-        self, path: str | Path, *, label: str = "label", key: str = "row", by: str = "import"
-    ) -> Imported:
-        """Store labels made elsewhere and say what did not fit; a `by` column names annotators.
-
-        Parameters
-        ----------
-        label, key
-            Columns of the label and of what says which row is meant: "row" for row numbers, or
-            a column of the pool's table with distinct values.
-        """
-        fits, refused = matched_labels(
-            path, self.state, lambda: self.pool, label=label, key=key, by=by
-        )
-        # One transaction: a file is taken in whole, or not.
-        _, taken = self._tell(fits)
-        return Imported(taken, len(fits) - taken, tuple(refused))
+        said = [(row, label, by) for row, label in answers]
+        return self._ledger.write(partial(decisions.told, answers=said))
 
     def tell_and_ask(self, row: int, label: Any, n: int, *, by: str) -> tuple[int, list[int]]:
         """Store an answer and take up to n rows in hand, at once; return its number and the rows.
 
         For pages: one transaction instead of two, and never a fit.
         """
-        by = plain_text(by, "by")
-        numbers: list[int] = []
-        asked: list[int] = []
+        decide = partial(decisions.told_and_asked, answer=(row, label, by), n=n)
+        return self._ledger.write(partial(decide, questions=self._questions))
 
-        def decide(state: State) -> list[Event]:
-            numbers[:], told = self._told(state, [(row, label, by)])
-            numbered = enumerate(told, start=state.seq + 1)
-            after = folded(state, (Recorded(seq, event) for seq, event in numbered))
-            asked[:], events = self._dealt(after, n, by, resume=True)
-            return [*told, *events]
+    def import_labels(
+        self, path: Place, *, label: str = "label", key: str = "row", by: str = "import"
+    ) -> exchange.Imported:
+        """Store labels made elsewhere and say what did not fit; a `by` column names annotators.
 
-        self._write(decide)
-        return numbers[0], asked
-
-    def _tell(self, answers: Sequence[tuple[int, Any, str]]) -> tuple[list[int], int]:
-        """Store (row, label, annotator); return the number of each and how many were news."""
-        numbers: list[int] = []
-
-        def decide(state: State) -> list[Event]:
-            numbers[:], events = self._told(state, answers)
-            return events
-
-        return numbers, len(self._write(decide))
-
-    def _told(
-        self, state: State, answers: Sequence[tuple[int, Any, str]]
-    ) -> tuple[list[int], list[Event]]:
-        """Return the number that each answer has or will have, and those that are news."""
-        numbers: list[int] = []
-        events: list[Event] = []
-        known: dict[tuple[int, str], tuple[Label | None, int]] = {}
-        for place, said, by in answers:
-            row, label = self._row(place), self._label(state, said)
-            before = state.standings.get(row, HashTrieMap()).get(by)
-            stands = known.get((row, by), (before.label, before.seq) if before else (None, 0))
-            if stands[0] != label:
-                events.append(Told(at=self._clock(), row=row, label=label, by=by))
-                stands = (label, state.seq + len(events))
-            known[row, by] = stands
-            numbers.append(stands[1])
-        return numbers, events
+        `label` and `key` are columns: of the label, and of what says which row is meant. "row"
+        holds row numbers; another one distinct values of that column of the pool's table.
+        """
+        columns = {"label": label, "key": key, "by": by}
+        fits, refused = exchange.matched_labels(path, self.state, self._rows.load, **columns)
+        # One transaction: a file is taken in whole, or not.
+        taken = self._ledger.write(partial(decisions.imported, answers=fits))
+        return exchange.Imported(taken, len(fits) - taken, tuple(refused))
 
     def skip(self, row: int, *, by: str = "me") -> None:
         """Leave a row unanswered; it is not asked again, of anybody."""
-        row, by = self._row(row), plain_text(by, "by")
-
-        def decide(state: State) -> list[Event]:
-            before = state.standings.get(row, HashTrieMap()).get(by)
-            done = before is not None and before.label is None
-            return [] if done else [Skipped(at=self._clock(), row=row, by=by)]
-
-        self._write(decide)
+        self._ledger.write(partial(decisions.skipped, row=row, by=by))
 
     def withdraw(self, row: int, *, by: str = "me") -> bool:
         """Take back `by`'s answer or skip of a row, or the question itself; False: they had none."""
-        row, by = self._row(row), plain_text(by, "by")
-
-        def decide(state: State) -> list[Event]:
-            said = by in state.standings.get(row, HashTrieMap())
-            held = by in state.leases.get(row, HashTrieMap())
-            return [Withdrawn(at=self._clock(), row=row, by=by)] if said or held else []
-
-        return bool(self._write(decide))
+        return self._ledger.write(partial(decisions.withdrawn, row=row, by=by))
 
     def undo(self, *, by: str = "me") -> int | None:
         """Undo `by`'s last answer, skip or withdrawal and return its row, which is theirs again."""
-        by = plain_text(by, "by")
-
-        def decide(state: State) -> list[Event]:
-            last = state.changes.get(by)
-            if last is None:
-                return []
-            now = self._clock()
-            until = now + state.settings.lease
-            return [Undone(at=now, row=last.row, by=by, until=until)]
-
-        undone = self._write(decide)
-        return undone[0].event.row if undone else None  # type: ignore[attr-defined]
+        return self._ledger.write(partial(decisions.undone, by=by))
 
     def note(self, row: int, text: str, *, by: str = "me") -> None:
         """Write something about a row."""
-        row, text = self._row(row), plain_text(text, "The note", longest=100_000)
-        self._write(
-            lambda state: [Noted(at=self._clock(), row=row, by=plain_text(by, "by"), text=text)]
-        )
+        self._ledger.write(partial(decisions.noted, row=row, by=by, text=text))
 
     def add_class(self, label: Any) -> None:
         """Declare one more class; known ones stay as they are."""
-        label = plain_label(label)
-        self._write(
-            lambda state: (
-                [] if label in state.classes else [ClassAdded(at=self._clock(), label=label)]
-            )
-        )
+        self._ledger.write(partial(decisions.class_added, label=label))
 
     def upgrade(self, strategy: Any = None) -> dict[str, tuple[Any, Any]]:
         """Take up what is recommended now; return each setting that changed, before and after.
 
-        Nothing else changes how a study chooses: it goes on with what it was made with.
-
-        Parameters
-        ----------
-        strategy
-            Another recipe, or "auto"; None leaves it as it is.
+        Nothing else changes how a study chooses: it goes on with what it was made with. `strategy`
+        is another recipe, or "auto".
         """
-        changes: dict[str, tuple[Any, Any]] = {}
+        return self._ledger.write(partial(decisions.changed, strategy=strategy))
 
-        def decide(state: State) -> list[Event]:
-            changes.clear()
-            now = state.settings
-            wanted = {"auto": RECOMMENDED}
-            if strategy is not None:
-                wanted["strategy"] = checked_strategy(strategy, now.dev)
-            changes.update(
-                {k: (getattr(now, k), v) for k, v in wanted.items() if getattr(now, k) != v}
-            )
-            after = {name: value for name, (_, value) in changes.items()}
-            return [Changed(at=self._clock(), settings=after)] if after else []
-
-        self._write(decide)
-        return changes
+    def due(self, when: When = "soon") -> bool:
+        """Return whether new answers are worth a new ranking; see `rounds.refit_due`."""
+        return refit_due(self.state, when)
 
     def refresh(self, *, force: bool = False, size: int = QUEUE) -> Ranked | None:
         """Fit the model of the present labels, rank the pool and store the ranking.
@@ -278,18 +244,57 @@ class Study(Reports):
         Safe to run in another thread while answers go on: the study is held only to read and to
         store. Returns None while no model can be fitted, or where nothing is left to ask.
         """
-        state = self.state
-        if not ready(state):
-            return None
-        if state.news == 0 and not force:
-            return state.ranking
-        self.pool.check()
-        ranked = Round(state, self.pool).rank(size + len(state.leases), self._clock())
-        if ranked is not None:
-            self._write(lambda state: [ranked])
-        return ranked
+        return self._rounds.refresh(force=force, size=size)
 
+    def why(self, row: int) -> Why:
+        """Return what each label of a row would do to the goal, and to which dev rows most."""
+        row = decisions.checked_row(self._ledger.known, row)
+        return explain(self._rounds.present(), row)
 
-def is_count(n: Any) -> bool:
-    """Return whether `n` is a whole number of at least 1."""
-    return not isinstance(n, bool) and isinstance(n, Integral) and int(n) >= 1
+    def show(self, row: int) -> dict[str, Any]:
+        """Return what a person is shown of a row: its text, image or columns."""
+        return self.pool.show(decisions.checked_row(self._ledger.known, row))
+
+    def status(self) -> dict[str, Any]:
+        """Return where the study stands, as plain data."""
+        return {"study": self.url, **reports.status(self.state, self._ledger.clock())}
+
+    def curve(self) -> list[dict[str, Any]]:
+        """Return one line per ranking: labels, accuracy, log-loss, goal, predicted gain."""
+        return reports.curve(self.state)
+
+    def account(self, price: float | None = None) -> dict[str, Any]:
+        """Return what was bought and, at a price per answer, what was spent."""
+        return reports.account(self.state, price)
+
+    def stop(self, price: float, *, budget: int | None = None) -> advice.Advice:
+        """Return whether the next label gains `price` (nats per row of the goal), and other rules."""
+        return advice.stop(self.state, price, budget)
+
+    def criteria(
+        self, *, price: float | None = None, budget: int | None = None
+    ) -> tuple[Criterion, ...]:
+        """Return what every stopping rule says now: value, threshold, verdict, source."""
+        return advice.rules(self.state, price, budget)
+
+    def export(
+        self, path: Place, *, raw: bool = False, every: bool = False, force: bool = False
+    ) -> int:
+        """Write the labels as .csv, .tsv, .jsonl or .parquet and return how many lines there are.
+
+        `raw` leaves texts that start like a formula as they are; a spreadsheet may run them.
+        `every` gives each annotator's answer and skip a line, instead of the label used. `force`
+        takes the place of a file, never of the study, its table and its vectors; without it that
+        is `WouldOverwrite`.
+        """
+        check_target(path, force=force, inputs=self._rows.files())
+        pool = None if every else self.pool.checked()
+        return exchange.export(self.state, pool, path, raw=raw, force=force)
+
+    def backup(self, path: Place, *, force: bool = False) -> int:
+        """Write all of the study, as it is at this moment, to a file, and return its events.
+
+        The file is itself a study, checked digest by digest before it gets its name; others may
+        go on answering meanwhile. A table that the study only points to is not in it.
+        """
+        return copies.backup(self._ledger.store, path, inputs=self._rows.files(), force=force)

@@ -9,9 +9,8 @@ import numpy as np
 
 from goalward.core.arrays import to_numpy
 from goalward.journal.events import Label
-from goalward.pool import take_rows
 from goalward.solvers import named
-from goalward.study.rounds import Round
+from goalward.study.rounds import StudyRound
 
 __all__ = ["Effect", "Why", "explain"]
 
@@ -55,11 +54,11 @@ class Why:
     recipe: str
 
 
-def explain(round: Round, row: int, count: int = 3) -> Why:
+def explain(round: StudyRound, row: int, count: int = 3) -> Why:
     """Return why a row is, or is not, worth a label now."""
     fitted, classes = round.fitted, round.state.classes
     # Pools may be in single precision, in which a solver cannot keep its tolerance.
-    x = take_rows(round.pool.X, np.array([row])).astype(np.float64)
+    x = round.pool.take([row]).astype(np.float64)
     proba = to_numpy(fitted.predict_proba(x))[0]
     m = len(round.goal_rows)
     utility = to_numpy(round.utility(fitted, round.goal, x))[0] / m
@@ -84,14 +83,14 @@ def explain(round: Round, row: int, count: int = 3) -> Why:
     )
 
 
-def _changes(round: Round, x: Any, proba: Any) -> Any:
+def _changes(round: StudyRound, x: Any, proba: Any) -> Any:
     """Return (dev rows, labels): d log p_y of each dev row when x gets each label.
 
     The optimum moves by -𝓗⁻¹ Jᵀ(p - e_k), the dev rows' logits by J of that.
     """
     fitted = round.fitted
     features = fitted.features(x)
-    dev = fitted.features(take_rows(round.pool.X, round.goal_rows).astype(np.float64))
+    dev = fitted.features(round.pool.take(round.goal_rows).astype(np.float64))
     slope = to_numpy(fitted.targets(list(round.state.dev.values()), len(round.goal_rows)))
     slope = slope - to_numpy(fitted.loss.proba(fitted.logits_of(dev)))
     model = fitted.linear("why")

@@ -19,7 +19,7 @@ from goalward.errors import BadInput, BadParameter, PoolChanged
 from goalward.tables.cache import cached, content_key
 from goalward.tables.cells import as_json, texts
 from goalward.tables.read import read_table
-from goalward.tables.vectors import Tick, from_npy, numbers, sentences, text_vectors
+from goalward.tables.vectors import Tick, from_npy, numbers, sentences, silent, text_vectors
 
 __all__ = ["Loaded", "Table", "Watch"]
 
@@ -137,7 +137,7 @@ class Table:
         """Return digests of the files the pool is made of."""
         return {name: _digest(path) for name, path in self.files.items()}
 
-    def load(self, tick: Tick = lambda message: None) -> Loaded:
+    def load(self, tick: Tick = silent) -> Loaded:
         """Return the table and its features, computed once and then cached by content."""
         frame = read_table(self.path)
         folder = Path(self.path).absolute().parent

@@ -18,10 +18,9 @@ from goalward.adapters.label_studio.client import Client
 from goalward.adapters.label_studio.config import LabelConfig
 from goalward.adapters.label_studio.tasks import RANK, UTILITY, Tasks
 from goalward.core.arrays import to_numpy
-from goalward.pool import take_rows
 from goalward.study import State, Study
-from goalward.study.dealing import Dealer, Question
-from goalward.study.rounds import Round
+from goalward.study.questions import Question, Questions
+from goalward.study.rounds import StudyRound
 
 __all__ = ["Plan", "push_columns", "push_predictions", "version_of"]
 
@@ -68,15 +67,15 @@ class Plan:
             row, since an answer that was suggested measures nothing.
         """
         state = study.state
-        dealer = Dealer(study.n_rows, state.settings)
-        questions = tuple(dealer.deal(state, top, NOBODY, time.time()))
+        order = Questions(study.n_rows, state.settings)
+        questions = tuple(order.next(state, top, NOBODY, time.time()))
         labels = {}
         if prefill and state.ranking is not None and questions:
             rows = np.array([question.row for question in questions])
             rows = rows[~state.settings.is_dev(rows)]
             if len(rows):
-                fitted = Round(state, study.pool).fitted
-                best = to_numpy(fitted.predict_proba(take_rows(study.pool.X, rows))).argmax(axis=1)
+                fitted = StudyRound(state, study.pool).fitted
+                best = to_numpy(fitted.predict_proba(study.pool.take(rows))).argmax(axis=1)
                 classes = [str(label) for label in state.classes]
                 labels = {int(row): classes[k] for row, k in zip(rows, best, strict=True)}
         return cls(version_of(state, top, prefill), questions, labels)

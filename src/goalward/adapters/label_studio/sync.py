@@ -243,10 +243,7 @@ class Bridge:
         return changes
 
     def _refit(self, always: bool) -> None:
-        state = self.study.state
-        ranking = state.ranking
-        news = state.moves - (ranking.moves if ranking else 0)
-        if news >= (1 if always or ranking is None else state.settings.refit):
+        if self.study.due("any" if always else "refit"):
             self.study.refresh(force=True, size=self._top)
 
     def _push(self) -> tuple[int, int]:

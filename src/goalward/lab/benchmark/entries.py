@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from goalward.errors import BadParameter
 from goalward.strategies import recipe
+from goalward.strategies.recipe_names import RECOMMENDED
 
 __all__ = ["CONFIRMED", "DATASETS", "DESIGNED", "ENTRIES", "FAST", "MAIN", "QUICK", "Entry"]
 
@@ -25,8 +26,6 @@ CONFIRMED = (
 used for other goals before; the rest had not been used at all."""
 DATASETS = DESIGNED + CONFIRMED
 QUICK = ("digits", "breast-cancer", "wine", "segment", "vehicle", "spambase", "vowel", "satimage")
-
-RECOMMENDED = "decision-risk"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,182 @@
+"""What each call of a study writes, given what is known: from a state and a time to events.
+
+Every function returns what the caller gets and the events to store. They run while the study is
+held, so that two processes never decide on the same state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from numbers import Integral
+from typing import Any, TypeAlias
+
+from goalward.errors import BadParameter, PoolExhausted, UnknownLabel
+from goalward.journal import Recorded, events
+from goalward.journal.events import Event, Label
+from goalward.study.fold import folded
+from goalward.study.questions import Questions, rows_held
+from goalward.study.settings import plain_label, plain_text, upgraded
+from goalward.study.state import State
+
+__all__ = [
+    "asked",
+    "changed",
+    "checked_row",
+    "class_added",
+    "imported",
+    "noted",
+    "skipped",
+    "told",
+    "told_and_asked",
+    "undone",
+    "withdrawn",
+]
+
+Answer: TypeAlias = tuple[int, Any, str]
+"""Row, label and annotator."""
+
+
+def asked(
+    state: State,
+    now: float,
+    questions: Questions,
+    n: int,
+    by: str,
+    *,
+    resume: bool = True,
+    at_most: bool = True,
+) -> tuple[list[int], list[Event]]:
+    """Return n rows for an annotator, and the event that makes the new ones theirs.
+
+    Parameters
+    ----------
+    resume
+        Rows in hand come first.
+    at_most
+        Fewer rows where fewer are left; otherwise that is `PoolExhausted`.
+    """
+    by = plain_text(by, "by")
+    held = rows_held(state, by, now)[:n] if resume else []
+    new = questions.next(state, n - len(held), by, now)
+    rows = tuple(question.row for question in new)
+    if len(held) + len(rows) < n and not at_most:
+        raise PoolExhausted(
+            f"{n} rows were asked for and {len(held) + len(rows)} are left ({len(state.labels)} "
+            f"labelled, {len(state.skipped)} skipped, {len(state.pending)} pending). Ask for fewer, or "
+            "tell or withdraw the pending rows."
+        )
+    event = events.Asked(
+        at=now,
+        rows=rows,
+        by=by,
+        until=now + state.settings.lease,
+        utilities=tuple(question.utility for question in new),
+        ranking=state.rounds[-1][0] if state.rounds else None,
+        dev=sum(question.dev for question in new),
+    )
+    return [*held, *rows], [event] if rows else []
+
+
+def told(state: State, now: float, answers: Iterable[Answer]) -> tuple[list[int], list[Event]]:
+    """Return the number that each answer has or will have, and those that are news."""
+    numbers: list[int] = []
+    news: list[Event] = []
+    stands: dict[tuple[int, str], tuple[Label | None, int]] = {}
+    for place, said, who in answers:
+        row, label, by = (
+            checked_row(state, place),
+            _checked_label(state, said),
+            plain_text(who, "by"),
+        )
+        if (row, by) not in stands:
+            before = state.said(row).get(by)
+            stands[row, by] = (before.label, before.seq) if before else (None, 0)
+        if stands[row, by][0] != label:
+            news.append(events.Told(at=now, row=row, label=label, by=by))
+            stands[row, by] = (label, state.seq + len(news))
+        numbers.append(stands[row, by][1])
+    return numbers, news
+
+
+def imported(state: State, now: float, answers: Iterable[Answer]) -> tuple[int, list[Event]]:
+    """Return how many answers are news."""
+    _, news = told(state, now, answers)
+    return len(news), news
+
+
+def told_and_asked(
+    state: State, now: float, answer: Answer, questions: Questions, n: int
+) -> tuple[tuple[int, list[int]], list[Event]]:
+    """Return the number of an answer and up to n rows in hand after it."""
+    numbers, news = told(state, now, [answer])
+    after = folded(state, (Recorded(state.seq + 1 + i, event) for i, event in enumerate(news)))
+    rows, more = asked(after, now, questions, n, answer[2])
+    return (numbers[0], rows), [*news, *more]
+
+
+def skipped(state: State, now: float, row: int, by: str) -> tuple[None, list[Event]]:
+    """Return a skip, if the annotator has not skipped the row already."""
+    row, by = checked_row(state, row), plain_text(by, "by")
+    before = state.said(row).get(by)
+    done = before is not None and before.label is None
+    return None, [] if done else [events.Skipped(at=now, row=row, by=by)]
+
+
+def withdrawn(state: State, now: float, row: int, by: str) -> tuple[bool, list[Event]]:
+    """Return whether there is an answer, a skip or a question to take back."""
+    row, by = checked_row(state, row), plain_text(by, "by")
+    theirs = by in state.said(row) or by in state.held(row)
+    return theirs, [events.Withdrawn(at=now, row=row, by=by)] if theirs else []
+
+
+def undone(state: State, now: float, by: str) -> tuple[int | None, list[Event]]:
+    """Return the row of an annotator's last change, which is theirs again."""
+    last = state.changes.get(plain_text(by, "by"))
+    if last is None:
+        return None, []
+    until = now + state.settings.lease
+    return last.row, [events.Undone(at=now, row=last.row, by=by, until=until)]
+
+
+def noted(state: State, now: float, row: int, by: str, text: str) -> tuple[None, list[Event]]:
+    """Return a note."""
+    row, by = checked_row(state, row), plain_text(by, "by")
+    text = plain_text(text, "The note", longest=100_000)
+    return None, [events.Noted(at=now, row=row, by=by, text=text)]
+
+
+def class_added(state: State, now: float, label: Any) -> tuple[None, list[Event]]:
+    """Return the declaration of a class that is not known yet."""
+    label = plain_label(label)
+    return None, [] if label in state.classes else [events.ClassAdded(at=now, label=label)]
+
+
+def changed(
+    state: State, now: float, strategy: Any
+) -> tuple[dict[str, tuple[Any, Any]], list[Event]]:
+    """Return each setting that changes with what is recommended now, before and after."""
+    after = upgraded(state.settings, strategy)
+    changes = {name: (getattr(state.settings, name), value) for name, value in after.items()}
+    return changes, [events.Changed(at=now, settings=after)] if after else []
+
+
+def checked_row(state: State, row: Any) -> int:
+    """Return the number of a row of the pool."""
+    fits = not isinstance(row, bool) and isinstance(row, Integral)
+    if not fits or not 0 <= int(row) < state.n_rows:
+        raise BadParameter(
+            f"row={row!r}; the number of a row, from 0 to {state.n_rows - 1}, was expected."
+        )
+    return int(row)
+
+
+def _checked_label(state: State, label: Any) -> Label:
+    value = label.item() if hasattr(label, "item") else label
+    for known in state.classes:
+        # 1 and True are equal to Python, and different answers.
+        if known == value and isinstance(known, bool) == isinstance(value, bool):
+            return known
+    raise UnknownLabel(
+        f"The label {label!r} came; one of {', '.join(map(repr, state.classes[:12]))} was expected. "
+        "Correct it, or declare it with add_class."
+    )

@@ -1,0 +1,124 @@
+"""How a study moves: its state after an event, and after a journal.
+
+`advance` is pure, so the same events give the same state in any process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import reduce
+from typing import Any, TypeAlias
+
+from rpds import HashTrieMap
+
+from goalward.journal import Recorded, events
+from goalward.journal.events import Label
+from goalward.study.settings import Settings
+from goalward.study.state import Change, Lease, Note, Standing, State
+
+__all__ = ["advance", "folded"]
+
+Nested: TypeAlias = "HashTrieMap[int, HashTrieMap[str, Any]]"
+
+
+def advance(state: State, recorded: Recorded) -> State:
+    """Return the state after an event."""
+    seq, event, digest = recorded
+    after = _after(state, seq, event)
+    return replace(after, seq=seq, digest=digest, identity=state.identity or digest)
+
+
+def folded(state: State, news: Iterable[Recorded]) -> State:
+    """Return the state after all of these."""
+    return reduce(advance, news, state)
+
+
+def _after(state: State, seq: int, event: events.Event) -> State:
+    match event:
+        case events.Created(settings=settings, pool=pool):
+            known = Settings.from_json(settings)
+            return replace(state, settings=known, pool=pool, classes=known.classes)
+        case events.Changed(settings=settings):
+            return replace(state, settings=state.settings.changed(settings), changed=seq)
+        case events.Asked():
+            return _asked(state, seq, event)
+        case events.Told(row=row, label=label, by=by, at=at):
+            return _said(_with_class(state, label), row, by, Standing(label, seq, at))
+        case events.Skipped(row=row, by=by, at=at):
+            return _said(state, row, by, Standing(None, seq, at))
+        case events.Withdrawn(row=row, by=by):
+            if by in state.said(row):
+                return _said(state, row, by, None)
+            return replace(state, leases=_without(state.leases, row, by))
+        case events.Undone(row=row, by=by, at=at, until=until):
+            # Newest undone first, and before anything that was asked.
+            return _undone(state, row, by, Lease(at, until, -seq))
+        case events.Noted(row=row, by=by, text=text, at=at):
+            notes = (*state.notes.get(row, ()), Note(by, text, at))
+            return replace(state, notes=state.notes.insert(row, notes))
+        case events.ClassAdded(label=label):
+            return replace(state, classes=(*state.classes, label))
+        case events.Ranked():
+            return replace(state, rounds=(*state.rounds, (seq, event)))
+        case events.Lost(text=text):
+            # It may have been an answer: what was fitted before is out of date.
+            return replace(state, lost=(*state.lost, (seq, text)), moves=state.moves + 1)
+    raise TypeError(f"an event of type {type(event).__name__}")
+
+
+def _asked(state: State, seq: int, event: events.Asked) -> State:
+    leases, questions = state.leases, state.questions
+    for place, (row, utility) in enumerate(zip(event.rows, event.utilities, strict=True)):
+        lease = Lease(event.at, event.until, seq * 2**20 + place)
+        leases = _with(leases, row, event.by, lease)
+        questions = questions.insert(row, (utility, event.ranking))
+    return replace(
+        state,
+        leases=leases,
+        questions=questions,
+        turns=state.turns + len(event.rows),
+        dev_turns=state.dev_turns + event.dev,
+    )
+
+
+def _undone(state: State, row: int, by: str, lease: Lease) -> State:
+    last = state.changes.get(by)
+    if last is None or last.row != row:
+        # What was undone is among the lost events, so there is nothing to take back.
+        return replace(state, leases=_with(state.leases, row, by, lease))
+    restored = _set(state, row, by, last.before)
+    if last.before is None:
+        restored = replace(restored, leases=_with(restored.leases, row, by, lease))
+    return replace(restored, changes=state.changes.insert(by, last.earlier))
+
+
+def _with_class(state: State, label: Label) -> State:
+    """Return the state with the class of an answer, whose declaration may be lost."""
+    if not state.lost or label in state.classes:
+        return state
+    return replace(state, classes=(*state.classes, label))
+
+
+def _said(state: State, row: int, by: str, standing: Standing | None) -> State:
+    before = state.said(row).get(by)
+    change = Change(row, before, state.changes.get(by))
+    return replace(_set(state, row, by, standing), changes=state.changes.insert(by, change))
+
+
+def _set(state: State, row: int, by: str, standing: Standing | None) -> State:
+    if standing is None:
+        standings = _without(state.standings, row, by)
+    else:
+        standings = _with(state.standings, row, by, standing)
+    leases = _without(state.leases, row, by)
+    return replace(state, standings=standings, leases=leases, moves=state.moves + 1)
+
+
+def _with(nested: Nested, row: int, by: str, value: Any) -> Nested:
+    return nested.insert(row, nested.get(row, HashTrieMap()).insert(by, value))
+
+
+def _without(nested: Nested, row: int, by: str) -> Nested:
+    inner = nested.get(row, HashTrieMap()).discard(by)
+    return nested.insert(row, inner) if len(inner) else nested.discard(row)

@@ -1,0 +1,66 @@
+"""The journal of a study and what it adds up to, in one process: read, and held to be written."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from goalward.errors import NotAStudy
+from goalward.journal import Event, Store
+from goalward.journal.transaction import Transaction
+from goalward.study.fold import folded
+from goalward.study.state import State
+
+__all__ = ["Ledger"]
+
+T = TypeVar("T")
+
+
+class Ledger:
+    """A store, and the state of what was read of it.
+
+    Parameters
+    ----------
+    clock
+        Seconds since 1970.
+    """
+
+    def __init__(self, store: Store, clock: Callable[[], float]) -> None:
+        self.store, self.clock = store, clock
+        self._lock = threading.RLock()
+        self.known = folded(State(), store.read())
+        """Where the study stood at the last look."""
+        if self.known.seq == 0:
+            raise NotAStudy(
+                f"The study at {store.name} was never finished being made and holds no answers; a whole "
+                "one was expected. Delete it and make it again."
+            )
+
+    @property
+    def state(self) -> State:
+        """Where the study stands now, with what other processes did."""
+        with self._lock:
+            # State and mark are one value, set once: nothing that strikes between can part them.
+            self.known = folded(self.known, self.store.read(self.known.mark))
+            return self.known
+
+    def write(self, decide: Callable[[State, float], tuple[T, Sequence[Event]]]) -> T:
+        """Hold the study, decide on what is known then, store the events and return the rest.
+
+        Parameters
+        ----------
+        decide
+            Given the state and the time.
+        """
+
+        def held(transaction: Transaction) -> tuple[State, T]:
+            state = folded(self.known, transaction.news)
+            result, events = decide(state, self.clock())
+            # Folded before it is stored: what cannot be read again is never written.
+            return folded(state, [transaction.append(event) for event in events]), result
+
+        with self._lock:
+            # Only what is on disk counts.
+            self.known, result = self.store.write(self.known.mark, held)
+            return result

@@ -1,0 +1,119 @@
+"""Which rows an annotator gets next: a few look-ups, never a fit.
+
+A part of the questions, `dev`, goes to rows of the dev set in a random order, so that the labelled
+dev rows are a random sample of the pool whatever the model prefers. The others come from the
+newest ranking, and from a random order where there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+from goalward.study.settings import Settings
+from goalward.study.state import State
+
+__all__ = ["QUEUE", "Question", "Questions", "is_open", "queue_used_up", "rows_held"]
+
+QUEUE = 256
+"""Rows of a ranking, where as many are open."""
+
+
+class Question(NamedTuple):
+    """A row to ask, with the score it had and whether it is for the dev set."""
+
+    row: int
+    utility: float | None
+    dev: bool
+
+
+@dataclass(frozen=True)
+class Questions:
+    """The questions of a pool, in an order that the newest ranking and the seed decide."""
+
+    n_rows: int
+    settings: Settings = field(repr=False)
+
+    @cached_property
+    def _random_orders(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        order = self.settings.random_order(self.n_rows, "order")
+        dev = self.settings.is_dev(order)
+        return order[~dev], order[dev]
+
+    def next(self, state: State, n: int, by: str, now: float) -> list[Question]:
+        """Return up to n questions for an annotator."""
+        chosen: dict[int, Question] = {}
+        training, dev = self._training(state, by, now), self._dev(state, by, now)
+        for row in _begun(state, by, now)[:n]:
+            chosen[row] = Question(row, state.questions.get(row, (None, None))[0], False)
+        turns, dev_turns = state.turns + len(chosen), state.dev_turns
+        while len(chosen) < n:
+            # The share of dev questions follows its target as closely as whole numbers allow.
+            wants_dev = dev_turns + 0.5 < self.settings.dev * (turns + 1)
+            first, second = (dev, training) if wants_dev else (training, dev)
+            question = next(first, None) or next(second, None)
+            if question is None:
+                break
+            if question.row in chosen:
+                continue
+            chosen[question.row] = question
+            turns += 1
+            dev_turns += question.dev
+        return list(chosen.values())
+
+    def _training(self, state: State, by: str, now: float) -> Iterator[Question]:
+        ranking = state.ranking
+        if ranking is not None:
+            for row, utility in zip(ranking.queue, ranking.utilities, strict=True):
+                if is_open(state, row, by, now):
+                    yield Question(row, utility, False)
+        for row in map(int, self._random_orders[0]):
+            if is_open(state, row, by, now):
+                yield Question(row, None, False)
+
+    def _dev(self, state: State, by: str, now: float) -> Iterator[Question]:
+        for row in map(int, self._random_orders[1]):
+            if is_open(state, row, by, now):
+                yield Question(row, None, True)
+
+
+def _begun(state: State, by: str, now: float) -> list[int]:
+    """Return rows others have answered that need more answers, oldest first."""
+    if state.settings.answers == 1:
+        return []
+    begun = [
+        (min(s.seq for s in said.values()), row)
+        for row, said in state.standings.items()
+        if is_open(state, row, by, now)
+    ]
+    return [row for _, row in sorted(begun)]
+
+
+def is_open(state: State, row: int, by: str, now: float) -> bool:
+    """Return whether a row may be asked of an annotator now."""
+    held = state.held(row)
+    if by in state.said(row) or (by in held and held[by].live(now)):
+        return False
+    return state.wants_answer(row, coming=sum(lease.live(now) for lease in held.values()))
+
+
+def rows_held(state: State, by: str, now: float) -> list[int]:
+    """Return the rows an annotator has in hand, in the order they came."""
+    mine = [
+        (held[by].place, row)
+        for row, held in state.leases.items()
+        if by in held and held[by].live(now) and state.wants_answer(row)
+    ]
+    return [row for _, row in sorted(mine)]
+
+
+def queue_used_up(state: State, n: int, by: str, now: float) -> bool:
+    """Return whether fewer than n rows of the newest ranking are open."""
+    # A queue shorter than usual held every open row: ranking again would find no more.
+    if state.ranking is None or len(state.ranking.queue) < QUEUE:
+        return False
+    return sum(is_open(state, row, by, now) for row in state.ranking.queue) < n
