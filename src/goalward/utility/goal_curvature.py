@@ -57,44 +57,48 @@ class GoalCurvature:
         Of the terms whose rows depend on one another.
     """
 
-    family: Neighbours
+    neighbours: Neighbours
     inside: Float[Array, "qc qc"] = field(repr=False)
     third: Float[Array, "qc qc"] = field(repr=False)
     blocks: list[Float[Array, "_ c c"]] = field(repr=False)
     couplings: list[RowCoupling]
 
     @classmethod
-    def of(cls, family: Neighbours, v: Float[Array, "p k"], solve: Solve | None) -> GoalCurvature:
+    def of(
+        cls, neighbours: Neighbours, v: Float[Array, "p k"], solve: Solve | None
+    ) -> GoalCurvature:
         """Return the curvature along the goal's direction v.
 
         Without `solve` that of the labelled rows alone: for a goal that is evaluated instead.
         """
-        base, matrix = family.base, family.base.inverse.matrix
+        base, matrix = neighbours.base, neighbours.base.inverse.matrix
         none = namespace(v).zeros_like(base.coordinates.ridge)
-        third = dense_curvature(base.B, _third_blocks(family, v), none)
+        third = dense_curvature(base.B, _third_blocks(neighbours, v), none)
         blocks: list[Array] = []
         couplings: list[RowCoupling] = []
         if solve is not None:
-            blocks = [_goal_blocks(family, i) for i in range(len(family.terms))]
-            couplings = couplings_of(family, solve)
+            blocks = [_goal_blocks(neighbours, i) for i in range(len(neighbours.terms))]
+            couplings = couplings_of(neighbours, solve)
         own = sum(
             dense_curvature(Z, W, none)
-            for Z, W in zip(family.goal_coordinates, blocks, strict=solve is not None)
+            for Z, W in zip(neighbours.goal_coordinates, blocks, strict=solve is not None)
         )
         inside, third = (matrix @ S @ matrix for S in (third + own, third))
-        return cls(family, inside, third, blocks, couplings)
+        return cls(neighbours, inside, third, blocks, couplings)
 
     def __call__(self, rows: Rows, Z: Float[Array, "n q"]) -> Float[Array, "n c c"]:
         """Return N of every row."""
-        family = self.family
-        N = family.base.inverse.form(self.inside, Z)
+        neighbours = self.neighbours
+        N = neighbours.base.inverse.form(self.inside, Z)
         for coupling in self.couplings:
-            N = N + coupling(family, rows)
-        if family.base.coordinates.basis is None:
+            N = N + coupling(neighbours, rows)
+        if neighbours.base.coordinates.basis is None:
             return N
         if self._link is not None:
             return N + self._outside_binary(rows, Z, self._link)
-        for term, Z_goal, W in zip(family.terms, family.goal_coordinates, self.blocks, strict=True):
+        for term, Z_goal, W in zip(
+            neighbours.terms, neighbours.goal_coordinates, self.blocks, strict=True
+        ):
             N = N + self._outside(rows, Z, term.X, Z_goal, W)
         return N
 
@@ -106,7 +110,7 @@ class GoalCurvature:
         A goal row moves by G = z_gᵀ𝓗⁻¹z + (e/ρ) I with e its product with the row outside:
         GᵀWG less the inside part is (e/ρ)(W G₀ + G₀ᵀ W) + (e/ρ)² W, summed over goal rows.
         """
-        base = self.family.base
+        base = self.neighbours.base
         xp = namespace(Z)
         (n, q), c = Z.shape, W.shape[1]
         square: Any = 0.0
@@ -131,7 +135,7 @@ class GoalCurvature:
     @cached_property
     def _span(self) -> Float[Array, "d r"] | None:
         """The directions of the coordinates in features."""
-        coordinates = self.family.base.coordinates
+        coordinates = self.neighbours.base.coordinates
         if coordinates.rows is None or coordinates.rows.shape[1] > WIDEST:
             return None
         return dense(coordinates.rows.T @ coordinates.basis)
@@ -144,14 +148,14 @@ class GoalCurvature:
         pool does not grow with rows times goal rows then. Single precision is enough for a
         second-order term, and twice as fast.
         """
-        base, E = self.family.base, self._span
+        base, E = self.neighbours.base, self._span
         if base.start.shape[1] > 1 or E is None:
             return None
         xp = namespace(base.start)
         spread: Any = 0.0
         link: Any = 0.0
         for term, Z_goal, W in zip(
-            self.family.terms, self.family.goal_coordinates, self.blocks, strict=True
+            self.neighbours.terms, self.neighbours.goal_coordinates, self.blocks, strict=True
         ):
             w = W[:, 0, 0]
             spread = spread + dense(term.X.T @ scale_rows(term.X, w))
@@ -171,7 +175,7 @@ class GoalCurvature:
         """
         xp = namespace(Z)
         assert self._span is not None
-        inside = self.family.base.coordinates.directions(Z) @ self._span.T
+        inside = self.neighbours.base.coordinates.directions(Z) @ self._span.T
         plain = astype(dense(rows) - inside, xp.float32)
         product = plain @ link
         d = link.shape[0]
@@ -180,22 +184,22 @@ class GoalCurvature:
         return astype(own + cross, Z.dtype)[:, None, None]
 
 
-def _goal_blocks(family: Neighbours, index: int) -> Float[Array, "m c c"]:
+def _goal_blocks(neighbours: Neighbours, index: int) -> Float[Array, "m c c"]:
     """Return QᵀW_rowsQ for every row of one term of the goal, weighted."""
-    term, Z = family.terms[index], family.goal_coordinates[index]
-    Q = family.base.Q
+    term, Z = neighbours.terms[index], neighbours.goal_coordinates[index]
+    Q = neighbours.base.Q
     xp = namespace(Z)
-    logits = Z @ family.base.start @ Q.T
+    logits = Z @ neighbours.base.start @ Q.T
     bent = _row_curvature(term.kernel, logits, xp.broadcast_to(Q[:, 0], logits.shape))
     columns = [bent(logits, xp.broadcast_to(Q[:, a], logits.shape)) @ Q for a in range(Q.shape[1])]
     return term.weight * xp.stack(columns, axis=2)
 
 
-def _third_blocks(family: Neighbours, v: Float[Array, "p k"]) -> Float[Array, "n c c"]:
+def _third_blocks(neighbours: Neighbours, v: Float[Array, "p k"]) -> Float[Array, "n c c"]:
     """Return QᵀTQ for every labelled row."""
-    hessian = family.fitted.hessian
-    motion = family.model.jvp(hessian.X, v)
-    return hessian.weights[:, None, None] * family.fitted.loss.third(hessian.proba, motion)
+    hessian = neighbours.fitted.hessian
+    motion = neighbours.model.jvp(hessian.X, v)
+    return hessian.weights[:, None, None] * neighbours.fitted.loss.third(hessian.proba, motion)
 
 
 def _row_curvature(
@@ -237,23 +241,23 @@ class RowCoupling:
     directions: Float[Array, "p rc"] = field(repr=False)
     middle: Float[Array, "r r"] = field(repr=False)
 
-    def __call__(self, family: Neighbours, rows: Rows) -> Float[Array, "n c c"]:
+    def __call__(self, neighbours: Neighbours, rows: Rows) -> Float[Array, "n c c"]:
         """Return Σ_ij C_ij y_i y_jᵀ of every row."""
         xp = namespace(self.middle)
-        moved = family.model.jvp(rows, self.directions)
+        moved = neighbours.model.jvp(rows, self.directions)
         y = xp.reshape(moved, (moved.shape[0], self.middle.shape[0], -1))
         return xp.matmul(xp.permute_dims(y, (0, 2, 1)), xp.matmul(self.middle, y))
 
 
-def couplings_of(family: Neighbours, solve: Solve) -> list[RowCoupling]:
+def couplings_of(neighbours: Neighbours, solve: Solve) -> list[RowCoupling]:
     """Return the couplings of the goal's terms that have any."""
-    Q, model = family.base.Q, family.model
+    Q, model = neighbours.base.Q, neighbours.model
     found = []
-    for term in family.terms:
+    for term in neighbours.terms:
         coupling = getattr(term.kernel, "coupling", None)
         if coupling is None:
             continue
-        vectors, middle = coupling(family.fitted.logits_of(term.X))
+        vectors, middle = coupling(neighbours.fitted.logits_of(term.X))
         pulled = [model.vjp(term.X, vectors[i, :, :]) for i in range(vectors.shape[0])]
         directions = namespace(Q).concat([solve(g).value @ Q for g in pulled], axis=1)
         found.append(RowCoupling(directions, term.weight * middle))

@@ -57,12 +57,12 @@ class ImplicitStep(Utility):
 
     def prepare(self, fitted: Fitted, goal: Goal) -> _Stepper:
         """Return the utility with its direction, inverse and curvatures made."""
-        family = Neighbours.of(fitted, goal)
-        solve = named(self.solver).prepare(family.fitted.hessian)
-        solution = solve(goal.gradient(family.fitted))
+        neighbours = Neighbours.of(fitted, goal)
+        solve = named(self.solver).prepare(neighbours.fitted.hessian)
+        solution = solve(goal.gradient(neighbours.fitted))
         v = -solution.value
-        curvature = GoalCurvature.of(family, v, None if self.exact_goal else solve)
-        return _Stepper(self, family, curvature, v @ family.base.Q, solution)
+        curvature = GoalCurvature.of(neighbours, v, None if self.exact_goal else solve)
+        return _Stepper(self, neighbours, curvature, v @ neighbours.base.Q, solution)
 
     def batch(
         self, fitted: Fitted, goal: Goal, X_batches: Any, labels: Any = None
@@ -78,14 +78,14 @@ class _Stepper:
     """Neighbours of a model by the implicit step."""
 
     options: ImplicitStep
-    family: Neighbours
+    neighbours: Neighbours
     curvature: GoalCurvature
     direction: Float[Array, "p c"]
     report: Solution
 
     def __call__(self, rows: Rows) -> Scored:
         """Return Δτ of every row under every label, and the rows' leverages tr(ΛM)."""
-        step = rows_at_once(*self.family.base.start.shape)
+        step = rows_at_once(*self.neighbours.base.start.shape)
         parts = [
             self._block(rows_at(rows, slice(first, first + step)))
             for first in range(0, rows.shape[0], step)
@@ -96,9 +96,9 @@ class _Stepper:
         return Scored(*(xp.concat(list(column), axis=0) for column in zip(*parts, strict=True)))
 
     def _block(self, rows: Rows) -> Scored:
-        fitted, base = self.family.fitted, self.family.base
+        fitted, base = self.neighbours.fitted, self.neighbours.base
         proba = fitted.loss.proba(fitted.logits_of(rows))
-        rows = self.family.rows(rows)
+        rows = self.neighbours.rows(rows)
         Z = base.coordinates(rows)
         xp = namespace(Z)
         M = base.inverse.leverage(rows, Z)
@@ -107,14 +107,14 @@ class _Stepper:
         if self.options.exact_goal:
             utility = self._evaluated(rows, Z, r)
         else:
-            s = self.family.model.jvp(rows, self.direction)
+            s = self.neighbours.model.jvp(rows, self.direction)
             utility = xp.sum(s[:, :, None] * r, axis=1) + _half(self.curvature(rows, Z), r)
         blocks = fitted.loss.blocks(fitted.loss.proba(f @ base.Q.T))
         return Scored(utility, proba, xp.sum(blocks * M, axis=(1, 2)))
 
     def _slopes(self, f: Float[Array, "n c"], M: Float[Array, "n c c"]) -> Float[Array, "n c k"]:
         """Return the rows' slopes where the model will be, by threads."""
-        fitted, Q = self.family.fitted, self.family.base.Q
+        fitted, Q = self.neighbours.fitted, self.neighbours.base.Q
         xp = namespace(f)
         weights = xp.broadcast_to(fitted.label_weights, (Q.shape[1], fitted.n_classes))
         # Blocks that stay in a core's cache: 1.6 times faster than the whole at once.
@@ -128,29 +128,29 @@ class _Stepper:
 
     def _evaluated(self, rows: Rows, Z: Array, r: Float[Array, "n c l"]) -> Float[Array, "n l"]:
         """Return the goal at the moved logits, plus the labelled rows' third derivative."""
-        inverse = self.family.base.inverse
+        inverse = self.neighbours.base.inverse
         xp = namespace(Z)
         parts = []
         first = 0
-        for some in self.family.chunks(rows):
+        for some in self.neighbours.chunks(rows):
             last = first + some.shape[0]
-            Z_some, added = self.family.singles(some)
+            Z_some, added = self.neighbours.singles(some)
             slopes = r[first:last, :, :]
             flat = xp.reshape(xp.permute_dims(slopes, (1, 0, 2)), added.targets.shape)
             inside = _half(inverse.form(self.curvature.third, Z_some), slopes)
-            change = self.family.pulled(added, flat, some, Z_some)
+            change = self.neighbours.pulled(added, flat, some, Z_some)
             parts.append(xp.reshape(change, inside.shape) + inside)
             first = last
         return xp.concat(parts, axis=0)
 
     def window(self, rows: Rows, codes: NDArray[Any]) -> Float[Array, " l"]:
         """Return Δτ of one batch under each of the labelings `codes` (L, b)."""
-        return self.family.windows(rows, codes, self._window)
+        return self.neighbours.windows(rows, codes, self._window)
 
     def _window(
         self, added: Window, rows: Rows, Z: Float[Array, "b q"], codes: NDArray[Any]
     ) -> Float[Array, " l"]:
-        base = self.family.base
+        base = self.neighbours.base
         xp = namespace(Z)
         joint = (added.leverage.shape[0], added.targets.shape[2])
         weights = xp.broadcast_to(added.weights, added.targets.shape)
@@ -163,7 +163,7 @@ class _Stepper:
             base.loss,
         )
         r = implicit_slopes(equations)
-        change = self.family.pulled(added, xp.reshape(r, added.targets.shape), rows, Z)
+        change = self.neighbours.pulled(added, xp.reshape(r, added.targets.shape), rows, Z)
         third = base.inverse.joint_form(self.curvature.third, Z)
         return change + _half(third[None, :, :], r)[0, :]
 

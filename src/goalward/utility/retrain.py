@@ -79,27 +79,27 @@ class _Retrainer:
     """Neighbours of a model, really retrained."""
 
     options: Retrain
-    family: Neighbours
+    neighbours: Neighbours
     report: None = None
 
     def __call__(self, rows: Rows) -> Scored:
         """Return Δτ of every row under every label."""
-        fitted = self.family.fitted
+        fitted = self.neighbours.fitted
         proba = fitted.loss.proba(fitted.logits_of(rows))
-        jobs = [(part,) for part in self.family.chunks(self.family.rows(rows))]
+        jobs = [(part,) for part in self.neighbours.chunks(self.neighbours.rows(rows))]
         values = in_threads(self.singles, jobs, self.options.n_jobs)
         return Scored(namespace(values[0]).concat(values, axis=0), proba)
 
     def singles(self, rows: Rows) -> Float[Array, "n k"]:
         """Return Δτ of each row under each label."""
-        n_rows, n_classes = rows.shape[0], self.family.fitted.n_classes
-        Z, added = self.family.singles(rows)
+        n_rows, n_classes = rows.shape[0], self.neighbours.fitted.n_classes
+        Z, added = self.neighbours.singles(rows)
         values = self._values(added, rows, Z, lambda m: ([m // n_classes], [m % n_classes]))
         return namespace(values).reshape(values, (n_rows, n_classes))
 
     def window(self, rows: Rows, codes: NDArray[Any]) -> Float[Array, " l"]:
         """Return Δτ of one batch under each of the labelings `codes` (L, b)."""
-        return self.family.windows(rows, codes, self._window)
+        return self.neighbours.windows(rows, codes, self._window)
 
     def _window(
         self, added: Window, rows: Rows, Z: Float[Array, "b q"], codes: NDArray[Any]
@@ -111,13 +111,13 @@ class _Retrainer:
         self, added: Added, rows: Rows, Z: Array, which: Callable[[int], tuple[list[int], Any]]
     ) -> Float[Array, " m"]:
         """Return Δτ of every model; `which` names the rows and labels that one of them adds."""
-        family, options = self.family, self.options
+        neighbours, options = self.neighbours, self.options
         # A model that diverges overflows before it is found out and handed to Newton.
         with np.errstate(all="ignore"):
             psi, a, converged = retrain(
-                family.base, added, tol=options.tol, max_sweeps=options.max_sweeps
+                neighbours.base, added, tol=options.tol, max_sweeps=options.max_sweeps
             )
-        values = family.change(psi, a, rows, Z)
+        values = neighbours.change(psi, a, rows, Z)
         if converged.all():
             return values
         plain = to_numpy(values).copy()
@@ -128,11 +128,11 @@ class _Retrainer:
 
     def _newton(self, rows: Rows, codes: NDArray[Any]) -> float:
         # A rough step is enough while far away, and products are cheaper than factors then.
-        q, c = self.family.base.start.shape
+        q, c = self.neighbours.base.start.shape
         solver = ConjugateGradient() if q * c > 300 else Auto()
-        after = labelled_too(self.family.fitted, rows, codes)
+        after = labelled_too(self.neighbours.fitted, rows, codes)
         try:
             after = after.polished(tol=1e-10, solver=solver)
         except NotConverged:
             after = after.polished(tol=1e-10, solver=Auto())
-        return value_of(after, self.family.terms) - self.family.before
+        return value_of(after, self.neighbours.terms) - self.neighbours.before

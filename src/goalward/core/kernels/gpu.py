@@ -40,7 +40,7 @@ def binary(rows: Any, both: Any, constant: Any, statistic: str) -> Any:
 
     out = torch.empty(rows.shape[0], dtype=rows.dtype, device=rows.device)
     columns = both.T.contiguous()
-    grid = (-(-rows.shape[0] // ROWS),)
+    grid = (-(-rows.shape[0] // triton_kernels.ROWS.value),)
     triton_kernels.two_classes[grid](
         rows,
         columns,
@@ -50,8 +50,6 @@ def binary(rows: Any, both: Any, constant: Any, statistic: str) -> Any:
         rows.shape[1],
         rows.stride(0),
         CODE=CODES[statistic],
-        ROWS=ROWS,
-        WIDTH=WIDTH,
         num_warps=4,
     )
     return out
@@ -75,11 +73,6 @@ def several(moved: Any, n_classes: int, statistic: str) -> Any:
         num_warps=4 if width <= 1024 else 8,
     )
     return out
-
-
-ROWS, WIDTH = 8, 128
-"""Rows and features that a program of `binary` holds: of 60 shapes tried on an H200, among the
-fastest (4.5 TB/s), and one that stays so with other numbers of warps."""
 
 
 def _power(n: int) -> int:

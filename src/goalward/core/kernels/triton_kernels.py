@@ -4,7 +4,7 @@
 
 import importlib.util
 
-__all__ = ["many_classes", "two_classes"]
+__all__ = ["ROWS", "many_classes", "two_classes"]
 
 if importlib.util.find_spec("triton") is not None:
     import triton
@@ -23,6 +23,11 @@ else:
         return program
 
 
+ROWS, WIDTH = tl.constexpr(8), tl.constexpr(128)
+"""Rows and features that a program of `two_classes` holds: of 60 shapes tried on an H200, among the
+fastest (4.5 TB/s), and one that stays so with other numbers of warps."""
+
+
 @jit
 def two_classes(
     X,
@@ -33,8 +38,6 @@ def two_classes(
     d,
     stride,
     CODE: tl.constexpr,
-    ROWS: tl.constexpr,
-    WIDTH: tl.constexpr,
 ):
     """Write a statistic of p t and (p - 1) t for a few rows."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
