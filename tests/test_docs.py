@@ -147,7 +147,7 @@ def test_a_newcomer_needs_one_install_and_fewer_than_15_lines():
 
 @pytest.mark.parametrize("room", ["goals", "solvers", "utility", "labels", "strategies"])
 def test_every_part_appears_in_the_docs(room):
-    internal = {"Belief", "Goal", "Kernel", "Model", "Operator", "Scored", "Scorer", "Term"}
+    internal = {"Belief", "Goal", "Kernel", "Operator", "Resolver", "Scored", "Scorer", "Term"}
     internal |= {
         "Curvature",
         "Inverse",
