@@ -109,7 +109,7 @@ def _version(name: str) -> str | None:
 
 
 def _gpu() -> str:
-    if _version("torch") is None:
+    if find_spec("torch") is None:
         return "not looked for: torch is not installed"
     import torch
 
