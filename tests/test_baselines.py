@@ -13,6 +13,7 @@ from goalward.errors import BadInput, BadParameter
 from goalward.labels import Calibrated, CrossFitted, Expected, LabelModel, Predicted
 from goalward.labels.learned import fitted_temperature
 from goalward.strategies import Badge, Bait, Bald, CoreSet
+from goalward.strategies.request import Request
 from goalward.testing import check_operator, check_strategy, problem
 from goalward.testing.check_solver import explicit
 from goalward.utility import FirstOrder, ImplicitStep, Ladder, Retrain
@@ -59,12 +60,12 @@ def test_badge_measures_distances_between_gradients(intercept):
     gradients = (X[:, :, None] * slopes[:, None, :]).reshape(20, -1)
     lengths = np.linalg.norm(gradients, axis=1)
     np.testing.assert_allclose(Badge().suggest(task.fitted, task.X_pool, 1).utility, lengths)
-    score = Badge().outlook(task.fitted, task.X_pool, np.arange(20), lengths, 0)
-    score.absorb(3)
-    score.absorb(8)
+    request = Request.of(task.fitted, task.X_pool, 1)
+    rows = request.read(np.arange(20))
+    rule = Badge().bind(request).after(rows, 3, "").after(rows, 8, "")
     gaps = np.minimum(*(np.sum((gradients - gradients[i]) ** 2, axis=1) for i in (3, 8)))
     free = [i for i in range(20) if i not in (3, 8)]
-    np.testing.assert_allclose(score.values()[free], gaps[free], atol=1e-10)
+    np.testing.assert_allclose(rule(rows)[free], gaps[free], atol=1e-10)
     assert Badge(seed=5).suggest(task.fitted, task.X_pool, 4).rows[0] == lengths.argmax()
 
 

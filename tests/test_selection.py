@@ -5,13 +5,13 @@ import scipy.sparse as sp
 import goalward as gw
 from goalward.core.arrays import to_numpy
 from goalward.labels import BestCase, Expected, Predicted, Spread, Truth, WorstCase
-from goalward.selection import Sequential, Stochastic, Top
+from goalward.selection import Sequential, Shortlist, Stochastic, Top
 from goalward.solvers import Cholesky, Updated, fits
 from goalward.strategies import Margin
-from goalward.strategies.lookahead import Lookahead
 from goalward.testing import check_strategy, problem
 from goalward.testing.check_solver import explicit
 from goalward.utility import FirstOrder, ImplicitStep
+from goalward.utility.scorer import Supposed
 
 TASK = problem(n_pool=60)
 SELECTORS = [
@@ -55,17 +55,9 @@ def test_sequential_is_refitting_with_what_was_supposed(update, utility):
 
 def test_absorbing_a_prediction_adds_curvature_and_moves_nothing():
     """𝓗 + J_xᵀΛJ_x, and the same parameters: the row's slope p - p is zero."""
-    values = np.arange(60.0)
-    look = Lookahead(
-        TASK.fitted,
-        TASK.X_pool,
-        np.arange(60),
-        values,
-        lambda f, X, ids, solver: np.zeros(len(ids)),
-        None,
-    )
-    look.absorb(7, "curvature")
-    moved = look._fitted
+    row = TASK.fitted.candidates(TASK.X_pool, np.arange(60)).at(7)
+    supposed = Supposed(TASK.fitted, TASK.goal, FirstOrder())
+    moved = supposed.after(row, None).fitted
     np.testing.assert_array_equal(moved.params, TASK.fitted.params)
     p = TASK.fitted.predict_proba(TASK.X_pool[7:8])[0]
     x = np.append(TASK.X_pool[7], 1.0)
@@ -145,15 +137,12 @@ def test_stochastic_draws_by_rank():
     """The first pick is the row of rank r with probability proportional to 1/r."""
     values = np.linspace(1, 0, 50)
 
-    class Fixed:
-        def values(self):
-            return values
-
-    draws = [Stochastic()(Fixed(), 1, np.random.default_rng(s))[0] for s in range(4000)]
+    fixed = Shortlist(None, np.arange(50), values, None)
+    draws = [Stochastic()(fixed, 1, np.random.default_rng(s))[0] for s in range(4000)]
     share = np.bincount(draws, minlength=50)[:3] / 4000
     chance = 1.0 / np.arange(1, 51)
     np.testing.assert_allclose(share, (chance / chance.sum())[:3], atol=0.03)
-    greedy = Stochastic(beta=1e6)(Fixed(), 5, np.random.default_rng(0))
+    greedy = Stochastic(beta=1e6)(fixed, 5, np.random.default_rng(0))
     assert greedy.tolist() == [0, 1, 2, 3, 4]
 
 
@@ -206,6 +195,6 @@ def test_following_the_inverse_changes_no_pick(update, monkeypatch):
     sequential = gw.GoalOriented(task.goal, operator=Spread(), selection=Sequential(update=update))
     assert fits(task.fitted.hessian)
     followed = sequential.suggest(task.fitted, task.X_pool, 8).rows
-    monkeypatch.setattr("goalward.strategies.lookahead.fits", lambda hessian: False)
+    monkeypatch.setattr("goalward.utility.scorer.fits", lambda hessian: False)
     plain = sequential.suggest(task.fitted, task.X_pool, 8).rows
     np.testing.assert_array_equal(followed, plain)

@@ -28,11 +28,11 @@ def test_strategies_conform(strategy):
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=repr)
 def test_any_block_size_chooses_the_same_rows(strategy, monkeypatch):
-    from goalward.strategies import goal_oriented
-    from goalward.strategies import strategy as base
+    from goalward.strategies import engine
+    from goalward.utility import ladder
 
     whole = strategy.suggest(TASK.fitted, TASK.X_pool, batch=15)
-    for room in (goal_oriented, base, utility):
+    for room in (engine, ladder, utility):
         monkeypatch.setattr(room, "block_size", lambda n_classes: 7)
     cut = strategy.suggest(TASK.fitted, TASK.X_pool, batch=15)
     np.testing.assert_array_equal(cut.rows, whole.rows)
@@ -89,9 +89,9 @@ def test_a_suggestion_says_what_was_thought():
 
 
 def test_the_table_of_labels_is_left_out_of_large_pools(monkeypatch):
-    from goalward.strategies import goal_oriented
+    from goalward.strategies import engine
 
-    monkeypatch.setattr(goal_oriented, "LARGEST_TABLE", 100)
+    monkeypatch.setattr(engine, "LARGEST_TABLE", 100)
     got = gw.GoalOriented(TASK.goal).suggest(TASK.fitted, TASK.X_pool, batch=3)
     assert got.per_label is None
     assert len(got.utility) == 40

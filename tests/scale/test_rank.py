@@ -126,7 +126,7 @@ def test_too_many_rows_are_refused():
         rank(pool, fitted, goal, batch=11, exclude=range(10))
     with pytest.raises(errors.PoolExhausted, match="and 20 came"):
         rank(iter([pool]), fitted, goal, batch=21)
-    with pytest.raises(errors.BadParameter, match="positions from 0"):
+    with pytest.raises(errors.BadParameter, match="not in the pool"):
         rank(pool, fitted, goal, exclude=[20])
 
 
@@ -168,6 +168,8 @@ def test_blocks_as_they_come_may_be_empty_and_take_no_options():
     for options in ({"selection": gw.selection.Sequential()}, {"n_jobs": 2}, {"device": "cpu"}):
         with pytest.raises(errors.BadParameter, match="iterable of blocks"):
             rank(iter(parts), fitted, goal, **options)
+    with pytest.raises(errors.BadParameter, match="tries rows before it chooses"):
+        rank(iter(parts), fitted, goal, utility="auto")
 
 
 @pytest.mark.parametrize(
@@ -176,8 +178,8 @@ def test_blocks_as_they_come_may_be_empty_and_take_no_options():
         ({"batch": True}, "batch=True"),
         ({"n_jobs": 0}, "n_jobs=0"),
         ({"block": -5}, "block=-5"),
-        ({"exclude": ["a"]}, "positions from 0"),
-        ({"utility": "auto"}, "FirstOrder"),
+        ({"exclude": ["a"]}, "not in the pool"),
+        ({"utility": "best"}, "FirstOrder"),
         ({"client": object(), "device": "cpu"}, "one of them"),
     ],
 )

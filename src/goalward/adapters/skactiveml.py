@@ -6,7 +6,7 @@ Loaded when it is asked for, since it imports scikit-activeml.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any
@@ -21,10 +21,11 @@ from goalward.core.extras import needing
 from goalward.errors import BadInput, UnseenClass, Unsupported
 from goalward.goals import Goal
 from goalward.learners import LogisticClassifier
-from goalward.models import Fitted, as_fitted
-from goalward.pool import n_rows
+from goalward.models import Fitted
+from goalward.selection import Rule
 from goalward.strategies import GoalOriented, Strategy, Suggestion
-from goalward.strategies.strategy import Scores, clean_ids, free_rows
+from goalward.strategies.engine import Engine
+from goalward.strategies.request import Request
 
 with needing("goalward.adapters.skactiveml"):
     from skactiveml.base import SingleAnnotatorPoolQueryStrategy, SkactivemlClassifier
@@ -175,32 +176,22 @@ class QueryStrategy(Strategy):
     options: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
     seed: int = field(default=0, kw_only=True)
 
-    def score(self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], round: int) -> Scores:
-        """Return the strategy's utilities before a batch."""
-        return Scores(self._query(fitted, X_pool, np.arange(n_rows(X_pool)), 1, round)[1])
+    def bind(self, request: Request) -> Rule:
+        """Refuse: scikit-activeml answers with rows, not with a number for any row."""
+        raise Unsupported(
+            f"{self!r} came where a rule for single rows is needed; a strategy of our own was expected. "
+            "Use suggest() in memory."
+        )
 
-    def suggest(
-        self,
-        fitted: Fitted,
-        X_pool: Any,
-        batch: int = 10,
-        exclude: Iterable[Any] = (),
-        *,
-        rows: Any = None,
-        round: int = 0,
-        fidelity: int = 0,
-    ) -> Suggestion:
+    def choose(self, request: Request, engine: Engine) -> Suggestion:
         """Return the rows that scikit-activeml's strategy asks for; others than free ones are NaN."""
-        fitted = as_fitted(fitted)
-        ids = clean_ids(rows, n_rows(X_pool))
-        free = np.flatnonzero(free_rows(ids, exclude))
-        if fidelity or not isinstance(batch, (int, np.integer)) or not 1 <= batch <= len(free):
-            # The checks, and what they say, are those of every strategy.
-            return super().suggest(
-                fitted, X_pool, batch, exclude, rows=rows, round=round, fidelity=fidelity
-            )
-        chosen, utility = self._query(fitted, X_pool, free, int(batch), round)
-        return Suggestion(ids[chosen], utility)
+        if request.fidelity or not engine.whole:
+            self.bind(request)
+        source = request.pool.source
+        chosen, utility = self._query(
+            request.fitted, source, request.free, request.batch, request.round
+        )
+        return Suggestion(request.names(chosen), utility)
 
     def _query(
         self, fitted: Fitted, X_pool: Any, free: NDArray[Any], batch: int, round: int

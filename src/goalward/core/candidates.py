@@ -28,11 +28,14 @@ class Candidates:
         Their features, clean and in the model's array library.
     predicted
         What the model predicts for them, or how to get it from X: most rules never ask.
+    start
+        Where the first of them stands in the pool, for messages.
     """
 
     rows: NDArray[Any]
     X: Rows
     predicted: Float[Array, "n k"] | Callable[[Any], Any]
+    start: int = 0
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -44,14 +47,10 @@ class Candidates:
 
     def at(self, position: int) -> Candidates:
         """Return one of them."""
-        one = rows_at(self.X, np.array([position]))
-        return Candidates(self.rows[position : position + 1], one, self.predicted_at(position))
-
-    def predicted_at(self, position: int) -> Any:
-        """Return what is known of the prediction for one of them."""
-        if callable(self.predicted):
-            return self.predicted
-        return self.predicted[position : position + 1, :]
+        only = np.array([position])
+        p = self.predicted
+        there = p if callable(p) else rows_at(p, only)
+        return Candidates(self.rows[only], rows_at(self.X, only), there)
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,11 @@ from goalward.lab.curves import Curves
 from goalward.lab.datasets import Dataset, Split, load, with_dev
 from goalward.lab.parallel import Tell
 from goalward.lab.simulate import Comparison, Plans, as_plans, simulate
-from goalward.models import Fitted
 from goalward.pool import take_rows
+from goalward.selection import Rule
 from goalward.strategies import Strategy
-from goalward.strategies.strategy import Scores
+from goalward.strategies.request import Request
+from goalward.strategies.uncertainty import RowRule
 
 if TYPE_CHECKING:
     from goalward.study import Study
@@ -56,10 +57,10 @@ class AsLabelled(Strategy):
     order: tuple[int, ...] = field(repr=False)
     seed: int = field(default=0, repr=False)
 
-    def score(self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], round: int) -> Scores:
+    def bind(self, request: Request) -> Rule:
         """Return minus the place of every row in the stored order."""
-        place = {row: i for i, row in enumerate(self.order)}
-        return Scores(np.array([-float(place[row]) for row in rows.tolist()]))
+        place = {row: -float(i) for i, row in enumerate(self.order)}
+        return RowRule(lambda rows: np.array([place[row] for row in rows.rows.tolist()]))
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import Float
@@ -40,12 +41,12 @@ class Uniform:
 
     def prepare(self, fitted: Fitted, round: int = 0) -> Believe:
         """Return 1/K for every row and label."""
+        return _uniform
 
-        def believe(candidates: Candidates) -> PerLabel:
-            xp = namespace(candidates.proba)
-            return xp.full_like(candidates.proba, 1.0 / candidates.proba.shape[1])
 
-        return believe
+def _uniform(candidates: Candidates) -> Float[Array, "n k"]:
+    p = candidates.proba
+    return namespace(p).full_like(p, 1.0 / p.shape[1])
 
 
 @dataclass(frozen=True)
@@ -76,20 +77,20 @@ class Predicted:
                 f"The temperature of round {round} is {T}; 0 or more was expected. Use 1 for "
                 "the prediction itself."
             )
+        return partial(_softened, T)
 
-        def believe(candidates: Candidates) -> PerLabel:
-            p = candidates.proba
-            xp = namespace(p)
-            if T == 1.0:
-                return p
-            if T == 0.0:
-                best = xp.astype(p == xp.max(p, axis=1, keepdims=True), p.dtype)
-                return best / xp.sum(best, axis=1, keepdims=True)
-            tiny = float(xp.finfo(p.dtype).smallest_normal)
-            log_p = xp.log(xp.maximum(p, xp.full_like(p, tiny)))
-            return softmax(log_softmax(log_p) / T)
 
-        return believe
+def _softened(T: float, candidates: Candidates) -> Float[Array, "n k"]:
+    p = candidates.proba
+    xp = namespace(p)
+    if T == 1.0:
+        return p
+    if T == 0.0:
+        best = xp.astype(p == xp.max(p, axis=1, keepdims=True), p.dtype)
+        return best / xp.sum(best, axis=1, keepdims=True)
+    tiny = float(xp.finfo(p.dtype).smallest_normal)
+    log_p = xp.log(xp.maximum(p, xp.full_like(p, tiny)))
+    return softmax(log_softmax(log_p) / T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,16 +118,13 @@ class Truth:
         if not isinstance(labels, Mapping):
             # In order, whatever index a pandas Series carries.
             labels = list(labels.tolist() if hasattr(labels, "tolist") else labels)
+        return partial(_true, labels, fitted)
 
-        def believe(candidates: Candidates) -> PerLabel:
-            listed = [_label(labels, row) for row in candidates.rows.tolist()]
-            return like(
-                fitted.targets(listed, len(listed), "labels of Truth"),
-                candidates.proba,
-                dtype=candidates.proba.dtype,
-            )
 
-        return believe
+def _true(labels: Any, fitted: Fitted, candidates: Candidates) -> Float[Array, "n k"]:
+    listed = [_label(labels, row) for row in candidates.rows.tolist()]
+    targets = fitted.targets(listed, len(listed), "labels of Truth")
+    return like(targets, candidates.proba, dtype=candidates.proba.dtype)
 
 
 def _label(labels: Any, row: Any) -> Hashable:

@@ -11,8 +11,18 @@ import array_api_compat
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.core.arrays import Array, Rows, astype, is_sparse, like, namespace, norm, to_numpy
-from goalward.core.candidates import Labelled
+from goalward.core.arrays import (
+    Array,
+    Rows,
+    astype,
+    is_sparse,
+    like,
+    namespace,
+    norm,
+    stack_rows,
+    to_numpy,
+)
+from goalward.core.candidates import Candidates, Labelled
 from goalward.core.labels import clean_weights
 from goalward.core.rows import check_columns, clean_rows
 from goalward.errors import Unsupported
@@ -122,6 +132,28 @@ class Fitted:
     def logits_of(self, rows: Rows) -> Float[Array, "n k"]:
         """Return the logits of rows that went through `features`."""
         return self.model.logits(astype(self.params, rows.dtype), rows)
+
+    def proba_of(self, rows: Rows) -> Float[Array, "n k"]:
+        """Return what is predicted for rows that went through `features`."""
+        return self.loss.proba(self.logits_of(rows))
+
+    def candidates(self, X: object, ids: NDArray[Any], start: int = 0) -> Candidates:
+        """Return a block of a pool as this model sees it.
+
+        Its numbers are not looked at: one that is none shows in every score.
+        """
+        return Candidates(ids, self.features(X, "X_pool", finite=False), self.proba_of, start)
+
+    def with_rows(self, rows: Rows, targets: Float[Array, "n k"]) -> Fitted:
+        """Return the same parameters with more labelled rows, weighted by their classes."""
+        xp, old = namespace(targets), self.labelled
+        weights = xp.sum(targets * self.label_weights, axis=1)
+        labelled = Labelled(
+            stack_rows(old.X, rows),
+            xp.concat([old.targets, targets]),
+            xp.concat([old.weights, weights]),
+        )
+        return replace(self, labelled=labelled)
 
     def predict_proba(self, X: object) -> Float[Array, "n k"]:
         """Return (n, K) probabilities, columns in the order of `classes`."""

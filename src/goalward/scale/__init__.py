@@ -1,7 +1,10 @@
-"""One query over a pool of any size: on threads, on a GPU, on a cluster."""
+"""One query over a pool of any size: engines for threads, a GPU and a cluster."""
 
 from goalward.core.kernels.compiled import accelerate
 from goalward.pool import PoolFile, open_pool
+from goalward.scale.cluster import Dask
+from goalward.scale.gpu import Cuda
 from goalward.scale.rank import Ranking, rank
+from goalward.scale.threads import Threads
 
-__all__ = ["PoolFile", "Ranking", "accelerate", "open_pool", "rank"]
+__all__ = ["Cuda", "Dask", "PoolFile", "Ranking", "Threads", "accelerate", "open_pool", "rank"]

@@ -25,59 +25,80 @@ from goalward.goals.goal import Term
 from goalward.models import Fitted
 from goalward.pool import PoolFile
 from goalward.pool.witness import Read, differing, witnessed
-from goalward.scale.scan import Progress, Scan
 from goalward.scale.scheduler import finished, imported, reaching, threads
-from goalward.selection.top import Best
+from goalward.scale.threads import Progress, block_rows, kept_or_fail, reading
+from goalward.selection.best import Best
+from goalward.selection.rule import Rule
+from goalward.strategies.engine import Reader, Reading
+from goalward.strategies.request import Request
 
-__all__ = ["best", "summed"]
+__all__ = ["Dask", "summed"]
 
 TASKS_PER_THREAD = 3
 """Parts of the pool for each thread of the cluster: small enough to even out, large enough to
 be worth a message."""
 
 
-def best(
-    client: Any,
-    pool: Any,
-    scan: Scan,
-    rows: int,
-    excluded: NDArray[Any],
-    kept: Best,
-    progress: Progress | None,
-) -> Best:
-    """Return the best rows of a file, from the best rows of its parts."""
-    if not isinstance(pool, PoolFile):
-        raise Unsupported(
-            f"The pool is a {type(pool).__name__} in memory, which would have to be sent to the "
-            "workers; a file that they can read was expected. Save it with numpy.save and pass "
-            "open_pool(path)."
-        )
-    total = len(pool)
-    share = -(-total // (max(1, threads(client)) * TASKS_PER_THREAD))
-    size = max(1, -(-share // rows)) * rows
-    spans = [(start, min(start + size, total)) for start in range(0, total, size)]
-    cuts = np.searchsorted(excluded, spans)
-    with reaching(client):
-        # The scan is a task of its own and not scattered: lost with a worker, it is made again.
-        shared = client.submit(_itself, scan, pure=False)
-        futures = client.map(
-            _best_of_part,
-            [shared] * len(spans),
-            [pool.part(*span) for span in spans],
-            [start for start, _ in spans],
-            [excluded[low:high] for low, high in cuts],
-            rows=rows,
-            kept=kept,
-            retries=3,
-            pure=False,
-        )
-    stretch = {future: stop - start for future, (start, stop) in zip(futures, spans, strict=True)}
-    done = 0
-    for future, answer in finished(client, futures):
-        kept, done = kept.joined(_checked(answer)), done + stretch[future]
-        if progress:
-            progress(done, total)
-    return kept
+@dataclass(frozen=True)
+class Dask:
+    """Workers of a `dask.distributed.Client` read the file themselves; only the best rows come back.
+
+    The file must lie at the same path for all of them, and hold the same: what they read is
+    compared with the file here.
+
+    Parameters
+    ----------
+    block, progress
+        As in `Threads`.
+    """
+
+    client: Any
+    block: int | None = None
+    progress: Progress | None = field(default=None, repr=False)
+    whole = False
+
+    def scan(self, rule: Rule, request: Request, kept: Best | None) -> Reading:
+        """Return the best rows of a file, from the best rows of its parts."""
+        pool, total, best = request.pool, len(request.pool), kept_or_fail(kept)
+        if not pool.on_disk:
+            raise Unsupported(
+                f"The pool is a {type(pool.source).__name__} in memory, which would have to be sent to "
+                "the workers; a file that they can read was expected. Save it with numpy.save and pass "
+                "open_pool(path)."
+            )
+        rows = block_rows(pool, request.fitted, self.block)
+        share = -(-total // (max(1, threads(self.client)) * TASKS_PER_THREAD))
+        size = max(1, -(-share // rows)) * rows
+        spans = [(start, min(start + size, total)) for start in range(0, total, size)]
+        done = 0
+        with reading(rule, request) as reader:
+            futures = self._submitted(reader, request, spans, rows, best)
+            stretch = {f: stop - start for f, (start, stop) in zip(futures, spans, strict=True)}
+            for future, answer in finished(self.client, futures):
+                best, done = best.joined(_checked(answer)), done + stretch[future]
+                if self.progress:
+                    self.progress(done, total)
+        return Reading(best.rows, best.values)
+
+    def _submitted(
+        self, reader: Reader, request: Request, spans: list[tuple[int, int]], rows: int, best: Best
+    ) -> list[Any]:
+        cuts = np.searchsorted(request.excluded, spans)
+        with reaching(self.client):
+            # The rule is a task of its own and not scattered: lost with a worker, it is made again.
+            shared = self.client.submit(_itself, reader, pure=False)
+            futures: list[Any] = self.client.map(
+                _best_of_part,
+                [shared] * len(spans),
+                [request.pool.part(*span) for span in spans],
+                [start for start, _ in spans],
+                [request.excluded[low:high] for low, high in cuts],
+                rows=rows,
+                kept=best,
+                retries=3,
+                pure=False,
+            )
+        return futures
 
 
 def summed(client: Any, goal: Goal, fitted: Fitted) -> Goal:
@@ -117,7 +138,7 @@ class Summed(Goal):
         return self.goal.terms(fitted)
 
 
-class Answer(NamedTuple):
+class WorkerAnswer(NamedTuple):
     """What a worker found, what it read for that, and who it is."""
 
     value: Any
@@ -125,7 +146,7 @@ class Answer(NamedTuple):
     worker: str
 
 
-def _checked(answer: Answer) -> Any:
+def _checked(answer: WorkerAnswer) -> Any:
     """Return what a worker found, if it read what is in the file here."""
     other = differing(answer.reads)
     if other is not None:
@@ -138,22 +159,22 @@ def _checked(answer: Answer) -> Any:
 
 
 def _best_of_part(
-    scan: Scan, part: PoolFile, start: int, excluded: NDArray[Any], *, rows: int, kept: Best
-) -> Answer:
-    if scan.compiled != (compiled("shift") is not None):
-        accelerate(scan.compiled)
-    return _answer(lambda: scan.best(part, start, rows, excluded, kept, part.ids()))
+    reader: Reader, part: PoolFile, start: int, excluded: NDArray[Any], *, rows: int, kept: Best
+) -> WorkerAnswer:
+    if reader.compiled != (compiled("shift") is not None):
+        accelerate(reader.compiled)
+    return _answer(lambda: reader.best(part, start, rows, excluded, kept, part.ids()))
 
 
-def _gradient(piece: Goal, share: float, fitted: Fitted) -> Answer:
+def _gradient(piece: Goal, share: float, fitted: Fitted) -> WorkerAnswer:
     return _answer(lambda: share * piece.gradient(fitted))
 
 
-def _answer(work: Callable[[], Any]) -> Answer:
+def _answer(work: Callable[[], Any]) -> WorkerAnswer:
     worker = imported().get_worker().address
     try:
         with threadpool_limits(limits=1), witnessed() as reads:
-            return Answer(work(), reads, worker)
+            return WorkerAnswer(work(), reads, worker)
     except DataMissing as error:
         raise DataMissing(f"{error} (On worker {worker}.)") from error
 

@@ -10,124 +10,145 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.core.arrays import rows_at
+from goalward.core.candidates import Candidates
 from goalward.core.rows import check_finite
 from goalward.errors import MissingExtra, NotFinite, Unsupported
-from goalward.pool import PoolFile, n_rows
-from goalward.scale.scan import Progress, Scan
-from goalward.selection.top import Best
-from goalward.utility.first_order import Direction
+from goalward.pool import Pool
+from goalward.scale.threads import Progress, block_rows, kept_or_fail
+from goalward.selection.best import Best
+from goalward.selection.rule import Rule
+from goalward.strategies.engine import Reading
+from goalward.strategies.request import Request
 
-__all__ = ["best"]
+__all__ = ["Cuda"]
 
 BUFFERS = 3
 COPIERS = 8
 """Threads that fill a buffer: one alone does not keep the bus busy."""
 
 
-def best(
-    device: Any,
-    pool: Any,
-    scan: Scan,
-    rows: int,
-    excluded: NDArray[Any],
-    kept: Best,
-    progress: Progress | None,
+@dataclass(frozen=True)
+class Cuda:
+    """A GPU of torch: rows are streamed to it through pinned memory, or lie there already.
+
+    For first order under the average, min, max and spread, for uncertainty, and for models
+    without a pipeline.
+
+    Parameters
+    ----------
+    device
+        Such as "cuda".
+    block, progress
+        As in `Threads`.
+
+    Examples
+    --------
+    >>> Cuda("cuda")
+    Cuda(device='cuda', block=None)
+    """
+
+    device: Any
+    block: int | None = None
+    progress: Progress | None = field(default=None, repr=False)
+    whole = False
+
+    def scan(self, rule: Rule, request: Request, kept: Best | None) -> Reading:
+        """Return the best rows of a pool by scores computed on the device."""
+        torch, best = _torch(), kept_or_fail(kept)
+        place = _place(torch, self.device)
+        pool, excluded = request.pool, request.excluded
+        _check_pool(request)
+        # Halves become single precision and whole numbers double, as everywhere.
+        narrow = str(pool.dtype).endswith(("float32", "float16"))
+        dtype = torch.float32 if narrow else torch.float64
+
+        def convert(array: Any) -> Any:
+            return torch.as_tensor(array, dtype=dtype, device=place)
+
+        there = rule.on(convert)
+        fitted = replace(request.fitted, params=convert(request.fitted.params))
+        rows = block_rows(pool, request.fitted, self.block)
+        source = _resident if _is_tensor(pool.source) else _streamed
+        for start, X in source(torch, pool, rows, place, dtype):
+            names = request.names(np.arange(start, start + len(X)))
+            values = there(Candidates(names, X, fitted.proba_of, start))
+            best = best.joined(_best_of(torch, values, X, start, excluded, best))
+            if self.progress:
+                self.progress(start + len(values), len(pool))
+        return Reading(best.rows, best.values)
+
+
+def _best_of(
+    torch: Any, values: Any, X: Any, start: int, excluded: NDArray[Any], kept: Best
 ) -> Best:
-    """Return the best rows of a pool by scores computed on `device`."""
-    torch = _torch()
+    """Return the best rows of a block that was scored on the device."""
+    if not bool(torch.isfinite(values).all()):
+        check_finite(X.cpu().numpy(), "X_pool", start=start)
+        raise NotFinite(
+            f"Scores of the rows from {start} on are not finite numbers. Check the goal."
+        )
+    low, high = np.searchsorted(excluded, [start, start + len(values)])
+    if low < high:
+        gone = torch.as_tensor(excluded[low:high] - start, device=values.device)
+        values[gone] = float("-inf")
+    threshold = torch.topk(values, min(kept.count, len(values))).values[-1]
+    # Everything tied with the last place stays in the draw.
+    fresh = torch.nonzero(values >= threshold)[:, 0]
+    return replace(
+        Best(kept.count, kept.salt),
+        rows=fresh.cpu().numpy() + start,
+        values=values[fresh].double().cpu().numpy(),
+    )
+
+
+def _place(torch: Any, device: Any) -> Any:
     try:
-        target = torch.empty(0, device=device).device
+        return torch.empty(0, device=device).device
     except (AssertionError, RuntimeError) as error:
         raise Unsupported(
             f"device={device!r} came, and torch cannot use it here ({str(error).splitlines()[0]}); a "
             "device that it sees was expected. Leave device out; `goalward doctor` says what is there."
         ) from error
-    statistic, direction = _portable(scan, pool)
-    # Halves become single precision and whole numbers double, as everywhere.
-    narrow = str(pool.dtype).endswith(("float32", "float16"))
-    dtype = torch.float32 if narrow else torch.float64
-    there = replace(
-        direction,
-        motion=replace(
-            direction.motion,
-            both=torch.as_tensor(direction.motion.both, dtype=dtype, device=target),
-            constant=torch.as_tensor(direction.motion.constant, dtype=dtype, device=target),
-        ),
-    )
-    total = n_rows(pool)
-    gone = torch.as_tensor(excluded, device=target)
-    if _is_tensor(pool):
-        source = _resident(pool, rows, target, dtype)
-    else:
-        source = _streamed(torch, pool, rows, target, dtype)
-    for start, X in source:
-        values = there.reduced(X, statistic)
-        low, high = np.searchsorted(excluded, [start, start + len(values)])
-        if not bool(torch.isfinite(values).all()):
-            check_finite(X.cpu().numpy(), "X_pool", start=start)
-            raise NotFinite(
-                f"Scores of the rows from {start} on are not finite numbers. Check the goal."
-            )
-        if low < high:
-            values[gone[int(low) : int(high)] - start] = float("-inf")
-        count = min(kept.count, len(values))
-        threshold = torch.topk(values, count).values[-1]
-        # Everything tied with the last place stays in the draw.
-        fresh = torch.nonzero(values >= threshold)[:, 0]
-        found = replace(
-            Best(kept.count, kept.salt),
-            rows=fresh.cpu().numpy() + start,
-            values=values[fresh].double().cpu().numpy(),
-        )
-        kept = kept.joined(found)
-        if progress:
-            progress(start + len(values), total)
-    return kept
 
 
-def _portable(scan: Scan, pool: Any) -> tuple[str, Direction]:
-    if scan.statistic is None or scan.direction is None:
-        raise Unsupported(
-            "device= serves first-order utilities under the average, min, max and spread "
-            "operators, and another query came. Leave device out, or pass arrays of the GPU to "
-            "suggest()."
-        )
-    if scan.fitted.transform is not None:
+def _check_pool(request: Request) -> None:
+    if request.fitted.transform is not None:
         raise Unsupported(
             "device= came with a model that has a pipeline in front of it, which runs on the CPU; "
             "a model of plain features was expected. Transform the pool first, or leave device out."
         )
-    if not (isinstance(pool, (PoolFile, np.ndarray)) or _is_tensor(pool)):
+    source = request.pool.source
+    if not (request.pool.on_disk or isinstance(source, np.ndarray) or _is_tensor(source)):
         raise Unsupported(
-            f"device= came with a pool that is a {type(pool).__name__}; a file, a NumPy array or a "
+            f"device= came with a pool that is a {type(source).__name__}; a file, a NumPy array or a "
             "tensor was expected. Leave device out."
         )
-    return scan.statistic, scan.direction
 
 
 def _is_tensor(pool: Any) -> bool:
     return type(pool).__module__.split(".")[0] == "torch"
 
 
-def _resident(pool: Any, rows: int, device: Any, dtype: Any) -> Iterator[tuple[int, Any]]:
+def _resident(
+    torch: Any, pool: Pool, rows: int, device: Any, dtype: Any
+) -> Iterator[tuple[int, Any]]:
     """Return large blocks of a tensor: views, where it is on the device as it must be."""
     size = max(rows, 2**22)
-    for start in range(0, n_rows(pool), size):
-        yield start, pool[start : start + size].to(device, dtype)
+    for start in range(0, len(pool), size):
+        yield start, pool.part(start, start + size).to(device, dtype)
 
 
 def _streamed(
-    torch: Any, pool: Any, rows: int, device: Any, dtype: Any
+    torch: Any, pool: Pool, rows: int, device: Any, dtype: Any
 ) -> Iterator[tuple[int, Any]]:
     """Return blocks on the device, copied ahead of their use."""
-    total, width = n_rows(pool), int(pool.shape[1])
+    total, width = len(pool), int(pool.width or 0)
     pinned = device.type == "cuda"
     hosts = [torch.empty((rows, width), dtype=dtype, pin_memory=pinned) for _ in range(BUFFERS)]
     copies = torch.cuda.Stream(device) if pinned else None
@@ -161,18 +182,14 @@ def _arrived(torch: Any, item: tuple[int, Any, Any]) -> tuple[int, Any]:
     return start, moved
 
 
-def _fill(threads: ThreadPoolExecutor, pool: Any, start: int, stop: int, host: Any) -> None:
+def _fill(threads: ThreadPoolExecutor, pool: Pool, start: int, stop: int, host: Any) -> None:
     """Copy rows into a buffer, in as many parts as there are threads."""
     edges = np.linspace(start, stop, COPIERS + 1).astype(int)
 
     def copy(i: int) -> None:
         low, high = int(edges[i]), int(edges[i + 1])
         if low < high:
-            target = host[low - start : high - start]
-            if isinstance(pool, PoolFile):
-                pool.read_into(target, low)
-            else:
-                np.copyto(target, rows_at(pool, slice(low, high)))
+            pool.read_into(host[low - start : high - start], low)
 
     list(threads.map(copy, range(COPIERS)))
 

@@ -2,45 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
-from goalward.core.kernels.compiled import accelerate, compiled
 from goalward.core.sparse import check_sparse
 from goalward.errors import BadParameter, PoolExhausted
 from goalward.goals import Goal
-from goalward.labels import Expected, Operator, Predicted, warn_if_vacuous
-from goalward.models import as_fitted
-from goalward.pool import PoolFile, n_rows, open_pool, take_rows
-from goalward.scale import cluster, gpu
-from goalward.scale.scan import Progress, Scan
-from goalward.scale.shape import (
-    as_pool,
-    block_rows,
-    check_width,
-    excluded_positions,
-    size_of,
-)
+from goalward.labels import Expected, Operator, warn_if_vacuous
+from goalward.models import Fitted, as_fitted
+from goalward.pool import as_pool, n_rows, open_pool
+from goalward.scale.cluster import Dask, summed
+from goalward.scale.gpu import Cuda
+from goalward.scale.threads import Progress, Threads
 from goalward.selection import Selector, Top
-from goalward.selection.top import Best, salt
+from goalward.selection.best import Best, salt
 from goalward.solvers import Solution
-from goalward.strategies import GoalOriented
-from goalward.strategies.strategy import is_count
-from goalward.utility import FirstOrder, Information, Ladder, Utility
-from goalward.utility.information import is_posterior
+from goalward.strategies import GoalOriented, Strategy
+from goalward.strategies.engine import Engine, Reader
+from goalward.strategies.request import Request, check_count
+from goalward.utility import Utility
 
 __all__ = ["Ranking", "rank"]
-
-WORTH_COMPILING = 4 * 2**30
-"""Bytes of a pool from which on a second of compiling pays."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +60,9 @@ class Ranking:
 def rank(
     pool: Any,
     fitted: Any,
-    goal: Goal,
+    goal: Goal | None = None,
     *,
+    strategy: Strategy | None = None,
     operator: Operator | None = None,
     utility: Utility | None = None,
     selection: Selector | None = None,
@@ -98,12 +86,11 @@ def rank(
     pool
         An array, sparse matrix or frame; a `PoolFile` of `open_pool`, or its path; or an
         iterable of blocks of rows.
-    operator, utility
-        As in `GoalOriented`: the average over labels, to first order; `Information()` for a goal
-        of the posterior.
-    selection
-        `Top()`; or another, which then picks from the 1,000 best rows (or 10 batches, if that is
-        more), a heuristic.
+    goal, operator, utility, selection, seed
+        As in `GoalOriented`. A selection that would look at all rows picks from the 1,000 best
+        (or 10 batches, if that is more), a heuristic.
+    strategy
+        Any strategy instead of these: the recommended one, or a baseline.
     exclude
         Ids of rows not to suggest; they must be rows of the pool.
     round
@@ -115,11 +102,10 @@ def rank(
     client
         A `dask.distributed.Client`: workers read the file themselves and send back their best
         rows. The file must lie at the same path for all of them, and hold the same: what they
-        read is compared with the file here. A belief that is an estimator
-        is fitted by every worker: give it a random_state.
+        read is compared with the file here.
     device
         A GPU of torch, "cuda" say: rows are streamed to it through pinned memory. For first
-        order, the average, min, max and spread, and models without a pipeline.
+        order, the average, min, max and spread, for uncertainty, and for models without a pipeline.
     progress
         Called after every block.
 
@@ -131,167 +117,87 @@ def rank(
     >>> gw.scale.rank(pool, fitted, gw.goals.DevLoss([[2.0]], [1]), batch=3).rows.shape
     (3,)
     """
-    if isinstance(pool, str) or hasattr(pool, "__fspath__"):
-        pool = open_pool(pool)
-    _check_options(batch, block, n_jobs, client, device, utility)
-    fitted = as_fitted(fitted)
-    operator = operator or Expected()
-    own = is_posterior(goal)
-    utility = utility or (Information() if own else FirstOrder())
-    selection = selection or Top()
-    if isinstance(utility, FirstOrder) and operator == Expected(Predicted()):
-        warn_if_vacuous(0.0, 0.0, 1.0, 1.0, repr(operator))
-    keep = batch if isinstance(selection, Top) else max(1000, 10 * batch)
-    source = as_pool(pool)
-    if source is None and (not isinstance(selection, Top) or client or device or n_jobs > 1):
-        raise BadParameter(
-            "The pool is an iterable of blocks, which is read once, here; Top() without client, "
-            "device and n_jobs was expected. Use open_pool() on a file for the rest."
-        )
-    # The sum of the workers holds for this model only; a look-ahead moves it.
-    known = goal if client is None or own else cluster.summed(client, goal, fitted)
-    scan = Scan.of(fitted, known, utility, operator, round)
-    kept = Best(int(keep), salt(np.random.default_rng([seed, round])))
-    began = perf_counter()
-    ids, size = None, None
-    if source is None:
-        if list(exclude):
-            raise BadParameter(
-                "exclude= came with an iterable of blocks. Leave those rows out of it."
-            )
-        kept, total = _stream(pool, scan, kept, progress)
-    else:
-        total, size = n_rows(source), size_of(source)
-        ids = source.ids() if isinstance(source, PoolFile) else None
-        excluded = excluded_positions(exclude, ids, total)
-        if total - len(excluded) < batch:
-            raise PoolExhausted(
-                f"{batch} rows were asked for and {total - len(excluded)} are left of {total} "
-                f"({len(excluded)} excluded). Ask for fewer, or add rows to the pool."
-            )
-        check_width(source, fitted)
-        rows = block_rows(source, scan, block)
-        with compiling(size) as fast:
-            scan = replace(scan, compiled=fast)
-            if client is not None:
-                kept = cluster.best(client, source, scan, rows, excluded, kept, progress)
-            elif device is not None:
-                kept = gpu.best(device, source, scan, rows, excluded, kept, progress)
-            else:
-                kept = _threads(source, scan, rows, excluded, kept, n_jobs, progress, ids)
-    taken = perf_counter() - began
-    free = np.isfinite(kept.values)
-    positions, values = kept.rows[free], kept.values[free]
-    if not isinstance(selection, Top):
+    pool = open_pool(pool) if isinstance(pool, str) or hasattr(pool, "__fspath__") else pool
+    check_count("batch", batch)
+    engine = _engine(n_jobs, block, client, device, progress)
+    model = as_fitted(fitted)
+    if (goal is None) == (strategy is None):
+        raise BadParameter("goal and strategy came together, or neither; one of them was expected.")
+    if strategy is None:
+        assert goal is not None
+        # The sum of the workers holds for this model only; a look-ahead moves it.
+        known = goal if client is None else summed(client, goal, model)
         strategy = GoalOriented(
-            goal, operator=operator, utility=utility, selection=selection, seed=seed
+            known,
+            operator=operator or Expected(),
+            utility=utility,
+            selection=selection or Top(),
+            seed=seed,
         )
-        order = np.sort(positions)
-        names = order if ids is None else ids[order]
-        some = strategy.suggest(fitted, take_rows(source, order), batch, rows=names, round=round)
-        picked = np.array([np.flatnonzero(names == row)[0] for row in some.rows])
-        positions, values = order[picked], some.utility[picked]
-    named = positions if ids is None else ids[positions]
-    return Ranking(named, values, positions, total, taken, size, scan.scorer.report)
+    if not hasattr(pool, "shape") and not isinstance(pool, (list, tuple)):
+        if n_jobs > 1 or client is not None or device is not None:
+            raise _not_cut()
+        return _streamed(strategy, model, pool, batch, exclude, round, progress)
+    request = Request.of(model, pool, batch, exclude, None, round)
+    found = strategy.turn(model, round).choose(request, engine)
+    total, size = len(request.pool), request.pool.n_bytes
+    return Ranking(
+        found.rows, found.values, found.positions, total, found.seconds, size, found.solver
+    )
 
 
-def _check_options(
-    batch: Any, block: Any, n_jobs: Any, client: Any, device: Any, utility: Any
-) -> None:
-    for name, value in (("batch", batch), ("block", block), ("n_jobs", n_jobs)):
-        if value is not None and not is_count(value):
-            raise BadParameter(
-                f"{name}={value!r}; a whole number of at least 1 was expected. Use {name}=10, say."
-            )
+def _engine(
+    n_jobs: int, block: int | None, client: Any, device: Any, progress: Progress | None
+) -> Engine:
+    threads = Threads(n_jobs, block, progress)
     if client is not None and device is not None:
         raise BadParameter("client= and device= came together; one of them was expected.")
-    if isinstance(utility, (str, Ladder)):
-        raise BadParameter(
-            "utility='auto' tries rows before it chooses, which a single pass cannot; a utility such "
-            "as FirstOrder() was expected. Use GoalOriented(...).suggest()."
-        )
+    if client is not None:
+        return Dask(client, block, progress)
+    return threads if device is None else Cuda(device, block, progress)
 
 
-@contextmanager
-def compiling(size: int | None) -> Iterator[bool]:
-    """Compile loops for a pool that is large enough, and leave the process as it was."""
-    before = compiled("shift") is not None
-    if not before and size is not None and size >= WORTH_COMPILING:
-        accelerate()
-    try:
-        yield compiled("shift") is not None
-    finally:
-        if not before:
-            accelerate(False)
+def _not_cut() -> BadParameter:
+    return BadParameter(
+        "The pool is an iterable of blocks, which is read once, here; Top() without client, "
+        "device and n_jobs was expected. Use open_pool() on a file for the rest."
+    )
 
 
-def _threads(
-    pool: Any,
-    scan: Scan,
-    rows: int,
-    excluded: NDArray[Any],
-    kept: Best,
-    n_jobs: int,
+def _streamed(
+    strategy: Strategy,
+    fitted: Fitted,
+    blocks: Iterable[Any],
+    batch: int,
+    exclude: Iterable[Any],
+    round: int,
     progress: Progress | None,
-    ids: Any,
-) -> Best:
-    """Return the best rows; threads take parts of the pool, a few at a time."""
-    total, done = n_rows(pool), 0
-    starts: Iterator[int] = iter(range(0, total, rows))
-
-    def task(start: int) -> tuple[Best, int]:
-        stop = min(start + rows, total)
-        part = _slice(pool, start, stop)
-        names = None if ids is None else ids[start:stop]
-        return scan.best(part, start, rows, excluded, kept.emptied(), names), stop - start
-
-    if n_jobs == 1:
-        for start in starts:
-            found, count = task(start)
-            kept, done = kept.joined(found), done + count
-            if progress:
-                progress(done, total)
-        return kept
-    scan.bind()
-    with threadpool_limits(limits=1), ThreadPoolExecutor(n_jobs) as threads:
-        running: set[Future[tuple[Best, int]]] = set()
-        for start in starts:
-            running.add(threads.submit(task, start))
-            if len(running) >= 2 * n_jobs:
-                finished, running = wait(running, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    found, count = future.result()
-                    kept, done = kept.joined(found), done + count
-                if progress:
-                    progress(done, total)
-        for future in running:
-            found, count = future.result()
-            kept, done = kept.joined(found), done + count
-            if progress:
-                progress(done, total)
-    return kept
-
-
-def _stream(
-    pool: Iterable[Any], scan: Scan, kept: Best, progress: Progress | None
-) -> tuple[Best, int]:
-    """Return the best rows of blocks as they come, and how many rows came."""
+) -> Ranking:
+    """Return the best rows of blocks as they come."""
+    if list(exclude):
+        raise BadParameter("exclude= came with an iterable of blocks. Leave those rows out of it.")
+    now = strategy.turn(fitted, round)
+    if now.selection.keep(batch) != batch:
+        raise _not_cut()
+    began = perf_counter()
+    # Nothing is known of the rows before they come.
+    unseen = as_pool(np.empty((0, fitted.n_features)))
+    rule = now.bind(Request(fitted, unseen, batch, None, np.empty(0, dtype=np.int64), round))
+    if rule.constant:
+        warn_if_vacuous(0.0, 0.0, 1.0, 1.0, rule.name)
+    reader = Reader.of(rule, fitted)
+    kept = Best(batch, salt(np.random.default_rng([now.seed, round])))
     total = 0
-    for X in pool:
+    for X in blocks:
         count = n_rows(X)
         if count == 0:
             continue
         check_sparse(X, f"The block from row {total} on")
-        values = scan.values(X, total, np.arange(total, total + count))
+        values = reader.values(X, total, np.arange(total, total + count))
         kept, total = kept.merged(total, values), total + count
         if progress:
             progress(total, None)
-    if total < kept.count:
-        raise PoolExhausted(f"{kept.count} rows were asked for and {total} came. Ask for fewer.")
-    return kept, total
-
-
-def _slice(pool: Any, start: int, stop: int) -> Any:
-    if isinstance(pool, PoolFile):
-        return pool.part(start, stop)
-    return pool.iloc[start:stop] if hasattr(pool, "iloc") else pool[start:stop]
+    if total < batch:
+        raise PoolExhausted(f"{batch} rows were asked for and {total} came. Ask for fewer.")
+    taken = perf_counter() - began
+    return Ranking(kept.rows, kept.values, kept.rows, total, taken, None, rule.report)

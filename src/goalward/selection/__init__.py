@@ -1,8 +1,7 @@
 """Utilities -> b rows."""
 
-from goalward.selection.score import Score, Selector
+from goalward.selection.rule import Rule, Selector, Shortlist
 from goalward.selection.sequential import Sequential
-from goalward.selection.stochastic import Stochastic
-from goalward.selection.top import Top
+from goalward.selection.top import Stochastic, Top
 
-__all__ = ["Score", "Selector", "Sequential", "Stochastic", "Top"]
+__all__ = ["Rule", "Selector", "Sequential", "Shortlist", "Stochastic", "Top"]

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from goalward.core.arrays import to_numpy
 from goalward.errors import BadParameter, PoolExhausted
-from goalward.selection.score import Score
-from goalward.selection.top import best
+from goalward.selection.best import best
+from goalward.selection.near_copies import NearCopies
+from goalward.selection.rule import Shortlist
 
 __all__ = ["Sequential"]
 
@@ -40,7 +42,7 @@ class Sequential:
         Rows nearer to a picked one than this share of the pool's spread (root mean square
         distance from its mean) are left out of the batch, unless nothing else is left.
         Absorption alone does not do it: a goal that wants more of one place keeps asking
-        there. 0 leaves out only rows that are equal.
+        there. 0 leaves out only rows that are equal, None not even these.
 
     Examples
     --------
@@ -50,7 +52,7 @@ class Sequential:
 
     update: str = field(default="believed", kw_only=True)
     shortlist: int | None = field(default=50, kw_only=True)
-    radius: float = field(default=0.01, kw_only=True)
+    radius: float | None = field(default=0.01, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.update not in ("believed", "curvature"):
@@ -63,23 +65,30 @@ class Sequential:
             raise BadParameter(
                 f"shortlist={self.shortlist!r}; at least 1, or None, was expected. Leave it at 50."
             )
-        if not self.radius >= 0.0:
+        if self.radius is not None and not self.radius >= 0.0:
             raise BadParameter(f"radius={self.radius!r}; 0 or more was expected. Use 0.01.")
 
-    def __call__(self, score: Score, batch: int, rng: np.random.Generator) -> NDArray[Any]:
+    def keep(self, batch: int) -> int | None:
+        """Return the length of the short list."""
+        return None if self.shortlist is None else max(1000, self.shortlist * batch)
+
+    def __call__(self, shortlist: Shortlist, batch: int, rng: np.random.Generator) -> NDArray[Any]:
         """Return the positions picked, in order."""
-        if self.shortlist is not None:
-            size = max(1000, self.shortlist * batch)
-            score.focus(best(score.values(), size, rng))
+        play = shortlist.ordered()
+        rule, values = play.rule, play.values
+        copies: NearCopies | None = None
         picked: list[int] = []
         while True:
-            values = score.values()
             if not np.any(np.isfinite(values)):
                 raise PoolExhausted(
                     f"{batch} rows were asked for and {len(picked)} different ones are left once rows "
                     "equal to one already in the batch are taken out. Ask for fewer, or use Top()."
                 )
-            picked.append(int(best(values, 1, rng)[0]))
+            picked.append(int(best(values, 1, rng, play.positions)[0]))
             if len(picked) == batch:
-                return np.array(picked)
-            score.absorb(picked[-1], self.update, self.radius)
+                return play.positions[picked]
+            rows = play.candidates
+            copies = copies or NearCopies(rows.X, self.radius)
+            copies.take(picked[-1])
+            rule = rule.after(rows, picked[-1], self.update)
+            values = np.where(copies.blocked, -np.inf, to_numpy(rule(rows)))

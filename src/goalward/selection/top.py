@@ -1,16 +1,18 @@
-"""The b rows of highest utility."""
+"""The b rows of highest utility, as they are or by perturbed ranks."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.selection.score import Score
+from goalward.errors import BadParameter
+from goalward.selection.best import best
+from goalward.selection.rule import Shortlist
 
-__all__ = ["Best", "Top", "best", "mixed", "salt"]
+__all__ = ["Stochastic", "Top"]
 
 
 @dataclass(frozen=True)
@@ -26,78 +28,47 @@ class Top:
     Top()
     """
 
-    def __call__(self, score: Score, batch: int, rng: np.random.Generator) -> NDArray[Any]:
+    def keep(self, batch: int) -> int:
+        """Return the batch: no other row is looked at."""
+        return batch
+
+    def __call__(self, shortlist: Shortlist, batch: int, rng: np.random.Generator) -> NDArray[Any]:
         """Return the positions of the best rows."""
-        return best(score.values(), batch, rng)
-
-
-def best(values: NDArray[Any], count: int, rng: np.random.Generator) -> NDArray[Any]:
-    """Return the positions of the `count` largest values, best first, ties by `rng`."""
-    return Best(count, salt(rng)).merged(0, values).rows
-
-
-def salt(rng: np.random.Generator) -> np.uint64:
-    """Return what decides between equal values, for positions in a pool."""
-    return rng.integers(2**63, dtype=np.uint64)
+        return shortlist.positions[:batch]
 
 
 @dataclass(frozen=True)
-class Best:
-    """The best rows seen so far, best first: merge blocks in any order, the result is one.
+class Stochastic:
+    """The top b of -log rank plus Gumbel noise (Kirsch et al. 2023, arXiv 2106.12059).
 
-    Equal values are ordered by a number that the salt and the row's position decide.
+    Rows are drawn without replacement with probability proportional to rank^-β: a scan and
+    a sort, no second look; cheap diversity for huge pools. The scale of the scores does not matter.
 
     Parameters
     ----------
-    count
-        How many to keep.
-    salt
-        See `salt`.
-    floor
-        What a row must reach to be looked at.
+    beta
+        0 is random, 1 the published default, large values the plain top b.
+
+    Examples
+    --------
+    >>> Stochastic()
+    Stochastic(beta=1.0)
     """
 
-    count: int
-    salt: np.uint64
-    floor: float = -np.inf
-    rows: NDArray[Any] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    values: NDArray[Any] = field(default_factory=lambda: np.empty(0))
+    beta: float = field(default=1.0, kw_only=True)
 
-    def merged(self, start: int, values: NDArray[Any]) -> Best:
-        """Return the best of these and of the rows from position `start` on."""
-        fresh = np.flatnonzero(values >= self.least)
-        if len(fresh) > self.count:
-            # Everything tied with the last place must stay in the draw.
-            last = -np.partition(-values[fresh], self.count - 1)[self.count - 1]
-            fresh = fresh[values[fresh] >= last]
-        return self._joined(fresh + start, values[fresh])
+    def __post_init__(self) -> None:
+        if not self.beta >= 0.0:
+            raise BadParameter(f"beta={self.beta!r}; 0 or more was expected. Use 1.")
 
-    @property
-    def least(self) -> float:
-        """The value below which a row is not among the best."""
-        return float(self.values[-1]) if len(self.rows) == self.count else self.floor
+    def keep(self, batch: int) -> None:
+        """Return None: every row has a chance."""
 
-    def emptied(self) -> Best:
-        """Return none of the rows, but what must be beaten: for another part of the pool."""
-        return Best(self.count, self.salt, self.least)
-
-    def joined(self, other: Best) -> Best:
-        """Return the best of both."""
-        return self._joined(other.rows, other.values)
-
-    def _joined(self, rows: NDArray[Any], values: NDArray[Any]) -> Best:
-        if len(rows) == 0:
-            return self
-        rows, values = np.concatenate([self.rows, rows]), np.concatenate([self.values, values])
-        order = np.lexsort((mixed(rows.astype(np.uint64) ^ self.salt), -values))[: self.count]
-        return replace(self, rows=rows[order], values=values[order])
-
-
-def mixed(keys: NDArray[Any]) -> NDArray[Any]:
-    """Return SplitMix64's finaliser (Steele et al. 2014): every bit decides every bit."""
-    with np.errstate(over="ignore"):
-        z = keys + np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        shuffled: NDArray[Any] = z ^ (z >> np.uint64(31))
-    return shuffled
+    def __call__(self, shortlist: Shortlist, batch: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Return the positions drawn, best first."""
+        values = shortlist.values
+        ranks = np.empty(len(values))
+        ranks[shortlist.best(len(values), rng)] = np.arange(1, len(values) + 1)
+        noisy = -self.beta * np.log(ranks) + rng.gumbel(size=len(values))
+        drawn = best(np.where(np.isfinite(values), noisy, -np.inf), batch, rng, shortlist.positions)
+        return np.asarray(shortlist.positions[drawn])

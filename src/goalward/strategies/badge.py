@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.core.arrays import is_sparse, rows_at, to_numpy
+from goalward.core.arrays import is_sparse, plain_rows, rows_at, to_numpy
+from goalward.core.candidates import Candidates
 from goalward.models import Fitted
-from goalward.pool import n_rows
-from goalward.selection import Score
-from goalward.strategies.strategy import Scores, Strategy, candidate_blocks
+from goalward.selection import Rule, Shortlist
+from goalward.strategies.request import Request
+from goalward.strategies.strategy import Strategy
 
 __all__ = ["Badge"]
 
@@ -32,81 +33,73 @@ class Badge(Strategy):
 
     seed: int = 0
 
-    def score(self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], round: int) -> Scores:
+    def bind(self, request: Request) -> Rule:
         """Return the length of each row's gradient."""
-        lengths = np.empty(n_rows(X_pool))
-        for part, candidates in candidate_blocks(fitted, X_pool, rows):
-            slope = _slopes(to_numpy(candidates.proba))
-            norms = to_numpy(fitted.model.squared_norms(candidates.X, fitted.params))
-            lengths[part] = np.sqrt(norms * np.sum(slope * slope, axis=1))
-        return Scores(lengths)
-
-    def outlook(
-        self,
-        fitted: Fitted,
-        X_pool: Any,
-        rows: NDArray[Any],
-        values: NDArray[Any],
-        round: int,
-        used: Any = None,
-    ) -> Score:
-        """Return distances between gradients, to the nearest one that is taken."""
-        features = fitted.features(X_pool, "X_pool")
-        proba = to_numpy(fitted.loss.proba(fitted.logits_of(features)))
-        X = features if is_sparse(features) else to_numpy(features)
-        intercept = fitted.linear("Badge").intercept
-        return _Gradients(X, _slopes(proba), values, intercept)
+        return GradientRule(request.fitted)
 
     @property
     def selection(self) -> Any:  # type: ignore[override]
         """k-means++: the longest first, then at random by squared distance."""
-        return _plus_plus
+        return PlusPlus()
 
 
-def _plus_plus(score: Any, batch: int, rng: np.random.Generator) -> NDArray[Any]:
-    values = score.values()
-    picked = [int(rng.choice(np.flatnonzero(values == values.max())))]
-    while len(picked) < batch:
-        score.absorb(picked[-1])
-        weights = score.values()
-        free = np.isfinite(weights)
-        weights = np.where(free, weights, 0.0)
-        total = weights.sum()
-        # All gradients equal to one that is taken: any free row is as good.
-        chances = weights / total if total > 0.0 else free / free.sum()
-        picked.append(int(rng.choice(len(weights), p=chances)))
-    return np.array(picked)
+@dataclass(frozen=True)
+class PlusPlus:
+    """k-means++ (Arthur and Vassilvitskii 2007) over what a rule says after each pick."""
+
+    def keep(self, batch: int) -> None:
+        """Return None: every row has a chance."""
+
+    def __call__(self, shortlist: Shortlist, batch: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Return the positions drawn."""
+        play = shortlist.ordered()
+        rule, values = play.rule, play.values
+        picked = [int(rng.choice(np.flatnonzero(values == values.max())))]
+        while len(picked) < batch:
+            rule = rule.after(play.candidates, picked[-1], "")
+            weights = np.array(rule(play.candidates))
+            weights[picked] = 0.0
+            total = weights.sum()
+            free = np.ones(len(weights))
+            free[picked] = 0.0
+            # All gradients equal to one that is taken: any free row is as good.
+            chances = weights / total if total > 0.0 else free / free.sum()
+            picked.append(int(rng.choice(len(weights), p=chances)))
+        return play.positions[picked]
 
 
-class _Gradients:
-    """Squared distances to the nearest gradient taken; lengths before the first."""
+@dataclass(frozen=True, eq=False)
+class GradientRule(Rule):
+    """The length of a row's gradient; once rows are taken, its squared distance to the nearest.
 
-    def __init__(
-        self, X: Any, slopes: NDArray[Any], lengths: NDArray[Any], intercept: bool
-    ) -> None:
-        self._X, self._slopes, self._constant = X, slopes, float(intercept)
-        self._lengths = lengths
-        self._nearest: NDArray[Any] | None = None
+    Parameters
+    ----------
+    taken
+        The rows in play when the last one was taken, and their distances now.
+    """
 
-    def values(self) -> NDArray[Any]:
-        return self._lengths if self._nearest is None else self._nearest
+    fitted: Fitted
+    taken: tuple[Candidates, NDArray[Any]] | None = None
 
-    def focus(self, rows: NDArray[Any]) -> None:
-        """Keep everything in play: diversity has no short list."""
+    def __call__(self, rows: Candidates) -> NDArray[Any]:
+        """Return lengths, or squared distances for the rows in play."""
+        if self.taken is not None and self.taken[0] is rows:
+            return self.taken[1]
+        slope = _slopes(to_numpy(rows.proba))
+        norms = to_numpy(self.fitted.model.squared_norms(rows.X, self.fitted.params))
+        return np.asarray(np.sqrt(norms * np.sum(slope * slope, axis=1)))
 
-    def absorb(self, row: int, update: str = "", radius: float = 0.0) -> None:
-        product = self._X @ rows_at(self._X, np.array([row])).T
+    def after(self, rows: Candidates, position: int, update: str) -> Rule:
+        """Return the rule with one more gradient taken."""
+        X, slopes = plain_rows(rows.X), _slopes(to_numpy(rows.proba))
+        constant = float(self.fitted.linear("Badge").intercept)
+        product = X @ rows_at(X, np.array([position])).T
         product = product.toarray() if is_sparse(product) else product
-        inner = (product[:, 0] + self._constant) * (self._slopes @ self._slopes[row])
-        squares = np.where(np.isfinite(self._lengths), self._lengths**2, np.inf)
-        gap = np.maximum(squares + self._lengths[row] ** 2 - 2.0 * inner, 0.0)
-        before = np.full(len(gap), np.inf) if self._nearest is None else self._nearest
-        nearest = np.minimum(before, gap)
-        nearest[~np.isfinite(self._lengths)] = -np.inf
-        nearest[row] = -np.inf
-        if self._nearest is not None:
-            nearest[~np.isfinite(self._nearest)] = -np.inf
-        self._nearest = nearest
+        inner = (product[:, 0] + constant) * (slopes @ slopes[position])
+        squares = GradientRule(self.fitted)(rows) ** 2
+        gap = np.maximum(squares + squares[position] - 2.0 * inner, 0.0)
+        nearest = gap if self.taken is None else np.minimum(self.taken[1], gap)
+        return GradientRule(self.fitted, (rows, nearest))
 
 
 def _slopes(proba: NDArray[Any]) -> NDArray[Any]:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
-from numpy.typing import NDArray
 
 from goalward.goals import FisherRatio
-from goalward.models import Fitted
-from goalward.selection import Score, Sequential
-from goalward.strategies.goal_oriented import GoalOriented
-from goalward.strategies.strategy import Scores, Strategy
-from goalward.strategies.taking import Taking
+from goalward.selection import Rule, Sequential
+from goalward.strategies.request import Request
+from goalward.strategies.strategy import Strategy
 from goalward.utility import Information
+from goalward.utility.information import GainRule
 
 __all__ = ["Bait"]
 
@@ -36,22 +32,8 @@ class Bait(Strategy):
 
     seed: int = 0
     # One row at a time over the whole pool: each adds its information.
-    selection = Sequential(shortlist=None, radius=0.0)
+    selection = Sequential(shortlist=None, radius=None)
 
-    def score(self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], round: int) -> Scores:
+    def bind(self, request: Request) -> Rule:
         """Return how much each row alone would lower the trace."""
-        scores = GoalOriented(FisherRatio(X_pool)).score(fitted, X_pool, rows, round)
-        return scores._replace(per_label=None)
-
-    def outlook(
-        self,
-        fitted: Fitted,
-        X_pool: Any,
-        rows: NDArray[Any],
-        values: NDArray[Any],
-        round: int,
-        used: Any = None,
-    ) -> Score:
-        """Return gains that follow what has been taken."""
-        gains = used or Information().prepare(fitted, FisherRatio(X_pool))
-        return Taking(fitted, X_pool, rows, values, gains, copies=True)
+        return GainRule(Information().prepare(request.fitted, FisherRatio(request.pool.source)))

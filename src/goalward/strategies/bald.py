@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalward.core.arrays import softmax, to_numpy
+from goalward.core.candidates import Candidates
 from goalward.errors import BadParameter
-from goalward.models import Fitted
-from goalward.pool import n_rows
+from goalward.selection import Rule
 from goalward.solvers import Inverse
 from goalward.solvers.coordinates import Coordinates
-from goalward.strategies.strategy import Scores, Strategy, candidate_blocks
+from goalward.strategies.request import Request
+from goalward.strategies.strategy import Strategy
+from goalward.strategies.uncertainty import RowRule
 
 __all__ = ["Bald"]
 
@@ -44,26 +46,27 @@ class Bald(Strategy):
         if self.draws < 2:
             raise BadParameter(f"draws={self.draws!r}; at least 2 were expected. Use 100.")
 
-    def score(self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], round: int) -> Scores:
-        """Return H(mean p) - mean H(p) over the draws."""
+    def bind(self, request: Request) -> Rule:
+        """Return H(mean p) - mean H(p) over the draws, which are made here."""
+        fitted = request.fitted
         fitted.linear("Bald")
         inverse = Inverse.of(fitted.hessian, Coordinates.spanned(fitted.hessian))
         coordinates = inverse.coordinates
-        rng = np.random.default_rng([self.seed, round])
+        rng = np.random.default_rng([self.seed, request.round])
         drawn = inverse.draw(rng, self.draws)
         outside_noise = rng.standard_normal((drawn.shape[1], self.draws))
         Q = to_numpy(fitted.hessian.basis)
-        scores = np.empty(n_rows(X_pool))
-        for part, candidates in candidate_blocks(fitted, X_pool, rows):
-            Z = coordinates(candidates.X)
-            own = to_numpy(coordinates.squared_outside(candidates.X, Z))
+
+        def disagreement(rows: Candidates) -> NDArray[Any]:
+            Z = coordinates(rows.X)
+            own = to_numpy(coordinates.squared_outside(rows.X, Z))
             moved = np.tensordot(to_numpy(Z), drawn, axes=1)
             moved += np.sqrt(own / coordinates.rho)[:, None, None] * outside_noise
-            f = (to_numpy(fitted.logits_of(candidates.X)) @ Q)[:, :, None] + moved
+            f = (to_numpy(fitted.logits_of(rows.X)) @ Q)[:, :, None] + moved
             p = to_numpy(softmax(np.einsum("kc,ncs->nks", Q, f), axis=1))
-            mean = p.mean(axis=2)
-            scores[part] = _entropy(mean) - _entropy(p).mean(axis=1)
-        return Scores(scores)
+            return np.asarray(_entropy(p.mean(axis=2)) - _entropy(p).mean(axis=1))
+
+        return RowRule(disagreement)
 
 
 def _entropy(p: NDArray[Any]) -> NDArray[Any]:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.core.arrays import is_sparse, plain_rows, rows_at
-from goalward.models import Fitted
-from goalward.pool import n_rows
-from goalward.selection import Score, Sequential
-from goalward.strategies.strategy import Scores, Strategy, candidate_blocks
+from goalward.core.arrays import is_sparse, plain_rows, rows_at, stack_rows
+from goalward.core.candidates import Candidates
+from goalward.selection import Rule, Sequential
+from goalward.strategies.request import Request
+from goalward.strategies.strategy import Strategy
 
 __all__ = ["CoreSet"]
 
@@ -21,7 +21,8 @@ __all__ = ["CoreSet"]
 class CoreSet(Strategy):
     """k-centre greedy (Sener and Savarese 2018): the row farthest from all known ones, again.
 
-    Distances are Euclidean in the model's features. The pool's features are held in memory.
+    Distances are Euclidean in the model's features. The rows it picks from are held in memory:
+    the whole pool, or the 1,000 farthest rows where an engine keeps no more.
 
     Examples
     --------
@@ -31,45 +32,38 @@ class CoreSet(Strategy):
 
     seed: int = 0
     # One row at a time over the whole pool: each changes the distances of the others.
-    selection = Sequential(shortlist=None, radius=0.0)
+    selection = Sequential(shortlist=None, radius=None)
 
-    def score(self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], round: int) -> Scores:
+    def bind(self, request: Request) -> Rule:
         """Return each row's distance to the nearest labelled row."""
-        distances = np.empty(n_rows(X_pool))
-        known = plain_rows(fitted.labelled.X)
-        for part, candidates in candidate_blocks(fitted, X_pool, rows):
-            distances[part] = _squared(plain_rows(candidates.X), known).min(axis=1)
-        return Scores(np.sqrt(distances))
-
-    def outlook(
-        self,
-        fitted: Fitted,
-        X_pool: Any,
-        rows: NDArray[Any],
-        values: NDArray[Any],
-        round: int,
-        used: Any = None,
-    ) -> Score:
-        """Return distances that shrink as rows are taken."""
-        return _Cover(plain_rows(fitted.features(X_pool, "X_pool")), values)
+        return NearestRule(plain_rows(request.fitted.labelled.X))
 
 
-class _Cover:
-    """Distances to the nearest row that is labelled or taken."""
+@dataclass(frozen=True, eq=False)
+class NearestRule(Rule):
+    """Distances to the nearest row that is labelled or taken.
 
-    def __init__(self, X: Any, values: NDArray[Any]) -> None:
-        self._X, self._values = X, values.copy()
+    Parameters
+    ----------
+    taken
+        The rows in play when the last one was taken, and their distances now.
+    """
 
-    def values(self) -> NDArray[Any]:
-        return self._values
+    known: Any
+    taken: tuple[Candidates, NDArray[Any]] | None = None
 
-    def focus(self, rows: NDArray[Any]) -> None:
-        """Keep everything in play: coverage has no short list."""
+    def __call__(self, rows: Candidates) -> NDArray[Any]:
+        """Return the distance of every row."""
+        if self.taken is not None and self.taken[0] is rows:
+            return self.taken[1]
+        return np.asarray(np.sqrt(_squared(plain_rows(rows.X), self.known).min(axis=1)))
 
-    def absorb(self, row: int, update: str = "", radius: float = 0.0) -> None:
-        near = np.sqrt(_squared(self._X, rows_at(self._X, np.array([row])))[:, 0])
-        self._values = np.minimum(self._values, near)
-        self._values[row] = -np.inf
+    def after(self, rows: Candidates, position: int, update: str) -> Rule:
+        """Return the rule with one more row known."""
+        X = plain_rows(rows.X)
+        newest = rows_at(X, np.array([position]))
+        nearer = np.minimum(self(rows), np.sqrt(_squared(X, newest)[:, 0]))
+        return NearestRule(stack_rows(self.known, newest), (rows, nearer))
 
 
 def _squared(A: Any, B: Any) -> NDArray[Any]:

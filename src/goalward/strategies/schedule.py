@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
-from numpy.typing import NDArray
-
-from goalward.errors import BadParameter
 from goalward.models import Fitted
-from goalward.strategies.strategy import Scores, Strategy, is_count
+from goalward.selection import Rule
+from goalward.strategies.request import Request, check_count
+from goalward.strategies.strategy import Strategy
 
 __all__ = ["Then"]
 
@@ -38,16 +36,13 @@ class Then(Strategy):
     seed: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
-        if not is_count(self.labels):
-            raise BadParameter(
-                f"labels={self.labels!r}; a whole number of at least 1 was expected. Use 100."
-            )
+        check_count("labels", self.labels)
 
-    def at(self, fitted: Fitted, round: int = 0) -> Strategy:
+    def turn(self, fitted: Fitted, round: int) -> Strategy:
         """Return the strategy of this round."""
         few = len(fitted.labelled) < self.labels
-        return (self.first if few else self.later).at(fitted, round)
+        return (self.first if few else self.later).turn(fitted, round)
 
-    def score(self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], round: int) -> Scores:
-        """Return what the strategy of this round thinks of the pool."""
-        return self.at(fitted, round).score(fitted, X_pool, rows, round)
+    def bind(self, request: Request) -> Rule:
+        """Return the rule of the strategy of this round."""
+        return self.turn(request.fitted, request.round).bind(request)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -11,12 +12,38 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.core.arrays import Array, namespace, to_numpy
-from goalward.models import Fitted
-from goalward.selection.top import mixed
-from goalward.strategies.strategy import Scores, Strategy, candidate_blocks
+from goalward.core.arrays import Array, namespace
+from goalward.core.candidates import Candidates
+from goalward.selection import Rule
+from goalward.selection.best import mixed
+from goalward.strategies.request import Request
+from goalward.strategies.strategy import Strategy
 
-__all__ = ["Entropy", "LeastConfident", "Margin", "Random"]
+__all__ = ["Entropy", "LeastConfident", "Margin", "Random", "RowRule"]
+
+
+@dataclass(frozen=True, eq=False)
+class RowRule(Rule):
+    """A function of a row and of what the model predicts for it, which nothing else changes.
+
+    Parameters
+    ----------
+    score
+        Candidates -> one number each.
+    anywhere
+        Whether it is written for arrays of any library, a GPU's included.
+    """
+
+    score: Callable[[Candidates], Any]
+    anywhere: bool = False
+
+    def __call__(self, rows: Candidates) -> Float[Array, " n"]:
+        """Return the function of every row."""
+        return self.score(rows)
+
+    def on(self, convert: Callable[[Any], Any]) -> Rule:
+        """Return the rule itself, where it goes anywhere."""
+        return self if self.anywhere else super().on(convert)
 
 
 @dataclass(frozen=True)
@@ -33,15 +60,19 @@ class Random(Strategy):
 
     seed: int = 0
 
-    def score(self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], round: int) -> Scores:
+    def bind(self, request: Request) -> Rule:
         """Return a number in [0, 1) for every id that only the seed and the id decide."""
-        if np.issubdtype(rows.dtype, np.integer):
-            keys = rows.astype(np.uint64)
+        return RowRule(self._order)
+
+    def _order(self, rows: Candidates) -> NDArray[Any]:
+        ids = rows.rows
+        if np.issubdtype(ids.dtype, np.integer):
+            keys = ids.astype(np.uint64)
         else:
-            digests = (blake2b(repr(row).encode(), digest_size=8) for row in rows.tolist())
+            digests = (blake2b(repr(row).encode(), digest_size=8) for row in ids.tolist())
             keys = np.array([int.from_bytes(d.digest(), "little") for d in digests], np.uint64)
         salt = np.random.default_rng(self.seed).integers(2**63, dtype=np.uint64)
-        return Scores(mixed(keys ^ salt) / 2.0**64)
+        return np.asarray(mixed(keys ^ salt) / 2.0**64)
 
 
 @dataclass(frozen=True)
@@ -52,13 +83,12 @@ class _Uncertainty(Strategy):
     def doubt(self, proba: Float[Array, "n k"]) -> Float[Array, " n"]:
         """Return how unsure a prediction is."""
 
-    def score(self, fitted: Fitted, X_pool: Any, rows: NDArray[Any], round: int) -> Scores:
+    def bind(self, request: Request) -> Rule:
         """Return the doubt about every row."""
-        doubts = [
-            to_numpy(self.doubt(candidates.proba))
-            for _, candidates in candidate_blocks(fitted, X_pool, rows)
-        ]
-        return Scores(np.concatenate(doubts))
+        return RowRule(self._doubt, anywhere=True)
+
+    def _doubt(self, rows: Candidates) -> Float[Array, " n"]:
+        return self.doubt(rows.proba)
 
 
 @dataclass(frozen=True)

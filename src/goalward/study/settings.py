@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from goalward.errors import BadParameter, Damaged
 from goalward.journal.events import Label
 from goalward.learners import Logistic
-from goalward.selection.top import mixed
+from goalward.selection.best import mixed
 from goalward.strategies import recipe
 from goalward.strategies.recipe_names import BASELINES, RECOMMENDED
 

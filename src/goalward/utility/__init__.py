@@ -6,7 +6,8 @@ from goalward.utility.implicit_step import ImplicitStep
 from goalward.utility.information import Information
 from goalward.utility.ladder import Ladder
 from goalward.utility.retrain import Retrain
-from goalward.utility.utility import Scored, Scorer, Utility
+from goalward.utility.scorer import Scored, Scorer
+from goalward.utility.utility import Utility
 
 __all__ = [
     "Fidelity",

@@ -20,7 +20,8 @@ from goalward.goals.dev_folds import FOLDS, in_folds
 from goalward.models import Fitted
 from goalward.solvers import Solution, Solver, named
 from goalward.utility.first_order import FirstOrder
-from goalward.utility.utility import Scored, Scorer, Utility
+from goalward.utility.scorer import Scored, Scorer
+from goalward.utility.utility import Utility
 
 __all__ = ["Cautious"]
 
@@ -50,7 +51,8 @@ class Cautious(Utility):
         """Return the utility with a direction for each fold."""
         goals = _folded(goal)
         solve = named(self.utility.solver).prepare(fitted.hessian)
-        return _Folds(self, [self.utility.along(fitted, solve(g.gradient(fitted))) for g in goals])
+        folds = [self.utility.along(fitted, solve(g.gradient(fitted))) for g in goals]
+        return _Folds(self, list(folds), folds[0].report)
 
     def batch(
         self, fitted: Fitted, goal: Goal, X_batches: Any, labels: Any = None
@@ -85,16 +87,12 @@ def _folded(goal: Goal) -> list[DevLoss]:
 
 
 @dataclass(frozen=True)
-class _Folds:
+class _Folds(Scorer):
     """A scorer for each fold; a block of rows goes through all of them."""
 
     options: Cautious
     scorers: list[Scorer]
-
-    @property
-    def report(self) -> Solution | None:
-        """How the direction of the first fold was solved for."""
-        return self.scorers[0].report
+    report: Solution | None
 
     def __call__(self, rows: Rows) -> Scored:
         scored = self.scorers[0](rows)

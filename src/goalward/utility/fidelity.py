@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import spearmanr
 
 from goalward.core.arrays import like, to_numpy
 from goalward.errors import BadParameter
 
 if TYPE_CHECKING:
     from goalward.goals import Goal
+    from goalward.labels import Resolver
     from goalward.models import Fitted
     from goalward.utility.utility import Utility
 
-__all__ = ["Fidelity", "Resolve", "fidelity", "stratified"]
-
-Resolve = Callable[[Any, Any, NDArray[Any]], NDArray[Any]]
-"""(utilities, features, ids) -> scores."""
+__all__ = ["Fidelity", "fidelity", "rank_correlation", "stratified"]
 
 
 @dataclass(frozen=True)
@@ -71,16 +67,16 @@ def fidelity(
     *,
     rows: int = 20,
     seed: int = 0,
-    resolve: Resolve | None = None,
+    resolver: Resolver | None = None,
     ids: NDArray[Any] | None = None,
 ) -> Fidelity:
     """Return the agreement of `utility` with retraining on a stratified sample of the pool.
 
     Parameters
     ----------
-    resolve, ids
-        An operator as (utilities, features, ids) -> scores, and the ids of the rows: what is
-        compared then are the scores, which can disagree where the utilities agree.
+    resolver, ids
+        An operator bound to the model, and the ids of the rows: what is compared then are the
+        scores, which can disagree where the utilities agree.
     """
     from goalward.pool import n_rows, take_rows
     from goalward.utility.retrain import Retrain
@@ -96,12 +92,9 @@ def fidelity(
     some = take_rows(X_pool, sample)
     guess, exact = predicted[sample], to_numpy(Retrain()(fitted, goal, some))
     a, b = guess, exact
-    if resolve is not None:
-        features = fitted.features(some, "X_pool")
-        a, b = (
-            np.asarray(resolve(like(u, fitted.params), features, names[sample]))
-            for u in (guess, exact)
-        )
+    if resolver is not None:
+        block = fitted.candidates(some, names[sample])
+        a, b = (to_numpy(resolver(like(u, fitted.params), block)) for u in (guess, exact))
         # Equal to rounding is equal: ranks of noise say nothing.
         a = a if np.ptp(a) > 1e-9 * np.abs(guess).max() else np.zeros_like(a)
     ranks = []
@@ -117,6 +110,14 @@ def fidelity(
 
 
 def _rank(a: NDArray[Any], b: NDArray[Any]) -> float:
-    if np.ptp(a) == 0.0 or np.ptp(b) == 0.0:
-        return 0.0
-    return float(spearmanr(a.ravel(), b.ravel()).statistic)
+    return 0.0 if np.ptp(a) == 0.0 or np.ptp(b) == 0.0 else rank_correlation(a, b)
+
+
+def rank_correlation(a: NDArray[Any], b: NDArray[Any]) -> float:
+    """Return Spearman's correlation: that of the ranks, equal values sharing theirs."""
+    return float(np.corrcoef(_ranks(a.ravel()), _ranks(b.ravel()))[0, 1])
+
+
+def _ranks(values: NDArray[Any]) -> NDArray[Any]:
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[place]

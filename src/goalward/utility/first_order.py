@@ -14,12 +14,16 @@ from typing import Any
 from jaxtyping import Float
 
 from goalward.core.arrays import Array, Rows, astype, like, namespace
+from goalward.core.candidates import Candidates
 from goalward.goals import Goal
+from goalward.labels import Resolver
 from goalward.models import Fitted, Linear
+from goalward.selection.rule import Judged
 from goalward.solvers import Solution, Solver, named
 from goalward.utility.labelings import batch_codes, batch_rows
 from goalward.utility.motion import STATISTICS, Motion
-from goalward.utility.utility import Scored, Utility
+from goalward.utility.scorer import GoalRule, Scored, Scorer, Supposed, is_constant
+from goalward.utility.utility import Utility
 
 __all__ = ["Direction", "FirstOrder", "Moving"]
 
@@ -95,7 +99,7 @@ class FirstOrder(Utility):
 
 
 @dataclass(frozen=True)
-class Moving:
+class Moving(Scorer):
     """The goal's direction for a model that is not linear: a forward-mode pass over rows."""
 
     fitted: Fitted
@@ -114,7 +118,7 @@ class Moving:
 
 
 @dataclass(frozen=True)
-class Direction:
+class Direction(Scorer):
     """A goal's direction, ready for rows: one product with [Θ | V] gives all labels.
 
     It holds a few numbers per feature and no rows, so that it can be sent to where the rows are.
@@ -137,6 +141,30 @@ class Direction:
         values = self.motion.reduced(rows, statistic)
         return values + self.constant if statistic != "spread" and self.constant else values
 
-    def reduces(self, statistic: str | None) -> bool:
-        """Return whether `reduced` knows a statistic; with class weights only the table tells."""
-        return statistic in STATISTICS and self.class_weights is None
+    def under(self, resolver: Resolver, supposed: Supposed) -> GoalRule:
+        """Return the rule; with class weights only the table tells what an operator says."""
+        plain = self.class_weights is None
+        if plain and resolver.operator.statistic in STATISTICS:
+            return Reduced(self, resolver, supposed)
+        return GoalRule(self, resolver, supposed, constant=plain and is_constant(resolver))
+
+
+@dataclass(frozen=True, eq=False)
+class Reduced(GoalRule):
+    """A statistic of first-order utilities, in one pass and without a table of them."""
+
+    scorer: Direction
+
+    def __call__(self, rows: Candidates) -> Float[Array, " n"]:
+        """Return the statistic of every row."""
+        return self.scorer.reduced(rows.X, str(self.resolver.operator.statistic))
+
+    def judged(self, rows: Candidates) -> Judged:
+        """Return the numbers alone."""
+        return Judged(self(rows))
+
+    def on(self, convert: Callable[[Any], Any]) -> Reduced:
+        """Return the rule with its few numbers on a GPU."""
+        motion = self.scorer.motion
+        there = replace(motion, both=convert(motion.both), constant=convert(motion.constant))
+        return replace(self, scorer=replace(self.scorer, motion=there), supposed=None)

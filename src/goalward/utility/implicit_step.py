@@ -18,8 +18,9 @@ from goalward.utility.goal_curvature import GoalCurvature
 from goalward.utility.implicit_slopes import Equations, implicit_slopes
 from goalward.utility.labelings import batches
 from goalward.utility.neighbours import Neighbours
+from goalward.utility.scorer import Scored, Scorer
 from goalward.utility.threads import in_threads
-from goalward.utility.utility import Scored, Utility
+from goalward.utility.utility import Utility
 
 __all__ = ["ImplicitStep"]
 
@@ -74,7 +75,7 @@ class ImplicitStep(Utility):
 
 
 @dataclass(frozen=True)
-class _Stepper:
+class _Stepper(Scorer):
     """Neighbours of a model by the implicit step."""
 
     options: ImplicitStep

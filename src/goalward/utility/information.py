@@ -13,23 +13,27 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.core.arrays import Rows, astype, like, namespace, rows_at, stack_rows, to_numpy
+from goalward.core.arrays import Array, Rows, astype, like, namespace, rows_at, stack_rows, to_numpy
+from goalward.core.candidates import Candidates
 from goalward.errors import Unsupported, VacuousUtility
-from goalward.goals import FisherRatio, Goal, PosteriorGoal, Weighted
+from goalward.goals import FisherRatio, Goal, PosteriorGoal
+from goalward.labels import Resolver
 from goalward.models import Fitted
+from goalward.selection.rule import Judged, Rule
 from goalward.solvers import Inverse, Solution
 from goalward.solvers.cholesky import dense_curvature
-from goalward.utility.utility import Scored, Utility
+from goalward.utility.scorer import Scored, Scorer, Supposed
+from goalward.utility.utility import Utility
 
-__all__ = ["Gains", "Information", "Taken", "is_posterior", "posterior_parts"]
+__all__ = ["GainRule", "Gains", "Information", "Taken"]
 
 LARGEST_BLOCK = 2**22
 """Numbers in one array of forms: 32 MB."""
@@ -65,28 +69,20 @@ class Information(Utility):
         )
 
 
-def is_posterior(goal: Goal) -> bool:
-    """Return whether a goal, or every part of a sum, is one of the posterior."""
-    parts = [part for _, part in goal.parts] if isinstance(goal, Weighted) else [goal]
-    return all(isinstance(part, PosteriorGoal) for part in parts)
-
-
 def posterior_parts(goal: Goal) -> list[tuple[float, PosteriorGoal]]:
     """Return weights and goals of the posterior that add up to this one."""
-    parts = goal.parts if isinstance(goal, Weighted) else ((1.0, goal),)
-    found = [(weight, part) for weight, part in parts if isinstance(part, PosteriorGoal)]
-    if len(found) < len(parts):
-        other = next(part for _, part in parts if not isinstance(part, PosteriorGoal))
-        raise Unsupported(
-            f"Information() came with {type(other).__name__}, a goal of the logits; DecisionRisk, Epig "
-            "and FisherRatio, or sums of these alone, were expected. Use FirstOrder() for goals of "
-            "the logits; the two kinds cannot be added up."
-        )
-    return found
+    for _, part in goal.parts:
+        if part.utility != "information":
+            raise Unsupported(
+                f"Information() came with {type(part).__name__}, a goal of the logits; DecisionRisk, "
+                "Epig and FisherRatio, or sums of these alone, were expected. Use FirstOrder() for "
+                "goals of the logits; the two kinds cannot be added up."
+            )
+    return [(weight, cast(PosteriorGoal, part)) for weight, part in goal.parts]
 
 
 @dataclass(frozen=True)
-class Gains:
+class Gains(Scorer):
     """The goal's rows folded into one matrix, ready for candidates.
 
     Parameters
@@ -157,6 +153,10 @@ class Gains:
         per_label = xp.broadcast_to(found[:, None], proba.shape)
         return Scored(per_label, proba, like(leverage, proba, dtype=proba.dtype))
 
+    def under(self, resolver: Resolver, supposed: Supposed) -> Rule:
+        """Return the rule: every label brings the same, so there is nothing to resolve."""
+        return GainRule(self)
+
     def taking(self, rows: Rows) -> Taken:
         """Return the rows as candidates of a batch that is picked one by one."""
         _, Z, blocks, M, N = self._forms(rows)
@@ -181,7 +181,7 @@ class Gains:
         return found
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Taken:
     """Candidates whose M and N follow as rows are taken: an update of rank K-1 for each.
 
@@ -203,25 +203,64 @@ class Taken:
         """Return the gain of every candidate."""
         return gains(self.blocks, self.M, self.N)
 
-    def take(self, place: int) -> None:
-        """Add the curvature of a candidate."""
+    def after(self, position: int) -> Taken:
+        """Return what holds once the curvature of a candidate is added."""
         q, c = self.Z.shape[1], self.M.shape[1]
-        z, block = self.Z[place], self.blocks[place]
-        y, S = self.inverse.change(z, self.M[place], block)
+        z, block = self.Z[position], self.blocks[position]
+        y, S = self.inverse.change(z, self.M[position], block)
         Fy = self.F @ y
         t = self.inverse.matrix @ Fy
         A = (self.Z @ y.reshape(q, c * c)).reshape(-1, c, c)
         B = (self.Z @ t.reshape(q, c * c)).reshape(-1, c, c)
         AS = A @ S
         cross = AS @ B.transpose(0, 2, 1)
-        self.M = self.M - AS @ A.transpose(0, 2, 1)
-        self.N = self.N - cross - cross.transpose(0, 2, 1) + AS @ (y.T @ Fy) @ AS.transpose(0, 2, 1)
-        self.inverse = self.inverse.less(y, S)
+        M = self.M - AS @ A.transpose(0, 2, 1)
+        N = self.N - cross - cross.transpose(0, 2, 1) + AS @ (y.T @ Fy) @ AS.transpose(0, 2, 1)
+        return replace(self, M=M, N=N, inverse=self.inverse.less(y, S))
 
-    def keep(self, left: NDArray[Any]) -> None:
-        """Drop candidates."""
-        self.Z, self.blocks = self.Z[left], self.blocks[left]
-        self.M, self.N = self.M[left], self.N[left]
+
+@dataclass(frozen=True, eq=False)
+class GainRule(Rule):
+    """The gain of rows, which follows as rows are taken.
+
+    Whatever its label, a row taken adds its curvature and leaves the model where it is, so
+    Sequential's `update` makes no difference here.
+
+    Parameters
+    ----------
+    taken
+        The rows that were in play when the last row was taken, and what holds for them.
+    """
+
+    gains: Gains
+    taken: tuple[Candidates, Taken] | None = None
+
+    @property
+    def report(self) -> Solution | None:
+        """What is held of the covariance."""
+        return self.gains.report
+
+    def __call__(self, rows: Candidates) -> Float[Array, " n"]:
+        """Return the gain of every row."""
+        if self.taken is not None and self.taken[0] is rows:
+            return self.taken[1].gains()
+        return self.gains(rows.X).per_label[:, 0]
+
+    def judged(self, rows: Candidates) -> Judged:
+        """Return the gains, once for each label, with the rows' leverages."""
+        per_label, _, leverage = self.gains(rows.X)
+        return Judged(per_label[:, 0], per_label, leverage)
+
+    def table(self, rows: Candidates) -> Float[Array, "n k"]:
+        """Return the gain of rows, once for each label."""
+        return self.gains(rows.X).per_label
+
+    def after(self, rows: Candidates, position: int, update: str) -> Rule:
+        """Return the rule once a row has added its curvature."""
+        held = self.taken
+        taken = held[1] if held is not None and held[0] is rows else self.gains.taking(rows.X)
+        now = taken.after(position)
+        return GainRule(replace(self.gains, posterior=now.inverse), (rows, now))
 
 
 def gains(

@@ -7,19 +7,21 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import NDArray
 
-from goalward.core.arrays import Array, Rows, rows_at
+from goalward.core.arrays import Array
 from goalward.errors import BadParameter, Unsupported
-from goalward.goals import Goal
-from goalward.models import Fitted
-from goalward.pool import n_rows
-from goalward.solvers import Solution
-from goalward.utility.fidelity import Fidelity, Resolve, fidelity
+from goalward.goals import Goal, Term
+from goalward.labels import Resolver
+from goalward.models import Fitted, as_fitted
+from goalward.pool import Pool, as_pool, n_rows
+from goalward.utility.fidelity import Fidelity, fidelity
 from goalward.utility.first_order import FirstOrder
 from goalward.utility.implicit_step import ImplicitStep
 from goalward.utility.labelings import batch_rows
 from goalward.utility.retrain import Retrain
-from goalward.utility.utility import Scored, Scorer, Utility
+from goalward.utility.scorer import Scorer
+from goalward.utility.utility import Utility, block_size
 
 __all__ = ["Ladder"]
 
@@ -38,9 +40,6 @@ class Ladder(Utility):
         Rank correlation over (row, label) pairs to reach.
     rows
         Candidates to retrain, and rows of the pool they are drawn from: 25 times as many.
-    resolve, ids
-        The strategy's operator and the rows' ids, filled in by the strategy: what must agree
-        with retraining then are the scores that rows are picked by.
 
     Examples
     --------
@@ -50,8 +49,6 @@ class Ladder(Utility):
 
     target: float = field(default=0.95, kw_only=True)
     rows: int = field(default=20, kw_only=True)
-    resolve: Resolve | None = field(default=None, repr=False, kw_only=True)
-    ids: Any = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.rows < 3:
@@ -62,84 +59,82 @@ class Ladder(Utility):
             )
 
     def climb(
-        self, fitted: Fitted, goal: Goal, rows: Any, ids: Any = None
+        self,
+        fitted: Fitted,
+        goal: Goal,
+        X: Any,
+        resolver: Resolver | None = None,
+        ids: NDArray[Any] | None = None,
     ) -> tuple[Utility, list[Fidelity]]:
-        """Return the rung to use for rows like these, and how each rung tried did."""
+        """Return the rung to use for rows like these, and how each rung tried did.
+
+        With an operator, what must agree with retraining are the scores that rows are picked by.
+        """
         tried: list[Fidelity] = []
-        if n_rows(rows) < 3:
+        if n_rows(X) < 3:
             # Too few for a sample: they are the sample.
             return Retrain(), tried
         for rung in (FirstOrder(), ImplicitStep(), ImplicitStep(exact_goal=True)):
             try:
-                tried.append(
-                    fidelity(
-                        rung, fitted, goal, rows, rows=self.rows, resolve=self.resolve, ids=ids
-                    )
-                )
+                found = fidelity(rung, fitted, goal, X, rows=self.rows, resolver=resolver, ids=ids)
             except Unsupported:
                 # A network has no implicit step, a tree nothing below retraining.
                 continue
-            if min(tried[-1].rank, tried[-1].pairs) >= self.target:
+            tried.append(found)
+            if min(found.rank, found.pairs) >= self.target:
                 return rung, tried
         return Retrain(), tried
 
-    def prepare(self, fitted: Fitted, goal: Goal) -> _Climber:
-        """Return the utility; the rung is chosen at the first rows that come."""
-        return _Climber(self, fitted, goal)
+    def chosen(
+        self,
+        fitted: Fitted,
+        goal: Goal,
+        resolver: Resolver | None,
+        pool: Pool,
+        ids: NDArray[Any] | None = None,
+    ) -> tuple[Utility, str]:
+        """Return the rung for a pool by a sample of its first rows, and how the rungs did."""
+        if len(pool) == 0:
+            raise BadParameter(
+                "utility='auto' tries rows before it chooses, which a single pass over blocks cannot; a "
+                "utility such as FirstOrder() was expected. Pass a pool that can be read twice."
+            )
+        first = min(len(pool), block_size(fitted.n_classes))
+        count = min(first, 25 * self.rows)
+        sample = np.sort(np.random.default_rng(0).permutation(first)[:count])
+        names = sample if ids is None else ids[sample]
+        rung, tried = self.climb(fitted, goal, pool.take(sample), resolver, names)
+        return rung, f"{rung!r} after: " + "; ".join(map(str, tried))
+
+    def prepare(self, fitted: Fitted, goal: Goal) -> Scorer:
+        """Refuse: which rung it is, rows decide."""
+        raise Unsupported(
+            "Ladder().prepare(...) came; a ladder chooses by the rows of a pool, which are not there "
+            "yet. Use Ladder()(fitted, goal, X_pool), or GoalOriented(goal, utility='auto')."
+        )
+
+    def __call__(self, fitted: Any, goal: Goal, X_pool: Any) -> Float[Array, "n k"]:
+        """Return Δτ by the rung that the pool asks for, whatever operator comes after."""
+        fitted = as_fitted(fitted)
+        rung, _ = self.chosen(fitted, goal, None, as_pool(X_pool))
+        return rung(fitted, goal, X_pool)
 
     def batch(
         self, fitted: Fitted, goal: Goal, X_batches: Any, labels: Any = None
     ) -> Float[Array, "b l"]:
         """Return Δτ of batches by the rung that single rows ask for."""
         rows, _, _ = batch_rows(fitted, X_batches)
-        inner = replace(fitted, transform=None, columns=None)
-        rung, _ = self.climb(inner, _bound(goal, fitted), rows)
+        bare = replace(fitted, transform=None, columns=None)
+        rung, _ = self.climb(bare, Bound(goal.terms(fitted)), rows)
         return rung.batch(fitted, goal, X_batches, labels)
 
 
-class _Climber:
-    """A scorer that chooses its rung when it sees the first rows."""
-
-    def __init__(self, options: Ladder, fitted: Fitted, goal: Goal) -> None:
-        self._options, self._fitted, self._goal = options, fitted, goal
-        self._scorer: Scorer | None = None
-        self._said = ""
-        self.rung: Utility | None = None
-
-    @property
-    def report(self) -> Solution | None:
-        """How the direction was solved for, and why this rung."""
-        solution = self._scorer.report if self._scorer is not None else None
-        if solution is None:
-            return Solution(self._fitted.params * 0.0, 0.0, 0, "Retrain", self._said)
-        return replace(solution, reason=f"{solution.reason}; {self._said}")
-
-    def __call__(self, rows: Rows) -> Scored:
-        if self._scorer is None:
-            count = min(rows.shape[0], 25 * self._options.rows)
-            rng = np.random.default_rng(0)
-            picked = np.sort(rng.permutation(rows.shape[0])[:count])
-            some = rows_at(rows, picked)
-            # The first rows that come are the first of the pool.
-            ids = None if self._options.ids is None else self._options.ids[: rows.shape[0]][picked]
-            inner = replace(self._fitted, transform=None, columns=None)
-            goal = _bound(self._goal, self._fitted)
-            rung, tried = self._options.climb(inner, goal, some, ids)
-            self.rung = rung
-            self._said = f"{rung!r} after: " + "; ".join(map(str, tried))
-            self._scorer = rung.prepare(self._fitted, self._goal)
-        return self._scorer(rows)
-
-
 @dataclass(frozen=True)
-class _Bound(Goal):
+class Bound(Goal):
     """A goal whose rows went through the model's pipeline already."""
 
-    bound: list[Any]
+    bound: list[Term]
 
-    def terms(self, fitted: Any) -> list[Any]:
+    def terms(self, fitted: Fitted) -> list[Term]:
+        """Return what is bound already."""
         return self.bound
-
-
-def _bound(goal: Goal, fitted: Fitted) -> Goal:
-    return _Bound(goal.terms(fitted))

@@ -15,8 +15,8 @@ from goalward.core.arrays import Array, Rows, like, namespace, rows_at, stack_ro
 from goalward.goals import Goal, Term
 from goalward.goals.goal import logits_of
 from goalward.models import Fitted, Labelled
+from goalward.utility.scorer import Scored, Scorer
 from goalward.utility.threads import one_blas_thread
-from goalward.utility.utility import Scored
 
 __all__ = ["OneByOne", "labelled_too", "value_of"]
 
@@ -27,7 +27,7 @@ PATIENCE = 2.0
 
 
 @dataclass(frozen=True)
-class OneByOne:
+class OneByOne(Scorer):
     """Δτ by training from where the model is (networks), or by a refit (other classifiers).
 
     The first model is timed; where all of them take more than two seconds, the estimate is

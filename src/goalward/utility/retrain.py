@@ -20,8 +20,9 @@ from goalward.utility.chord import retrain
 from goalward.utility.labelings import batches
 from goalward.utility.neighbours import Neighbours
 from goalward.utility.one_by_one import OneByOne, labelled_too, value_of
+from goalward.utility.scorer import Scored, Scorer
 from goalward.utility.threads import in_threads
-from goalward.utility.utility import Scored, Utility
+from goalward.utility.utility import Utility
 
 __all__ = ["Retrain"]
 
@@ -75,7 +76,7 @@ class Retrain(Utility):
 
 
 @dataclass(frozen=True)
-class _Retrainer:
+class _Retrainer(Scorer):
     """Neighbours of a model, really retrained."""
 
     options: Retrain

@@ -3,43 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any
 
+import numpy as np
 from jaxtyping import Float
+from numpy.typing import NDArray
 
-from goalward.core.arrays import Array, Rows, namespace
-from goalward.core.rows import check_finite
-from goalward.errors import NotFinite
+from goalward.core.arrays import Array
 from goalward.goals import Goal
+from goalward.labels import Resolver
 from goalward.models import Fitted, as_fitted
-from goalward.pool import blocks
-from goalward.solvers import Solution, Solver
+from goalward.pool import Pool, blocks
+from goalward.solvers import Solver
 from goalward.utility.fidelity import Fidelity, fidelity
 from goalward.utility.motion import chunk_rows, stacked
+from goalward.utility.scorer import Scorer, check_scores
 
-__all__ = ["Scored", "Scorer", "Utility", "block_size", "check_scores", "tabulate"]
-
-
-class Scored(NamedTuple):
-    """A block of rows: Δτ under each label, what the model predicts, and leverages if known."""
-
-    per_label: Float[Array, "n k"]
-    proba: Float[Array, "n k"]
-    leverage: Float[Array, " n"] | None = None
-
-
-@runtime_checkable
-class Scorer(Protocol):
-    """A utility bound to a model and a goal."""
-
-    @property
-    def report(self) -> Solution | None:
-        """How the direction was solved for, if one was."""
-        ...
-
-    def __call__(self, rows: Rows) -> Scored:
-        """Return the utilities of rows that went through `fitted.features`."""
-        ...
+__all__ = ["Utility", "block_size", "tabulate"]
 
 
 def block_size(n_classes: int) -> int:
@@ -52,27 +32,10 @@ def tabulate(scorer: Scorer, fitted: Fitted, X_pool: Any) -> Float[Array, "n k"]
     """Return the utilities of every row under every label."""
     parts = []
     for part, X in blocks(X_pool, block_size(fitted.n_classes)):
-        rows = fitted.features(X, "X_pool", finite=False)
-        parts.append(scorer(rows).per_label)
-        check_scores(parts[-1], rows, part.start)
+        rows = fitted.candidates(X, np.arange(part.start, part.stop), start=part.start)
+        parts.append(scorer(rows.X).per_label)
+        check_scores(parts[-1], rows)
     return stacked(parts)
-
-
-def check_scores(scores: Array, rows: Rows, start: int = 0) -> None:
-    """Raise if a score is no number, naming the row of the pool that is to blame.
-
-    NaN and infinity in a row survive every product, so a pool need not be searched for them.
-    """
-    xp = namespace(scores)
-    limit = float(xp.finfo(scores.dtype).max) ** 0.5 * 1e-3
-    if not bool(xp.all(xp.abs(scores) <= limit)):
-        check_finite(rows, "X_pool", start=start)
-    if not bool(xp.all(xp.isfinite(scores))):
-        raise NotFinite(
-            f"{int(xp.sum(xp.astype(~xp.isfinite(scores), xp.int64)))} utilities of the rows from "
-            f"{start} on are not finite numbers, though the rows are; finite ones were expected. "
-            "Check the goal and the belief at these rows."
-        )
 
 
 class Utility(ABC):
@@ -81,6 +44,17 @@ class Utility(ABC):
     @abstractmethod
     def prepare(self, fitted: Fitted, goal: Goal) -> Scorer:
         """Return the utility bound to a model and a goal."""
+
+    def chosen(
+        self,
+        fitted: Fitted,
+        goal: Goal,
+        resolver: Resolver | None,
+        pool: Pool,
+        ids: NDArray[Any] | None = None,
+    ) -> tuple[Utility, str]:
+        """Return the utility for one round and why; only a ladder has a choice."""
+        return self, ""
 
     def solved_by(self, solver: Solver) -> Utility:
         """Return the utility with a solver at hand, where it leaves the choice open."""

@@ -1,0 +1,63 @@
+"""Rows that a batch should not hold together: equal to one taken, or nearly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goalward.core.arrays import is_sparse, namespace, rows_at, to_numpy
+
+__all__ = ["NearCopies"]
+
+
+class NearCopies:
+    """Which rows are out of a batch as others are taken.
+
+    Parameters
+    ----------
+    X
+        Rows in play, as the model sees them.
+    radius
+        See `Sequential`.
+    """
+
+    def __init__(self, X: Any, radius: float | None) -> None:
+        self._X, self._radius = X, radius
+        self._out = np.zeros(X.shape[0], dtype=bool)
+        self._near = np.zeros(X.shape[0], dtype=bool)
+        self._reach = radius * _spread(X) if radius else 0.0
+
+    def take(self, position: int) -> None:
+        """Take a row: those equal to it are out, those near it wait."""
+        self._out[position] = True
+        if self._radius is None:
+            return
+        if is_sparse(self._X):
+            gap = self._X - self._X[np.full(self._X.shape[0], position)]
+            squares = np.asarray(gap.multiply(gap).sum(axis=1), dtype=float).ravel()
+            gap.eliminate_zeros()
+            self._out |= np.diff(gap.tocsr().indptr) == 0
+        else:
+            gap = self._X - rows_at(self._X, np.array([position]))
+            xp = namespace(gap)
+            squares = np.asarray(to_numpy(xp.sum(gap * gap, axis=1)))
+            self._out |= np.asarray(to_numpy(xp.all(gap == 0.0, axis=1)))
+        if self._radius > 0.0:
+            self._near |= np.sqrt(squares) <= self._reach
+
+    @property
+    def blocked(self) -> NDArray[Any]:
+        """Rows that must not be taken now; near-copies only while there are others."""
+        held = self._near & ~self._near[~self._out].all()
+        return np.asarray(self._out | held)
+
+
+def _spread(X: Any) -> float:
+    """Return the root mean square distance of rows from their mean."""
+    if is_sparse(X):
+        mean = np.asarray(X.mean(axis=0)).ravel()
+        squares = float(X.multiply(X).sum()) / X.shape[0]
+        return float(np.sqrt(max(squares - float(mean @ mean), 0.0)))
+    return float(np.sqrt(np.sum(np.var(to_numpy(X), axis=0))))

@@ -1,0 +1,140 @@
+"""A strategy bound to one model and one round, and the rows a selector picks from."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import NDArray
+
+from goalward.core.arrays import Array
+from goalward.core.candidates import Candidates
+from goalward.errors import BadParameter, Unsupported
+from goalward.selection.best import best
+from goalward.solvers import Solution
+
+__all__ = ["Judged", "Rule", "Selector", "Shortlist"]
+
+
+class Judged(NamedTuple):
+    """One number for every row of a block, and what is known beside it."""
+
+    values: Float[Array, " n"]
+    per_label: Float[Array, "n k"] | None = None
+    leverage: Float[Array, " n"] | None = None
+
+
+class Rule(ABC):
+    """What a strategy says of rows in one round: everything that a round shares is made."""
+
+    constant: bool = False
+    """Whether it is known to say the same of every row (Remark 1)."""
+
+    @property
+    def report(self) -> Solution | None:
+        """How the goal's direction was solved for, where there is one."""
+        return None
+
+    @property
+    def name(self) -> str:
+        """What resolves the unknown label, for messages."""
+        return type(self).__name__
+
+    @abstractmethod
+    def __call__(self, rows: Candidates) -> Float[Array, " n"]:
+        """Return one number for each row, larger is better."""
+
+    def judged(self, rows: Candidates) -> Judged:
+        """Return the numbers, and what else came out on the way."""
+        return Judged(self(rows))
+
+    def after(self, rows: Candidates, position: int, update: str) -> Rule:
+        """Return the rule once a row is supposed to be labelled, ready for the same rows.
+
+        Parameters
+        ----------
+        rows, position
+            Rows in play, and the place of that row among them.
+        update
+            See `Sequential`.
+        """
+        raise BadParameter(
+            "Sequential() picks by what a label would change, which only goal-oriented strategies "
+            "know; GoalOriented was expected. Use Top() or Stochastic() here."
+        )
+
+    def on(self, convert: Callable[[Any], Any]) -> Rule:
+        """Return the rule for rows on a GPU; `convert` brings its arrays there."""
+        raise Unsupported(
+            f"device= came with {type(self).__name__}, which is not computed on a GPU; first order "
+            "under the average, min, max and spread operators, or uncertainty, was expected. Leave "
+            "device out, or pass arrays of the GPU to suggest()."
+        )
+
+    def portable(self) -> Rule:
+        """Return the rule without what only a look ahead needs: what travels to workers."""
+        return self
+
+    def table(self, rows: Candidates) -> Float[Array, "n k"] | None:
+        """Return the utility of rows under every label; None for rules that know none."""
+        return None
+
+    def fidelity(self, X_pool: Any, ids: Any, rows: int, seed: int) -> Any:
+        """Return how the scores compare with retraining; refused without utilities of labels."""
+        raise BadParameter(
+            f"fidelity={rows} came with {self.name}, which predicts no utility of a label; "
+            "GoalOriented with a goal of the logits was expected. Leave fidelity out."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Shortlist:
+    """The rows that a batch is picked from.
+
+    Parameters
+    ----------
+    rule
+        What scored them.
+    positions, values
+        Where they are in the pool, and their scores, best first; -inf must not be picked.
+    read
+        How to get them as candidates, at positions.
+    """
+
+    rule: Rule
+    positions: NDArray[Any]
+    values: NDArray[Any] = field(repr=False)
+    read: Callable[[NDArray[Any]], Candidates] = field(repr=False)
+
+    @cached_property
+    def candidates(self) -> Candidates:
+        """The rows, read when they are first asked for."""
+        return self.read(self.positions)
+
+    def best(self, count: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Return where the best of them stand in this list, ties by `rng`."""
+        return best(self.values, count, rng, self.positions)
+
+    def ordered(self) -> Shortlist:
+        """Return those that may be picked, in the order of the pool."""
+        free = np.flatnonzero(np.isfinite(self.values))
+        order = free[np.argsort(self.positions[free], kind="stable")]
+        return Shortlist(self.rule, self.positions[order], self.values[order], self.read)
+
+
+@runtime_checkable
+class Selector(Protocol):
+    """A way to pick b rows."""
+
+    def keep(self, batch: int) -> int | None:
+        """Return how many of the best rows it picks from; None for all."""
+        ...
+
+    def __call__(self, shortlist: Shortlist, batch: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Return the positions picked, best first."""
+        ...

@@ -1,0 +1,193 @@
+"""How a pool is read through a rule; here in memory, in `goalward.scale` elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goalward.core.arrays import eps, namespace, rows_at, to_numpy
+from goalward.core.candidates import Candidates
+from goalward.labels import warn_if_vacuous
+from goalward.models import Fitted, Labelled
+from goalward.pool import as_pool
+from goalward.selection.best import Best
+from goalward.selection.rule import Judged, Rule
+from goalward.strategies.request import Request
+from goalward.utility.motion import stacked
+from goalward.utility.scorer import check_scores
+from goalward.utility.utility import block_size
+
+__all__ = ["Engine", "Memory", "Reader", "Reading", "without"]
+
+LARGEST_TABLE = 256 * 2**20
+"""Bytes of (N, K) utilities that a suggestion keeps."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What an engine brings back: the best rows, and all scores where it keeps them.
+
+    Parameters
+    ----------
+    positions, values
+        Of the rows kept, best first.
+    utility
+        (N,) score of every row.
+    table
+        (N, K) utilities under every label, or how to get them.
+    leverage
+        Mean leverage of the pool.
+    """
+
+    positions: NDArray[Any]
+    values: NDArray[Any]
+    utility: NDArray[Any] | None = None
+    table: NDArray[Any] | Callable[[], Any] | None = None
+    leverage: float | None = None
+
+
+class Engine(Protocol):
+    """A way to read a pool: in memory, by threads, on a cluster, on a GPU."""
+
+    whole: bool
+    """Whether it keeps the score of every row."""
+
+    def scan(self, rule: Rule, request: Request, kept: Best | None) -> Reading:
+        """Return the best rows of a pool under a rule; all of them where `kept` is None."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Reader:
+    """A rule and the model it sees rows with: rows in, one number a row out, in any process.
+
+    Parameters
+    ----------
+    compiled
+        Whether compiled loops are used, so that all processes round alike.
+    """
+
+    rule: Rule
+    fitted: Fitted
+    compiled: bool = False
+
+    @classmethod
+    def of(cls, rule: Rule, fitted: Fitted) -> Reader:
+        """Return what travels: no labelled rows but one, which a model must have."""
+        old = fitted.labelled
+        first = Labelled(rows_at(old.X, slice(0, 1)), old.targets[:1, :], old.weights[:1])
+        return cls(rule.portable(), replace(fitted, labelled=first))
+
+    def values(self, X: Any, start: int, ids: NDArray[Any]) -> NDArray[Any]:
+        """Return the scores of rows that start at a position of the pool."""
+        rows = self.fitted.candidates(X, ids, start)
+        scores = self.rule(rows)
+        check_scores(scores, rows)
+        return to_numpy(scores)
+
+    def best(
+        self, part: Any, start: int, block: int, excluded: NDArray[Any], kept: Best, ids: Any = None
+    ) -> Best:
+        """Return the best rows of a part of the pool that starts at a position."""
+        for where, X in as_pool(part).blocks(block):
+            first = start + where.start
+            names = np.arange(first, start + where.stop) if ids is None else ids[where]
+            values = self.values(X, first, names)
+            kept = kept.merged(first, without(values, first, excluded))
+        return kept
+
+
+def without(values: NDArray[Any], start: int, excluded: NDArray[Any]) -> NDArray[Any]:
+    """Return the values with those at sorted excluded positions at minus infinity."""
+    low, high = np.searchsorted(excluded, [start, start + len(values)])
+    if low == high:
+        return values
+    kept = values.astype(np.float64)
+    kept[excluded[low:high] - start] = -np.inf
+    return kept
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Block by block in this process; the score of every row is kept.
+
+    Examples
+    --------
+    >>> Memory()
+    Memory()
+    """
+
+    whole = True
+
+    def scan(self, rule: Rule, request: Request, kept: Best | None) -> Reading:
+        """Return the best rows, and every score."""
+        fitted, total = request.fitted, len(request.pool)
+        utility = np.empty(total)
+        small = total * fitted.n_classes * 8 <= LARGEST_TABLE
+        tables: list[Any] = []
+        leverages: list[NDArray[Any]] = []
+        spread = Spreads()
+        for part, X in request.pool.blocks(block_size(fitted.n_classes)):
+            rows = self._rows(request, part, X)
+            judged = rule.judged(rows)
+            check_scores(judged.values, rows)
+            utility[part] = to_numpy(judged.values)
+            if judged.leverage is not None:
+                leverages.append(to_numpy(judged.leverage))
+            if judged.per_label is not None:
+                spread.add(judged)
+                if small:
+                    tables.append(to_numpy(judged.per_label))
+        spread.warn(utility, rule)
+        table: Any = stacked(tables) if tables else None
+        if table is None and small:
+            table = partial(self._table, rule, request)
+        mean = float(np.concatenate(leverages).mean()) if leverages else None
+        values = without(utility, 0, request.excluded)
+        if kept is None:
+            return Reading(np.arange(total), values, utility, table, mean)
+        best = kept.merged(0, values)
+        return Reading(best.rows, best.values, utility, table, mean)
+
+    def _rows(self, request: Request, part: slice, X: Any) -> Candidates:
+        names = request.names(np.arange(part.start, part.stop))
+        return request.fitted.candidates(X, names, part.start)
+
+    def _table(self, rule: Rule, request: Request) -> Any:
+        """Return the utilities of every row under every label, read again; None without any."""
+        parts = []
+        for part, X in request.pool.blocks(block_size(request.fitted.n_classes)):
+            found = rule.table(self._rows(request, part, X))
+            if found is None:
+                return None
+            parts.append(found)
+        return stacked(parts)
+
+
+class Spreads:
+    """How far the utilities of each label spread over a pool, for the guard of Remark 1."""
+
+    def __init__(self) -> None:
+        self._low: Any = np.inf
+        self._high: Any = -np.inf
+        self._unit = 0.0
+
+    def add(self, judged: Judged) -> None:
+        """Take in a block."""
+        table = judged.per_label
+        xp = namespace(table)
+        self._low = np.minimum(self._low, to_numpy(xp.min(table, axis=0)))
+        self._high = np.maximum(self._high, to_numpy(xp.max(table, axis=0)))
+        self._unit = max(self._unit, eps(table))
+
+    def warn(self, utility: NDArray[Any], rule: Rule) -> None:
+        """Warn if all rows score the same while their utilities differ."""
+        if self._unit and len(utility) > 1:
+            scale = float(np.max(self._high - self._low))
+            ends = float(utility.min()), float(utility.max())
+            warn_if_vacuous(*ends, scale, self._unit, rule.name)

@@ -1,0 +1,160 @@
+"""What is asked of a strategy: which rows of which pool, checked at the door."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goalward.core.candidates import Candidates
+from goalward.errors import BadParameter, DuplicateRows, PoolExhausted, ShapeMismatch
+from goalward.models import Fitted, as_fitted
+from goalward.pool import Pool, as_pool
+
+__all__ = ["Request", "check_count", "is_count"]
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """A batch of rows wanted from a pool, in one round.
+
+    Parameters
+    ----------
+    ids
+        What rows are called; None where they are known by their positions.
+    excluded
+        Sorted positions of rows not to suggest.
+    fidelity
+        Candidates to retrain for a comparison.
+    """
+
+    fitted: Fitted
+    pool: Pool
+    batch: int
+    ids: NDArray[Any] | None
+    excluded: NDArray[Any]
+    round: int = 0
+    fidelity: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        fitted: Any,
+        X_pool: Any,
+        batch: Any,
+        exclude: Iterable[Any] = (),
+        rows: Any = None,
+        round: int | None = None,
+        fidelity: int = 0,
+    ) -> Request:
+        """Return what was asked for, once it is known to make sense."""
+        model, pool = as_fitted(fitted), as_pool(X_pool)
+        ids = pool.ids() if rows is None else clean_ids(rows, len(pool))
+        excluded = excluded_positions(ids, exclude, len(pool))
+        check_count("batch", batch)
+        left = len(pool) - len(excluded)
+        if batch > left and len(pool) > 0:
+            raise PoolExhausted(
+                f"{batch} rows were asked for and {left} are left of {len(pool)} "
+                f"({len(excluded)} excluded). Ask for fewer, or add rows to the pool."
+            )
+        return cls(model, pool, int(batch), ids, excluded, round or 0, fidelity)
+
+    @property
+    def free(self) -> NDArray[Any]:
+        """Sorted positions of the rows that may be suggested."""
+        return np.delete(np.arange(len(self.pool)), self.excluded)
+
+    def names(self, positions: NDArray[Any]) -> NDArray[Any]:
+        """Return the ids of rows at some positions."""
+        return positions if self.ids is None else self.ids[positions]
+
+    def read(self, positions: NDArray[Any]) -> Candidates:
+        """Return rows at some positions as the model sees them."""
+        X = self.fitted.features(self.pool.take(positions), "X_pool")
+        return Candidates(self.names(positions), X, self.fitted.proba_of)
+
+    def narrowed(self, positions: NDArray[Any]) -> Request:
+        """Return the same request of a few free rows alone."""
+        few = as_pool(self.pool.take(positions))
+        return replace(
+            self, pool=few, ids=self.names(positions), excluded=np.empty(0, dtype=np.int64)
+        )
+
+
+def is_count(value: Any) -> bool:
+    """Return whether it is a whole number of at least 1."""
+    return type(value) is not bool and isinstance(value, Integral) and int(value) >= 1
+
+
+def check_count(name: str, value: Any) -> None:
+    """Raise unless a parameter is a whole number of at least 1."""
+    if not is_count(value):
+        raise BadParameter(
+            f"{name}={value!r}; a whole number of at least 1 was expected. Use {name}=10, say."
+        )
+
+
+def clean_ids(rows: Any, total: int) -> NDArray[Any]:
+    """Return ids as they came: an array of one type, or of objects where types are mixed."""
+    ids = rows if isinstance(rows, np.ndarray) else _as_objects(list(rows))
+    if ids.shape != (total,):
+        raise ShapeMismatch(
+            f"rows has shape {ids.shape}; ({total},), an id for each row of the pool, was "
+            "expected. Pass one id per row."
+        )
+    listed = ids.tolist()
+    if len(set(listed)) < total:
+        twice = next(i for i, n in Counter(listed).items() if n > 1)
+        raise DuplicateRows(
+            f"Row id {twice!r} stands {listed.count(twice)} times; distinct ids were expected. "
+            "Drop the repeated rows or number them anew."
+        )
+    return ids
+
+
+def _as_objects(listed: list[Any]) -> NDArray[Any]:
+    """Return a list as an array that keeps every element what it is."""
+    one_type = len({type(value) for value in listed}) == 1
+    if one_type and isinstance(listed[0], (bool, int, float, str, np.generic)):
+        return np.array(listed)
+    array = np.empty(len(listed), dtype=object)
+    array[:] = listed
+    return array
+
+
+def excluded_positions(
+    ids: NDArray[Any] | None, exclude: Iterable[Any], total: int
+) -> NDArray[Any]:
+    """Return the sorted positions of rows that must not be suggested."""
+    listed = exclude.tolist() if isinstance(exclude, np.ndarray) else list(exclude)
+    if not listed:
+        return np.empty(0, dtype=np.int64)
+    flags = sum(isinstance(row, (bool, np.bool_)) for row in listed)
+    # True equals 1 to Python, and names no row unless an id is a boolean too.
+    if flags and (ids is None or not any(isinstance(known, bool) for known in ids.tolist())):
+        came = "is a mask of" if flags == len(listed) else f"has {len(listed)} entries, among them"
+        raise BadParameter(
+            f"exclude {came} {flags} booleans; ids of rows were expected. Pass np.flatnonzero(mask), or "
+            "the ids at the mask."
+        )
+    if ids is None:
+        known: Any = range(total)
+        unknown = [row for row in listed if row not in known]
+    else:
+        known = {row: i for i, row in enumerate(ids.tolist())}
+        unknown = [row for row in listed if row not in known]
+    if unknown:
+        example = 0 if ids is None else ids.tolist()[0]
+        raise BadParameter(
+            f"exclude names {len(unknown)} rows that are not in the pool, the first {unknown[0]!r} "
+            f"({type(unknown[0]).__name__}); ids of the pool, like {example!r}, were "
+            "expected. Pass positions in the pool, or rows= with the ids that exclude names."
+        )
+    positions = listed if ids is None else [known[row] for row in listed]
+    return np.unique(np.asarray(positions, dtype=np.int64))
