@@ -44,7 +44,7 @@ class Uniform:
         return _uniform
 
 
-def _uniform(candidates: Candidates) -> Float[Array, "n k"]:
+def _uniform(candidates: Candidates) -> PerLabel:
     p = candidates.proba
     return namespace(p).full_like(p, 1.0 / p.shape[1])
 
@@ -80,7 +80,7 @@ class Predicted:
         return partial(_softened, T)
 
 
-def _softened(T: float, candidates: Candidates) -> Float[Array, "n k"]:
+def _softened(T: float, candidates: Candidates) -> PerLabel:
     p = candidates.proba
     xp = namespace(p)
     if T == 1.0:
@@ -121,7 +121,7 @@ class Truth:
         return partial(_true, labels, fitted)
 
 
-def _true(labels: Any, fitted: Fitted, candidates: Candidates) -> Float[Array, "n k"]:
+def _true(labels: Any, fitted: Fitted, candidates: Candidates) -> PerLabel:
     listed = [_label(labels, row) for row in candidates.rows.tolist()]
     targets = fitted.targets(listed, len(listed), "labels of Truth")
     return like(targets, candidates.proba, dtype=candidates.proba.dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,13 +59,12 @@ class LabelModel:
             rows = fitted.features(self.X, "X of LabelModel")
             more = to_numpy(fitted.targets(self.y, rows.shape[0], "y of LabelModel")).argmax(axis=1)
             X, codes = stack_rows(X, plain_rows(rows)), np.concatenate([codes, more])
-        model = clone(self.estimator).fit(X, codes)
+        return partial(_predicted, clone(self.estimator).fit(X, codes), fitted.n_classes)
 
-        def believe(candidates: Candidates) -> PerLabel:
-            full = every_class(model, plain_rows(candidates.X), fitted.n_classes)
-            return like(full, candidates.proba, dtype=candidates.proba.dtype)
 
-        return believe
+def _predicted(model: Any, n_classes: int, candidates: Candidates) -> PerLabel:
+    full = every_class(model, plain_rows(candidates.X), n_classes)
+    return like(full, candidates.proba, dtype=candidates.proba.dtype)
 
 
 @dataclass(frozen=True)
@@ -166,13 +166,7 @@ class Calibrated:
     def prepare(self, fitted: Fitted, round: int = 0) -> Believe:
         """Return the belief at its temperature."""
         inner = self.belief.prepare(fitted, round)
-        T = self._temperature(fitted, inner)
-
-        def believe(candidates: Candidates) -> PerLabel:
-            tempered = _tempered(to_numpy(inner(candidates)), T)
-            return like(tempered, candidates.proba, dtype=candidates.proba.dtype)
-
-        return believe
+        return partial(_at_temperature, self._temperature(fitted, inner), inner)
 
     def _temperature(self, fitted: Fitted, inner: Believe) -> float:
         if self.X is not None:
@@ -188,6 +182,11 @@ class Calibrated:
                 "them, or use CrossFitted(estimator), which brings its own."
             )
         return fitted_temperature(*held_out())
+
+
+def _at_temperature(T: float, inner: Believe, candidates: Candidates) -> PerLabel:
+    tempered = _tempered(to_numpy(inner(candidates)), T)
+    return like(tempered, candidates.proba, dtype=candidates.proba.dtype)
 
 
 def fitted_temperature(predicted: NDArray[Any], codes: NDArray[Any]) -> float:

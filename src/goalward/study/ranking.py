@@ -137,7 +137,7 @@ def _strategy(now: StudyRound) -> tuple[Strategy, int]:
         data["dev"] = (now.pool.take(dev), labels)
     if "pool" in made.needs:
         data["pool"] = now.pool.take(now.sample)
-    strategy = made.build(**data, seed=settings.seed).at(now.fitted, len(state.rounds))
+    strategy = made.build(**data, seed=settings.seed).turn(now.fitted, len(state.rounds))
     if not isinstance(strategy, GoalOriented):
         return strategy, HEAD
     if now.keeps_back and now.has_dev:
