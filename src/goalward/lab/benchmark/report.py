@@ -9,10 +9,11 @@ from typing import Any
 import polars as pl
 
 from goalward.lab.benchmark.areas import Areas
-from goalward.lab.benchmark.entries import CONFIRMED, DESIGNED, MAIN, RECOMMENDED
+from goalward.lab.benchmark.entries import CONFIRMED, DESIGNED, MAIN
 from goalward.lab.plots.ranks import critical_difference_figure, differences_figure
 from goalward.lab.statistics import bootstrap, critical_difference
 from goalward.plots import save
+from goalward.strategies.recipe_names import RECOMMENDED
 
 __all__ = ["report", "tables"]
 
