@@ -54,7 +54,12 @@ def as_classes(labels: Iterable[Hashable]) -> NDArray[Any]:
 def find_classes(y: object) -> NDArray[Any]:
     """Return the distinct labels of `y`, sorted where they can be compared."""
     distinct = dict.fromkeys(_listed(y))
-    _refuse_measured(distinct)
+    measured = next((label for label in distinct if _is_measured(label)), None)
+    if measured is not None:
+        raise BadInput(
+            f"y holds the number {measured!r}; classes (whole numbers, texts) were expected. "
+            f"{REGRESSION}"
+        )
     try:
         return as_classes(sorted(distinct))  # type: ignore[type-var]
     except TypeError:
@@ -170,16 +175,6 @@ def _plain(label: Any) -> Hashable:
 def _is_measured(label: object) -> bool:
     """Return whether a label is a number with a fraction, or infinite."""
     return isinstance(label, float) and not label.is_integer()
-
-
-def _refuse_measured(labels: Iterable[Hashable], name: str = "y") -> None:
-    """Raise where nobody named the classes and labels have fractions: a target of a regression."""
-    found = next((label for label in labels if _is_measured(label)), None)
-    if found is not None:
-        raise BadInput(
-            f"{name} holds the number {found!r}; classes (whole numbers, texts) were expected. "
-            f"{REGRESSION}"
-        )
 
 
 def one_per_row(y: Any, name: str = "y") -> Any:

@@ -16,12 +16,7 @@ __all__ = ["check_columns", "check_finite", "clean_rows", "column_names"]
 
 
 def clean_rows(
-    X: object,
-    name: str = "X",
-    *,
-    n_features: int | None = None,
-    allow_empty: bool = False,
-    finite: bool = True,
+    X: object, name: str = "X", *, n_features: int | None = None, finite: bool = True
 ) -> Rows:
     """Return `X` as finite rows of floating numbers, without changing the caller's.
 
@@ -39,7 +34,7 @@ def clean_rows(
             f"{name} has shape {tuple(rows.shape)}; rows by features, (n, d), was "
             f"expected. Pass a table with one line per row.{hint}"
         )
-    if rows.shape[0] == 0 and not allow_empty:
+    if rows.shape[0] == 0:
         raise Empty(f"{name} has no rows; at least 1 was expected. Pass some rows.")
     if n_features is not None and rows.shape[1] != n_features:
         raise ShapeMismatch(
@@ -134,13 +129,13 @@ def check_finite(rows: Rows, name: str, *, start: int = 0) -> None:
             f"{limit:.0e} was expected. Rescale the features, with StandardScaler say."
         )
     bad = ~np.isfinite(to_numpy(values))
-    row, column = np.argwhere(bad)[0] if not is_sparse(rows) else _place(rows, int(bad.argmax()))
+    row, column = np.argwhere(bad)[0] if not is_sparse(rows) else _cell(rows, int(bad.argmax()))
     raise NotFinite(
         f"{name} has {bad.sum()} NaN or infinite numbers, the first in row {start + row}, column "
         f"{column}; finite numbers were expected. Drop those rows or impute them."
     )
 
 
-def _place(rows: Any, at: int) -> tuple[int, int]:
+def _cell(rows: Any, at: int) -> tuple[int, int]:
     """Return the row and column of a number of a CSR matrix; its zeros are not written out."""
     return int(np.searchsorted(rows.indptr, at, side="right")) - 1, int(rows.indices[at])

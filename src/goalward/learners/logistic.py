@@ -108,25 +108,19 @@ class Logistic(LogisticParameters):
                 "one as of the other were expected. Pass a label for every row."
             )
         weights = clean_weights(sample_weight, targets.shape[0])
-        if self.C == "cv":
-            C = cross_validate(self, X, y, sample_weight=sample_weight).C
-        else:
-            C = float(self.C)
+        chosen = self.C == "cv"
+        C = cross_validate(self, X, y, sample_weight=sample_weight).C if chosen else float(self.C)
         labelled = _labelled(rows, targets, weights)
         penalty = self._penalty(C, rows.shape[1], self._seen(targets, weights, classes), labelled)
         model = Linear(intercept=self.fit_intercept)
-        xp = namespace(labelled.targets)
-        params = xp.zeros(
-            (model.n_params(rows.shape[1]), len(classes)),
-            dtype=labelled.targets.dtype,
-            device=labelled.targets.device,
-        )
+        blank = np.zeros((model.n_params(rows.shape[1]), len(classes)))
+        params = like(blank, labelled.targets)
         if start is not None:
             params = _started(start, params, classes)
-        blank = Fitted(
+        first = Fitted(
             params, labelled, penalty, classes, model=model, C=C, columns=column_names(X)
         )
-        fitted = blank.polished(tol=self.tol, max_iter=self.max_iter, solver=named(self.solver))
+        fitted = first.polished(tol=self.tol, max_iter=self.max_iter, solver=named(self.solver))
         refuse_separable(fitted)
         return fitted
 
@@ -159,12 +153,7 @@ class Logistic(LogisticParameters):
             )
         return classes
 
-    def _seen(
-        self,
-        targets: NDArray[Any],
-        weights: NDArray[Any],
-        classes: NDArray[Any],
-    ) -> bool:
+    def _seen(self, targets: NDArray[Any], weights: NDArray[Any], classes: NDArray[Any]) -> bool:
         """Return whether every class has a label; warn if not, raise if only one has."""
         mass = weights @ targets
         seen = mass > 0

@@ -84,7 +84,8 @@ class Linear(Model):
         self, objective: Objective, params: Float[Array, "p k"], logits: Float[Array, "n k"]
     ) -> Hessian:
         """Return ∇²F."""
-        return Hessian(objective, self, objective.loss.proba(logits))
+        F = objective
+        return Hessian(F.labelled, F.penalty, self, F.loss, F.loss.proba(logits))
 
     def gradient_scale(self, objective: Objective, params: Float[Array, "p k"]) -> float:
         """Return ‖∇F(0)‖, or where that is nothing a scale below which ∇F is rounding."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +74,7 @@ class Network(Model):
         import torch
 
         with torch.no_grad():
-            forward = [self._forward(params[:, 0], rows) for rows in self._blocks(X, params)]
+            forward = [self._forward(rows, params[:, 0]) for rows in self._blocks(X, params)]
         return torch.cat(forward)
 
     def moving(
@@ -83,8 +84,12 @@ class Network(Model):
         import torch
 
         def both(X: Rows) -> tuple[Array, Array]:
-            found = [self._forward_mode(params, v, rows) for rows in self._blocks(X, params)]
-            logits, motions = zip(*found, strict=True)
+            with torch.no_grad():
+                parts = [
+                    _along(partial(self._forward, rows), params[:, 0], v[:, 0])
+                    for rows in self._blocks(X, params)
+                ]
+            logits, motions = zip(*parts, strict=True)
             return torch.cat(logits), torch.cat(motions)
 
         return both
@@ -95,11 +100,13 @@ class Network(Model):
 
     def vjp(self, X: Rows, cotangent: Float[Array, "n k"]) -> Float[Array, "p 1"]:
         """Return Jᵀ c: logit-space slopes pulled back to the parameters."""
+        from torch.func import vjp
+
         total: Any = 0.0
         first = 0
         for rows in self._blocks(X, self.point):
-            part = cotangent[first : first + rows.shape[0], :]
-            total = total + self._pull(self.point[:, 0], rows, part)
+            _, pull = vjp(partial(self._forward, rows), self.point[:, 0])
+            total = total + pull(cotangent[first : first + rows.shape[0], :])[0]
             first += rows.shape[0]
         return total[:, None]
 
@@ -121,7 +128,7 @@ class Network(Model):
             part = slice(first, first + rows.shape[0])
 
             def pulled(theta: Any, rows: Any = rows, part: slice = part) -> Any:
-                logits, pull = vjp(lambda theta: self._forward(theta, rows), theta)
+                logits, pull = vjp(partial(self._forward, rows), theta)
                 return pull(slope(logits, part))[0]
 
             total = total + _along(pulled, self.point[:, 0], v[:, 0])[1]
@@ -145,7 +152,7 @@ class Network(Model):
         best = descend(fitted.objective, fitted.params, tol=tol, max_iter=max_iter or 500)
         return replace(fitted, **best._asdict())
 
-    def _forward(self, theta: Any, rows: Any) -> Any:
+    def _forward(self, rows: Any, theta: Any) -> Any:
         from torch.func import functional_call
 
         named = {}
@@ -156,17 +163,6 @@ class Network(Model):
         shaped = rows.reshape(rows.shape[0], *self.row_shape)
         output = functional_call(self.module, named, (shaped.to(self.row_dtype),))
         return getattr(output, "logits", output)
-
-    def _forward_mode(self, params: Any, v: Any, rows: Any) -> tuple[Any, Any]:
-        import torch
-
-        with torch.no_grad():
-            return _along(lambda theta: self._forward(theta, rows), params[:, 0], v[:, 0])
-
-    def _pull(self, theta: Any, rows: Any, cotangent: Any) -> Any:
-        from torch.func import vjp
-
-        return vjp(lambda theta: self._forward(theta, rows), theta)[1](cotangent)[0]
 
     def _blocks(self, X: Rows, params: Array) -> Iterator[Any]:
         xp = namespace(params)

@@ -77,8 +77,10 @@ class Objective:
 class Hessian:
     """𝓗 = Jᵀ Λ J + diag(ρ) of a linear model: applied by `matvec`, opened up for direct solvers."""
 
-    objective: Objective
+    labelled: Labelled
+    penalty: Float[Array, " p"]
     model: Linear
+    loss: Loss
     proba: Float[Array, "n k"]
 
     @property
@@ -94,17 +96,12 @@ class Hessian:
     @property
     def X(self) -> Rows:
         """The labelled rows."""
-        return self.objective.labelled.X
+        return self.labelled.X
 
     @property
     def weights(self) -> Float[Array, " n"]:
         """The weight of each labelled row."""
-        return self.objective.labelled.weights
-
-    @property
-    def penalty(self) -> Float[Array, " p"]:
-        """ρ for each row of the parameters."""
-        return self.objective.penalty
+        return self.labelled.weights
 
     @property
     def intercept(self) -> bool:
@@ -114,23 +111,23 @@ class Hessian:
     @property
     def basis(self) -> Float[Array, "k c"]:
         """Q: the effective directions of the outcomes, orthonormal."""
-        return self.objective.loss.basis(self.shape[1], self.proba)
+        return self.loss.basis(self.shape[1], self.proba)
 
     def unseen(self, v: Float[Array, "p k"]) -> Array:
         """Return the part of v outside the basis, where 𝓗 is the bare penalty."""
-        return self.objective.loss.unseen(v)
+        return self.loss.unseen(v)
 
     def gram(self) -> Float[Array, "n n"]:
         """Return X Xᵀ of the labelled rows."""
-        return self.objective.labelled.gram
+        return self.labelled.gram
 
     def spectrum(self) -> tuple[Float[Array, " r"], Float[Array, "p r"]]:
         """Return the eigenvalues and eigenvectors of XᵀWX, its constant column included."""
-        return self.objective.labelled.spectrum(self.intercept)
+        return self.labelled.spectrum(self.intercept)
 
     @cached_property
     def _bend(self) -> Callable[[Float[Array, "n k"]], Float[Array, "n k"]]:
-        return self.objective.loss.weighted(self.proba, self.weights)
+        return self.loss.weighted(self.proba, self.weights)
 
     def matvec(self, v: Float[Array, "p k"]) -> Float[Array, "p k"]:
         """Return 𝓗 v by one product with X and one with Xᵀ."""
@@ -139,18 +136,18 @@ class Hessian:
 
     def blocks(self) -> Float[Array, "n c c"]:
         """Return the weighted curvature of each row in its effective directions."""
-        return self.weights[:, None, None] * self.objective.loss.blocks(self.proba)
+        return self.weights[:, None, None] * self.loss.blocks(self.proba)
 
     def factors(self) -> Float[Array, "n c c"]:
         """Return L with LLᵀ = `blocks()`."""
         root = namespace(self.proba).sqrt(self.weights)[:, None, None]
-        return root * self.objective.loss.factors(self.proba)
+        return root * self.loss.factors(self.proba)
 
     def mean_curvature(self) -> Float[Array, "k k"]:
         """Return the mean of Λ over the rows, by their weights."""
-        return self.objective.loss.mean_curvature(self.proba, self.weights)
+        return self.loss.mean_curvature(self.proba, self.weights)
 
     def diagonal(self) -> Float[Array, "p k"]:
         """Return the diagonal of 𝓗, for preconditioning."""
-        bent = self.weights[:, None] * self.objective.loss.diagonal(self.proba)
-        return self.model.vjp(self.objective.labelled.squares, bent) + self.penalty[:, None]
+        bent = self.weights[:, None] * self.loss.diagonal(self.proba)
+        return self.model.vjp(self.labelled.squares, bent) + self.penalty[:, None]

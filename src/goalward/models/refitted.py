@@ -21,7 +21,6 @@ from goalward.solvers import Solver
 
 if TYPE_CHECKING:
     from goalward.models.fitted import Fitted
-    from goalward.models.objective import Objective
 
 __all__ = ["Refitted"]
 
@@ -73,13 +72,6 @@ class Refitted(Model):
             options["sample_weight"] = share
         return replace(self, estimator=self.fresh(self.estimator).fit(X[rows], label, **options))
 
-    def at(self, params: Array) -> NoReturn:
-        """Refuse: there is nothing to differentiate."""
-        raise Unsupported(
-            f"A derivative was asked of {type(self.estimator).__name__}, which has none; a linear "
-            "model or a network was expected. Use utility=gw.utility.Retrain(), which refits."
-        )
-
     def polished(
         self, fitted: Fitted, *, tol: float, max_iter: int | None, solver: Solver | None
     ) -> Fitted:
@@ -87,14 +79,11 @@ class Refitted(Model):
         known = fitted.labelled
         return replace(fitted, model=self.trained(known.X, known.targets, known.weights))
 
-    def curvature(self, objective: Objective, params: Array, logits: Array) -> NoReturn:
+    def _refuse(self, *args: Any, **options: Any) -> NoReturn:
         """Refuse: there is nothing to differentiate."""
-        self.at(params)
+        raise Unsupported(
+            f"A derivative was asked of {type(self.estimator).__name__}, which has none; a linear "
+            "model or a network was expected. Use utility=gw.utility.Retrain(), which refits."
+        )
 
-    def gradient_scale(self, objective: Objective, params: Array) -> NoReturn:
-        """Refuse: there is nothing to differentiate."""
-        self.at(params)
-
-    def squared_norms(self, X: Rows, reference: Array) -> NoReturn:
-        """Refuse: there is nothing to differentiate."""
-        self.at(reference)
+    at = curvature = gradient_scale = squared_norms = _refuse
