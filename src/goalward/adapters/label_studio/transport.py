@@ -144,10 +144,8 @@ class Transport:
             raise NotReached(f"{self.url} failed at {what} ({code}: {_detail(answer)}).")
         if code >= 400:
             raise LabelStudioError(f"{self.url} refused {what} ({code}: {_detail(answer)}).")
-        if not answer.content:
-            return None
         try:
-            return answer.json()
+            return answer.json() if answer.content else None
         except ValueError as error:
             raise LabelStudioError(
                 f"{self.url} answered {what} with something that is not JSON; a Label Studio server was "
