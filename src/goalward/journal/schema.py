@@ -9,6 +9,9 @@ is of version 3 until the first of these is written, so that older programs can 
 
 from __future__ import annotations
 
+from itertools import count
+from pathlib import Path
+
 from sqlalchemy import (
     Column,
     Connection,
@@ -26,9 +29,21 @@ from sqlalchemy import (
     update,
 )
 
+from goalward.core.whole_file import whole_file
 from goalward.errors import NewerVersion, NotAStudy
+from goalward.journal.engine import opened
 
-__all__ = ["BLOBS", "EVENTS", "LAYOUT", "STUDY", "VERSION", "create", "migrate", "version_of"]
+__all__ = [
+    "BLOBS",
+    "EVENTS",
+    "LAYOUT",
+    "STUDY",
+    "VERSION",
+    "create",
+    "keep_backup",
+    "migrate",
+    "version_of",
+]
 
 LAYOUT = 3
 """The version of the tables below; older ones are brought up to it."""
@@ -85,17 +100,40 @@ def version_of(connection: Connection, name: str) -> int | None:
     return int(version)
 
 
+def keep_backup(connection: Connection, path: Path | None, version: int) -> str:
+    """Copy a study before it is upgraded; return where: a file beside it, or tables of a server."""
+    if path is None:
+        for table in METADATA.sorted_tables:
+            copied = f"CREATE TABLE {table.name}_v{version} AS SELECT * FROM {table.name}"
+            connection.execute(text(copied))
+        return f"{STUDY.name}_v{version}"
+    target = next(
+        candidate
+        for n in count()
+        if not (
+            candidate := path.with_name(f"{path.name}.v{version}{f'.{n}' if n else ''}.bak")
+        ).exists()
+    )
+    with whole_file(target) as partial:
+        partial.touch(0o600)
+        # Connections of its own: the copy is of what is committed.
+        source, copy = opened(path, mode="ro"), opened(partial)
+        try:
+            source.backup(copy)
+        finally:
+            source.close()
+            copy.close()
+    return str(target)
+
+
 def migrate(connection: Connection, version: int) -> None:
     """Bring older tables to the current version, inside the caller's transaction."""
     if version < 2:
-        connection.execute(
-            text("ALTER TABLE goalward_study ADD COLUMN head_seq INTEGER NOT NULL DEFAULT 0")
-        )
-        connection.execute(
-            text(
-                "ALTER TABLE goalward_study ADD COLUMN head_digest VARCHAR(64) NOT NULL DEFAULT ''"
-            )
-        )
+        for column in (
+            "head_seq INTEGER NOT NULL DEFAULT 0",
+            "head_digest VARCHAR(64) NOT NULL DEFAULT ''",
+        ):
+            connection.execute(text(f"ALTER TABLE goalward_study ADD COLUMN {column}"))
         last = connection.execute(select(func.max(EVENTS.c.seq))).scalar()
         digest = connection.execute(select(EVENTS.c.digest).where(EVENTS.c.seq == last)).scalar()
         connection.execute(update(STUDY).values(head_seq=last or 0, head_digest=digest or ""))

@@ -18,7 +18,6 @@ from sqlalchemy import Connection, Engine, event, select, text
 
 from goalward.errors import Damaged, NotWritten, StudyExists
 from goalward.journal import schema
-from goalward.journal.backup import keep_backup
 from goalward.journal.engine import (
     APPLICATION,
     claim,
@@ -184,7 +183,7 @@ class Store:
     def _upgrade(self, connection: Connection, version: int) -> None:
         if schema.version_of(connection, self.name) != version:
             return  # another process was faster
-        keep_backup(connection, self.path, version)
+        schema.keep_backup(connection, self.path, version)
         schema.migrate(connection, version)
         # Checked before it is committed: what is damaged is not upgraded.
         self._tail(connection, START)

@@ -6,6 +6,7 @@ read, so the same events give the same numbers, in whatever process and after wh
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -18,12 +19,12 @@ from goalward.errors import BadParameter
 from goalward.goals import DevLoss, Entropy, Goal
 from goalward.goals.dev_folds import steering
 from goalward.journal import Ranked
-from goalward.labels import Spread
+from goalward.labels.operators import deviation
 from goalward.models import Fitted
+from goalward.solvers import named
 from goalward.strategies import recipe
 from goalward.study.pools import StudyPool
 from goalward.study.state import State
-from goalward.utility import FirstOrder
 
 __all__ = ["DEV_MINIMUM", "StudyRound", "When", "ready", "refit_due"]
 
@@ -127,20 +128,32 @@ class StudyRound:
         X = self.pool.take(self.goal_rows)
         return DevLoss(X, list(self.state.dev.values())) if self.has_dev else Entropy(X)
 
-    @property
-    def utility(self) -> FirstOrder:
-        """How changes of the goal are predicted in reports."""
-        return FirstOrder()
+    @cached_property
+    def direction(self) -> Any:
+        """V = -𝓗⁻¹∇τ: where the goal asks the parameters to go."""
+        solve = named("auto").prepare(self.fitted.hessian)
+        return -solve(self.goal.gradient(self.fitted)).value
 
-    def gains(self, rows: NDArray[Any]) -> NDArray[Any]:
+    def changes(self, rows: Sequence[int] | NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the change of the goal with each label of each row, per goal row, and P(label).
+
+        To first order: ⟨p, s⟩ - s_k with s = J v (Eq. 3), times the label's weight.
+        """
+        fitted = self.fitted
+        # Pools may be in single precision, in which a solver cannot keep its tolerance.
+        features = fitted.features(self.pool.take(rows).astype(np.float64))
+        proba = fitted.loss.proba(fitted.logits_of(features))
+        motion = fitted.linear("a study").jvp(features, self.direction)
+        moved = fitted.loss.along(proba, motion) * fitted.label_weights
+        return to_numpy(moved) / len(self.goal_rows), to_numpy(proba)
+
+    def gains(self, rows: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
         """Return how much a label of each row moves the goal, per goal row.
 
         The deviation over the believed label: to first order the mean is the same for all rows
         (Remark 1), and says nothing.
         """
-        X = self.pool.take(rows)
-        per_label = self.utility(self.fitted, self.goal, X)
-        return to_numpy(Spread()(per_label, self.fitted, X)) / len(self.goal_rows)
+        return to_numpy(deviation(*self.changes(rows)))
 
     def fit(self, labels: Any) -> Fitted:
         """Return the model of row -> label."""

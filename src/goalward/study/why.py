@@ -56,16 +56,12 @@ class Why:
 
 def explain(round: StudyRound, row: int, count: int = 3) -> Why:
     """Return why a row is, or is not, worth a label now."""
-    fitted, classes = round.fitted, round.state.classes
-    # Pools may be in single precision, in which a solver cannot keep its tolerance.
-    x = round.pool.take([row]).astype(np.float64)
-    proba = to_numpy(fitted.predict_proba(x))[0]
-    m = len(round.goal_rows)
-    utility = to_numpy(round.utility(fitted, round.goal, x))[0] / m
+    classes = round.state.classes
+    (utility,), (proba,) = round.changes([row])
     helps: dict[Label, list[Effect]] = {}
     hurts: dict[Label, list[Effect]] = {}
     if round.has_dev:
-        changes = _changes(round, x, proba)
+        changes = _changes_of_dev(round, row, proba)
         dev = list(round.state.dev.items())
         for k, label in enumerate(classes):
             order = np.argsort(-changes[:, k], kind="stable").tolist()
@@ -76,25 +72,25 @@ def explain(round: StudyRound, row: int, count: int = 3) -> Why:
         row,
         dict(zip(classes, proba.tolist(), strict=True)),
         dict(zip(classes, utility.tolist(), strict=True)),
-        float(round.gains(np.array([row]))[0]),
+        float(round.gains([row])[0]),
         helps,
         hurts,
         round.recipe,
     )
 
 
-def _changes(round: StudyRound, x: Any, proba: Any) -> Any:
+def _changes_of_dev(round: StudyRound, row: int, proba: Any) -> Any:
     """Return (dev rows, labels): d log p_y of each dev row when x gets each label.
 
     The optimum moves by -𝓗⁻¹ Jᵀ(p - e_k), the dev rows' logits by J of that.
     """
     fitted = round.fitted
-    features = fitted.features(x)
+    features = fitted.features(round.pool.take([row]).astype(np.float64))
     dev = fitted.features(round.pool.take(round.goal_rows).astype(np.float64))
     slope = to_numpy(fitted.targets(list(round.state.dev.values()), len(round.goal_rows)))
     slope = slope - to_numpy(fitted.loss.proba(fitted.logits_of(dev)))
     model = fitted.linear("why")
-    solve = named(round.utility.solver).prepare(fitted.hessian)
+    solve = named("auto").prepare(fitted.hessian)
     changes = np.empty((len(round.goal_rows), len(proba)))
     for k in range(len(proba)):
         residual = proba.astype(np.float64)[None, :].copy()
