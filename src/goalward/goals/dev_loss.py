@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -68,14 +69,15 @@ class LogLikelihood:
 
     def cotangent(self, logits: Logits) -> Logits:
         """Return t - p Σt."""
-        return self.targets - self._mass * softmax(logits)
+        return self.targets - self.mass * softmax(logits)
 
     def curvature(self, logits: Logits, motion: Logits) -> Logits:
         """Return -(Σt) p∘(s - ⟨p, s⟩)."""
         xp = namespace(logits)
         p = softmax(logits)
-        return -self._mass * p * (motion - xp.sum(p * motion, axis=-1, keepdims=True))
+        return -self.mass * p * (motion - xp.sum(p * motion, axis=-1, keepdims=True))
 
-    @property
-    def _mass(self) -> Float[Array, "m 1"]:
+    @cached_property
+    def mass(self) -> Float[Array, "m 1"]:
+        """Σt of every row."""
         return namespace(self.targets).sum(self.targets, axis=-1, keepdims=True)

@@ -119,7 +119,8 @@ class Goal(ABC):
                 # Rows in single precision are multiplied as they are; few numbers come back.
                 pulled = fitted.model.at(fitted.params).vjp(X, astype(cotangent, X.dtype))
                 total = total + share * weight * astype(pulled, fitted.params.dtype)
-        return fitted.objective.seen(total)
+        # Rows of u have no part that the loss does not see: rounding must not say otherwise.
+        return total - fitted.loss.unseen(total) if fitted.model.is_linear else total
 
     def __add__(self, other: object) -> Goal:
         if not isinstance(other, Goal):

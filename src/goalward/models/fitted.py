@@ -89,12 +89,12 @@ class Fitted:
     columns: tuple[str, ...] | None = field(default=None, repr=False)
     validity: Validity | None = field(default=None, repr=False)
 
-    @property
+    @cached_property
     def n_classes(self) -> int:
         """K."""
         return len(self.classes)
 
-    @property
+    @cached_property
     def n_features(self) -> int:
         """The number of features the model sees."""
         return self.model.n_features(self.params)
@@ -188,7 +188,7 @@ class Fitted:
         """
         return self.model.polished(self, tol=tol, max_iter=max_iter, solver=solver)
 
-    @property
+    @cached_property
     def label_weights(self) -> Float[Array, " k"]:
         """The weight that a row labelled now gets, by its class."""
         targets = self.labelled.targets

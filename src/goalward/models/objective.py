@@ -83,32 +83,32 @@ class Hessian:
     loss: Loss
     proba: Float[Array, "n k"]
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, int]:
         """(p, K): the shape of the vectors it multiplies."""
         return int(self.penalty.shape[0]), int(self.proba.shape[1])
 
-    @property
+    @cached_property
     def linear(self) -> Hessian:
         """Itself: direct solvers may open it."""
         return self
 
-    @property
+    @cached_property
     def X(self) -> Rows:
         """The labelled rows."""
         return self.labelled.X
 
-    @property
+    @cached_property
     def weights(self) -> Float[Array, " n"]:
         """The weight of each labelled row."""
         return self.labelled.weights
 
-    @property
+    @cached_property
     def intercept(self) -> bool:
         """Whether the last row of the parameters is an intercept."""
         return self.model.intercept
 
-    @property
+    @cached_property
     def basis(self) -> Float[Array, "k c"]:
         """Q: the effective directions of the outcomes, orthonormal."""
         return self.loss.basis(self.shape[1], self.proba)

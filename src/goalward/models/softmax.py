@@ -70,14 +70,15 @@ class Softmax(Loss):
         self, proba: Float[Array, "*n k"], motion: Float[Array, "*n k"]
     ) -> Float[Array, "*n k"]:
         """Return Λs = p∘(s - ⟨p, s⟩)."""
-        return proba * self._centred(proba, motion)
+        xp = namespace(proba, motion)
+        return proba * (motion - xp.sum(proba * motion, axis=-1, keepdims=True))
 
     def weighted(
         self, proba: Float[Array, "n k"], weights: Float[Array, " n"]
     ) -> Callable[[Float[Array, "n k"]], Float[Array, "n k"]]:
         """Return the map s -> wp∘(s - ⟨p, s⟩), with wp made once."""
-        heavy = weights[:, None] * proba
-        return lambda motion: heavy * self._centred(proba, motion)
+        xp, heavy = namespace(proba), weights[:, None] * proba
+        return lambda s: heavy * (s - xp.sum(proba * s, axis=-1, keepdims=True))
 
     def third(
         self, proba: Float[Array, "n k"], motion: Float[Array, "n k"]
@@ -136,10 +137,6 @@ class Softmax(Loss):
         total = weights[:, None] * proba / xp.sum(weights)
         eye = xp.eye(total.shape[1], dtype=total.dtype, device=total.device)
         return eye * xp.sum(total, axis=0)[:, None] - proba.T @ total
-
-    def _centred(self, proba: Array, motion: Array) -> Array:
-        xp = namespace(proba, motion)
-        return motion - xp.sum(proba * motion, axis=-1, keepdims=True)
 
 
 def _spread(share: Float[Array, "n k"], Q: Float[Array, "k c"]) -> Float[Array, "n c c"]:

@@ -118,9 +118,9 @@ class PoolFile(RowsOnDisk, Pool):
             return np.concatenate([self.rows(0, 0), *each])
         return self._reader().take(positions + self.start)
 
-    def _blocks(self, size: int) -> Iterator[tuple[slice, NDArray[Any]]]:
+    def blocks(self, size: int) -> Iterator[tuple[slice, NDArray[Any]]]:
         """Return blocks that are good until the next one is asked for: views of the file."""
-        for where, part in super()._blocks(size):
+        for where, part in super().blocks(size):
             rows = self._reader().mapped(part.start, part.stop)
             note(part, "rows", rows)
             yield where, rows

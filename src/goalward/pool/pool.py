@@ -59,9 +59,6 @@ class Pool(ABC):
         """Return (slice, rows) pairs that cover the pool in order."""
         if len(self) == 0:
             raise Empty("The pool has no rows; at least 1 was expected. Add unlabelled rows.")
-        return self._blocks(size)
-
-    def _blocks(self, size: int) -> Iterator[tuple[slice, Any]]:
         for start in range(0, len(self), size):
             stop = min(start + size, len(self))
             yield slice(start, stop), self.part(start, stop)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ def salt(rng: np.random.Generator) -> np.uint64:
     return rng.integers(2**63, dtype=np.uint64)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Best:
     """The best rows seen so far, best first: merge blocks in any order, the result is one.
 
@@ -56,12 +57,13 @@ class Best:
     count: int
     salt: np.uint64
     floor: float = -np.inf
-    rows: NDArray[Any] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    values: NDArray[Any] = field(default_factory=lambda: np.empty(0))
+    rows: NDArray[Any] = field(default_factory=partial(np.empty, 0, np.int64))
+    values: NDArray[Any] = field(default_factory=partial(np.empty, 0))
 
     def merged(self, start: int, values: NDArray[Any]) -> Best:
         """Return the best of these and of the rows from position `start` on."""
-        fresh = np.flatnonzero(values >= self.least)
+        least = self.values[-1] if len(self.rows) == self.count else self.floor
+        fresh = np.flatnonzero(values >= least)
         if len(fresh) > self.count:
             # Everything tied with the last place must stay in the draw.
             last = -np.partition(-values[fresh], self.count - 1)[self.count - 1]

@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalward.core.arrays import eps, namespace, rows_at, to_numpy
-from goalward.core.candidates import Candidates
 from goalward.labels import warn_if_vacuous
 from goalward.models import Fitted, Labelled
 from goalward.pool import as_pool
 from goalward.selection.best import Best
-from goalward.selection.rule import Judged, Rule
+from goalward.selection.rule import Rule
 from goalward.strategies.request import Request
 from goalward.utility.motion import stacked
 from goalward.utility.scorer import check_scores
@@ -131,19 +130,21 @@ class Memory:
         small = total * fitted.n_classes * 8 <= LARGEST_TABLE
         tables: list[Any] = []
         leverages: list[NDArray[Any]] = []
-        spread = Spreads()
+        ends: list[tuple[Any, Any, float]] = []
         for part, X in request.pool.blocks(block_size(fitted.n_classes)):
-            rows = self._rows(request, part, X)
+            names = request.names(np.arange(part.start, part.stop))
+            rows = fitted.candidates(X, names, part.start)
             judged = rule.judged(rows)
             check_scores(judged.values, rows)
             utility[part] = to_numpy(judged.values)
             if judged.leverage is not None:
                 leverages.append(to_numpy(judged.leverage))
             if judged.per_label is not None:
-                spread.add(judged)
+                ends.append(_ends(judged.per_label))
                 if small:
                     tables.append(to_numpy(judged.per_label))
-        spread.warn(utility, rule)
+        if ends and total > 1:
+            _warn_if_vacuous(utility, ends, rule)
         table: Any = stacked(tables) if tables else None
         if table is None and small:
             table = partial(self._table, rule, request)
@@ -154,40 +155,26 @@ class Memory:
         best = kept.merged(0, values)
         return Reading(best.rows, best.values, utility, table, mean)
 
-    def _rows(self, request: Request, part: slice, X: Any) -> Candidates:
-        names = request.names(np.arange(part.start, part.stop))
-        return request.fitted.candidates(X, names, part.start)
-
     def _table(self, rule: Rule, request: Request) -> Any:
         """Return the utilities of every row under every label, read again; None without any."""
         parts = []
         for part, X in request.pool.blocks(block_size(request.fitted.n_classes)):
-            found = rule.table(self._rows(request, part, X))
+            names = request.names(np.arange(part.start, part.stop))
+            found = rule.table(request.fitted.candidates(X, names, part.start))
             if found is None:
                 return None
             parts.append(found)
         return stacked(parts)
 
 
-class Spreads:
-    """How far the utilities of each label spread over a pool, for the guard of Remark 1."""
+def _ends(table: Any) -> tuple[NDArray[Any], NDArray[Any], float]:
+    """Return the least and largest utility of each label in a block, and the rounding unit."""
+    xp = namespace(table)
+    return to_numpy(xp.min(table, axis=0)), to_numpy(xp.max(table, axis=0)), eps(table)
 
-    def __init__(self) -> None:
-        self._low: Any = np.inf
-        self._high: Any = -np.inf
-        self._unit = 0.0
 
-    def add(self, judged: Judged) -> None:
-        """Take in a block."""
-        table = judged.per_label
-        xp = namespace(table)
-        self._low = np.minimum(self._low, to_numpy(xp.min(table, axis=0)))
-        self._high = np.maximum(self._high, to_numpy(xp.max(table, axis=0)))
-        self._unit = max(self._unit, eps(table))
-
-    def warn(self, utility: NDArray[Any], rule: Rule) -> None:
-        """Warn if all rows score the same while their utilities differ."""
-        if self._unit and len(utility) > 1:
-            scale = float(np.max(self._high - self._low))
-            ends = float(utility.min()), float(utility.max())
-            warn_if_vacuous(*ends, scale, self._unit, rule.name)
+def _warn_if_vacuous(utility: NDArray[Any], ends: list[tuple[Any, Any, float]], rule: Rule) -> None:
+    """Warn if all rows score the same while their utilities differ (Remark 1)."""
+    low, high, unit = (np.array(column) for column in zip(*ends, strict=True))
+    scale = float(np.max(high.max(axis=0) - low.min(axis=0)))
+    warn_if_vacuous(float(utility.min()), float(utility.max()), scale, float(unit.max()), rule.name)

@@ -16,7 +16,7 @@ from goalward.errors import BadParameter, DuplicateRows, PoolExhausted, ShapeMis
 from goalward.models import Fitted, as_fitted
 from goalward.pool import Pool, as_pool
 
-__all__ = ["Request", "check_count", "is_count"]
+__all__ = ["Request", "check_count"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,14 +87,9 @@ class Request:
         )
 
 
-def is_count(value: Any) -> bool:
-    """Return whether it is a whole number of at least 1."""
-    return type(value) is not bool and isinstance(value, Integral) and int(value) >= 1
-
-
 def check_count(name: str, value: Any) -> None:
     """Raise unless a parameter is a whole number of at least 1."""
-    if not is_count(value):
+    if type(value) is bool or not isinstance(value, Integral) or int(value) < 1:
         raise BadParameter(
             f"{name}={value!r}; a whole number of at least 1 was expected. Use {name}=10, say."
         )

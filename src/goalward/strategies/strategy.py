@@ -22,7 +22,7 @@ from goalward.strategies.engine import Engine, Memory
 from goalward.strategies.request import Request
 from goalward.utility import Fidelity
 
-__all__ = ["Strategy", "Suggestion", "choose"]
+__all__ = ["Strategy", "Suggestion"]
 
 SHORTEST = 1000
 """Rows kept for a selector that wants all of them, by an engine that does not keep all."""
@@ -104,8 +104,38 @@ class Strategy(ABC):
         return self
 
     def choose(self, request: Request, engine: Engine) -> Suggestion:
-        """Return the rows that a checked request asks for."""
-        return choose(self, request, engine)
+        """Return the rows that a checked request asks for: bind, scan, select."""
+        rule = self.bind(request)
+        rng = np.random.default_rng([self.seed, request.round])
+        keep = self.selection.keep(request.batch)
+        kept = None if keep is None else Best(keep, salt(rng))
+        if not engine.whole:
+            if rule.constant:
+                warn_if_vacuous(0.0, 0.0, 1.0, 1.0, rule.name)
+            widest = max(SHORTEST, 10 * request.batch)
+            kept = kept or Best(widest, salt(np.random.default_rng([self.seed, request.round])))
+        began = perf_counter()
+        reading = engine.scan(rule, request, kept)
+        taken = perf_counter() - began
+        shortlist = Shortlist(rule, reading.positions, reading.values, request.read)
+        chosen = self.selection(shortlist, request.batch, rng)
+        checked = None
+        if request.fidelity:
+            few = request.narrowed(request.free)
+            checked = rule.fidelity(few.pool.source, few.ids, request.fidelity, self.seed)
+        order = np.argsort(reading.positions)
+        place = order[np.searchsorted(reading.positions, chosen, sorter=order)]
+        return Suggestion(
+            request.names(chosen),
+            reading.utility,
+            reading.table,
+            rule.report,
+            reading.leverage,
+            checked,
+            chosen,
+            reading.values[place],
+            taken,
+        )
 
     def suggest(
         self,
@@ -141,38 +171,3 @@ class Strategy(ABC):
         request = Request.of(fitted, X_pool, batch, exclude, rows, round, fidelity)
         now = self.turn(request.fitted, request.round)
         return now.choose(request, engine or Memory())
-
-
-def choose(strategy: Strategy, request: Request, engine: Engine) -> Suggestion:
-    """Return the rows that a strategy picks: bind, scan, select."""
-    rule = strategy.bind(request)
-    rng = np.random.default_rng([strategy.seed, request.round])
-    keep = strategy.selection.keep(request.batch)
-    kept = None if keep is None else Best(keep, salt(rng))
-    if not engine.whole:
-        if rule.constant:
-            warn_if_vacuous(0.0, 0.0, 1.0, 1.0, rule.name)
-        widest = max(SHORTEST, 10 * request.batch)
-        kept = kept or Best(widest, salt(np.random.default_rng([strategy.seed, request.round])))
-    began = perf_counter()
-    reading = engine.scan(rule, request, kept)
-    taken = perf_counter() - began
-    shortlist = Shortlist(rule, reading.positions, reading.values, request.read)
-    chosen = strategy.selection(shortlist, request.batch, rng)
-    checked = None
-    if request.fidelity:
-        few = request.narrowed(request.free)
-        checked = rule.fidelity(few.pool.source, few.ids, request.fidelity, strategy.seed)
-    order = np.argsort(reading.positions)
-    place = order[np.searchsorted(reading.positions, chosen, sorter=order)]
-    return Suggestion(
-        request.names(chosen),
-        reading.utility,
-        reading.table,
-        rule.report,
-        reading.leverage,
-        checked,
-        chosen,
-        reading.values[place],
-        taken,
-    )

@@ -17,7 +17,7 @@ from goalward.core.arrays import Array, Rows, astype, like, namespace
 from goalward.core.candidates import Candidates
 from goalward.goals import Goal
 from goalward.labels import Resolver
-from goalward.models import Fitted, Linear
+from goalward.models import Fitted
 from goalward.selection.rule import Judged
 from goalward.solvers import Solution, Solver, named
 from goalward.utility.labelings import batch_codes, batch_rows
@@ -73,9 +73,9 @@ class FirstOrder(Utility):
         if self.per_row_penalty:
             penalised = fitted.penalty[:, None] * v * fitted.params
             constant = float(xp.sum(penalised)) / len(fitted.labelled)
-        if not isinstance(fitted.model, Linear):
+        if not (fitted.model.is_linear and fitted.loss.fused):
             return Moving(fitted, fitted.model.moving(fitted.params, v), constant, solution)
-        motion = Motion.along(fitted.params, v, fitted.model.intercept)
+        motion = Motion.along(fitted.params, v, fitted.linear("FirstOrder").intercept)
         return Direction(motion, fitted.class_weights, constant, solution)
 
     def batch(
@@ -157,11 +157,11 @@ class Reduced(GoalRule):
 
     def __call__(self, rows: Candidates) -> Float[Array, " n"]:
         """Return the statistic of every row."""
-        return self.scorer.reduced(rows.X, str(self.resolver.operator.statistic))
+        return self.judged(rows).values
 
     def judged(self, rows: Candidates) -> Judged:
         """Return the numbers alone."""
-        return Judged(self(rows))
+        return Judged(self.scorer.reduced(rows.X, str(self.resolver.operator.statistic)))
 
     def on(self, convert: Callable[[Any], Any]) -> Reduced:
         """Return the rule with its few numbers on a GPU."""

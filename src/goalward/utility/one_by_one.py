@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -11,10 +11,10 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.core.arrays import Array, Rows, like, namespace, rows_at, stack_rows, to_numpy
+from goalward.core.arrays import Array, Rows, like, rows_at
 from goalward.goals import Goal, Term
 from goalward.goals.goal import logits_of
-from goalward.models import Fitted, Labelled
+from goalward.models import Fitted
 from goalward.utility.scorer import Scored, Scorer
 from goalward.utility.threads import one_blas_thread
 
@@ -85,16 +85,8 @@ class OneByOne(Scorer):
 
 def labelled_too(fitted: Fitted, rows: Rows, codes: NDArray[Any]) -> Fitted:
     """Return the model as it is, with more labelled rows."""
-    old = fitted.labelled
-    xp = namespace(old.targets)
-    targets = like(np.eye(fitted.n_classes)[codes], old.targets, dtype=old.targets.dtype)
-    weights = like(to_numpy(fitted.label_weights)[codes], old.weights, dtype=old.weights.dtype)
-    labelled = Labelled(
-        stack_rows(old.X, rows),
-        xp.concat([old.targets, targets]),
-        xp.concat([old.weights, weights]),
-    )
-    return replace(fitted, labelled=labelled)
+    targets = like(np.eye(fitted.n_classes)[codes], fitted.params, dtype=fitted.params.dtype)
+    return fitted.with_rows(rows, targets)
 
 
 def value_of(fitted: Fitted, terms: list[Term]) -> float:

@@ -15,7 +15,7 @@ from goalward.errors import NotFinite
 from goalward.goals import Goal
 from goalward.labels import Expected, Predicted, Resolver
 from goalward.labels.beliefs import Believe
-from goalward.models import Fitted, Linear
+from goalward.models import Fitted
 from goalward.selection.rule import Judged, Rule
 from goalward.solvers import Solution, Updated, fits
 from goalward.utility.fidelity import Fidelity, fidelity
@@ -92,10 +92,8 @@ class Supposed:
     def _followed(self, x: Rows, proba: Any, target: Any) -> Updated | None:
         """Return the inverse after a row, where one is held."""
         fitted, held = self.fitted, self.inverse
-        if not isinstance(fitted.model, Linear):
-            return None
         if held is None:
-            if not fits(fitted.hessian):
+            if not (fitted.model.is_linear and fits(fitted.hessian)):
                 return None
             held = Updated.of(fitted.hessian)
         weight = float(namespace(target).sum(target * fitted.label_weights))
