@@ -11,7 +11,7 @@ from jaxtyping import Float
 from goalward.core.arrays import Array, Rows, like, namespace
 from goalward.core.candidates import Candidates
 from goalward.core.rows import check_finite
-from goalward.errors import NotFinite
+from goalward.errors import NotFinite, Unsupported
 from goalward.goals import Goal
 from goalward.labels import Expected, Predicted, Resolver
 from goalward.labels.beliefs import Believe
@@ -78,6 +78,11 @@ class Supposed:
     def after(self, row: Candidates, believe: Believe | None) -> Supposed:
         """Return what holds once a row is labelled as believed; None adds its curvature alone."""
         fitted, dtype = self.fitted, self.fitted.params.dtype
+        if believe is None and not fitted.model.has_derivatives:
+            raise Unsupported(
+                "Sequential(update='curvature') came with a classifier that has no curvature; a linear "
+                "model or a network was expected. Use Sequential() or Top()."
+            )
         x = like(row.X, fitted.params, dtype=dtype)
         target = proba = fitted.proba_of(x)
         if believe is not None:
