@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -67,16 +68,9 @@ class Slow(Spread):
     def statistic(self):
         return None
 
-    def prepare(self, fitted, round=0):
-        resolve = super().prepare(fitted, round)
-
-        def slowly(utility, candidates):
-            import time
-
-            time.sleep(0.05)
-            return resolve(utility, candidates)
-
-        return slowly
+    def resolve(self, utility, belief):
+        time.sleep(0.05)
+        return super().resolve(utility, belief)
 
 
 def test_a_worker_killed_mid_run_changes_nothing(client, setting):

@@ -84,6 +84,8 @@ class Dask:
         self, reader: Reader, request: Request, spans: list[tuple[int, int]], rows: int, best: Best
     ) -> list[Any]:
         cuts = np.searchsorted(request.excluded, spans)
+        # Workers find the ids of a file in it; only those that came otherwise are sent.
+        names = [request.names(np.arange(*span)) if request.renamed else None for span in spans]
         with reaching(self.client):
             # The rule is a task of its own and not scattered: lost with a worker, it is made again.
             shared = self.client.submit(_itself, reader, pure=False)
@@ -93,6 +95,7 @@ class Dask:
                 [request.pool.part(*span) for span in spans],
                 [start for start, _ in spans],
                 [request.excluded[low:high] for low, high in cuts],
+                names,
                 rows=rows,
                 kept=best,
                 retries=3,
@@ -159,11 +162,23 @@ def _checked(answer: WorkerAnswer) -> Any:
 
 
 def _best_of_part(
-    reader: Reader, part: PoolFile, start: int, excluded: NDArray[Any], *, rows: int, kept: Best
+    reader: Reader,
+    part: PoolFile,
+    start: int,
+    excluded: NDArray[Any],
+    names: NDArray[Any] | None,
+    *,
+    rows: int,
+    kept: Best,
 ) -> WorkerAnswer:
     if reader.compiled != (compiled("shift") is not None):
         accelerate(reader.compiled)
-    return _answer(lambda: reader.best(part, start, rows, excluded, kept, part.ids()))
+
+    def best() -> Best:
+        ids = part.ids() if names is None else names
+        return reader.best(part, start, rows, excluded, kept, ids)
+
+    return _answer(best)
 
 
 def _gradient(piece: Goal, share: float, fitted: Fitted) -> WorkerAnswer:

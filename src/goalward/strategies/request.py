@@ -31,6 +31,8 @@ class Request:
         Sorted positions of rows not to suggest.
     fidelity
         Candidates to retrain for a comparison.
+    renamed
+        Whether the ids are other ones than the pool itself has.
     """
 
     fitted: Fitted
@@ -40,6 +42,7 @@ class Request:
     excluded: NDArray[Any]
     round: int = 0
     fidelity: int = 0
+    renamed: bool = False
 
     @classmethod
     def of(
@@ -63,7 +66,8 @@ class Request:
                 f"{batch} rows were asked for and {left} are left of {len(pool)} "
                 f"({len(excluded)} excluded). Ask for fewer, or add rows to the pool."
             )
-        return cls(model, pool, int(batch), ids, excluded, round or 0, fidelity)
+        renamed = rows is not None
+        return cls(model, pool, int(batch), ids, excluded, round or 0, fidelity, renamed)
 
     @property
     def free(self) -> NDArray[Any]:

@@ -3,6 +3,7 @@
 Each check raises `AssertionError` with what differed. They need only the library itself.
 """
 
+from goalward.testing.check_engine import check_engine
 from goalward.testing.check_goal import check_goal
 from goalward.testing.check_loss import check_loss
 from goalward.testing.check_model import check_model
@@ -14,6 +15,7 @@ from goalward.testing.problem import Problem, problem
 
 __all__ = [
     "Problem",
+    "check_engine",
     "check_goal",
     "check_loss",
     "check_model",
