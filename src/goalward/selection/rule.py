@@ -18,7 +18,7 @@ from goalward.errors import BadParameter, Unsupported
 from goalward.selection.best import best
 from goalward.solvers import Solution
 
-__all__ = ["Judged", "Rule", "Selector", "Shortlist"]
+__all__ = ["FollowingRule", "Judged", "Rule", "Selector", "Shortlist"]
 
 
 class Judged(NamedTuple):
@@ -90,6 +90,29 @@ class Rule(ABC):
             f"fidelity={rows} came with {self.name}, which predicts no utility of a label; "
             "GoalOriented with a goal of the logits was expected. Leave fidelity out."
         )
+
+
+@dataclass(frozen=True, eq=False)
+class FollowingRule(Rule):
+    """A rule whose numbers for the rows in play follow as one after another is taken.
+
+    Parameters
+    ----------
+    taken
+        The rows in play when the last one was taken, and their numbers now.
+    """
+
+    taken: tuple[Candidates, NDArray[Any]] | None = field(default=None, kw_only=True)
+
+    @abstractmethod
+    def fresh(self, rows: Candidates) -> NDArray[Any]:
+        """Return the numbers of rows that were not in play."""
+
+    def __call__(self, rows: Candidates) -> NDArray[Any]:
+        """Return the numbers that hold now."""
+        if self.taken is not None and self.taken[0] is rows:
+            return self.taken[1]
+        return self.fresh(rows)
 
 
 @dataclass(frozen=True, eq=False)

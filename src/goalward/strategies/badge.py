@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from goalward.core.arrays import is_sparse, plain_rows, rows_at, to_numpy
 from goalward.core.candidates import Candidates
 from goalward.models import Fitted
 from goalward.selection import Rule, Shortlist
+from goalward.selection.rule import FollowingRule
 from goalward.strategies.request import Request
 from goalward.strategies.strategy import Strategy
 
@@ -69,22 +70,13 @@ class PlusPlus:
 
 
 @dataclass(frozen=True, eq=False)
-class GradientRule(Rule):
-    """The length of a row's gradient; once rows are taken, its squared distance to the nearest.
-
-    Parameters
-    ----------
-    taken
-        The rows in play when the last one was taken, and their distances now.
-    """
+class GradientRule(FollowingRule):
+    """The length of a row's gradient; once rows are taken, its squared distance to the nearest."""
 
     fitted: Fitted
-    taken: tuple[Candidates, NDArray[Any]] | None = None
 
-    def __call__(self, rows: Candidates) -> NDArray[Any]:
-        """Return lengths, or squared distances for the rows in play."""
-        if self.taken is not None and self.taken[0] is rows:
-            return self.taken[1]
+    def fresh(self, rows: Candidates) -> NDArray[Any]:
+        """Return the lengths."""
         slope = _slopes(to_numpy(rows.proba))
         norms = to_numpy(self.fitted.model.squared_norms(rows.X, self.fitted.params))
         return np.asarray(np.sqrt(norms * np.sum(slope * slope, axis=1)))
@@ -96,10 +88,10 @@ class GradientRule(Rule):
         product = X @ rows_at(X, np.array([position])).T
         product = product.toarray() if is_sparse(product) else product
         inner = (product[:, 0] + constant) * (slopes @ slopes[position])
-        squares = GradientRule(self.fitted)(rows) ** 2
+        squares = self.fresh(rows) ** 2
         gap = np.maximum(squares + squares[position] - 2.0 * inner, 0.0)
         nearest = gap if self.taken is None else np.minimum(self.taken[1], gap)
-        return GradientRule(self.fitted, (rows, nearest))
+        return replace(self, taken=(rows, nearest))
 
 
 def _slopes(proba: NDArray[Any]) -> NDArray[Any]:

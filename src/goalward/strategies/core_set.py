@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from goalward.core.arrays import is_sparse, plain_rows, rows_at, stack_rows
 from goalward.core.candidates import Candidates
 from goalward.selection import Rule, Sequential
+from goalward.selection.rule import FollowingRule
 from goalward.strategies.request import Request
 from goalward.strategies.strategy import Strategy
 
@@ -40,22 +41,13 @@ class CoreSet(Strategy):
 
 
 @dataclass(frozen=True, eq=False)
-class NearestRule(Rule):
-    """Distances to the nearest row that is labelled or taken.
-
-    Parameters
-    ----------
-    taken
-        The rows in play when the last one was taken, and their distances now.
-    """
+class NearestRule(FollowingRule):
+    """Distances to the nearest row that is labelled or taken."""
 
     known: Any
-    taken: tuple[Candidates, NDArray[Any]] | None = None
 
-    def __call__(self, rows: Candidates) -> NDArray[Any]:
+    def fresh(self, rows: Candidates) -> NDArray[Any]:
         """Return the distance of every row."""
-        if self.taken is not None and self.taken[0] is rows:
-            return self.taken[1]
         return np.asarray(np.sqrt(_squared(plain_rows(rows.X), self.known).min(axis=1)))
 
     def after(self, rows: Candidates, position: int, update: str) -> Rule:
@@ -63,7 +55,7 @@ class NearestRule(Rule):
         X = plain_rows(rows.X)
         newest = rows_at(X, np.array([position]))
         nearer = np.minimum(self(rows), np.sqrt(_squared(X, newest)[:, 0]))
-        return NearestRule(stack_rows(self.known, newest), (rows, nearer))
+        return NearestRule(stack_rows(self.known, newest), taken=(rows, nearer))
 
 
 def _squared(A: Any, B: Any) -> NDArray[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from goalward.errors import BadParameter
@@ -112,6 +112,7 @@ class GoalOriented(Strategy):
         fitted, round = request.fitted, request.round
         goal = self.goal.settled(fitted, round)
         resolver = self.operator.prepare(fitted, round)
-        utility, note = self.utility.chosen(fitted, goal, resolver, request.pool, request.ids)
-        supposed = Supposed(fitted, goal, utility, note)
+        supposed = Supposed(fitted, goal, self.utility)
+        utility, note = self.utility.chosen(supposed, resolver, request.pool, request.ids)
+        supposed = replace(supposed, utility=utility, note=note)
         return supposed.scorer().under(resolver, supposed)

@@ -20,7 +20,7 @@ from goalward.utility.first_order import FirstOrder
 from goalward.utility.implicit_step import ImplicitStep
 from goalward.utility.labelings import batch_rows
 from goalward.utility.retrain import Retrain
-from goalward.utility.scorer import Scorer
+from goalward.utility.scorer import Scorer, Supposed
 from goalward.utility.utility import Utility, block_size
 
 __all__ = ["Ladder"]
@@ -86,12 +86,7 @@ class Ladder(Utility):
         return Retrain(), tried
 
     def chosen(
-        self,
-        fitted: Fitted,
-        goal: Goal,
-        resolver: Resolver | None,
-        pool: Pool,
-        ids: NDArray[Any] | None = None,
+        self, task: Supposed, resolver: Resolver | None, pool: Pool, ids: Any = None
     ) -> tuple[Utility, str]:
         """Return the rung for a pool by a sample of its first rows, and how the rungs did."""
         if len(pool) == 0:
@@ -99,11 +94,11 @@ class Ladder(Utility):
                 "utility='auto' tries rows before it chooses, which a single pass over blocks cannot; a "
                 "utility such as FirstOrder() was expected. Pass a pool that can be read twice."
             )
-        first = min(len(pool), block_size(fitted.n_classes))
+        first = min(len(pool), block_size(task.fitted.n_classes))
         count = min(first, 25 * self.rows)
         sample = np.sort(np.random.default_rng(0).permutation(first)[:count])
         names = sample if ids is None else ids[sample]
-        rung, tried = self.climb(fitted, goal, pool.take(sample), resolver, names)
+        rung, tried = self.climb(task.fitted, task.goal, pool.take(sample), resolver, names)
         return rung, f"{rung!r} after: " + "; ".join(map(str, tried))
 
     def prepare(self, fitted: Fitted, goal: Goal) -> Scorer:
@@ -116,7 +111,7 @@ class Ladder(Utility):
     def __call__(self, fitted: Any, goal: Goal, X_pool: Any) -> Float[Array, "n k"]:
         """Return Δτ by the rung that the pool asks for, whatever operator comes after."""
         fitted = as_fitted(fitted)
-        rung, _ = self.chosen(fitted, goal, None, as_pool(X_pool))
+        rung, _ = self.chosen(Supposed(fitted, goal, self), None, as_pool(X_pool))
         return rung(fitted, goal, X_pool)
 
     def batch(

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import NDArray
 
 from goalward.core.arrays import Array
 from goalward.goals import Goal
@@ -17,7 +16,7 @@ from goalward.pool import Pool, blocks
 from goalward.solvers import Solver
 from goalward.utility.fidelity import Fidelity, fidelity
 from goalward.utility.motion import chunk_rows, stacked
-from goalward.utility.scorer import Scorer, check_scores
+from goalward.utility.scorer import Scorer, Supposed, check_scores
 
 __all__ = ["Utility", "block_size", "tabulate"]
 
@@ -46,12 +45,7 @@ class Utility(ABC):
         """Return the utility bound to a model and a goal."""
 
     def chosen(
-        self,
-        fitted: Fitted,
-        goal: Goal,
-        resolver: Resolver | None,
-        pool: Pool,
-        ids: NDArray[Any] | None = None,
+        self, task: Supposed, resolver: Resolver | None, pool: Pool, ids: Any = None
     ) -> tuple[Utility, str]:
         """Return the utility for one round and why; only a ladder has a choice."""
         return self, ""
