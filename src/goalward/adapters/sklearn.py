@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from goalward.adapters.training import Training, last_step
 from goalward.errors import LooseFit, NotConverged, Unsupported
 from goalward.learners import LogisticClassifier
-from goalward.models import Fitted, Labelled, Linear
+from goalward.models import Fitted, Labelled, LinearModel
 from goalward.models.trust import newton_distance, refuse_separable
 
 __all__ = ["from_sklearn", "is_logistic"]
@@ -105,7 +105,7 @@ def _as_softmax(
         Labelled(seen.rows, seen.targets, weights),
         penalty,
         seen.classes,
-        model=Linear(intercept=bool(model.fit_intercept)),
+        model=LinearModel(intercept=bool(model.fit_intercept)),
         C=C,
         transform=transform,
         class_weights=by_class,

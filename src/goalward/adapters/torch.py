@@ -13,7 +13,7 @@ from goalward.adapters.torch_training import TorchTraining, WeightDecay
 from goalward.core.extras import needing
 from goalward.core.rows import clean_rows
 from goalward.errors import BadParameter, LooseFit, NotConverged, Unsupported
-from goalward.models import Fitted, Labelled, Linear, Network, inspected
+from goalward.models import Fitted, Labelled, LinearModel, Network, inspected
 from goalward.models.trust import LOOSE, TIGHT
 
 __all__ = ["from_torch"]
@@ -179,7 +179,7 @@ def _head(training: TorchTraining) -> Fitted:
         Labelled(features.double(), params.new_tensor(targets), params.new_tensor(weights)),
         penalty,
         classes,
-        model=Linear(intercept=head.bias is not None),
+        model=LinearModel(intercept=head.bias is not None),
         C=1.0 / decay if decay > 0.0 else None,
         transform=transform,
     )

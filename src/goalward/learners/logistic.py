@@ -17,7 +17,7 @@ from goalward.core.labels import as_classes, clean_weights, encode, find_classes
 from goalward.core.rows import clean_rows, column_names
 from goalward.errors import BadParameter, OneClass, ShapeMismatch, UnseenClass
 from goalward.learners.cross_validation import cross_validate
-from goalward.models import Linear
+from goalward.models import LinearModel
 from goalward.models.fitted import Fitted
 from goalward.models.trust import refuse_separable
 from goalward.solvers import named
@@ -112,7 +112,7 @@ class Logistic(LogisticParameters):
         C = cross_validate(self, X, y, sample_weight=sample_weight).C if chosen else float(self.C)
         labelled = _labelled(rows, targets, weights)
         penalty = self._penalty(C, rows.shape[1], self._seen(targets, weights, classes), labelled)
-        model = Linear(intercept=self.fit_intercept)
+        model = LinearModel(intercept=self.fit_intercept)
         blank = np.zeros((model.n_params(rows.shape[1]), len(classes)))
         params = like(blank, labelled.targets)
         if start is not None:

@@ -2,7 +2,7 @@
 
 from goalward.core.candidates import Labelled
 from goalward.models.fitted import Fitted, as_fitted
-from goalward.models.linear import Linear
+from goalward.models.linear import LinearModel
 from goalward.models.loss import Loss
 from goalward.models.model import Jacobian, Model
 from goalward.models.network import Network
@@ -16,7 +16,7 @@ __all__ = [
     "Hessian",
     "Jacobian",
     "Labelled",
-    "Linear",
+    "LinearModel",
     "Loss",
     "Model",
     "Network",

@@ -26,7 +26,7 @@ from goalward.core.candidates import Candidates, Labelled
 from goalward.core.labels import clean_weights
 from goalward.core.rows import check_columns, clean_rows
 from goalward.errors import Unsupported
-from goalward.models.linear import Linear
+from goalward.models.linear import LinearModel
 from goalward.models.loss import Loss
 from goalward.models.model import Model
 from goalward.models.objective import Objective
@@ -79,7 +79,7 @@ class Fitted:
     labelled: Labelled = field(repr=False)
     penalty: Float[Array, " p"] = field(repr=False)
     classes: NDArray[Any]
-    model: Model = Linear()
+    model: Model = LinearModel()
     loss: Loss = Softmax()
     gradient: float = 0.0
     iterations: int = 0
@@ -208,7 +208,7 @@ class Fitted:
             )
         return high
 
-    def linear(self, asker: str) -> Linear:
+    def linear(self, asker: str) -> LinearModel:
         """Return the model if it is linear; refuse in the name of what needs it to be."""
         return self.model.linear(asker)
 

@@ -21,11 +21,11 @@ from goalward.solvers import Solver
 if TYPE_CHECKING:
     from goalward.models.fitted import Fitted
 
-__all__ = ["Linear"]
+__all__ = ["LinearModel"]
 
 
 @dataclass(frozen=True)
-class Linear(Model):
+class LinearModel(Model):
     """Logits that are linear in the features.
 
     Parameters
@@ -36,7 +36,7 @@ class Linear(Model):
     Examples
     --------
     >>> import numpy as np
-    >>> Linear(intercept=True).jvp(np.ones((1, 2)), np.ones((3, 2)))
+    >>> LinearModel(intercept=True).jvp(np.ones((1, 2)), np.ones((3, 2)))
     array([[3., 3.]])
     """
 
@@ -44,7 +44,7 @@ class Linear(Model):
 
     is_linear: ClassVar[bool] = True
 
-    def at(self, params: Float[Array, "p k"]) -> Linear:
+    def at(self, params: Float[Array, "p k"]) -> LinearModel:
         """Return itself: J is the same at all parameters."""
         return self
 
@@ -107,7 +107,7 @@ class Linear(Model):
         )
         return replace(fitted, **best._asdict())
 
-    def linear(self, asker: str) -> Linear:
+    def linear(self, asker: str) -> LinearModel:
         """Return itself."""
         return self
 

@@ -14,7 +14,7 @@ from goalward.solvers import Curvature, Solver
 
 if TYPE_CHECKING:
     from goalward.models.fitted import Fitted
-    from goalward.models.linear import Linear
+    from goalward.models.linear import LinearModel
     from goalward.models.objective import Objective
 
 __all__ = ["Jacobian", "Model"]
@@ -87,7 +87,7 @@ class Model(ABC):
             "network's last layer: from_torch(..., layers='last')."
         )
 
-    def linear(self, asker: str) -> Linear:
+    def linear(self, asker: str) -> LinearModel:
         """Return the model if it is linear; refuse in the name of what needs it to be."""
         raise Unsupported(
             f"{asker} came with a {type(self).__name__} model; a linear one was expected. Use "

@@ -21,7 +21,7 @@ from goalward.models.model import Model
 from goalward.solvers import Curvature, least_norm
 
 if TYPE_CHECKING:
-    from goalward.models.linear import Linear
+    from goalward.models.linear import LinearModel
 
 __all__ = ["Hessian", "Objective"]
 
@@ -79,7 +79,7 @@ class Hessian:
 
     labelled: Labelled
     penalty: Float[Array, " p"]
-    model: Linear
+    model: LinearModel
     loss: Loss
     proba: Float[Array, "n k"]
 

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from goalward.core.npy import RowsOnDisk, Stamp, stamp_of
 from goalward.core.sparse import read_sparse
 from goalward.errors import DataMissing, ShapeMismatch
-from goalward.pool.formats import Hdf5, Npy, Reader, Zarr
+from goalward.pool.formats import FileReader, Hdf5, Npy, Zarr
 from goalward.pool.pool import Pool
 from goalward.pool.tabular import Ipc, Parquet
 from goalward.pool.witness import note, witnessing
 
 __all__ = ["PoolFile", "open_pool"]
 
-READERS: dict[str, type[Reader]] = {
+READERS: dict[str, type[FileReader]] = {
     "npy": Npy,
     "parquet": Parquet,
     "ipc": Ipc,
@@ -139,7 +139,7 @@ class PoolFile(RowsOnDisk, Pool):
         note(self, "ids", ids)
         return ids
 
-    def _reader(self) -> Reader:
+    def _reader(self) -> FileReader:
         now = stamp_of(self.path)
         # On another machine stamps are others; there the content is looked at.
         if now is None or not (now == self.stamp or witnessing()):
@@ -195,6 +195,6 @@ def open_pool(
 @lru_cache(maxsize=32)
 def _opened(
     path: str, kind: str, columns: tuple[str, ...], ids: str | None, stamp: Stamp | None
-) -> Reader:
+) -> FileReader:
     """Return the reader of a file, kept open in this process."""
     return READERS[kind](Path(path), columns, ids)

@@ -20,7 +20,7 @@ from goalward.core.extras import needing
 from goalward.core.npy import NpyFile
 from goalward.errors import BadInput, DataMissing, ShapeMismatch, Unsupported
 
-__all__ = ["Hdf5", "Npy", "Reader", "Zarr"]
+__all__ = ["FileReader", "Hdf5", "Npy", "Zarr"]
 
 CODECS = frozenset(
     {
@@ -34,7 +34,7 @@ CODECS = frozenset(
 METADATA = (".zarray", "zarr.json")
 
 
-class Reader(ABC):
+class FileReader(ABC):
     """An open file of rows."""
 
     suffixes: ClassVar[tuple[str, ...]]
@@ -65,7 +65,7 @@ class Reader(ABC):
         np.copyto(target, self.rows(start, start + len(target)))
 
 
-class _ArrayFile(Reader):
+class _ArrayFile(FileReader):
     """Rows of anything that has a shape and slices like an array."""
 
     def _open(self, path: Path, array: Any, ids: str | None) -> None:

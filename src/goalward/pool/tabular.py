@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from goalward.core.extras import needing
 from goalward.errors import DataMissing, DuplicateRows, NotFinite, ShapeMismatch
-from goalward.pool.formats import Reader
+from goalward.pool.formats import FileReader
 
 __all__ = ["Ipc", "Parquet"]
 
 
-class _Table(Reader):
+class _Table(FileReader):
     """Numeric columns, or one column of vectors, of a file that polars scans."""
 
     scan: ClassVar[str]

@@ -127,6 +127,16 @@ class Shortlist:
         Where they are in the pool, and their scores, best first; -inf must not be picked.
     read
         How to get them as candidates, at positions.
+
+    Examples
+    --------
+    What a selector is given, here without a rule and rows to read:
+
+    >>> few = Shortlist(None, np.array([7, 2, 5]), np.array([0.9, 0.4, -np.inf]), None)
+    >>> few.positions[few.best(1, np.random.default_rng(0))]
+    array([7])
+    >>> few.ordered().positions
+    array([2, 7])
     """
 
     rule: Rule

@@ -14,8 +14,8 @@ def check_model(model: Any, n_features: int = 4, n_classes: int = 3, seed: int =
 
     Examples
     --------
-    >>> from goalward.models import Linear
-    >>> check_model(Linear(intercept=True))
+    >>> from goalward.models import LinearModel
+    >>> check_model(LinearModel(intercept=True))
     """
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(7, n_features))

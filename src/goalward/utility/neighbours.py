@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, Rows, like, namespace, rows_at
 from goalward.goals import Goal, Term
-from goalward.models import Fitted, Linear
+from goalward.models import Fitted, LinearModel
 from goalward.solvers import Inverse
 from goalward.solvers.coordinates import Coordinates
 from goalward.utility.added_rows import Added, Base, Singles, Window
@@ -35,7 +35,7 @@ class Neighbours:
     """
 
     fitted: Fitted
-    model: Linear
+    model: LinearModel
     base: Base
     terms: list[Term]
     goal_coordinates: list[Float[Array, "_ q"]]

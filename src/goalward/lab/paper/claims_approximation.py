@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from goalward.lab.paper.approximation import Scatter
-from goalward.lab.paper.findings import Findings, Judged, claim, interval
+from goalward.lab.paper.findings import Findings, Judgement, claim, interval
 from goalward.lab.paper.studies import OPERATORS
 
 __all__ = ["APPROXIMATION"]
@@ -38,10 +38,10 @@ of_expred = partial(claim, figure="expred", needs=lambda f: f.expred)
     rule="reproduced if the mean Pearson correlation is at least 0.8 for all four operators, "
     "partly if at least 0.5",
 )
-def _correlates(findings: Findings) -> Judged:
+def _correlates(findings: Findings) -> Judgement:
     means, measured = _means(findings.serial, "pearson")
     worst = min(means.values())
-    return Judged(measured, worst >= 0.8, worst >= 0.5, means)
+    return Judgement(measured, worst >= 0.8, worst >= 0.5, means)
 
 
 @claim(
@@ -53,14 +53,14 @@ def _correlates(findings: Findings) -> Judged:
     rule="reproduced if all four correlations fall and min/max average below oracle/average; partly "
     "if either holds",
 )
-def _weaker_in_batches(findings: Findings) -> Judged:
+def _weaker_in_batches(findings: Findings) -> Judgement:
     one = _by_operator(findings.serial, "pearson")
     many = _by_operator(findings.batch, "pearson")
     drop = {op: float(one[op].mean() - many[op].mean()) for op in OPERATORS}
     extremes = (many["min"].mean() + many["max"].mean()) / 2
     centre = (many["oracle"].mean() + many["average"].mean()) / 2
     falls, lowest = all(d > 0 for d in drop.values()), bool(extremes < centre)
-    return Judged(
+    return Judgement(
         "; ".join(f"{op} {one[op].mean():.2f} → {interval(many[op])}" for op in OPERATORS),
         falls and lowest,
         falls or lowest,
@@ -74,10 +74,10 @@ def _weaker_in_batches(findings: Findings) -> Judged:
     rule="reproduced if the mean slope of retrained on first-order utilities is below 1 for all "
     "four operators, partly for at least two",
 )
-def _over_estimates(findings: Findings) -> Judged:
+def _over_estimates(findings: Findings) -> Judgement:
     means, measured = _means(findings.serial, "slope")
     below = sum(v < 1 for v in means.values())
-    return Judged(f"slopes: {measured}", below == 4, below >= 2, means)
+    return Judgement(f"slopes: {measured}", below == 4, below >= 2, means)
 
 
 @of_serial(
@@ -86,14 +86,14 @@ def _over_estimates(findings: Findings) -> Judged:
     rule="reproduced if the mean correlation over operators of the Fisher and dev goals is at most "
     "0.1 below that of the entropy goal; partly if one of them is",
 )
-def _other_goals(findings: Findings) -> Judged:
+def _other_goals(findings: Findings) -> Judgement:
     means = {}
     for goal in ("entropy", "fisher", "dev"):
         found = _by_operator(findings.serial, "pearson", goal)
         means[goal] = float(np.mean([values.mean() for values in found.values()]))
     gaps = [means["entropy"] - means[goal] for goal in ("fisher", "dev")]
     measured = "; ".join(f"{goal} {value:.2f}" for goal, value in means.items())
-    return Judged(measured, max(gaps) <= 0.1, min(gaps) <= 0.1, means)
+    return Judgement(measured, max(gaps) <= 0.1, min(gaps) <= 0.1, means)
 
 
 @of_expred(
@@ -102,12 +102,12 @@ def _other_goals(findings: Findings) -> Judged:
     "every row and batch (Remark 1).",
     rule="reproduced if its spread is at most 1e-10 of the utilities' scale in every panel",
 )
-def _constant(findings: Findings) -> Judged:
+def _constant(findings: Findings) -> Judgement:
     assert findings.expred is not None
     flatness = findings.expred.flatness
     worst = max(flatness.values())
     measured = f"largest relative spread {worst:.1e}"
-    return Judged(measured, worst <= 1e-10, worst <= 1e-6, dict(flatness))
+    return Judgement(measured, worst <= 1e-10, worst <= 1e-6, dict(flatness))
 
 
 @of_expred(
@@ -117,7 +117,7 @@ def _constant(findings: Findings) -> Judged:
     rule="reproduced if its standard deviation is below half of the operators' median in every "
     "panel, partly in at least half of them",
 )
-def _concentrated(findings: Findings) -> Judged:
+def _concentrated(findings: Findings) -> Judgement:
     assert findings.expred is not None
     ratios = {
         title: float(
@@ -127,7 +127,7 @@ def _concentrated(findings: Findings) -> Judged:
     }
     narrow = sum(r < 0.5 for r in ratios.values())
     measured = "; ".join(f"{title}: {r:.2f} of the median" for title, r in ratios.items())
-    return Judged(measured, narrow == len(ratios), narrow >= len(ratios) / 2, ratios)
+    return Judgement(measured, narrow == len(ratios), narrow >= len(ratios) / 2, ratios)
 
 
 @of_expred(
@@ -136,12 +136,12 @@ def _concentrated(findings: Findings) -> Judged:
     rule="reproduced if at least half of the pairs of operators have a rank correlation below 0.5, "
     "partly if at least one has",
 )
-def _different_orders(findings: Findings) -> Judged:
+def _different_orders(findings: Findings) -> Judgement:
     assert findings.expred is not None
     pairs = {f"{a}-{b}": s for a, b, s in findings.expred.overlap.iter_rows()}
     low = sum(s < 0.5 for s in pairs.values())
     measured = "; ".join(f"{pair} {s:.2f}" for pair, s in pairs.items())
-    return Judged(measured, low >= len(pairs) / 2, low >= 1, pairs)
+    return Judgement(measured, low >= len(pairs) / 2, low >= 1, pairs)
 
 
 APPROXIMATION = (

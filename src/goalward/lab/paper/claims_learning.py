@@ -10,7 +10,7 @@ import numpy as np
 
 from goalward.lab.curves import Curves
 from goalward.lab.datasets import synth2
-from goalward.lab.paper.findings import Findings, Judged, asked_rows, claim, interval, merge
+from goalward.lab.paper.findings import Findings, Judgement, asked_rows, claim, interval, merge
 from goalward.lab.paper.studies import GOALS, OPERATORS
 from goalward.lab.statistics import bootstrap, correlation, peak
 
@@ -28,7 +28,7 @@ of_learning = partial(claim, figure="", needs=lambda f: f.learning)
     rule="reproduced if on average at least 160 of the first 170 queries are central and the "
     "median of queries to 0.966 lies in 210 to 250; partly if one holds",
 )
-def _wasted(findings: Findings) -> Judged:
+def _wasted(findings: Findings) -> Judgement:
     spent, needed = [], []
     for draw, curves in findings.synth2.items():
         groups = synth2(draw).groups
@@ -38,7 +38,7 @@ def _wasted(findings: Findings) -> Judged:
         needed.append(float(curves.reach(0.966)["uncertainty"][0]))
     middle = float(np.median(needed))
     wasted, late = float(np.mean(spent)) >= 160, 210 <= middle <= 250
-    return Judged(
+    return Judgement(
         f"{interval(spent, 1)} of the first 170 central; median {middle:g} queries to 0.966 "
         f"(reached in {np.isfinite(needed).sum()} of {len(needed)} draws, the others counted as "
         "infinite)",
@@ -54,13 +54,13 @@ def _wasted(findings: Findings) -> Judged:
     rule="reproduced if oracle and average both need fewer queries than uncertainty to 0.95 "
     "(median over draws; never reached counts as infinite), partly if one does",
 )
-def _spared(findings: Findings) -> Judged:
+def _spared(findings: Findings) -> Judgement:
     reach = merge(findings.synth2).reach(0.95)
     medians = {name: float(np.median(values)) for name, values in reach.items()}
     faster = [medians[f"dev/{op}"] < medians["uncertainty"] for op in ("oracle", "average")]
     named = ("uncertainty", "dev/oracle", "dev/average", "dev/min")
     measured = "; ".join(f"{name} {medians[name]:g}" for name in named)
-    return Judged(measured, all(faster), any(faster), medians)
+    return Judgement(measured, all(faster), any(faster), medians)
 
 
 @of_synth2(
@@ -69,13 +69,13 @@ def _spared(findings: Findings) -> Judged:
     rule="reproduced if dev/average needs fewer labels than uncertainty to 0.95, dev labels "
     "charged, in at least 90 % of the draws; partly in half of them",
 )
-def _charged(findings: Findings) -> Judged:
+def _charged(findings: Findings) -> Judgement:
     reach = merge(findings.synth2).reach(0.95, with_dev=True)
     share = float(np.mean(reach["uncertainty"] - reach["dev/average"] > 0))
     ours, theirs, chance = (
         float(np.median(reach[name])) for name in ("dev/average", "uncertainty", "random")
     )
-    return Judged(
+    return Judgement(
         f"fewer in {share:.0%} of the draws (median {ours:g} against {theirs:g}); random sampling "
         f"needs {chance:g}",
         share >= 0.9,
@@ -94,7 +94,7 @@ def _charged(findings: Findings) -> Judged:
     "goal is higher than at the peak; partly if the mean falls while the goal rises. The peak of "
     "a seed is that of the other seeds' mean curve",
 )
-def _overfits(findings: Findings) -> Judged:
+def _overfits(findings: Findings) -> Judgement:
     curves = findings.learning["rt-polarity"]
     x, accuracy = curves.curve("dev/oracle")
     _, goal = curves.curve("dev/oracle", "goal_dev")
@@ -106,7 +106,7 @@ def _overfits(findings: Findings) -> Judged:
     fall = np.array([c[max(0, p - 2) : p + 3].mean() - c[-5:].mean() for c, p in pairs])
     rise = float((goal[:, -1] - goal[:, top]).mean())
     drop, low, _ = bootstrap(fall)
-    return Judged(
+    return Judgement(
         f"peak {mean[top]:.3f} at {x[top]} queries, end {mean[-1]:.3f}: fall {interval(fall, 4)}; "
         f"dev goal {'rises' if rise > 0 else 'falls'} by {abs(rise):.1f} after the peak",
         low > 0 and rise > 0,
@@ -121,7 +121,7 @@ def _moving_together(
     names: Callable[[Curves], list[str]],
     middle: Callable[[list[float]], Any],
     level: float,
-) -> Judged:
+) -> Judgement:
     """Return on which datasets two metrics have a correlation along the rounds of `level`."""
     numbers = {}
     for dataset, curves in findings.learning.items():
@@ -129,7 +129,7 @@ def _moving_together(
         numbers[dataset] = float(middle([correlation(*pair) for pair in pairs]))
     high = [value >= level for value in numbers.values()]
     measured = "; ".join(f"{name} {v:.2f}" for name, v in numbers.items())
-    return Judged(measured, all(high), any(high), numbers)
+    return Judgement(measured, all(high), any(high), numbers)
 
 
 @of_learning(
@@ -138,7 +138,7 @@ def _moving_together(
     rule="reproduced if the median over strategies of their correlation along the rounds is at "
     "least 0.8 on every dataset, partly on one",
 )
-def _together(findings: Findings) -> Judged:
+def _together(findings: Findings) -> Judgement:
     metrics = ("goal_entropy", "goal_fisher")
     return _moving_together(findings, metrics, lambda c: c.strategies, np.median, 0.8)
 
@@ -149,7 +149,7 @@ def _together(findings: Findings) -> Judged:
     rule="reproduced if the oracle has the smallest area under the accuracy curve of its panel for "
     "both goals on every dataset, partly if in at least one panel",
 )
-def _pushing_hurts(findings: Findings) -> Judged:
+def _pushing_hurts(findings: Findings) -> Judgement:
     lines, hits = [], []
     numbers = {}
     for name, curves in findings.learning.items():
@@ -163,7 +163,7 @@ def _pushing_hurts(findings: Findings) -> Judged:
                 f"{name}, {goal}: oracle {areas[f'{goal}/oracle']:.3f}, worst {worst} "
                 f"{areas[worst]:.3f}, random {areas['random']:.3f}"
             )
-    return Judged("; ".join(lines), all(hits), any(hits), numbers)
+    return Judgement("; ".join(lines), all(hits), any(hits), numbers)
 
 
 @of_learning(
@@ -173,7 +173,7 @@ def _pushing_hurts(findings: Findings) -> Judged:
     "the accuracy curve above the better baseline with an interval that excludes 0; partly up to "
     "a half. Dev labels are not charged here, which favours the dev goal",
 )
-def _no_free_lunch(findings: Findings) -> Judged:
+def _no_free_lunch(findings: Findings) -> Judgement:
     lows = {}
     for name, curves in findings.learning.items():
         areas = curves.area()
@@ -185,7 +185,7 @@ def _no_free_lunch(findings: Findings) -> Judged:
     names = [name for name, low in lows.items() if low > 0]
     share = len(names) / len(lows)
     shown = f": {', '.join(names)}" if names else ""
-    return Judged(
+    return Judgement(
         f"{len(names)} of {len(lows)} beat the better baseline{shown}",
         share <= 0.25,
         share <= 0.5,
@@ -199,7 +199,7 @@ def _no_free_lunch(findings: Findings) -> Judged:
     rule="reproduced if their correlation along the rounds of the dev strategies averages at least "
     "0.7 on every dataset, partly on one",
 )
-def _tracks(findings: Findings) -> Judged:
+def _tracks(findings: Findings) -> Judgement:
     names = [f"dev/{op}" for op in OPERATORS]
     return _moving_together(findings, ("goal_dev", "accuracy"), lambda c: names, np.mean, 0.7)
 
@@ -213,7 +213,7 @@ def _tracks(findings: Findings) -> Judged:
     "the highest, on every dataset; partly on one. Grid: the stated C times 0.01 to 100, up to "
     "3,000 labelled rows (tables/penalties.csv has fewer too); the paper does not say how many it used",
 )
-def _stated_penalty(findings: Findings) -> Judged:
+def _stated_penalty(findings: Findings) -> Judgement:
     assert findings.penalties is not None
     lines, exact, near = [], [], []
     most = findings.penalties.group_by("dataset", maintain_order=True).last()
@@ -227,7 +227,7 @@ def _stated_penalty(findings: Findings) -> Judged:
             f"likelihood {row['chosen_by_likelihood']:g}"
         )
     numbers = {"exact": exact, "within_one_error": near}
-    return Judged("; ".join(lines), all(near), any(near), numbers)
+    return Judgement("; ".join(lines), all(near), any(near), numbers)
 
 
 LEARNING = (

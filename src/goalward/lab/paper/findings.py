@@ -15,7 +15,7 @@ from goalward.lab.datasets import Dataset
 from goalward.lab.paper.approximation import ExPred, Scatter
 from goalward.lab.statistics import bootstrap
 
-__all__ = ["Claim", "Findings", "Judged", "asked_rows", "claim", "interval", "merge"]
+__all__ = ["Claim", "Findings", "Judgement", "asked_rows", "claim", "interval", "merge"]
 
 
 @dataclass
@@ -70,7 +70,7 @@ class Claim:
         return f"goalward reproduce {self.figure}"
 
 
-class Judged(NamedTuple):
+class Judgement(NamedTuple):
     """What was measured, and whether it meets a rule in full or in part."""
 
     measured: str
@@ -84,7 +84,7 @@ Judge = Callable[[Findings], Claim | None]
 
 def claim(
     name: str, figure: str, *, needs: Callable[[Findings], Any], says: str, rule: str
-) -> Callable[[Callable[[Findings], Judged]], Judge]:
+) -> Callable[[Callable[[Findings], Judgement]], Judge]:
     """Make a claim of a function that judges it.
 
     Parameters
@@ -95,7 +95,7 @@ def claim(
         Whether findings can speak to it at all.
     """
 
-    def made(judge: Callable[[Findings], Judged]) -> Judge:
+    def made(judge: Callable[[Findings], Judgement]) -> Judge:
         def judged(findings: Findings) -> Claim | None:
             if not needs(findings):
                 return None
