@@ -13,18 +13,17 @@ from typing import Any, NoReturn
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import NDArray
 
-from goalward.core.arrays import softmax, to_numpy
+from goalward.core.arrays import Array, softmax, to_numpy
 from goalward.errors import Unsupported
 from goalward.goals.goal import Goal
 from goalward.models import Fitted, Softmax
 
 __all__ = ["Epig", "FisherRatio", "PosteriorGoal"]
 
-Logits = Float[NDArray[Any], "m k"]
-Blocks = Float[NDArray[Any], "m c c"]
-Risks = Float[NDArray[Any], " m"]
+Logits = Float[Array, "m k"]
+Blocks = Float[Array, "m c c"]
+Risks = Float[Array, " m"]
 
 
 class PosteriorGoal(Goal):
