@@ -130,6 +130,19 @@ def test_every_public_name_is_in_the_reference(room):
     assert re.search(rf":: goalward\.{target}$", reference, re.MULTILINE)
 
 
+def test_the_map_names_every_file_and_no_other():
+    """ARCHITECTURE.md says where things live: a file that moved takes its line along."""
+    said = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    source = ROOT / "src/goalward"
+    there = [path for kind in ("py", "js") for path in source.rglob(f"*.{kind}")]
+    paths = {path.relative_to(source).as_posix() for path in there}
+    for path in there:
+        if path.suffix == ".py" and not path.stem.startswith("__"):
+            assert re.search(rf"\b{path.stem}\b", said), f"{path} is not on the map"
+    for word in re.findall(r"`([\w/]+\.(?:py|js))`", said):
+        assert any(f"/{path}".endswith(f"/{word}") for path in paths), f"{word} is on the map only"
+
+
 def test_make_targets_in_the_pages_exist():
     makefile = (ROOT / "Makefile").read_text()
     commands = "\n".join(block for page in PAGES[:2] for block in blocks(page, "bash"))
