@@ -68,6 +68,10 @@ class Rule(ABC):
             "know; GoalOriented was expected. Use Top() or Stochastic() here."
         )
 
+    def following(self, rows: Candidates, values: NDArray[Any]) -> Rule:
+        """Return the rule told what it said of the rows that a batch is picked from."""
+        return self
+
     def on(self, convert: Callable[[Any], Any]) -> Rule:
         """Return the rule for rows on a GPU; `convert` brings its arrays there."""
         raise Unsupported(

@@ -88,7 +88,9 @@ class Sequential:
             if len(picked) == batch:
                 return play.positions[picked]
             rows = play.candidates
-            copies = copies or NearCopies(rows.X, self.radius)
+            if copies is None:
+                copies = NearCopies(rows.X, self.radius)
+                rule = rule.following(rows, values)
             copies.take(picked[-1])
             rule = rule.after(rows, picked[-1], self.update)
             values = np.where(copies.blocked, -np.inf, to_numpy(rule(rows)))

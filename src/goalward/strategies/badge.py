@@ -74,24 +74,29 @@ class GradientRule(FollowingRule):
     """The length of a row's gradient; once rows are taken, its squared distance to the nearest."""
 
     fitted: Fitted
+    play: tuple[NDArray[Any], NDArray[Any]] | None = None
 
     def fresh(self, rows: Candidates) -> NDArray[Any]:
         """Return the lengths."""
-        slope = _slopes(to_numpy(rows.proba))
+        return np.asarray(np.sqrt(self._gradients(rows)[1]))
+
+    def _gradients(self, rows: Candidates) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return p - e_ŷ of rows, and the squared lengths of their gradients."""
+        slopes = _slopes(to_numpy(rows.proba))
         norms = to_numpy(self.fitted.model.squared_norms(rows.X, self.fitted.params))
-        return np.asarray(np.sqrt(norms * np.sum(slope * slope, axis=1)))
+        return slopes, norms * np.sum(slopes * slopes, axis=1)
 
     def after(self, rows: Candidates, position: int, update: str) -> Rule:
         """Return the rule with one more gradient taken."""
-        X, slopes = plain_rows(rows.X), _slopes(to_numpy(rows.proba))
+        X, play = plain_rows(rows.X), self.play or self._gradients(rows)
+        slopes, squares = play
         constant = float(self.fitted.linear("Badge").intercept)
         product = X @ rows_at(X, np.array([position])).T
         product = product.toarray() if is_sparse(product) else product
         inner = (product[:, 0] + constant) * (slopes @ slopes[position])
-        squares = self.fresh(rows) ** 2
         gap = np.maximum(squares + squares[position] - 2.0 * inner, 0.0)
         nearest = gap if self.taken is None else np.minimum(self.taken[1], gap)
-        return replace(self, taken=(rows, nearest))
+        return replace(self, play=play, taken=(rows, nearest))
 
 
 def _slopes(proba: NDArray[Any]) -> NDArray[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,10 @@ class NearestRule(FollowingRule):
     def fresh(self, rows: Candidates) -> NDArray[Any]:
         """Return the distance of every row."""
         return np.asarray(np.sqrt(_squared(plain_rows(rows.X), self.known).min(axis=1)))
+
+    def following(self, rows: Candidates, values: NDArray[Any]) -> Rule:
+        """Return the rule with the distances that the pool was scanned for."""
+        return replace(self, taken=(rows, values))
 
     def after(self, rows: Candidates, position: int, update: str) -> Rule:
         """Return the rule with one more row known."""
