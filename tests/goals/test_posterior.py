@@ -129,7 +129,7 @@ def test_taking_a_row_moves_all_others_as_starting_again_would(n_classes):
     gains = Information().prepare(task.fitted, goal)
     taken = gains.taking(task.fitted.features(task.X_pool))
     for place in (3, 7, 3):
-        taken.take(place)
+        taken = taken.after(place)
     after = grown(task.fitted, task.X_pool[[3, 7, 3]])
     again = Information().prepare(after, goal).taking(task.fitted.features(task.X_pool))
     # The goal's slope is Λ, which has not moved.

@@ -127,7 +127,7 @@ def test_a_client_that_was_closed_is_refused(setting):
 
     fitted, goal, pool = setting
     with distributed.LocalCluster(
-        n_workers=0, dashboard_address=None, silence_logs=50, processes=False
+        n_workers=0, dashboard_address=":0", silence_logs=50, processes=False
     ) as cluster:
         client = distributed.Client(cluster)
         client.close()

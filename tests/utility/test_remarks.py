@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import goalward as gw
+from goalward.core.candidates import Candidates
 from goalward.goals import Entropy, Fisher
 from goalward.labels import BestCase, Expected, Predicted, Uniform, WorstCase
 from goalward.testing import problem
@@ -48,13 +49,8 @@ def test_remark_2_a_batch_is_the_sum_of_its_rows(index):
     p = fitted.predict_proba(X)
     chance = np.array([np.prod(p[range(4), labeling]) for labeling in labelings])
     softened = Expected(Predicted(2.0))(single, fitted, X).sum()
-    q = Predicted(2.0).prepare(fitted)(_Rows(p))
+    q = Predicted(2.0).prepare(fitted)(Candidates(np.arange(4), X, p))
     assert (np.array([np.prod(q[range(4), c]) for c in labelings]) @ batch) == pytest.approx(
         softened, abs=1e-12
     )
     assert chance @ batch == pytest.approx(0.0, abs=1e-12)
-
-
-class _Rows:
-    def __init__(self, proba):
-        self.proba = proba

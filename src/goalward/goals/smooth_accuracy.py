@@ -55,7 +55,7 @@ class SmoothAccuracy(DevGoal):
         if len(parts) == 1:
             return [(1.0, self)]
         totals = [
-            len(part.X) if part.weights is None else float(to_numpy(part.weights).sum())
+            float(len(part.X)) if part.weights is None else float(to_numpy(part.weights).sum())
             for part in parts
         ]
         check_some_weight(sum(totals), "SmoothAccuracy")

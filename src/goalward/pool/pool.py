@@ -57,11 +57,13 @@ class Pool(ABC):
 
     def blocks(self, size: int) -> Iterator[tuple[slice, Any]]:
         """Return (slice, rows) pairs that cover the pool in order."""
-        if len(self) == 0:
+        n = len(self)
+        if n == 0:
             raise Empty("The pool has no rows; at least 1 was expected. Add unlabelled rows.")
-        for start in range(0, len(self), size):
-            stop = min(start + size, len(self))
-            yield slice(start, stop), self.part(start, stop)
+        # No `yield` here: an empty pool is refused at the call, not when it is read.
+        return (
+            (slice(i, min(i + size, n)), self.part(i, min(i + size, n))) for i in range(0, n, size)
+        )
 
     def __len__(self) -> int:
         return self.shape[0]
