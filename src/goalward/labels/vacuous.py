@@ -6,7 +6,7 @@ import warnings
 
 from goalward.errors import VacuousUtility
 
-__all__ = ["warn_if_vacuous"]
+__all__ = ["warn_if_vacuous", "warn_vacuous"]
 
 
 def warn_if_vacuous(lowest: float, highest: float, scale: float, eps: float, name: str) -> None:
@@ -22,17 +22,24 @@ def warn_if_vacuous(lowest: float, highest: float, scale: float, eps: float, nam
         The rounding unit of the numbers.
     """
     if scale > 0.0 and highest - lowest <= 1e4 * eps * scale:
-        reason = "the operator does not tell them apart"
-        if "Predicted" in name:
-            reason = (
-                "to first order the expected utility under the model's own prediction is "
-                "constant (Remark 1 of the paper)"
-            )
-        warnings.warn(
-            f"Every candidate scores the same under {name} (spread {highest - lowest:.1e}, while "
-            f"utilities of a label spread over {scale:.1e}), so the choice is arbitrary: {reason}. "
-            "Use Spread(Predicted()), Expected(Uniform()), a LabelModel, or a utility beyond first "
-            "order such as Retrain().",
-            VacuousUtility,
-            stacklevel=3,
+        spread = (
+            f"spread {highest - lowest:.1e}, while utilities of a label spread over {scale:.1e}"
         )
+        warn_vacuous(name, f" ({spread})")
+
+
+def warn_vacuous(name: str, found: str = "") -> None:
+    """Warn that all rows score the same under an operator, by what was found or by Remark 1."""
+    reason = "the operator does not tell them apart"
+    if "Predicted" in name:
+        reason = (
+            "to first order the expected utility under the model's own prediction is "
+            "constant (Remark 1 of the paper)"
+        )
+    warnings.warn(
+        f"Every candidate scores the same under {name}{found}, so the choice is arbitrary: {reason}. "
+        "Use Spread(Predicted()), Expected(Uniform()), a LabelModel, or a utility beyond first "
+        "order such as Retrain().",
+        VacuousUtility,
+        stacklevel=4,
+    )

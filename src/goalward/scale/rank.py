@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from goalward.core.sparse import check_sparse
 from goalward.errors import BadParameter, PoolExhausted
 from goalward.goals import Goal
-from goalward.labels import Expected, Operator, warn_if_vacuous
+from goalward.labels import Expected, Operator
+from goalward.labels.vacuous import warn_vacuous
 from goalward.models import Fitted, as_fitted
 from goalward.pool import as_pool, n_rows, open_pool
 from goalward.scale.cluster import Dask, summed
@@ -184,7 +185,7 @@ def _streamed(
     unseen = as_pool(np.empty((0, fitted.n_features)))
     rule = now.bind(Request(fitted, unseen, batch, None, np.empty(0, dtype=np.int64), round))
     if rule.constant:
-        warn_if_vacuous(0.0, 0.0, 1.0, 1.0, rule.name)
+        warn_vacuous(rule.name)
     reader = Reader.of(rule, fitted)
     kept = Best(batch, salt(np.random.default_rng([now.seed, round])))
     total = 0

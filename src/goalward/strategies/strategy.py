@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalward.core.arrays import to_numpy
-from goalward.labels import warn_if_vacuous
+from goalward.labels.vacuous import warn_vacuous
 from goalward.models import Fitted
 from goalward.selection import Rule, Selector, Shortlist, Top
 from goalward.selection.best import Best, salt
@@ -111,7 +111,7 @@ class Strategy(ABC):
         kept = None if keep is None else Best(keep, salt(rng))
         if not engine.whole:
             if rule.constant:
-                warn_if_vacuous(0.0, 0.0, 1.0, 1.0, rule.name)
+                warn_vacuous(rule.name)
             widest = max(SHORTEST, 10 * request.batch)
             kept = kept or Best(widest, salt(np.random.default_rng([self.seed, request.round])))
         began = perf_counter()
