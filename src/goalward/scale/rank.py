@@ -126,15 +126,16 @@ def rank(
         raise BadParameter("goal and strategy came together, or neither; one of them was expected.")
     if strategy is None:
         assert goal is not None
-        # The sum of the workers holds for this model only; a look-ahead moves it.
-        known = goal if client is None else summed(client, goal, model)
         strategy = GoalOriented(
-            known,
+            goal,
             operator=operator or Expected(),
             utility=utility,
             selection=selection or Top(),
             seed=seed,
         )
+    if client is not None:
+        # The sum of the workers holds for this model only; a look-ahead moves it.
+        strategy = strategy.with_goal(lambda whole: summed(client, whole, model))
     if not hasattr(pool, "shape") and not isinstance(pool, (list, tuple)):
         if n_jobs > 1 or client is not None or device is not None:
             raise _not_cut()
