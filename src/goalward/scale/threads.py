@@ -11,7 +11,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from goalward.core.kernels.compiled import accelerate, compiled
-from goalward.errors import ShapeMismatch
+from goalward.errors import BadParameter, ShapeMismatch
 from goalward.models import Fitted
 from goalward.pool import Pool
 from goalward.selection.best import Best
@@ -93,8 +93,11 @@ class Threads:
 
 
 def kept_or_fail(kept: Best | None) -> Best:
-    """Return what to keep, which `choose` gives to engines that do not keep all."""
-    assert kept is not None
+    """Return what to keep, which engines that are not whole are always given."""
+    if kept is None:
+        raise BadParameter(
+            "kept=None came to an engine that keeps the best rows only; a Best was expected."
+        )
     return kept
 
 

@@ -27,21 +27,22 @@ def check_goal(goal: Goal, fitted: Fitted, *, rtol: float = 1e-6, seed: int = 0)
     """
     rng = np.random.default_rng(seed)
     assert np.isfinite(goal.value(fitted)), f"{goal!r} has the value {goal.value(fitted)}"
-    _check_gradient(goal, fitted, rng, rtol)
+    v = rng.normal(size=tuple(fitted.params.shape))
     for weight, X, kernel in goal.terms(fitted):
         assert np.isfinite(weight)
         logits = to_numpy(fitted.logits_of(X))
         step = rng.normal(size=logits.shape)
         _check_kernel(goal, kernel, logits, step, rtol)
+    # Last: a kernel that is wrong makes the gradient wrong, and says better why.
+    _check_gradient(goal, fitted, v, rtol)
 
 
-def _check_gradient(goal: Goal, fitted: Fitted, rng: np.random.Generator, rtol: float) -> None:
+def _check_gradient(goal: Goal, fitted: Fitted, v: NDArray[Any], rtol: float) -> None:
     gradient = to_numpy(goal.gradient(fitted))
     assert gradient.shape == tuple(fitted.params.shape), (
         f"the gradient of {goal!r} has shape {gradient.shape}, the parameters "
         f"{tuple(fitted.params.shape)}"
     )
-    v = rng.normal(size=gradient.shape)
     h = 1e-5 / np.linalg.norm(v)
     above = goal.value(replace(fitted, params=fitted.params + h * v))
     below = goal.value(replace(fitted, params=fitted.params - h * v))

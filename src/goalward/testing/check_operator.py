@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from goalward.labels import Operator
+from goalward.strategies import GoalOriented
 from goalward.testing.problem import problem
 from goalward.utility import FirstOrder
 
@@ -38,6 +39,10 @@ def check_operator(operator: Operator, *, between: bool = True) -> None:
     moved = operator(utility[order], fitted, X[order], rows=rows[order])
     np.testing.assert_allclose(
         moved, got[order], atol=1e-12, err_msg=f"{operator!r} depends on the order of rows"
+    )
+    scored = GoalOriented(task.goal, operator=operator).suggest(fitted, X, 1).utility
+    np.testing.assert_allclose(
+        scored, got, atol=1e-10, err_msg=f"{operator!r} is not its statistic {operator.statistic!r}"
     )
     if between:
         slack = 1e-12 * np.abs(utility).max()
