@@ -1,11 +1,14 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+import goalward as gw
 from goalward.core.arrays import namespace, to_numpy
 from goalward.errors import ShapeMismatch
 from goalward.models import Fitted, Labelled, Loss, Softmax
 from goalward.solvers import Cholesky, ConjugateGradient, Dual
-from goalward.testing import check_loss
+from goalward.testing import check_loss, problem
 
 LOSS = Softmax()
 
@@ -144,3 +147,18 @@ def test_probabilities_do_not_overflow(to_xp):
     np.testing.assert_array_equal(
         to_numpy(LOSS.rows(f, to_xp(np.array([[0.0, 1.0], [0.0, 1.0]])))), [1000.0, 0.0]
     )
+
+
+def test_what_is_written_for_exclusive_outcomes_refuses_others():
+    """Not a number of another loss: Unsupported, in the name of what was asked."""
+    task = problem()
+    other = replace(task.fitted, loss=Sigmoids())
+    for goal in (task.goal, gw.goals.Entropy(task.X_pool), gw.goals.DecisionRisk(task.X_pool)):
+        with pytest.raises(gw.errors.Unsupported, match=type(goal).__name__):
+            goal.value(other)
+        with pytest.raises(gw.errors.Unsupported, match=type(goal).__name__):
+            gw.GoalOriented(goal).suggest(other, task.X_pool, 2)
+    with pytest.raises(gw.errors.Unsupported, match="FisherRatio"):
+        gw.strategies.Bait().suggest(other, task.X_pool, 2)
+    with pytest.raises(gw.errors.Unsupported, match="Retrain"):
+        gw.utility.Retrain()(other, task.goal, task.X_pool)

@@ -71,9 +71,18 @@ class Goal(ABC):
     utility: ClassVar[str] = "first-order"
     """The recipe word of the utility that predicts how the goal changes, where none is chosen."""
 
+    exclusive: ClassVar[bool] = True
+    """Whether it is written for outcomes of which exactly one happens, as under `Softmax`."""
+
     @abstractmethod
     def terms(self, fitted: Fitted) -> list[Term]:
         """Return the goal bound to a model."""
+
+    def check_loss(self, fitted: Fitted) -> None:
+        """Raise where the model's loss is not one that the goal is written for."""
+        for _, part in self.parts:
+            if part.exclusive:
+                fitted.check_exclusive(type(part).__name__)
 
     @property
     def parts(self) -> tuple[tuple[float, Goal], ...]:
@@ -104,6 +113,7 @@ class Goal(ABC):
 
     def value(self, fitted: Fitted) -> float:
         """Return τ at the model's parameters."""
+        self.check_loss(fitted)
         return sum(
             share * weight * float(kernel.value(logits_of(fitted, X)))
             for share, piece in self.pieces()
@@ -112,6 +122,7 @@ class Goal(ABC):
 
     def gradient(self, fitted: Fitted) -> Float[Array, "p k"]:
         """Return ∇τ = Σ weight Jᵀu at the model's parameters."""
+        self.check_loss(fitted)
         total: Any = 0.0
         for share, piece in self.pieces():
             for weight, X, kernel in piece.terms(fitted):

@@ -42,6 +42,7 @@ class PosteriorGoal(Goal):
 
     def value(self, fitted: Fitted) -> float:
         """Return minus the mean risk at the model's parameters and covariance."""
+        self.check_loss(fitted)
         rows = fitted.features(self.X, f"X of {type(self).__name__}")
         posterior = fitted.posterior(rows, type(self).__name__)
         M = posterior.leverage(rows, posterior.coordinates(rows))

@@ -208,6 +208,15 @@ class Fitted:
             )
         return high
 
+    def check_exclusive(self, asker: str) -> None:
+        """Raise unless exactly one outcome happens; in the name of what is written for that."""
+        if not self.loss.exclusive:
+            raise Unsupported(
+                f"{asker} came with a model of the loss {self.loss!r}, under which outcomes do not "
+                "exclude one another; Softmax() was expected. Write a goal with exclusive = False, and "
+                "use FirstOrder() or ImplicitStep()."
+            )
+
     def linear(self, asker: str) -> LinearModel:
         """Return the model if it is linear; refuse in the name of what needs it to be."""
         return self.model.linear(asker)

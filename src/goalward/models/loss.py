@@ -29,6 +29,8 @@ class Loss(ABC):
     faster or more exact. `gw.testing.check_loss` checks all of them against differences.
     """
 
+    exclusive: ClassVar[bool] = False
+    """Whether exactly one outcome happens, so that p is a distribution over them."""
     fused: ClassVar[bool] = False
     """Whether the kernels that score a pool in one pass are written for this loss."""
 

@@ -41,6 +41,7 @@ class Softmax(Loss):
     array([[0.5, 0.5]])
     """
 
+    exclusive: ClassVar[bool] = True
     fused: ClassVar[bool] = True
 
     def targets(self, y: object, classes: NDArray[Any], n_rows: int, name: str) -> NDArray[Any]:

@@ -100,6 +100,7 @@ class Gains(Scorer):
     def of(cls, fitted: Fitted, parts: Sequence[tuple[float, PosteriorGoal]]) -> Gains:
         """Return the gains of a weighted sum of goals, their reference rows read in blocks."""
         names = [type(goal).__name__ for _, goal in parts]
+        fitted.check_exclusive(names[0])
         rows = [
             fitted.features(goal.X, f"X of {name}")
             for (_, goal), name in zip(parts, names, strict=True)

@@ -63,6 +63,7 @@ class Retrain(Utility):
         """Return the utility with its shared factorisation made, where there can be one."""
         if not fitted.model.is_linear:
             return OneByOne.of(fitted, goal)
+        fitted.check_exclusive("Retrain")
         return _Retrainer(self, Neighbours.of(fitted, goal))
 
     def batch(
