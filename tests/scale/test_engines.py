@@ -5,10 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+import goalward as gw
 from goalward.scale import Cuda, Dask, Threads, open_pool
 from goalward.selection.best import Best
 from goalward.strategies.engine import Memory, Reader, Reading
-from goalward.testing import check_engine
+from goalward.testing import check_engine, problem
 from tests.conftest import need
 
 
@@ -54,3 +55,10 @@ def test_an_engine_of_a_few_lines_passes():
 def test_an_engine_with_a_mistake_is_found_out(mistake):
     with pytest.raises((AssertionError, LookupError)):
         check_engine(Once(mistake))
+
+
+@pytest.mark.parametrize("engine", ["threads", Threads])
+def test_what_is_no_engine_is_refused_by_name(engine):
+    task = problem()
+    with pytest.raises(gw.errors.BadParameter, match="Threads"):
+        gw.strategies.Margin().suggest(task.fitted, task.X_pool, 2, engine=engine)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalward.core.arrays import to_numpy
+from goalward.errors import BadParameter
 from goalward.goals import Goal
 from goalward.labels.vacuous import warn_vacuous
 from goalward.models import Fitted
@@ -174,5 +175,10 @@ class Strategy(ABC):
             How the pool is read: `Memory()`, or one of `gw.scale`.
         """
         request = Request.of(fitted, X_pool, batch, exclude, rows, round, fidelity)
-        now = self.turn(request.fitted, request.round)
-        return now.choose(request, engine or Memory())
+        reader = Memory() if engine is None else engine
+        if isinstance(reader, type) or not callable(getattr(reader, "scan", None)):
+            raise BadParameter(
+                f"engine={engine!r}; an engine such as gw.scale.Threads(n_jobs=2) was expected. Leave it "
+                "out to read the pool in memory."
+            )
+        return self.turn(request.fitted, request.round).choose(request, reader)
