@@ -44,3 +44,15 @@ def test_as_a_recipe():
             gw.recipe(wrong)
     with pytest.raises(BadParameter, match="labels=0"):
         Then(Random(), Margin(), labels=0)
+
+
+def test_a_strategy_of_two_parts_brings_the_labels_of_both():
+    """Dev labels are charged, whoever holds them."""
+    task = problem()
+    dev = gw.GoalOriented(task.goal)
+    held = dev.labels_held
+    assert held > 0
+    assert Then(Random(), dev).labels_held == held
+    assert gw.strategies.Subsampled(dev).labels_held == held
+    half = Then(dev, Random()).with_goal(lambda goal: 0.5 * goal)
+    assert half.first.goal.value(task.fitted) == 0.5 * task.goal.value(task.fitted)

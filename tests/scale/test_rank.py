@@ -181,6 +181,7 @@ def test_blocks_as_they_come_may_be_empty_and_take_no_options():
         ({"exclude": ["a"]}, "not in the pool"),
         ({"utility": "best"}, "FirstOrder"),
         ({"client": object(), "device": "cpu"}, "one of them"),
+        ({"strategy": gw.strategies.Margin()}, "of its own"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options, message):
@@ -233,3 +234,16 @@ def test_a_pipeline_is_applied_to_every_block():
     piped = gw.adapters.from_sklearn(scaled.fit(X, y), X, y)
     suggestion = gw.GoalOriented(goal).suggest(piped, pool, 7)
     assert rank(pool, piped, goal, batch=7, block=1).rows.tolist() == suggestion.rows.tolist()
+
+
+def test_any_strategy_is_ranked_and_brings_its_own_options():
+    fitted, _, pool = setting()
+    margin = gw.strategies.Margin(seed=2)
+    expected = margin.suggest(fitted, pool, 5).rows
+    assert rank(pool, fitted, strategy=margin, batch=5).rows.tolist() == expected.tolist()
+    with pytest.raises(errors.BadParameter, match="of its own"):
+        rank(pool, fitted, strategy=margin, seed=1)
+    with pytest.raises(errors.BadParameter, match="Pass a goal"):
+        rank(pool, fitted)
+    with pytest.raises(errors.BadParameter, match="block=0"):
+        rank(pool, fitted, strategy=margin, block=0)

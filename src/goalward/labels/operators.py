@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from goalward.core.arrays import Array, astype, eps, namespace
 from goalward.core.candidates import Candidates
 from goalward.errors import ShapeMismatch
-from goalward.labels.beliefs import Belief, Believe, Predicted, Uniform
+from goalward.labels.beliefs import Belief, Believe, PerLabel, Predicted, Uniform
 from goalward.labels.vacuous import warn_if_vacuous
 from goalward.models import Fitted
 
@@ -29,7 +29,6 @@ __all__ = [
     "WorstCase",
 ]
 
-PerLabel = Float[Array, "n k"]
 PerRow = Float[Array, " n"]
 
 

@@ -122,10 +122,14 @@ def rank(
     check_count("batch", batch)
     engine = _engine(n_jobs, block, client, device, progress)
     model = as_fitted(fitted)
-    if (goal is None) == (strategy is None):
-        raise BadParameter("goal and strategy came together, or neither; one of them was expected.")
+    if strategy is not None and (goal, operator, utility, selection, seed) != (*[None] * 4, 0):
+        raise BadParameter(
+            "strategy= came with goal, operator, utility, selection or seed, which it has of its own; "
+            "one or the other was expected. Leave these out."
+        )
     if strategy is None:
-        assert goal is not None
+        if goal is None:
+            raise BadParameter("Neither goal nor strategy= came; one was expected. Pass a goal.")
         strategy = GoalOriented(
             goal,
             operator=operator or Expected(),
@@ -133,14 +137,14 @@ def rank(
             selection=selection or Top(),
             seed=seed,
         )
-    if client is not None:
-        # The sum of the workers holds for this model only; a look-ahead moves it.
-        strategy = strategy.with_goal(lambda whole: summed(client, whole, model))
     if not hasattr(pool, "shape") and not isinstance(pool, (list, tuple)):
         if n_jobs > 1 or client is not None or device is not None:
             raise _not_cut()
         return _streamed(strategy, model, pool, batch, exclude, round, progress)
     request = Request.of(model, pool, batch, exclude, None, round)
+    if client is not None:
+        # The sum of the workers holds for this model only; a look-ahead moves it.
+        strategy = strategy.with_goal(lambda whole: summed(client, whole, model))
     found = strategy.turn(model, round).choose(request, engine)
     total, size = len(request.pool), request.pool.n_bytes
     return Ranking(

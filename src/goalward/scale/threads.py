@@ -55,7 +55,6 @@ class Threads:
 
     def __post_init__(self) -> None:
         check_count("n_jobs", self.n_jobs)
-        check_count("block", self.block or 1)
 
     def scan(self, rule: Rule, request: Request, kept: Best | None) -> Reading:
         """Return the best rows; threads take parts of the pool, a few at a time."""
@@ -132,6 +131,8 @@ def block_rows(pool: Pool, fitted: Fitted, block: int | None) -> int:
 
     Counted as they are worked on: whole numbers become double precision, halves single.
     """
+    if block is not None:
+        check_count("block", block)
     kind = pool.dtype if pool.dtype is not None else np.dtype(np.float64)
     itemsize = 4 if str(kind).endswith(("float32", "float16", "bfloat16")) else 8
     grid = chunk_rows(fitted.n_classes)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from goalward.errors import BadParameter
+from goalward.goals import Goal
+from goalward.models import Fitted
 from goalward.selection import Rule
 from goalward.strategies.engine import Engine, Memory
 from goalward.strategies.request import Request
@@ -43,6 +46,19 @@ class Subsampled(Strategy):
     def __post_init__(self) -> None:
         if self.candidates < 1:
             raise BadParameter(f"candidates={self.candidates!r}; at least 1 was expected. Use 100.")
+
+    @property
+    def labels_held(self) -> int:
+        """The labels of the strategy within."""
+        return self.strategy.labels_held
+
+    def progress(self, fitted: Fitted) -> float:
+        """Return the value of the goal of the strategy within."""
+        return self.strategy.progress(fitted)
+
+    def with_goal(self, change: Callable[[Goal], Goal]) -> Subsampled:
+        """Return the strategy within with its goal changed."""
+        return replace(self, strategy=self.strategy.with_goal(change))
 
     def bind(self, request: Request) -> Rule:
         """Return the rule of the strategy within."""

@@ -23,7 +23,7 @@ from goalward.utility.fidelity import Fidelity, fidelity
 if TYPE_CHECKING:
     from goalward.utility.utility import Utility
 
-__all__ = ["GoalRule", "Scored", "Scorer", "Supposed", "check_scores"]
+__all__ = ["GoalRule", "Scored", "Scorer", "Supposed", "check_scores", "is_constant"]
 
 
 class Scored(NamedTuple):
