@@ -105,13 +105,6 @@ def test_a_csv_holds_lists_as_json_and_no_formula(tmp_path, odd, ending):
     assert raw["enum"].to_list() == ["=a", "b", ""]
 
 
-def test_python_objects_and_empty_structs_are_written_too(tmp_path):
-    frame = pl.DataFrame([pl.Series("o", [{"a": 1}, {1}, None], dtype=pl.Object)])
-    for ending in (".csv", ".jsonl", ".parquet"):
-        write_table(frame, tmp_path / f"a{ending}")
-    assert pl.read_parquet(tmp_path / "a.parquet")["o"].to_list() == ['{"a": 1}', "{1}", None]
-
-
 def test_rows_of_every_type_are_shown(tmp_path, odd):
     with study_of(tmp_path, odd) as study:
         for row in range(3):

@@ -172,7 +172,7 @@ def _read_labels(path: Path, pool: Pool) -> tuple[NDArray[Any], list[Any]]:
     positions = np.array(rows, dtype=np.int64)
     if len(np.unique(positions)) < len(positions):
         raise BadParameter(f"{path} names a row twice; each once was expected. Keep one of them.")
-    return positions, label_column(table, "label")
+    return positions, label_column(table["label"])
 
 
 def _goal_rows(pool: Pool, options: RankOptions) -> Any:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
 import polars as pl
+import polars.selectors as cs
 
-__all__ = ["as_json", "as_text", "escaped", "storable", "texts", "unescaped"]
+__all__ = ["as_json", "as_text", "escaped", "texts", "unescaped"]
 
 PER_SECOND = {"ms": 3, "us": 6, "ns": 9}
 """Digits after the point of a second, by the unit of a column."""
@@ -26,9 +26,9 @@ def as_json(frame: pl.DataFrame) -> pl.DataFrame:
     Bytes become base64, times ISO 8601, decimals their digits. NaN and infinite numbers, which
     JSON does not have, are null inside lists and structs.
     """
-    frame = _without_objects(frame)
-    made = [_simple(pl.col(c), kind).alias(c) for c, kind in frame.schema.items() if _odd(kind)]
-    return frame.with_columns(made)
+    # By position: a name may look like a pattern.
+    cells = enumerate(frame.schema.items())
+    return frame.select(_plain(pl.nth(i), kind).alias(name) for i, (name, kind) in cells)
 
 
 def as_text(frame: pl.DataFrame) -> pl.DataFrame:
@@ -36,15 +36,15 @@ def as_text(frame: pl.DataFrame) -> pl.DataFrame:
 
     Decimals stay the numbers they are.
     """
-    decimals = [c for c, kind in frame.schema.items() if isinstance(kind, pl.Decimal)]
-    return _encoded(as_json(frame).with_columns(frame.select(decimals).get_columns()))
-
-
-def storable(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the frame as Parquet holds it: all as it is, but Python objects as texts."""
-    frame = _without_objects(frame)
-    childless = [c for c, kind in frame.schema.items() if _childless(kind)]
-    return frame.with_columns(_encoded(as_json(frame.select(childless))).get_columns())
+    plain = as_json(frame).with_columns(frame.select(cs.decimal()).get_columns())
+    made = []
+    for i, (name, kind) in enumerate(plain.schema.items()):
+        if kind.is_nested():
+            # Only structs can be encoded: {"x":...} is put around and taken away.
+            whole = pl.struct(x=pl.nth(i)).struct.json_encode()
+            inner = whole.str.slice(5).str.head(-1)
+            made.append(pl.when(pl.nth(i).is_not_null()).then(inner).alias(name))
+    return plain.with_columns(made)
 
 
 def texts(column: pl.Series) -> pl.Series:
@@ -68,50 +68,30 @@ def unescaped(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(bare.name.keep()).rename(names)
 
 
-def _encoded(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the frame with JSON texts for lists and structs."""
-    made = []
-    for name, kind in frame.schema.items():
-        if kind.is_nested():
-            # Only structs can be encoded: {"x":...} is put around and taken away.
-            whole = pl.struct(x=pl.col(name)).struct.json_encode()
-            inner = whole.str.slice(5, whole.str.len_chars() - 6)
-            made.append(pl.when(pl.col(name).is_not_null()).then(inner).alias(name))
-    return frame.with_columns(made)
-
-
-def _odd(kind: Any) -> bool:
-    """Return whether JSON has no such values."""
-    if isinstance(kind, (pl.List, pl.Array)):
-        return isinstance(kind, pl.Array) or kind.inner.is_float() or _odd(kind.inner)
-    if isinstance(kind, pl.Struct):
-        return any(field.dtype.is_float() or _odd(field.dtype) for field in kind.fields)
-    return kind.is_temporal() or isinstance(kind, (pl.Binary, pl.Decimal, pl.Categorical, pl.Enum))
-
-
-def _simple(cell: pl.Expr, kind: Any, *, inside: bool = False) -> pl.Expr:
-    if isinstance(kind, pl.Array):
-        return _simple(cell.arr.to_list(), pl.List(kind.inner), inside=inside)
-    if isinstance(kind, pl.List):
-        return cell.list.eval(_simple(pl.element(), kind.inner, inside=True))
-    if isinstance(kind, pl.Struct) and kind.fields:
-        made = [
-            _simple(cell.struct.field(one.name), one.dtype, inside=True).alias(one.name)
-            for one in kind.fields
-        ]
-        return pl.when(cell.is_not_null()).then(pl.struct(made))
-    if isinstance(kind, pl.Duration):
-        return _duration(cell, PER_SECOND[kind.time_unit])
-    if isinstance(kind, pl.Datetime):
-        zone = "%:z" if kind.time_zone else ""
-        return cell.dt.strftime(f"%Y-%m-%dT%H:%M:%S%.{PER_SECOND[kind.time_unit]}f{zone}")
-    if isinstance(kind, pl.Time):
-        return cell.dt.strftime("%H:%M:%S%.9f")
-    if isinstance(kind, pl.Binary):
-        return cell.bin.encode("base64")
-    if kind.is_float() and inside:
-        return pl.when(cell.is_finite()).then(cell)
-    return cell.cast(pl.String) if _odd(kind) else cell
+def _plain(cell: pl.Expr, kind: Any, *, inside: bool = False) -> pl.Expr:
+    match kind:
+        case pl.Array():
+            return _plain(cell.arr.to_list(), pl.List(kind.inner), inside=inside)
+        case pl.List():
+            return cell.list.eval(_plain(pl.element(), kind.inner, inside=True))
+        case pl.Struct():
+            made = [
+                _plain(cell.struct.field(one.name), one.dtype, inside=True).alias(one.name)
+                for one in kind.fields
+            ]
+            return pl.when(cell.is_not_null()).then(pl.struct(made))
+        case pl.Duration():
+            return _duration(cell, PER_SECOND[kind.time_unit])
+        case pl.Datetime():
+            zone = "%:z" if kind.time_zone else ""
+            return cell.dt.strftime(f"%Y-%m-%dT%H:%M:%S%.{PER_SECOND[kind.time_unit]}f{zone}")
+        case pl.Time():
+            return cell.dt.strftime("%H:%M:%S%.9f")
+        case pl.Binary():
+            return cell.bin.encode("base64")
+        case pl.Date() | pl.Decimal() | pl.Categorical() | pl.Enum():
+            return cell.cast(pl.String)
+    return pl.when(cell.is_finite()).then(cell) if inside and kind.is_float() else cell
 
 
 def _duration(cell: pl.Expr, digits: int) -> pl.Expr:
@@ -121,27 +101,3 @@ def _duration(cell: pl.Expr, digits: int) -> pl.Expr:
     seconds = (ticks.abs() // 10**digits).cast(pl.String)
     rest = (ticks.abs() % 10**digits).cast(pl.String).str.zfill(digits)
     return pl.when(ticks.is_not_null()).then(sign + seconds + "." + rest + "S")
-
-
-def _without_objects(frame: pl.DataFrame) -> pl.DataFrame:
-    objects = [c for c, kind in frame.schema.items() if kind == pl.Object]
-    return frame.with_columns(
-        pl.Series(name, [_said(value) for value in frame[name].to_list()], dtype=pl.String)
-        for name in objects
-    )
-
-
-def _said(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    try:
-        return json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError):
-        return str(value)
-
-
-def _childless(kind: Any) -> bool:
-    """Return whether there is a struct without fields inside, which Parquet cannot hold."""
-    if isinstance(kind, pl.Struct):
-        return not kind.fields or any(_childless(field.dtype) for field in kind.fields)
-    return isinstance(kind, (pl.List, pl.Array)) and _childless(kind.inner)

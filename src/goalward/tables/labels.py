@@ -11,7 +11,7 @@ import polars as pl
 
 from goalward.errors import DataMissing
 from goalward.tables.cells import texts, unescaped
-from goalward.tables.read import read_table, typed
+from goalward.tables.read import read_table
 
 __all__ = ["label_column", "read_labels", "row_number", "rows_meant", "short"]
 
@@ -19,6 +19,12 @@ __all__ = ["label_column", "read_labels", "row_number", "rows_meant", "short"]
 DIGITS = re.compile(r"[0-9]{1,100}(?:\.0+)?")
 EXACT = 2.0**53
 """Up to here every whole number is a float of its own."""
+KINDS = {
+    pl.Int64: r"^-?[0-9]{1,18}$",
+    pl.Float64: r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$",
+    pl.Boolean: r"^(?i:true|false)$",
+}
+"""How the cells of a text table are written whose column is one of numbers or booleans."""
 
 
 def read_labels(path: str | Path, *, label: str, key: str) -> tuple[pl.DataFrame, int]:
@@ -58,16 +64,30 @@ def rows_meant(
     return (_numbered(cell, total) for cell in cells)
 
 
-def label_column(frame: pl.DataFrame, label: str) -> list[Any]:
-    """Return labels as numbers or booleans where all of them are, and as texts elsewhere."""
-    return typed(frame[label]).to_list()
-
-
 def _numbered(cell: Any, total: int) -> int | str:
     row = row_number(cell)
     if row is None:
         return f"{short(cell)} is not a row number"
     return row if 0 <= row < total else f"row {row} is not in the pool of {total}"
+
+
+def label_column(column: pl.Series) -> list[Any]:
+    """Return labels as numbers or booleans where all of them are, so that they sort as such.
+
+    Empty cells are missing ones then.
+    """
+    if column.dtype == pl.String:
+        there = column.filter(column != "")
+        for kind, pattern in KINDS.items():
+            if len(there) and there.str.contains(pattern).all():
+                cells = column.replace("", None)
+                typed = (
+                    cells.str.to_lowercase() == "true"
+                    if kind == pl.Boolean
+                    else cells.cast(kind, strict=False)
+                )
+                return typed.to_list()
+    return column.to_list()
 
 
 def row_number(value: Any) -> int | None:

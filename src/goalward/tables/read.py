@@ -13,7 +13,7 @@ import polars as pl
 
 from goalward.errors import BadInput
 
-__all__ = ["ENDINGS", "read_table", "typed"]
+__all__ = ["ENDINGS", "read_table"]
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
 LARGEST_CELL = 2**31 - 1
@@ -24,12 +24,6 @@ MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-KINDS = {
-    pl.Int64: r"^-?[0-9]{1,18}$",
-    pl.Float64: r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$",
-    pl.Boolean: r"^(?i:true|false)$",
-}
-"""How the cells of a text table are written whose column is one of numbers or booleans."""
 
 
 def read_table(path: str | Path) -> pl.DataFrame:
@@ -47,7 +41,12 @@ def read_table(path: str | Path) -> pl.DataFrame:
             f"{path} could not be opened ({error.strerror}); a table was expected. Check the path."
         ) from error
     if ending == ".parquet":
-        table = _parquet(path, content)
+        try:
+            table = pl.read_parquet(content)
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise BadInput(
+                f"{path.name} could not be read ({_first(error)}); a Parquet file was expected."
+            ) from error
     elif ending == ".jsonl":
         table = _jsonl(path, _decoded(path, content))
     else:
@@ -55,23 +54,6 @@ def read_table(path: str | Path) -> pl.DataFrame:
     if table.height == 0:
         raise BadInput(f"{path.name} has no rows; at least 1 was expected. Add some.")
     return table
-
-
-def typed(column: pl.Series) -> pl.Series:
-    """Return a column of texts as whole numbers, numbers or booleans if every cell is one.
-
-    Empty cells are missing ones then. For labels that must sort as numbers do.
-    """
-    if column.dtype != pl.String:
-        return column
-    there = column.filter(column != "")
-    for kind, pattern in KINDS.items():
-        if len(there) and there.str.contains(pattern).all():
-            cells = pl.Series(column.name, [cell or None for cell in column])
-            if kind == pl.Boolean:
-                return cells.str.to_lowercase() == "true"
-            return cells.cast(kind, strict=False)
-    return column
 
 
 def _decoded(path: Path, content: bytes) -> str:
@@ -111,11 +93,7 @@ def _separated(path: Path, text: str, separator: str) -> pl.DataFrame:
         raise BadInput(
             f"{path.name} names a column twice; distinct names were expected in its first line."
         )
-    columns = zip(*rows, strict=True) if rows else ([] for _ in names)
-    return pl.DataFrame(
-        dict(zip(names, map(list, columns), strict=True)),
-        schema=dict.fromkeys(names, pl.String),
-    )
+    return pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
 
 
 def _jsonl(path: Path, text: str) -> pl.DataFrame:
@@ -138,11 +116,17 @@ def _jsonl(path: Path, text: str) -> pl.DataFrame:
                 f"Line {number} of {path.name} is a {type(row).__name__}; an object such as "
                 '{"text": "..."} was expected. Repair the line.'
             )
-        rows.append({str(k): _cell(v) for k, v in row.items()})
+        nested = {
+            k: json.dumps(v, ensure_ascii=False)
+            for k, v in row.items()
+            if isinstance(v, (dict, list))
+        }
+        rows.append(row | nested)
     for name in dict.fromkeys(name for row in rows for name in row):
         if _mixed([row.get(name) for row in rows]):
             for row in rows:
-                row[name] = _written(row.get(name))
+                cell = row.get(name)
+                row[name] = cell if cell is None or isinstance(cell, str) else json.dumps(cell)
     try:
         return pl.DataFrame(rows, infer_schema_length=None)
     except (pl.exceptions.PolarsError, TypeError, OverflowError) as error:
@@ -152,28 +136,11 @@ def _jsonl(path: Path, text: str) -> pl.DataFrame:
         ) from error
 
 
-def _cell(value: Any) -> Any:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, (dict, list)) else value
-
-
 def _mixed(cells: list[Any]) -> bool:
     """Return whether one column would change values of several kinds: true to 1, say."""
     kinds = {type(cell) for cell in cells} - {type(None)}
     large = kinds == {int, float} and any(type(c) is int and abs(c) > 2**53 for c in cells)
-    return large or (bool in kinds and len(kinds) > 1) or (str in kinds and len(kinds) > 1)
-
-
-def _written(cell: Any) -> str | None:
-    return cell if cell is None or isinstance(cell, str) else json.dumps(cell)
-
-
-def _parquet(path: Path, content: bytes) -> pl.DataFrame:
-    try:
-        return pl.read_parquet(content)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise BadInput(
-            f"{path.name} could not be read ({_first(error)}); a Parquet file was expected."
-        ) from error
+    return large or (len(kinds) > 1 and not kinds.isdisjoint({bool, str}))
 
 
 def _first(error: BaseException) -> str:

@@ -12,14 +12,23 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import polars.selectors as cs
 from numpy.typing import NDArray
 
 from goalward.core.npy import NpyFile, stamp_of
 from goalward.errors import BadInput, BadParameter, PoolChanged
-from goalward.tables.cache import cached, content_key
+from goalward.tables.cache import cached
 from goalward.tables.cells import as_json, texts
 from goalward.tables.read import read_table
-from goalward.tables.vectors import Tick, from_npy, numbers, sentences, silent, text_vectors
+from goalward.tables.vectors import (
+    Tick,
+    floats,
+    from_npy,
+    numbers,
+    sentences,
+    silent,
+    text_vectors,
+)
 
 __all__ = ["Loaded", "Table", "Watch"]
 
@@ -58,8 +67,6 @@ class Table:
 
     Parameters
     ----------
-    path
-        The file.
     text, image
         The column a person reads, or holds the path of a picture.
     numeric
@@ -117,7 +124,7 @@ class Table:
 
     @property
     def files(self) -> dict[str, Path]:
-        """The files the pool is made of."""
+        """What the pool is made of."""
         return {"table": Path(self.path)} | ({"vectors": self.vectors} if self.vectors else {})
 
     @property
@@ -154,10 +161,9 @@ class Table:
                 "with --text."
             )
         read = texts(frame[self.text]).fill_null("").to_list()
-        key = content_key(self.features, read)
         if self.embeddings == "tfidf":
-            return cached(key, len(read), lambda: text_vectors(read, tick))
-        return cached(key, len(read), lambda: sentences(read, self.embeddings, tick))
+            return cached(self.features, read, lambda: text_vectors(read, tick))
+        return cached(self.features, read, lambda: sentences(read, self.embeddings, tick))
 
 
 class Watch:
@@ -165,15 +171,14 @@ class Watch:
 
     Parameters
     ----------
-    table
-        The table.
     digests
         SHA-256 of its files, as they must be; `PoolChanged` if they are not.
     """
 
     def __init__(self, table: Table, digests: Mapping[str, str]) -> None:
-        self._table, self._digests = table, dict(digests)
-        self._stamps = self._verified()
+        self._table, self._digests = table, digests
+        self._stamps: dict[str, Any] = {}
+        self.check()
 
     def check(self, rows: Any = None) -> None:
         """Raise `PoolChanged` if a file has another content.
@@ -181,50 +186,40 @@ class Watch:
         Their stamps are looked at, a matter of microseconds; the content where they differ. A file
         that was touched, or put back, is the same file: `rows` that are read from it go on.
         """
-        if self._stamps == self._seen():
-            return
-        self._stamps = self._verified()
-        if isinstance(rows, NpyFile):
-            rows.stamp = self._stamps["vectors"] or rows.stamp
-
-    def _seen(self) -> dict[str, Any]:
-        return {name: stamp_of(path) for name, path in self._table.files.items()}
-
-    def _verified(self) -> dict[str, Any]:
-        """Return the stamps of files whose digests are right."""
+        files = self._table.files
         # Stamps first: what changes while the digest is taken shows at the next look.
-        stamps, now = self._seen(), self._table.fingerprint()
-        for name, path in self._table.files.items():
-            if now[name] != self._digests[name]:
+        stamps = {name: stamp_of(path) for name, path in files.items()}
+        if stamps == self._stamps:
+            return
+        for name, digest in self._table.fingerprint().items():
+            if digest != self._digests[name]:
                 raise PoolChanged(
-                    f"{path} is not the file the study was made with (its SHA-256 differs), so row "
-                    "numbers may mean other rows. Restore it, or start a new study and import the "
-                    "labels."
+                    f"{files[name]} is not the file the study was made with (its SHA-256 differs), so "
+                    "row numbers may mean other rows. Restore it, or start a new study and import "
+                    "the labels."
                 )
-        return stamps
+        self._stamps = stamps
+        if isinstance(rows, NpyFile):
+            rows.stamp = stamps["vectors"] or rows.stamp
 
 
 def _guessed(frame: pl.DataFrame, name: str) -> tuple[str | None, tuple[str, ...]]:
     """Return the text column, or the numeric ones, where there is only one way to read a table."""
     # Lists, structs and bytes are shown and exported, and are neither.
-    odd = (pl.Binary, pl.Object)
-    flat = [c for c, kind in frame.schema.items() if not (kind.is_nested() or kind in odd)]
-    words = [c for c in flat if not _holds_numbers(frame[c])]
+    flat = frame.select(~(cs.nested() | cs.binary()))
+    words = [
+        c.name
+        for c in flat
+        if isinstance(c.dtype, (pl.Categorical, pl.Enum)) or not np.isfinite(floats(c)).all()
+    ]
     if "text" in words or len(words) == 1:
         return ("text" if "text" in words else words[0]), ()
-    if flat and not words:
-        return None, tuple(flat)
+    if flat.columns and not words:
+        return None, tuple(flat.columns)
     raise BadInput(
         f"{name} has the text columns {', '.join(words[:8]) or 'none'}; one to be read was expected. "
         "Name it with --text, or features with --numeric."
     )
-
-
-def _holds_numbers(column: pl.Series) -> bool:
-    if column.dtype in (pl.Categorical, pl.Enum):
-        return False
-    cast = column.cast(pl.Float64, strict=False)
-    return bool(np.isfinite(cast.fill_null(np.nan).to_numpy()).all())
 
 
 def _digest(path: Path) -> str:

