@@ -11,7 +11,7 @@ from goalward.lab.curves import Curves
 from goalward.lab.datasets import digits_3v8, fetch, load
 from goalward.lab.paper import FIGURES, Findings, Size, claims, reproduce
 from goalward.lab.paper import approximation as study
-from goalward.lab.paper.claims_learning import _overfits
+from goalward.lab.paper.claims_learning import dev_overfits
 from goalward.lab.paper.studies import penalties
 from tests.lab.test_simulate import made
 
@@ -38,8 +38,9 @@ def refit(setting, rows, labels, goal):
 @pytest.mark.parametrize("goal", ["entropy", "fisher", "dev"])
 def test_single_rows_are_the_brute_force(goal):
     setting = task()
-    exact, cheap = study.serial(setting, goal)
+    exact, cheap, true = study.utilities(setting, 1, goal)
     assert exact.shape == cheap.shape == (12, 2)
+    assert true.tolist() == setting.codes.tolist()
     for i in (0, 5):
         for k in (0, 1):
             brute = refit(setting, setting.X[i : i + 1], [k], goal)
@@ -48,7 +49,7 @@ def test_single_rows_are_the_brute_force(goal):
 
 def test_windows_are_the_brute_force_and_know_their_true_labeling():
     setting = task()
-    exact, _, true = study.batches(setting, 3)
+    exact, _, true = study.utilities(setting, 3)
     assert exact.shape == (10, 8)
     labelings = list(np.ndindex(2, 2, 2))
     for window in (0, 9):
@@ -91,7 +92,7 @@ def test_verdicts_follow_the_numbers():
     for op in study.OPERATORS:
         for goal in ("entropy", "fisher", "dev"):
             lines.append({"goal": goal, "operator": op, "pearson": 0.95, "slope": 0.5})
-    scatter = study.scatter_serial(digits_3v8(), TINY, quiet)
+    scatter = study.scatter(digits_3v8(), TINY, quiet)
 
     def verdict(name, **columns):
         table = pl.DataFrame(lines).with_columns(**{k: pl.lit(v) for k, v in columns.items()})
@@ -226,6 +227,6 @@ def test_flat_curves_are_seldom_called_overfitted():
                 pl.lit(name).alias("strategy"), pl.Series("goal_dev", np.tile(np.arange(101.0), 10))
             )
             parts.append(table)
-        judged = _overfits(Findings(learning={"rt-polarity": Curves(pl.concat(parts))}))
+        judged = dev_overfits(Findings(learning={"rt-polarity": Curves(pl.concat(parts))}))
         hits += judged.verdict == "reproduced"
     assert hits <= 16

@@ -46,6 +46,11 @@ class Curves:
         queries = mine["queries"].to_numpy().reshape(seeds, -1)
         return queries[0], mine[metric].to_numpy().reshape(seeds, -1)
 
+    def asked(self, strategy: str, seed: int = 0) -> NDArray[Any]:
+        """Return the rows that a strategy asked for, in order."""
+        rounds = self.table.filter(strategy=strategy, seed=seed).sort("round")
+        return rounds["rows"].explode().drop_nulls().to_numpy()
+
     def area(self, metric: str = "accuracy") -> dict[str, NDArray[Any]]:
         """Return the mean height of each strategy's curves, (seeds,): the area by trapezes."""
         curves = {name: self.curve(name, metric) for name in self.strategies}

@@ -10,7 +10,7 @@ import polars as pl
 
 from goalward.lab.benchmark.areas import Areas
 from goalward.lab.benchmark.entries import CONFIRMED, DESIGNED, MAIN
-from goalward.lab.plots.ranks import critical_difference_figure, differences_figure
+from goalward.lab.plots import critical_difference_figure, differences_figure
 from goalward.lab.statistics import bootstrap, critical_difference
 from goalward.plots import save
 from goalward.strategies.recipe_names import RECOMMENDED

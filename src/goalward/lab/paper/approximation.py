@@ -6,12 +6,13 @@ rows, and sliding windows of b rows under all their labelings.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any, cast
 
 import numpy as np
 import polars as pl
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
@@ -20,21 +21,12 @@ from goalward.goals.certainty import NegativeTrace
 from goalward.lab.datasets import Dataset
 from goalward.lab.paper.studies import OPERATORS, Size, Tick
 from goalward.models import Fitted
-from goalward.utility import FirstOrder, Retrain, Utility
+from goalward.utility import FirstOrder, Retrain
 
-__all__ = [
-    "EqualNorms",
-    "ExPred",
-    "Scatter",
-    "Trial",
-    "expected_prediction",
-    "scatter_batch",
-    "scatter_serial",
-    "trial",
-]
+__all__ = ["EqualNorms", "ExPred", "Scatter", "Trial", "expected_prediction", "scatter", "trial"]
 
 Resolved = dict[str, NDArray[Any]]
-"""Operator -> a utility for each row or window."""
+"""Operator -> a utility for each window."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,12 +54,9 @@ def trial(
     dataset: Dataset, *, seed: int = 0, n_labelled: int = 50, n_pool: int = 500, n_dev: int = 100
 ) -> Trial:
     """Return the paper's setting on a random part of `dataset`."""
-    rng = np.random.default_rng([seed, 4])
-    order = rng.permutation(len(dataset.y))
+    order = np.random.default_rng([seed, 4]).permutation(len(dataset.y))
     n_pool = min(n_pool, len(order) - n_labelled - n_dev)
-    train, pool, dev = np.split(
-        order[: n_labelled + n_pool + n_dev], [n_labelled, n_labelled + n_pool]
-    )
+    train, pool, dev, _ = np.split(order, np.cumsum([n_labelled, n_pool, n_dev]))
     fitted = dataset.learner.fit(dataset.X[train], dataset.y[train])
     X = dataset.X[pool]
     goals: dict[str, Goal] = {
@@ -79,13 +68,36 @@ def trial(
     return Trial(fitted, X, np.searchsorted(fitted.classes, dataset.y[pool]), goals)
 
 
+def utilities(
+    task: Trial, b: int, goal: str = "entropy", *, n_jobs: int | None = None
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return retrained and approximate utilities of sliding windows, and the true labelings.
+
+    (windows, K**b) each, and the index of each window's true labeling.
+    """
+    windows = np.ascontiguousarray(np.moveaxis(sliding_window_view(task.X, b, axis=0), -1, 1))
+    exact = Retrain(n_jobs=n_jobs).batch(task.fitted, task.goals[goal], windows)
+    cheap = FirstOrder().batch(task.fitted, task.goals[goal], windows)
+    place = task.fitted.n_classes ** np.arange(b - 1, -1, -1)
+    return exact, cheap, sliding_window_view(task.codes, b) @ place
+
+
+def chances(task: Trial, b: int) -> NDArray[Any]:
+    """Return P(Y) = ∏ P(y) of every labeling of every window, (windows, K**b)."""
+    p = np.asarray(task.fitted.predict_proba(task.X))
+    total = np.ones((len(p) - b + 1, 1))
+    for row in np.moveaxis(sliding_window_view(p, b, axis=0), -1, 0):
+        total = (total[:, :, None] * row[:, None, :]).reshape(len(total), -1)
+    return total
+
+
 def resolve(utility: NDArray[Any], true: NDArray[Any]) -> Resolved:
-    """Return utilities per (row, labeling) resolved by the paper's four operators.
+    """Return utilities per (window, labeling) resolved by the paper's four operators.
 
     Parameters
     ----------
     true
-        The index of the true labeling of each row.
+        The index of the true labeling of each window.
     """
     return {
         "oracle": utility[np.arange(len(utility)), true],
@@ -93,39 +105,6 @@ def resolve(utility: NDArray[Any], true: NDArray[Any]) -> Resolved:
         "min": utility.min(axis=1),
         "max": utility.max(axis=1),
     }
-
-
-def serial(task: Trial, goal: str = "entropy") -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return retrained and approximate utilities of single rows, (rows, labels)."""
-    utilities: tuple[Utility, ...] = (Retrain(), FirstOrder())
-    exact, cheap = (utility(task.fitted, task.goals[goal], task.X) for utility in utilities)
-    return exact, cheap
-
-
-def batches(
-    task: Trial, size: int = 10, goal: str = "entropy", *, n_jobs: int | None = None
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return retrained and approximate utilities of sliding windows, and the true labelings.
-
-    (windows, K**size) each, and the index of each window's true labeling.
-    """
-    windows = np.lib.stride_tricks.sliding_window_view(task.X, size, axis=0)
-    windows = np.ascontiguousarray(windows.transpose(0, 2, 1))
-    utilities: tuple[Utility, ...] = (Retrain(n_jobs=n_jobs), FirstOrder())
-    exact, cheap = (u.batch(task.fitted, task.goals[goal], windows) for u in utilities)
-    place = task.fitted.n_classes ** np.arange(size - 1, -1, -1)
-    labels = np.lib.stride_tricks.sliding_window_view(task.codes, size)
-    return exact, cheap, labels @ place
-
-
-def chances(task: Trial, size: int) -> NDArray[Any]:
-    """Return P(Y) = ∏ P(y) of every labeling of every window, (windows, K**size)."""
-    p = np.asarray(task.fitted.predict_proba(task.X))
-    windows = np.lib.stride_tricks.sliding_window_view(p, size, axis=0).transpose(0, 2, 1)
-    total = np.ones((len(windows), 1))
-    for j in range(size):
-        total = (total[:, :, None] * windows[:, j, None, :]).reshape(len(windows), -1)
-    return total
 
 
 def agreement(exact: NDArray[Any], cheap: NDArray[Any]) -> dict[str, float]:
@@ -152,36 +131,18 @@ class Scatter:
     source: str
 
 
-Pairs = Callable[[Trial], dict[str, tuple[Resolved, Resolved]]]
+def scatter(dataset: Dataset, size: Size, tick: Tick, b: int = 1) -> Scatter:
+    """Return windows of b rows: the entropy goal of seed 0 to draw, and the agreement.
 
-
-def scatter_serial(dataset: Dataset, size: Size, tick: Tick) -> Scatter:
-    """Return single rows: all goals over the seeds, the entropy goal of seed 0 to draw."""
-
-    def pairs(task: Trial) -> dict[str, tuple[Resolved, Resolved]]:
-        both = {goal: serial(task, goal) for goal in task.goals}
-        return {g: (resolve(a, task.codes), resolve(b, task.codes)) for g, (a, b) in both.items()}
-
-    return _scatter(dataset, size.seeds, size, pairs, tick, "single rows")
-
-
-def scatter_batch(dataset: Dataset, size: Size, tick: Tick, b: int = 10) -> Scatter:
-    """Return sliding windows of b rows under all labelings, entropy goal."""
-
-    def pairs(task: Trial) -> dict[str, tuple[Resolved, Resolved]]:
-        exact, cheap, true = batches(task, b, n_jobs=size.n_jobs)
-        return {"entropy": (resolve(exact, true), resolve(cheap, true))}
-
-    return _scatter(dataset, size.batch_seeds, size, pairs, tick, f"windows of {b} rows")
-
-
-def _scatter(
-    dataset: Dataset, seeds: int, size: Size, pairs: Pairs, tick: Tick, what: str
-) -> Scatter:
+    Single rows are compared for every goal, larger windows for the entropy goal and fewer seeds.
+    """
     lines, drawn = [], []
-    for seed in range(seeds):
-        tick(f"approximation, {what}, seed {seed}")
-        for goal, (exact, cheap) in pairs(trial(dataset, seed=seed, n_pool=size.pool)).items():
+    for seed in range(size.seeds if b == 1 else size.batch_seeds):
+        tick(f"approximation, {f'windows of {b}' if b > 1 else 'single'} rows, seed {seed}")
+        task = trial(dataset, seed=seed, n_pool=size.pool)
+        for goal in task.goals if b == 1 else ["entropy"]:
+            *both, true = utilities(task, b, goal, n_jobs=size.n_jobs)
+            exact, cheap = (resolve(utility, true) for utility in both)
             drawn.append((exact, cheap))
             for name in OPERATORS:
                 line = {"goal": goal, "seed": seed, "operator": name}
@@ -206,27 +167,24 @@ class ExPred:
     panels: dict[str, Resolved] = field(repr=False)
     flatness: dict[str, float]
     overlap: pl.DataFrame
-    source: str
 
 
 def expected_prediction(
     dataset: Dataset, size: Size, tick: Tick, sizes: tuple[int, ...] = (1, 5, 10)
 ) -> ExPred:
     """Return the distributions for b = 1, 5, 10 (entropy) and the largest b (Fisher)."""
-    task = trial(dataset, seed=0, n_pool=size.pool)
+    task = trial(dataset, n_pool=size.pool)
     panels, flatness = {}, {}
     for goal, b in [*(("entropy", b) for b in sizes), ("fisher", sizes[-1])]:
         tick(f"ExPred, {goal}, b = {b}")
-        exact, cheap, true = batches(task, b, goal, n_jobs=size.n_jobs)
+        exact, cheap, true = utilities(task, b, goal, n_jobs=size.n_jobs)
         chance = chances(task, b)
         title = f"{goal}, b = {b}"
         panels[title] = {"predicted": np.sum(chance * exact, axis=1)} | resolve(exact, true)
-        flat = np.sum(chance * cheap, axis=1)
-        flatness[title] = float(np.ptp(flat) / np.abs(cheap).max())
-    resolved = resolve(serial(task)[1], task.codes)
+        flatness[title] = float(np.ptp(np.sum(chance * cheap, axis=1)) / np.abs(cheap).max())
+    single = resolve(FirstOrder()(task.fitted, task.goals["entropy"], task.X), task.codes)
     overlap = [
-        {"a": a, "b": b, "spearman": float(spearmanr(resolved[a], resolved[b]).statistic)}
-        for i, a in enumerate(OPERATORS)
-        for b in OPERATORS[i + 1 :]
+        {"a": a, "b": b, "spearman": float(spearmanr(single[a], single[b]).statistic)}
+        for a, b in combinations(OPERATORS, 2)
     ]
-    return ExPred(panels, flatness, pl.DataFrame(overlap), dataset.source)
+    return ExPred(panels, flatness, pl.DataFrame(overlap))

@@ -7,89 +7,93 @@ from typing import Any
 
 import numpy as np
 
-from goalward.lab.paper.approximation import Scatter
+from goalward.lab.paper.approximation import ExPred, Scatter
 from goalward.lab.paper.findings import Findings, Judgement, claim, interval
 from goalward.lab.paper.studies import OPERATORS
 
-__all__ = ["APPROXIMATION"]
+__all__: list[str] = []
 
 
-def _by_operator(runs: dict[str, Scatter], column: str, goal: str = "entropy") -> dict[str, Any]:
-    """Return a column of the first run's table, operator -> (seeds,)."""
-    table = next(iter(runs.values())).table
-    mine = table.filter(goal=goal)
+def _first(findings: Findings) -> Scatter | None:
+    """Return the single rows of the first embedding."""
+    return next(iter(findings.serial.values()), None)
+
+
+def _both(findings: Findings) -> tuple[Scatter, Scatter] | None:
+    serial, batch = _first(findings), findings.batch
+    return None if serial is None or batch is None else (serial, batch)
+
+
+of_serial = partial(claim, figure="approx-serial", about=_first)
+of_expred = partial(claim, figure="expred", about=lambda findings: findings.expred)
+
+
+def _by_operator(scatter: Scatter, column: str, goal: str = "entropy") -> dict[str, Any]:
+    """Return a column of the table, operator -> (seeds,)."""
+    mine = scatter.table.filter(goal=goal)
     return {op: mine.filter(operator=op)[column].to_numpy() for op in OPERATORS}
 
 
-def _means(runs: dict[str, Scatter], column: str) -> tuple[dict[str, float], str]:
+def _means(scatter: Scatter, column: str) -> tuple[dict[str, float], str]:
     """Return the mean of each operator, and the means with intervals as a text."""
-    found = _by_operator(runs, column)
+    found = _by_operator(scatter, column)
     shown = "; ".join(f"{op} {interval(values)}" for op, values in found.items())
     return {op: float(values.mean()) for op, values in found.items()}, shown
 
 
-of_serial = partial(claim, figure="approx-serial", needs=lambda f: f.serial)
-of_expred = partial(claim, figure="expred", needs=lambda f: f.expred)
-
-
 @of_serial(
-    "approximation-serial",
     says="First-order utilities correlate strongly with those of real retraining, row by row.",
     rule="reproduced if the mean Pearson correlation is at least 0.8 for all four operators, "
     "partly if at least 0.5",
 )
-def _correlates(findings: Findings) -> Judgement:
-    means, measured = _means(findings.serial, "pearson")
+def approximation_serial(serial: Scatter) -> Judgement:
+    means, measured = _means(serial, "pearson")
     worst = min(means.values())
     return Judgement(measured, worst >= 0.8, worst >= 0.5, means)
 
 
 @claim(
-    "approximation-batch",
     "approx-serial approx-batch",
-    needs=lambda f: f.serial and f.batch,
+    about=_both,
     says="The correlation is lower for batches of 10 than for single rows, and lowest for the "
     "minimum and maximum.",
     rule="reproduced if all four correlations fall and min/max average below oracle/average; partly "
     "if either holds",
 )
-def _weaker_in_batches(findings: Findings) -> Judgement:
-    one = _by_operator(findings.serial, "pearson")
-    many = _by_operator(findings.batch, "pearson")
+def approximation_batch(scatters: tuple[Scatter, Scatter]) -> Judgement:
+    one, many = (_by_operator(scatter, "pearson") for scatter in scatters)
     drop = {op: float(one[op].mean() - many[op].mean()) for op in OPERATORS}
-    extremes = (many["min"].mean() + many["max"].mean()) / 2
-    centre = (many["oracle"].mean() + many["average"].mean()) / 2
-    falls, lowest = all(d > 0 for d in drop.values()), bool(extremes < centre)
+    extremes = float(many["min"].mean() + many["max"].mean()) / 2
+    centre = float(many["oracle"].mean() + many["average"].mean()) / 2
+    falls, lowest = all(d > 0 for d in drop.values()), extremes < centre
     return Judgement(
         "; ".join(f"{op} {one[op].mean():.2f} → {interval(many[op])}" for op in OPERATORS),
         falls and lowest,
         falls or lowest,
-        {"fall": drop, "min_max": float(extremes), "oracle_average": float(centre)},
+        {"fall": drop, "min_max": extremes, "oracle_average": centre},
     )
 
 
 @of_serial(
-    "over-estimates",
     says="The first-order utility over-estimates the change of the goal.",
     rule="reproduced if the mean slope of retrained on first-order utilities is below 1 for all "
     "four operators, partly for at least two",
 )
-def _over_estimates(findings: Findings) -> Judgement:
-    means, measured = _means(findings.serial, "slope")
+def over_estimates(serial: Scatter) -> Judgement:
+    means, measured = _means(serial, "slope")
     below = sum(v < 1 for v in means.values())
     return Judgement(f"slopes: {measured}", below == 4, below >= 2, means)
 
 
 @of_serial(
-    "other-goals",
     says="Other goals are approximated about as well as the entropy goal.",
     rule="reproduced if the mean correlation over operators of the Fisher and dev goals is at most "
     "0.1 below that of the entropy goal; partly if one of them is",
 )
-def _other_goals(findings: Findings) -> Judgement:
+def other_goals(serial: Scatter) -> Judgement:
     means = {}
     for goal in ("entropy", "fisher", "dev"):
-        found = _by_operator(findings.serial, "pearson", goal)
+        found = _by_operator(serial, "pearson", goal)
         means[goal] = float(np.mean([values.mean() for values in found.values()]))
     gaps = [means["entropy"] - means[goal] for goal in ("fisher", "dev")]
     measured = "; ".join(f"{goal} {value:.2f}" for goal, value in means.items())
@@ -97,59 +101,39 @@ def _other_goals(findings: Findings) -> Judgement:
 
 
 @of_expred(
-    "expred-constant",
     says="To first order, the expected utility under the model's own prediction is the same for "
     "every row and batch (Remark 1).",
     rule="reproduced if its spread is at most 1e-10 of the utilities' scale in every panel",
 )
-def _constant(findings: Findings) -> Judgement:
-    assert findings.expred is not None
-    flatness = findings.expred.flatness
-    worst = max(flatness.values())
+def expred_constant(expred: ExPred) -> Judgement:
+    worst = max(expred.flatness.values())
     measured = f"largest relative spread {worst:.1e}"
-    return Judgement(measured, worst <= 1e-10, worst <= 1e-6, dict(flatness))
+    return Judgement(measured, worst <= 1e-10, worst <= 1e-6, expred.flatness)
 
 
 @of_expred(
-    "expred-concentrated",
     says="Retrained, the expected utility under the prediction is concentrated compared with the "
     "other operators.",
     rule="reproduced if its standard deviation is below half of the operators' median in every "
     "panel, partly in at least half of them",
 )
-def _concentrated(findings: Findings) -> Judgement:
-    assert findings.expred is not None
-    ratios = {
-        title: float(
-            np.std(series["predicted"]) / np.median([np.std(series[op]) for op in OPERATORS])
-        )
-        for title, series in findings.expred.panels.items()
-    }
+def expred_concentrated(expred: ExPred) -> Judgement:
+    ratios = {}
+    for title, series in expred.panels.items():
+        others = np.median([series[op].std() for op in OPERATORS])
+        ratios[title] = float(series["predicted"].std() / others)
     narrow = sum(r < 0.5 for r in ratios.values())
     measured = "; ".join(f"{title}: {r:.2f} of the median" for title, r in ratios.items())
     return Judgement(measured, narrow == len(ratios), narrow >= len(ratios) / 2, ratios)
 
 
 @of_expred(
-    "operators-differ",
     says="The operators rank the rows very differently.",
     rule="reproduced if at least half of the pairs of operators have a rank correlation below 0.5, "
     "partly if at least one has",
 )
-def _different_orders(findings: Findings) -> Judgement:
-    assert findings.expred is not None
-    pairs = {f"{a}-{b}": s for a, b, s in findings.expred.overlap.iter_rows()}
+def operators_differ(expred: ExPred) -> Judgement:
+    pairs = {f"{a}-{b}": s for a, b, s in expred.overlap.iter_rows()}
     low = sum(s < 0.5 for s in pairs.values())
     measured = "; ".join(f"{pair} {s:.2f}" for pair, s in pairs.items())
     return Judgement(measured, low >= len(pairs) / 2, low >= 1, pairs)
-
-
-APPROXIMATION = (
-    _correlates,
-    _weaker_in_batches,
-    _over_estimates,
-    _other_goals,
-    _constant,
-    _concentrated,
-    _different_orders,
-)

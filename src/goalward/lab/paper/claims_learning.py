@@ -2,40 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
+import polars as pl
 
 from goalward.lab.curves import Curves
 from goalward.lab.datasets import synth2
-from goalward.lab.paper.findings import Findings, Judgement, asked_rows, claim, interval, merge
-from goalward.lab.paper.studies import GOALS, OPERATORS
+from goalward.lab.paper.findings import Judgement, claim, interval
+from goalward.lab.paper.studies import BASELINES, GOALS, OPERATORS
 from goalward.lab.statistics import bootstrap, correlation, peak
 
-__all__ = ["LEARNING"]
+__all__: list[str] = []
 
-PRACTICAL = ("average", "min", "max")
-of_synth2 = partial(claim, figure="synth2", needs=lambda f: f.synth2)
-of_learning = partial(claim, figure="", needs=lambda f: f.learning)
+of_synth2 = partial(claim, figure="synth2", about=lambda findings: findings.synth2)
+of_learning = partial(claim, figure="", about=lambda findings: findings.learning or None)
 
 
 @of_synth2(
-    "synth2-uncertainty",
     says="On synth2, uncertainty sampling spends about 170 queries on the central clusters and "
     "needs about 230 for an accuracy of 0.966.",
     rule="reproduced if on average at least 160 of the first 170 queries are central and the "
     "median of queries to 0.966 lies in 210 to 250; partly if one holds",
 )
-def _wasted(findings: Findings) -> Judgement:
-    spent, needed = [], []
-    for draw, curves in findings.synth2.items():
+def synth2_uncertainty(curves: Curves) -> Judgement:
+    needed = curves.reach(0.966)["uncertainty"]
+    spent = []
+    for draw in range(len(needed)):
         groups = synth2(draw).groups
         assert groups is not None
-        first = asked_rows(curves, "uncertainty")[:170]
+        first = curves.asked("uncertainty", draw)[:170]
         spent.append(int(np.sum(groups[first] == "central")))
-        needed.append(float(curves.reach(0.966)["uncertainty"][0]))
     middle = float(np.median(needed))
     wasted, late = float(np.mean(spent)) >= 160, 210 <= middle <= 250
     return Judgement(
@@ -44,19 +41,17 @@ def _wasted(findings: Findings) -> Judgement:
         "infinite)",
         wasted and late,
         wasted or late,
-        {"central_of_170": spent, "queries_to_0.966": needed},
+        {"central_of_170": spent, "queries_to_0.966": needed.tolist()},
     )
 
 
 @of_synth2(
-    "synth2-dev",
     says="The dev goal (oracle, average) does not waste queries on synth2 as uncertainty does.",
     rule="reproduced if oracle and average both need fewer queries than uncertainty to 0.95 "
     "(median over draws; never reached counts as infinite), partly if one does",
 )
-def _spared(findings: Findings) -> Judgement:
-    reach = merge(findings.synth2).reach(0.95)
-    medians = {name: float(np.median(values)) for name, values in reach.items()}
+def synth2_dev(curves: Curves) -> Judgement:
+    medians = {name: float(np.median(reach)) for name, reach in curves.reach(0.95).items()}
     faster = [medians[f"dev/{op}"] < medians["uncertainty"] for op in ("oracle", "average")]
     named = ("uncertainty", "dev/oracle", "dev/average", "dev/min")
     measured = "; ".join(f"{name} {medians[name]:g}" for name in named)
@@ -64,17 +59,15 @@ def _spared(findings: Findings) -> Judgement:
 
 
 @of_synth2(
-    "synth2-charged",
     says="synth2's advantage over uncertainty sampling holds with the 53 dev labels charged.",
     rule="reproduced if dev/average needs fewer labels than uncertainty to 0.95, dev labels "
     "charged, in at least 90 % of the draws; partly in half of them",
 )
-def _charged(findings: Findings) -> Judgement:
-    reach = merge(findings.synth2).reach(0.95, with_dev=True)
-    share = float(np.mean(reach["uncertainty"] - reach["dev/average"] > 0))
-    ours, theirs, chance = (
-        float(np.median(reach[name])) for name in ("dev/average", "uncertainty", "random")
-    )
+def synth2_charged(curves: Curves) -> Judgement:
+    reach = curves.reach(0.95, with_dev=True)
+    share = float(np.mean(reach["dev/average"] < reach["uncertainty"]))
+    names = ("dev/average", "uncertainty", "random")
+    ours, theirs, chance = (float(np.median(reach[name])) for name in names)
     return Judgement(
         f"fewer in {share:.0%} of the draws (median {ours:g} against {theirs:g}); random sampling "
         f"needs {chance:g}",
@@ -85,17 +78,15 @@ def _charged(findings: Findings) -> Judgement:
 
 
 @claim(
-    "dev-overfits",
     "rt-polarity",
-    needs=lambda f: "rt-polarity" in f.learning,
+    about=lambda findings: findings.learning.get("rt-polarity"),
     says="Late on rt-polarity, the oracle dev strategy overfits the dev set: its goal still rises "
     "while test accuracy falls (in the paper after about 600 queries).",
     rule="reproduced if accuracy ends below its peak with an interval that excludes 0 while the dev "
     "goal is higher than at the peak; partly if the mean falls while the goal rises. The peak of "
     "a seed is that of the other seeds' mean curve",
 )
-def _overfits(findings: Findings) -> Judgement:
-    curves = findings.learning["rt-polarity"]
+def dev_overfits(curves: Curves) -> Judgement:
     x, accuracy = curves.curve("dev/oracle")
     _, goal = curves.curve("dev/oracle", "goal_dev")
     mean = accuracy.mean(axis=0)
@@ -115,47 +106,41 @@ def _overfits(findings: Findings) -> Judgement:
     )
 
 
-def _moving_together(
-    findings: Findings,
-    metrics: tuple[str, str],
-    names: Callable[[Curves], list[str]],
-    middle: Callable[[list[float]], Any],
-    level: float,
-) -> Judgement:
-    """Return on which datasets two metrics have a correlation along the rounds of `level`."""
-    numbers = {}
-    for dataset, curves in findings.learning.items():
-        pairs = [[curves.curve(name, metric)[1] for metric in metrics] for name in names(curves)]
-        numbers[dataset] = float(middle([correlation(*pair) for pair in pairs]))
+def _correlations(curves: Curves, names: list[str], *metrics: str) -> list[float]:
+    """Return how two metrics move together along the rounds of each strategy."""
+    return [correlation(*(curves.curve(name, metric)[1] for metric in metrics)) for name in names]
+
+
+def _at_least(level: float, numbers: dict[str, float]) -> Judgement:
     high = [value >= level for value in numbers.values()]
-    measured = "; ".join(f"{name} {v:.2f}" for name, v in numbers.items())
+    measured = "; ".join(f"{name} {value:.2f}" for name, value in numbers.items())
     return Judgement(measured, all(high), any(high), numbers)
 
 
 @of_learning(
-    "entropy-fisher",
     says="The entropy and Fisher goals move together.",
     rule="reproduced if the median over strategies of their correlation along the rounds is at "
     "least 0.8 on every dataset, partly on one",
 )
-def _together(findings: Findings) -> Judgement:
-    metrics = ("goal_entropy", "goal_fisher")
-    return _moving_together(findings, metrics, lambda c: c.strategies, np.median, 0.8)
+def entropy_fisher(learning: dict[str, Curves]) -> Judgement:
+    numbers = {}
+    for name, curves in learning.items():
+        values = _correlations(curves, curves.strategies, "goal_entropy", "goal_fisher")
+        numbers[name] = float(np.median(values))
+    return _at_least(0.8, numbers)
 
 
 @of_learning(
-    "pushing-certainty",
     says="Pushing the entropy or Fisher goal with the oracle gives the worst accuracy.",
     rule="reproduced if the oracle has the smallest area under the accuracy curve of its panel for "
     "both goals on every dataset, partly if in at least one panel",
 )
-def _pushing_hurts(findings: Findings) -> Judgement:
-    lines, hits = [], []
-    numbers = {}
-    for name, curves in findings.learning.items():
+def pushing_certainty(learning: dict[str, Curves]) -> Judgement:
+    lines, hits, numbers = [], [], {}
+    for name, curves in learning.items():
         areas = {s: float(a.mean()) for s, a in curves.area().items()}
         for goal in ("entropy", "fisher"):
-            panel = ["random", "uncertainty", *(f"{goal}/{op}" for op in OPERATORS)]
+            panel = [*BASELINES, *(f"{goal}/{op}" for op in OPERATORS)]
             worst = min(panel, key=areas.__getitem__)
             hits.append(worst == f"{goal}/oracle")
             numbers[f"{name} {goal}"] = worst
@@ -167,21 +152,18 @@ def _pushing_hurts(findings: Findings) -> Judgement:
 
 
 @of_learning(
-    "no-consistent-gain",
     says="Practical first-order strategies do not consistently beat random and uncertainty sampling.",
     rule="reproduced if at most a quarter of goal x (average, min, max) x dataset have an area under "
     "the accuracy curve above the better baseline with an interval that excludes 0; partly up to "
     "a half. Dev labels are not charged here, which favours the dev goal",
 )
-def _no_free_lunch(findings: Findings) -> Judgement:
+def no_consistent_gain(learning: dict[str, Curves]) -> Judgement:
     lows = {}
-    for name, curves in findings.learning.items():
+    for name, curves in learning.items():
         areas = curves.area()
-        best = max(("random", "uncertainty"), key=lambda s: areas[s].mean())
-        for goal in GOALS:
-            for op in PRACTICAL:
-                _, low, _ = bootstrap(areas[f"{goal}/{op}"] - areas[best])
-                lows[f"{name} {goal}/{op}"] = low
+        best = max((areas[baseline] for baseline in BASELINES), key=np.mean)
+        for strategy in (f"{goal}/{op}" for goal in GOALS for op in ("average", "min", "max")):
+            lows[f"{name} {strategy}"] = bootstrap(areas[strategy] - best)[1]
     names = [name for name, low in lows.items() if low > 0]
     share = len(names) / len(lows)
     shown = f": {', '.join(names)}" if names else ""
@@ -194,29 +176,29 @@ def _no_free_lunch(findings: Findings) -> Judgement:
 
 
 @of_learning(
-    "dev-tracks-test",
     says="On real data the dev goal tracks test accuracy.",
     rule="reproduced if their correlation along the rounds of the dev strategies averages at least "
     "0.7 on every dataset, partly on one",
 )
-def _tracks(findings: Findings) -> Judgement:
+def dev_tracks_test(learning: dict[str, Curves]) -> Judgement:
     names = [f"dev/{op}" for op in OPERATORS]
-    return _moving_together(findings, ("goal_dev", "accuracy"), lambda c: names, np.mean, 0.7)
+    numbers = {}
+    for name, curves in learning.items():
+        numbers[name] = float(np.mean(_correlations(curves, names, "goal_dev", "accuracy")))
+    return _at_least(0.7, numbers)
 
 
 @claim(
-    "stated-penalty",
     "",
-    needs=lambda f: f.penalties is not None,
+    about=lambda findings: findings.penalties,
     says="Cross validation picks the stated C.",
     rule="reproduced if 5-fold accuracy is highest at the stated C, or within one standard error of "
     "the highest, on every dataset; partly on one. Grid: the stated C times 0.01 to 100, up to "
     "3,000 labelled rows (tables/penalties.csv has fewer too); the paper does not say how many it used",
 )
-def _stated_penalty(findings: Findings) -> Judgement:
-    assert findings.penalties is not None
+def stated_penalty(penalties: pl.DataFrame) -> Judgement:
     lines, exact, near = [], [], []
-    most = findings.penalties.group_by("dataset", maintain_order=True).last()
+    most = penalties.group_by("dataset", maintain_order=True).last()
     for row in most.iter_rows(named=True):
         exact.append(bool(np.isclose(row["chosen_by_accuracy"], row["stated_C"])))
         gap = row["accuracy_at_best"] - row["accuracy_at_stated"]
@@ -228,16 +210,3 @@ def _stated_penalty(findings: Findings) -> Judgement:
         )
     numbers = {"exact": exact, "within_one_error": near}
     return Judgement("; ".join(lines), all(near), any(near), numbers)
-
-
-LEARNING = (
-    _wasted,
-    _spared,
-    _charged,
-    _overfits,
-    _together,
-    _pushing_hurts,
-    _no_free_lunch,
-    _tracks,
-    _stated_penalty,
-)

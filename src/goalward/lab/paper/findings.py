@@ -8,40 +8,33 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from goalward.lab.curves import Curves
 from goalward.lab.datasets import Dataset
 from goalward.lab.paper.approximation import ExPred, Scatter
 from goalward.lab.statistics import bootstrap
 
-__all__ = ["Claim", "Findings", "Judgement", "asked_rows", "claim", "interval", "merge"]
+__all__ = ["CLAIMS", "Claim", "Findings", "Judgement", "claim", "claims", "interval"]
 
 
 @dataclass
 class Findings:
-    """What has been run so far; parts that were not asked for stay empty."""
+    """What has been run so far; parts that were not asked for stay empty.
+
+    Parameters
+    ----------
+    synth2
+        Curves over draws of the data: a draw is a seed.
+    """
 
     serial: dict[str, Scatter] = field(default_factory=dict)
-    batch: dict[str, Scatter] = field(default_factory=dict)
+    batch: Scatter | None = None
     expred: ExPred | None = None
-    synth2: dict[int, Curves] = field(default_factory=dict)
+    synth2: Curves | None = None
     learning: dict[str, Curves] = field(default_factory=dict)
     penalties: pl.DataFrame | None = None
     datasets: dict[str, Dataset] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-
-
-def asked_rows(curves: Curves, strategy: str, seed: int = 0) -> NDArray[Any]:
-    """Return the rows a strategy asked for, in order."""
-    mine = curves.table.filter((pl.col("strategy") == strategy) & (pl.col("seed") == seed))
-    return np.array([row for rows in mine.sort("round")["rows"] for row in rows], dtype=np.int64)
-
-
-def merge(runs: dict[int, Curves]) -> Curves:
-    """Return runs of several draws as one table, the draw as the seed."""
-    drawn = {draw: pl.lit(draw, dtype=pl.Int64).alias("seed") for draw in runs}
-    return Curves(pl.concat([run.table.with_columns(drawn[draw]) for draw, run in runs.items()]))
 
 
 @dataclass(frozen=True)
@@ -80,33 +73,43 @@ class Judgement(NamedTuple):
 
 
 Judge = Callable[[Findings], Claim | None]
+CLAIMS: list[Judge] = []
+"""All claims, in the order of the paper."""
 
 
 def claim(
-    name: str, figure: str, *, needs: Callable[[Findings], Any], says: str, rule: str
-) -> Callable[[Callable[[Findings], Judgement]], Judge]:
-    """Make a claim of a function that judges it.
+    figure: str, *, about: Callable[[Findings], Any], says: str, rule: str
+) -> Callable[[Callable[[Any], Judgement]], Judge]:
+    """Make a claim, by its name, of a function that judges a part of the findings.
 
     Parameters
     ----------
     figure
         What must be run for it; "" stands for the datasets of the learning curves.
-    needs
-        Whether findings can speak to it at all.
+    about
+        The part that the function is given; nothing is said where it is missing.
     """
 
-    def made(judge: Callable[[Findings], Judgement]) -> Judge:
+    def add(judge: Callable[[Any], Judgement]) -> Judge:
         def judged(findings: Findings) -> Claim | None:
-            if not needs(findings):
+            part = about(findings)
+            if part is None:
                 return None
-            measured, full, part, numbers = judge(findings)
-            verdict = "reproduced" if full else "partly" if part else "not reproduced"
+            measured, full, partly, numbers = judge(part)
+            verdict = "reproduced" if full else "partly" if partly else "not reproduced"
+            name = judge.__name__.replace("_", "-")
             run = figure or " ".join(findings.learning) or "synth2"
             return Claim(name, says, rule, measured, verdict, run, numbers)
 
+        CLAIMS.append(judged)
         return judged
 
-    return made
+    return add
+
+
+def claims(findings: Findings) -> list[Claim]:
+    """Return the verdict on every claim that the findings can speak to."""
+    return [claim for judge in CLAIMS if (claim := judge(findings)) is not None]
 
 
 def interval(values: Any, digits: int = 2) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import platform
-from dataclasses import dataclass
+from collections.abc import Iterable
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
@@ -12,24 +12,11 @@ from typing import Any
 
 import polars as pl
 
-from goalward.lab.paper.findings import Claim
+from goalward.lab.paper.findings import Claim, Findings
 from goalward.lab.paper.pictures import Picture
 from goalward.lab.paper.studies import Size
 
-__all__ = ["Page", "write_page"]
-
-
-@dataclass(frozen=True)
-class Page:
-    """What goes into the page; `tables` are those without a figure, "datasets" among them."""
-
-    out: Path
-    size: Size
-    notes: list[str]
-    pictures: dict[str, Picture]
-    tables: dict[str, pl.DataFrame]
-    claims: list[Claim]
-    seconds: float
+__all__ = ["write_report"]
 
 
 STYLE = """
@@ -53,46 +40,53 @@ details { margin: 8px 0 20px; } summary { cursor: pointer; color: var(--soft); }
 """
 
 
-def write_page(page: Page) -> Path:
-    """Write report.html and return its path."""
-    datasets = page.tables["datasets"]
+def write_report(
+    out: Path,
+    size: Size,
+    findings: Findings,
+    pictures: dict[str, Picture],
+    tables: dict[str, pl.DataFrame],
+    judged: list[Claim],
+    seconds: float,
+) -> Path:
+    """Write report.html, with the figures that are in `out`, and return its path."""
+    tables = dict(tables)
     body = [
         "<h1>Goal-oriented active learning, reproduced</h1>",
         '<p class="lead">The experiments of Xu and Kazantsev, <em>Understanding Goal-Oriented Active '
         "Learning via Influence Functions</em> (2019), run again with goalward. Figures, captions "
         "and verdicts are computed from the data of this run.</p>",
-        f'<p class="meta">{_meta(page.size, page.seconds)}</p>',
-        *(f'<p class="meta">Note: {escape(note)}</p>' for note in page.notes),
+        f'<p class="meta">{_meta(size, seconds)}</p>',
+        *(f'<p class="meta">Note: {escape(note)}</p>' for note in findings.notes),
         "<h2>Claims</h2>",
-        _claims(page.claims),
+        _claims(judged),
         "<h2>Data</h2>",
-        _table(datasets),
+        _table(tables.pop("datasets")),
     ]
-    if "rt-polarity" in datasets["dataset"].to_list():
+    if "rt-polarity" in findings.datasets:
         body.append(
             '<p class="meta">The paper embeds rt-polarity with BERT-base [CLS] (768). The vectors '
             "named in the table stand in for it here.</p>"
         )
     body.append("<h2>Figures</h2>")
-    for name, picture in page.pictures.items():
-        image = base64.b64encode((page.out / "figures" / f"{name}.png").read_bytes()).decode()
+    for name, picture in pictures.items():
+        image = base64.b64encode((out / "figures" / f"{name}.png").read_bytes()).decode()
         caption = escape(picture.caption)
         body.append(
             f'<figure id="{name}"><img alt="{caption}" src="data:image/png;base64,{image}">'
             f"<figcaption>{caption}</figcaption></figure>"
         )
-        if picture.table is not None:
-            body.append(_folded(name, picture.table))
-    body.append("<h2>More tables</h2>")
-    body += [_folded(name, table) for name, table in page.tables.items() if table is not datasets]
-    whole = (
+        if name in tables:
+            body.append(_folded(name, tables.pop(name)))
+    body += ["<h2>More tables</h2>", *(_folded(name, table) for name, table in tables.items())]
+    path = out / "report.html"
+    path.write_text(
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>goalward: reproduction</title><style>{STYLE}</style></head>"
-        f"<body>{''.join(body)}</body></html>"
+        f"<body>{''.join(body)}</body></html>",
+        encoding="utf-8",
     )
-    path = page.out / "report.html"
-    path.write_text(whole, encoding="utf-8")
     return path
 
 
@@ -109,17 +103,14 @@ def _meta(size: Size, seconds: float) -> str:
 
 
 def _claims(claims: list[Claim]) -> str:
-    rows = "".join(
-        f"<tr><td>{escape(c.says)}<div class='rule'>Rule: {escape(c.rule)}.</div></td>"
+    rows = (
+        f"<td>{escape(c.says)}<div class='rule'>Rule: {escape(c.rule)}.</div></td>"
         f"<td>{escape(c.measured)}</td>"
         f"<td class='verdict {c.verdict.split()[0]}'>{c.verdict}</td>"
-        f"<td><code>{escape(c.command)}</code></td></tr>"
+        f"<td><code>{escape(c.command)}</code></td>"
         for c in claims
     )
-    return (
-        "<div class='scroll'><table><thead><tr><th>The paper says</th><th>Measured here</th>"
-        f"<th>Verdict</th><th>Command</th></tr></thead><tbody>{rows}</tbody></table></div>"
-    )
+    return _rows(("The paper says", "Measured here", "Verdict", "Command"), rows)
 
 
 def _folded(name: str, table: pl.DataFrame) -> str:
@@ -127,18 +118,18 @@ def _folded(name: str, table: pl.DataFrame) -> str:
 
 
 def _table(table: pl.DataFrame) -> str:
-    head = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in table.columns)
-    rows = "".join(
-        f"<tr>{''.join(_cell(value) for value in row)}</tr>" for row in table.iter_rows()
-    )
-    return f"<div class='scroll'><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+    names = (escape(name.replace("_", " ")) for name in table.columns)
+    return _rows(names, ("".join(map(_cell, row)) for row in table.iter_rows()))
+
+
+def _rows(names: Iterable[str], rows: Iterable[str]) -> str:
+    head = "".join(f"<th>{name}</th>" for name in names)
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    return f"<div class='scroll'><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
 def _cell(value: Any) -> str:
-    if value is None:
-        return "<td class='n'>–</td>"
-    if isinstance(value, float):
-        return f"<td class='n'>{value:.4g}</td>"
-    if isinstance(value, int):
-        return f"<td class='n'>{value:,}</td>"
-    return f"<td>{escape(str(value))}</td>"
+    if isinstance(value, str):
+        return f"<td>{escape(value)}</td>"
+    text = "–" if value is None else f"{value:.4g}" if isinstance(value, float) else f"{value:,}"
+    return f"<td class='n'>{text}</td>"

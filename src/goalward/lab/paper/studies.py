@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from scipy.stats import sem
 
 from goalward.lab.curves import Curves
 from goalward.lab.datasets import Dataset, synth2
 from goalward.lab.simulate import simulate
 from goalward.learners import Logistic, cross_validate
 
-__all__ = ["GOALS", "OPERATORS", "Size", "Tick", "learning", "penalties", "synthetic"]
+__all__ = ["BASELINES", "GOALS", "OPERATORS", "Size", "Tick", "learning", "penalties", "synthetic"]
 
 OPERATORS = ("oracle", "average", "min", "max")
 GOALS = ("dev", "entropy", "fisher")
@@ -48,16 +49,17 @@ class Size:
         return cls(seeds, 100, 120, 1, 2500, n_jobs)
 
 
-def synthetic(size: Size, tick: Tick, out: Path) -> dict[int, Curves]:
-    """Return synth2 runs, one draw of the data per seed, until the pool is nearly spent."""
+def synthetic(size: Size, tick: Tick, out: Path) -> Curves:
+    """Return synth2 until the pool is nearly spent, one draw of the data for each seed."""
     strategies = [*BASELINES, *(f"dev/{op}" for op in OPERATORS)]
     budget = max(min(size.queries, 300), 260)
-    runs = {}
+    draws = []
     for draw in range(size.seeds):
         tick(f"synth2, draw {draw}")
         options: dict[str, Any] = {"out": out / f"draw-{draw}", "n_jobs": 1, "progress": False}
-        runs[draw] = simulate(synth2(draw), strategies, budget=budget, seeds=1, **options)
-    return runs
+        curves = simulate(synth2(draw), strategies, budget=budget, seeds=1, **options)
+        draws.append(curves.table.with_columns(seed=pl.lit(draw, dtype=pl.Int64)))
+    return Curves(pl.concat(draws))
 
 
 def learning(dataset: Dataset, size: Size, tick: Tick, out: Path) -> Curves:
@@ -82,13 +84,12 @@ def penalties(datasets: dict[str, Dataset], tick: Tick) -> pl.DataFrame:
     for name, dataset in datasets.items():
         # scikit-learn's binary C is ours at C/2.
         factor = 2 if len(dataset.classes) == 2 else 1
-        split = dataset.split(0)
-        rows = np.random.default_rng(0).permutation(np.r_[split.init, split.pool])
         stated = float(dataset.learner.C) * factor
         grid = stated * 10.0 ** np.arange(-2, 3)
         learner = Logistic(Cs=(grid / factor).tolist())
-        for size in (200, 1000, 3000):
-            known = _balanced(rows, dataset.y, size) if size < 1000 else rows[:size]
+        split = dataset.split(0)
+        rows = np.random.default_rng(0).permutation(np.r_[split.init, split.pool])
+        for known in (_balanced(rows, dataset.y, 200), rows[:1000], rows[:3000]):
             tick(f"cross validation on {len(known)} rows of {name}")
             scores = cross_validate(learner, dataset.X[known], dataset.y[known])
             likelihood, accuracy = scores.log_likelihood.mean(axis=0), scores.accuracy.mean(axis=0)
@@ -104,7 +105,7 @@ def penalties(datasets: dict[str, Dataset], tick: Tick) -> pl.DataFrame:
                     "chosen_by_likelihood": float(grid[int(np.nanargmax(likelihood))]),
                     "accuracy_at_stated": float(accuracy[2]),
                     "accuracy_at_best": float(accuracy[best]),
-                    "standard_error": float(gap.std(ddof=1) / np.sqrt(len(gap))),
+                    "standard_error": float(sem(gap)),
                 }
             )
             if len(known) >= len(rows):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
+from goalward.core.extras import needing
+
+with needing("A figure"):
+    from matplotlib.figure import Figure
 
 __all__ = ["colour", "figure", "quiet", "save"]
 
@@ -26,8 +29,8 @@ SPARE = ["#b15928", "#6a3d9a", "#5f7c2f", "#c2568f", "#3c5a99", "#8c6d31"]
 
 def colour(name: str) -> str:
     """Return the colour of a strategy: by its operator, or by its name."""
-    parts = name.lower().replace("/", " ").replace("-", " ").replace(":", " ").split()
-    for word in [*parts[1:2], *parts]:
+    words = re.findall(r"[^\s/:-]+", name.lower())
+    for word in [*words[1:2], *words]:
         if word in COLOURS:
             return COLOURS[word]
     return SPARE[sum(map(ord, name)) % len(SPARE)]
@@ -35,9 +38,7 @@ def colour(name: str) -> str:
 
 def figure(width: float, height: float) -> Figure:
     """Return an empty figure that needs no display."""
-    fig = Figure(figsize=(width, height), layout="constrained", dpi=150)
-    FigureCanvasAgg(fig)
-    return fig
+    return Figure(figsize=(width, height), layout="constrained", dpi=150)
 
 
 def quiet(axes: Any) -> None:

@@ -1,0 +1,152 @@
+"""Figures of experiments, in the look of all figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from goalward.plots import colour, figure, quiet
+
+if TYPE_CHECKING:
+    from goalward.lab.curves import Curves
+
+__all__ = [
+    "approximation_panel",
+    "critical_difference_figure",
+    "curve_figure",
+    "curve_panel",
+    "differences_figure",
+]
+
+OURS = "#1f6fb4"
+OTHER = "#333333"
+
+
+def approximation_panel(
+    axes: Any,
+    exact: NDArray[Any],
+    approximate: NDArray[Any],
+    *,
+    shade: NDArray[Any] | None = None,
+    title: str = "",
+) -> Any:
+    """Draw retrained against approximate utilities, with the line where they agree.
+
+    Returns the points, for a colour bar of their `shade`.
+    """
+    quiet(axes)
+    style = {"color": OURS} if shade is None else {"c": shade, "cmap": "coolwarm"}
+    points = axes.scatter(approximate, exact, s=14, alpha=0.8, linewidths=0, zorder=2, **style)
+    # The points say what is shown; the line does not make room for itself.
+    axes.set(xlim=axes.get_xlim(), ylim=axes.get_ylim())
+    axes.axline((0, 0), slope=1, color="0.55", linewidth=1, linestyle="--", zorder=1)
+    axes.set(xlabel="approximate utility", ylabel="retrained utility", title=title)
+    return points
+
+
+def curve_panel(
+    axes: Any,
+    curves: Mapping[str, tuple[NDArray[Any], NDArray[Any]]],
+    *,
+    xlabel: str = "labels bought",
+    ylabel: str = "test accuracy",
+    title: str = "",
+) -> None:
+    """Draw means with 95 % bands over seeds: name -> (x, (seeds, x) values)."""
+    quiet(axes)
+    for name, (x, values) in curves.items():
+        mean = values.mean(axis=0)
+        axes.plot(x, mean, color=colour(name), linewidth=1.8, label=name)
+        if len(values) > 1:
+            half = 1.96 * values.std(axis=0, ddof=1) / np.sqrt(len(values))
+            axes.fill_between(x, mean - half, mean + half, color=colour(name), alpha=0.15, lw=0)
+    axes.set(xlabel=xlabel, ylabel=ylabel, title=title)
+    axes.legend(frameon=False)
+
+
+def curve_figure(curves: Curves, title: str) -> Figure:
+    """Draw accuracy and log-loss of every strategy over labels."""
+    fig = figure(11, 4.4)
+    left, right = fig.subplots(1, 2)
+    curve_panel(left, {n: curves.curve(n) for n in curves.strategies}, title=title)
+    losses = {n: curves.curve(n, "log_loss") for n in curves.strategies}
+    curve_panel(right, losses, ylabel="test log-loss")
+    return fig
+
+
+def critical_difference_figure(
+    ranks: Mapping[str, float], distance: float, *, ours: Sequence[str] = (), title: str = ""
+) -> Figure:
+    """Return the critical-difference diagram of mean ranks (Demšar 2006).
+
+    Names hang from an axis of ranks, the best at the left. A bar joins those whose ranks are less
+    than `distance` apart: the data do not tell them apart.
+    """
+    order = sorted(ranks.items(), key=lambda item: item[1])
+    values = [value for _, value in order]
+    count, half = len(order), (len(order) + 1) // 2
+    bars = _groups(values, distance)
+    first = 0.9 + 0.28 * len(bars)
+    depth = first + 0.42 * half
+    fig = figure(9, 0.9 + 0.62 * depth)
+    axes: Any = fig.subplots()
+    axes.set(xlim=(-1.2, count + 2.2), ylim=(-depth - 0.2, 1.3))
+    axes.set_title(title, fontsize=11, loc="left")
+    axes.axis("off")
+    axes.plot([1, count], [0, 0], color="0.3", linewidth=1.2)
+    for tick in range(1, count + 1):
+        axes.plot([tick, tick], [0, 0.14], color="0.3", linewidth=1.2)
+        axes.text(tick, 0.25, str(tick), ha="center", va="bottom", fontsize=9, color="0.3")
+    axes.plot([1, 1 + distance], [0.95, 0.95], color="0.3", linewidth=2)
+    axes.text(1.1 + distance, 0.95, f"critical difference {distance:.2f}", va="center", fontsize=9)
+    for level, (i, j) in enumerate(bars):
+        ends, y = [values[i] - 0.06, values[j] + 0.06], -0.3 - 0.28 * level
+        axes.plot(ends, [y, y], color="0.55", linewidth=4, solid_capstyle="round")
+    for i, (name, value) in enumerate(order):
+        left = i < half
+        y = -first - 0.42 * (i if left else count - 1 - i)
+        end, side = (0.85, "right") if left else (count + 0.15, "left")
+        shade, weight = (OURS, "bold") if name in ours else (OTHER, "normal")
+        axes.plot([value, value, end], [0, y, y], color=shade, linewidth=1.1)
+        text = {"ha": side, "va": "center", "fontsize": 10, "color": shade, "fontweight": weight}
+        axes.text(end + (-0.08 if left else 0.08), y, f"{name}  {value:.2f}", **text)
+    return fig
+
+
+def _groups(values: list[float], distance: float) -> list[tuple[int, int]]:
+    """Return the longest runs of ranks that lie within the distance."""
+    runs: list[tuple[int, int]] = []
+    for i in range(len(values)):
+        j = max(k for k in range(i, len(values)) if values[k] - values[i] <= distance)
+        if j > i and not any(a <= i and j <= b for a, b in runs):
+            runs.append((i, j))
+    return runs
+
+
+def differences_figure(
+    gaps: Mapping[str, Sequence[tuple[float, float, float]]],
+    datasets: Sequence[str],
+    *,
+    title: str,
+) -> Figure:
+    """Return one panel per baseline: mean difference and interval for each dataset."""
+    fig = figure(2.0 + 1.75 * len(gaps), 1.2 + 0.28 * len(datasets))
+    panels = np.atleast_1d(fig.subplots(1, len(gaps), sharey=True, sharex=True))
+    place = np.arange(len(datasets))[::-1]
+    for axes, (name, found) in zip(panels, gaps.items(), strict=True):
+        quiet(axes)
+        axes.axvline(0.0, color="0.4", linewidth=1)
+        for y, (mean, low, high) in zip(place, found, strict=True):
+            shade = OURS if low > 0 else "#d1495b" if high < 0 else "0.55"
+            axes.plot([low, high], [y, y], color=shade, linewidth=2)
+            axes.plot([mean], [y], "o", color=shade, markersize=4)
+        axes.set_title(f"against {name}", fontsize=9)
+        axes.tick_params(labelsize=8)
+    panels[0].set_yticks(place, list(datasets))
+    fig.supxlabel("difference of the area under the accuracy curve (right: better)", fontsize=9)
+    fig.suptitle(title, fontsize=11)
+    return fig
