@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import platform
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
 from typer import Argument, Option
 
 from goalward.cli.app import AsJson, command
-from goalward.cli.console import Spinner, console
+from goalward.cli.console import Spinner, console, in_json
 from goalward.errors import BadParameter
 
 if TYPE_CHECKING:
@@ -23,16 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["BenchOptions", "bench"]
 
 PARTS = (
-    "query",
-    "eer",
-    "scoring",
-    "disk",
-    "solve",
-    "retrain",
-    "implicit",
-    "page",
-    "imports",
-    "growth",
+    *("query", "eer", "scoring", "disk", "solve"),
+    *("retrain", "implicit", "page", "imports", "growth"),
 )
 
 
@@ -66,19 +56,21 @@ def bench(options: BenchOptions) -> None:
                 f"{part!r} is no part of the bench; one of {', '.join(PARTS)} was expected."
             )
     results, grown = _measured([*wanted, *(["gpu"] * options.gpu)], options.quick, out)
-    saved = {
-        "machine": {"platform": platform.platform(), "cores": os.cpu_count()},
-        "ratios": [ratio.as_dict() for ratio in results],
-        "growth": [{**vars(g), "slope": g.slope} for g in grown],
-    }
+    saved = in_json(
+        {
+            "machine": {"platform": platform.platform(), "cores": os.cpu_count()},
+            "ratios": [ratio.as_dict() for ratio in results],
+            "growth": [{**asdict(g), "slope": g.slope} for g in grown],
+        }
+    )
     out.mkdir(parents=True, exist_ok=True)
-    (out / "bench.json").write_text(json.dumps(saved, indent=1), encoding="utf-8")
+    (out / "bench.json").write_text(saved, encoding="utf-8")
     (out / "bench.md").write_text(_markdown(results), encoding="utf-8")
     if options.as_json:
-        typer.echo(json.dumps(saved))
+        print(saved)
         return
     for ratio in results:
-        console.print(_line(ratio), markup=True, soft_wrap=True)
+        console.print(_line(ratio), soft_wrap=True)
     for g in grown:
         console.print(f"{g.work} grows as {g.size}^{g.slope:.2f}")
     console.print(f"Saved: {out / 'bench.json'}", soft_wrap=True)
@@ -101,6 +93,15 @@ def _measured(wanted: list[str], quick: bool, out: Path) -> tuple[list[Ratio], l
     return results, grown
 
 
+def _number(ratio: Ratio) -> tuple[str, str]:
+    """Return what was measured, with its unit, and its spread."""
+    if math.isnan(ratio.value):
+        return "not measured", ""
+    unit = " x faster" if ratio.faster else "" if ratio.theirs else " s"
+    least, most = min(ratio.values), max(ratio.values)
+    return f"{ratio.value:,.3g}{unit}", f"{least:,.3g} to {most:,.3g}"
+
+
 def _markdown(results: list[Ratio]) -> str:
     """Return the measurements as a table for a page."""
     lines = [
@@ -108,27 +109,19 @@ def _markdown(results: list[Ratio]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for ratio in results:
-        kind = " x faster" if ratio.faster else ("" if ratio.theirs else " s")
-        spread = f"{min(ratio.values):,.3g} to {max(ratio.values):,.3g}"
-        spread = "" if math.isnan(ratio.value) else spread
         met = {True: "yes", False: "**no**", None: ""}[ratio.met]
-        what = ratio.what.replace("|", "\\|")
-        peer = ratio.peer.replace("|", "\\|")
-        measured = "not measured" if math.isnan(ratio.value) else f"{ratio.value:,.3g}{kind}"
-        cells = (what, peer, measured, spread, ratio.target, met, ratio.note)
-        lines.append(f"| {' | '.join(cells)} |")
+        names = (name.replace("|", "\\|") for name in (ratio.what, ratio.peer))
+        lines.append(" | ".join(("|", *names, *_number(ratio), ratio.target, met, ratio.note, "|")))
     return "\n".join(lines) + "\n"
 
 
 def _line(ratio: Ratio) -> str:
     """Return one measurement as two lines."""
-    if ratio.value != ratio.value:
-        return f"  ?  {ratio.what} against {ratio.peer}: not measured\n     {ratio.note}"
-    mark = {True: "[green]yes[/]", False: "[red] no[/]", None: "   "}[ratio.met]
-    kind = " times faster than" if ratio.faster else (" of" if ratio.theirs else " s,")
-    number = f"[bold]{ratio.value:,.3g}[/]{kind} {ratio.peer}"
-    spread = f"{min(ratio.values):,.3g} to {max(ratio.values):,.3g}"
-    target = f"; asked {ratio.target}" if ratio.target else ""
-    off = "" if math.isnan(ratio.error) else f"; results differ by {ratio.error:.0e}"
-    note = f". {ratio.note}" if ratio.note else ""
-    return f"{mark}  {ratio.what}\n     {number} ({spread}{target}{off}){note}"
+    measured, spread = _number(ratio)
+    mark = {True: "yes", False: " no", None: "   "}[ratio.met]
+    against = " than" if ratio.faster else " of" if ratio.theirs else ","
+    said = [spread] if spread else []
+    said += [f"asked {ratio.target}"] if ratio.target else []
+    said += [] if math.isnan(ratio.error) else [f"results differ by {ratio.error:.0e}"]
+    said += [ratio.note] if ratio.note else []
+    return f"{mark}  {ratio.what}\n     {measured}{against} {ratio.peer} ({'; '.join(said)})"

@@ -4,10 +4,9 @@ from collections.abc import Callable
 
 from goalward.lab.speed.gpu import gpu
 from goalward.lab.speed.growth import Growth, growth, growth_figure
-from goalward.lab.speed.imports import imports
 from goalward.lab.speed.limits import directions, out_of_core, scoring
 from goalward.lab.speed.page import page
-from goalward.lab.speed.queries import against_error_reduction, against_margin
+from goalward.lab.speed.queries import against_error_reduction, against_margin, imports
 from goalward.lab.speed.race import Ratio
 from goalward.lab.speed.retraining import implicit, retraining
 

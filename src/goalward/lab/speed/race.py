@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
 from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-__all__ = ["Ratio", "race"]
+__all__ = ["Ratio", "race", "timed"]
+
+Seconds = tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Ratio:
     what, peer
         The work, and what it is compared with.
     ours, theirs
-        Seconds of each repeat, for the same amount of work.
+        Seconds of each repeat, for the same amount of work; ours is NaN if not measured.
     target
         "<= 0.5": ours over theirs; ">= 20": theirs over ours; "<= 15 s": our seconds.
     error
@@ -34,31 +36,11 @@ class Ratio:
 
     what: str
     peer: str
-    ours: tuple[float, ...]
-    theirs: tuple[float, ...] = ()
+    ours: Seconds
+    theirs: Seconds = ()
     target: str = ""
     error: float = math.nan
-    note: str = field(default="", compare=False)
-
-    @classmethod
-    def of(
-        cls,
-        what: str,
-        peer: str,
-        calls: tuple[Callable[[], Any], Callable[[], Any]],
-        repeats: int,
-        target: str = "",
-        note: str = "",
-    ) -> Ratio:
-        """Return ours against theirs, run in turns on one BLAS thread."""
-        with threadpool_limits(limits=1):
-            ours, _, theirs, _ = race(*calls, repeats)
-        return cls(what, peer, ours, theirs, target, note=note)
-
-    @classmethod
-    def missing(cls, what: str, peer: str, note: str) -> Ratio:
-        """Return what could not be measured, and why."""
-        return cls(what, peer, (math.nan,), note=note)
+    note: str = ""
 
     @property
     def faster(self) -> bool:
@@ -66,7 +48,7 @@ class Ratio:
         return self.target.startswith(">=")
 
     @property
-    def values(self) -> tuple[float, ...]:
+    def values(self) -> Seconds:
         """The number of every repeat: paired, so that the machine's moods cancel."""
         if not self.theirs:
             return self.ours
@@ -91,35 +73,33 @@ class Ratio:
         return {
             "what": self.what,
             "against": self.peer,
-            "ours_s": _number(median(self.ours)),
+            "ours_s": median(self.ours),
             "theirs_s": median(self.theirs) if self.theirs else None,
-            "value": _number(self.value),
-            "least": _number(min(self.values)),
-            "most": _number(max(self.values)),
+            "value": self.value,
+            "least": min(self.values),
+            "most": max(self.values),
             "target": self.target,
             "met": self.met,
-            "difference": _number(self.error),
+            "difference": self.error,
             "note": self.note,
         }
 
 
-def _number(value: float) -> float | None:
-    """Return None for what was not measured: JSON has no NaN."""
-    return None if math.isnan(value) else value
-
-
 def race(
     ours: Callable[[], Any], theirs: Callable[[], Any], repeats: int, *, warm: bool = True
-) -> tuple[tuple[float, ...], Any, tuple[float, ...], Any]:
-    """Return the seconds and the result of each, run in turns so that noise hits both."""
-    if warm:
-        ours()
-        theirs()
-    times: tuple[list[float], list[float]] = ([], [])
-    results: list[Any] = [None, None]
-    for _ in range(repeats):
-        for i, call in enumerate((ours, theirs)):
-            began = perf_counter()
-            results[i] = call()
-            times[i].append(perf_counter() - began)
-    return tuple(times[0]), results[0], tuple(times[1]), results[1]
+) -> tuple[tuple[Seconds, Seconds], tuple[Any, Any]]:
+    """Return the seconds of each, run in turns on one BLAS thread, and their results."""
+    with threadpool_limits(limits=1):
+        if warm:
+            ours()
+            theirs()
+        turns = [(timed(ours), timed(theirs)) for _ in range(repeats)]
+    (mine, a), (others, b) = (zip(*runs, strict=True) for runs in zip(*turns, strict=True))
+    return (mine, others), (a[-1], b[-1])
+
+
+def timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    """Return the seconds of a call, and its result."""
+    began = perf_counter()
+    result = call()
+    return perf_counter() - began, result
