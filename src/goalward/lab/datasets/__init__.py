@@ -1,9 +1,16 @@
 """The data of the experiments: tasks with paired splits."""
 
 from goalward.lab.datasets.dataset import Dataset, Split, Stratified, Thinned, with_dev
-from goalward.lab.datasets.files import from_file
 from goalward.lab.datasets.letter import letter
-from goalward.lab.datasets.load import DATASETS, breast_cancer, digits, digits_3v8, load, wine
+from goalward.lab.datasets.load import (
+    DATASETS,
+    breast_cancer,
+    digits,
+    digits_3v8,
+    from_file,
+    load,
+    wine,
+)
 from goalward.lab.datasets.rt_polarity import rt_polarity, sentences
 from goalward.lab.datasets.synth2 import synth2
 

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalward.errors import BadParameter
+from goalward.learners import Logistic
 
-__all__ = ["Dataset", "FromNothing", "Split", "Stratified", "Thinned", "flipped", "with_dev"]
+__all__ = ["Dataset", "Split", "Stratified", "Thinned", "flipped", "stratified", "with_dev"]
 
 
 @dataclass(frozen=True)
@@ -23,12 +24,8 @@ class Split:
 
     Parameters
     ----------
-    init
-        Labelled at the start.
-    pool
-        May be asked for.
-    test
-        Held out, to measure.
+    init, pool, test
+        Labelled at the start; may be asked for; held out, to measure.
     dev
         Rows whose labels the dev goal knows. They stay in the pool: labelling one is a
         query like any other.
@@ -90,8 +87,7 @@ class Dataset:
     @property
     def classes(self) -> list[Any]:
         """All labels, sorted."""
-        found: list[Any] = np.unique(self.y).tolist()
-        return found
+        return list(np.unique(self.y).tolist())
 
     @cached_property
     def fingerprint(self) -> str:
@@ -133,9 +129,14 @@ class Dataset:
             raise BadParameter(
                 f"noise={noise}; a probability from 0 to below 1 was expected. Use 0.1."
             )
-        split = FromNothing(self.split) if from_nothing else self.split
-        asked: dict[str, Any] = {"noise": noise, "guesses": guesses, "cold_start": cold_start}
-        return replace(self, split=split, learner=learner or self.learner, **asked)
+        return replace(
+            self,
+            split=FromNothing(self.split) if from_nothing else self.split,
+            learner=learner or self.learner,
+            noise=noise,
+            guesses=guesses,
+            cold_start=cold_start,
+        )
 
     def answers(self, seed: int) -> NDArray[Any]:
         """Return what the annotator says of every row."""
@@ -168,8 +169,6 @@ class Stratified:
     ----------
     y
         Labels of all rows.
-    per_class
-        Initial labels of each class.
     test
         Share of all rows that is held out, or the number of rows at the end that are.
     """
@@ -196,23 +195,23 @@ class Stratified:
         return with_dev(init, pool, np.sort(held_out), rng)
 
 
+def stratified(
+    name: str, X: Any, y: NDArray[Any], source: str, *, C: float = 1.0, per_class: int = 2
+) -> Dataset:
+    """Return a task of which a random quarter is held out, class by class."""
+    split = Stratified(y, per_class=per_class, test=0.25)
+    return Dataset(name, X, y, split, Logistic(C=C), source)
+
+
 @dataclass(frozen=True)
 class Thinned:
-    """Splits with fewer pool and test rows, for a quick look.
-
-    Parameters
-    ----------
-    split
-        The splits to thin.
-    share
-        Of the pool and of the test rows to keep.
-    """
+    """Splits with a share of the pool and of the test rows, for a quick look."""
 
     split: Callable[[int], Split]
     share: float
 
     def __call__(self, seed: int) -> Split:
-        """Return the thinned split of a seed."""
+        """Return the split of a seed."""
         whole = self.split(seed)
         rng = np.random.default_rng([seed, 5])
         pool, test = (

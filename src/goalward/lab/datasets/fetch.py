@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import shutil
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -11,8 +13,9 @@ from urllib.request import Request, urlopen
 
 from platformdirs import user_cache_path
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from rich.progress import wrap_file
 
+from goalward.core.whole_file import whole_file
 from goalward.errors import DataMissing
 
 __all__ = ["cache_folder", "checked", "download", "locate"]
@@ -26,34 +29,24 @@ def cache_folder() -> Path:
 def locate(name: str) -> Path | None:
     """Return the file or folder `name` under GOALWARD_DATA or in the cache, if it is there."""
     folders = [Path(os.environ["GOALWARD_DATA"])] if os.environ.get("GOALWARD_DATA") else []
-    for folder in [*folders, cache_folder()]:
-        if (folder / name).exists():
-            return folder / name
-    return None
+    places = (folder / name for folder in [*folders, cache_folder()])
+    return next((place for place in places if place.exists()), None)
 
 
-def download(url: str, *, timeout: float = 20.0) -> bytes:
+def download(url: str) -> bytes:
     """Return what `url` holds, with a progress bar; `DataMissing` without a network."""
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    content, console = io.BytesIO(), Console(stderr=True)
     try:
-        with (
-            urlopen(Request(url, headers={"User-Agent": "goalward"}), timeout=timeout) as reply,
-            Progress(
-                *columns, TransferSpeedColumn(), console=Console(stderr=True), transient=True
-            ) as bar,
-        ):
-            total = int(reply.headers.get("Content-Length") or 0) or None
-            task = bar.add_task(url.rsplit("/", 1)[-1], total=total)
-            parts = []
-            while part := reply.read(1 << 16):
-                parts.append(part)
-                bar.advance(task, len(part))
-            return b"".join(parts)
+        with urlopen(Request(url, headers={"User-Agent": "goalward"}), timeout=20.0) as reply:
+            size, name = int(reply.headers.get("Content-Length") or 0), url.rsplit("/", 1)[-1]
+            with wrap_file(reply, size, description=name, console=console, transient=True) as file:
+                shutil.copyfileobj(file, content)
     except (URLError, TimeoutError, ConnectionError) as error:
         raise DataMissing(
             f"{url} could not be fetched ({error}); a network was expected. Put the file where "
             "it is looked for, as docs/reproduction.md says, or try again with a network."
         ) from error
+    return content.getvalue()
 
 
 def checked(name: str, digest: str, make: Callable[[], bytes]) -> Path:
@@ -77,9 +70,8 @@ def checked(name: str, digest: str, make: Callable[[], bytes]) -> Path:
         ) from error
     _check(content, digest, name)
     target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_suffix(target.suffix + ".part")
-    partial.write_bytes(content)
-    partial.replace(target)
+    with whole_file(target, force=True) as path:
+        path.write_bytes(content)
     return target
 
 

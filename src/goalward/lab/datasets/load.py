@@ -1,57 +1,57 @@
-"""Datasets by name, and those that scikit-learn carries: always there, no network."""
+"""Datasets by name, those that scikit-learn carries among them; or a user's own table."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
 
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.preprocessing import scale
 
-from goalward.errors import BadParameter
-from goalward.lab.datasets.dataset import Dataset, Stratified
-from goalward.lab.datasets.files import from_file
+from goalward.core.rows import clean_rows
+from goalward.core.sparse import check_archive
+from goalward.errors import BadInput, BadParameter
+from goalward.lab.datasets.dataset import Dataset, stratified
 from goalward.lab.datasets.keel import KEEL, keel
 from goalward.lab.datasets.letter import letter
 from goalward.lab.datasets.rt_polarity import rt_polarity
 from goalward.lab.datasets.synth2 import synth2
-from goalward.learners import Logistic
+from goalward.tables.read import read_table, typed
 
-__all__ = ["DATASETS", "breast_cancer", "digits", "digits_3v8", "load", "wine"]
+__all__ = ["DATASETS", "breast_cancer", "digits", "digits_3v8", "from_file", "load", "wine"]
 
 
 def digits() -> Dataset:
     """Return the 1,797 handwritten digits, 8 x 8 grey levels in [0, 1]."""
     X, y = load_digits(return_X_y=True)
-    split = Stratified(y, per_class=2, test=0.25)
-    return Dataset("digits", X / 16.0, y, split, Logistic(C=1.0), "scikit-learn load_digits")
+    return stratified("digits", X / 16.0, y, "scikit-learn load_digits")
 
 
 def digits_3v8() -> Dataset:
     """Return the digits 3 against 8: two classes that are easily confused."""
     X, y = load_digits(return_X_y=True)
     keep = (y == 3) | (y == 8)
-    X, y = X[keep] / 16.0, y[keep]
-    split = Stratified(y, per_class=5, test=0.25)
     source = "scikit-learn load_digits, 3 against 8"
-    return Dataset("digits-3v8", X, y, split, Logistic(C=0.05), source)
+    return stratified("digits-3v8", X[keep] / 16.0, y[keep], source, C=0.05, per_class=5)
 
 
 def breast_cancer() -> Dataset:
     """Return the Wisconsin diagnostic breast cancer data, z-scored."""
     X, y = load_breast_cancer(return_X_y=True)
-    split = Stratified(y, per_class=5, test=0.25)
     source = "scikit-learn load_breast_cancer, z-scored"
-    return Dataset("breast-cancer", scale(X), y, split, Logistic(C=0.5), source)
+    return stratified("breast-cancer", scale(X), y, source, C=0.5, per_class=5)
 
 
 def wine() -> Dataset:
     """Return the wine recognition data, z-scored."""
     X, y = load_wine(return_X_y=True)
-    split = Stratified(y, per_class=2, test=0.25)
-    source = "scikit-learn load_wine, z-scored"
-    return Dataset("wine", scale(X), y, split, Logistic(C=1.0), source)
+    return stratified("wine", scale(X), y, "scikit-learn load_wine, z-scored")
 
 
 DATASETS: dict[str, Callable[[], Dataset]] = {
@@ -68,7 +68,7 @@ DATASETS: dict[str, Callable[[], Dataset]] = {
 }
 
 
-def load(name: str, *, label: str = "label", C: float | None = None) -> Dataset:
+def load(name: str, *, label: str = "label") -> Dataset:
     """Return a dataset by its name, or a user's table by its path.
 
     Examples
@@ -79,8 +79,81 @@ def load(name: str, *, label: str = "label", C: float | None = None) -> Dataset:
     if name in DATASETS:
         return DATASETS[name]()
     if Path(name).is_file():
-        return from_file(Path(name), label=label, C=1.0 if C is None else C)
+        return from_file(Path(name), label=label)
     raise BadParameter(
         f"{name!r} is neither a dataset nor a file; one of {', '.join(DATASETS)}, or the path of a "
         ".csv, .parquet or .npz file, was expected. Check the spelling."
     )
+
+
+def from_file(path: Path, *, label: str = "label", C: float = 1.0) -> Dataset:
+    """Return a table of numbers with a label column as a task, a quarter of it held out.
+
+    Parameters
+    ----------
+    path
+        .csv or .parquet with a column of labels, the others numbers; or .npz with X and y.
+    label
+        The name of the label column.
+    """
+    X, y = _npz(path) if path.suffix.lower() == ".npz" else _table(path, label)
+    X, y = np.asarray(clean_rows(X, path.name)), np.ravel(y)
+    if len(y) != len(X):
+        raise BadInput(
+            f"{path.name} has {len(X)} rows and {len(y)} labels; as many of one as of the other were "
+            "expected. Give every row a label."
+        )
+    counts = np.unique(y, return_counts=True)[1]
+    if len(counts) < 2 or counts.min() < 4:
+        raise BadInput(
+            f"{path.name} has {len(counts)} classes, the smallest with {counts.min()} rows; two or "
+            "more classes of at least 4 rows were expected. Merge or drop rare classes."
+        )
+    return stratified(path.stem, X, y, path.name, C=C)
+
+
+def _npz(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
+    try:
+        with path.open("rb") as file:
+            check_archive(file)
+        loaded = np.load(path, allow_pickle=False)
+    except (ValueError, OSError, EOFError, BadZipFile) as error:
+        raise BadInput(
+            f"{path.name} could not be read ({error}); an archive of plain arrays was expected. Save "
+            "it with np.savez(path, X=X, y=y)."
+        ) from error
+    with loaded as arrays:
+        if not {"X", "y"} <= set(arrays):
+            raise BadInput(
+                f"{path.name} holds {', '.join(sorted(arrays))}; X and y were expected. Save it "
+                "with np.savez(path, X=X, y=y)."
+            )
+        return arrays["X"], arrays["y"]
+
+
+def _table(path: Path, label: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    if path.suffix.lower() not in (".csv", ".parquet"):
+        raise BadInput(
+            f"{path.name} ends in {path.suffix!r}; .csv, .parquet or .npz was expected. Convert it."
+        )
+    table = read_table(path)
+    if label not in table.columns:
+        raise BadInput(
+            f"{path.name} has the columns {', '.join(table.columns[:10])}; a label column "
+            f"{label!r} was expected. Name it with --label."
+        )
+    labels = typed(table[label])
+    empty = (labels.is_null() | (labels.cast(pl.String) == "")).sum()
+    if empty:
+        raise BadInput(
+            f"{empty} rows of {path.name} have no {label!r}; a label for every row "
+            "was expected, since the simulation answers from it. Drop those rows."
+        )
+    features = [typed(column) for column in table.drop(label)]
+    for column in features:
+        if not (column.dtype.is_numeric() or column.dtype == pl.Boolean):
+            raise BadInput(
+                f"Column {column.name!r} of {path.name} is not numeric; numbers were expected. Encode "
+                "or drop it."
+            )
+    return pl.DataFrame(features).cast(pl.Float64).to_numpy(), labels.to_numpy()

