@@ -22,7 +22,6 @@ from goalward.lab.datasets.keel import KEEL, keel
 from goalward.lab.datasets.letter import letter
 from goalward.lab.datasets.rt_polarity import rt_polarity
 from goalward.lab.datasets.synth2 import synth2
-from goalward.tables.read import read_table, typed
 
 __all__ = ["DATASETS", "breast_cancer", "digits", "digits_3v8", "from_file", "load", "wine"]
 
@@ -132,28 +131,34 @@ def _npz(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def _table(path: Path, label: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    if path.suffix.lower() not in (".csv", ".parquet"):
+    readers: dict[str, Callable[[Path], pl.DataFrame]]
+    readers = {".csv": pl.read_csv, ".parquet": pl.read_parquet}
+    if path.suffix.lower() not in readers:
         raise BadInput(
             f"{path.name} ends in {path.suffix!r}; .csv, .parquet or .npz was expected. Convert it."
         )
-    table = read_table(path)
+    try:
+        table = readers[path.suffix.lower()](path)
+    except (pl.exceptions.PolarsError, UnicodeDecodeError) as error:
+        raise BadInput(
+            f"{path.name} could not be read ({error}); a UTF-8 table was expected. Check its "
+            "encoding and format."
+        ) from error
     if label not in table.columns:
         raise BadInput(
             f"{path.name} has the columns {', '.join(table.columns[:10])}; a label column "
             f"{label!r} was expected. Name it with --label."
         )
-    labels = typed(table[label])
-    empty = (labels.is_null() | (labels.cast(pl.String) == "")).sum()
-    if empty:
+    if table[label].null_count():
         raise BadInput(
-            f"{empty} rows of {path.name} have no {label!r}; a label for every row "
+            f"{table[label].null_count()} rows of {path.name} have no {label!r}; a label for every row "
             "was expected, since the simulation answers from it. Drop those rows."
         )
-    features = [typed(column) for column in table.drop(label)]
-    for column in features:
-        if not (column.dtype.is_numeric() or column.dtype == pl.Boolean):
+    features = table.drop(label)
+    for name, kind in features.schema.items():
+        if not (kind.is_numeric() or kind == pl.Boolean):
             raise BadInput(
-                f"Column {column.name!r} of {path.name} is not numeric; numbers were expected. Encode "
-                "or drop it."
+                f"Column {name!r} of {path.name} is not numeric; numbers were expected. Encode or "
+                "drop it."
             )
-    return pl.DataFrame(features).cast(pl.Float64).to_numpy(), labels.to_numpy()
+    return features.to_numpy().astype(np.float64), table[label].to_numpy()
