@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import threading
@@ -12,13 +11,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
 from typer import Option
 
 from goalward.cli.app import AsJson, command
-from goalward.cli.console import Spinner, console
+from goalward.cli.console import Spinner, console, reply
 from goalward.cli.label import EMBEDDINGS, NUMERIC, SEED, STRATEGY, exists, names_in, share
-from goalward.errors import BadParameter, GoalwardError, MissingExtra
+from goalward.core.extras import needing
+from goalward.errors import BadParameter, GoalwardError
 
 if TYPE_CHECKING:
     from goalward.adapters.label_studio import Bridge, Client, Synced
@@ -53,7 +52,6 @@ class LabelStudioOptions:
     seed: int = SEED
     control: str | None = Option(None, help="The Choices tag, where there are several.")
     top: int = Option(1000, min=1, help="Tasks that get a score each round.")
-    columns: int = Option(50, min=0, help="Tasks that get the columns; 0.1 s each, every round.")
     prefill: bool = Option(False, "--prefill", help="Show annotators the model's label.")
     add_classes: bool = Option(False, "--add-classes", help="Take new choices as new classes.")
     poll: float = Option(5.0, min=0.1, help="Seconds between two looks.")
@@ -88,7 +86,6 @@ def label_studio(options: LabelStudioOptions) -> None:
                 client,
                 control=options.control,
                 top=options.top,
-                columns=options.columns,
                 prefill=options.prefill,
                 add_classes=options.add_classes,
                 send=names_in(options.send),
@@ -145,6 +142,8 @@ def _opened(options: LabelStudioOptions, client: Client, tick: Callable[[str], N
 
 
 def _follow(bridge: Bridge, options: LabelStudioOptions, password: str | None) -> None:
+    from goalward.adapters.label_studio import backend_app
+
     stop, wake, train = threading.Event(), threading.Event(), threading.Event()
 
     def report(done: Synced) -> None:
@@ -157,8 +156,6 @@ def _follow(bridge: Bridge, options: LabelStudioOptions, password: str | None) -
 
     with ExitStack() as stack:
         if options.serve is not None:
-            from goalward.adapters.label_studio import backend_app
-
             application = backend_app(bridge, wake=wake, train=train, password=password)
             stack.enter_context(_served(application, options.host, options.serve))
         with suppress(KeyboardInterrupt):
@@ -168,12 +165,8 @@ def _follow(bridge: Bridge, options: LabelStudioOptions, password: str | None) -
 @contextmanager
 def _served(application: Any, host: str, port: int) -> Iterator[None]:
     """Serve in a thread while the block runs."""
-    try:
+    with needing("--serve"):
         import uvicorn
-    except ImportError as error:
-        raise MissingExtra(
-            "--serve needs uvicorn, which is not installed. Run: pip install goalward[web]"
-        ) from error
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, port), family=family)
@@ -195,24 +188,23 @@ def _served(application: Any, host: str, port: int) -> Iterator[None]:
 
 def _report(bridge: Bridge, done: Synced, *, as_json: bool) -> None:
     """Say what a pass did."""
-    labels = len(bridge.study.state.labels)
-    if as_json:
-        typer.echo(json.dumps({**asdict(done), "labels": labels, "study": bridge.study.url}))
-        return
+    labels, place = len(bridge.study.state.labels), bridge.study.url
+    counts = asdict(done)
     said = [
-        f"{getattr(done, name)} {name}"
+        f"{counts[name]} {name}"
         for name in ("imported", "told", "skipped", "withdrawn")
-        if getattr(done, name)
+        if counts[name]
     ]
     if done.pushed:
         said.append(f"{done.pushed} tasks ordered as {done.version}")
-    line = f"{', '.join(said) or 'nothing new'}; {labels} labels in {bridge.study.url}"
-    console.print(line, soft_wrap=True)
-    if done.strangers:
-        console.print(f"{done.strangers} tasks are not in the study's pool.", style="yellow")
-    for one in done.refused[:10]:
-        told = f"task {one.task}, {one.by}: {one.reason}; kept in Label Studio only"
-        console.print(told, style="yellow")
+    words = f"{', '.join(said) or 'nothing new'}; {labels} labels in {place}"
+    reply(words, {**counts, "labels": labels, "study": place}, as_json=as_json)
+    if not as_json:
+        if done.strangers:
+            console.print(f"{done.strangers} tasks are not in the study's pool.", style="yellow")
+        for one in done.refused[:10]:
+            told = f"task {one.task}, {one.by}: {one.reason}; kept in Label Studio only"
+            console.print(told, style="yellow")
 
 
 def _secret(variable: str, option: str) -> str:

@@ -68,4 +68,4 @@ def study(table, tmp_path, client):
 
 @pytest.fixture
 def bridge(study, client):
-    return Bridge(study, client, columns=5)
+    return Bridge(study, client)

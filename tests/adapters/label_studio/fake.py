@@ -1,10 +1,10 @@
 """A Label Studio of a few lines on loopback: the protocol of 1.23.2 as it was observed, traps included.
 
 - the next task is the one of the lowest score among predictions of the project's model_version;
-- the Data Manager's score is the mean over all versions, and data is sorted as text;
+- the Data Manager's score is the mean over all versions;
 - an annotation may hold a class that is not in the label config;
 - changing or deleting an annotation touches its task; importing predictions does not;
-- a page after the last is 404; PATCH of a task replaces its data.
+- a page after the last is 404.
 """
 
 import base64
@@ -109,8 +109,6 @@ class FakeLabelStudio:
             return 200, [{"id": k, "email": v} for k, v in self.users.items()]
         if parts == ["api", "tasks"]:
             return self.listed(query)
-        if parts[:2] == ["api", "tasks"]:
-            return self.one_task(method, int(parts[2]), body)
         if parts == ["api", "dm", "views"]:
             if method == "POST":
                 self.views.append(body)
@@ -141,14 +139,6 @@ class FakeLabelStudio:
         versions = [p["model_version"] for p in self.predictions]
         return 200, {version: versions.count(version) for version in versions}
 
-    def one_task(self, method, number, body):
-        if number not in self.tasks:
-            return 404, {"detail": "No Task matches the given query."}
-        if method == "PATCH":
-            self.tasks[number]["data"] = body["data"]
-            self.touch(number)
-        return 200, self.tasks[number]
-
     def listed(self, query):
         tasks = [self.tasks[number] for number in sorted(self.tasks)]
         wanted = json.loads(query.get("query", "{}"))
@@ -173,14 +163,12 @@ class FakeLabelStudio:
     def ordered(self, tasks, name, down):
         if name == "updated_at":
             value = lambda task: task["updated_at"]
-        elif name == "predictions_score":
+        else:
+            assert name == "predictions_score", name
             scores = {}
             for p in self.predictions:
                 scores.setdefault(p["task"], []).append(p["score"])
             value = lambda task: fmean(scores[task["id"]]) if task["id"] in scores else None
-        else:
-            key = name.removeprefix("data.")
-            value = lambda task: str(task["data"][key]) if key in task["data"] else None
         there = [task for task in tasks if value(task) is not None]
         absent = [task for task in tasks if value(task) is None]
         return sorted(there, key=value, reverse=down) + absent

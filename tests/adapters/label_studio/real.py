@@ -171,17 +171,16 @@ def rows(tasks):
 
 
 def quiet(done):
-    names = ("imported", "told", "skipped", "withdrawn", "pushed", "columns")
+    names = ("imported", "told", "skipped", "withdrawn", "pushed")
     return all(done[name] == 0 for name in names)
 
 
 def test_a_table_is_labelled_in_the_order_of_the_study(server, project, table, tmp_path):
     place = tmp_path / "s.db"
     options = ["--table", table, "--text", "text", "--study", place, "--refit", "4"]
-    options += ["--columns", "12"]
 
     first = once(server, project, tmp_path, *options)
-    assert (first["imported"], first["pushed"], first["columns"]) == (48, 48, 12)
+    assert (first["imported"], first["pushed"]) == (48, 48)
     assert quiet(once(server, project, tmp_path, *options))
     assert project.settings["sampling"] == "Uncertainty sampling"
     assert project.settings["model_version"] == first["version"]
@@ -199,19 +198,11 @@ def test_a_table_is_labelled_in_the_order_of_the_study(server, project, table, t
         assert utilities[0] == max(utilities)
     assert project.served()["data"]["goalward_row"] == queue[0]
 
-    by_rank = project.ordered("tasks:data.goalward_rank", 12)
-    assert rows(by_rank) == queue[:12]
     by_score = project.ordered("tasks:predictions_score", 40)
     assert rows(by_score) == queue
+    assert by_score[0]["data"].keys() == {"text", "goalward_row", "goalward_pool"}
     views = project.api("GET", "/api/dm/views", project=project.number)
-    assert views[0]["data"]["ordering"] == ["tasks:data.goalward_rank"]
-    assert by_rank[0]["data"].keys() == {
-        "text",
-        "goalward_row",
-        "goalward_pool",
-        "goalward_rank",
-        "goalward_utility",
-    }
+    assert views[0]["data"]["ordering"] == ["tasks:predictions_score"]
     assert list(project.api("GET", f"/api/projects/{project.number}/model-versions/")) == [
         second["version"]
     ]
@@ -221,7 +212,7 @@ def test_changed_deleted_skipped_and_odd_annotations_are_followed(
     server, project, table, tmp_path, api
 ):
     place = tmp_path / "s.db"
-    options = ["--table", table, "--text", "text", "--study", place, "--columns", "0"]
+    options = ["--table", table, "--text", "text", "--study", place]
     once(server, project, tmp_path, *options)
     tasks = {t["data"]["goalward_row"]: t["id"] for t in project.ordered("tasks:id", 48)}
     kept, changed, deleted = (project.annotate(tasks[row], "good") for row in (0, 1, 2))
@@ -257,7 +248,7 @@ def test_the_projects_own_tasks_are_the_pool_with_a_personal_access_token(
     data = [{"data": {"text": text}} for text in texts]
     api("POST", f"/api/projects/{project.number}/import", data)
     token = api("POST", "/api/token/", {})["token"]
-    options = ["--study", "own.db", "--refit", "4", "--dev", "25%", "--columns", "4", "--prefill"]
+    options = ["--study", "own.db", "--refit", "4", "--dev", "25%", "--prefill"]
     assert once(server, project, tmp_path, *options, token=token)["imported"] == 0
     project.answer(12)
     done = once(server, project, tmp_path, *options, token=token)
@@ -272,10 +263,8 @@ def test_the_projects_own_tasks_are_the_pool_with_a_personal_access_token(
 def test_webhooks_wake_the_bridge_and_the_backend_answers(server, project, table, tmp_path, api):
     place, port = tmp_path / "s.db", free_port()
     options = ["--table", table, "--text", "text", "--study", place, "--refit", "4"]
-    once(server, project, tmp_path, *options, "--columns", "0")
-    run = command(
-        server, project, *options, "--columns", "0", "--poll", "600", "--serve", port, "--json"
-    )
+    once(server, project, tmp_path, *options)
+    run = command(server, project, *options, "--poll", "600", "--serve", port, "--json")
     log = tmp_path / "bridge.log"
     with process(run, log, env=environment(tmp_path), cwd=tmp_path) as running:
         until(lambda: running.poll() is not None or not _free(port), 240)

@@ -82,7 +82,7 @@ def test_it_follows_and_serves_until_it_is_refused(run, fake, table, monkeypatch
 
     visitor = threading.Thread(target=visit)
     visitor.start()
-    options = ["--table", str(table), "--text", "text", "--columns", "0", "--poll", "0.1"]
+    options = ["--table", str(table), "--text", "text", "--poll", "0.1"]
     with pytest.raises(LabelStudioError, match="enough"):
         run(*options, "--serve", str(port))
     visitor.join()

@@ -39,16 +39,11 @@ def test_rows_become_tasks_that_hold_what_is_shown_and_no_more(bridge, fake):
     assert done.imported == 48
     data = [task["data"] for task in fake.tasks.values()]
     assert [one["text"] for one in data] == [review(i) for i in range(48)]
-    assert {key for one in data for key in one} == {
-        "text",
-        "goalward_row",
-        "goalward_pool",
-        "goalward_rank",
-    }
+    assert {key for one in data for key in one} == {"text", "goalward_row", "goalward_pool"}
 
 
 def test_named_columns_are_sent_too(study, client, fake):
-    Bridge(study, client, columns=0, send=["secret"]).sync()
+    Bridge(study, client, send=["secret"]).sync()
     assert next(iter(fake.tasks.values()))["data"]["secret"] == "private 0"
     with pytest.raises(BadParameter, match="'price'"):
         Bridge(gw.Study.open(study.url), FakeRows(client), send=["price"]).sync()
@@ -105,21 +100,14 @@ def test_only_the_newest_version_of_ours_is_kept(bridge, fake):
     assert versions == {"theirs", done.version}
 
 
-def test_the_data_manager_orders_by_the_rank_and_by_the_score(bridge, study, fake):
+def test_the_data_manager_has_a_tab_in_the_order_of_the_score(bridge, study, fake):
     bridge.sync()
     answer(fake, 8)
     bridge.sync()
-    queue = list(study.state.ranking.queue)
-    tasks = list(fake.tasks.values())
-    assert fake.views[0]["data"]["ordering"] == ["tasks:data.goalward_rank"]
-    by_rank = fake.ordered(tasks, "data.goalward_rank", down=False)[:5]
-    assert [row_of(fake, task["id"]) for task in by_rank] == queue[:5]
-    by_score = fake.ordered(tasks, "predictions_score", down=False)[:40]
-    assert [row_of(fake, task["id"]) for task in by_score] == queue
-    utilities = [task["data"]["goalward_utility"] for task in by_rank]
-    assert utilities == list(study.state.ranking.utilities[:5])
-    ranked = [task for task in tasks if "goalward_rank" in task["data"]]
-    assert len(ranked) == 5
+    (view,) = fake.views
+    assert view["data"]["ordering"] == ["tasks:predictions_score"]
+    by_score = fake.ordered(list(fake.tasks.values()), "predictions_score", down=False)[:40]
+    assert [row_of(fake, task["id"]) for task in by_score] == list(study.state.ranking.queue)
 
 
 def test_a_second_pass_changes_nothing(bridge, study, client, fake):
@@ -129,7 +117,7 @@ def test_a_second_pass_changes_nothing(bridge, study, client, fake):
     events, writes = study.state.seq, len(fake.writes())
     assert not bridge.sync().changed
     assert not bridge.sync().changed
-    again = Bridge(study, client, columns=5)
+    again = Bridge(study, client)
     assert not again.sync().changed
     assert (study.state.seq, len(fake.writes())) == (events, writes)
 
@@ -252,7 +240,7 @@ def test_a_push_cut_short_is_made_good(bridge, client, study, fake, request_):
     if request_.startswith("PATCH"):
         assert fake.project["model_version"] == old
     fake.broken = None
-    again = Bridge(study, client, columns=5)
+    again = Bridge(study, client)
     again.sync()
     tasks = [p["task"] for p in fake.predictions]
     assert len(tasks) == len(set(tasks)) == 40
@@ -263,7 +251,7 @@ def test_an_import_cut_short_goes_on_without_doubling(bridge, client, study, fak
     bridge.sync()
     for task in sorted(fake.tasks)[10:20]:
         del fake.tasks[task]
-    assert Bridge(study, client, columns=5).sync().imported == 10
+    assert Bridge(study, client).sync().imported == 10
     assert sorted(row_of(fake, task) for task in fake.tasks) == list(range(48))
 
 
@@ -277,7 +265,7 @@ def test_tasks_of_others_are_counted_and_left_alone(bridge, fake):
 def test_the_projects_own_tasks_can_be_the_pool(client, fake, tmp_path, table):
     tasks = [fake.add_task({"text": review(i), "more": i}) for i in range(48)]
     with create_study(str(tmp_path / "own.db"), client, refit=4, dev=0.25) as study:
-        bridge = Bridge(study, client, columns=3)
+        bridge = Bridge(study, client)
         assert bridge.sync().imported == 0
         for _ in range(8):
             task = fake.served()
@@ -314,7 +302,7 @@ def test_the_models_label_is_shown_only_if_wanted_and_never_for_dev_rows(
 ):
     rows = gw.tables.Table(str(table), text="text")
     with create_study(str(tmp_path / "p.db"), client, table=rows, refit=4, dev=0.3) as study:
-        bridge = Bridge(study, client, prefill=True, columns=0)
+        bridge = Bridge(study, client, prefill=True)
         bridge.sync()
         assert all(p["result"] == [] for p in fake.predictions)
         answer(fake, 12)
@@ -350,7 +338,7 @@ def test_following_waits_for_a_server_and_leaves_one_that_refuses(bridge, fake):
 
 
 def test_the_training_button_refits_at_once(study, client, fake):
-    bridge = Bridge(study, client, columns=0)
+    bridge = Bridge(study, client)
     bridge.sync()
     answer(fake, 8)
     assert bridge.sync().version.startswith("goalward-0001")
@@ -359,10 +347,9 @@ def test_the_training_button_refits_at_once(study, client, fake):
     assert bridge.sync(refit=True).version.startswith("goalward-0002")
 
 
-@pytest.mark.parametrize("options", [{"top": 0}, {"columns": -1}])
-def test_odd_numbers_are_refused(study, client, options):
-    with pytest.raises(BadParameter):
-        Bridge(study, client, **options)
+def test_an_order_of_nothing_is_refused(study, client):
+    with pytest.raises(BadParameter, match="top=0"):
+        Bridge(study, client, top=0)
 
 
 def test_the_fake_serves_in_order_until_it_is_told_otherwise():

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import JSONResponse
 
-    from goalward.adapters.label_studio.sync import Bridge
+    from goalward.adapters.label_studio.bridge import Bridge
 
 __all__ = ["backend_app"]
 

@@ -47,20 +47,12 @@ class LabelConfig:
 
     @classmethod
     def parse(cls, text: str, control: str | None = None) -> LabelConfig:
-        """Return what a label config asks.
-
-        Parameters
-        ----------
-        control
-            The name of the Choices tag; needed where there are several.
-        """
+        """Return what a label config asks; `control` names one of several Choices tags."""
         root = _parsed(text)
         chosen = _control(root, control)
-        name = chosen.get("name", "")
+        name, subject = chosen.get("name", ""), chosen.get("toName", "")
         _check_single(chosen, name)
-        subject = chosen.get("toName", "")
-        named = {tag.get("name"): tag for tag in root.iter() if tag.get("name")}
-        about = named.get(subject)
+        about = next((tag for tag in root.iter() if tag.get("name") == subject), None)
         value = about.get("value", "") if about is not None else ""
         if about is None or not value.startswith("$") or len(value) < 2:
             raise Unsupported(
@@ -79,19 +71,14 @@ class LabelConfig:
 
     def answer(self, result: Sequence[Any]) -> list[str]:
         """Return the choices an annotation's result holds for this control."""
-        said: list[str] = []
-        for region in result:
-            if isinstance(region, dict) and region.get("from_name") == self.control:
-                value = region.get("value")
-                choices = value.get("choices", []) if isinstance(value, dict) else []
-                said.extend(str(choice) for choice in choices)
-        return said
+        ours = [r for r in result if isinstance(r, dict) and r.get("from_name") == self.control]
+        values = [region.get("value") for region in ours]
+        return [str(c) for v in values if isinstance(v, dict) for c in v.get("choices", [])]
 
     def result(self, label: str) -> list[dict[str, Any]]:
         """Return a prediction's result that says `label`."""
-        value = {"choices": [label]}
         region = {"from_name": self.control, "to_name": self.subject, "type": "choices"}
-        return [{**region, "value": value}]
+        return [{**region, "value": {"choices": [label]}}]
 
 
 def _parsed(text: str) -> ElementTree.Element:
@@ -109,10 +96,10 @@ def _parsed(text: str) -> ElementTree.Element:
 
 def _control(root: ElementTree.Element, name: str | None) -> ElementTree.Element:
     controls = {tag.get("name", ""): tag for tag in root.iter("Choices")}
+    if name is None and len(controls) == 1:
+        (name,) = controls
     if name is not None and name in controls:
         return controls[name]
-    if name is None and len(controls) == 1:
-        return next(iter(controls.values()))
     if not controls:
         tags = sorted({tag.tag for tag in root.iter() if tag.get("toName")})
         raise Unsupported(

@@ -22,36 +22,37 @@ from goalward.journal.engine import file_of, located
 from goalward.study import Study
 from goalward.tables import Table
 
-__all__ = ["Tasks", "create_study", "from_project", "identified", "key_of", "rows_as_data"]
+__all__ = ["Tasks", "create_study", "from_project", "key_of", "rows_as_data"]
 
 ROW, POOL = "goalward_row", "goalward_pool"
-RANK, UTILITY = "goalward_rank", "goalward_utility"
 TASK, PROJECT = "label_studio_task", "label_studio_project"
-TEXTS = ("HyperText", "Text")
 
 
 @dataclass(frozen=True, eq=False)
 class Tasks:
-    """The tasks of a project that are rows of a study.
-
-    Parameters
-    ----------
-    rows
-        task -> row.
-    strangers
-        How many tasks are no rows of the study.
-    ranked
-        task -> the columns we wrote into it.
-    """
+    """The tasks of a project that are rows of a study, task -> row, and how many are not."""
 
     rows: dict[int, int] = field(repr=False)
-    strangers: int = 0
-    ranked: dict[int, dict[str, Any]] = field(default_factory=dict, repr=False)
+    strangers: int
 
-    @property
-    def of_row(self) -> dict[int, int]:
-        """Row -> task; the oldest where a row was imported twice."""
-        return {row: task for task, row in sorted(self.rows.items(), reverse=True)}
+    @classmethod
+    def identified(cls, listed: Iterable[Mapping[str, Any]], study: Study, project: str) -> Tasks:
+        """Return which of the listed tasks are which rows."""
+        known = _rows_of_project(study, project) if from_project(study) else None
+        mark, n_rows = _pool_mark(study), study.n_rows
+        rows, strangers = {}, 0
+        for task in listed:
+            number, data = int(task["id"]), task["data"]
+            if known is not None:
+                row = known.get(number)
+            else:
+                row = data.get(ROW) if data.get(POOL) == mark else None
+            # What a task holds can be edited there.
+            if type(row) is int and 0 <= row < n_rows:
+                rows[number] = row
+            else:
+                strangers += 1
+        return cls(rows, strangers)
 
 
 def key_of(project: Mapping[str, Any]) -> str:
@@ -66,47 +67,18 @@ def from_project(study: Study) -> bool:
     return table is not None and TASK in table.frame.columns
 
 
-def identified(listed: Iterable[Mapping[str, Any]], study: Study, project: str) -> Tasks:
-    """Return which of the listed tasks are which rows."""
-    known: dict[int, int] | None = None
-    if from_project(study):
-        assert study.pool.table is not None
-        frame = study.pool.table.frame
-        made_of = str(frame[PROJECT][0])
-        if made_of != project:
-            raise LabelStudioError(
-                f"The study {study.url} was made of the project {made_of} and this is {project}; the "
-                "same one was expected. Use another --study for this project."
-            )
-        known = {int(task): row for row, task in enumerate(frame[TASK].to_list())}
-    mark, n_rows = _pool_mark(study), study.n_rows
-    rows: dict[int, int] = {}
-    ranked: dict[int, dict[str, Any]] = {}
-    total = 0
-    for task in listed:
-        number, data = int(task["id"]), task["data"]
-        total += 1
-        row = known.get(number) if known is not None else _row(data, mark, n_rows)
-        if row is not None:
-            rows[number] = row
-            columns = {name: data[name] for name in (RANK, UTILITY) if name in data}
-            if columns:
-                ranked[number] = columns
-    return Tasks(rows, total - len(rows), ranked)
-
-
 def rows_as_data(
     study: Study, rows: Iterable[int], config: LabelConfig, more: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
     """Return what tasks of rows hold: the keys the label config shows, and `more` columns."""
     mark = _pool_mark(study)
+    wanted = dict.fromkeys((config.field, *config.fields, *more))
     made = []
     for row in rows:
         shown = study.show(row)
         columns = shown["columns"]
         main = shown.get("text", shown.get("image"))
-        cells = dict(columns) if main is None else {**columns, config.field: main}
-        wanted = dict.fromkeys((config.field, *config.fields, *more))
+        cells = columns if main is None else {**columns, config.field: main}
         absent = [name for name in wanted if name not in cells]
         if absent:
             raise BadParameter(
@@ -114,37 +86,8 @@ def rows_as_data(
                 "the keys that the label config shows were expected. Name the column with --text, or "
                 "change the label config."
             )
-        data = {name: _plain(cells[name]) for name in wanted}
-        made.append({**data, ROW: row, POOL: mark})
+        made.append({name: _plain(cells[name]) for name in wanted} | {ROW: row, POOL: mark})
     return made
-
-
-def _write_pool(path: Path, listed: Iterable[Mapping[str, Any]], project: str, field: str) -> int:
-    """Write a project's tasks as a table and return how many there are."""
-    lines = []
-    for task in listed:
-        data = {k: _plain(v) for k, v in task["data"].items() if not k.startswith("goalward_")}
-        if field not in data:
-            raise LabelStudioError(
-                f"Task {task['id']} has the keys {', '.join(data)}; {field!r}, which the label config "
-                "shows, was expected. Repair or delete it."
-            )
-        lines.append(json.dumps({TASK: int(task["id"]), PROJECT: project, **data}))
-    if not lines:
-        raise Empty(
-            "The project has no tasks; some were expected. Import them in Label Studio, or give rows "
-            "with --table."
-        )
-    content = "\n".join(lines) + "\n"
-    if path.exists() and path.read_text(encoding="utf-8") != content:
-        raise StudyExists(
-            f"{path} is there and holds other tasks; a free place was expected. Remove it, or name "
-            "another --study."
-        )
-    if not path.exists():
-        with whole_file(path) as partial:
-            partial.write_text(content, encoding="utf-8")
-    return len(lines)
 
 
 def create_study(
@@ -172,14 +115,55 @@ def create_study(
     project = client.project()
     config = LabelConfig.parse(project["label_config"], control)
     if table is None:
-        path = _beside(place, client.number)
+        file = file_of(located(place)) or Path(f"label-studio-{client.number}")
+        path = file.with_suffix(".tasks.jsonl")
         _write_pool(path, client.tasks(), key_of(project), config.field)
-        text = config.field if config.kind in TEXTS else None
+        text = config.field if config.kind in ("HyperText", "Text") else None
         image = config.field if config.kind == "Image" else None
         table = Table(str(path), text, image, numeric, embeddings)
     answers = int(project.get("maximum_annotations") or 1)
     chosen = {"answers": answers, **options}
     return Study.create(place, pool=table, classes=list(config.classes), **chosen)
+
+
+def _write_pool(path: Path, listed: Iterable[Mapping[str, Any]], project: str, field: str) -> None:
+    """Write a project's tasks as a table."""
+    lines = []
+    for task in listed:
+        data = {k: _plain(v) for k, v in task["data"].items() if not k.startswith("goalward_")}
+        if field not in data:
+            raise LabelStudioError(
+                f"Task {task['id']} has the keys {', '.join(data)}; {field!r}, which the label config "
+                "shows, was expected. Repair or delete it."
+            )
+        lines.append(json.dumps({TASK: int(task["id"]), PROJECT: project, **data}) + "\n")
+    if not lines:
+        raise Empty(
+            "The project has no tasks; some were expected. Import them in Label Studio, or give rows "
+            "with --table."
+        )
+    content = "".join(lines)
+    if not path.exists():
+        with whole_file(path) as partial:
+            partial.write_text(content, encoding="utf-8")
+    elif path.read_text(encoding="utf-8") != content:
+        raise StudyExists(
+            f"{path} is there and holds other tasks; a free place was expected. Remove it, or name "
+            "another --study."
+        )
+
+
+def _rows_of_project(study: Study, project: str) -> dict[int, int]:
+    """Return task -> row of a study that was made of a project's tasks."""
+    assert study.pool.table is not None
+    frame = study.pool.table.frame
+    made_of = str(frame[PROJECT][0])
+    if made_of != project:
+        raise LabelStudioError(
+            f"The study {study.url} was made of the project {made_of} and this is {project}; the same "
+            "one was expected. Use another --study for this project."
+        )
+    return {int(task): row for row, task in enumerate(frame[TASK].to_list())}
 
 
 def _pool_mark(study: Study) -> str:
@@ -188,24 +172,8 @@ def _pool_mark(study: Study) -> str:
     return str(kept["fingerprint"]["table"] if kept["kind"] == "table" else study.pool.digest)[:8]
 
 
-def _beside(place: str, project: int) -> Path:
-    path = file_of(located(place))
-    return path.with_suffix(".tasks.jsonl") if path else Path(f"label-studio-{project}.tasks.jsonl")
-
-
-def _row(data: Mapping[str, Any], mark: str, n_rows: int) -> int | None:
-    row = data.get(ROW)
-    if data.get(POOL) != mark or not isinstance(row, int) or isinstance(row, bool):
-        return None
-    return row if 0 <= row < n_rows else None
-
-
 def _plain(value: Any) -> Any:
     """Return a cell as JSON holds it."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, (str, int, bool)):
-        return value
-    if isinstance(value, (list, dict)):
-        return json.loads(json.dumps(value, default=str))
-    return str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return json.loads(json.dumps(value, default=str))

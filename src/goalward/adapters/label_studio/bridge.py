@@ -7,17 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from goalward.adapters.label_studio.annotations import Names, Refused, answers, tell
 from goalward.adapters.label_studio.client import Client
 from goalward.adapters.label_studio.config import LabelConfig
-from goalward.adapters.label_studio.plan import Plan, push_columns, push_predictions, version_of
-from goalward.adapters.label_studio.tasks import (
-    Tasks,
-    from_project,
-    identified,
-    key_of,
-    rows_as_data,
+from goalward.adapters.label_studio.exchange import (
+    Order,
+    Refused,
+    answers,
+    prediction,
+    tell,
+    version_of,
 )
+from goalward.adapters.label_studio.tasks import Tasks, from_project, key_of, rows_as_data
 from goalward.errors import BadParameter, LabelStudioError, NotReached, UnknownLabel
 from goalward.study import Study
 
@@ -40,8 +40,8 @@ class Synced:
         Annotations that do not fit the study; they stay in Label Studio.
     strangers
         Tasks that are no rows of the study.
-    pushed, columns
-        Predictions written, and tasks whose columns changed.
+    pushed
+        Predictions written.
     version
         The project's model version now.
     """
@@ -53,14 +53,12 @@ class Synced:
     refused: tuple[Refused, ...] = field(default=(), repr=False)
     strangers: int = 0
     pushed: int = 0
-    columns: int = 0
     version: str = ""
 
     @property
     def changed(self) -> bool:
         """Whether anything did."""
-        counts = (self.imported, self.told, self.skipped, self.withdrawn, self.pushed, self.columns)
-        return any(counts)
+        return any((self.imported, self.told, self.skipped, self.withdrawn, self.pushed))
 
 
 class Bridge:
@@ -75,8 +73,6 @@ class Bridge:
         The Choices tag to work with, where there are several.
     top
         How many tasks get a score each round; the others come after them.
-    columns
-        How many tasks get the columns goalward_rank and goalward_utility; each costs a request.
     prefill
         Show annotators the model's label. Quicker, and they agree with it more than they should.
     add_classes
@@ -92,31 +88,30 @@ class Bridge:
         *,
         control: str | None = None,
         top: int = 1000,
-        columns: int = 50,
         prefill: bool = False,
         add_classes: bool = False,
         send: Sequence[str] = (),
     ) -> None:
-        if top < 1 or columns < 0:
-            raise BadParameter(f"top={top}, columns={columns}; at least 1 and 0 were expected.")
+        if top < 1:
+            raise BadParameter(f"top={top}; at least 1 was expected.")
         self.study, self.client = study, client
-        self._top, self._columns, self._prefill = top, columns, prefill
+        self._top, self._prefill, self._send = top, prefill, send
         project = client.project()
         self.config = LabelConfig.parse(project["label_config"], control)
         self._project = key_of(project)
-        self._send = tuple(send)
+        self.prefix = f"label-studio/{self._project}/"
         self._match_classes(add_classes)
+        # What the last pass saw, the newest order, and the version that was written whole.
         self._tasks: Tasks | None = None
         self._mark: tuple[Any, ...] = ()
         self._refused: tuple[Refused, ...] = ()
-        # The newest order, and the one that was written whole.
-        self._newest: Plan | None = None
-        self._plan: Plan | None = None
+        self._order: Order | None = None
+        self._pushed = ""
 
     @property
-    def prefix(self) -> str:
-        """What the names of this project's annotators start with in the study."""
-        return f"label-studio/{self._project}/"
+    def version(self) -> str:
+        """The model version of the newest ranking."""
+        return version_of(self.study.state, self._top, self._prefill)
 
     def sync(self, *, refit: bool = False) -> Synced:
         """Do one pass and return what it changed; a second one changes nothing.
@@ -126,24 +121,29 @@ class Bridge:
         refit
             Fit after any new answer, not only after as many as the study's `refit`.
         """
-        first = self._tasks is None
-        imported = self._import() if first else 0
+        first, imported, pushed, changes = self._tasks is None, 0, 0, {}
+        tasks = self._tasks or self._identified()
+        if first and not from_project(self.study):
+            imported = self._import(tasks)
+            tasks = self._identified() if imported else tasks
         mark = self.client.mark()
-        changes: dict[str, int] = {}
         if first or mark != self._mark:
             if not first and mark[:1] != self._mark[:1]:
-                self._tasks = self._identified()
-            changes = self._read(mark)
-        self._refit(refit)
-        pushed, columns = self._push()
-        assert self._tasks is not None
+                tasks = self._identified()
+            changes = self._read(tasks, mark)
+        self._tasks = tasks
+        if self.study.due("any" if refit else "refit"):
+            self.study.refresh(force=True, size=self._top)
+        if self._pushed != self.version:
+            self._order = Order.of(self.study, self.config, self._top, self._prefill)
+            pushed = self._order.push(self.client, tasks)
+            self._pushed = self._order.version
         return Synced(
             imported=imported,
             refused=self._refused,
-            strangers=self._tasks.strangers,
+            strangers=tasks.strangers,
             pushed=pushed,
-            columns=columns,
-            version=self._plan.version if self._plan else "",
+            version=self._pushed,
             **changes,
         )
 
@@ -167,48 +167,37 @@ class Bridge:
             wake.clear()
             training = train.is_set()
             train.clear()
-            failure: LabelStudioError | None = None
             try:
                 report(self.sync(refit=training))
-            except NotReached as error:
-                failure = error
+                failures = 0
             except LabelStudioError as error:
-                if failures:
+                if failures and not isinstance(error, NotReached):
                     raise
-                failure = error
-            failures = 0 if failure is None else failures + 1
-            if failure is not None:
+                failures += 1
                 # Something may have been half done: look at everything again.
-                self._tasks = self._plan = None
-                trouble(failure)
+                self._tasks, self._pushed = None, ""
+                trouble(error)
             # A webhook may come before what it tells of is stored: look once more soon.
             pause = min(poll, SOON) if woken else poll
             woken = wake.wait(min(pause * 2 ** min(failures, 10), max(LONGEST_WAIT, poll)))
 
     def predictions(self, tasks: Sequence[Any]) -> list[dict[str, Any]]:
         """Return what is thought of tasks as Label Studio sends them, one line each."""
-        plan, known = self._newest, self._tasks
-        if plan is None or known is None:
-            return [{"result": [], "score": 1.0, "model_version": self.version} for _ in tasks]
+        order, known = self._order, self._tasks
+        if order is None or known is None:
+            return [prediction(self.version) for _ in tasks]
         numbers = [task.get("id") if isinstance(task, dict) else None for task in tasks]
-        rows = [known.rows.get(n) if type(n) is int else None for n in numbers]
-        return [plan.prediction(row, self.config) for row in rows]
-
-    @property
-    def version(self) -> str:
-        """The model version of the newest ranking."""
-        return version_of(self.study.state, self._top, self._prefill)
+        rows = [known.rows.get(n, -1) if type(n) is int else -1 for n in numbers]
+        return [order.predictions.get(row) or prediction(order.version) for row in rows]
 
     def _match_classes(self, add: bool) -> None:
-        known = {str(label) for label in self.study.state.classes}
-        offered = set(self.config.classes)
-        if add:
-            for label in self.config.classes:
-                if label not in known:
-                    self.study.add_class(label)
-                    known.add(label)
-        if known != offered:
-            only_there, only_here = sorted(offered - known), sorted(known - offered)
+        known, offered = {str(label) for label in self.study.state.classes}, self.config.classes
+        for label in offered if add else ():
+            if label not in known:
+                self.study.add_class(label)
+                known.add(label)
+        if known != set(offered):
+            only_there, only_here = sorted(set(offered) - known), sorted(known - set(offered))
             raise UnknownLabel(
                 f"Label Studio offers {only_there or 'nothing'} that the study does not have, and the "
                 f"study has {only_here or 'nothing'} that Label Studio does not offer; the same classes "
@@ -216,43 +205,22 @@ class Bridge:
             )
 
     def _identified(self) -> Tasks:
-        return identified(self.client.tasks(), self.study, self._project)
+        return Tasks.identified(self.client.tasks(), self.study, self._project)
 
-    def _import(self) -> int:
+    def _import(self, tasks: Tasks) -> int:
         """Make tasks of the rows that have none and return how many."""
-        self._tasks = self._identified()
-        if from_project(self.study):
-            return 0
-        missing = sorted(set(range(self.study.n_rows)) - set(self._tasks.rows.values()))
-        if missing:
-            data = rows_as_data(self.study, missing, self.config, self._send)
-            self.client.add_tasks(data)
-            self._tasks = self._identified()
+        missing = sorted(set(range(self.study.n_rows)) - set(tasks.rows.values()))
+        self.client.add_tasks(rows_as_data(self.study, missing, self.config, self._send))
         return len(missing)
 
-    def _read(self, mark: tuple[Any, ...]) -> dict[str, int]:
-        assert self._tasks is not None
-        names = Names(self.prefix, self.client.emails())
-        listed = list(self.client.answered())
-        said, refused = answers(listed, self._tasks, self.config, self.study.state.classes, names)
-        # Pages shift when a task enters or leaves the list between two of them.
+    def _read(self, tasks: Tasks, mark: tuple[Any, ...]) -> dict[str, int]:
+        """Bring the study to what annotators say and return how many answers changed."""
+        classes = self.study.state.classes
+        said, refused = answers(self.client, tasks, self.config, classes, self.prefix)
+        # Pages shift when a task enters or leaves the list between two of them: what is missing
+        # from a list that changed meanwhile proves nothing.
         quiet = self.client.mark() == mark
-        present = set(self._tasks.rows.values())
-        changes = tell(self.study, said, present, self.prefix, withdraw=quiet)
+        present = set(tasks.rows.values()) if quiet else set()
+        changes = tell(self.study, said, self.prefix, present)
         self._mark, self._refused = mark if quiet else (), tuple(refused)
         return changes
-
-    def _refit(self, always: bool) -> None:
-        if self.study.due("any" if always else "refit"):
-            self.study.refresh(force=True, size=self._top)
-
-    def _push(self) -> tuple[int, int]:
-        """Write a new round's order, if there is one; return predictions and columns written."""
-        assert self._tasks is not None
-        if self._plan is not None and self._plan.version == self.version:
-            return 0, 0
-        plan = self._newest = Plan.of(self.study, self._top, self._prefill)
-        pushed = push_predictions(self.client, plan, self._tasks, self.config)
-        columns = push_columns(self.client, plan, self._tasks, self._columns)
-        self._plan = plan
-        return pushed, columns
