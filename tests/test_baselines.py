@@ -15,7 +15,7 @@ from goalward.labels.learned import fitted_temperature
 from goalward.strategies import Badge, Bait, Bald, CoreSet
 from goalward.strategies.request import Request
 from goalward.testing import check_operator, check_strategy, problem
-from goalward.testing.check_solver import explicit
+from goalward.testing.derivatives import explicit
 from goalward.utility import FirstOrder, ImplicitStep, Ladder, Retrain
 from goalward.utility.fidelity import stratified
 

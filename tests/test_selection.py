@@ -9,7 +9,7 @@ from goalward.selection import Sequential, Shortlist, Stochastic, Top
 from goalward.solvers import Cholesky, Updated, fits
 from goalward.strategies import Margin
 from goalward.testing import check_strategy, problem
-from goalward.testing.check_solver import explicit
+from goalward.testing.derivatives import explicit
 from goalward.utility import FirstOrder, ImplicitStep
 from goalward.utility.scorer import Supposed
 

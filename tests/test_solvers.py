@@ -7,7 +7,7 @@ from goalward.errors import BadParameter, NotConverged, Unsupported
 from goalward.learners import Logistic
 from goalward.solvers import Auto, Cholesky, ConjugateGradient, Dual, named
 from goalward.testing import check_solver, problem
-from goalward.testing.check_solver import explicit
+from goalward.testing.derivatives import explicit
 
 SOLVERS = [
     Cholesky(),

@@ -25,7 +25,7 @@ from goalward.goals import goal as goal_module
 from goalward.models import Softmax
 from goalward.scale import open_pool
 from goalward.testing import problem
-from goalward.testing.check_solver import explicit
+from goalward.testing.derivatives import explicit
 from goalward.utility import FirstOrder, ImplicitStep, Retrain
 from goalward.utility.goal_curvature import couplings_of
 from goalward.utility.neighbours import Neighbours

@@ -6,7 +6,7 @@ import goalward as gw
 from goalward.goals import Entropy, Fisher
 from goalward.solvers import Cholesky, ConjugateGradient, Dual
 from goalward.testing import check_utility, problem
-from goalward.testing.check_solver import explicit
+from goalward.testing.derivatives import explicit
 from goalward.utility import FirstOrder, Retrain
 
 FIRST = FirstOrder()

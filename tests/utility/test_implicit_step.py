@@ -11,7 +11,7 @@ from goalward.labels import BestCase, Expected, Predicted, Truth, Uniform, Worst
 from goalward.models import Softmax
 from goalward.solvers.inverse import quadratic
 from goalward.testing import check_utility, problem
-from goalward.testing.check_solver import explicit
+from goalward.testing.derivatives import explicit
 from goalward.utility import FirstOrder, ImplicitStep, Retrain
 from goalward.utility.goal_curvature import GoalCurvature
 from goalward.utility.implicit_slopes import Equations, implicit_slopes

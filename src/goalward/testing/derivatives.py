@@ -1,0 +1,188 @@
+"""What goals, losses, models and solvers must satisfy: derivatives are slopes, solutions solve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goalward.core.arrays import to_numpy
+from goalward.goals import Goal, Kernel
+from goalward.models import Fitted, Loss
+from goalward.testing.problem import problem
+
+__all__ = ["check_goal", "check_loss", "check_model", "check_solver", "explicit"]
+
+STEP = 1e-5
+"""Half the width of a central difference: its error and that of rounding are both about 1e-10."""
+
+
+def check_goal(goal: Goal, fitted: Fitted, *, rtol: float = 1e-6, seed: int = 0) -> None:
+    """Check value, gradient and curvature of `goal` at a NumPy model, against differences.
+
+    Examples
+    --------
+    >>> from goalward.goals import Entropy
+    >>> from goalward.testing import problem
+    >>> task = problem()
+    >>> check_goal(Entropy(task.X_pool), task.fitted)
+    """
+    rng = np.random.default_rng(seed)
+    value = goal.value(fitted)
+    assert np.isfinite(value), f"{goal!r} has the value {value}"
+    shape = tuple(fitted.params.shape)
+    v = rng.normal(size=shape)
+    for weight, X, kernel in goal.terms(fitted):
+        assert np.isfinite(weight)
+        logits = to_numpy(fitted.logits_of(X))
+        _check_kernel(goal, kernel, logits, rng.normal(size=logits.shape), rtol)
+    # Last: a kernel that is wrong makes the gradient wrong, and says better why.
+    gradient = to_numpy(goal.gradient(fitted))
+    assert gradient.shape == shape, (
+        f"the gradient of {goal!r} has shape {gradient.shape}, the parameters {shape}"
+    )
+    h = STEP / float(np.linalg.norm(v))
+    slope = _slope(lambda params: goal.value(replace(fitted, params=params)), fitted.params, v, h)
+    # Central differences of a value τ carry rounding of τ over h.
+    rounding = float(1e-14 * abs(value) / h + 1e-9)
+    message = f"the gradient of {goal!r} is not the slope of its value"
+    _same(np.sum(gradient * v), slope, message, rtol, rounding)
+
+
+def _check_kernel(
+    goal: Goal, kernel: Kernel, logits: NDArray[Any], step: NDArray[Any], rtol: float
+) -> None:
+    u = kernel.cotangent(logits)
+    message = f"{goal!r} changes when a constant is added to all logits of a row"
+    _same(u.sum(axis=1), 0.0, message, atol=1e-9 * max(1.0, np.abs(u).max()))
+    bent = kernel.curvature(logits, step)
+    scale = max(np.abs(bent).max(), 1e-12)
+    slope = _slope(kernel.cotangent, logits, step)
+    message = f"the curvature of {goal!r} is not the slope of its cotangent"
+    _same(bent, slope, message, rtol, atol=max(1e-5, 10 * rtol) * scale)
+    other = np.random.default_rng(1).normal(size=logits.shape)
+    turned = np.sum(step * kernel.curvature(logits, other))
+    message = f"the curvature of {goal!r} is not symmetric"
+    _same(np.sum(other * bent), turned, message, max(1e-5, rtol), atol=1e-6 * scale)
+    each = [float(kernel.value(one)) for one in (logits, logits + step)]
+    message = f"{goal!r} of stacked models differs from one model at a time"
+    _same(kernel.value(np.stack([logits, logits + step])), each, message, 1e-10)
+
+
+def check_loss(loss: Loss, n_outcomes: int = 3, seed: int = 0) -> None:
+    """Check slope, curvature and third derivative of a loss against differences, in NumPy.
+
+    And that whatever may be replaced for speed (blocks, factors, means) agrees with what it
+    follows from.
+
+    Examples
+    --------
+    >>> from goalward.models import Softmax
+    >>> check_loss(Softmax())
+    """
+    rng = np.random.default_rng(seed)
+    f, s = rng.normal(size=(2, 6, n_outcomes))
+    t = loss.proba(rng.normal(size=f.shape))
+    p, Q = loss.proba(f), loss.basis(n_outcomes, f)
+    units = [np.broadcast_to(e, f.shape) for e in np.eye(len(Q))]
+
+    def same(got: Any, expected: Any, message: str) -> None:
+        _same(got, expected, message, rtol=1e-6, atol=1e-8)
+
+    slope = np.sum(loss.slope(f, t) * s, axis=1)
+    same(slope, _slope(lambda f: loss.rows(f, t), f, s), "slope is not that of rows")
+    bent = loss.curvature(p, s)
+    expected = _slope(lambda f: loss.slope(f, t), f, s)
+    same(bent, expected, "curvature is not the slope of slope")
+    expected = _slope(lambda f: loss.blocks(loss.proba(f)), f, s)
+    same(loss.third(p, s), expected, "third is not the slope of blocks")
+    along = np.stack([np.sum(loss.slope(f, e) * s, axis=1) for e in units], axis=1)
+    same(loss.along(p, s), along, "along is not ⟨slope, motion⟩ of every outcome")
+
+    same(Q.T @ Q, np.eye(Q.shape[1]), "the basis is not orthonormal")
+    unseen = np.broadcast_to(loss.unseen(s), s.shape)
+    same(s - s @ Q @ Q.T, unseen, "unseen is not what lies outside the basis")
+    same(loss.proba(f + unseen), p, "a direction outside the basis changes the law of a label")
+
+    full = np.stack([loss.curvature(p, e) for e in units], axis=2)
+    inside = Q.T @ full @ Q
+    same(loss.blocks(p), inside, "blocks are not QᵀΛQ")
+    L = loss.factors(p)
+    same(L @ L.transpose(0, 2, 1), inside, "factors do not multiply to blocks")
+    same(loss.diagonal(p), np.diagonal(full, axis1=1, axis2=2), "diagonal is not that of Λ")
+    w = rng.uniform(0.5, 2.0, size=len(f))
+    mean = np.average(full, axis=0, weights=w)
+    same(loss.mean_curvature(p, w), mean, "mean_curvature is not the weighted mean of Λ")
+    same(loss.weighted(p, w)(s), w[:, None] * bent, "weighted is not wΛs")
+    inner = (f @ Q)[:, :, None]
+    same(loss.mean(inner, Q)[:, :, 0], loss.proba(f @ Q @ Q.T) @ Q, "mean is not Qᵀp at Qf")
+
+
+def check_model(model: Any, n_features: int = 4, n_classes: int = 3, seed: int = 0) -> None:
+    """Check that `vjp` is the adjoint of `jvp`, and `jvp` the slope of `logits`.
+
+    Examples
+    --------
+    >>> from goalward.models import LinearModel
+    >>> check_model(LinearModel(intercept=True))
+    """
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(7, n_features))
+    params, v = rng.normal(size=(2, model.n_params(n_features), n_classes))
+    c = rng.normal(size=(7, n_classes))
+    motion = model.jvp(X, v)
+    right = np.sum(v * model.vjp(X, c))
+    _same(np.sum(motion * c), right, "⟨Jv, c⟩ differs from ⟨v, Jᵀc⟩", 1e-12)
+    slope = _slope(lambda params: model.logits(params, X), params, v)
+    _same(motion, slope, "jvp is not the slope of logits", 1e-6, 1e-8)
+
+
+def check_solver(solver: Any, *, rtol: float = 1e-6) -> None:
+    """Check `solver` against the pseudo-inverse, on every kind of intercept and K = 2, 3, 5.
+
+    Examples
+    --------
+    >>> from goalward.solvers import Cholesky
+    >>> check_solver(Cholesky())
+    """
+    intercepts = ((True, False), (True, True), (False, False))
+    for n_classes, (intercept, penalised), n_features in product((2, 3, 5), intercepts, (3, 40)):
+        task = problem(
+            n_classes=n_classes,
+            n_features=n_features,
+            fit_intercept=intercept,
+            penalize_intercept=penalised,
+            seed=n_classes,
+        )
+        hessian, g = task.fitted.hessian, task.goal.gradient(task.fitted)
+        solve = solver.prepare(hessian)
+        solution = solve(g)
+        exact = (np.linalg.pinv(explicit(hessian), rcond=1e-12) @ g.ravel()).reshape(g.shape)
+        scale = np.abs(exact).max()
+        message = f"{solver!r} differs from the least-norm solution"
+        _same(solution.value, exact, message, atol=rtol * scale)
+        residual = np.linalg.norm(hessian.matvec(solution.value) - g) / np.linalg.norm(g)
+        assert abs(solution.residual - residual) <= 1e-12, (
+            f"{solver!r} reports a residual of {solution.residual:.1e}; it is {residual:.1e}"
+        )
+        twice = 2.0 * solution.value
+        _same(solve(2.0 * g).value, twice, f"{solver!r} is not linear", atol=10 * rtol * scale)
+        assert not np.any(solve(np.zeros_like(g)).value), f"{solver!r} of zero is not zero"
+
+
+def explicit(hessian: Any) -> NDArray[Any]:
+    """Return 𝓗 as a (pK, pK) matrix, column by column from its products."""
+    units = np.eye(np.prod(hessian.shape)).reshape(-1, *hessian.shape)
+    return np.array([hessian.matvec(unit).ravel() for unit in units]).T
+
+
+def _slope(values: Callable[[Any], Any], at: Any, along: Any, h: float = STEP) -> Any:
+    return (values(at + h * along) - values(at - h * along)) / (2 * h)
+
+
+def _same(got: Any, expected: Any, message: str, rtol: float = 1e-7, atol: float = 0.0) -> None:
+    np.testing.assert_allclose(got, expected, rtol=rtol, atol=atol, err_msg=message)
