@@ -13,12 +13,10 @@ from goalward.server.messages import (
     AnswerStored,
     Digits,
     ErrorMessage,
-    Invitation,
-    LabelEffects,
     NextRows,
     NoteRequest,
+    PageNumber,
     Plain,
-    RowReasons,
     RowRequest,
     RowsRequest,
     RowView,
@@ -26,10 +24,9 @@ from goalward.server.messages import (
 )
 from goalward.server.rows import answered_rows, preview
 from goalward.server.served_study import HELD, ServedStudy
-from goalward.study import State
 from goalward.study.why import Effect
 
-__all__ = ["ERRORS", "PageNumber", "PathRow", "Served", "api", "known"]
+__all__ = ["ERRORS", "PathRow", "Served", "api", "known"]
 
 
 async def _served(request: Request) -> ServedStudy:
@@ -40,7 +37,6 @@ async def _served(request: Request) -> ServedStudy:
 Served = Annotated[ServedStudy, Depends(_served)]
 """The study of the application that a request came to."""
 PathRow = Annotated[int, Digits, Path(ge=0, le=2**53, description="The row's number, from 0.")]
-PageNumber = Annotated[int, Digits, Query(ge=0, le=10**6, description="Which page, from 0.")]
 Price = Annotated[
     float,
     Plain,
@@ -107,7 +103,14 @@ def undo(who: Annotator, served: Served) -> UndoResult:
 def withdraw(mark: RowRequest, served: Served) -> NextRows:
     """Take back the annotator's answer to a row, or give back the question; 409 for others'."""
     if not served.study.withdraw(mark.row, by=mark.by):
-        raise HTTPException(409, _nothing_to_take_back(served.study.state, mark))
+        others = sorted(served.study.state.standings.get(mark.row, ()))
+        said = f"{', '.join(others[:5])}{' and others' if len(others) > 5 else ''}" or "nobody"
+        raise HTTPException(
+            409,
+            f"{mark.by} has no answer to row {mark.row}; {said} {'have' if len(others) > 1 else 'has'}. "
+            "Only who gave an answer can take it back: write another answer instead, under your own "
+            "name.",
+        )
     served.changed()
     return NextRows(next=served.next_rows(mark.by))
 
@@ -128,9 +131,9 @@ def refresh(served: Served) -> dict[str, bool]:
 
 
 @api.post("/invite")
-def invite(served: Served) -> Invitation:
-    """Return a link for somebody else; it opens the page once."""
-    return Invitation(path=f"/start?token={served.keys.link()}&who=ask")
+def invite(served: Served) -> dict[str, str]:
+    """Return the `path` of a link for somebody else; it opens the page once."""
+    return {"path": f"/start?token={served.keys.link()}&who=ask"}
 
 
 @api.get("/rows/{row}")
@@ -140,20 +143,24 @@ def one(row: PathRow, served: Served, whole: bool = False) -> RowView:
 
 
 @api.get("/why/{row}")
-def why(row: PathRow, served: Served) -> RowReasons:
+def why(row: PathRow, served: Served) -> dict[str, Any]:
     """Say what each label of a row would do to the goal, and to which dev rows most."""
     reasons = served.study.why(known(served, row))
-    effects = [
-        LabelEffects(
-            label=label,
-            probability=reasons.proba[label],
-            utility=reasons.utility[label],
-            helps=[_effect(served, e) for e in reasons.helps.get(label, [])],
-            hurts=[_effect(served, e) for e in reasons.hurts.get(label, [])],
-        )
-        for label in reasons.utility
+
+    def effects(found: list[Effect]) -> list[dict[str, Any]]:
+        return [{**vars(e), "preview": preview(served.study.show(e.row))} for e in found]
+
+    labels = [
+        {
+            "label": label,
+            "probability": reasons.proba[label],
+            "utility": utility,
+            "helps": effects(reasons.helps.get(label, [])),
+            "hurts": effects(reasons.hurts.get(label, [])),
+        }
+        for label, utility in reasons.utility.items()
     ]
-    return RowReasons(row=row, gain=reasons.gain, recipe=reasons.recipe, labels=effects)
+    return {"row": row, "gain": reasons.gain, "recipe": reasons.recipe, "labels": labels}
 
 
 @api.get("/status")
@@ -181,7 +188,7 @@ class _AnswersWanted(AnswerFilter):
 @api.get("/answers")
 def answers(wanted: Annotated[_AnswersWanted, Query()], served: Served) -> dict[str, Any]:
     """List answered rows, newest first, 50 a page."""
-    return answered_rows(served.study, **dict(wanted))
+    return answered_rows(served.study, wanted, wanted.page)
 
 
 def known(served: ServedStudy, row: int) -> int:
@@ -190,17 +197,3 @@ def known(served: ServedStudy, row: int) -> int:
     if not 0 <= row <= last:
         raise HTTPException(404, f"There is no row {row}; the last is {last}.")
     return row
-
-
-def _nothing_to_take_back(state: State, mark: RowRequest) -> str:
-    others = sorted(state.standings.get(mark.row, ()))
-    said = f"{', '.join(others[:5])}{' and others' if len(others) > 5 else ''}" or "nobody"
-    has = "have" if len(others) > 1 else "has"
-    return (
-        f"{mark.by} has no answer to row {mark.row}; {said} {has}. Only who gave an answer can take it "
-        "back: write another answer instead, under your own name."
-    )
-
-
-def _effect(served: ServedStudy, effect: Effect) -> dict[str, Any]:
-    return {**vars(effect), "preview": preview(served.study.show(effect.row))}

@@ -1,14 +1,11 @@
-"""The charts of a page: small, light or dark, drawn once for each ranking."""
+"""The charts of a page: small, light or dark."""
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import StrEnum
 from io import BytesIO
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from matplotlib import rc_context
@@ -24,23 +21,11 @@ SIZE = (3.0, 1.65)
 BINS = 24
 
 
-class Chart(StrEnum):
-    """Which chart."""
-
-    learning = "learning"
-    goal = "goal"
-    utilities = "utilities"
+Chart = Literal["learning", "goal", "utilities"]
+Look = Literal["light", "dark"]
 
 
-class Look(StrEnum):
-    """Light or dark."""
-
-    light = "light"
-    dark = "dark"
-
-
-@dataclass(frozen=True)
-class Theme:
+class Theme(NamedTuple):
     """Colours of a chart: words, lines behind, and the one that carries data."""
 
     ink: str
@@ -48,31 +33,29 @@ class Theme:
     accent: str
 
 
-THEMES = {
-    Look.light: Theme("#5b6472", "#e4e7ec", "#2f5fd0"),
-    Look.dark: Theme("#a3adbd", "#2c3442", "#8fb0ff"),
+THEMES: dict[Look, Theme] = {
+    "light": Theme("#5b6472", "#e4e7ec", "#2f5fd0"),
+    "dark": Theme("#a3adbd", "#2c3442", "#8fb0ff"),
 }
 
 
 class Charts:
-    """SVG files by chart, look and ranking; the newest are kept."""
-
-    KEPT = 24
+    """SVG files by chart and look, drawn once for each ranking."""
 
     def __init__(self) -> None:
         # matplotlib's settings are the whole process's: one drawing at a time.
         self._lock = threading.Lock()
-        self._drawn: OrderedDict[tuple[Chart, Look, int], bytes] = OrderedDict()
+        self._drawn: dict[tuple[Chart, Look], tuple[int, bytes]] = {}
 
     def draw(self, state: State, chart: Chart, look: Look) -> bytes:
         """Return a chart of a state as SVG."""
-        key = (chart, look, state.rounds[-1][0] if state.rounds else 0)
+        ranking = state.rounds[-1][0] if state.rounds else 0
         with self._lock:
-            if key not in self._drawn:
-                self._drawn[key] = _svg(state, FIGURES[chart], THEMES[look])
-                while len(self._drawn) > self.KEPT:
-                    self._drawn.popitem(last=False)
-            return self._drawn[key]
+            drawn, content = self._drawn.get((chart, look), (-1, b""))
+            if drawn != ranking:
+                content = _svg(state, FIGURES[chart], THEMES[look])
+                self._drawn[chart, look] = ranking, content
+            return content
 
 
 def _learning(axes: Any, state: State, theme: Theme) -> None:
@@ -115,9 +98,9 @@ def _utilities(axes: Any, state: State, theme: Theme) -> None:
 
 
 FIGURES: dict[Chart, Callable[[Any, State, Theme], None]] = {
-    Chart.learning: _learning,
-    Chart.goal: _goal,
-    Chart.utilities: _utilities,
+    "learning": _learning,
+    "goal": _goal,
+    "utilities": _utilities,
 }
 
 

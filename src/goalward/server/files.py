@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, HTTPException
 from starlette.responses import Response, StreamingResponse
@@ -16,35 +16,25 @@ from goalward.server.charts import Chart, Look
 from goalward.server.live_updates import MOST
 from goalward.study import Study
 
-__all__ = ["Format", "files", "picture"]
+__all__ = ["files"]
 
 SEALED = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox"}
 """For files that are shown inside the page or opened by themselves: no scripts at all."""
-
-
-class Format(StrEnum):
-    """How labels are written."""
-
-    csv = "csv"
-    tsv = "tsv"
-    jsonl = "jsonl"
-    parquet = "parquet"
-
-
 TYPES = {
-    Format.csv: "text/csv; charset=utf-8",
-    Format.tsv: "text/tab-separated-values; charset=utf-8",
-    Format.jsonl: "application/x-ndjson",
-    Format.parquet: "application/vnd.apache.parquet",
+    "csv": "text/csv; charset=utf-8",
+    "tsv": "text/tab-separated-values; charset=utf-8",
+    "jsonl": "application/x-ndjson",
+    "parquet": "application/vnd.apache.parquet",
 }
 LARGEST = 32 * 2**20
-SIGNATURES = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF87a", "image/gif"),
-    (b"GIF89a", "image/gif"),
-    (b"BM", "image/bmp"),
-)
+SIGNATURES = {
+    rb"\x89PNG\r\n\x1a\n": "image/png",
+    rb"\xff\xd8\xff": "image/jpeg",
+    rb"GIF8[79]a": "image/gif",
+    rb"BM": "image/bmp",
+    rb"RIFF....WEBP": "image/webp",
+    rb"....ftypavi[fs]": "image/avif",
+}
 
 files = APIRouter(prefix="/api", responses=ERRORS)
 """The routes that answer with files."""
@@ -56,7 +46,7 @@ def _answers(*kinds: str) -> dict[str, Any]:
 
 
 @files.get("/charts/{chart}.svg", **_answers("image/svg+xml"))
-def charts(chart: Chart, served: Served, look: Look = Look.light) -> Response:
+def charts(chart: Chart, served: Served, look: Look = "light") -> Response:
     """Return a chart of the newest ranking."""
     content = served.charts.draw(served.study.state, chart, look)
     return Response(content, media_type="image/svg+xml", headers=SEALED)
@@ -65,20 +55,23 @@ def charts(chart: Chart, served: Served, look: Look = Look.light) -> Response:
 @files.get("/images/{row}", **_answers("image/*"))
 def images(row: PathRow, served: Served) -> Response:
     """Return the picture of a row."""
-    content, kind = picture(served.study, known(served, row), served.images)
+    content, kind = _picture(served.study, known(served, row), served.images)
     return Response(content, media_type=kind, headers=SEALED)
 
 
 @files.get("/export", **_answers(*(kind.partition(";")[0] for kind in TYPES.values())))
 def export(
-    served: Served, format: Format = Format.csv, raw: bool = False, every: bool = False
+    served: Served,
+    format: Literal["csv", "tsv", "jsonl", "parquet"] = "csv",
+    raw: bool = False,
+    every: bool = False,
 ) -> Response:
     """Return the labels with the table's columns; formula-like cells escaped unless `raw`."""
     with TemporaryDirectory() as folder:
-        path = Path(folder) / f"labels.{format.value}"
+        path = Path(folder) / f"labels.{format}"
         served.study.export(path, raw=raw, every=every)
         content = path.read_bytes()
-    headers = {"content-disposition": f'attachment; filename="labels.{format.value}"'}
+    headers = {"content-disposition": f'attachment; filename="labels.{format}"'}
     return Response(content, media_type=TYPES[format], headers=headers)
 
 
@@ -96,7 +89,7 @@ async def events(
     )
 
 
-def picture(study: Study, row: int, folder: Path | None = None) -> tuple[bytes, str]:
+def _picture(study: Study, row: int, folder: Path | None) -> tuple[bytes, str]:
     """Return the picture of a row and its type.
 
     What the table names must lie, links followed, in `folder` (by default the table's own), and
@@ -125,18 +118,7 @@ def picture(study: Study, row: int, folder: Path | None = None) -> tuple[bytes, 
             f"The picture of row {row} could not be read ({error.strerror or error}). Look at its "
             "permissions, or at the disk it lies on."
         ) from error
-    kind = _kind(content)
-    if kind is None:
-        raise DataMissing(f"The file of row {row} is no PNG, JPEG, GIF, WebP, AVIF or BMP picture.")
-    return content, kind
-
-
-def _kind(content: bytes) -> str | None:
-    for start, kind in SIGNATURES:
-        if content.startswith(start):
-            return kind
-    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
-        return "image/webp"
-    if content[4:12] in (b"ftypavif", b"ftypavis"):
-        return "image/avif"
-    return None
+    for pattern, kind in SIGNATURES.items():
+        if re.match(pattern, content, re.DOTALL):
+            return content, kind
+    raise DataMissing(f"The file of row {row} is no PNG, JPEG, GIF, WebP, AVIF or BMP picture.")

@@ -13,14 +13,14 @@ import re
 import secrets
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass
 from hashlib import sha256
-from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
 from urllib.parse import unquote_to_bytes
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalward.errors import BadParameter
@@ -52,7 +52,7 @@ HEADERS = {
 class Keys:
     """What opens a server: a token for programs, links that work once, a cookie for browsers.
 
-    Everything is new with each start but a token that was given.
+    All but a token that was given is new with each start.
 
     Parameters
     ----------
@@ -109,21 +109,11 @@ def _digest(text: str) -> bytes:
     return sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
-@dataclass(frozen=True)
-class Refusal(Exception):
-    """Why a request goes no further."""
-
-    status: int
-    reason: str
-
-
 class Guard:
     """The door of an application.
 
     Parameters
     ----------
-    keys
-        What opens it.
     hosts
         Names this server is called by, besides the loopback's.
     remote
@@ -141,7 +131,6 @@ class Guard:
         """Answer a request, or refuse it."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
-            return
         if scope["type"] != "http":
             return
 
@@ -149,58 +138,69 @@ class Guard:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
-                    if name not in headers:
-                        headers[name] = value
+                    headers.setdefault(name, value)
             await send(message)
 
         try:
-            self._check(scope)
+            self._check(Request(scope))
             receive = await _whole(scope, receive)
-        except Refusal as refusal:
-            await self._refused(scope, refusal)(scope, receive, sealed)
+        except HTTPException as refusal:
+            await _refused(Request(scope), refusal)(scope, receive, sealed)
             return
         await self.app(scope, receive, sealed)
 
-    def _check(self, scope: Scope) -> None:
-        headers = Headers(scope=scope)
+    def _check(self, request: Request) -> None:
+        headers, path = request.headers, request.scope["path"]
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not allowed_host(hosts[0], self.hosts, remote=self.remote):
-            raise Refusal(400, "This server does not go by that Host; open the address it printed.")
+            raise HTTPException(
+                400, "This server does not go by that Host; open the address it printed."
+            )
         for origin in headers.getlist("origin"):
             if origin.lower() not in (f"http://{hosts[0]}".lower(), f"https://{hosts[0]}".lower()):
-                raise Refusal(403, "The request came from another site (its Origin is not ours).")
+                raise HTTPException(
+                    403, "The request came from another site (its Origin is not ours)."
+                )
         # Other ports of this machine are "same-site", and other people's programs.
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            raise Refusal(
+            raise HTTPException(
                 403, "The request came from another site. Paste the address into the address bar."
             )
-        if scope["path"] not in OPEN and not self._knows(headers):
-            raise Refusal(401, "A token is needed: open the link that the server printed.")
-        _check_address(scope)
+        if path not in OPEN and not self._knows(request):
+            raise HTTPException(
+                401,
+                "A token is needed: open the link that the server printed.",
+                {"www-authenticate": "Bearer"},
+            )
+        # Bytes that are no text would be read as other characters, repaired.
+        for part in (request.scope.get("raw_path") or b"", request.scope["query_string"]):
+            try:
+                unquote_to_bytes(part).decode()
+            except UnicodeDecodeError:
+                raise HTTPException(
+                    400,
+                    "The address holds bytes that are no UTF-8; percent-encode the text as UTF-8.",
+                ) from None
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if scope["path"].startswith("/api/") and kind not in ("", "application/json"):
-            raise Refusal(415, f"Content-Type is {kind[:80]!r}; application/json was expected.")
+        if path.startswith("/api/") and kind not in ("", "application/json"):
+            raise HTTPException(
+                415, f"Content-Type is {kind[:80]!r}; application/json was expected."
+            )
 
-    def _knows(self, headers: Headers) -> bool:
-        scheme, _, token = headers.get("authorization", "").partition(" ")
+    def _knows(self, request: Request) -> bool:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self.keys.is_token(token.strip()):
             return True
-        try:
-            cookies = SimpleCookie(headers.get("cookie", ""))
-        except CookieError:
-            return False
-        found = cookies.get(self.keys.cookie)
-        return found is not None and self.keys.is_session(found.value)
+        return self.keys.is_session(request.cookies.get(self.keys.cookie, ""))
 
-    def _refused(self, scope: Scope, refusal: Refusal) -> Response:
-        accepts = Headers(scope=scope).get("accept", "")
-        page = scope["method"] == "GET" and "text/html" in accepts
-        if refusal.status == 401 and page:
-            return Response(status_code=303, headers={"location": "/login"})
-        body = {"error": refusal.reason}
-        extra = {"www-authenticate": "Bearer"} if refusal.status == 401 else {}
-        # What was sent and not read would be taken for the next request.
-        return JSONResponse(body, refusal.status, headers={**extra, "connection": "close"})
+
+def _refused(request: Request, refusal: HTTPException) -> Response:
+    asked_by_a_person = request.method == "GET" and "text/html" in request.headers.get("accept", "")
+    if refusal.status_code == 401 and asked_by_a_person:
+        return RedirectResponse("/login", 303)
+    # What was sent and not read would be taken for the next request.
+    headers = {**(refusal.headers or {}), "connection": "close"}
+    return JSONResponse({"error": refusal.detail}, refusal.status_code, headers=headers)
 
 
 def allowed_host(host: str, names: Iterable[str], *, remote: bool = False) -> bool:
@@ -218,43 +218,30 @@ def allowed_host(host: str, names: Iterable[str], *, remote: bool = False) -> bo
     return remote
 
 
-def _check_address(scope: Scope) -> None:
-    """Refuse bytes that are no text: they would be read as other characters, repaired."""
-    for part in (scope.get("raw_path") or b"", scope["query_string"]):
-        try:
-            unquote_to_bytes(part).decode()
-        except UnicodeDecodeError:
-            raise Refusal(
-                400, "The address holds bytes that are no UTF-8; percent-encode the text as UTF-8."
-            ) from None
-
-
 async def _whole(scope: Scope, receive: Receive) -> Receive:
     """Return a `receive` that gives the body in one piece, read within bounds."""
+    too_long = HTTPException(
+        413, f"The body is too long; at most {LONGEST_BODY} bytes were expected."
+    )
     length = Headers(scope=scope).get("content-length", "0")
     if not re.fullmatch(r"[0-9]{1,15}", length) or int(length) > LONGEST_BODY:
-        raise _too_long()
+        raise too_long
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    break
-                body += message.get("body", b"")
+            async for chunk in Request(scope, receive).stream():
+                body += chunk
                 if len(body) > LONGEST_BODY:
-                    raise _too_long()
-                if not message.get("more_body", False):
-                    break
+                    raise too_long
     except TimeoutError:
-        raise Refusal(408, f"The body did not come within {BODY_SECONDS:.0f} seconds.") from None
+        raise HTTPException(
+            408, f"The body did not come within {BODY_SECONDS:.0f} seconds."
+        ) from None
+    except ClientDisconnect:
+        raise HTTPException(400, "The body was cut off.") from None
     pieces: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
 
     async def replay() -> Message:
         return pieces.pop() if pieces else await receive()
 
     return replay
-
-
-def _too_long() -> Refusal:
-    return Refusal(413, f"The body is too long; at most {LONGEST_BODY} bytes were expected.")

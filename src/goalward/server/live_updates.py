@@ -1,7 +1,7 @@
 """What is new, pushed to every open page as server-sent events.
 
-Each message is the whole summary, so a page that was slow or away needs only the newest: a
-listener's queue has one place, and a reconnecting one (Last-Event-ID) gets what it missed at once.
+Each message is the whole summary, so a page that was slow or away needs only the newest: nothing
+piles up, and a reconnecting listener (Last-Event-ID) gets what it missed at once.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -39,63 +40,52 @@ class LiveUpdates:
 
     def __init__(self, summary: Callable[[], dict[str, Any]]) -> None:
         self.summary = summary
-        self._listeners: set[asyncio.Queue[tuple[str, str] | None]] = set()
+        self.listeners = 0
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._news: asyncio.Event | None = None
-        self._newest: tuple[str, str] | None = None
+        self._news, self._told = asyncio.Event(), asyncio.Event()
+        self._newest: tuple[str | None, str] = (None, "")
         self._closed = False
 
     def changed(self) -> None:
         """Have everybody told, soon; may be called from any thread."""
-        if self._loop is not None and self._news is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._news.set)
+        self._soon(self._news.set)
 
     def close(self) -> None:
         """End all listeners' streams; may be called from a signal handler."""
         self._closed = True
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._end)
+        self._soon(self._tell)
 
     async def watch(self) -> None:
         """Look for news until cancelled."""
-        self._loop, self._news = asyncio.get_running_loop(), asyncio.Event()
+        # Events belong to the loop they were first waited in, and a study may be served again.
+        self._loop = asyncio.get_running_loop()
+        self._news, self._told = asyncio.Event(), asyncio.Event()
         while True:
-            if self._listeners:
+            if self.listeners:
                 await self._look()
-            try:
+            with suppress(TimeoutError):
                 await asyncio.wait_for(self._news.wait(), POLL)
-            except TimeoutError:
-                continue
-            await asyncio.sleep(PAUSE)
+                await asyncio.sleep(PAUSE)
             self._news.clear()
 
     async def listen(self, last: str | None = None) -> AsyncIterator[str]:
         """Return the stream of one listener, beginning with what it has not seen."""
-        queue: asyncio.Queue[tuple[str, str] | None] = asyncio.Queue(1)
-        self._listeners.add(queue)
+        self.listeners += 1
         try:
             yield "retry: 2000\n\n"
             await self._look()
-            if self._newest is not None and self._newest[0] != last:
-                _put(queue, self._newest)
             while not self._closed:
+                version, data = self._newest
+                if version not in (None, last):
+                    last = version
+                    yield f"id: {version}\nevent: summary\ndata: {data}\n\n"
+                    continue
                 try:
-                    news = await asyncio.wait_for(queue.get(), PING)
+                    await asyncio.wait_for(self._told.wait(), PING)
                 except TimeoutError:
                     yield ": ping\n\n"
-                    continue
-                if news is None:
-                    return
-                if news[0] != last:
-                    last = news[0]
-                    yield f"id: {news[0]}\nevent: summary\ndata: {news[1]}\n\n"
         finally:
-            self._listeners.discard(queue)
-
-    @property
-    def listeners(self) -> int:
-        """How many there are."""
-        return len(self._listeners)
+            self.listeners -= 1
 
     async def _look(self) -> None:
         # A study that is locked or gone for a moment, no memory just now: the pages learn it from
@@ -104,21 +94,19 @@ class LiveUpdates:
             summary = await run_in_threadpool(self.summary)
         except GoalwardError:
             return
-        except Exception as error:
-            LOG.error("The open pages could not be told what is new.", exc_info=error)
+        except Exception:
+            LOG.exception("The open pages could not be told what is new.")
             return
         version = str(summary["version"])
-        if self._newest is None or self._newest[0] != version:
-            self._newest = (version, json.dumps(summary))
-            for queue in self._listeners:
-                _put(queue, self._newest)
+        if version != self._newest[0]:
+            self._newest = version, json.dumps(summary)
+            self._tell()
 
-    def _end(self) -> None:
-        for queue in self._listeners:
-            _put(queue, None)
+    def _tell(self) -> None:
+        """Wake who waits now; who comes later waits for the next time."""
+        told, self._told = self._told, asyncio.Event()
+        told.set()
 
-
-def _put(queue: asyncio.Queue[Any], news: Any) -> None:
-    if queue.full():
-        queue.get_nowait()
-    queue.put_nowait(news)
+    def _soon(self, call: Callable[[], None]) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(call)

@@ -7,7 +7,7 @@ not "1_0" in an address, all of which pydantic would take.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -21,8 +21,6 @@ from pydantic import (
     StrictStr,
 )
 
-from goalward.server.rows import Only
-
 __all__ = [
     "Annotator",
     "AnswerFilter",
@@ -30,12 +28,10 @@ __all__ = [
     "AnswerStored",
     "Digits",
     "ErrorMessage",
-    "Invitation",
-    "LabelEffects",
     "NextRows",
     "NoteRequest",
+    "PageNumber",
     "Plain",
-    "RowReasons",
     "RowRequest",
     "RowView",
     "RowsRequest",
@@ -44,14 +40,12 @@ __all__ = [
 
 
 def _digits(written: Any) -> Any:
-    """Return a whole number of an address as it is written; refused where written otherwise."""
     if isinstance(written, str) and not re.fullmatch(r"0|[1-9][0-9]{0,15}", written):
         raise ValueError("a whole number in plain digits was expected, 17 for example")
     return written
 
 
 def _plain(written: Any) -> Any:
-    """Return a number of an address as it is written, with a point or an exponent at most."""
     if isinstance(written, str) and not re.fullmatch(r"[0-9.eE+-]{1,40}", written):
         raise ValueError("a number was expected, 0.001 or 1e-3 for example")
     return written
@@ -67,6 +61,7 @@ Digits = BeforeValidator(_digits)
 Plain = BeforeValidator(_plain)
 Text = Annotated[StrictStr, AfterValidator(_storable)]
 RowNumber = Annotated[StrictInt, Field(ge=0, le=2**53, description="The row's number, from 0.")]
+PageNumber = Annotated[int, Digits, Field(ge=0, le=10**6, description="Which page, from 0.")]
 Label = StrictBool | StrictInt | StrictFloat | StrictStr
 
 
@@ -102,12 +97,12 @@ class NoteRequest(RowRequest):
 
 
 class AnswerFilter(BaseModel):
-    """Which answers to list."""
+    """Which answers to list; an empty text means any."""
 
-    label: str | None = Field(None, max_length=1000)
-    by: str | None = Field(None, max_length=1000)
-    only: Only = Only.all
-    search: str = Field("", max_length=1000)
+    label: str = Field("", max_length=1000, description="The label used, as text.")
+    by: str = Field("", max_length=1000, description="An annotator who said something.")
+    only: Literal["all", "skipped", "disagreeing", "noted", "dev"] = "all"
+    search: str = Field("", max_length=1000, description="Words the row must hold.")
 
 
 class RowView(BaseModel):
@@ -139,31 +134,6 @@ class UndoResult(NextRows):
     """The last thing was undone; None if there was nothing."""
 
     row: int | None
-
-
-class LabelEffects(BaseModel):
-    """What a label of a row would do."""
-
-    label: Any
-    probability: float
-    utility: float
-    helps: list[dict[str, Any]]
-    hurts: list[dict[str, Any]]
-
-
-class RowReasons(BaseModel):
-    """Why a row is asked."""
-
-    row: int
-    gain: float
-    recipe: str
-    labels: list[LabelEffects]
-
-
-class Invitation(BaseModel):
-    """A link that opens the page once."""
-
-    path: str
 
 
 class ErrorMessage(BaseModel):

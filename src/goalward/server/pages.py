@@ -11,12 +11,12 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from goalward.server.api import PageNumber, Served
-from goalward.server.messages import AnswerFilter
+from goalward.server.api import Served
+from goalward.server.messages import AnswerFilter, PageNumber
 from goalward.server.rows import answered_rows
 from goalward.server.served_study import ServedStudy
 
-__all__ = ["endpoints", "pages"]
+__all__ = ["pages"]
 
 TYPES = {
     "css": "text/css; charset=utf-8",
@@ -64,17 +64,13 @@ class _ReviewWanted(AnswerFilter):
 @pages.get("/review")
 def review(wanted: Annotated[_ReviewWanted, Query()], served: Served) -> Response:
     """Return the list of answers."""
-    at, only, search = wanted.at, wanted.only.value, wanted.search
-    chosen = {"label": wanted.label or None, "by": wanted.by or None}
-    listed = answered_rows(served.study, **chosen, only=only, search=search, page=at)
-    chosen |= {"only": only, "search": search}
-    kept = {name: value for name, value in chosen.items() if value and value != "all"}
-    state = served.study.state
+    at, state = wanted.at, served.study.state
+    kept = wanted.model_dump(exclude_defaults=True)
     return _page(
         "review.html",
         served,
-        found=listed,
-        chosen=chosen,
+        found=answered_rows(served.study, wanted, at),
+        chosen=wanted.model_dump(),
         classes=list(state.classes),
         annotators=state.annotators,
         links={n: "?" + urlencode({**kept, "at": n}) for n in (at - 1, at + 1)},
@@ -85,7 +81,7 @@ def review(wanted: Annotated[_ReviewWanted, Query()], served: Served) -> Respons
 @pages.get("/docs")
 def docs(request: Request, served: Served) -> Response:
     """Return the documentation of the interface."""
-    described = endpoints(request.app.openapi())
+    described = _endpoints(request.app.openapi())
     here = str(request.base_url).rstrip("/")
     return _page("docs.html", served, endpoints=described, cookie=served.keys.cookie, here=here)
 
@@ -124,55 +120,34 @@ def asset(name: str) -> Response:
     return Response(STATIC[name], media_type=TYPES[name.rpartition(".")[2]])
 
 
-def endpoints(openapi: dict[str, Any]) -> list[dict[str, Any]]:
+def _endpoints(openapi: dict[str, Any]) -> list[dict[str, Any]]:
     """Return method, path, words and parameters of every call of an OpenAPI description."""
-    schemas = openapi.get("components", {}).get("schemas", {})
-    return [
-        {
-            "method": method.upper(),
-            "path": path,
-            "words": call.get("description", ""),
-            "takes": [_query(one) for one in call.get("parameters", [])] + _body(call, schemas),
-        }
-        for path, calls in openapi["paths"].items()
-        for method, call in calls.items()
-    ]
+    schemas = openapi["components"]["schemas"]
+    described = []
+    for path, calls in openapi["paths"].items():
+        for method, call in calls.items():
+            takes = [
+                _taken(one["name"], one["in"], one["schema"], one.get("required", False))
+                for one in call.get("parameters", [])
+            ]
+            if "requestBody" in call:
+                (content,) = call["requestBody"]["content"].values()
+                body = schemas[content["schema"]["$ref"].rpartition("/")[2]]
+                takes += [
+                    _taken(name, "body", schema, name in body.get("required", ()))
+                    for name, schema in body["properties"].items()
+                ]
+            words = call["description"]
+            described.append(
+                {"method": method.upper(), "path": path, "words": words, "takes": takes}
+            )
+    return described
 
 
-def _query(parameter: dict[str, Any]) -> dict[str, Any]:
-    schema = parameter["schema"]
-    return {
-        "name": parameter["name"],
-        "where": parameter["in"],
-        "kind": _kind(schema),
-        "needed": parameter.get("required", False),
-        "words": parameter.get("description", schema.get("description", "")),
-    }
-
-
-def _body(call: dict[str, Any], schemas: dict[str, Any]) -> list[dict[str, Any]]:
-    if "requestBody" not in call:
-        return []
-    (content,) = call["requestBody"]["content"].values()
-    schema = schemas[content["schema"]["$ref"].rpartition("/")[2]]
-    return [
-        {
-            "name": name,
-            "where": "body",
-            "kind": _kind(one),
-            "needed": name in schema.get("required", []),
-            "words": one.get("description", ""),
-        }
-        for name, one in schema["properties"].items()
-    ]
-
-
-def _kind(schema: dict[str, Any]) -> str:
-    if "anyOf" in schema:
-        return " or ".join(dict.fromkeys(_kind(one) for one in schema["anyOf"]))
-    if "$ref" in schema:
-        return str(schema["$ref"].rpartition("/")[2]).lower()
-    kind = str(schema.get("type", "anything"))
+def _taken(name: str, where: str, schema: dict[str, Any], needed: bool) -> dict[str, Any]:
+    kinds = [one.get("type", "anything") for one in schema.get("anyOf", [schema])]
+    kind = " or ".join(dict.fromkeys(schema.get("enum", kinds)))
     if "default" in schema:
         kind += f", {json.dumps(schema['default'])} by default"
-    return kind
+    words = schema.get("description", "")
+    return {"name": name, "where": where, "kind": kind, "needed": needed, "words": words}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Any
 
+from goalward.server.messages import AnswerFilter, RowView
 from goalward.study import State, Study
 
-__all__ = ["PAGE", "Only", "answered_rows", "legible", "plain", "preview", "row_view"]
+__all__ = ["answered_rows", "legible", "preview", "row_view"]
 
 LONGEST = 20_000
 """Characters shown before somebody asks for all."""
@@ -19,30 +18,30 @@ PAGE = 50
 """Answers on one page of the list."""
 
 
-def row_view(study: Study, state: State, row: int, *, whole: bool = False) -> dict[str, Any]:
-    """Return what a page needs of a row."""
+def row_view(study: Study, state: State, row: int, *, whole: bool = False) -> RowView:
+    """Return what a page needs of a row; long texts are cut unless `whole`."""
     content = study.show(row)
     text = content.get("text")
     text = None if text is None else legible(str(text))
     utility, ranking = state.questions.get(row, (None, None))
-    cells = [(name, plain(v)) for name, v in content["columns"].items() if v not in (None, "")]
-    return {
-        "row": row,
-        "text": text if text is None or whole else text[:LONGEST],
-        "length": 0 if text is None else len(text),
-        "image": _image(content, row),
-        "columns": [[legible(str(name)[:200]), _cut(str(v))] for name, v in cells[:MOST_COLUMNS]],
-        "utility": utility,
-        "ranking": ranking,
-        "notes": _notes(state, row),
-    }
+    cells = [(name, v) for name, v in content["columns"].items() if v not in (None, "")]
+    return RowView(
+        row=row,
+        text=text if text is None or whole else text[:LONGEST],
+        length=0 if text is None else len(text),
+        image=_image(content, row),
+        columns=[(legible(str(name)[:200]), _cut(str(v))) for name, v in cells[:MOST_COLUMNS]],
+        utility=utility,
+        ranking=ranking,
+        notes=_notes(state, row),
+    )
 
 
 def preview(content: dict[str, Any], longest: int = 160) -> str:
     """Return a line that stands for a row, of what `Study.show` gives of it."""
     said = content.get("text") or content.get("image")
     if said is None:
-        said = ", ".join(f"{k}: {plain(v)}" for k, v in list(content["columns"].items())[:6])
+        said = ", ".join(f"{name}: {v}" for name, v in list(content["columns"].items())[:6])
     return _cut(" ".join(str(said)[: 4 * longest].split()), longest)
 
 
@@ -51,58 +50,38 @@ def legible(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def plain(value: Any) -> str | int | float | bool | None:
-    """Return a cell as JSON can hold it."""
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    return str(value)
-
-
-class Only(StrEnum):
-    """Which answers."""
-
-    all = "all"
-    skipped = "skipped"
-    disagreeing = "disagreeing"
-    noted = "noted"
-    dev = "dev"
-
-
-def answered_rows(
-    study: Study,
-    *,
-    label: str | None = None,
-    by: str | None = None,
-    only: str = Only.all,
-    search: str = "",
-    page: int = 0,
-) -> dict[str, Any]:
-    """Return one page of answered rows, newest first, and how many there are in all.
-
-    Parameters
-    ----------
-    label, by
-        The label used (as text), and an annotator who said something.
-    search
-        Words the row's text must hold.
-    """
+def answered_rows(study: Study, wanted: AnswerFilter, page: int) -> dict[str, Any]:
+    """Return one page of answered rows, newest first, and how many there are in all."""
     state = study.state
-    dev = set(state.dev)
-    kept = [
-        row
-        for row in sorted(state.standings, key=lambda row: -_newest(state, row))
-        if (label is None or str(state.label(row)) == label)
-        and (by is None or by in state.standings[row])
-        and _is(state, row, only, dev)
-        and (not search or search.casefold() in _words(study, row))
-    ]
-    lines = [_answer(study, state, row, dev) for row in kept[page * PAGE : (page + 1) * PAGE]]
-    return {"total": len(kept), "page": page, "pages": -(-len(kept) // PAGE), "rows": lines}
+    dev, words = set(state.dev), wanted.search.casefold()
+
+    def fits(row: int) -> bool:
+        said = state.standings[row]
+        return (
+            (not wanted.label or str(state.label(row)) == wanted.label)
+            and (not wanted.by or wanted.by in said)
+            and {
+                "all": True,
+                "skipped": state.label(row) is None,
+                "disagreeing": len({s.label for s in said.values()} - {None}) > 1,
+                "noted": row in state.notes,
+                "dev": row in dev,
+            }[wanted.only]
+            and (not words or words in _words(study.show(row)))
+        )
+
+    newest = {row: max(s.seq for s in said.values()) for row, said in state.standings.items()}
+    kept = [row for row in sorted(newest, key=lambda row: -newest[row]) if fits(row)]
+    shown = kept[page * PAGE : (page + 1) * PAGE]
+    return {
+        "total": len(kept),
+        "page": page,
+        "pages": -(-len(kept) // PAGE),
+        "rows": [_answer(study, state, row) | {"dev": row in dev} for row in shown],
+    }
 
 
-def _answer(study: Study, state: State, row: int, dev: set[int]) -> dict[str, Any]:
+def _answer(study: Study, state: State, row: int) -> dict[str, Any]:
     content, said = study.show(row), state.standings[row]
     when = datetime.fromtimestamp(max(s.at for s in said.values()), UTC)
     return {
@@ -110,30 +89,13 @@ def _answer(study: Study, state: State, row: int, dev: set[int]) -> dict[str, An
         "preview": preview(content, 240),
         "image": _image(content, row),
         "label": state.label(row),
-        "dev": row in dev,
         "answers": [{"by": name, "label": said[name].label} for name in sorted(said)],
         "notes": _notes(state, row),
         "at": when.strftime("%Y-%m-%d %H:%M"),
     }
 
 
-def _newest(state: State, row: int) -> int:
-    return max(s.seq for s in state.standings[row].values())
-
-
-def _is(state: State, row: int, only: str, dev: set[int]) -> bool:
-    if only == Only.skipped:
-        return state.label(row) is None
-    if only == Only.disagreeing:
-        said = {s.label for s in state.standings[row].values() if s.label is not None}
-        return len(said) > 1
-    if only == Only.noted:
-        return row in state.notes
-    return row in dev if only == Only.dev else True
-
-
-def _words(study: Study, row: int) -> str:
-    content = study.show(row)
+def _words(content: dict[str, Any]) -> str:
     parts = [content.get("text"), content.get("image"), *content["columns"].values()]
     return " ".join(str(part) for part in parts if part is not None).casefold()
 

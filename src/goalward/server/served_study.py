@@ -72,9 +72,9 @@ class ServedStudy:
         return self.views(self.study.ask(n, by=by, resume=True, at_most=True, refresh=False))
 
     def views(self, rows: list[int], *, whole: bool = False) -> list[RowView]:
-        """Return what a page needs of some rows; long texts are cut unless `whole`."""
+        """Return what a page needs of some rows."""
         state = self.study.state
-        return [RowView(**row_view(self.study, state, row, whole=whole)) for row in rows]
+        return [row_view(self.study, state, row, whole=whole) for row in rows]
 
     def changed(self) -> None:
         """Say that answers changed."""
