@@ -73,8 +73,6 @@ def test_bench_measures_every_part_and_saves_it(tmp_path):
     compared = [row for row in found["ratios"] if row["difference"] is not None]
     assert len(compared) >= 4
     assert all(row["difference"] < 1e-4 for row in compared)
-    assert {g["size"] for g in found["growth"]} == {"N", "d", "K", "n"}
-    assert (tmp_path / "growth.png").stat().st_size > 10_000
     assert (tmp_path / "bench.md").read_text().count("\n") == len(found["ratios"]) + 2
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import platform
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,14 +16,11 @@ from goalward.cli.console import Spinner, console, in_json
 from goalward.errors import BadParameter
 
 if TYPE_CHECKING:
-    from goalward.lab.speed import Growth, Ratio
+    from goalward.lab.speed import Ratio
 
 __all__ = ["BenchOptions", "bench"]
 
-PARTS = (
-    *("query", "eer", "scoring", "disk", "solve"),
-    *("retrain", "implicit", "page", "imports", "growth"),
-)
+PARTS = ("query", "eer", "scoring", "disk", "solve", "retrain", "implicit", "page", "imports")
 
 
 @dataclass(frozen=True)
@@ -35,7 +32,7 @@ class BenchOptions:
         False, "--quick", help="Fewer repeats, smaller sizes: to see that it runs."
     )
     gpu: bool = Option(False, "--gpu", help="Add the rows measured on a GPU.")
-    out: Path = Option(Path("out/bench"), help="Folder for bench.json, bench.md and the figure.")
+    out: Path = Option(Path("out/bench"), help="Folder for bench.json and bench.md.")
     as_json: AsJson = False
 
 
@@ -49,20 +46,21 @@ def bench(options: BenchOptions) -> None:
 
     Examples: `goalward bench --quick`, `goalward bench query scoring`, `goalward bench --gpu`
     """
+    from goalward.lab import speed
+
     wanted, out = options.parts or PARTS, options.out
     for part in wanted:
         if part not in PARTS:
             raise BadParameter(
                 f"{part!r} is no part of the bench; one of {', '.join(PARTS)} was expected."
             )
-    results, grown = _measured([*wanted, *(["gpu"] * options.gpu)], options.quick, out)
-    saved = in_json(
-        {
-            "machine": {"platform": platform.platform(), "cores": os.cpu_count()},
-            "ratios": [ratio.as_dict() for ratio in results],
-            "growth": [{**asdict(g), "slope": g.slope} for g in grown],
-        }
-    )
+    results: list[Ratio] = []
+    with Spinner() as tick:
+        for part in (*wanted, *(["gpu"] * options.gpu)):
+            tick(part)
+            results += speed.PARTS[part](options.quick)
+    machine = {"platform": platform.platform(), "cores": os.cpu_count()}
+    saved = in_json({"machine": machine, "ratios": [ratio.as_dict() for ratio in results]})
     out.mkdir(parents=True, exist_ok=True)
     (out / "bench.json").write_text(saved, encoding="utf-8")
     (out / "bench.md").write_text(_markdown(results), encoding="utf-8")
@@ -71,26 +69,7 @@ def bench(options: BenchOptions) -> None:
         return
     for ratio in results:
         console.print(_line(ratio), soft_wrap=True)
-    for g in grown:
-        console.print(f"{g.work} grows as {g.size}^{g.slope:.2f}")
     console.print(f"Saved: {out / 'bench.json'}", soft_wrap=True)
-
-
-def _measured(wanted: list[str], quick: bool, out: Path) -> tuple[list[Ratio], list[Growth]]:
-    from goalward.lab import speed
-    from goalward.plots import save
-
-    results: list[Ratio] = []
-    grown: list[Growth] = []
-    with Spinner() as tick:
-        for part in wanted:
-            tick(part)
-            if part == "growth":
-                grown = speed.growth(quick)
-                save(speed.growth_figure(grown), out / "growth")
-            else:
-                results += (speed.PARTS | {"gpu": speed.gpu})[part](quick)
-    return results, grown
 
 
 def _number(ratio: Ratio) -> tuple[str, str]:
@@ -111,7 +90,8 @@ def _markdown(results: list[Ratio]) -> str:
     for ratio in results:
         met = {True: "yes", False: "**no**", None: ""}[ratio.met]
         names = (name.replace("|", "\\|") for name in (ratio.what, ratio.peer))
-        lines.append(" | ".join(("|", *names, *_number(ratio), ratio.target, met, ratio.note, "|")))
+        cells = (*names, *_number(ratio), ratio.target, met, ratio.note)
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -120,8 +100,7 @@ def _line(ratio: Ratio) -> str:
     measured, spread = _number(ratio)
     mark = {True: "yes", False: " no", None: "   "}[ratio.met]
     against = " than" if ratio.faster else " of" if ratio.theirs else ","
-    said = [spread] if spread else []
-    said += [f"asked {ratio.target}"] if ratio.target else []
-    said += [] if math.isnan(ratio.error) else [f"results differ by {ratio.error:.0e}"]
-    said += [ratio.note] if ratio.note else []
-    return f"{mark}  {ratio.what}\n     {measured}{against} {ratio.peer} ({'; '.join(said)})"
+    asked = f"asked {ratio.target}" if ratio.target else ""
+    off = "" if math.isnan(ratio.error) else f"results differ by {ratio.error:.0e}"
+    said = "; ".join(filter(None, (spread, asked, off, ratio.note)))
+    return f"{mark}  {ratio.what}\n     {measured}{against} {ratio.peer} ({said})"

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 from threadpoolctl import threadpool_limits
 
 __all__ = ["Tell", "finished", "telling"]
@@ -43,19 +43,15 @@ def finished(
                 yield work(job)
                 tick()
         return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(
-        workers, mp_context=context, initializer=_start, initargs=(work,)
-    ) as pool:
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, spawn, _start, (work,)) as pool:
         running: set[Future[Any]] = {pool.submit(_do, job) for job in jobs}
         try:
             while running:
                 ended, running = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
                 # What has been done is handed over before an error of another job.
-                failed = {future for future in ended if future.exception() is not None}
-                yield from (future.result() for future in ended - failed)
-                for future in failed:
-                    future.result()
+                for future in sorted(ended, key=lambda future: future.exception() is not None):
+                    yield future.result()
                 tick()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -83,13 +79,8 @@ def telling(
     if callable(tell):
         yield lambda done: tell(done, total)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(
-        *columns,
-        TextColumn(f"{unit}, left"),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        disable=not tell,
-    ) as progress:
+    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), f"{unit}, left")
+    console = Console(stderr=True)
+    with Progress(*columns, TimeRemainingColumn(), console=console, disable=not tell) as progress:
         task = progress.add_task(name, total=total or None, completed=done)
         yield lambda done: progress.update(task, completed=done)

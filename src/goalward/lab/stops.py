@@ -13,14 +13,12 @@ import polars as pl
 from numpy.typing import NDArray
 from sklearn.model_selection import KFold
 
-from goalward.core.arrays import to_numpy
 from goalward.errors import BadParameter
-from goalward.goals import DevLoss, Entropy, Goal
+from goalward.goals import DevLoss, Entropy
 from goalward.lab.curves import Curves
 from goalward.lab.datasets import Dataset
-from goalward.lab.session import fitted_to
+from goalward.lab.session import fitted_to, measure
 from goalward.labels import Spread
-from goalward.models import Fitted
 from goalward.stopping import Snapshot, first_stops, seen
 from goalward.utility import FirstOrder
 
@@ -56,15 +54,14 @@ def stops(
             f"The curves are of {', '.join(sorted(names))}; those of {dataset.name} were expected. "
             "Pass the dataset of the simulation."
         )
-    lines: list[dict[str, Any]] = []
+    lines = []
     for (strategy, seed), part in curves.table.group_by(["strategy", "seed"], maintain_order=True):
         mine = part.sort("round")
-        rounds = _snapshots(mine, dataset, int(seed))
-        accuracy = mine["accuracy"].to_numpy()
+        rounds, accuracy = _snapshots(mine, dataset, int(seed)), mine["accuracy"].to_list()
         for rule, place in first_stops(rounds, price=price, budget=budget).items():
             if rule == "budget" and budget is None:
                 continue
-            at = len(rounds) - 1 if place is None else place
+            at = -1 if place is None else place
             lines.append(
                 {
                     "dataset": dataset.name,
@@ -73,10 +70,10 @@ def stops(
                     "rule": rule,
                     "stopped": place is not None,
                     "labels": rounds[at].bought,
-                    "accuracy": float(accuracy[at]),
+                    "accuracy": accuracy[at],
                     "final_labels": rounds[-1].bought,
-                    "final_accuracy": float(accuracy[-1]),
-                    "lost": float(accuracy[-1] - accuracy[at]),
+                    "final_accuracy": accuracy[-1],
+                    "lost": accuracy[-1] - accuracy[at],
                 }
             )
     return pl.DataFrame(lines)
@@ -87,11 +84,10 @@ def stops_summary(table: pl.DataFrame) -> pl.DataFrame:
 
     Labels, accuracy and loss are means over all seeds; one that never stopped counts as it ended.
     """
-    keys = ["dataset", "strategy", "rule"]
     return (
-        table.group_by(keys, maintain_order=True)
+        table.group_by("dataset", "strategy", "rule", maintain_order=True)
         .agg(
-            pl.col("stopped").sum().alias("stopped"),
+            pl.col("stopped").sum(),
             pl.len().alias("seeds"),
             pl.col("labels").mean(),
             pl.col("final_labels").mean().alias("of"),
@@ -99,7 +95,7 @@ def stops_summary(table: pl.DataFrame) -> pl.DataFrame:
             pl.col("lost").mean(),
             pl.col("lost").max().alias("worst_lost"),
         )
-        .with_columns((1 - pl.col("labels") / pl.col("of")).alias("saved"))
+        .with_columns(saved=1 - pl.col("labels") / pl.col("of"))
     )
 
 
@@ -114,8 +110,13 @@ def _snapshots(mine: pl.DataFrame, dataset: Dataset, seed: int) -> list[Snapshot
     for line in mine.iter_rows(named=True):
         fitted = fitted_to(dataset, known, answers[known])
         batch = np.array(line["rows"], dtype=np.int64)
+        gain, proba = None, np.empty((0, len(fitted.classes)))
+        if len(batch):
+            X = dataset.X[batch]
+            gains = Spread()(FirstOrder()(fitted, goal, X), fitted, X)
+            gain, proba = float(np.mean(gains)) / len(rows), fitted.predict_proba(X)
         if on_dev:
-            accuracy: float | None = _right(fitted, dataset, split.dev)
+            accuracy: float | None = measure(fitted, dataset, split.dev)[0]
         else:
             accuracy = _cross_validated(dataset, known, seed)
         snapshots.append(
@@ -125,25 +126,12 @@ def _snapshots(mine: pl.DataFrame, dataset: Dataset, seed: int) -> list[Snapshot
                 metric="dev" if on_dev else "cross-validated",
                 accuracy=accuracy,
                 goal=goal.value(fitted) / len(rows),
-                gain=_gain(fitted, goal, dataset.X[batch]) / len(rows) if len(batch) else None,
-                **seen(_proba(fitted, dataset.X[fixed]), _proba(fitted, dataset.X[batch])),
+                gain=gain,
+                **seen(fitted.predict_proba(dataset.X[fixed]), proba),
             )
         )
         known = np.concatenate([known, batch])
     return snapshots
-
-
-def _gain(fitted: Fitted, goal: Goal, X: NDArray[Any]) -> float:
-    per_label = FirstOrder()(fitted, goal, X)
-    return float(np.mean(to_numpy(Spread()(per_label, fitted, X))))
-
-
-def _proba(fitted: Fitted, X: NDArray[Any]) -> NDArray[Any]:
-    return to_numpy(fitted.predict_proba(X)) if len(X) else np.empty((0, len(fitted.classes)))
-
-
-def _right(fitted: Fitted, dataset: Dataset, rows: NDArray[Any]) -> float:
-    return float(np.mean(fitted.predict(dataset.X[rows]) == dataset.y[rows]))
 
 
 def _cross_validated(dataset: Dataset, known: NDArray[Any], seed: int) -> float | None:
@@ -155,5 +143,5 @@ def _cross_validated(dataset: Dataset, known: NDArray[Any], seed: int) -> float 
         if len(np.unique(dataset.y[rows])) < 2:
             return None
         fitted = fitted_to(dataset, rows, dataset.answers(seed)[rows])
-        right += _right(fitted, dataset, known[test]) * len(test)
+        right += measure(fitted, dataset, known[test])[0] * len(test)
     return right / len(known)

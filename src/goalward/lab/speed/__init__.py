@@ -3,14 +3,13 @@
 from collections.abc import Callable
 
 from goalward.lab.speed.gpu import gpu
-from goalward.lab.speed.growth import Growth, growth, growth_figure
 from goalward.lab.speed.limits import directions, out_of_core, scoring
 from goalward.lab.speed.page import page
 from goalward.lab.speed.queries import against_error_reduction, against_margin, imports
 from goalward.lab.speed.race import Ratio
 from goalward.lab.speed.retraining import implicit, retraining
 
-__all__ = ["PARTS", "Growth", "Ratio", "gpu", "growth", "growth_figure"]
+__all__ = ["PARTS", "Ratio"]
 
 PARTS: dict[str, Callable[[bool], list[Ratio]]] = {
     "query": against_margin,
@@ -22,5 +21,6 @@ PARTS: dict[str, Callable[[bool], list[Ratio]]] = {
     "implicit": implicit,
     "page": page,
     "imports": imports,
+    "gpu": gpu,
 }
 """Name -> what measures it, given whether a quick look is enough."""
