@@ -21,7 +21,7 @@ from goalward.errors import BadInput, BadParameter
 from goalward.lab.curves import Curves
 from goalward.lab.datasets import Dataset, Split, load, with_dev
 from goalward.lab.parallel import Tell
-from goalward.lab.simulate import Comparison, Plans, as_plans, simulate
+from goalward.lab.simulate import Comparison, Plans, as_plans
 from goalward.pool import take_rows
 from goalward.selection import Rule
 from goalward.strategies import Strategy
@@ -41,18 +41,7 @@ MOST = 2**31
 
 @dataclass(frozen=True)
 class AsLabelled(Strategy):
-    """Rows in the order in which a study got their labels.
-
-    Parameters
-    ----------
-    order
-        Ids of the rows, first labelled first.
-
-    Examples
-    --------
-    >>> AsLabelled((4, 2, 7))
-    AsLabelled()
-    """
+    """Rows in the order in which a study got their labels, the first of them first."""
 
     order: tuple[int, ...] = field(repr=False)
     seed: int = field(default=0, repr=False)
@@ -85,21 +74,18 @@ class LabelledSplits:
     def __call__(self, seed: int) -> Split:
         """Return the split of a seed: one row of each class to start with."""
         rng = np.random.default_rng([seed, 17])
-        training = rng.permutation(np.setdiff1d(np.arange(len(self.y)), self.dev))
+        rows = rng.permutation(np.setdiff1d(np.arange(len(self.y)), self.dev))
         if len(self.dev):
-            half = rng.permutation(self.dev)
-            cut = len(half) // 2
-            init, pool = self._start(training)
-            return Split(init, pool, np.sort(half[:cut]), np.sort(half[cut:]))
-        parts = [training[self.y[training] == c] for c in np.unique(self.y[training])]
-        held = np.concatenate([part[: len(part) // 4] for part in parts])
-        init, pool = self._start(training[~np.isin(training, held)])
-        return with_dev(init, pool, np.sort(held), rng)
-
-    def _start(self, rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        labels = self.y[rows]
-        init = np.array([rows[labels == c][0] for c in np.unique(labels)])
-        return init, np.sort(rows[~np.isin(rows, init)])
+            test, dev = np.split(rng.permutation(self.dev), [len(self.dev) // 2])
+        else:
+            parts = [rows[self.y[rows] == c] for c in np.unique(self.y[rows])]
+            test = np.concatenate([part[: len(part) // 4] for part in parts])
+            rows = rows[~np.isin(rows, test)]
+        init = rows[np.unique(self.y[rows], return_index=True)[1]]
+        rest = rows[~np.isin(rows, init)]
+        if len(self.dev):
+            return Split(init, np.sort(rest), np.sort(test), np.sort(dev))
+        return with_dev(init, rest, test, rng)
 
 
 def study_dataset(study: Study) -> tuple[Dataset, AsLabelled]:
@@ -136,8 +122,7 @@ def study_dataset(study: Study) -> tuple[Dataset, AsLabelled]:
     # A class may have dev rows only, which no model is fitted on.
     unseen = bool(set(y.tolist()) - set(np.delete(y, dev).tolist()))
     learner = state.settings.fitter(sorted(set(y.tolist())), unseen=unseen)
-    name = Path(study.url).name
-    splits = LabelledSplits(y, dev)
+    name, splits = Path(study.url).name, LabelledSplits(y, dev)
     source = f"labelled rows of {name}"
     dataset = Dataset(f"replay of {name}", to_numpy(X), y, splits, learner, source)
     said = {
@@ -183,8 +168,8 @@ def replay(
         refit = opened.state.settings.refit
     plans = {"as labelled": order, **as_plans(strategies)}
     size = len(dataset.split(0).pool) if budget is None else budget
-    options: dict[str, Any] = {"out": out, "n_jobs": n_jobs, "progress": progress}
-    return simulate(dataset, plans, batch=batch or refit, budget=size, seeds=seeds, **options)
+    play = Comparison(dataset, batch or refit, size, seeds)
+    return play(plans, out=out, n_jobs=n_jobs, progress=progress)
 
 
 def replay_simulation(
@@ -214,22 +199,14 @@ def replay_simulation(
             )
     table = pl.read_parquet(folder / "curves.parquet")
     run = json.loads((folder / "simulation.json").read_text())
-    play = Comparison(
-        dataset or load(str(table["dataset"][0])),
-        batch=run["batch"],
-        budget=max(table["queries"]),
-        seeds=table["seed"].n_unique(),
-    )
+    dataset = dataset or load(str(table["dataset"][0]))
+    play = Comparison(dataset, run["batch"], max(table["queries"]), table["seed"].n_unique())
     # The folder of the rounds names the data: other rows or labels would be another comparison.
     if play.place != run["rounds"]:
         raise BadInput(
-            f"{folder} holds rounds of other data than {play.dataset.name!r} as it is now; the same "
+            f"{folder} holds rounds of other data than {dataset.name!r} as it is now; the same "
             "rows, labels and learner were expected. Pass the dataset it was run on."
         )
     plans = as_plans(strategies)
-    # The curves that are there stay until all of the new ones can take their place.
-    added = play(plans, out=folder, n_jobs=n_jobs, progress=progress)
     kept = table.filter(~pl.col("strategy").is_in(list(plans)))
-    curves = Curves(pl.concat([kept, added.table]))
-    play.save(curves, folder)
-    return curves
+    return play(plans, out=folder, n_jobs=n_jobs, progress=progress, kept=kept)

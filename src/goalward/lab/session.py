@@ -120,10 +120,8 @@ class Session:
                 looked_at = self._fit(np.concatenate([init, spent[len(first) :]]))
             fitting = perf_counter() - began
             left = min(self.batch, self.budget - len(spent), len(pool) - len(spent))
-            suggestion, rows = None, []
-            if left > 0 and buying:
-                rows = first[len(spent) : len(spent) + left].tolist()
-            elif left > 0:
+            suggestion, rows = None, first[len(spent) : len(spent) + left].tolist()
+            if left > 0 and not buying:
                 number = len(taken) - -(-len(first) // self.batch)
                 suggestion, rows = self._choose(looked_at, left, spent, number)
             choosing = perf_counter() - began - fitting

@@ -143,10 +143,7 @@ def simulate(
     """
     dataset = load(dataset) if isinstance(dataset, str) else dataset
     play = Comparison(dataset, batch, budget, seeds)
-    curves = play(as_plans(strategies), out=out, n_jobs=n_jobs, progress=progress)
-    if out is not None:
-        play.save(curves, Path(out))
-    return curves
+    return play(as_plans(strategies), out=out, n_jobs=n_jobs, progress=progress)
 
 
 Job = tuple[str, Recipe | Strategy, int]
@@ -185,8 +182,12 @@ class Comparison:
         out: Path | str | None,
         n_jobs: int | None,
         progress: Tell,
+        kept: pl.DataFrame | None = None,
     ) -> Curves:
-        """Return the curves; under `out` only the rounds are written."""
+        """Return the curves, those that were `kept` of an earlier run before them.
+
+        What is under `out` stays until all of the new ones can take its place.
+        """
         jobs = [(name, plan, seed) for seed in range(self.seeds) for name, plan in plans.items()]
         total = len(jobs) * (-(-self.size // self.batch) + 1)
         with tempfile.TemporaryDirectory() as scratch:
@@ -201,13 +202,13 @@ class Comparison:
                 for job, store in zip(jobs, stores, strict=True)
                 for line in self._ended(list(store)[1:])
             ]
-        return Curves(pl.DataFrame(lines, infer_schema_length=None))
-
-    def save(self, curves: Curves, folder: Path) -> None:
-        """Write the curves, and where their rounds are."""
-        curves.save(folder)
-        with whole_file(folder / "simulation.json", force=True) as path:
-            path.write_text(json.dumps({"batch": self.batch, "rounds": self.place}))
+        played = pl.DataFrame(lines, infer_schema_length=None)
+        curves = Curves(played if kept is None else pl.concat([kept, played]))
+        if out is not None:
+            curves.save(Path(out))
+            with whole_file(Path(out) / "simulation.json", force=True) as path:
+                path.write_text(json.dumps({"batch": self.batch, "rounds": self.place}))
+        return curves
 
     def records(self, folder: Path, job: Job) -> Records:
         """Return where rounds are kept; apart for a budget that does not end with a full batch."""

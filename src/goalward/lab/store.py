@@ -21,17 +21,7 @@ __all__ = ["Records"]
 
 @dataclass(frozen=True)
 class Records:
-    """The records of a file, which need not be there yet.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> records = Records(Path(tempfile.mkdtemp()) / "rounds.jsonl")
-    >>> with records.appending() as keep:
-    ...     keep({"round": 0})
-    >>> list(records)
-    [{'round': 0}]
-    """
+    """The records of a file, which need not be there yet."""
 
     path: Path
 

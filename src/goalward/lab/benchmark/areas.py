@@ -5,33 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from goalward.errors import BadInput, BadParameter, DataMissing
-from goalward.lab.statistics import bootstrap, friedman, height, ranked, upwards
+from goalward.lab.statistics import bootstrap, height, ranked, upwards
 
-__all__ = ["Areas", "Played"]
-
-
-class Played(TypedDict):
-    """What is kept of a session: its curves, by labels bought, and what was paid for."""
-
-    key: str
-    dataset: str
-    strategy: str
-    seed: int
-    batch: int
-    dev: int
-    dev_paid: int
-    accuracy: list[float]
-    log_loss: list[float]
-    apart_accuracy: list[float]
-    apart_log_loss: list[float]
-    seconds: float
+__all__ = ["Areas"]
 
 
 @dataclass(frozen=True)
@@ -50,8 +33,8 @@ class Areas:
     table: pl.DataFrame = field(repr=False)
 
     @classmethod
-    def of(cls, sessions: Sequence[Played]) -> Areas:
-        """Return the areas of played sessions."""
+    def of(cls, sessions: Sequence[dict[str, Any]]) -> Areas:
+        """Return the areas of sessions, as `play` returns them."""
         return cls(pl.DataFrame([_line(session) for session in sessions]))
 
     @classmethod
@@ -104,22 +87,18 @@ class Areas:
 
     def seeds(self, metric: str = "accuracy") -> NDArray[Any]:
         """Return (strategies, datasets, seeds) areas."""
-        table = self.table.sort("seed")
-        cells = table.group_by("strategy", "dataset", maintain_order=True).agg("seed", metric)
+        cells = self.table.sort("seed").group_by("strategy", "dataset").agg("seed", metric)
         found = {(s, d): (seeds, values) for s, d, seeds, values in cells.iter_rows()}
-        whole = next(iter(found.values()))[0]
-        if len(set(whole)) < len(whole) or any(seeds != whole for seeds, _ in found.values()):
+        whole = self.table["seed"].unique().sort().to_list()
+        missing = [(s, d) for s in self.strategies for d in self.datasets if (s, d) not in found]
+        if missing or any(seeds != whole for seeds, _ in found.values()):
             raise BadInput(
-                "Some strategies have other seeds than others, or the same one twice; the same seeds of "
-                "every strategy on every dataset were expected. Let the benchmark run to its end."
+                "Some strategies have other seeds than others, or the same one twice"
+                + (f", and there is no result of {missing[0]}" if missing else "")
+                + "; the same seeds of every strategy on every dataset were expected. Let the "
+                "benchmark run to its end."
             )
-        try:
-            lines = [[found[s, d][1] for d in self.datasets] for s in self.strategies]
-        except KeyError as error:
-            raise BadInput(
-                f"There is no result of {error.args[0]}; every strategy on every dataset was expected. "
-                "Let the benchmark run to its end."
-            ) from error
+        lines = [[found[s, d][1] for d in self.datasets] for s in self.strategies]
         return np.array(lines, dtype=np.float64)
 
     def means(self, metric: str = "accuracy") -> pl.DataFrame:
@@ -185,20 +164,15 @@ class Areas:
             )
         return pl.DataFrame(lines)
 
-    def friedman(self, metric: str = "accuracy") -> float:
-        """Return the p-value of Friedman's test that all strategies do equally well."""
-        return friedman(self.seeds(metric).mean(axis=2))
 
-
-def _line(session: Any) -> dict[str, Any]:
-    batch, dev = session["batch"], session["dev"]
-    bought = (len(session["accuracy"]) - 1) * batch
+def _line(session: dict[str, Any]) -> dict[str, Any]:
+    bought = (len(session["accuracy"]) - 1) * session["batch"]
     steered = bool(session["apart_accuracy"])
-    rounds = (bought - dev) // batch + 1
+    queries = (bought - session["dev"]) // session["batch"]
     line = {name: session[name] for name in ("dataset", "strategy", "seed")}
     for metric in ("accuracy", "log_loss"):
-        free = session[f"apart_{metric}"] if steered else session[metric][:rounds]
         line[metric] = _height(session[metric])
+        free = session[f"apart_{metric}"] if steered else session[metric][: queries + 1]
         # Who trains on dev labels has no curve without them.
         known = steered or not session["dev_paid"]
         line[f"free_{metric}"] = _height(free) if known else None

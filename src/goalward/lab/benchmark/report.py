@@ -11,7 +11,7 @@ import polars as pl
 from goalward.lab.benchmark.areas import Areas
 from goalward.lab.benchmark.entries import CONFIRMED, DESIGNED, MAIN
 from goalward.lab.plots import critical_difference_figure, differences_figure
-from goalward.lab.statistics import bootstrap, critical_difference
+from goalward.lab.statistics import bootstrap, critical_difference, friedman
 from goalward.plots import save
 from goalward.strategies.recipe_names import RECOMMENDED
 
@@ -44,29 +44,28 @@ def report(areas: Areas, folder: Path) -> list[Path]:
 
 def tables(areas: Areas) -> str:
     """Return all tables as Markdown."""
-    parts = []
     main = _main(areas)
-    for title, datasets in _groups(areas):
-        part = main.only(datasets=datasets)
-        parts += [f"### The main comparison: {title}", _main_table(part)]
+    found = {
+        f"The main comparison: {title}": _main_table(main.only(datasets=datasets))
+        for title, datasets in _groups(areas)
+    }
     if RECOMMENDED in main.strategies and len(main.strategies) > 1:
-        parts += ["### Paired differences", _against(main)]
-    parts += ["### Every strategy, every label charged", _all(areas)]
+        found["Paired differences"] = _against(main)
+    found["Every strategy, every label charged"] = _all(areas)
     # Who trains on dev labels has no curve without them.
     paid = areas.table.filter(pl.col("free_accuracy").is_null())["strategy"].to_list()
     free = [name for name in areas.strategies if name not in paid]
     if len(free) > 1:
-        parts += ["### The same with dev labels free", _free(areas.only(free))]
-    parts += ["### Area under the accuracy curve, by dataset", _by_dataset(main, "accuracy")]
-    parts += ["### Area under the log-loss curve, by dataset", _by_dataset(main, "log_loss")]
-    return "\n\n".join(parts) + "\n"
+        found["The same with dev labels free"] = _free(areas.only(free))
+    for metric in ("accuracy", "log_loss"):
+        name = metric.replace("_", "-")
+        found[f"Area under the {name} curve, by dataset"] = _by_dataset(main, metric)
+    return "\n\n".join(f"### {title}\n\n{table}" for title, table in found.items()) + "\n"
 
 
 def _markdown(lines: Sequence[dict[str, Any]]) -> str:
-    cells = [list(lines[0]), ["---"] * len(lines[0]), *(line.values() for line in lines)]
-    rows = ["| " + " | ".join(map(str, row)) + " |" for row in cells]
-    rows[1] = rows[1].replace(" ", "")
-    return "\n".join(rows)
+    rows = [f"| {' | '.join(map(str, row))} |" for row in (lines[0], *map(dict.values, lines))]
+    return "\n".join([rows[0], "|" + "---|" * len(lines[0]), *rows[1:]])
 
 
 def _ranking(
@@ -102,7 +101,7 @@ def _main_table(part: Areas) -> str:
     table = _ranking(
         part,
         {
-            "mean rank, accuracy": lambda r: f"{r['mean_rank']:.2f}{_ends(r)}",
+            "mean rank, accuracy": _rank,
             "best on": lambda r: r["best_on"],
             "mean area, accuracy": lambda r: f"{r['mean_area']:.4f}",
             "mean rank, log-loss": lambda r: f"{losses[r['strategy']]:.2f}",
@@ -114,8 +113,9 @@ def _main_table(part: Areas) -> str:
     if len(part.datasets) < 2 or len(part.strategies) < 3:
         return table
     distance = critical_difference(len(part.strategies), len(part.datasets))
+    p = friedman(part.seeds().mean(axis=2))
     return (
-        f"{table}\n\nFriedman's test that all do equally well: p = {part.friedman():.2g}.\n"
+        f"{table}\n\nFriedman's test that all do equally well: p = {p:.2g}.\n"
         f"Nemenyi's critical difference of mean ranks at 5 %: {distance:.2f}."
     )
 
@@ -182,9 +182,10 @@ def _main(areas: Areas) -> Areas:
     return areas.only(known) if len(known) > 1 else areas
 
 
-def _ends(r: dict[str, Any]) -> str:
-    """Return an interval, where there is one."""
-    return "" if r["low"] is None else f" [{r['low']:.2f}, {r['high']:.2f}]"
+def _rank(r: dict[str, Any]) -> str:
+    """Return a mean rank with its interval, where there is one."""
+    ends = "" if r["low"] is None else f" [{r['low']:.2f}, {r['high']:.2f}]"
+    return f"{r['mean_rank']:.2f}{ends}"
 
 
 def _shown(name: str) -> str:

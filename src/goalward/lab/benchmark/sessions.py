@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from goalward.errors import BadParameter
-from goalward.lab.benchmark.areas import Areas, Played
+from goalward.lab.benchmark.areas import Areas
 from goalward.lab.benchmark.entries import DATASETS, ENTRIES, Entry
 from goalward.lab.datasets import Dataset, Split, load
 from goalward.lab.parallel import Tell, finished, telling
@@ -59,11 +59,9 @@ class Protocol:
     test: int = 2000
 
     def __post_init__(self) -> None:
-        for name in ("budget", "batch", "pool", "test"):
-            if getattr(self, name) < 1:
-                raise BadParameter(
-                    f"{name}={getattr(self, name)}; at least 1 was expected. Give more."
-                )
+        for name, value in asdict(self).items():
+            if name != "dev" and value < 1:
+                raise BadParameter(f"{name}={value}; at least 1 was expected. Give more.")
         if not 0.0 < self.dev < 1.0:
             raise BadParameter(f"dev={self.dev}; a share between 0 and 1 was expected. Use 0.25.")
 
@@ -97,8 +95,8 @@ class Protocol:
         return sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
 
-def play(dataset: Dataset, entry: Entry, seed: int, protocol: Protocol) -> Played:
-    """Return the curves of one session, by labels bought.
+def play(dataset: Dataset, entry: Entry, seed: int, protocol: Protocol) -> dict[str, Any]:
+    """Return the curves of one session, by labels bought, and what was paid for.
 
     `accuracy` and `log_loss` are those of the model trained on all labels bought. For a strategy
     that is steered by dev labels `apart` has them for the model that never trains on these, by
@@ -107,12 +105,15 @@ def play(dataset: Dataset, entry: Entry, seed: int, protocol: Protocol) -> Playe
     split = protocol.split(dataset, seed)
     batch, budget, n_dev = protocol.sizes(len(split.pool))
     session = Session(dataset, recipe(entry.recipe), seed, batch, budget, split, entry.dev)
-    curve, apart, seconds = [], [], 0.0
-    for step in session.steps():
-        curve.append(measure(step.model, dataset, split.test))
-        if entry.dev == "goal" and step.looked_at is not None:
-            apart.append(measure(step.looked_at, dataset, split.test))
-        seconds += step.choosing
+    steps = list(session.steps())
+    models: dict[str, list[Any]] = {"": [step.model for step in steps], "apart_": []}
+    if entry.dev == "goal":
+        models["apart_"] = [step.looked_at for step in steps if step.looked_at is not None]
+    curves: dict[str, list[float]] = {}
+    for prefix, fitted in models.items():
+        measured = [measure(model, dataset, split.test) for model in fitted]
+        curves[f"{prefix}accuracy"] = [round(accuracy, 6) for accuracy, _ in measured]
+        curves[f"{prefix}log_loss"] = [round(loss, 6) for _, loss in measured]
     return {
         "key": protocol.key(dataset, entry, seed),
         "dataset": dataset.name,
@@ -121,11 +122,8 @@ def play(dataset: Dataset, entry: Entry, seed: int, protocol: Protocol) -> Playe
         "batch": batch,
         "dev": n_dev,
         "dev_paid": 0 if entry.dev == "none" else n_dev,
-        "accuracy": [round(a, 6) for a, _ in curve],
-        "log_loss": [round(b, 6) for _, b in curve],
-        "apart_accuracy": [round(a, 6) for a, _ in apart],
-        "apart_log_loss": [round(b, 6) for _, b in apart],
-        "seconds": round(seconds, 4),
+        **curves,
+        "seconds": round(sum(step.choosing for step in steps), 4),
     }
 
 
@@ -168,9 +166,8 @@ def benchmark(
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch if out is None else out)
         store = Records(folder / "sessions.jsonl")
-        done: dict[str, Any] = {
-            line["key"]: line for line in store if line.keys() >= Played.__required_keys__
-        }
+        wanted = set(keys.values())
+        done = {line["key"]: line for line in store if str(line.get("key")) in wanted}
         missing = [job for job in jobs if keys[job] not in done]
         before = len(jobs) - len(missing)
         with (
@@ -188,7 +185,7 @@ def benchmark(
     return areas
 
 
-def _session(protocol: Protocol, job: tuple[str, Entry, int]) -> Played:
+def _session(protocol: Protocol, job: tuple[str, Entry, int]) -> dict[str, Any]:
     name, entry, seed = job
     with warnings.catch_warnings():
         # A comparison may hold operators that say nothing on some data: they score as they do.

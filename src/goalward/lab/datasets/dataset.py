@@ -129,14 +129,9 @@ class Dataset:
             raise BadParameter(
                 f"noise={noise}; a probability from 0 to below 1 was expected. Use 0.1."
             )
-        return replace(
-            self,
-            split=FromNothing(self.split) if from_nothing else self.split,
-            learner=learner or self.learner,
-            noise=noise,
-            guesses=guesses,
-            cold_start=cold_start,
-        )
+        split = FromNothing(self.split) if from_nothing else self.split
+        same = replace(self, split=split, learner=learner or self.learner)
+        return replace(same, noise=noise, guesses=guesses, cold_start=cold_start)
 
     def answers(self, seed: int) -> NDArray[Any]:
         """Return what the annotator says of every row."""
@@ -156,9 +151,10 @@ def flipped(y: NDArray[Any], noise: float, seed: int) -> NDArray[Any]:
 def with_dev(
     init: NDArray[Any], pool: NDArray[Any], test: NDArray[Any], rng: np.random.Generator
 ) -> Split:
-    """Return a split whose dev rows are a random tenth of the pool, the paper's way."""
+    """Return a split, each part in order, whose dev rows are a random tenth of the pool."""
+    pool = np.sort(pool)
     dev = rng.permutation(pool)[: max(1, round(0.1 * len(pool)))]
-    return Split(init, pool, test, np.sort(dev))
+    return Split(init, pool, np.sort(test), np.sort(dev))
 
 
 @dataclass(frozen=True)
@@ -181,18 +177,16 @@ class Stratified:
         """Return the split of a seed."""
         rng = np.random.default_rng([seed, 1])
         if isinstance(self.test, int):
-            rest, held_out = np.split(np.arange(len(self.y)), [len(self.y) - self.test])
+            rest, test = np.split(np.arange(len(self.y)), [len(self.y) - self.test])
             rest = rng.permutation(rest)
         else:
             order = rng.permutation(len(self.y))
             by_class = [order[self.y[order] == c] for c in np.unique(self.y)]
-            cuts = [round(self.test * len(part)) for part in by_class]
-            held_out = np.concatenate([part[:k] for part, k in zip(by_class, cuts, strict=True)])
-            rest = order[~np.isin(order, held_out)]
-        codes = self.y[rest]
-        init = np.concatenate([rest[codes == c][: self.per_class] for c in np.unique(self.y)])
-        pool = np.sort(rest[~np.isin(rest, init)])
-        return with_dev(init, pool, np.sort(held_out), rng)
+            test = np.concatenate([part[: round(self.test * len(part))] for part in by_class])
+            rest = order[~np.isin(order, test)]
+        by_class = [rest[self.y[rest] == c] for c in np.unique(self.y)]
+        init = np.concatenate([part[: self.per_class] for part in by_class])
+        return with_dev(init, rest[~np.isin(rest, init)], test, rng)
 
 
 def stratified(
@@ -215,7 +209,7 @@ class Thinned:
         whole = self.split(seed)
         rng = np.random.default_rng([seed, 5])
         pool, test = (
-            np.sort(rng.permutation(part)[: max(20, round(self.share * len(part)))])
+            rng.permutation(part)[: max(20, round(self.share * len(part)))]
             for part in (whole.pool, whole.test)
         )
         return with_dev(whole.init, pool, test, rng)

@@ -226,6 +226,6 @@ class _Random:
     def __call__(self, seed: int) -> Split:
         rng = np.random.default_rng([seed, 3])
         order = rng.permutation(len(self.y))
-        test, rest = np.sort(order[:1066]), order[1066:]
+        test, rest = order[:1066], order[1066:]
         init = np.concatenate([rest[self.y[rest] == c][:5] for c in (0, 1)])
-        return with_dev(init, np.sort(rest[~np.isin(rest, init)]), test, rng)
+        return with_dev(init, rest[~np.isin(rest, init)], test, rng)
