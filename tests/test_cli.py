@@ -77,9 +77,11 @@ def test_bench_measures_every_part_and_saves_it(tmp_path):
 
 
 def test_bench_takes_parts_and_refuses_others(tmp_path):
-    done = RUN.invoke(app, ["bench", "solve", "--quick", "--out", str(tmp_path)])
+    done = RUN.invoke(app, ["bench", "imports", "--quick", "--out", str(tmp_path)])
     assert done.exit_code == 0
-    assert "direction of 7,680 unknowns" in done.stdout
+    assert "first use: gw.Logistic, gw.GoalOriented" in done.stdout
+    assert " of python -c 'import sklearn.linear_model' (" in done.stdout
+    assert "asked <= 1.6" in done.stdout
     with pytest.raises(errors.BadParameter, match="no part of the bench"):
         RUN.invoke(app, ["bench", "warp"], catch_exceptions=False)
 

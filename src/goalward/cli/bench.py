@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BenchOptions", "bench"]
 
-PARTS = ("query", "eer", "scoring", "disk", "solve", "retrain", "implicit", "page", "imports")
+PARTS = ("query", "eer", "scoring", "disk", "retrain", "implicit", "page", "imports")
 
 
 @dataclass(frozen=True)

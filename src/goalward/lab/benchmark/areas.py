@@ -92,11 +92,10 @@ class Areas:
         whole = self.table["seed"].unique().sort().to_list()
         missing = [(s, d) for s in self.strategies for d in self.datasets if (s, d) not in found]
         if missing or any(seeds != whole for seeds, _ in found.values()):
+            what = "Some strategies have other seeds than others, or the same one twice"
             raise BadInput(
-                "Some strategies have other seeds than others, or the same one twice"
-                + (f", and there is no result of {missing[0]}" if missing else "")
-                + "; the same seeds of every strategy on every dataset were expected. Let the "
-                "benchmark run to its end."
+                f"{f'There is no result of {missing[0]}' if missing else what}; the same seeds of every "
+                "strategy on every dataset were expected. Let the benchmark run to its end."
             )
         lines = [[found[s, d][1] for d in self.datasets] for s in self.strategies]
         return np.array(lines, dtype=np.float64)

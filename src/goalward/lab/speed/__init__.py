@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from goalward.lab.speed.gpu import gpu
-from goalward.lab.speed.limits import directions, out_of_core, scoring
+from goalward.lab.speed.limits import out_of_core, scoring
 from goalward.lab.speed.page import page
 from goalward.lab.speed.queries import against_error_reduction, against_margin, imports
 from goalward.lab.speed.race import Ratio
@@ -16,7 +16,6 @@ PARTS: dict[str, Callable[[bool], list[Ratio]]] = {
     "eer": against_error_reduction,
     "scoring": scoring,
     "disk": out_of_core,
-    "solve": directions,
     "retrain": retraining,
     "implicit": implicit,
     "page": page,

@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from time import perf_counter
 from typing import Any, cast
 
 import numpy as np
@@ -17,14 +16,14 @@ from goalward.goals import DevLoss
 from goalward.lab.speed.race import Ratio, race
 from goalward.labels import Spread
 from goalward.learners import Logistic
-from goalward.models import Fitted, Labelled
+from goalward.models import Fitted
 from goalward.pool import open_pool
 from goalward.scale import rank
-from goalward.solvers import Auto, ConjugateGradient
+from goalward.solvers import ConjugateGradient
 from goalward.utility import FirstOrder
 from goalward.utility.first_order import Direction
 
-__all__ = ["any_direction", "any_model", "directions", "out_of_core", "rows_on_disk", "scoring"]
+__all__ = ["any_direction", "any_model", "out_of_core", "rows_on_disk", "scoring"]
 
 
 def scoring(quick: bool) -> list[Ratio]:
@@ -113,47 +112,3 @@ def _cluster(query: Callable[..., Any], what: str, repeats: int) -> Ratio:
     assert a.rows.tolist() == b.rows.tolist()
     what = f"{what} on Dask's LocalCluster(2)"
     return Ratio(what, "one process, 2 threads", *times, "<= 1.4")
-
-
-def directions(quick: bool) -> list[Ratio]:
-    """Return the seconds of solving for a direction of 76,800 and of 768,000 unknowns to 1e-6.
-
-    All threads of the machine; labelled rows of a decaying spectrum, a model a step from zero.
-    """
-    results = []
-    sizes = ((768, 10, 100), (768, 100, 400)) if quick else ((768, 100, 1000), (768, 1000, 4000))
-    for (d, K, n), target in zip(sizes, ("<= 1.5 s", "<= 6 s"), strict=True):
-        rng = np.random.default_rng(2)
-        goal = DevLoss(rng.normal(size=(500, d)), np.arange(500) % K)
-        times = []
-        for _ in range(1 if quick else 3):
-            # A Hessian of its own each time, so that nothing is remembered.
-            fitted = _early(d, K, n)
-            gradient = goal.gradient(fitted)
-            fitted.hessian.proba.sum()
-            began = perf_counter()
-            solution = Auto(tol=1e-6).prepare(fitted.hessian)(gradient, tol=1e-6)
-            times.append(perf_counter() - began)
-        results.append(
-            Ratio(
-                f"direction of {d * K:,} unknowns, {n} labels",
-                f"relative residual {solution.residual:.0e}",
-                tuple(times),
-                target=target,
-                note=f"{solution.solver}, {solution.iterations} products, all threads; a model one "
-                "gradient step from zero, C = 0.1: a confident one takes more",
-            )
-        )
-    return results
-
-
-def _early(d: int, K: int, n: int) -> Fitted:
-    """Return a model one gradient step from zero: good enough to have a curvature."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(n, d)) / np.sqrt(1.0 + np.arange(d))
-    X *= 14.0 / np.linalg.norm(X, axis=1).mean()
-    targets = np.eye(K)[np.arange(n) % K]
-    params = np.zeros((d + 1, K))
-    params[:-1] = X.T @ (targets - 1.0 / K) / n
-    penalty = np.append(np.full(d, 10.0), 0.0)
-    return Fitted(params, Labelled(X, targets, np.ones(n)), penalty, np.arange(K))
