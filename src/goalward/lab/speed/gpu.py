@@ -62,7 +62,7 @@ def _resident(torch: Any, n: int, K: int, repeats: int) -> Ratio:
         unit, amount = "TFLOP/s", 2.0 * n * 768 * there.both.shape[1] / 1e12
     what = f"GPU: scoring {n:,} resident rows, d=768, K={K}, float32"
     ours, theirs = _timed(torch, lambda: there.reduced(rows, "spread"), limit, repeats)
-    note = f"{amount / min(ours):.1f} {unit} against {amount / min(theirs):.1f}"
+    note = f"{amount / min(ours):.3g} {unit} against {amount / min(theirs):.3g}"
     return Ratio(what, peer, ours, theirs, target, difference, note)
 
 
