@@ -1,5 +1,6 @@
 import json
 import re
+from dataclasses import replace
 from importlib import import_module
 
 import numpy as np
@@ -96,8 +97,8 @@ def test_verdicts_follow_the_numbers():
 
     def verdict(name, **columns):
         table = pl.DataFrame(lines).with_columns(**{k: pl.lit(v) for k, v in columns.items()})
-        changed = type(scatter)(scatter.exact, scatter.cheap, table, "")
-        found = claims(Findings(serial={"x": changed}))
+        changed = replace(scatter, table=table)
+        found = claims(Findings(scatters={"approx-serial": changed}))
         return next(c.verdict for c in found if c.name == name)
 
     assert verdict("approximation-serial") == "reproduced"

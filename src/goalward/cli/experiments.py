@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -17,15 +17,11 @@ from goalward.errors import BadParameter
 if TYPE_CHECKING:
     from goalward.lab import Curves
 
-__all__ = [
-    "ReplayOptions",
-    "ReproduceOptions",
-    "SimulateOptions",
-    "replay",
-    "reproduce",
-    "simulate",
-]
+__all__ = ["replay", "reproduce", "simulate"]
 
+Strategies = Annotated[
+    list[str] | None, Option("--strategy", "-s", help="A recipe; repeat for several.")
+]
 BIASED = (
     "The pool of this replay is the rows that the study's own strategy asked for, a biased one: it "
     "lacks what another strategy would have preferred."
@@ -82,9 +78,7 @@ class SimulateOptions:
         help="synth2, letter, rt-polarity, digits, digits-3v8, breast-cancer, wine, one of KEEL's "
         "(magic, segment, vowel, ...), or a .csv, .parquet or .npz file.",
     )
-    strategy: list[str] | None = Option(
-        None, "--strategy", "-s", help="A recipe; repeat for several."
-    )
+    strategy: Strategies = None
     seeds: int = Option(5, min=1, help="Paired splits.")
     budget: int = Option(200, min=1, help="Labels bought.")
     batch: int = Option(10, min=1, help="Labels per round.")
@@ -120,9 +114,8 @@ def simulate(options: SimulateOptions) -> None:
 
     recipes = options.strategy or ["random", "margin", RECOMMENDED]
     data = load(options.dataset, label=options.label)
-    sizes: dict[str, Any] = {"batch": options.batch, "budget": options.budget}
-    sizes |= {"seeds": options.seeds, "out": options.out, "n_jobs": options.jobs}
-    curves = run(data, recipes, **sizes)
+    sizes: Any = {"batch": options.batch, "budget": options.budget, "seeds": options.seeds}
+    curves = run(data, recipes, **sizes, out=options.out, n_jobs=options.jobs)
     found = _drawn(curves, options.out, tuple(options.reach or ()))
     if options.stopping:
         with Spinner() as tick:
@@ -133,11 +126,10 @@ def simulate(options: SimulateOptions) -> None:
     if options.as_json:
         typer.echo(json.dumps(found))
         return
-    _show(curves, found, recipes[0])
+    _show(curves, found, recipes[0], options.out)
     if options.stopping:
         title = f"where each rule said stop, at {options.price:g} a label; means of {options.seeds}"
         show(f"{title} seeds", ended)
-    _say_where(found, options.out)
 
 
 @dataclass(frozen=True)
@@ -147,9 +139,7 @@ class ReplayOptions:
     stored: str = Argument(
         ..., metavar="STUDY", help="labels.db or another study; or the folder of a simulation."
     )
-    strategy: list[str] | None = Option(
-        None, "--strategy", "-s", help="A recipe; repeat for several."
-    )
+    strategy: Strategies = None
     seeds: int | None = Option(None, min=1, help="Of a study: random starts; 10 by default.")
     batch: int | None = Option(
         None, min=1, help="Of a study: labels per round; its refit by default."
@@ -203,17 +193,16 @@ def replay(options: ReplayOptions) -> None:
             tick("opening the study")
             study = Study.open(options.stored, pool=options.table, tick=tick)
         with study:
-            sizes: dict[str, Any] = {"batch": options.batch, "budget": options.budget}
+            sizes: Any = {"batch": options.batch, "budget": options.budget}
             sizes["seeds"] = options.seeds or 10
             curves = play(study, recipes, **sizes, out=folder, n_jobs=options.jobs)
     found = _drawn(curves, folder) | {"biased": not simulated}
     if options.as_json:
         typer.echo(json.dumps(found))
         return
-    _show(curves, found, curves.strategies[0])
+    _show(curves, found, curves.strategies[0], folder)
     if not simulated:
         console.print(BIASED)
-    _say_where(found, folder)
 
 
 def _drawn(curves: Curves, folder: Path, levels: tuple[float, ...] = ()) -> dict[str, Any]:
@@ -225,12 +214,9 @@ def _drawn(curves: Curves, folder: Path, levels: tuple[float, ...] = ()) -> dict
     return {"summary": curves.summary(levels).to_dicts(), "figure": str(figure)}
 
 
-def _show(curves: Curves, found: dict[str, Any], reference: str) -> None:
+def _show(curves: Curves, found: dict[str, Any], reference: str, folder: Path) -> None:
     title, seeds = curves.table["dataset"][0], curves.table["seed"].n_unique()
     show(f"{title}: mean of {seeds} seeds", found["summary"])
     show(f"area under the accuracy curve, against {reference}", curves.differences(reference))
-
-
-def _say_where(found: dict[str, Any], folder: Path) -> None:
     where = f"Figure: {found['figure']}   Table: {folder / 'curves.parquet'} (and .csv)"
     console.print(where, soft_wrap=True)

@@ -41,7 +41,7 @@ class Curves:
                 f"There is no strategy {strategy!r}; one of {', '.join(self.strategies)} was "
                 "expected. Check the name."
             )
-        mine = self.table.filter(pl.col("strategy") == strategy).sort("seed", "round")
+        mine = self.table.filter(strategy=strategy).sort("seed", "round")
         seeds = mine["seed"].n_unique()
         queries = mine["queries"].to_numpy().reshape(seeds, -1)
         return queries[0], mine[metric].to_numpy().reshape(seeds, -1)
@@ -82,10 +82,11 @@ class Curves:
         for name, area in areas.items():
             gap = upwards(area - areas[reference], metric)
             mean, low, high = bootstrap(gap)
-            line = {"strategy": name, "area": float(area.mean()), "better_by": mean, "low": low}
-            line |= {"high": high, "wins": int(np.sum(gap > 0)), "seeds": len(area)}
-            lines.append(line)
-        return pl.DataFrame(lines)
+            lines.append(
+                (name, float(area.mean()), mean, low, high, int(np.sum(gap > 0)), len(area))
+            )
+        columns = ["strategy", "area", "better_by", "low", "high", "wins", "seeds"]
+        return pl.DataFrame(lines, schema=columns, orient="row")
 
     def ranks(self, metric: str = "accuracy") -> pl.DataFrame:
         """Return the mean rank of each strategy over the seeds, 1 the best."""
@@ -96,27 +97,22 @@ class Curves:
 
     def summary(self, levels: tuple[float, ...] = ()) -> pl.DataFrame:
         """Return one line per strategy: areas, final accuracy, rank, labels to reach levels."""
-        ranks = dict(self.ranks().select("strategy", "mean_rank").iter_rows())
-        areas, losses = self.area(), self.area("log_loss")
-        reached = {
-            f"labels_to_{level:g}{'_with_dev' * with_dev}": self.reach(level, with_dev=with_dev)
-            for level in levels
-            for with_dev in (False, True)
+        names, ranks = self.strategies, dict(self.ranks().select("strategy", "mean_rank").rows())
+        columns: dict[str, list[Any]] = {
+            "strategy": names,
+            "area_accuracy": [area.mean() for area in self.area().values()],
+            "area_log_loss": [area.mean() for area in self.area("log_loss").values()],
+            "final_accuracy": [self.curve(name)[1][:, -1].mean() for name in names],
+            "mean_rank": [ranks[name] for name in names],
+            "seconds": [self.curve(name, "seconds")[1].sum(axis=1).mean() for name in names],
         }
-        lines = []
-        for name in self.strategies:
-            line: dict[str, Any] = {
-                "strategy": name,
-                "area_accuracy": float(areas[name].mean()),
-                "area_log_loss": float(losses[name].mean()),
-                "final_accuracy": float(self.curve(name)[1][:, -1].mean()),
-                "mean_rank": float(ranks[name]),
-                "seconds": float(self.curve(name, "seconds")[1].sum(axis=1).mean()),
-            }
-            middles = {key: float(np.median(labels[name])) for key, labels in reached.items()}
-            line |= {key: v if np.isfinite(v) else None for key, v in middles.items()}
-            lines.append(line)
-        return pl.DataFrame(lines, infer_schema_length=None)
+        for level in levels:
+            for end, with_dev in (("", False), ("_with_dev", True)):
+                reached = self.reach(level, with_dev=with_dev).values()
+                middles = [float(np.median(labels)) for labels in reached]
+                key = f"labels_to_{level:g}{end}"
+                columns[key] = [labels if np.isfinite(labels) else None for labels in middles]
+        return pl.DataFrame(columns)
 
     def save(self, folder: Path) -> None:
         """Write the table as Parquet and CSV, and the summary as CSV; each whole or not at all."""

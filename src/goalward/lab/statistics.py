@@ -8,16 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import friedmanchisquare, norm, rankdata, studentized_range, t
 
-__all__ = [
-    "bootstrap",
-    "correlation",
-    "critical_difference",
-    "friedman",
-    "height",
-    "peak",
-    "ranked",
-    "upwards",
-]
+__all__ = ["bootstrap", "critical_difference", "friedman", "height", "ranked", "upwards"]
 
 LOWER_IS_BETTER = {"log_loss"}
 
@@ -73,17 +64,3 @@ def critical_difference(n_strategies: int, n_datasets: int, alpha: float = 0.05)
     """Return Nemenyi's critical difference of mean ranks (Demšar 2006, eq. 4)."""
     q = float(studentized_range.ppf(1.0 - alpha, n_strategies, np.inf)) / np.sqrt(2.0)
     return float(q * np.sqrt(n_strategies * (n_strategies + 1) / (6.0 * n_datasets)))
-
-
-def peak(curve: NDArray[Any]) -> int:
-    """Return where a curve, smoothed over five rounds, is highest."""
-    if len(curve) <= 10:
-        return int(curve.argmax())
-    return int(np.convolve(curve, np.ones(5) / 5, mode="valid").argmax()) + 2
-
-
-def correlation(a: NDArray[Any], b: NDArray[Any]) -> float:
-    """Return the mean over seeds of the correlation along the rounds; 0 where nothing moves."""
-    pairs = zip(a, b, strict=True)
-    moving = (np.ptp(p) > 0 and np.ptp(q) > 0 and np.corrcoef(p, q)[0, 1] for p, q in pairs)
-    return float(np.mean([float(value) for value in moving]))

@@ -92,13 +92,7 @@ def chances(task: Trial, b: int) -> NDArray[Any]:
 
 
 def resolve(utility: NDArray[Any], true: NDArray[Any]) -> Resolved:
-    """Return utilities per (window, labeling) resolved by the paper's four operators.
-
-    Parameters
-    ----------
-    true
-        The index of the true labeling of each window.
-    """
+    """Return utilities (windows, labelings) resolved by the paper's four operators."""
     return {
         "oracle": utility[np.arange(len(utility)), true],
         "average": utility.mean(axis=1),
@@ -125,10 +119,10 @@ def agreement(exact: NDArray[Any], cheap: NDArray[Any]) -> dict[str, float]:
 class Scatter:
     """Retrained and approximate utilities of one seed, and the agreement over all seeds."""
 
+    title: str
     exact: Resolved = field(repr=False)
     cheap: Resolved = field(repr=False)
     table: pl.DataFrame
-    source: str
 
 
 def scatter(dataset: Dataset, size: Size, tick: Tick, b: int = 1) -> Scatter:
@@ -136,9 +130,10 @@ def scatter(dataset: Dataset, size: Size, tick: Tick, b: int = 1) -> Scatter:
 
     Single rows are compared for every goal, larger windows for the entropy goal and fewer seeds.
     """
+    what = "One more label" if b == 1 else f"Windows of {b} rows, all labelings,"
     lines, drawn = [], []
     for seed in range(size.seeds if b == 1 else size.batch_seeds):
-        tick(f"approximation, {f'windows of {b}' if b > 1 else 'single'} rows, seed {seed}")
+        tick(f"approximation, windows of {b}, seed {seed}")
         task = trial(dataset, seed=seed, n_pool=size.pool)
         for goal in task.goals if b == 1 else ["entropy"]:
             *both, true = utilities(task, b, goal, n_jobs=size.n_jobs)
@@ -147,7 +142,8 @@ def scatter(dataset: Dataset, size: Size, tick: Tick, b: int = 1) -> Scatter:
             for name in OPERATORS:
                 line = {"goal": goal, "seed": seed, "operator": name}
                 lines.append(line | agreement(exact[name], cheap[name]))
-    return Scatter(*drawn[0], pl.DataFrame(lines), dataset.source)
+    title = f"{what} on {dataset.name}: {dataset.source}"
+    return Scatter(title, *drawn[0], pl.DataFrame(lines))
 
 
 @dataclass(frozen=True)

@@ -14,18 +14,16 @@ from goalward.lab.paper.studies import OPERATORS
 __all__: list[str] = []
 
 
-def _first(findings: Findings) -> Scatter | None:
-    """Return the single rows of the first embedding."""
-    return next(iter(findings.serial.values()), None)
-
-
-def _both(findings: Findings) -> tuple[Scatter, Scatter] | None:
-    serial, batch = _first(findings), findings.batch
-    return None if serial is None or batch is None else (serial, batch)
-
-
-of_serial = partial(claim, figure="approx-serial", about=_first)
+of_serial = partial(
+    claim, figure="approx-serial", about=lambda findings: findings.scatters.get("approx-serial")
+)
 of_expred = partial(claim, figure="expred", about=lambda findings: findings.expred)
+
+
+def _both(findings: Findings) -> list[Scatter] | None:
+    names = ("approx-serial", "approx-batch")
+    both = [findings.scatters[name] for name in names if name in findings.scatters]
+    return both if len(both) == 2 else None
 
 
 def _by_operator(scatter: Scatter, column: str, goal: str = "entropy") -> dict[str, Any]:
@@ -60,7 +58,7 @@ def approximation_serial(serial: Scatter) -> Judgement:
     rule="reproduced if all four correlations fall and min/max average below oracle/average; partly "
     "if either holds",
 )
-def approximation_batch(scatters: tuple[Scatter, Scatter]) -> Judgement:
+def approximation_batch(scatters: list[Scatter]) -> Judgement:
     one, many = (_by_operator(scatter, "pearson") for scatter in scatters)
     drop = {op: float(one[op].mean() - many[op].mean()) for op in OPERATORS}
     extremes = float(many["min"].mean() + many["max"].mean()) / 2

@@ -12,21 +12,13 @@ from scipy.stats import gaussian_kde
 from goalward.lab.curves import Curves
 from goalward.lab.datasets import Dataset
 from goalward.lab.paper.approximation import ExPred, Scatter
+from goalward.lab.paper.findings import Findings
 from goalward.lab.paper.studies import BASELINES, GOALS, OPERATORS
 from goalward.lab.plots import approximation_panel, curve_panel
 from goalward.models import Fitted
 from goalward.plots import colour, figure, quiet
 
-__all__ = [
-    "approximation_figure",
-    "density_figure",
-    "goal_figure",
-    "group_figure",
-    "snapshot_figure",
-    "synth2_curves",
-    "synth2_figure",
-    "utility_figure",
-]
+__all__ = ["figures"]
 
 CLASS_COLOURS = np.array(["#c2571a", "#2b6ca3"])
 GROUPS = {"central": "#4c78a8", "distracting": "#d1495b", "definitive": "#2a9d4e"}
@@ -41,7 +33,27 @@ STEPS = (10, 30, 100, 170, 230)
 """Queries after which synth2's models are shown."""
 
 
-def approximation_figure(scatter: Scatter, what: str) -> Figure:
+def figures(findings: Findings) -> dict[str, Figure]:
+    """Return every figure of the findings by name."""
+    data = findings.datasets
+    drawn = {"synth2": synth2_figure(data["synth2"])}
+    for name, scatter in findings.scatters.items():
+        drawn[name] = approximation_figure(scatter)
+    if findings.expred is not None:
+        drawn["expred"] = density_figure(findings.expred)
+    if findings.synth2 is not None:
+        shown = ("uncertainty", "dev/oracle", "dev/average", "dev/min")
+        asked = {name: findings.synth2.asked(name) for name in shown}
+        drawn["synth2-snapshots"] = snapshot_figure(data["synth2"], asked)
+        drawn["synth2-groups"] = group_figure(data["synth2"], asked)
+        drawn["synth2-curves"] = synth2_curves(findings.synth2)
+    for name, curves in findings.learning.items():
+        drawn[f"{name}-goals"] = goal_figure(curves, data[name])
+        drawn[f"{name}-utilities"] = utility_figure(curves)
+    return drawn
+
+
+def approximation_figure(scatter: Scatter) -> Figure:
     """Draw retrained against approximate utilities under the four operators.
 
     Points keep the colour of their retrained oracle utility in every panel; five of them, spread
@@ -62,7 +74,7 @@ def approximation_figure(scatter: Scatter, what: str) -> Figure:
     bar = fig.colorbar(points, ax=fig.axes, shrink=0.5, aspect=30, pad=0.01)
     bar.set_label("rank of the retrained oracle utility")
     bar.set_ticks([0, 1], labels=["lowest", "highest"])
-    fig.suptitle(f"{what}; dashed: where both agree", fontsize=12)
+    fig.suptitle(f"{scatter.title}; dashed: where both agree", fontsize=12)
     return fig
 
 

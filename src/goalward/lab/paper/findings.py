@@ -19,16 +19,9 @@ __all__ = ["CLAIMS", "Claim", "Findings", "Judgement", "claim", "claims", "inter
 
 @dataclass
 class Findings:
-    """What has been run so far; parts that were not asked for stay empty.
+    """What has been run so far, by figure or dataset; what was not asked for stays empty."""
 
-    Parameters
-    ----------
-    synth2
-        Curves over draws of the data: a draw is a seed.
-    """
-
-    serial: dict[str, Scatter] = field(default_factory=dict)
-    batch: Scatter | None = None
+    scatters: dict[str, Scatter] = field(default_factory=dict)
     expred: ExPred | None = None
     synth2: Curves | None = None
     learning: dict[str, Curves] = field(default_factory=dict)

@@ -2,101 +2,98 @@
 
 from __future__ import annotations
 
-import base64
 import platform
+from base64 import b64encode
 from collections.abc import Iterable
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import polars as pl
 
 from goalward.lab.paper.findings import Claim, Findings
-from goalward.lab.paper.pictures import Picture
 from goalward.lab.paper.studies import Size
 
 __all__ = ["write_report"]
 
-
-STYLE = """
-:root { --ink: #1d2329; --soft: #5a6570; --line: #e3e7eb; --good: #1d7a46; --part: #9a6700;
-  --bad: #b3261e; }
-body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); margin: 0 auto; max-width: 1080px;
-  padding: 32px 24px 80px; }
-h1 { font-size: 30px; line-height: 1.2; margin: 0 0 4px; } h2 { margin: 48px 0 12px; font-size: 22px; }
-p.lead, figcaption, .meta { color: var(--soft); } figure { margin: 20px 0 32px; }
-figure img { width: 100%; height: auto; border: 1px solid var(--line); border-radius: 6px; }
-figcaption { font-size: 14.5px; margin-top: 6px; }
-table { border-collapse: collapse; width: 100%; font-size: 14px; margin: 10px 0 24px; }
-th { text-align: left; border-bottom: 2px solid var(--line); padding: 6px 8px; vertical-align: bottom; }
-td { border-bottom: 1px solid var(--line); padding: 6px 8px; vertical-align: top; }
-td.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-.scroll { overflow-x: auto; } .verdict { font-weight: 600; white-space: nowrap; }
-.reproduced { color: var(--good); } .partly { color: var(--part); } .not { color: var(--bad); }
-code { background: #f4f6f8; padding: 1px 5px; border-radius: 4px; font-size: 13px; }
-details { margin: 8px 0 20px; } summary { cursor: pointer; color: var(--soft); }
-.rule { color: var(--soft); font-size: 13px; }
-"""
+CAPTIONS = {
+    "synth2": "synth2, draw 0. Left: six clusters, of which the two central ones hold all initial "
+    "labels. Right: the initial labels give an almost horizontal boundary.",
+    "approx-serial": "Utility of one more label: retrained (vertical) against first order "
+    "(horizontal). Points keep their colour, the rank of their retrained oracle utility, in all "
+    "panels; the same five rows are numbered.",
+    "approx-serial-minilm": "The same with the vectors of MiniLM.",
+    "approx-batch": "The same for sliding windows of 10 rows. Average, minimum and maximum run "
+    "over all labelings of a window.",
+    "expred": "Retrained utilities of windows of b rows: expected under the model's own prediction, "
+    "and under the other operators. To first order the purple distribution is a single point.",
+    "synth2-snapshots": "Which rows each strategy asks for on synth2 (darker: later), and the "
+    "boundary it has learned by then.",
+    "synth2-groups": "Queries spent on each group of clusters. Uncertainty exhausts the central "
+    "clusters first.",
+    "synth2-curves": "synth2: mean test accuracy over draws, with 95 % bands.",
+    "goals": "Above: test accuracy. Below: the goal itself. One column for each goal, four ways to "
+    "resolve the label; means over seeds with 95 % bands.",
+    "utilities": "How the utilities of the rows still in the pool are spread as labels come in "
+    "(seed 0, symmetric log scale).",
+}
+STAND_IN = (
+    "The paper embeds rt-polarity with BERT-base [CLS] (768). The vectors named in the table stand "
+    "in for it here."
+)
 
 
 def write_report(
     out: Path,
     size: Size,
     findings: Findings,
-    pictures: dict[str, Picture],
+    names: list[str],
     tables: dict[str, pl.DataFrame],
-    judged: list[Claim],
+    claims: list[Claim],
     seconds: float,
 ) -> Path:
     """Write report.html, with the figures that are in `out`, and return its path."""
-    tables = dict(tables)
-    body = [
-        "<h1>Goal-oriented active learning, reproduced</h1>",
-        '<p class="lead">The experiments of Xu and Kazantsev, <em>Understanding Goal-Oriented Active '
-        "Learning via Influence Functions</em> (2019), run again with goalward. Figures, captions "
-        "and verdicts are computed from the data of this run.</p>",
-        f'<p class="meta">{_meta(size, seconds)}</p>',
-        *(f'<p class="meta">Note: {escape(note)}</p>' for note in findings.notes),
-        "<h2>Claims</h2>",
-        _claims(judged),
-        "<h2>Data</h2>",
-        _table(tables.pop("datasets")),
-    ]
-    if "rt-polarity" in findings.datasets:
-        body.append(
-            '<p class="meta">The paper embeds rt-polarity with BERT-base [CLS] (768). The vectors '
-            "named in the table stand in for it here.</p>"
-        )
-    body.append("<h2>Figures</h2>")
-    for name, picture in pictures.items():
-        image = base64.b64encode((out / "figures" / f"{name}.png").read_bytes()).decode()
-        caption = escape(picture.caption)
-        body.append(
+    notes = [_meta(size, seconds), *(f"Note: {note}" for note in findings.notes)]
+    described = [STAND_IN] if "rt-polarity" in findings.datasets else []
+    figures = []
+    for name in names:
+        image = b64encode((out / "figures" / f"{name}.png").read_bytes()).decode()
+        dataset, _, kind = name.rpartition("-")
+        caption = escape(CAPTIONS.get(name) or f"{dataset}. {CAPTIONS[kind]}")
+        figures.append(
             f'<figure id="{name}"><img alt="{caption}" src="data:image/png;base64,{image}">'
             f"<figcaption>{caption}</figcaption></figure>"
         )
         if name in tables:
-            body.append(_folded(name, tables.pop(name)))
-    body += ["<h2>More tables</h2>", *(_folded(name, table) for name, table in tables.items())]
+            figures.append(_folded(name, tables[name]))
+    others = [name for name in tables if name not in names and name != "datasets"]
+    page = Template(Path(__file__).with_name("report.html").read_text(encoding="utf-8"))
     path = out / "report.html"
     path.write_text(
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>goalward: reproduction</title><style>{STYLE}</style></head>"
-        f"<body>{''.join(body)}</body></html>",
+        page.substitute(
+            notes=_paragraphs(notes),
+            claims=_claims(claims),
+            datasets=_table(tables["datasets"]) + _paragraphs(described),
+            figures="\n".join(figures),
+            tables="\n".join(_folded(name, tables[name]) for name in others),
+        ),
         encoding="utf-8",
     )
     return path
 
 
+def _paragraphs(texts: list[str]) -> str:
+    return "\n".join(f'<p class="meta">{escape(text)}</p>' for text in texts)
+
+
 def _meta(size: Size, seconds: float) -> str:
-    versions = ", ".join(
-        f"{n} {version(n)}" for n in ("goalward", "numpy", "scipy", "scikit-learn")
-    )
+    names = ("goalward", "numpy", "scipy", "scikit-learn")
     return (
         f"{size.seeds} seed(s), 0 to {size.seeds - 1}; up to {size.queries} queries in batches of 10; "
-        f"{size.pool} candidates for the approximation. {versions}, Python "
+        f"{size.pool} candidates for the approximation. "
+        f"{', '.join(f'{name} {version(name)}' for name in names)}, Python "
         f"{platform.python_version()}. This run took {seconds / 60:.1f} minutes, rounds found on disk "
         "not counted."
     )
@@ -124,8 +121,9 @@ def _table(table: pl.DataFrame) -> str:
 
 def _rows(names: Iterable[str], rows: Iterable[str]) -> str:
     head = "".join(f"<th>{name}</th>" for name in names)
-    body = "".join(f"<tr>{row}</tr>" for row in rows)
-    return f"<div class='scroll'><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    body = "\n".join(f"<tr>{row}</tr>" for row in rows)
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>"
+    return f"<div class='scroll'>{table}</div>"
 
 
 def _cell(value: Any) -> str:

@@ -8,12 +8,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from time import perf_counter
 
+import polars as pl
+
 from goalward.errors import BadParameter, DataMissing
 from goalward.lab.datasets import Dataset, Thinned, load, synth2
 from goalward.lab.paper import studies
 from goalward.lab.paper.approximation import expected_prediction, scatter
+from goalward.lab.paper.figures import figures as all_figures
 from goalward.lab.paper.findings import Claim, Findings, claims
-from goalward.lab.paper.pictures import pictures, tables
 from goalward.lab.paper.report import write_report
 from goalward.lab.paper.studies import Size, Tick
 from goalward.plots import save
@@ -45,16 +47,16 @@ def reproduce(
     began = perf_counter()
     findings = _collect(tuple(figures) or FIGURES, size, out, tick)
     tick("drawing")
-    drawn, listed, judged = pictures(findings), tables(findings), claims(findings)
-    for name, picture in drawn.items():
-        save(picture.figure, out / "figures" / name)
+    drawn, tables, judged = all_figures(findings), _tables(findings), claims(findings)
+    for name, figure in drawn.items():
+        save(figure, out / "figures" / name)
     (out / "tables").mkdir(parents=True, exist_ok=True)
-    for name, table in listed.items():
+    for name, table in tables.items():
         table.write_csv(out / "tables" / f"{name}.csv")
     lines = [asdict(claim) | {"command": claim.command} for claim in judged]
     (out / "claims.json").write_text(json.dumps(lines, indent=1, default=lambda v: v.item()))
     seconds = perf_counter() - began
-    return judged, write_report(out, size, findings, drawn, listed, judged, seconds)
+    return judged, write_report(out, size, findings, list(drawn), tables, judged, seconds)
 
 
 def _collect(wanted: tuple[str, ...], size: Size, out: Path, tick: Tick) -> Findings:
@@ -93,12 +95,12 @@ def _approximate(findings: Findings, wanted: set[str], size: Size, tick: Tick) -
         )
     text = data.get("rt-polarity") or data["digits-3v8"]
     if "approx-serial" in wanted:
-        findings.serial[text.name] = scatter(text, size, tick)
+        findings.scatters["approx-serial"] = scatter(text, size, tick)
         second = _second_embedding(text)
         if second is not None:
-            findings.serial["rt-polarity (MiniLM)"] = scatter(second, size, tick)
+            findings.scatters["approx-serial-minilm"] = scatter(second, size, tick)
     if "approx-batch" in wanted:
-        findings.batch = scatter(text, size, tick, b=10)
+        findings.scatters["approx-batch"] = scatter(text, size, tick, b=10)
     if "expred" in wanted:
         findings.expred = expected_prediction(text, size, tick)
 
@@ -118,3 +120,34 @@ def _smaller(dataset: Dataset, size: Size) -> Dataset:
     if size.rows is None or len(dataset.y) <= size.rows:
         return dataset
     return replace(dataset, split=Thinned(dataset.split, size.rows / len(dataset.y)))
+
+
+def _tables(findings: Findings) -> dict[str, pl.DataFrame]:
+    """Return every table by name: that of the figure it goes with, where there is one."""
+    found = {name: scatter.table for name, scatter in findings.scatters.items()}
+    if findings.expred is not None:
+        found["expred"] = findings.expred.overlap
+    for name, curves in findings.learning.items():
+        levels = (0.5, 0.6, 0.65) if name == "letter" else (0.7, 0.75, 0.8)
+        found[f"{name}-goals"] = curves.summary(levels)
+        found[f"{name}-differences"] = curves.differences("random")
+        found[f"{name}-ranks"] = curves.ranks()
+    if findings.penalties is not None:
+        found["penalties"] = findings.penalties
+    lines = []
+    for dataset in findings.datasets.values():
+        split, n_classes = dataset.split(0), len(dataset.classes)
+        lines.append(
+            {
+                "dataset": dataset.name,
+                "classes": n_classes,
+                "features": dataset.X.shape[1],
+                "pool": len(split.pool),
+                "initial": len(split.init),
+                "test": len(split.test),
+                "dev": len(split.dev),
+                "C (scikit-learn's)": float(dataset.learner.C) * (2 if n_classes == 2 else 1),
+                "rows from": dataset.source,
+            }
+        )
+    return found | {"datasets": pl.DataFrame(lines)}
