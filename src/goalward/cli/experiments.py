@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +10,7 @@ import typer
 from typer import Argument, Option
 
 from goalward.cli.app import AsJson, Jobs, Out, command
-from goalward.cli.console import Spinner, console, show
+from goalward.cli.console import Spinner, console, in_json, show
 from goalward.errors import BadParameter
 
 if TYPE_CHECKING:
@@ -36,9 +35,7 @@ class ReproduceOptions:
         None,
         help="approx-serial, approx-batch, expred, synth2, letter, rt-polarity; all by default.",
     )
-    quick: bool = Option(
-        False, "--quick", help="Fewer seeds, rounds and rows: minutes, not an hour."
-    )
+    quick: bool = Option(False, "--quick", help="Fewer seeds, rounds and rows: minutes.")
     out: Out = Path("out/reproduction")
     seeds: int | None = Option(None, min=1, help="Seeds; 10 in a full run, 2 in a quick one.")
     jobs: Jobs = None
@@ -84,12 +81,8 @@ class SimulateOptions:
     batch: int = Option(10, min=1, help="Labels per round.")
     label: str = Option("label", help="Label column of a file.")
     reach: list[float] | None = Option(None, help="Accuracies to count the labels for.")
-    stopping: bool = Option(
-        False, "--stopping", help="Say where each stopping rule would have ended."
-    )
-    price: float = Option(
-        0.001, help="Of --stopping: what a label costs, in nats per row of the goal."
-    )
+    stopping: bool = Option(False, "--stopping", help="Say where stopping rules would have ended.")
+    price: float = Option(0.001, help="Of --stopping: a label's cost, in nats per row of the goal.")
     out: Out = Path("out/simulation")
     jobs: Jobs = None
     as_json: AsJson = False
@@ -124,7 +117,7 @@ def simulate(options: SimulateOptions) -> None:
         ended.write_csv(options.out / "stopping.csv")
         found["stopping"] = ended.to_dicts()
     if options.as_json:
-        typer.echo(json.dumps(found))
+        typer.echo(in_json(found))
         return
     _show(curves, found, recipes[0], options.out)
     if options.stopping:
@@ -148,9 +141,7 @@ class ReplayOptions:
     table: Path | None = Option(None, help="Where the study's table is, if it was moved.")
     data: str | None = Option(None, help="Of a simulation of a file: where the file is.")
     label: str = Option("label", help="Label column of --data.")
-    out: Path | None = Option(
-        None, help="Folder for results; out/replay, or the simulation's own folder."
-    )
+    out: Path | None = Option(None, help="Folder for results; out/replay, or the simulation's own.")
     jobs: Jobs = None
     as_json: AsJson = False
 
@@ -198,7 +189,7 @@ def replay(options: ReplayOptions) -> None:
             curves = play(study, recipes, **sizes, out=folder, n_jobs=options.jobs)
     found = _drawn(curves, folder) | {"biased": not simulated}
     if options.as_json:
-        typer.echo(json.dumps(found))
+        typer.echo(in_json(found))
         return
     _show(curves, found, curves.strategies[0], folder)
     if not simulated:

@@ -59,10 +59,7 @@ class Curves:
     def reach(self, level: float, *, with_dev: bool = False) -> dict[str, NDArray[Any]]:
         """Return the labels bought when accuracy first reaches `level`, (seeds,); inf if never.
 
-        Parameters
-        ----------
-        with_dev
-            Charge dev labels to the strategies that use them.
+        `with_dev` charges dev labels to the strategies that use them.
         """
         reached = {}
         for name in self.strategies:
@@ -82,9 +79,8 @@ class Curves:
         for name, area in areas.items():
             gap = upwards(area - areas[reference], metric)
             mean, low, high = bootstrap(gap)
-            lines.append(
-                (name, float(area.mean()), mean, low, high, int(np.sum(gap > 0)), len(area))
-            )
+            wins = int(np.sum(gap > 0))
+            lines.append((name, float(area.mean()), mean, low, high, wins, len(area)))
         columns = ["strategy", "area", "better_by", "low", "high", "wins", "seeds"]
         return pl.DataFrame(lines, schema=columns, orient="row")
 
@@ -117,10 +113,8 @@ class Curves:
     def save(self, folder: Path) -> None:
         """Write the table as Parquet and CSV, and the summary as CSV; each whole or not at all."""
         folder.mkdir(parents=True, exist_ok=True)
-        texts = (
-            pl.col(name).list.eval(pl.element().cast(pl.String)) for name in ("rows", "utility")
-        )
-        flat = self.table.with_columns(text.list.join(" ") for text in texts)
+        lists = pl.col("rows", "utility").cast(pl.List(pl.String))
+        flat = self.table.with_columns(lists.list.join(" "))
         for name, write in (
             ("curves.parquet", self.table.write_parquet),
             ("curves.csv", flat.write_csv),

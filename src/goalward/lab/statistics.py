@@ -60,7 +60,7 @@ def friedman(values: NDArray[Any]) -> float:
     return float(friedmanchisquare(*values).pvalue)
 
 
-def critical_difference(n_strategies: int, n_datasets: int, alpha: float = 0.05) -> float:
-    """Return Nemenyi's critical difference of mean ranks (Demšar 2006, eq. 4)."""
-    q = float(studentized_range.ppf(1.0 - alpha, n_strategies, np.inf)) / np.sqrt(2.0)
+def critical_difference(n_strategies: int, n_datasets: int) -> float:
+    """Return Nemenyi's critical difference of mean ranks at 5 % (Demšar 2006, eq. 4)."""
+    q = float(studentized_range.ppf(0.95, n_strategies, np.inf)) / np.sqrt(2.0)
     return float(q * np.sqrt(n_strategies * (n_strategies + 1) / (6.0 * n_datasets)))

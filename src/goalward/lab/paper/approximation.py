@@ -71,10 +71,7 @@ def trial(
 def utilities(
     task: Trial, b: int, goal: str = "entropy", *, n_jobs: int | None = None
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return retrained and approximate utilities of sliding windows, and the true labelings.
-
-    (windows, K**b) each, and the index of each window's true labeling.
-    """
+    """Return retrained and first-order utilities (windows, K**b), and the true labelings' indices."""
     windows = np.ascontiguousarray(np.moveaxis(sliding_window_view(task.X, b, axis=0), -1, 1))
     exact = Retrain(n_jobs=n_jobs).batch(task.fitted, task.goals[goal], windows)
     cheap = FirstOrder().batch(task.fitted, task.goals[goal], windows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -117,11 +118,15 @@ def dev_overfits(curves: Curves) -> Judgement:
     )
 
 
-def _correlation(curves: Curves, strategy: str, one: str, other: str) -> float:
-    """Return the mean over seeds of the correlation along the rounds; 0 where nothing moves."""
-    pairs = zip(curves.curve(strategy, one)[1], curves.curve(strategy, other)[1], strict=True)
-    moving = (np.corrcoef(a, b)[0, 1] if np.ptp(a) and np.ptp(b) else 0.0 for a, b in pairs)
-    return float(np.mean(list(moving)))
+def _correlations(curves: Curves, strategies: Iterable[str], one: str, other: str) -> list[float]:
+    """Return each strategy's correlation of two metrics along the rounds, a mean over seeds."""
+    means = []
+    for name in strategies:
+        pairs = zip(curves.curve(name, one)[1], curves.curve(name, other)[1], strict=True)
+        # What does not move is not correlated.
+        seeds = [np.corrcoef(a, b)[0, 1] if np.ptp(a) * np.ptp(b) > 0 else 0.0 for a, b in pairs]
+        means.append(float(np.mean(seeds)))
+    return means
 
 
 def _at_least(level: float, numbers: dict[str, float]) -> Judgement:
@@ -138,8 +143,7 @@ def _at_least(level: float, numbers: dict[str, float]) -> Judgement:
 def entropy_fisher(learning: dict[str, Curves]) -> Judgement:
     numbers = {}
     for name, curves in learning.items():
-        metrics = ("goal_entropy", "goal_fisher")
-        values = [_correlation(curves, strategy, *metrics) for strategy in curves.strategies]
+        values = _correlations(curves, curves.strategies, "goal_entropy", "goal_fisher")
         numbers[name] = float(np.median(values))
     return _at_least(0.8, numbers)
 
@@ -195,11 +199,9 @@ def no_consistent_gain(learning: dict[str, Curves]) -> Judgement:
     "0.7 on every dataset, partly on one",
 )
 def dev_tracks_test(learning: dict[str, Curves]) -> Judgement:
-    numbers = {}
-    for name, curves in learning.items():
-        values = [_correlation(curves, f"dev/{op}", "goal_dev", "accuracy") for op in OPERATORS]
-        numbers[name] = float(np.mean(values))
-    return _at_least(0.7, numbers)
+    names = [f"dev/{op}" for op in OPERATORS]
+    values = {k: _correlations(c, names, "goal_dev", "accuracy") for k, c in learning.items()}
+    return _at_least(0.7, {name: float(np.mean(each)) for name, each in values.items()})
 
 
 @claim(

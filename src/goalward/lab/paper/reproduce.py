@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from time import perf_counter
@@ -96,23 +97,15 @@ def _approximate(findings: Findings, wanted: set[str], size: Size, tick: Tick) -
     text = data.get("rt-polarity") or data["digits-3v8"]
     if "approx-serial" in wanted:
         findings.scatters["approx-serial"] = scatter(text, size, tick)
-        second = _second_embedding(text)
-        if second is not None:
-            findings.scatters["approx-serial-minilm"] = scatter(second, size, tick)
+        if text.name == "rt-polarity" and "MiniLM" not in text.source:
+            # Another embedding served first: these vectors are the second, where they are on disk.
+            with suppress(DataMissing):
+                second = load("rt-polarity:minilm")
+                findings.scatters["approx-serial-minilm"] = scatter(second, size, tick)
     if "approx-batch" in wanted:
         findings.scatters["approx-batch"] = scatter(text, size, tick, b=10)
     if "expred" in wanted:
         findings.expred = expected_prediction(text, size, tick)
-
-
-def _second_embedding(dataset: Dataset) -> Dataset | None:
-    """Return MiniLM's vectors if another embedding served first and they are on disk."""
-    if dataset.name != "rt-polarity" or "MiniLM" in dataset.source:
-        return None
-    try:
-        return load("rt-polarity:minilm")
-    except DataMissing:
-        return None
 
 
 def _smaller(dataset: Dataset, size: Size) -> Dataset:
