@@ -329,5 +329,5 @@ def test_the_disk_is_asked_to_keep_every_answer(place):
         ]
 
     # EXTRA, the folder too; and no answer in another file than the study's.
-    assert store._run(said) == [3, "delete"]
+    assert store.run(said) == [3, "delete"]
     store.close()

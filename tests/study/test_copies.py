@@ -51,7 +51,7 @@ def test_a_backup_is_the_study_to_the_letter(place, tmp_path):
         study.backup(place, force=True)
     with gw.Study.open(place) as study:
         study.backup(copy, force=True)
-    assert Store.open(copy).written() == Store.open(place).written()
+    assert Store.open(copy).read() == Store.open(place).read()
 
 
 def test_a_backup_at_any_moment_is_whole(place, tmp_path):
@@ -81,7 +81,7 @@ def test_a_backup_is_put_back(place, tmp_path):
     assert run("backup", place, copy).exit_code == 0
     said = run("restore", copy, target)
     assert "are back" in said.output
-    assert Store.open(target).written() == Store.open(place).written()
+    assert Store.open(target).read() == Store.open(place).read()
     with pytest.raises(WouldOverwrite):
         gw.Study.restore(copy, target)
     with gw.Study.open(target) as study:
@@ -176,7 +176,7 @@ def test_one_damaged_event_costs_one_event(place, tmp_path, kind):
 def test_a_whole_study_recovered_is_the_same(place, tmp_path):
     with gw.Study.recover(place, tmp_path / "rescued.db") as study:
         assert study.state.lost == ()
-    assert Store.open(tmp_path / "rescued.db").written() == Store.open(place).written()
+    assert Store.open(tmp_path / "rescued.db").read() == Store.open(place).read()
 
 
 def test_a_damaged_page_costs_what_stood_on_it(place, tmp_path):

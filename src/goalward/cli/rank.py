@@ -104,6 +104,7 @@ def rank(options: RankOptions) -> None:
 
     from goalward.learners import Logistic
     from goalward.pool import as_pool, open_pool
+    from goalward.strategies.reference import reference_rows
     from goalward.tables.write import check_target, write_table
 
     if options.out is not None:
@@ -113,10 +114,12 @@ def rank(options: RankOptions) -> None:
     pool = as_pool(open_pool(options.pool, columns=columns, ids=options.ids))
     rows, labels, dev_rows, dev_labels = _labelled_rows(options, pool)
     fitted = Logistic(C=options.penalty).fit(pool.take(rows), labels)
-    recipe = options.recipe()
+    recipe, goal_rows = options.recipe(), options.goal_rows or len(pool)
     strategy = recipe.build(
         dev=(pool.take(dev_rows), dev_labels) if options.dev is not None else None,
-        pool=_goal_rows(pool, options) if "pool" in recipe.needs else None,
+        pool=reference_rows(pool.source, goal_rows, options.seed)
+        if "pool" in recipe.needs
+        else None,
         seed=options.seed,
     )
     ranking = _ranking(options, pool, fitted, strategy, np.union1d(rows, dev_rows))
@@ -173,16 +176,6 @@ def _read_labels(path: Path, pool: Pool) -> tuple[NDArray[Any], list[Any]]:
     if len(np.unique(positions)) < len(positions):
         raise BadParameter(f"{path} names a row twice; each once was expected. Keep one of them.")
     return positions, label_column(table["label"])
-
-
-def _goal_rows(pool: Pool, options: RankOptions) -> Any:
-    """Return the rows that a goal without labels is about."""
-    import numpy as np
-
-    if options.goal_rows == 0 or options.goal_rows >= len(pool):
-        return pool.source
-    rng = np.random.default_rng(options.seed)
-    return pool.take(np.sort(rng.choice(len(pool), size=options.goal_rows, replace=False)))
 
 
 def _ranking(

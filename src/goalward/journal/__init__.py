@@ -3,37 +3,17 @@
 from goalward.core.extras import needing
 
 with needing("A study"):
-    from goalward.journal.events import (
-        Asked,
-        Changed,
-        ClassAdded,
-        Created,
-        Event,
-        Lost,
-        Noted,
-        Ranked,
-        Skipped,
-        Told,
-        Undone,
-        Withdrawn,
-    )
-    from goalward.journal.store import Store
-    from goalward.journal.transaction import Mark, Recorded
+    from goalward.journal.events import Created, Event, Mark, Ranked, Recorded, Told, Undone
+    from goalward.journal.store import Store, Transaction
 
 __all__ = [
-    "Asked",
-    "Changed",
-    "ClassAdded",
     "Created",
     "Event",
-    "Lost",
     "Mark",
-    "Noted",
     "Ranked",
     "Recorded",
-    "Skipped",
     "Store",
     "Told",
+    "Transaction",
     "Undone",
-    "Withdrawn",
 ]

@@ -11,6 +11,8 @@ import os
 import re
 import sqlite3
 import warnings
+from contextlib import closing
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -105,7 +107,8 @@ def readable(path: Path) -> bool:
     except FileNotFoundError:
         return False
     except (OSError, sqlite3.Error) as error:
-        if isinstance(error, sqlite3.Error) and not _foreign(error):
+        foreign = any(words in str(error) for words in ("not a database", "unable to open"))
+        if isinstance(error, sqlite3.Error) and not foreign:
             raise meaning(str(path), error) from error
         raise NotAStudy(
             f"{path} is not the file of a study, or cannot be opened ({error}). It was left as it is: "
@@ -119,23 +122,15 @@ def readable(path: Path) -> bool:
 
 
 def _application(path: Path) -> int:
-    for mode in ("ro", "rw"):
-        try:
-            raw = opened(path, mode=mode)
-        except sqlite3.OperationalError as error:
-            # A process was killed while it wrote: what it left must be undone to read anything.
-            if mode == "ro" and "readonly" in str(error):
-                continue
+    try:
+        raw = opened(path, mode="ro")
+    except sqlite3.OperationalError as error:
+        if "readonly" not in str(error):
             raise
-        try:
-            return int(raw.execute("PRAGMA application_id").fetchone()[0])
-        finally:
-            raw.close()
-    raise AssertionError("one of the two returns or raises")
-
-
-def _foreign(error: sqlite3.Error) -> bool:
-    return any(words in str(error) for words in ("not a database", "unable to open"))
+        # A process was killed while it wrote: what it left must be undone to read anything.
+        raw = opened(path)
+    with closing(raw):
+        return int(raw.execute("PRAGMA application_id").fetchone()[0])
 
 
 def claim(path: Path) -> None:
@@ -161,7 +156,7 @@ def connect(url: URL, timeout: float) -> Engine:
     path = file_of(url)
     if path is None:
         engine = create_engine(url, pool_pre_ping=True)
-        event.listen(engine, "begin", _begin_postgres(timeout))
+        event.listen(engine, "begin", partial(_begin_postgres, timeout))
         return engine
     _warn_of_network(path)
     engine = create_engine(
@@ -225,31 +220,24 @@ def opened(path: Path, *, timeout: float = 30.0, mode: str = "rw") -> sqlite3.Co
 
 def leave_write_ahead(path: Path, timeout: float) -> None:
     """Turn a file of the first version, whose answers may sit in a file beside it, into one file."""
-    raw = opened(path, timeout=timeout)
-    try:
+    with closing(opened(path, timeout=timeout)) as raw:
         if raw.execute("PRAGMA journal_mode").fetchone() == ("wal",) and os.access(path, os.W_OK):
             raw.execute("PRAGMA journal_mode=DELETE")
-    finally:
-        raw.close()
 
 
 def _begin_sqlite(connection: Connection) -> None:
     # Locking at the start, a writer waits its turn; locking later, it would fail at once. A single
-    # query is one moment by itself.
-    begin = {"write": "BEGIN IMMEDIATE", "read": "BEGIN", "peek": None}
-    statement = begin[connection.get_execution_options().get("purpose", "read")]
-    if statement is not None:
-        connection.exec_driver_sql(statement)
+    # query ("peek") is one moment by itself.
+    purpose = connection.get_execution_options().get("purpose", "read")
+    if purpose != "peek":
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if purpose == "write" else "BEGIN")
 
 
-def _begin_postgres(timeout: float) -> Any:
-    def begin(connection: Connection) -> None:
-        if connection.get_execution_options().get("purpose") == "write":
-            connection.exec_driver_sql(f"SET LOCAL lock_timeout = {int(1000 * timeout)}")
-            # A server may be set to acknowledge before the disk has it.
-            connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
-
-    return begin
+def _begin_postgres(timeout: float, connection: Connection) -> None:
+    if connection.get_execution_options().get("purpose") == "write":
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout = {int(1000 * timeout)}")
+        # A server may be set to acknowledge before the disk has it.
+        connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
 
 
 def _warn_of_network(path: Path) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from goalward.errors import Damaged
 
 __all__ = [
     "SINCE",
+    "START",
     "Asked",
     "Changed",
     "ClassAdded",
@@ -18,8 +20,10 @@ __all__ = [
     "Event",
     "Label",
     "Lost",
+    "Mark",
     "Noted",
     "Ranked",
+    "Recorded",
     "Skipped",
     "Told",
     "Undone",
@@ -72,45 +76,39 @@ class Asked(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told(Event):
+class OfRow(Event):
+    """Something that an annotator did to a row."""
+
+    row: int
+    by: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told(OfRow):
     """An annotator answered."""
 
-    row: int
     label: Label
-    by: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Skipped(Event):
+class Skipped(OfRow):
     """An annotator could not or would not answer."""
 
-    row: int
-    by: str
 
-
-@dataclass(frozen=True, kw_only=True)
-class Withdrawn(Event):
+class Withdrawn(OfRow):
     """A question, an answer or a skip was taken back."""
 
-    row: int
-    by: str
-
 
 @dataclass(frozen=True, kw_only=True)
-class Undone(Event):
+class Undone(OfRow):
     """An annotator's last answer, skip or withdrawal was undone; the row is theirs again."""
 
-    row: int
-    by: str
     until: float
 
 
 @dataclass(frozen=True, kw_only=True)
-class Noted(Event):
+class Noted(OfRow):
     """An annotator wrote something about a row."""
 
-    row: int
-    by: str
     text: str
 
 
@@ -132,27 +130,23 @@ class Ranked(Event):
     labels, dev_labels
         How many labels the model was fitted on, and how many measured it.
     recipe, seed, features, versions
-        The strategy used, and what it was used on: with the events up to `based_on` they decide
-        everything here.
+        The strategy and what it was used on: with the events up to `based_on` they decide all this.
     queue, utilities
         The next rows, best first, with their scores.
     quantiles
         Of the scores of all open rows, at 0, 2.5, 5, ..., 100 %.
     metric
-        "dev" or "cross-validated": where accuracy and log_loss come from; None if neither can
-        be had yet.
+        "dev" or "cross-validated": where accuracy and log_loss come from; None without either.
     goal, gain
-        τ and the mean score of the next batch, both per row of the goal; None for a strategy
-        without a goal.
+        τ and the mean score of the next batch, both per row of the goal.
     solver
         How the goal's direction was solved for.
     stop_set
         What stopping rules look at: predictions on rows drawn once, and how sure they are; None
         in journals older than these rules.
     goal_before
-        The goal now of the model before: that of the last ranking with other training labels, on
-        the rows and labels that `goal` is measured on. None where there was no such ranking, and
-        in older journals.
+        The goal, on the same rows and labels, of the model of the last ranking with other training
+        labels; None where there was none, and in older journals.
     """
 
     based_on: int
@@ -191,7 +185,7 @@ class Lost(Event):
     text: str
 
 
-KINDS: dict[str, type[Event]] = {
+KINDS: dict[str, Callable[..., Event]] = {
     kind.__name__.lower(): kind
     for kind in (
         *(Created, Asked, Told, Skipped, Withdrawn, Undone, Noted, ClassAdded, Ranked),
@@ -202,10 +196,29 @@ SINCE: dict[type[Event], int] = {Changed: 4, Lost: 4}
 """The version of the journal from which on an event is known, where that is not the first."""
 
 
+class Mark(NamedTuple):
+    """How far somebody has read: the number and the digest of the last event they know."""
+
+    seq: int = 0
+    digest: str = ""
+
+
+START = Mark()
+"""Before the first event."""
+
+
+class Recorded(NamedTuple):
+    """An event with its number, from 1, its digest, which stands for all before it too, and its text."""
+
+    seq: int
+    event: Event
+    digest: str = ""
+    body: str = ""
+
+
 def canonical(event: Event) -> str:
     """Return an event as JSON: keys sorted, plain ASCII, so any database keeps it as it is."""
-    values = {field.name: getattr(event, field.name) for field in fields(event)}
-    body = {"kind": type(event).__name__.lower(), **values}
+    body = {"kind": type(event).__name__.lower(), **vars(event)}
     return json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -213,11 +226,8 @@ def parsed(seq: int, body: str) -> Event:
     """Return the event a text stands for."""
     try:
         values = json.loads(body)
-        kind: Any = KINDS[values.pop("kind")]
-        event: Event = kind(
-            **{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-        )
-        return event
+        kind = KINDS[values.pop("kind")]
+        return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Damaged(
             f"Event {seq} cannot be read ({type(error).__name__}: {error}); an event of this version "

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import DatabaseError
 
 from goalward.errors import Damaged
@@ -48,7 +47,7 @@ def salvage(store: Store) -> Salvaged:
     """Return what a study still holds; it is only read."""
     found: list[Salvaged] = []
     try:
-        store._run(lambda connection: found.append(_salvaged(connection)))
+        store.run(lambda connection: found.append(_salvaged(connection)))
     except Damaged:
         # SQLite says it once more when the reading ends.
         if not found:
@@ -69,11 +68,11 @@ def _salvaged(connection: Connection) -> Salvaged:
     events: list[Event] = []
     for seq in range(1, last + 1):
         body = rows.get(seq, ("", ""))[0]
-        event: Event | None = None
         if seq in whole:
             with suppress(Damaged):
-                event = parsed(seq, body)
-        events.append(event or Lost(at=time.time(), text=body[:LONGEST]))
+                events.append(parsed(seq, body))
+        if len(events) < seq:
+            events.append(Lost(at=time.time(), text=body[:LONGEST]))
     return Salvaged(events, list(_blobs(connection)))
 
 
@@ -121,18 +120,12 @@ def _rows(connection: Connection, last: int) -> Iterator[tuple[int, tuple[str, s
     # A page is damaged: the rows on the others are found one by one.
     missed = 0
     while seq < last or missed < GAP:
-        seq += 1
-        row = _one(connection, query.where(EVENTS.c.seq == seq))
-        missed = 0 if row else missed + 1
-        if row:
-            yield seq, row
-
-
-def _one(connection: Connection, query: Select[Any]) -> tuple[str, str] | None:
-    with suppress(DatabaseError):
-        row = connection.execute(query).first()
-        return (str(row[1]), str(row[2])) if row else None
-    return None
+        seq, missed = seq + 1, missed + 1
+        with suppress(DatabaseError):
+            row = connection.execute(query.where(EVENTS.c.seq == seq)).first()
+            if row is not None:
+                yield seq, (str(row[1]), str(row[2]))
+                missed = 0
 
 
 def _blobs(connection: Connection) -> Iterator[bytes]:

@@ -9,6 +9,7 @@ is of version 3 until the first of these is written, so that older programs can 
 
 from __future__ import annotations
 
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 
@@ -100,30 +101,21 @@ def version_of(connection: Connection, name: str) -> int | None:
     return int(version)
 
 
-def keep_backup(connection: Connection, path: Path | None, version: int) -> str:
-    """Copy a study before it is upgraded; return where: a file beside it, or tables of a server."""
+def keep_backup(connection: Connection, path: Path | None, version: int) -> None:
+    """Copy a study before it is upgraded: to a file beside it, or to tables of a server."""
     if path is None:
         for table in METADATA.sorted_tables:
             copied = f"CREATE TABLE {table.name}_v{version} AS SELECT * FROM {table.name}"
             connection.execute(text(copied))
-        return f"{STUDY.name}_v{version}"
-    target = next(
-        candidate
-        for n in count()
-        if not (
-            candidate := path.with_name(f"{path.name}.v{version}{f'.{n}' if n else ''}.bak")
-        ).exists()
-    )
-    with whole_file(target) as partial:
-        partial.touch(0o600)
+        return
+    names = (f"{path.name}.v{version}{f'.{n}' if n else ''}.bak" for n in count())
+    with whole_file(
+        next(free for name in names if not (free := path.with_name(name)).exists())
+    ) as new:
+        new.touch(0o600)
         # Connections of its own: the copy is of what is committed.
-        source, copy = opened(path, mode="ro"), opened(partial)
-        try:
+        with closing(opened(path, mode="ro")) as source, closing(opened(new)) as copy:
             source.backup(copy)
-        finally:
-            source.close()
-            copy.close()
-    return str(target)
 
 
 def migrate(connection: Connection, version: int) -> None:

@@ -10,31 +10,53 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, event, select, text
+from sqlalchemy import Connection, Engine, event, insert, select, text, update
 
-from goalward.errors import Damaged, NotWritten, StudyExists
-from goalward.journal import schema
-from goalward.journal.engine import (
-    APPLICATION,
-    claim,
-    connect,
-    file_of,
-    leave_write_ahead,
-    located,
-    readable,
-)
-from goalward.journal.events import chained, parsed
+from goalward.errors import Damaged, NotWritten, Replaced, StudyExists
+from goalward.journal import engine, schema
+from goalward.journal.events import SINCE, START, Event, Mark, Recorded, canonical, chained, parsed
 from goalward.journal.schema import BLOBS, EVENTS, STUDY
-from goalward.journal.transaction import START, Mark, Recorded, Transaction, Written
-from goalward.journal.trouble import broken, no_study, replaced, translated
+from goalward.journal.trouble import broken, no_study, translated
 
-__all__ = ["Store"]
+__all__ = ["Store", "Transaction"]
 
 T = TypeVar("T")
+
+
+@dataclass
+class Transaction:
+    """A study held by one process for a moment: what others appended before, and room for more."""
+
+    connection: Connection
+    news: list[Recorded]
+    mark: Mark
+    version: int
+
+    def append(self, event: Event, body: str = "") -> Recorded:
+        """Write an event, as it stood elsewhere if so; it is stored when the transaction ends."""
+        seq, body = self.mark.seq + 1, body or canonical(event)
+        digest = chained(self.mark.digest, seq, body)
+        self.connection.execute(insert(EVENTS).values(seq=seq, body=body, digest=digest))
+        self.version = max(self.version, SINCE.get(type(event), 0))
+        self.mark = Mark(seq, digest)
+        return Recorded(seq, event, digest, body)
+
+    def keep(self, content: bytes) -> None:
+        """Write bytes, once however often they come; they go by their digest."""
+        digest = sha256(content).hexdigest()
+        there = select(BLOBS.c.digest).where(BLOBS.c.digest == digest)
+        if self.connection.execute(there).first() is None:
+            self.connection.execute(insert(BLOBS).values(digest=digest, content=content))
+
+    def seal(self) -> None:
+        """Write the number and digest of the last event, so that a cut at the end is seen."""
+        head = {"head_seq": self.mark.seq, "head_digest": self.mark.digest}
+        self.connection.execute(update(STUDY).values(version=self.version, **head))
 
 
 class Store:
@@ -52,16 +74,13 @@ class Store:
     """
 
     def __init__(self, place: str | Path, *, timeout: float = 30.0) -> None:
-        self.url = located(place)
-        self.path = file_of(self.url)
-        self.name = (
-            self.url.render_as_string(hide_password=True) if not self.path else str(self.path)
-        )
-        self._engine: Engine = connect(self.url, timeout)
+        url = engine.located(place)
+        self.path = engine.file_of(url)
+        self.name = str(self.path or url.render_as_string(hide_password=True))
+        self._engine: Engine = engine.connect(url, timeout)
         self._process = os.getpid()
         # The connection that each thread is using: what is cut short is rolled back by it.
-        self._using = threading.local()
-        using = self._using
+        self._using = using = threading.local()
         event.listen(self._engine, "checkout", lambda raw, *_: setattr(using, "raw", raw))
         event.listen(self._engine, "checkin", lambda *_: setattr(using, "raw", None))
         # A study that is dropped lets go of its connections too; nothing waits to be saved.
@@ -80,15 +99,28 @@ class Store:
         """
         store = cls(place, timeout=timeout)
         if store.path is not None:
-            claim(store.path)
+            engine.claim(store.path)
 
         def made(connection: Connection) -> None:
-            store._begin(connection)
+            if store.path is not None:
+                connection.exec_driver_sql(f"PRAGMA application_id={engine.APPLICATION}")
+            else:
+                # Two that make tables at once would both fail; this lock ends with the transaction.
+                connection.execute(
+                    text("SELECT pg_advisory_xact_lock(:key)"), {"key": engine.APPLICATION}
+                )
+            if schema.version_of(connection, store.name) is None:
+                schema.create(connection)
+            elif _head(connection) != START:
+                raise StudyExists(
+                    f"There is a study at {store.name} already; a free place was expected. Open it "
+                    "with Study.open, or give another path."
+                )
             transaction = Transaction(connection, [], START, schema.LAYOUT)
             fill(transaction)
             transaction.seal()
 
-        store._run(made, purpose="write")
+        store.run(made, purpose="write")
         return store
 
     @classmethod
@@ -97,36 +129,41 @@ class Store:
         store = cls.found(place, timeout=timeout)
         if store.path is not None:
             with translated(store.name):
-                leave_write_ahead(store.path, timeout)
+                engine.leave_write_ahead(store.path, timeout)
         version = store.version()
+
+        def upgraded(connection: Connection) -> None:
+            if schema.version_of(connection, store.name) != version:
+                return  # another process was faster
+            schema.keep_backup(connection, store.path, version)
+            schema.migrate(connection, version)
+            # Checked before it is committed: what is damaged is not upgraded.
+            store._after(connection, START, _head(connection))
+
         if version < schema.LAYOUT:
-            store._run(lambda connection: store._upgrade(connection, version), purpose="write")
+            store.run(upgraded, purpose="write")
         return store
 
     @classmethod
     def found(cls, place: str | Path, *, timeout: float = 30.0) -> Store:
         """Return the store of a study as it is, of whatever version; nothing is changed."""
         store = cls(place, timeout=timeout)
-        if store.path is not None and not readable(store.path):
+        if store.path is not None and not engine.readable(store.path):
             raise no_study(store.name)
         return store
 
     def version(self) -> int:
         """Return the version of the study's journal; `NewerVersion` for one yet to come."""
-        version = self._run(lambda connection: schema.version_of(connection, self.name))
+        version = self.run(lambda connection: schema.version_of(connection, self.name))
         if version is None:
             raise no_study(self.name)
         return version
 
     def read(self, after: Mark = START) -> list[Recorded]:
         """Return the events that were appended after a mark, checked."""
-        if after.seq and self._run(_head, purpose="peek") == after:
+        if after.seq and self.run(_head, purpose="peek") == after:
             return []
-        return self._run(lambda connection: self._tail(connection, after))
-
-    def written(self) -> list[Written]:
-        """Return all events as they stand on disk, checked."""
-        return self._run(lambda connection: self._bodies(connection, START))
+        return self.run(lambda connection: self._after(connection, after, _head(connection)))
 
     def write(self, after: Mark, decide: Callable[[Transaction], T]) -> T:
         """Hold the study and decide: what is appended then is stored whole, or not at all."""
@@ -134,20 +171,19 @@ class Store:
         def held(connection: Connection) -> T:
             # On PostgreSQL this line is the lock; SQLite's BEGIN IMMEDIATE has it already.
             version, *head = connection.execute(select(STUDY).with_for_update()).one()
-            news = self._tail(connection, after, Mark(*head))
-            at = Mark(news[-1].seq, news[-1].digest) if news else after
-            transaction = Transaction(connection, news, at, version)
+            news = self._after(connection, after, Mark(*head))
+            transaction = Transaction(connection, news, Mark(*head), version)
             decided = decide(transaction)
-            if transaction.mark != at:
+            if transaction.mark != Mark(*head):
                 transaction.seal()
             return decided
 
-        return self._run(held, purpose="write")
+        return self.run(held, purpose="write")
 
     def blob(self, digest: str) -> bytes:
         """Return stored bytes, checked."""
         query = select(BLOBS.c.content).where(BLOBS.c.digest == digest)
-        stored = self._run(lambda connection: connection.execute(query).scalar_one_or_none())
+        stored = self.run(lambda connection: connection.execute(query).scalar_one_or_none())
         content = b"" if stored is None else bytes(stored)
         if stored is None or sha256(content).hexdigest() != digest:
             raise Damaged(
@@ -159,45 +195,13 @@ class Store:
     def blobs(self) -> list[str]:
         """Return the digests of all stored bytes."""
         query = select(BLOBS.c.digest).order_by(BLOBS.c.digest)
-        return self._run(lambda connection: list(connection.execute(query).scalars()))
+        return self.run(lambda connection: list(connection.execute(query).scalars()))
 
     def close(self) -> None:
         """Let go of all connections."""
         self._engine.dispose()
 
-    def _begin(self, connection: Connection) -> None:
-        """Make the tables in a place that is free; one that was begun and holds no event is."""
-        if connection.dialect.name == "sqlite":
-            connection.exec_driver_sql(f"PRAGMA application_id={APPLICATION}")
-        else:
-            # Two that make tables at once would both fail; this lock ends with the transaction.
-            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": APPLICATION})
-        if schema.version_of(connection, self.name) is None:
-            schema.create(connection)
-        elif connection.execute(select(STUDY.c.head_seq)).scalar_one() > 0:
-            raise StudyExists(
-                f"There is a study at {self.name} already; a free place was expected. Open it with "
-                "Study.open, or give another path."
-            )
-
-    def _upgrade(self, connection: Connection, version: int) -> None:
-        if schema.version_of(connection, self.name) != version:
-            return  # another process was faster
-        schema.keep_backup(connection, self.path, version)
-        schema.migrate(connection, version)
-        # Checked before it is committed: what is damaged is not upgraded.
-        self._tail(connection, START)
-
-    def _tail(
-        self, connection: Connection, after: Mark, head: Mark | None = None
-    ) -> list[Recorded]:
-        bodies = self._bodies(connection, after, head)
-        return [Recorded(seq, parsed(seq, body), digest) for seq, body, digest in bodies]
-
-    def _bodies(
-        self, connection: Connection, after: Mark, head: Mark | None = None
-    ) -> list[Written]:
-        head = head or _head(connection)
+    def _after(self, connection: Connection, after: Mark, head: Mark) -> list[Recorded]:
         if head == after:
             return []
         # The last known event is read again: another study, or an older copy of this one, may
@@ -210,20 +214,22 @@ class Store:
         if after.seq:
             known = rows.fetchone()
             if known is None or (known[0], known[2]) != after:
-                raise replaced(self.name)
-        bodies = []
-        seq, digest = after
-        for number, body, stored in rows:
-            if number != seq + 1 or chained(digest, number, body) != stored:
-                raise broken(self.name, seq + 1)
-            seq, digest = number, stored
-            bodies.append(Written(number, body, stored))
-        if Mark(seq, digest) != head:
-            raise broken(self.name, seq + 1)
-        return bodies
+                raise Replaced(
+                    f"At {self.name} stands another study, or an older copy of it, than the one that "
+                    "was opened. Nothing was stored: put the study back, or open what is there now."
+                )
+        found, at = [], after
+        for seq, body, digest in rows:
+            if seq != at.seq + 1 or chained(at.digest, seq, body) != digest:
+                raise broken(self.name, at.seq + 1)
+            at = Mark(seq, digest)
+            found.append(Recorded(seq, parsed(seq, body), digest, body))
+        if at != head:
+            raise broken(self.name, at.seq + 1)
+        return found
 
-    def _run(self, work: Callable[[Connection], T], *, purpose: str = "read") -> T:
-        """Return what `work` does in one transaction ("read", "write"), which ends here in any case.
+    def run(self, work: Callable[[Connection], T], *, purpose: str = "read") -> T:
+        """Return what `work` does in one transaction, which ends here in any case.
 
         A plain function around everything: an interrupt may strike in the very lines that end a
         block, and then no block ends it.
@@ -235,9 +241,9 @@ class Store:
             self._process = os.getpid()
         if self.path is not None:
             self._look(self.path)
-        engine = self._engine.execution_options(purpose=purpose)
+        database = self._engine.execution_options(purpose=purpose)
         try:
-            with translated(self.name), engine.connect() as connection, connection.begin():
+            with translated(self.name), database.connect() as connection, connection.begin():
                 return work(connection)
         except BaseException as error:
             self._let_go()
@@ -278,13 +284,12 @@ def _head(connection: Connection) -> Mark:
 
 def _interrupt_behind(error: BaseException) -> BaseException | None:
     """Return the interrupt that led to an error: half-made objects fail in ways of their own."""
-    while isinstance(error, Exception) and error.__context__ is not None:
-        error = error.__context__
-        if not isinstance(error, Exception):
-            return error
-    return None
+    cause: BaseException | None = error
+    while isinstance(cause, Exception):
+        cause = cause.__context__
+    return cause if cause is not error else None
 
 
-def _release(engine: Engine, process: int) -> None:
+def _release(database: Engine, process: int) -> None:
     if os.getpid() == process:
-        engine.dispose()
+        database.dispose()

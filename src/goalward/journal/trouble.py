@@ -8,20 +8,18 @@ from contextlib import contextmanager
 
 from sqlalchemy.exc import DBAPIError
 
-from goalward.errors import Damaged, Locked, NotAStudy, NotWritten, Replaced
+from goalward.errors import Damaged, Locked, NotAStudy, NotWritten
 
-__all__ = ["broken", "meaning", "no_study", "replaced", "translated"]
+__all__ = ["broken", "meaning", "no_study", "translated"]
 
 
 @contextmanager
 def translated(name: str) -> Iterator[None]:
-    """Turn a database's errors into ours: what came, what was expected, what to do."""
+    """Turn a database's errors into ours."""
     try:
         yield
-    except DBAPIError as error:
-        raise meaning(name, error.orig) from error
-    except sqlite3.Error as error:
-        raise meaning(name, error) from error
+    except (DBAPIError, sqlite3.Error) as error:
+        raise meaning(name, getattr(error, "orig", error)) from error
 
 
 def meaning(name: str, error: BaseException | None) -> Exception:
@@ -69,14 +67,6 @@ def broken(name: str, seq: int) -> Damaged:
         f"Event {seq} of {name} is not what was written: its digest does not follow from the events "
         "before it. Nothing was changed. Restore a backup, or save every event that is whole with "
         f"`goalward recover` or Study.recover({name!r}, 'rescued.db')."
-    )
-
-
-def replaced(name: str) -> Replaced:
-    """Return what to say where another study has come to a place."""
-    return Replaced(
-        f"At {name} stands another study, or an older copy of it, than the one that was opened. "
-        "Nothing was stored: put the study back, or open what is there now."
     )
 
 

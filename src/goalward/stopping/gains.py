@@ -11,15 +11,7 @@ from scipy.special import stdtrit
 
 from goalward.stopping.snapshot import Criterion, Snapshot, bought_rounds
 
-__all__ = [
-    "LOOK_BACK",
-    "PATIENCE",
-    "Realised",
-    "corrected",
-    "gain_below_price",
-    "realised",
-    "rise",
-]
+__all__ = ["LOOK_BACK", "PATIENCE", "Realised", "corrected", "gain_below_price", "realised", "rise"]
 
 LOOK_BACK = 5
 """Rounds over which predicted and realised gains are compared."""

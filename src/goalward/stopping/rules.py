@@ -12,9 +12,9 @@ from operator import ge, le, lt
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+from sklearn.metrics import cohen_kappa_score
 
-from goalward.errors import ShapeMismatch
 from goalward.stopping.gains import gain_below_price
 from goalward.stopping.snapshot import Criterion, Snapshot, bought_rounds
 
@@ -23,7 +23,6 @@ __all__ = [
     "bounded_change",
     "budget_spent",
     "classification_change",
-    "cohen_kappa",
     "confidence_variance",
     "criteria",
     "first_stops",
@@ -90,7 +89,7 @@ def stabilizing_predictions(
     """
     pairs = _changes(rounds)[-window:]
     known = len(pairs) == window
-    value = float(np.mean([cohen_kappa(a, b) for a, b in pairs])) if known else None
+    value = float(np.mean([_kappa(a, b) for a, b in pairs])) if known else None
     says = f"mean kappa of successive models on the stop set, {window} rounds >= threshold"
     source = "Bloodgood and Vijay-Shanker, CoNLL 2009"
     return Criterion.judged("stabilizing predictions", value, ge, threshold, says, source)
@@ -187,26 +186,9 @@ def budget_spent(rounds: Rounds, *, budget: int | None) -> Criterion:
     return Criterion.judged("budget", value, ge, most, says, "")
 
 
-def cohen_kappa(first: ArrayLike, second: ArrayLike) -> float:
-    """Return how far two lists of classes agree beyond chance: (a - e) / (1 - e).
-
-    a is the share of equal places and e the share that two independent lists with these class
-    frequencies would have. Where both hold one class only, the same, it is 1.
-
-    Examples
-    --------
-    >>> round(cohen_kappa([0, 0, 1, 1], [0, 0, 1, 0]), 3)
-    0.5
-    """
-    a, b = np.asarray(first), np.asarray(second)
-    if a.shape != b.shape or a.ndim != 1 or len(a) == 0:
-        raise ShapeMismatch(
-            f"Classes of shapes {a.shape} and {b.shape} came; two equally long lists that are not "
-            "empty were expected. Predict the same rows with both models."
-        )
-    agree = float(np.mean(a == b))
-    chance = sum(float(np.mean(a == k)) * float(np.mean(b == k)) for k in np.union1d(a, b))
-    return 1.0 if chance >= 1.0 else (agree - chance) / (1.0 - chance)
+def _kappa(before: NDArray[Any], after: NDArray[Any]) -> float:
+    # Where both predict one class, the same, there is no chance to correct for: they agree.
+    return 1.0 if np.array_equal(before, after) else float(cohen_kappa_score(before, after))
 
 
 def _changes(rounds: Rounds) -> list[tuple[NDArray[Any], NDArray[Any]]]:

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import entr
 
-__all__ = ["Criterion", "Snapshot", "bought_rounds", "entropies", "seen"]
+__all__ = ["Criterion", "Snapshot", "bought_rounds", "seen"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +53,7 @@ class Snapshot:
     goal: float | None = None
     gain: float | None = None
     goal_before: float | None = None
-    predicted: tuple[int, ...] | None = field(default=None, repr=False)
+    predicted: Sequence[int] | None = field(default=None, repr=False)
     uncertainty: float | None = None
     variance: float | None = None
     doubt: float | None = None
@@ -119,20 +120,12 @@ def seen(proba: NDArray[Any], batch: NDArray[Any]) -> dict[str, Any]:
     batch
         (b, k) probabilities on the rows of the next batch; may be empty.
     """
-    top = proba.max(axis=1)
     return {
-        "predicted": tuple(int(k) for k in proba.argmax(axis=1)),
-        "uncertainty": float(np.mean(entropies(proba))),
-        "variance": float(np.var(top)),
-        "doubt": float(np.max(entropies(batch))) if len(batch) else None,
+        "predicted": tuple(proba.argmax(axis=1).tolist()),
+        "uncertainty": float(np.mean(entr(proba).sum(axis=1))),
+        "variance": float(np.var(proba.max(axis=1))),
+        "doubt": float(np.max(entr(batch).sum(axis=1))) if len(batch) else None,
     }
-
-
-def entropies(proba: NDArray[Any]) -> NDArray[Any]:
-    """Return the entropy of each row, in nats; 0 log 0 is 0."""
-    safe = np.where(proba > 0, proba, 1.0)
-    summed: NDArray[Any] = -np.sum(proba * np.log(safe), axis=1)
-    return summed
 
 
 def bought_rounds(rounds: Sequence[Snapshot]) -> list[Snapshot]:

@@ -1,14 +1,18 @@
-"""Rows that goals without labels look at: a sample of the pool."""
+"""Rows drawn by a seed, the same in every round and process: what goals without labels look at."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from goalward.pool import n_rows, take_rows
+from goalward.selection.best import mixed
 
-__all__ = ["REFERENCE", "reference_rows"]
+__all__ = ["REFERENCE", "drawn_numbers", "drawn_rows", "reference_rows"]
 
 REFERENCE = 1000
 """Rows drawn. Few of them lie near a boundary, so 1,000 were better than 500 on digits."""
@@ -17,7 +21,22 @@ REFERENCE = 1000
 def reference_rows(X: Any, count: int = REFERENCE, seed: int = 0) -> Any:
     """Return `count` rows drawn by the seed, in their order; all of them if they are fewer."""
     total = n_rows(X)
+    return X if total <= count else take_rows(X, drawn_rows(total, count, seed))
+
+
+def drawn_rows(total: int, count: int, seed: int, purpose: str = "goal") -> NDArray[Any]:
+    """Return the numbers of at most `count` of the rows, in order; independent between purposes."""
     if total <= count:
-        return X
-    chosen = np.random.default_rng(seed).permutation(total)[:count]
-    return take_rows(X, np.sort(chosen))
+        return np.arange(total)
+    numbers = drawn_numbers(np.arange(total), seed, purpose)
+    return np.sort(np.argpartition(numbers, count)[:count])
+
+
+def drawn_numbers(rows: Sequence[int] | NDArray[Any], seed: int, purpose: str) -> NDArray[Any]:
+    """Return a number in [0, 1) for each row, by the seed, the purpose and the row alone.
+
+    No other row, answer, model or order of events has a say.
+    """
+    key = blake2b(f"{seed}/{purpose}".encode(), digest_size=8).digest()
+    salt = np.uint64(int.from_bytes(key, "little"))
+    return np.asarray(mixed(np.asarray(rows, dtype=np.uint64) ^ salt) / 2.0**64)

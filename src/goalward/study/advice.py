@@ -7,15 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from goalward.errors import BadParameter
-from goalward.stopping import (
-    Criterion,
-    Realised,
-    Snapshot,
-    budget_spent,
-    corrected,
-    criteria,
-    realised,
-)
+from goalward.stopping import Criterion, Snapshot, budget_spent, corrected, criteria, realised
 from goalward.stopping.gains import PATIENCE
 from goalward.study.reports import account, snapshots
 from goalward.study.state import State
@@ -34,14 +26,11 @@ class Advice:
         budget is spent, or when nothing is left to ask.
     gain
         Predicted gain of a label of the next batch, per row of the goal (nats).
-    ratio
-        Realised over predicted gain of the last rounds; None until there are some.
     price
         What a label costs, in the same units.
-    reason
-        The same in a sentence.
-    ratio_low, ratio_high
-        Ends of the 95 % interval of the ratio; None until two rounds can be compared.
+    ratio, ratio_low, ratio_high
+        Realised over predicted gain of the last rounds, and the ends of its 95 % interval; None
+        until there is one round to compare, or two.
     expected, low, high
         The gain after correction by the ratio (kept within 0 and 1), which is compared with the
         price; and the same at the ends of the interval.
@@ -55,21 +44,42 @@ class Advice:
 
     stop: bool
     gain: float | None
-    ratio: float | None
     price: float
-    reason: str
-    ratio_low: float | None = None
-    ratio_high: float | None = None
-    expected: float | None = None
-    low: float | None = None
-    high: float | None = None
-    left: int | None = None
-    account: dict[str, Any] = field(default_factory=dict, hash=False)
-    criteria: tuple[Criterion, ...] = ()
+    ratio: float | None
+    ratio_low: float | None
+    ratio_high: float | None
+    expected: float | None
+    low: float | None
+    high: float | None
+    left: int
+    account: dict[str, Any] = field(hash=False)
+    criteria: tuple[Criterion, ...]
+
+    @property
+    def reason(self) -> str:
+        """The same in a sentence."""
+        if self.left == 0:
+            return "Nothing is left to ask that would train the model: stop."
+        if self.criteria[-1].stop:
+            return "The budget is spent: stop."
+        if self.gain is None or self.expected is None:
+            return "No model yet: go on until two classes have labels."
+        said = f"The next label is predicted to move the goal by {self.gain:.3g} per row"
+        if self.ratio is not None:
+            said += f"; {max(self.ratio, 0.0):.0%} of such predictions came true lately"
+            if self.ratio_low is not None and self.ratio_high is not None:
+                said += f" (95 % interval {self.ratio_low:.0%} to {self.ratio_high:.0%})"
+            said += f", so {self.expected:.3g} is expected"
+        said += f"; it costs {self.price:.3g}"
+        if self.criteria[0].stop:
+            return f"{said}, and cost more than it brought in {PATIENCE} rounds in a row: stop."
+        if self.expected < self.price:
+            return f"{said}: go on, until this is so in {PATIENCE} rounds in a row."
+        return f"{said}: go on."
 
     def record(self) -> dict[str, Any]:
         """Return the advice as plain values."""
-        return asdict(self) | {"criteria": written(self.criteria)}
+        return asdict(self) | {"reason": self.reason, "criteria": written(self.criteria)}
 
 
 def written(rules: Sequence[Criterion]) -> list[dict[str, Any]]:
@@ -92,76 +102,29 @@ def rules(
 
 
 def stop(state: State, price: float, budget: int | None = None) -> Advice:
-    """Return whether the next label is worth its price, and what other rules say.
-
-    Parameters
-    ----------
-    budget
-        Labels that may be bought, dev labels included.
-    """
+    """Return whether the next label is worth its price, and what other rules say."""
     if not price > 0:
         raise BadParameter(
             f"price={price!r}; what a label costs, above 0, was expected: 0.001 nats per row of the "
             "goal, say."
         )
-    found_rules = rules(state, price, budget)
-    rounds = snapshots(state)
-    found, now = realised(rounds), corrected(rounds)
-    left = _left(state)
-    first, spent = found_rules[0], bool(found_rules[-1].stop)
-    ends = bool(first.stop) or spent or left == 0
-    gain = rounds[-1].gain if rounds else None
-    expected, low, high = now or (None, None, None)
+    said, rounds = rules(state, price, budget), snapshots(state)
+    found = realised(rounds)
+    expected, low, high = corrected(rounds) or (None, None, None)
+    done = state.settings.is_dev(range(state.n_rows))
+    done[state.closed] = True
+    left = int((~done).sum())
     return Advice(
-        stop=ends,
-        gain=gain,
-        ratio=None if found is None else found.ratio,
+        stop=bool(said[0].stop or said[-1].stop) or left == 0,
+        gain=rounds[-1].gain if rounds else None,
         price=price,
-        reason=_reason(gain, found, now, price, first, left=left, spent=spent),
-        ratio_low=None if found is None else found.low,
-        ratio_high=None if found is None else found.high,
+        ratio=found.ratio if found else None,
+        ratio_low=found.low if found else None,
+        ratio_high=found.high if found else None,
         expected=expected,
         low=low,
         high=high,
         left=left,
         account=account(state, price),
-        criteria=found_rules,
+        criteria=said,
     )
-
-
-def _reason(
-    gain: float | None,
-    found: Realised | None,
-    now: tuple[float, float | None, float | None] | None,
-    price: float,
-    rule: Criterion,
-    *,
-    left: int,
-    spent: bool,
-) -> str:
-    if left == 0:
-        return "Nothing is left to ask that would train the model: stop."
-    if spent:
-        return "The budget is spent: stop."
-    if gain is None or now is None:
-        return "No model yet: go on until two classes have labels."
-    said = f"The next label is predicted to move the goal by {gain:.3g} per row"
-    if found is not None:
-        said += f"; {max(found.ratio, 0.0):.0%} of such predictions came true lately"
-        if found.low is not None and found.high is not None:
-            said += f" (95 % interval {found.low:.0%} to {found.high:.0%})"
-        said += f", so {now[0]:.3g} is expected"
-    said += f"; it costs {price:.3g}"
-    if rule.stop:
-        return f"{said}, and cost more than it brought in {PATIENCE} rounds in a row: stop."
-    return f"{said}: go on" + (
-        f", until this is so in {PATIENCE} rounds in a row." if now[0] < price else "."
-    )
-
-
-def _left(state: State) -> int:
-    """Return how many rows could still be asked that are not the dev set's."""
-    is_dev, total = state.settings.is_dev, state.n_rows
-    done = [row for row in state.standings if not state.wants_answer(row)]
-    dev = int(is_dev(range(total)).sum()) if state.settings.dev else 0
-    return total - dev - int((~is_dev(done)).sum())

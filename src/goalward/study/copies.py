@@ -7,18 +7,17 @@ import shutil
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import count
+from itertools import count, starmap
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from goalward.core.whole_file import refuse_existing, refuse_inputs, same_file, whole_file
 from goalward.errors import Damaged, EventsLost, WouldOverwrite
-from goalward.journal import Created, Event, Recorded, Store
+from goalward.journal import Created, Event, Recorded, Store, Transaction
 from goalward.journal.engine import file_of, files_of_database, located
 from goalward.journal.salvage import Salvaged, salvage
 from goalward.journal.schema import LAYOUT
-from goalward.journal.transaction import Transaction
 from goalward.study import pools
 from goalward.study.exchange import answers_table
 from goalward.study.fold import folded
@@ -52,11 +51,7 @@ def create(
 def backup(
     source: Store, path: str | Path, *, inputs: Iterable[Path] = (), force: bool = False
 ) -> int:
-    """Write a study, of whatever database, as one SQLite file and return how many events it has.
-
-    Others may go on meanwhile: it is the study of one moment. It is read back and every digest is
-    checked before it gets its name.
-    """
+    """Write a study, of whatever database, as one SQLite file and return how many events it has."""
     refuse_inputs(Path(path), inputs)
     with whole_file(path, force=force) as partial:
         return _copied(source, partial)
@@ -65,13 +60,7 @@ def backup(
 def restore(
     source: str | Path, place: str | Path, *, force: bool = False, timeout: float = 30.0
 ) -> tuple[int, Path | None]:
-    """Put a backup to a place; return how many events it has, and where what was there is now.
-
-    Parameters
-    ----------
-    force
-        Take the place of a file that is there, which is kept under another name.
-    """
+    """Put a backup to a place; return how many events it has, and where what was there is now."""
     store = Store.found(source, timeout=timeout)
     path = file_of(located(place))
     if path is not None and store.path is not None and same_file(store.path, path):
@@ -150,9 +139,7 @@ def recover_answers(damaged: str | Path, path: str | Path) -> Salvaged:
     For studies whose first event is lost: what is left says who answered what, and no more.
     """
     found = salvage(Store.found(damaged))
-    numbered = enumerate(found.events, start=1)
-    state = folded(State(), (Recorded(seq, event) for seq, event in numbered))
-    write_table(answers_table(state), path)
+    write_table(answers_table(folded(State(), starmap(Recorded, enumerate(found.events, 1)))), path)
     return found
 
 
@@ -160,11 +147,8 @@ def _put_aside(path: Path) -> Path | None:
     """Give a file, and what SQLite keeps beside it, another name; None where there is none."""
     if not os.path.lexists(path):
         return None
-    aside = next(
-        free
-        for n in count(1)
-        if not os.path.lexists(free := path.with_name(f"{path.name}.replaced-{n}"))
-    )
+    names = (path.with_name(f"{path.name}.replaced-{n}") for n in count(1))
+    aside = next(free for free in names if not os.path.lexists(free))
     pairs = zip(files_of_database(path), files_of_database(aside), strict=True)
     for source, target in reversed(list(pairs)):
         if os.path.lexists(source):
@@ -173,18 +157,19 @@ def _put_aside(path: Path) -> Path | None:
 
 
 def _copied(source: Store, place: str | Path, timeout: float = 30.0) -> int:
-    written = source.written()
+    written = source.read()
     if not written:
         raise Damaged(f"{source.name} holds no event; a study was expected.")
 
     def fill(transaction: Transaction) -> None:
         for digest in source.blobs():
             transaction.keep(source.blob(digest))
-        transaction.copy(written)
+        for recorded in written:
+            transaction.append(recorded.event, recorded.body)
 
     copy = Store.create(place, fill, timeout=timeout)
     # Read back from the disk, digest by digest, before anybody relies on it.
-    if copy.written() != written or copy.blobs() != source.blobs():
+    if copy.read() != written or copy.blobs() != source.blobs():
         raise Damaged(f"The copy of {source.name} is not what was written. Try another disk.")
     for digest in copy.blobs():
         copy.blob(digest)

@@ -7,6 +7,7 @@ held, so that two processes never decide on the same state.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import starmap
 from numbers import Integral
 from typing import Any, TypeAlias
 
@@ -46,15 +47,7 @@ def asked(
     resume: bool = True,
     at_most: bool = True,
 ) -> tuple[list[int], list[Event]]:
-    """Return n rows for an annotator, and the event that makes the new ones theirs.
-
-    Parameters
-    ----------
-    resume
-        Rows in hand come first.
-    at_most
-        Fewer rows where fewer are left; otherwise that is `PoolExhausted`.
-    """
+    """Return n rows for an annotator, and the event that makes the new ones theirs."""
     by = plain_text(by, "by")
     held = rows_held(state, by, now)[:n] if resume else []
     new = questions.next(state, n - len(held), by, now)
@@ -83,11 +76,8 @@ def told(state: State, now: float, answers: Iterable[Answer]) -> tuple[list[int]
     news: list[Event] = []
     stands: dict[tuple[int, str], tuple[Label | None, int]] = {}
     for place, said, who in answers:
-        row, label, by = (
-            checked_row(state, place),
-            _checked_label(state, said),
-            plain_text(who, "by"),
-        )
+        row, by = checked_row(state, place), plain_text(who, "by")
+        label = _checked_label(state, said)
         if (row, by) not in stands:
             before = state.said(row).get(by)
             stands[row, by] = (before.label, before.seq) if before else (None, 0)
@@ -109,7 +99,7 @@ def told_and_asked(
 ) -> tuple[tuple[int, list[int]], list[Event]]:
     """Return the number of an answer and up to n rows in hand after it."""
     numbers, news = told(state, now, [answer])
-    after = folded(state, (Recorded(state.seq + 1 + i, event) for i, event in enumerate(news)))
+    after = folded(state, starmap(Recorded, enumerate(news, state.seq + 1)))
     rows, more = asked(after, now, questions, n, answer[2])
     return (numbers[0], rows), [*news, *more]
 

@@ -108,13 +108,7 @@ def answers_table(state: State) -> pl.DataFrame:
 
 
 def matched_labels(
-    path: str | Path,
-    state: State,
-    pool: Callable[[], StudyPool],
-    *,
-    label: str,
-    key: str,
-    by: str,
+    path: str | Path, state: State, pool: Callable[[], StudyPool], *, label: str, key: str, by: str
 ) -> tuple[list[tuple[int, Label, str]], list[tuple[int, str]]]:
     """Return (row, label, annotator) of what fits, and (line, reason) of what does not.
 

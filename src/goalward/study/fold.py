@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 from rpds import HashTrieMap
 
 from goalward.journal import Recorded, events
-from goalward.journal.events import Label
 from goalward.study.settings import Settings
 from goalward.study.state import Change, Lease, Note, Standing, State
 
@@ -22,19 +21,15 @@ __all__ = ["advance", "folded"]
 Nested: TypeAlias = "HashTrieMap[int, HashTrieMap[str, Any]]"
 
 
-def advance(state: State, recorded: Recorded) -> State:
-    """Return the state after an event."""
-    seq, event, digest = recorded
-    after = _after(state, seq, event)
-    return replace(after, seq=seq, digest=digest, identity=state.identity or digest)
-
-
 def folded(state: State, news: Iterable[Recorded]) -> State:
     """Return the state after all of these."""
     return reduce(advance, news, state)
 
 
-def _after(state: State, seq: int, event: events.Event) -> State:
+def advance(state: State, recorded: Recorded) -> State:
+    """Return the state after an event."""
+    seq, event, digest = recorded.seq, recorded.event, recorded.digest
+    state = replace(state, seq=seq, digest=digest, identity=state.identity or digest)
     match event:
         case events.Created(settings=settings, pool=pool):
             known = Settings.from_json(settings)
@@ -44,7 +39,10 @@ def _after(state: State, seq: int, event: events.Event) -> State:
         case events.Asked():
             return _asked(state, seq, event)
         case events.Told(row=row, label=label, by=by, at=at):
-            return _said(_with_class(state, label), row, by, Standing(label, seq, at))
+            if state.lost and label not in state.classes:
+                # The declaration of its class is among the lost events.
+                state = replace(state, classes=(*state.classes, label))
+            return _said(state, row, by, Standing(label, seq, at))
         case events.Skipped(row=row, by=by, at=at):
             return _said(state, row, by, Standing(None, seq, at))
         case events.Withdrawn(row=row, by=by):
@@ -91,13 +89,6 @@ def _undone(state: State, row: int, by: str, lease: Lease) -> State:
     if last.before is None:
         restored = replace(restored, leases=_with(restored.leases, row, by, lease))
     return replace(restored, changes=state.changes.insert(by, last.earlier))
-
-
-def _with_class(state: State, label: Label) -> State:
-    """Return the state with the class of an answer, whose declaration may be lost."""
-    if not state.lost or label in state.classes:
-        return state
-    return replace(state, classes=(*state.classes, label))
 
 
 def _said(state: State, row: int, by: str, standing: Standing | None) -> State:

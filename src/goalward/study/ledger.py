@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from goalward.errors import NotAStudy
-from goalward.journal import Event, Store
-from goalward.journal.transaction import Transaction
+from goalward.journal import Event, Store, Transaction
 from goalward.study.fold import folded
 from goalward.study.state import State
 
@@ -45,18 +44,18 @@ class Ledger:
             self.known = folded(self.known, self.store.read(self.known.mark))
             return self.known
 
-    def write(self, decide: Callable[[State, float], tuple[T, Sequence[Event]]]) -> T:
+    def write(self, decide: Callable[..., tuple[T, Sequence[Event]]], **given: Any) -> T:
         """Hold the study, decide on what is known then, store the events and return the rest.
 
         Parameters
         ----------
         decide
-            Given the state and the time.
+            Called with the state, the time and what else was given.
         """
 
         def held(transaction: Transaction) -> tuple[State, T]:
             state = folded(self.known, transaction.news)
-            result, events = decide(state, self.clock())
+            result, events = decide(state, self.clock(), **given)
             # Folded before it is stored: what cannot be read again is never written.
             return folded(state, [transaction.append(event) for event in events]), result
 

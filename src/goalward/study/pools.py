@@ -6,7 +6,7 @@ import json
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self
@@ -114,32 +114,26 @@ def store(pool: Any, home: Path | None, tick: Tick) -> tuple[dict[str, Any], lis
     if isinstance(pool, (str, os.PathLike, Table)):
         return _table(_as_table(pool), home, tick), []
     if isinstance(pool, (list, tuple)) and pool and all(isinstance(x, str) for x in pool):
-        texts = _whole_texts(pool)
-        content = json.dumps(texts).encode()
-        record, parts = _array(text_vectors(texts, tick))
+        for row, text in enumerate(pool):
+            try:
+                text.encode()
+            except UnicodeEncodeError as error:
+                raise BadInput(
+                    f"The text of row {row} holds half of a character pair ({error.reason} at "
+                    f"{error.start}); whole characters were expected. Repair it: "
+                    "text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')."
+                ) from error
+        content = json.dumps(pool).encode()
+        record, parts = _array(text_vectors(list(pool), tick))
         return {**record, "texts": sha256(content).hexdigest()}, [*parts, content]
     rows = clean_rows(pool, "pool")
     return _array(rows if is_sparse(rows) else to_numpy(rows))
-
-
-def _whole_texts(pool: Sequence[str]) -> list[str]:
-    for row, text in enumerate(pool):
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise BadInput(
-                f"The text of row {row} holds half of a character pair ({error.reason} at "
-                f"{error.start}); whole characters were expected. Repair it: "
-                "text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')."
-            ) from error
-    return list(pool)
 
 
 def _load(journal: Store, kept: Mapping[str, Any], moved: Any, tick: Tick) -> StudyPool:
     """Return the pool of a study, checked against what was stored of it."""
     if kept["kind"] == "table":
         table = _found(kept, journal.path.parent if journal.path else None, moved)
-        _check_features(kept, table)
         watch = Watch(table, kept["fingerprint"])
         loaded = table.load(tick)
         X = loaded.X
@@ -153,11 +147,10 @@ def _load(journal: Store, kept: Mapping[str, Any], moved: Any, tick: Tick) -> St
         raise BadParameter(
             "pool= was given and the study has its rows inside; none was expected. Leave it out."
         )
-    arrays = [_restored(journal, one) for one in kept["arrays"]]
-    X = arrays[0]
+    X, *others = (_restored(journal, one) for one in kept["arrays"])
     if kept["kind"] == "sparse":
         try:
-            X = scipy.sparse.csr_array(tuple(arrays), shape=tuple(kept["shape"]))
+            X = scipy.sparse.csr_array((X, *others), shape=tuple(kept["shape"]))
             check_sparse(X, "The pool")
         except ValueError as error:
             raise Damaged(
@@ -199,24 +192,16 @@ def _table(table: Table, home: Path | None, tick: Tick) -> dict[str, Any]:
 
 
 def _found(kept: Mapping[str, Any], home: Path | None, moved: Any) -> Table:
-    """Return the table where it is now."""
-    given = _as_table(moved) if moved else None
-    vectors = None
+    """Return the table where it is now; refused if this version makes other numbers of its rows."""
+    path, vectors = _there(kept, "path", "relative", home), kept["embeddings"]
     if kept["vectors"] is not None:
-        vectors = _there(kept["vectors"], kept["vectors_relative"], home)
-        if given is not None and given.vectors:
-            vectors = given.embeddings
-        elif given is not None and Path(given.path).with_suffix(".npy").is_file():
-            vectors = str(Path(given.path).with_suffix(".npy"))
-    path = given.path if given is not None else _there(kept["path"], kept["relative"], home)
-    table = Table(path, kept["text"], kept["image"], tuple(kept["numeric"]), kept["embeddings"])
-    if vectors is not None:
-        table = replace(table, embeddings=vectors)
-    return table
-
-
-def _check_features(kept: Mapping[str, Any], table: Table) -> None:
-    """Raise if this version makes other numbers of the rows than those the study was made with."""
+        vectors = _there(kept, "vectors", "vectors_relative", home)
+    if moved is not None:
+        given = _as_table(moved)
+        path, beside = given.path, Path(given.path).with_suffix(".npy")
+        if kept["vectors"] is not None and (given.vectors or beside.is_file()):
+            vectors = given.embeddings if given.vectors else str(beside)
+    table = Table(path, kept["text"], kept["image"], tuple(kept["numeric"]), vectors)
     made_with = kept.get("features", FIRST_FEATURES.get(kept["embeddings"], table.features))
     if made_with != table.features:
         raise PoolChanged(
@@ -225,14 +210,16 @@ def _check_features(kept: Mapping[str, Any], table: Table) -> None:
             "made it, or export the answers (`goalward export --every`), begin a new study and import "
             "them."
         )
+    return table
 
 
-def _there(path: str, relative: str | None, home: Path | None) -> str:
-    if not Path(path).is_file() and relative is not None and home is not None:
-        beside = home / relative
+def _there(kept: Mapping[str, Any], name: str, relative: str, home: Path | None) -> Any:
+    """Return a stored path; the one beside the study where nothing is at that any more."""
+    if not Path(kept[name]).is_file() and kept[relative] is not None and home is not None:
+        beside = home / kept[relative]
         if beside.is_file():
             return str(beside)
-    return path
+    return kept[name]
 
 
 def _array(X: Any) -> tuple[dict[str, Any], list[bytes]]:

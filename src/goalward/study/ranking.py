@@ -17,17 +17,17 @@ from goalward.errors import PoolExhausted
 from goalward.goals import PosteriorGoal
 from goalward.goals.dev_folds import half
 from goalward.journal import Ranked
+from goalward.labels.operators import deviation
 from goalward.models import Fitted
 from goalward.solvers.coordinates import LARGEST
 from goalward.stopping import seen
 from goalward.strategies import GoalOriented, Strategy, Subsampled, recipe
+from goalward.strategies.reference import drawn_rows
 from goalward.strategies.strategy import Suggestion
-from goalward.study.ledger import Ledger
-from goalward.study.pools import PoolLoader
-from goalward.study.rounds import StudyRound, ready, refit_due
+from goalward.study.rounds import StudyRound
 from goalward.utility.threads import one_blas_thread
 
-__all__ = ["Rounds", "queued", "rank", "versions"]
+__all__ = ["queued", "rank", "versions"]
 
 HEAD = 32
 """Rows picked with care for one another; the rest of a queue is in the order of the scores."""
@@ -41,44 +41,15 @@ WORK = 3e9
 takes the square of the unknowns, so of a large pool a part is looked at, drawn anew each round."""
 
 
-class Rounds:
-    """The rounds of a study in one process; the model of the last one serves while it is right."""
-
-    def __init__(self, ledger: Ledger, rows: PoolLoader) -> None:
-        self._ledger, self._rows = ledger, rows
-        self._last: StudyRound | None = None
-
-    def present(self) -> StudyRound:
-        """Return the round of now, with the model of the last one if no answer changed."""
-        state, pool = self._ledger.state, self._rows.load().checked()
-        if self._last is None or not self._last.models(state):
-            self._last = StudyRound(state, pool)
-        return self._last
-
-    def refresh(self, *, force: bool, size: int) -> Ranked | None:
-        """Fit, rank and store; the study is held only to read and to store."""
-        state = self._ledger.state
-        if not ready(state):
-            return None
-        if not force and not refit_due(state, "any"):
-            return state.ranking
-        now = self._last = StudyRound(state, self._rows.load().checked())
-        ranked = rank(now, size + len(state.leases), self._ledger.clock())
-        if ranked is not None:
-            self._ledger.write(lambda state, at: (None, [ranked]))
-        return ranked
-
-
+# Many small products: several BLAS threads made this 3 to 30 times slower on two busy cores.
+@one_blas_thread()
 def rank(now: StudyRound, size: int, at: float) -> Ranked | None:
     """Return what is thought of the pool now; None where no row is open."""
-    # Many small products: several BLAS threads made this 3 to 30 times slower on two busy cores.
-    with one_blas_thread():
-        return _rank(now, size, at)
-
-
-def _rank(now: StudyRound, size: int, at: float) -> Ranked | None:
     started, state = time.perf_counter(), now.state
-    closed = _closed(now)
+    # Rows of the dev set, and those that need no more answers, are left out.
+    done = state.settings.is_dev(np.arange(now.pool.n_rows))
+    done[state.closed] = True
+    closed = np.flatnonzero(done)
     free = now.pool.n_rows - len(closed)
     if free == 0:
         return None
@@ -113,19 +84,12 @@ def _rank(now: StudyRound, size: int, at: float) -> Ranked | None:
         accuracy=accuracy,
         log_loss=log_loss,
         goal=now.goal.value(now.fitted) / len(now.goal_rows),
-        gain=float(np.mean(now.gains(batch))),
+        gain=float(np.mean(to_numpy(deviation(*now.changes(batch))))),
         solver=suggestion.solver.reason if suggestion.solver else None,
         stop_set=_stop_set(now, batch),
         goal_before=now.goal_before(),
         seconds=time.perf_counter() - started,
     )
-
-
-def _closed(now: StudyRound) -> NDArray[Any]:
-    """Return rows a ranking leaves out: the dev set's, answered often enough, or skipped."""
-    done = now.state.settings.is_dev(np.arange(now.pool.n_rows))
-    done[[row for row in now.state.standings if not now.state.wants_answer(row)]] = True
-    return np.flatnonzero(done)
 
 
 def _strategy(now: StudyRound) -> tuple[Strategy, int]:
@@ -140,7 +104,7 @@ def _strategy(now: StudyRound) -> tuple[Strategy, int]:
     strategy = made.build(**data, seed=settings.seed).turn(now.fitted, len(state.rounds))
     if not isinstance(strategy, GoalOriented):
         return strategy, HEAD
-    if now.keeps_back and now.has_dev:
+    if now.has_dev and now.keeps_back:
         goal = half(now.pool.take(dev), labels, ids=np.array(dev), seed=settings.seed)
         strategy = replace(strategy, goal=goal)
     features, contrasts = int(now.pool.X.shape[1]), len(state.classes) - 1
@@ -192,32 +156,28 @@ def queued(
 
 def _measured(now: StudyRound) -> tuple[str | None, float | None, float | None]:
     """Return accuracy and log-loss on dev labels, or cross-validated on those asked for."""
-    code = {label: k for k, label in enumerate(now.state.classes)}
-    labels = now.state.dev if now.has_dev else now.state.training
+    classes, labels = now.state.classes, now.state.dev if now.has_dev else now.state.training
     rows = np.array(list(labels))
-    truth = np.array([code[label] for label in labels.values()])
+    truth = np.array([classes.index(label) for label in labels.values()])
     if now.has_dev:
-        return ("dev", *_scored(_proba(now, now.fitted, rows), truth))
-    if len(rows) < 2 * FOLDS:
+        proba = _proba(now, now.fitted, rows)
+    elif len(rows) < 2 * FOLDS:
         return None, None, None
-    proba: NDArray[Any] = np.empty((len(rows), len(code)))
-    folds = KFold(FOLDS, shuffle=True, random_state=now.state.settings.seed)
-    for train, test in folds.split(rows):
-        if len(np.unique(truth[train])) < 2:
-            return None, None, None
-        fitted = now.fit({int(row): labels[row] for row in rows[train]})
-        proba[test] = _proba(now, fitted, rows[test])
-    return ("cross-validated", *_scored(proba, truth))
-
-
-def _scored(proba: NDArray[Any], truth: NDArray[Any]) -> tuple[float, float]:
+    else:
+        proba = np.empty((len(rows), len(classes)))
+        folds = KFold(FOLDS, shuffle=True, random_state=now.state.settings.seed)
+        for train, test in folds.split(rows):
+            if len(np.unique(truth[train])) < 2:
+                return None, None, None
+            fitted = now.fit({int(row): labels[row] for row in rows[train]})
+            proba[test] = _proba(now, fitted, rows[test])
     hit = np.maximum(proba[np.arange(len(truth)), truth], 1e-300)
-    return float(np.mean(proba.argmax(axis=1) == truth)), float(-np.mean(np.log(hit)))
+    accuracy, log_loss = np.mean(proba.argmax(axis=1) == truth), -np.mean(np.log(hit))
+    return "dev" if now.has_dev else "cross-validated", float(accuracy), float(log_loss)
 
 
 def _stop_set(now: StudyRound, batch: NDArray[Any]) -> dict[str, Any]:
-    order = now.state.settings.random_order(now.pool.n_rows, "stop")
-    fixed = np.sort(order[:STOP_ROWS])
+    fixed = drawn_rows(now.pool.n_rows, STOP_ROWS, now.state.settings.seed, "stop")
     kept = seen(_proba(now, now.fitted, fixed), _proba(now, now.fitted, batch))
     # As the journal gives it back.
     return {**kept, "predicted": list(kept["predicted"])}

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
 
-from goalward.journal import Ranked
 from goalward.journal.events import Label
 from goalward.stopping import Snapshot
 from goalward.stopping.gains import rise
@@ -85,12 +84,12 @@ def account(state: State, price: float | None = None) -> dict[str, Any]:
     (`stopping.gains.rise`). None until there is one.
     """
     rounds = bought_rounds(snapshots(state))
-    steps = [
-        rise(before, after)
+    known = [
+        risen
         for before, after in pairwise(rounds)
         if (after.metric == "dev") == (rounds[-1].metric == "dev")
+        and (risen := rise(before, after)) is not None
     ]
-    known = [step for step in steps if step is not None]
     return {
         "answers": state.n_answers,
         "labels": len(state.labels),
@@ -104,20 +103,12 @@ def account(state: State, price: float | None = None) -> dict[str, Any]:
 
 def snapshots(state: State) -> list[Snapshot]:
     """Return the rounds as stopping rules see them."""
-    return [_snapshot(r) for _, r in state.rounds]
-
-
-def _snapshot(r: Ranked) -> Snapshot:
-    kept = dict(r.stop_set or {})
-    if "predicted" in kept:
-        kept["predicted"] = tuple(kept["predicted"])
-    return Snapshot(
-        labels=r.labels,
-        bought=r.labels + r.dev_labels,
-        metric=r.metric,
-        accuracy=r.accuracy,
-        goal=r.goal,
-        gain=r.gain,
-        goal_before=r.goal_before,
-        **kept,
-    )
+    names = ("labels", "metric", "accuracy", "goal", "gain", "goal_before")
+    return [
+        Snapshot(
+            bought=ranked.labels + ranked.dev_labels,
+            **{name: getattr(ranked, name) for name in names},
+            **(ranked.stop_set or {}),
+        )
+        for _, ranked in state.rounds
+    ]

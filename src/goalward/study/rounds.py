@@ -18,11 +18,10 @@ from goalward.core.arrays import to_numpy
 from goalward.errors import BadParameter
 from goalward.goals import DevLoss, Entropy, Goal
 from goalward.goals.dev_folds import steering
-from goalward.journal import Ranked
-from goalward.labels.operators import deviation
 from goalward.models import Fitted
 from goalward.solvers import named
 from goalward.strategies import recipe
+from goalward.strategies.reference import drawn_rows
 from goalward.study.pools import StudyPool
 from goalward.study.state import State
 
@@ -77,11 +76,9 @@ class StudyRound:
 
     def models(self, state: State) -> bool:
         """Return whether its model is that of a state too: no answer, setting or class changed."""
-        mine = self.state
-        return (mine.moves, mine.settings, mine.classes) == (
-            state.moves,
-            state.settings,
-            state.classes,
+        return all(
+            getattr(self.state, name) == getattr(state, name)
+            for name in ("moves", "settings", "classes")
         )
 
     @cached_property
@@ -93,9 +90,9 @@ class StudyRound:
     def has_dev(self) -> bool:
         """Whether there are dev labels enough to measure with."""
         dev = self.state.dev
-        if self.keeps_back and len(set(steering(list(dev), self.state.settings.seed).tolist())) < 2:
+        if len(dev) < DEV_MINIMUM or len(set(dev.values())) < 2:
             return False
-        return len(dev) >= DEV_MINIMUM and len(set(dev.values())) >= 2
+        return not self.keeps_back or len(set(steering(list(dev), self.state.settings.seed))) == 2
 
     @property
     def keeps_back(self) -> bool:
@@ -114,8 +111,7 @@ class StudyRound:
     def sample(self) -> NDArray[Any]:
         """A fixed random part of the pool, which goals without labels look at."""
         settings = self.state.settings
-        order = settings.random_order(self.pool.n_rows, "goal")
-        return np.sort(order[: settings.goal_rows])
+        return drawn_rows(self.pool.n_rows, settings.goal_rows, settings.seed)
 
     @cached_property
     def goal_rows(self) -> NDArray[Any]:
@@ -128,32 +124,20 @@ class StudyRound:
         X = self.pool.take(self.goal_rows)
         return DevLoss(X, list(self.state.dev.values())) if self.has_dev else Entropy(X)
 
-    @cached_property
-    def direction(self) -> Any:
-        """V = -𝓗⁻¹∇τ: where the goal asks the parameters to go."""
-        solve = named("auto").prepare(self.fitted.hessian)
-        return -solve(self.goal.gradient(self.fitted)).value
-
     def changes(self, rows: Sequence[int] | NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the change of the goal with each label of each row, per goal row, and P(label).
 
-        To first order: ⟨p, s⟩ - s_k with s = J v (Eq. 3), times the label's weight.
+        To first order: ⟨p, s⟩ - s_k with s = J v and v = -𝓗⁻¹∇τ (Eq. 3), times the label's weight.
         """
         fitted = self.fitted
         # Pools may be in single precision, in which a solver cannot keep its tolerance.
         features = fitted.features(self.pool.take(rows).astype(np.float64))
         proba = fitted.loss.proba(fitted.logits_of(features))
-        motion = fitted.linear("a study").jvp(features, self.direction)
+        solve = named("auto").prepare(fitted.hessian)
+        direction = -solve(self.goal.gradient(fitted)).value
+        motion = fitted.linear("a study").jvp(features, direction)
         moved = fitted.loss.along(proba, motion) * fitted.label_weights
         return to_numpy(moved) / len(self.goal_rows), to_numpy(proba)
-
-    def gains(self, rows: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
-        """Return how much a label of each row moves the goal, per goal row.
-
-        The deviation over the believed label: to first order the mean is the same for all rows
-        (Remark 1), and says nothing.
-        """
-        return to_numpy(deviation(*self.changes(rows)))
 
     def fit(self, labels: Any) -> Fitted:
         """Return the model of row -> label."""
@@ -178,21 +162,19 @@ class StudyRound:
         Where nothing but new training labels came since, it is the goal stored then. None where no
         ranking with the same measure came before, or its rows have labels of one class now.
         """
-        labels = len(self.state.training)
+        state, labels = self.state, len(self.state.training)
         # The last one with another number of labels, as `bought_rounds` counts them.
-        before = next((r for _, r in reversed(self.state.rounds) if r.labels != labels), None)
+        before = next((r for _, r in reversed(state.rounds) if r.labels != labels), None)
         if before is None or (before.metric == "dev") != self.has_dev:
             return None
         known = self.known_at(before.based_on)
-        if before.goal is not None and self._only_new(before, known):
+        classes = len(set(known.values()))
+        # Labels of all classes were known: none was declared since.
+        only_new = classes == len(state.classes) and state.moves - before.moves == labels - len(
+            known
+        )
+        if before.goal is not None and only_new:
             return before.goal
-        if len(set(known.values())) < 2:
+        if classes < 2:
             return None
         return self.goal.value(self.model_at(before.based_on)) / len(self.goal_rows)
-
-    def _only_new(self, before: Ranked, known: dict[int, Any]) -> bool:
-        """Return whether every change since was the first answer to a training row."""
-        state = self.state
-        # Labels of all classes were known: none was declared since.
-        same_classes = len(set(known.values())) == len(state.classes)
-        return same_classes and state.moves - before.moves == len(state.training) - len(known)

@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from hashlib import blake2b
 from numbers import Integral, Real
 from typing import Any, TypedDict
 
@@ -16,19 +15,11 @@ from numpy.typing import NDArray
 from goalward.errors import BadParameter, Damaged
 from goalward.journal.events import Label
 from goalward.learners import Logistic
-from goalward.selection.best import mixed
 from goalward.strategies import recipe
 from goalward.strategies.recipe_names import BASELINES, RECOMMENDED
+from goalward.strategies.reference import drawn_numbers
 
-__all__ = [
-    "Options",
-    "Settings",
-    "checked_strategy",
-    "is_whole",
-    "plain_label",
-    "plain_text",
-    "upgraded",
-]
+__all__ = ["Options", "Settings", "is_whole", "plain_label", "plain_text", "upgraded"]
 
 LONGEST_NAME = 200
 
@@ -113,9 +104,8 @@ class Settings:
                 f"classes={list(classes)!r}; two or more distinct classes were expected. Declare all "
                 "of them, also those without a label yet."
             )
-        written = checked_strategy(strategy, options.get("dev", 0.0))
-        fitted_by = _written_learner(learner)
-        return cls(classes=labels, learner=fitted_by, strategy=written, auto=RECOMMENDED, **options)
+        options["strategy"] = checked_strategy(strategy, options.get("dev", 0.0))
+        return cls(classes=labels, learner=_written_learner(learner), auto=RECOMMENDED, **options)
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings as JSON holds them."""
@@ -138,29 +128,16 @@ class Settings:
 
     def is_dev(self, rows: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
         """Return which rows measure the model instead of training it."""
-        chosen: NDArray[Any] = self._drawn(np.asarray(rows), "dev") < self.dev
-        return chosen
+        return np.asarray(drawn_numbers(rows, self.seed, "dev") < self.dev)
 
     def random_order(self, n_rows: int, purpose: str) -> NDArray[Any]:
         """Return all rows in a random order, independent between purposes."""
-        return np.argsort(self._drawn(np.arange(n_rows), purpose), kind="stable")
-
-    def _drawn(self, rows: NDArray[Any], purpose: str) -> NDArray[Any]:
-        """Return a number in [0, 1) for each row.
-
-        Only the seed and the row decide: no answer, model or order of events has a say.
-        """
-        key = blake2b(f"{self.seed}/{purpose}".encode(), digest_size=8).digest()
-        salt = np.uint64(int.from_bytes(key, "little"))
-        drawn: NDArray[Any] = mixed(np.asarray(rows, dtype=np.uint64) ^ salt) / 2.0**64
-        return drawn
+        return np.argsort(drawn_numbers(range(n_rows), self.seed, purpose), kind="stable")
 
     def fitter(self, classes: Sequence[Label], *, unseen: bool) -> Logistic:
         """Return the learner; a class without a label yet penalises the intercepts."""
-        options = {**self.learner, "classes": list(classes)}
-        if unseen:
-            options["penalize_intercept"] = True
-        return Logistic(**options)
+        penalized = {"penalize_intercept": True} if unseen else {}
+        return Logistic(**{**self.learner, "classes": list(classes), **penalized})
 
 
 def upgraded(settings: Settings, strategy: Any = None) -> dict[str, Any]:
@@ -173,8 +150,7 @@ def upgraded(settings: Settings, strategy: Any = None) -> dict[str, Any]:
 
 def _written_learner(learner: Any) -> dict[str, Any]:
     """Return a learner as its parameters; refused where they are more than data."""
-    if learner is None:
-        learner = Logistic()
+    learner = Logistic() if learner is None else learner
     if type(learner) is not Logistic:
         raise BadParameter(
             f"learner={learner!r}; gw.Logistic(...) was expected, since a study stores its learner "
@@ -193,18 +169,7 @@ def _written_learner(learner: Any) -> dict[str, Any]:
 
 
 def checked_strategy(strategy: Any, dev: float) -> str:
-    """Return a strategy as text; one with the dev goal needs a share of dev rows."""
-    written = _written_strategy(strategy)
-    if "dev" in (recipe(written).needs if written != "auto" else ()) and not dev:
-        raise BadParameter(
-            f"strategy={written!r} has the dev goal and dev=0; a share of rows for the dev set "
-            "was expected. Pass dev=0.2, say."
-        )
-    return written
-
-
-def _written_strategy(strategy: Any) -> str:
-    """Return a strategy as a recipe's text; refused where it cannot be written so."""
+    """Return a strategy as a recipe's text; refused where it cannot be written so, or not be used."""
     if strategy is None or strategy == "auto":
         return "auto"
     text = getattr(strategy, "text", strategy)
@@ -226,6 +191,11 @@ def _written_strategy(strategy: Any) -> str:
         raise BadParameter(
             f"strategy={text!r} needs the true labels, which a study does not have. Use another "
             "operator: spread, say."
+        )
+    if "dev" in made.needs and not dev:
+        raise BadParameter(
+            f"strategy={made.text!r} has the dev goal and dev=0; a share of rows for the dev set "
+            "was expected. Pass dev=0.2, say."
         )
     return made.text
 

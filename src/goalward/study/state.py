@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import compress
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -137,16 +139,15 @@ class State:
         return not skipped and answers + coming < self.settings.answers
 
     @cached_property
-    def labels(self) -> Mapping[int, Label]:
-        """Row -> label used, in the order of the rows; dev rows too."""
-        used = {row: self.label(row) for row in sorted(self.standings)}
-        return MappingProxyType({row: label for row, label in used.items() if label is not None})
+    def closed(self) -> list[int]:
+        """Rows that need no more answers: answered often enough, or skipped."""
+        return [row for row in self.standings if not self.wants_answer(row)]
 
     @cached_property
-    def n_answers(self) -> int:
-        """How many answers stand; of several annotators to one row, each."""
-        all_said = (s for said in self.standings.values() for s in said.values())
-        return sum(s.label is not None for s in all_said)
+    def labels(self) -> Mapping[int, Label]:
+        """Row -> label used, in the order of the rows; dev rows too."""
+        rows = sorted(self.standings)
+        return MappingProxyType({r: said for r in rows if (said := self.label(r)) is not None})
 
     @cached_property
     def training(self) -> Mapping[int, Label]:
@@ -158,9 +159,19 @@ class State:
         """Row -> label, of the rows that measure the model."""
         return self._part(dev=True)
 
+    def _part(self, *, dev: bool) -> Mapping[int, Label]:
+        mine = self.settings.is_dev(list(self.labels)) == dev
+        return MappingProxyType(dict(compress(self.labels.items(), mine)))
+
     @cached_property
-    def first_answers(self) -> Mapping[int, int]:
-        """Row -> number of its first answer, of the rows that have a label; corrections are later."""
+    def n_answers(self) -> int:
+        """How many answers stand; of several annotators to one row, each."""
+        all_said = (s for said in self.standings.values() for s in said.values())
+        return sum(s.label is not None for s in all_said)
+
+    @cached_property
+    def first_answers(self) -> dict[int, int]:
+        """Row -> number of its first answer; corrections are later."""
         said = [(row, s) for row, all_said in self.standings.items() for s in all_said.values()]
         for last in self.changes.values():
             change = last
@@ -172,14 +183,14 @@ class State:
         for row, standing in said:
             if standing.label is not None:
                 first[row] = min(standing.seq, first.get(row, standing.seq))
-        return MappingProxyType({row: first[row] for row in self.labels})
+        return first
 
-    @cached_property
+    @property
     def skipped(self) -> frozenset[int]:
         """Rows that somebody skipped and nobody answered."""
-        return frozenset(row for row in self.standings if self.label(row) is None)
+        return frozenset(self.standings) - self.labels.keys()
 
-    @cached_property
+    @property
     def pending(self) -> frozenset[int]:
         """Rows handed out and not answered yet; those whose time is over too."""
         return frozenset(self.leases)
@@ -204,16 +215,9 @@ class State:
 
     def label(self, row: int) -> Label | None:
         """Return the label used for a row: the latest, or that of most annotators."""
-        answers = [s for s in self.said(row).values() if s.label is not None]
-        if not answers:
-            return None
-        newest_first = sorted(answers, key=lambda s: -s.seq)
-        if self.settings.label == "latest":
-            return newest_first[0].label
+        newest_first = sorted(self.said(row).values(), key=attrgetter("seq"), reverse=True)
+        labels = [s.label for s in newest_first if s.label is not None]
+        if not labels or self.settings.label == "latest":
+            return labels[0] if labels else None
         # Counter keeps the order of arrival, so that of equally many the newest wins.
-        return Counter(s.label for s in newest_first).most_common(1)[0][0]
-
-    def _part(self, *, dev: bool) -> Mapping[int, Label]:
-        chosen = self.settings.is_dev(list(self.labels)) == dev
-        pairs = zip(self.labels.items(), chosen.tolist(), strict=True)
-        return MappingProxyType({row: label for (row, label), mine in pairs if mine})
+        return Counter(labels).most_common(1)[0][0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeAlias, Unpack
 
@@ -15,8 +14,8 @@ from goalward.study import advice, copies, decisions, exchange, reports
 from goalward.study.ledger import Ledger
 from goalward.study.pools import PoolLoader, StudyPool
 from goalward.study.questions import QUEUE, Questions, queue_used_up, rows_held
-from goalward.study.ranking import Rounds
-from goalward.study.rounds import When, refit_due
+from goalward.study.ranking import rank
+from goalward.study.rounds import StudyRound, When, ready, refit_due
 from goalward.study.settings import Options, Settings, is_whole
 from goalward.study.state import State
 from goalward.study.why import Why, explain
@@ -32,30 +31,28 @@ Place: TypeAlias = str | Path
 class Study:
     """A pool being labelled: durable, shared, and the same after a crash.
 
-    Make one with `Study.create`, come back to it with `Study.open`. Several threads and processes
-    may use the same study at once; each call is one short transaction, and what it returned for is
-    on disk.
+    Several threads and processes may use a study at once; each call is one short transaction, and
+    what it returned for is on disk.
 
     Examples
     --------
     >>> import tempfile, goalward as gw
     >>> place = f"sqlite:///{tempfile.mkdtemp()}/labels.db"
     >>> study = gw.Study.create(place, pool=[[0.0], [0.2], [0.8], [1.0]], classes=["low", "high"])
-    >>> rows = study.ask(2)
-    >>> for row in rows:
+    >>> for row in study.ask(2):
     ...     _ = study.tell(row, "low" if row < 2 else "high", by="ann")
     >>> len(study.state.labels)
     2
     """
 
     def __init__(self, ledger: Ledger, rows: PoolLoader) -> None:
-        self._ledger, self._rows, self._rounds = ledger, rows, Rounds(ledger, rows)
+        self._ledger, self._rows = ledger, rows
+        self._round: StudyRound | None = None
         self.url = ledger.store.name
         """Where the study is, without a password."""
         self.identity = ledger.known.identity
         """What tells this study from any other, also at the same place; copies share it."""
         self.n_rows = ledger.known.n_rows
-        """How many rows the pool has."""
         self._questions = Questions(self.n_rows, ledger.known.settings)
 
     @classmethod
@@ -85,8 +82,7 @@ class Study:
             `gw.Logistic(...)`, stored as its parameters, and a recipe such as "dev/spread", a
             baseline or "auto", stored as text.
         clock, tick, options
-            Seconds since 1970; what is told of the work while features are computed; and dev,
-            label, answers, lease, refit and seed, which `Settings` explains.
+            Seconds since 1970; what hears of the work while features are computed; see `Settings`.
         """
         settings = Settings.checked(classes, learner, strategy, **options)
         copies.create(url, settings, pool, clock=clock, tick=tick, timeout=timeout)
@@ -108,10 +104,7 @@ class Study:
 
     @classmethod
     def recover(cls, damaged: Place, url: Place, *, timeout: float = 30.0) -> Self:
-        """Return a new study with every whole event of a damaged one, which is left as it is.
-
-        `state.lost` says which events could not be saved, and a warning how many.
-        """
+        """Return a new study with every whole event of a damaged one; `state.lost` has the others."""
         copies.warn_of_lost(copies.recover(damaged, url, timeout=timeout), damaged)
         return cls.open(url, timeout=timeout)
 
@@ -157,10 +150,10 @@ class Study:
     ) -> list[int]:
         """Return n rows worth a label, best first; they are `by`'s until the lease ends.
 
-        With `resume`, rows that `by` has in hand come first, instead of n new ones. With `at_most`,
-        fewer are returned where fewer are left; otherwise that is `PoolExhausted`. `refresh` None
-        fits and ranks first if there is no ranking, it is used up, or `refit` new labels came;
-        True if any came; False never: it takes what there is, at once.
+        With `resume`, rows that `by` has in hand come first. With `at_most`, fewer are returned
+        where fewer are left; otherwise that is `PoolExhausted`. `refresh` None fits and ranks first
+        if there is no ranking, it is used up, or `refit` new labels came; True if any came; False
+        never.
         """
         if not is_whole(n, least=1):
             raise BadParameter(f"n={n!r}; a whole number of at least 1 was expected.")
@@ -172,8 +165,8 @@ class Study:
             used_up = queue_used_up(state, n - len(held), by, now)
             if refit_due(state, "any" if refresh else "refit", used_up=used_up):
                 self.refresh(force=True, size=max(QUEUE, n))
-        decide = partial(decisions.asked, questions=self._questions, n=n, by=by)
-        return self._ledger.write(partial(decide, resume=resume, at_most=at_most))
+        given = {"questions": self._questions, "n": n, "by": by}
+        return self._ledger.write(decisions.asked, **given, resume=resume, at_most=at_most)
 
     def tell(self, row: int, label: Any, *, by: str = "me") -> int:
         """Store an answer and return its number; the same answer again changes nothing."""
@@ -182,57 +175,53 @@ class Study:
     def tell_many(self, answers: Iterable[tuple[int, Any]], *, by: str = "me") -> list[int]:
         """Store many answers at once, all or none, and return their numbers."""
         said = [(row, label, by) for row, label in answers]
-        return self._ledger.write(partial(decisions.told, answers=said))
+        return self._ledger.write(decisions.told, answers=said)
 
     def tell_and_ask(self, row: int, label: Any, n: int, *, by: str) -> tuple[int, list[int]]:
-        """Store an answer and take up to n rows in hand, at once; return its number and the rows.
-
-        For pages: one transaction instead of two, and never a fit.
-        """
-        decide = partial(decisions.told_and_asked, answer=(row, label, by), n=n)
-        return self._ledger.write(partial(decide, questions=self._questions))
+        """Store an answer, take up to n rows in hand, and return both; for pages: never a fit."""
+        answer, questions = (row, label, by), self._questions
+        return self._ledger.write(decisions.told_and_asked, answer=answer, n=n, questions=questions)
 
     def import_labels(
         self, path: Place, *, label: str = "label", key: str = "row", by: str = "import"
     ) -> exchange.Imported:
         """Store labels made elsewhere and say what did not fit; a `by` column names annotators.
 
-        `label` and `key` are columns: of the label, and of what says which row is meant. "row"
-        holds row numbers; another one distinct values of that column of the pool's table.
+        `label` and `key` are columns: of the label, and of what says which row is meant, by its
+        number ("row") or by its value in that column of the pool's table.
         """
         columns = {"label": label, "key": key, "by": by}
         fits, refused = exchange.matched_labels(path, self.state, self._rows.load, **columns)
         # One transaction: a file is taken in whole, or not.
-        taken = self._ledger.write(partial(decisions.imported, answers=fits))
+        taken = self._ledger.write(decisions.imported, answers=fits)
         return exchange.Imported(taken, len(fits) - taken, tuple(refused))
 
     def skip(self, row: int, *, by: str = "me") -> None:
         """Leave a row unanswered; it is not asked again, of anybody."""
-        self._ledger.write(partial(decisions.skipped, row=row, by=by))
+        self._ledger.write(decisions.skipped, row=row, by=by)
 
     def withdraw(self, row: int, *, by: str = "me") -> bool:
         """Take back `by`'s answer or skip of a row, or the question itself; False: they had none."""
-        return self._ledger.write(partial(decisions.withdrawn, row=row, by=by))
+        return self._ledger.write(decisions.withdrawn, row=row, by=by)
 
     def undo(self, *, by: str = "me") -> int | None:
         """Undo `by`'s last answer, skip or withdrawal and return its row, which is theirs again."""
-        return self._ledger.write(partial(decisions.undone, by=by))
+        return self._ledger.write(decisions.undone, by=by)
 
     def note(self, row: int, text: str, *, by: str = "me") -> None:
         """Write something about a row."""
-        self._ledger.write(partial(decisions.noted, row=row, by=by, text=text))
+        self._ledger.write(decisions.noted, row=row, by=by, text=text)
 
     def add_class(self, label: Any) -> None:
         """Declare one more class; known ones stay as they are."""
-        self._ledger.write(partial(decisions.class_added, label=label))
+        self._ledger.write(decisions.class_added, label=label)
 
     def upgrade(self, strategy: Any = None) -> dict[str, tuple[Any, Any]]:
-        """Take up what is recommended now; return each setting that changed, before and after.
+        """Take up what is recommended now, or a recipe; return what changed: before and after.
 
-        Nothing else changes how a study chooses: it goes on with what it was made with. `strategy`
-        is another recipe, or "auto".
+        Nothing else changes how a study chooses: it goes on with what it was made with.
         """
-        return self._ledger.write(partial(decisions.changed, strategy=strategy))
+        return self._ledger.write(decisions.changed, strategy=strategy)
 
     def due(self, when: When = "soon") -> bool:
         """Return whether new answers are worth a new ranking; see `rounds.refit_due`."""
@@ -244,12 +233,24 @@ class Study:
         Safe to run in another thread while answers go on: the study is held only to read and to
         store. Returns None while no model can be fitted, or where nothing is left to ask.
         """
-        return self._rounds.refresh(force=force, size=size)
+        state = self.state
+        if not ready(state):
+            return None
+        if not force and not refit_due(state, "any"):
+            return state.ranking
+        now = self._round = StudyRound(state, self.pool.checked())
+        ranked = rank(now, size + len(state.leases), self._ledger.clock())
+        if ranked is not None:
+            self._ledger.write(lambda *_: (None, [ranked]))
+        return ranked
 
     def why(self, row: int) -> Why:
         """Return what each label of a row would do to the goal, and to which dev rows most."""
-        row = decisions.checked_row(self._ledger.known, row)
-        return explain(self._rounds.present(), row)
+        state, pool = self.state, self.pool.checked()
+        row = decisions.checked_row(state, row)
+        if self._round is None or not self._round.models(state):
+            self._round = StudyRound(state, pool)
+        return explain(self._round, row)
 
     def show(self, row: int) -> dict[str, Any]:
         """Return what a person is shown of a row: its text, image or columns."""
@@ -274,7 +275,7 @@ class Study:
     def criteria(
         self, *, price: float | None = None, budget: int | None = None
     ) -> tuple[Criterion, ...]:
-        """Return what every stopping rule says now: value, threshold, verdict, source."""
+        """Return what every stopping rule says now."""
         return advice.rules(self.state, price, budget)
 
     def export(
@@ -284,8 +285,7 @@ class Study:
 
         `raw` leaves texts that start like a formula as they are; a spreadsheet may run them.
         `every` gives each annotator's answer and skip a line, instead of the label used. `force`
-        takes the place of a file, never of the study, its table and its vectors; without it that
-        is `WouldOverwrite`.
+        takes the place of a file, never of the study, its table and its vectors.
         """
         check_target(path, force=force, inputs=self._rows.files())
         pool = None if every else self.pool.checked()

@@ -9,6 +9,7 @@ import numpy as np
 
 from goalward.core.arrays import to_numpy
 from goalward.journal.events import Label
+from goalward.labels.operators import deviation
 from goalward.solvers import named
 from goalward.study.rounds import StudyRound
 
@@ -57,22 +58,22 @@ class Why:
 def explain(round: StudyRound, row: int, count: int = 3) -> Why:
     """Return why a row is, or is not, worth a label now."""
     classes = round.state.classes
-    (utility,), (proba,) = round.changes([row])
+    utility, proba = round.changes([row])
     helps: dict[Label, list[Effect]] = {}
     hurts: dict[Label, list[Effect]] = {}
     if round.has_dev:
         changes = _changes_of_dev(round, row, proba)
-        dev = list(round.state.dev.items())
+        dev = round.state.dev.items()
         for k, label in enumerate(classes):
-            order = np.argsort(-changes[:, k], kind="stable").tolist()
-            effects = [Effect(dev[i][0], dev[i][1], float(changes[i, k])) for i in order]
+            effects = [Effect(*said, float(c)) for said, c in zip(dev, changes[:, k], strict=True)]
+            effects.sort(key=lambda effect: -effect.change)
             helps[label] = [e for e in effects[:count] if e.change > 0]
             hurts[label] = [e for e in effects[: -count - 1 : -1] if e.change < 0]
     return Why(
         row,
-        dict(zip(classes, proba.tolist(), strict=True)),
-        dict(zip(classes, utility.tolist(), strict=True)),
-        float(round.gains([row])[0]),
+        dict(zip(classes, proba[0].tolist(), strict=True)),
+        dict(zip(classes, utility[0].tolist(), strict=True)),
+        float(deviation(utility, proba)[0]),
         helps,
         hurts,
         round.recipe,
@@ -91,10 +92,8 @@ def _changes_of_dev(round: StudyRound, row: int, proba: Any) -> Any:
     slope = slope - to_numpy(fitted.loss.proba(fitted.logits_of(dev)))
     model = fitted.linear("why")
     solve = named("auto").prepare(fitted.hessian)
-    changes = np.empty((len(round.goal_rows), len(proba)))
-    for k in range(len(proba)):
-        residual = proba.astype(np.float64)[None, :].copy()
-        residual[0, k] -= 1.0
-        step = -solve(model.vjp(features, residual)).value
-        changes[:, k] = np.sum(slope * to_numpy(model.jvp(dev, step)), axis=1)
-    return changes
+    changes = []
+    for residual in proba.astype(np.float64) - np.eye(proba.shape[1]):
+        step = -solve(model.vjp(features, residual[None, :])).value
+        changes.append(np.sum(slope * to_numpy(model.jvp(dev, step)), axis=1))
+    return np.stack(changes, axis=1)
