@@ -220,9 +220,13 @@ def opened(path: Path, *, timeout: float = 30.0, mode: str = "rw") -> sqlite3.Co
 
 def leave_write_ahead(path: Path, timeout: float) -> None:
     """Turn a file of the first version, whose answers may sit in a file beside it, into one file."""
-    with closing(opened(path, timeout=timeout)) as raw:
-        if raw.execute("PRAGMA journal_mode").fetchone() == ("wal",) and os.access(path, os.W_OK):
-            raw.execute("PRAGMA journal_mode=DELETE")
+    try:
+        with closing(opened(path, timeout=timeout)) as raw:
+            mode = raw.execute("PRAGMA journal_mode").fetchone()
+            if mode == ("wal",) and os.access(path, os.W_OK):
+                raw.execute("PRAGMA journal_mode=DELETE")
+    except sqlite3.Error as error:
+        raise meaning(str(path), error) from error
 
 
 def _begin_sqlite(connection: Connection) -> None:

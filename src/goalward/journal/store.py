@@ -7,6 +7,7 @@ on one study take turns, and an answer that `append` returned for survives `kill
 from __future__ import annotations
 
 import os
+import sqlite3
 import threading
 import weakref
 from collections.abc import Callable
@@ -16,12 +17,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, event, insert, select, text, update
+from sqlalchemy.exc import DBAPIError
 
 from goalward.errors import Damaged, NotWritten, Replaced, StudyExists
 from goalward.journal import engine, schema
 from goalward.journal.events import SINCE, START, Event, Mark, Recorded, canonical, chained, parsed
 from goalward.journal.schema import BLOBS, EVENTS, STUDY
-from goalward.journal.trouble import broken, no_study, translated
+from goalward.journal.trouble import broken, meaning, no_study
 
 __all__ = ["Store", "Transaction"]
 
@@ -128,8 +130,7 @@ class Store:
         """Return the store of a study, brought to the current version after a backup."""
         store = cls.found(place, timeout=timeout)
         if store.path is not None:
-            with translated(store.name):
-                engine.leave_write_ahead(store.path, timeout)
+            engine.leave_write_ahead(store.path, timeout)
         version = store.version()
 
         def upgraded(connection: Connection) -> None:
@@ -243,12 +244,14 @@ class Store:
             self._look(self.path)
         database = self._engine.execution_options(purpose=purpose)
         try:
-            with translated(self.name), database.connect() as connection, connection.begin():
+            with database.connect() as connection, connection.begin():
                 return work(connection)
         except BaseException as error:
             self._let_go()
             if (struck := _interrupt_behind(error)) is not None:
                 raise struck from None
+            if isinstance(error, (DBAPIError, sqlite3.Error)):
+                raise meaning(self.name, getattr(error, "orig", error)) from error
             raise
 
     def _look(self, path: Path) -> None:

@@ -2,24 +2,9 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from sqlalchemy.exc import DBAPIError
-
 from goalward.errors import Damaged, Locked, NotAStudy, NotWritten
 
-__all__ = ["broken", "meaning", "no_study", "translated"]
-
-
-@contextmanager
-def translated(name: str) -> Iterator[None]:
-    """Turn a database's errors into ours."""
-    try:
-        yield
-    except (DBAPIError, sqlite3.Error) as error:
-        raise meaning(name, getattr(error, "orig", error)) from error
+__all__ = ["broken", "meaning", "no_study"]
 
 
 def meaning(name: str, error: BaseException | None) -> Exception:

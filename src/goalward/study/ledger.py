@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from goalward.errors import NotAStudy
 from goalward.journal import Event, Store, Transaction
-from goalward.study.fold import folded
+from goalward.study.fold import advance, folded
 from goalward.study.state import State
 
 __all__ = ["Ledger"]
@@ -56,8 +56,10 @@ class Ledger:
         def held(transaction: Transaction) -> tuple[State, T]:
             state = folded(self.known, transaction.news)
             result, events = decide(state, self.clock(), **given)
-            # Folded before it is stored: what cannot be read again is never written.
-            return folded(state, [transaction.append(event) for event in events]), result
+            for event in events:
+                # Folded before it is stored: what cannot be read again is never written.
+                state = advance(state, transaction.append(event))
+            return state, result
 
         with self._lock:
             # Only what is on disk counts.

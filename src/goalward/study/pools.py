@@ -21,7 +21,7 @@ from goalward.core.sparse import check_sparse
 from goalward.errors import BadInput, BadParameter, Damaged, PoolChanged
 from goalward.journal.engine import files_of_database
 from goalward.journal.store import Store
-from goalward.pool import blocks, take_rows
+from goalward.pool import as_pool
 from goalward.tables.table import Loaded, Table, Watch
 from goalward.tables.vectors import Tick, text_vectors
 
@@ -50,7 +50,7 @@ class StudyPool:
 
     def take(self, rows: Sequence[int] | NDArray[Any]) -> Any:
         """Return the numbers of some rows."""
-        return take_rows(self.X, np.asarray(rows))
+        return as_pool(self.X).take(np.asarray(rows))
 
     def checked(self) -> Self:
         """Return the pool; `PoolChanged` if a file of it is not what it was when it was loaded."""
@@ -170,7 +170,7 @@ def _table(table: Table, home: Path | None, tick: Tick) -> dict[str, Any]:
     table = table.settled()
     loaded = table.load(tick)
     name = Path(table.path).name
-    for at, rows in blocks(loaded.X, 2**14):
+    for at, rows in as_pool(loaded.X).blocks(2**14):
         check_finite(clean_rows(rows, name, finite=False), name, start=at.start)
     path = Path(table.path).absolute()
     vectors = str(table.vectors.absolute()) if table.vectors else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from dataclasses import replace
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -67,6 +68,8 @@ def rank(now: StudyRound, size: int, at: float) -> Ranked | None:
     scores = np.delete(utility, closed)
     metric, accuracy, log_loss = _measured(now)
     batch = queue[: state.settings.refit]
+    stop_rows = drawn_rows(now.pool.n_rows, STOP_ROWS, state.settings.seed, "stop")
+    stop_set = seen(_proba(now, now.fitted, stop_rows), _proba(now, now.fitted, batch))
     return Ranked(
         at=at,
         based_on=state.seq,
@@ -86,7 +89,8 @@ def rank(now: StudyRound, size: int, at: float) -> Ranked | None:
         goal=now.goal.value(now.fitted) / len(now.goal_rows),
         gain=float(np.mean(to_numpy(deviation(*now.changes(batch))))),
         solver=suggestion.solver.reason if suggestion.solver else None,
-        stop_set=_stop_set(now, batch),
+        # A list, as the journal gives it back.
+        stop_set=stop_set | {"predicted": list(stop_set["predicted"])},
         goal_before=now.goal_before(),
         seconds=time.perf_counter() - started,
     )
@@ -176,17 +180,11 @@ def _measured(now: StudyRound) -> tuple[str | None, float | None, float | None]:
     return "dev" if now.has_dev else "cross-validated", float(accuracy), float(log_loss)
 
 
-def _stop_set(now: StudyRound, batch: NDArray[Any]) -> dict[str, Any]:
-    fixed = drawn_rows(now.pool.n_rows, STOP_ROWS, now.state.settings.seed, "stop")
-    kept = seen(_proba(now, now.fitted, fixed), _proba(now, now.fitted, batch))
-    # As the journal gives it back.
-    return {**kept, "predicted": list(kept["predicted"])}
-
-
 def _proba(now: StudyRound, fitted: Fitted, rows: NDArray[Any]) -> NDArray[Any]:
     return to_numpy(fitted.predict_proba(now.pool.take(rows)))
 
 
+@cache
 def versions() -> dict[str, str]:
     """Return the versions that decide the numbers."""
     names = ("goalward", "numpy", "scipy", "scikit-learn")

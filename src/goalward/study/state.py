@@ -152,16 +152,14 @@ class State:
     @cached_property
     def training(self) -> Mapping[int, Label]:
         """Row -> label, of the rows a model may be fitted on."""
-        return self._part(dev=False)
+        train = ~self.settings.is_dev(list(self.labels))
+        return MappingProxyType(dict(compress(self.labels.items(), train)))
 
     @cached_property
     def dev(self) -> Mapping[int, Label]:
         """Row -> label, of the rows that measure the model."""
-        return self._part(dev=True)
-
-    def _part(self, *, dev: bool) -> Mapping[int, Label]:
-        mine = self.settings.is_dev(list(self.labels)) == dev
-        return MappingProxyType(dict(compress(self.labels.items(), mine)))
+        dev = self.settings.is_dev(list(self.labels))
+        return MappingProxyType(dict(compress(self.labels.items(), dev)))
 
     @cached_property
     def n_answers(self) -> int:
