@@ -232,7 +232,7 @@ def test_stopping_rules_follow_the_rounds_and_are_not_known_in_old_ones(tmp_path
     old = replace(
         study.state, rounds=tuple((n, replace(r, stop_set=None)) for n, r in study.state.rounds)
     )
-    advice = gw.study.advice.stop(old, 0.001)
+    advice = gw.study.reports.stop(old, 0.001)
     said = {one.name: one.verdict for one in advice.criteria}
     assert said["stabilizing predictions"] == said["max confidence"] == "not known"
     assert said["gain below price"] != "not known"

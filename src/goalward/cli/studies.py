@@ -98,7 +98,7 @@ def status(
     Example: `goalward status labels.db --price 0.001 --budget 500`
     """
     from goalward.study import Study
-    from goalward.study.advice import written
+    from goalward.study.reports import written
 
     with Study.open(study) as opened:
         report = opened.status()

@@ -4,7 +4,8 @@ from goalward.core.extras import needing
 
 with needing("A study"):
     from goalward.journal.events import Created, Event, Mark, Ranked, Recorded, Told, Undone
-    from goalward.journal.store import Store, Transaction
+    from goalward.journal.schema import Transaction
+    from goalward.journal.store import Store
 
 __all__ = [
     "Created",

@@ -1,8 +1,7 @@
-"""Connections to SQLite and PostgreSQL.
+"""Connections to SQLite and PostgreSQL, and what their errors mean to a person.
 
 SQLite keeps a rollback journal, not a write-ahead log: when a transaction has ended, the one file
-holds it, so that `cp` and `mv` between answers take all of a study with them. A commit costs 1.5 ms
-here instead of 0.6 (`goalward bench page` has the time of an answer).
+holds it, so that `cp` and `mv` between answers take all of a study with them.
 """
 
 from __future__ import annotations
@@ -24,13 +23,14 @@ from sqlalchemy.pool import QueuePool
 
 from goalward.errors import (
     BadParameter,
+    Damaged,
+    Locked,
     MissingExtra,
     NetworkFile,
     NotAStudy,
     NotWritten,
     StudyExists,
 )
-from goalward.journal.trouble import meaning
 
 __all__ = [
     "APPLICATION",
@@ -40,6 +40,7 @@ __all__ = [
     "files_of_database",
     "leave_write_ahead",
     "located",
+    "meaning",
     "opened",
     "readable",
 ]
@@ -245,13 +246,11 @@ def _begin_postgres(timeout: float, connection: Connection) -> None:
 
 
 def _warn_of_network(path: Path) -> None:
-    """Warn where locks are not to be trusted; silent where the system does not say."""
     try:
         mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     except OSError:
         return
-    folder = str(path.resolve().parent)
-    over = [m for m in mounts if folder == m[1] or folder.startswith(m[1].rstrip("/") + "/")]
+    over = [mount for mount in mounts if path.resolve().is_relative_to(mount[1])]
     kind = max(over, key=lambda mount: len(mount[1]))[2] if over else ""
     if kind.startswith(NETWORKS):
         warnings.warn(
@@ -260,3 +259,42 @@ def _warn_of_network(path: Path) -> None:
             NetworkFile,
             stacklevel=5,
         )
+
+
+def meaning(name: str, error: BaseException | None) -> Exception:
+    """Return ours for a database's error."""
+    said = str(error).strip().split("\n")[0]
+    lower = said.lower()
+    if "unable to open" in lower:
+        return NotWritten(
+            f"{name} cannot be opened ({said}): it was moved or deleted, or its folder is not there. "
+            "Nothing was stored: put it back where it was, or check the path."
+        )
+    if "locked" in lower or "lock timeout" in lower or "busy" in lower:
+        return Locked(
+            f"{name} is held by another process ({said}). Nothing was stored: try again, or close "
+            "the program that holds it."
+        )
+    if "not a database" in lower:
+        return NotAStudy(
+            f"{name} is not a database ({said}). It was left as it is: check the path."
+        )
+    if "malformed" in lower or "corrupt" in lower or "could not decode" in lower:
+        return Damaged(
+            f"{name} is damaged ({said}); it was left as it is. Restore a backup, or save every "
+            "event that is whole with `goalward recover` or Study.recover."
+        )
+    if "readonly" in lower or "read-only" in lower:
+        return NotWritten(
+            f"{name} cannot be written ({said}). Nothing was stored: make the file and its folder "
+            "writable, or copy them."
+        )
+    if "full" in lower or "disk i/o" in lower or "space" in lower or "too large" in lower:
+        return NotWritten(
+            f"{name} could not be written ({said}). Nothing was stored, and all earlier answers "
+            "are safe: free some space, and answer again."
+        )
+    return NotWritten(
+        f"{name} could not be reached ({said}). Nothing was stored: check the address, that the "
+        "folder or the server is there, and that it may be used."
+    )

@@ -39,16 +39,10 @@ Label = str | int | float | bool
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """Something that happened.
-
-    Parameters
-    ----------
-    at
-        Seconds since 1970, for people to read. Order is that of the sequence numbers: clocks
-        jump.
-    """
+    """Something that happened."""
 
     at: float
+    """Seconds since 1970, for people to read. Order is that of the numbers: clocks jump."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Tables of a study, their version, and how older ones are brought up to it.
+"""Tables of a study, what is written to them, and how older ones are brought up to date.
 
 Version 1 had no head: events cut off at the end went unnoticed.
 Version 2 keeps the number and the digest of the last event beside the version.
@@ -10,6 +10,8 @@ is of version 3 until the first of these is written, so that older programs can 
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import dataclass
+from hashlib import sha256
 from itertools import count
 from pathlib import Path
 
@@ -33,6 +35,7 @@ from sqlalchemy import (
 from goalward.core.whole_file import whole_file
 from goalward.errors import NewerVersion, NotAStudy
 from goalward.journal.engine import opened
+from goalward.journal.events import SINCE, Event, Mark, Recorded, canonical, chained
 
 __all__ = [
     "BLOBS",
@@ -40,6 +43,7 @@ __all__ = [
     "LAYOUT",
     "STUDY",
     "VERSION",
+    "Transaction",
     "create",
     "keep_backup",
     "migrate",
@@ -72,6 +76,37 @@ BLOBS = Table(
     Column("digest", String(64), primary_key=True),
     Column("content", LargeBinary, nullable=False),
 )
+
+
+@dataclass
+class Transaction:
+    """A study held by one process for a moment: what others appended before, and room for more."""
+
+    connection: Connection
+    news: list[Recorded]
+    mark: Mark
+    version: int
+
+    def append(self, event: Event, body: str = "") -> Recorded:
+        """Write an event, as it stood elsewhere if so; it is stored when the transaction ends."""
+        seq, body = self.mark.seq + 1, body or canonical(event)
+        digest = chained(self.mark.digest, seq, body)
+        self.connection.execute(insert(EVENTS).values(seq=seq, body=body, digest=digest))
+        self.version = max(self.version, SINCE.get(type(event), 0))
+        self.mark = Mark(seq, digest)
+        return Recorded(seq, event, digest, body)
+
+    def keep(self, content: bytes) -> None:
+        """Write bytes, once however often they come; they go by their digest."""
+        digest = sha256(content).hexdigest()
+        there = select(BLOBS.c.digest).where(BLOBS.c.digest == digest)
+        if self.connection.execute(there).first() is None:
+            self.connection.execute(insert(BLOBS).values(digest=digest, content=content))
+
+    def seal(self) -> None:
+        """Write the number and digest of the last event, so that a cut at the end is seen."""
+        head = {"head_seq": self.mark.seq, "head_digest": self.mark.digest}
+        self.connection.execute(update(STUDY).values(version=self.version, **head))
 
 
 def create(connection: Connection) -> None:

@@ -11,54 +11,21 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, event, insert, select, text, update
+from sqlalchemy import Connection, Engine, event, select, text
 from sqlalchemy.exc import DBAPIError
 
-from goalward.errors import Damaged, NotWritten, Replaced, StudyExists
+from goalward.errors import Damaged, NotAStudy, NotWritten, Replaced, StudyExists
 from goalward.journal import engine, schema
-from goalward.journal.events import SINCE, START, Event, Mark, Recorded, canonical, chained, parsed
-from goalward.journal.schema import BLOBS, EVENTS, STUDY
-from goalward.journal.trouble import broken, meaning, no_study
+from goalward.journal.events import START, Mark, Recorded, chained, parsed
+from goalward.journal.schema import BLOBS, EVENTS, STUDY, Transaction
 
-__all__ = ["Store", "Transaction"]
+__all__ = ["Store"]
 
 T = TypeVar("T")
-
-
-@dataclass
-class Transaction:
-    """A study held by one process for a moment: what others appended before, and room for more."""
-
-    connection: Connection
-    news: list[Recorded]
-    mark: Mark
-    version: int
-
-    def append(self, event: Event, body: str = "") -> Recorded:
-        """Write an event, as it stood elsewhere if so; it is stored when the transaction ends."""
-        seq, body = self.mark.seq + 1, body or canonical(event)
-        digest = chained(self.mark.digest, seq, body)
-        self.connection.execute(insert(EVENTS).values(seq=seq, body=body, digest=digest))
-        self.version = max(self.version, SINCE.get(type(event), 0))
-        self.mark = Mark(seq, digest)
-        return Recorded(seq, event, digest, body)
-
-    def keep(self, content: bytes) -> None:
-        """Write bytes, once however often they come; they go by their digest."""
-        digest = sha256(content).hexdigest()
-        there = select(BLOBS.c.digest).where(BLOBS.c.digest == digest)
-        if self.connection.execute(there).first() is None:
-            self.connection.execute(insert(BLOBS).values(digest=digest, content=content))
-
-    def seal(self) -> None:
-        """Write the number and digest of the last event, so that a cut at the end is seen."""
-        head = {"head_seq": self.mark.seq, "head_digest": self.mark.digest}
-        self.connection.execute(update(STUDY).values(version=self.version, **head))
 
 
 class Store:
@@ -150,15 +117,21 @@ class Store:
         """Return the store of a study as it is, of whatever version; nothing is changed."""
         store = cls(place, timeout=timeout)
         if store.path is not None and not engine.readable(store.path):
-            raise no_study(store.name)
+            raise store._absent()
         return store
 
     def version(self) -> int:
         """Return the version of the study's journal; `NewerVersion` for one yet to come."""
         version = self.run(lambda connection: schema.version_of(connection, self.name))
         if version is None:
-            raise no_study(self.name)
+            raise self._absent()
         return version
+
+    def _absent(self) -> NotAStudy:
+        return NotAStudy(
+            f"There is no study at {self.name}; one was expected. Check the address, or make one with "
+            "Study.create or `goalward label`."
+        )
 
     def read(self, after: Mark = START) -> list[Recorded]:
         """Return the events that were appended after a mark, checked."""
@@ -222,12 +195,19 @@ class Store:
         found, at = [], after
         for seq, body, digest in rows:
             if seq != at.seq + 1 or chained(at.digest, seq, body) != digest:
-                raise broken(self.name, at.seq + 1)
+                raise self._broken(at)
             at = Mark(seq, digest)
             found.append(Recorded(seq, parsed(seq, body), digest, body))
         if at != head:
-            raise broken(self.name, at.seq + 1)
+            raise self._broken(at)
         return found
+
+    def _broken(self, at: Mark) -> Damaged:
+        return Damaged(
+            f"Event {at.seq + 1} of {self.name} is not what was written: its digest does not follow "
+            "from the events before it. Nothing was changed. Restore a backup, or save every event "
+            f"that is whole with `goalward recover` or Study.recover({self.name!r}, 'rescued.db')."
+        )
 
     def run(self, work: Callable[[Connection], T], *, purpose: str = "read") -> T:
         """Return what `work` does in one transaction, which ends here in any case.
@@ -251,7 +231,7 @@ class Store:
             if (struck := _interrupt_behind(error)) is not None:
                 raise struck from None
             if isinstance(error, (DBAPIError, sqlite3.Error)):
-                raise meaning(self.name, getattr(error, "orig", error)) from error
+                raise engine.meaning(self.name, getattr(error, "orig", error)) from error
             raise
 
     def _look(self, path: Path) -> None:

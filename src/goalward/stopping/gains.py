@@ -55,8 +55,7 @@ def realised(rounds: Sequence[Snapshot], *, look_back: int = LOOK_BACK) -> Reali
     """
     pairs = []
     for before, after in list(pairwise(bought_rounds(rounds)))[-look_back:]:
-        bought = after.labels - before.labels
-        risen = rise(before, after)
+        bought, risen = after.labels - before.labels, rise(before, after)
         if bought > 0 and risen is not None and before.gain is not None and before.gain > 0:
             pairs.append((before.gain * bought, risen))
     if not pairs:
@@ -99,9 +98,11 @@ def corrected(rounds: Sequence[Snapshot]) -> tuple[float, float | None, float | 
     gain, found = rounds[-1].gain, realised(rounds)
     if found is None:
         return gain, None, None
+    expected = gain * min(max(found.ratio, 0.0), 1.0)
     if found.low is None or found.high is None:
-        return gain * _share(found.ratio), None, None
-    return gain * _share(found.ratio), gain * _share(found.low), gain * _share(found.high)
+        return expected, None, None
+    low, high = np.clip([found.low, found.high], 0.0, 1.0) * gain
+    return expected, float(low), float(high)
 
 
 def gain_below_price(
@@ -109,30 +110,13 @@ def gain_below_price(
 ) -> Criterion:
     """Return whether the corrected gain was below the price in each of the last rounds.
 
-    Parameters
-    ----------
-    price
-        What a label must gain, in nats per row of the goal; None: not known.
-    patience
-        Rounds in a row.
+    The price is what a label must gain, in nats per row of the goal; None: not known.
     """
     kept = bought_rounds(rounds)
     found = corrected(kept)
-    value = None if found is None else found[0]
     stop = None
-    if value is not None and price is not None:
+    if found is not None and price is not None:
         last = [corrected(kept[:end]) for end in range(len(kept) - patience + 1, len(kept) + 1)]
-        enough = len(kept) >= patience
-        stop = enough and all(one is not None and one[0] < price for one in last)
-    return Criterion(
-        "gain below price",
-        value,
-        price,
-        stop,
-        f"corrected gain of a label < price, {patience} rounds in a row",
-        "ours",
-    )
-
-
-def _share(ratio: float) -> float:
-    return min(max(ratio, 0.0), 1.0)
+        stop = len(kept) >= patience and all(one is not None and one[0] < price for one in last)
+    says = f"corrected gain of a label < price, {patience} rounds in a row"
+    return Criterion("gain below price", found and found[0], price, stop, says, "ours")

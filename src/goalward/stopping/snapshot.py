@@ -19,10 +19,8 @@ class Snapshot:
 
     Parameters
     ----------
-    labels
-        Labels the model was fitted on.
-    bought
-        Labels paid for so far: those, and the dev labels.
+    labels, bought
+        Labels the model was fitted on, and those paid for so far: dev labels too.
     metric, accuracy
         How the accuracy was measured ("dev" or "cross-validated"), and what it was.
     goal, gain
@@ -65,16 +63,12 @@ class Criterion:
 
     Parameters
     ----------
-    name
-        Which rule.
     value, threshold
         What it looks at, and where that says stop; None where it is not known.
     stop
         The verdict; None where the value is not known.
-    says
-        What is compared, in words.
-    source
-        Where the rule comes from.
+    says, source
+        What is compared, in words, and where the rule comes from.
 
     Examples
     --------
@@ -111,15 +105,7 @@ class Criterion:
 
 
 def seen(proba: NDArray[Any], batch: NDArray[Any]) -> dict[str, Any]:
-    """Return what a snapshot keeps of a model's probabilities.
-
-    Parameters
-    ----------
-    proba
-        (n, k) probabilities on the stop set.
-    batch
-        (b, k) probabilities on the rows of the next batch; may be empty.
-    """
+    """Return what a snapshot keeps of a model's (n, k) probabilities on the stop set and a batch."""
     return {
         "predicted": tuple(proba.argmax(axis=1).tolist()),
         "uncertainty": float(np.mean(entr(proba).sum(axis=1))),

@@ -3,9 +3,9 @@
 from goalward.core.extras import needing
 
 with needing("A study"):
-    from goalward.study.advice import Advice
     from goalward.study.exchange import Imported
     from goalward.study.fold import advance
+    from goalward.study.reports import Advice
     from goalward.study.settings import Settings
     from goalward.study.state import State
     from goalward.study.study import Study

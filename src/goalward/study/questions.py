@@ -47,7 +47,7 @@ class Questions:
     def next(self, state: State, n: int, by: str, now: float) -> list[Question]:
         """Return up to n questions for an annotator."""
         chosen: dict[int, Question] = {}
-        training, dev = self._training(state, by, now), self._dev(state, by, now)
+        training, dev = self._open(state, by, now, dev=False), self._open(state, by, now, dev=True)
         for row in _begun(state, by, now)[:n]:
             chosen[row] = Question(row, state.questions.get(row, (None, None))[0], False)
         turns, dev_turns = state.turns + len(chosen), state.dev_turns
@@ -65,20 +65,14 @@ class Questions:
             dev_turns += question.dev
         return list(chosen.values())
 
-    def _training(self, state: State, by: str, now: float) -> Iterator[Question]:
-        ranking = state.ranking
-        if ranking is not None:
-            for row, utility in zip(ranking.queue, ranking.utilities, strict=True):
+    def _open(self, state: State, by: str, now: float, *, dev: bool) -> Iterator[Question]:
+        if state.ranking is not None and not dev:
+            for row, utility in zip(state.ranking.queue, state.ranking.utilities, strict=True):
                 if is_open(state, row, by, now):
-                    yield Question(row, utility, False)
-        for row in map(int, self._random_orders[0]):
+                    yield Question(row, utility, dev)
+        for row in map(int, self._random_orders[dev]):
             if is_open(state, row, by, now):
-                yield Question(row, None, False)
-
-    def _dev(self, state: State, by: str, now: float) -> Iterator[Question]:
-        for row in map(int, self._random_orders[1]):
-            if is_open(state, row, by, now):
-                yield Question(row, None, True)
+                yield Question(row, None, dev)
 
 
 def _begun(state: State, by: str, now: float) -> list[int]:

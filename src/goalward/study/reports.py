@@ -1,19 +1,21 @@
-"""What a study says of itself, for people and programs alike: page, interface and commands."""
+"""What a study says of itself, and whether more labels are worth their price."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from goalward.errors import BadParameter
 from goalward.journal.events import Label
-from goalward.stopping import Snapshot
-from goalward.stopping.gains import rise
+from goalward.stopping import Criterion, Snapshot, budget_spent, corrected, criteria, realised
+from goalward.stopping.gains import PATIENCE, rise
 from goalward.stopping.snapshot import bought_rounds
 from goalward.study.state import State
 
-__all__ = ["account", "curve", "snapshots", "status"]
+__all__ = ["Advice", "account", "curve", "rules", "status", "stop", "written"]
 
 MEASURES = ("labels", "metric", "accuracy", "log_loss", "goal", "gain", "recipe")
 """What a ranking says of its model."""
@@ -112,3 +114,118 @@ def snapshots(state: State) -> list[Snapshot]:
         )
         for _, ranked in state.rounds
     ]
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Whether to stop, and what that rests on.
+
+    Parameters
+    ----------
+    stop
+        True when another label was worth less than its price in three rounds in a row, when the
+        budget is spent, or when nothing is left to ask.
+    gain
+        Predicted gain of a label of the next batch, per row of the goal (nats).
+    price
+        What a label costs, in the same units.
+    ratio, ratio_low, ratio_high
+        Realised over predicted gain of the last rounds, and the ends of its 95 % interval; None
+        until there is one round to compare, or two.
+    expected, low, high
+        The gain after correction by the ratio (kept within 0 and 1), which is compared with the
+        price; and the same at the ends of the interval.
+    left
+        Rows that could still be asked and would train the model.
+    account
+        What was bought and what it cost: see `account`.
+    criteria
+        What this rule and published ones say; none is the best everywhere.
+    """
+
+    stop: bool
+    gain: float | None
+    price: float
+    ratio: float | None
+    ratio_low: float | None
+    ratio_high: float | None
+    expected: float | None
+    low: float | None
+    high: float | None
+    left: int
+    account: dict[str, Any] = field(hash=False)
+    criteria: tuple[Criterion, ...]
+
+    @property
+    def reason(self) -> str:
+        """The same in a sentence."""
+        if self.left == 0:
+            return "Nothing is left to ask that would train the model: stop."
+        if self.criteria[-1].stop:
+            return "The budget is spent: stop."
+        if self.gain is None or self.expected is None:
+            return "No model yet: go on until two classes have labels."
+        said = f"The next label is predicted to move the goal by {self.gain:.3g} per row"
+        if self.ratio is not None:
+            said += f"; {max(self.ratio, 0.0):.0%} of such predictions came true lately"
+            if self.ratio_low is not None and self.ratio_high is not None:
+                said += f" (95 % interval {self.ratio_low:.0%} to {self.ratio_high:.0%})"
+            said += f", so {self.expected:.3g} is expected"
+        said += f"; it costs {self.price:.3g}"
+        if self.criteria[0].stop:
+            return f"{said}, and cost more than it brought in {PATIENCE} rounds in a row: stop."
+        if self.expected < self.price:
+            return f"{said}: go on, until this is so in {PATIENCE} rounds in a row."
+        return f"{said}: go on."
+
+    def record(self) -> dict[str, Any]:
+        """Return the advice as plain values."""
+        return asdict(self) | {"reason": self.reason, "criteria": written(self.criteria)}
+
+
+def written(rules: Sequence[Criterion]) -> list[dict[str, Any]]:
+    """Return what rules say as plain values."""
+    return [asdict(one) | {"verdict": one.verdict} for one in rules]
+
+
+def rules(
+    state: State, price: float | None = None, budget: int | None = None
+) -> tuple[Criterion, ...]:
+    """Return what every stopping rule says now; those without a price or budget are not known."""
+    if budget is not None and budget < 1:
+        raise BadParameter(
+            f"budget={budget!r}; at least 1 label was expected. Leave it out for none."
+        )
+    # The newest ranking may lie some answers back; what was bought is known to the last one.
+    bought = Snapshot(labels=len(state.labels), bought=len(state.labels))
+    found = criteria(snapshots(state), price=price)
+    return (*found[:-1], budget_spent([bought], budget=budget))
+
+
+def stop(state: State, price: float, budget: int | None = None) -> Advice:
+    """Return whether the next label is worth its price, and what other rules say."""
+    if not price > 0:
+        raise BadParameter(
+            f"price={price!r}; what a label costs, above 0, was expected: 0.001 nats per row of the "
+            "goal, say."
+        )
+    said, rounds = rules(state, price, budget), snapshots(state)
+    found = realised(rounds)
+    expected, low, high = corrected(rounds) or (None, None, None)
+    done = state.settings.is_dev(range(state.n_rows))
+    done[state.closed] = True
+    left = int((~done).sum())
+    return Advice(
+        stop=bool(said[0].stop or said[-1].stop) or left == 0,
+        gain=rounds[-1].gain if rounds else None,
+        price=price,
+        ratio=found.ratio if found else None,
+        ratio_low=found.low if found else None,
+        ratio_high=found.high if found else None,
+        expected=expected,
+        low=low,
+        high=high,
+        left=left,
+        account=account(state, price),
+        criteria=said,
+    )

@@ -41,17 +41,9 @@ def refit_due(state: State, when: When = "refit", *, used_up: bool = False) -> b
     """Return whether to fit and rank now: the one rule of page, terminal and programs.
 
     A model must be possible. Then it is due where there is no ranking, or one of other settings
-    (`State.news` has no end then), where enough answers changed since, or where the ranking is used
-    up.
-
-    Parameters
-    ----------
-    when
-        How many changes are enough. "any": one. "refit": the study's `refit`. "soon": sooner than
-        that while there are few labels, a quarter of what the model knows; for those who rank in
-        the background, where nobody waits for it.
-    used_up
-        Whether the rows of the newest ranking are asked.
+    (`State.news` has no end then), where it is used up, or where enough answers changed since.
+    "any": one. "refit": the study's `refit`. "soon": sooner than that while there are few labels, a
+    quarter of what the model knows; for those who rank in the background, where nobody waits.
     """
     if not ready(state):
         return False
@@ -159,8 +151,7 @@ class StudyRound:
 
         It is fitted again from the rows that had an answer by then, as labelled now, so that its
         difference to the goal is what the new labels brought: not other dev rows, nor corrections.
-        Where nothing but new training labels came since, it is the goal stored then. None where no
-        ranking with the same measure came before, or its rows have labels of one class now.
+        Where nothing but new training labels came since, it is the goal stored then.
         """
         state, labels = self.state, len(self.state.training)
         # The last one with another number of labels, as `bought_rounds` counts them.

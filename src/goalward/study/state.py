@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import compress
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from rpds import HashTrieMap
 
@@ -25,8 +25,7 @@ from goalward.study.settings import Settings
 __all__ = ["Change", "Lease", "Note", "Standing", "State"]
 
 
-@dataclass(frozen=True)
-class Standing:
+class Standing(NamedTuple):
     """What an annotator last said about a row; a label of None is a skip."""
 
     label: Label | None
@@ -34,8 +33,7 @@ class Standing:
     at: float
 
 
-@dataclass(frozen=True)
-class Lease:
+class Lease(NamedTuple):
     """A row in an annotator's hands until a time; `place` orders what they hold."""
 
     at: float
@@ -47,8 +45,7 @@ class Lease:
         return 0.0 < self.until - now <= self.until - self.at
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """A row, what its annotator had said of it before, and their change before this one."""
 
     row: int
@@ -56,8 +53,7 @@ class Change:
     earlier: Change | None
 
 
-@dataclass(frozen=True)
-class Note:
+class Note(NamedTuple):
     """What somebody wrote about a row."""
 
     by: str

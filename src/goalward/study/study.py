@@ -10,7 +10,7 @@ from typing import Any, Self, TypeAlias, Unpack
 from goalward.errors import BadParameter
 from goalward.journal import Ranked, Store
 from goalward.stopping import Criterion
-from goalward.study import advice, copies, decisions, exchange, reports
+from goalward.study import copies, decisions, exchange, reports
 from goalward.study.ledger import Ledger
 from goalward.study.pools import PoolLoader, StudyPool
 from goalward.study.questions import QUEUE, Questions, queue_used_up, rows_held
@@ -268,15 +268,15 @@ class Study:
         """Return what was bought and, at a price per answer, what was spent."""
         return reports.account(self.state, price)
 
-    def stop(self, price: float, *, budget: int | None = None) -> advice.Advice:
+    def stop(self, price: float, *, budget: int | None = None) -> reports.Advice:
         """Return whether the next label gains `price` (nats per row of the goal), and other rules."""
-        return advice.stop(self.state, price, budget)
+        return reports.stop(self.state, price, budget)
 
     def criteria(
         self, *, price: float | None = None, budget: int | None = None
     ) -> tuple[Criterion, ...]:
         """Return what every stopping rule says now."""
-        return advice.rules(self.state, price, budget)
+        return reports.rules(self.state, price, budget)
 
     def export(
         self, path: Place, *, raw: bool = False, every: bool = False, force: bool = False
