@@ -104,7 +104,6 @@ def recover(damaged: str | Path, place: str | Path, *, timeout: float = 30.0) ->
             "others are whole. Restore a backup; or save the answers with `goalward recover STUDY "
             "answers.csv`, make a new study, and `goalward import` them."
         )
-
     _write(place, found.blobs, found.events, timeout)
     return found
 
