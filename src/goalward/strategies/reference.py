@@ -16,6 +16,8 @@ __all__ = ["REFERENCE", "drawn_numbers", "drawn_rows", "reference_rows"]
 
 REFERENCE = 1000
 """Rows drawn. Few of them lie near a boundary, so 1,000 were better than 500 on digits."""
+BLOCK = 2**18
+"""Rows looked at together, so that a pool of any size is drawn from in little memory."""
 
 
 def reference_rows(X: Any, count: int = REFERENCE, seed: int = 0) -> Any:
@@ -28,8 +30,13 @@ def drawn_rows(total: int, count: int, seed: int, purpose: str = "goal") -> NDAr
     """Return the numbers of at most `count` of the rows, in order; independent between purposes."""
     if total <= count:
         return np.arange(total)
-    numbers = drawn_numbers(np.arange(total), seed, purpose)
-    return np.sort(np.argpartition(numbers, count)[:count])
+    kept: NDArray[Any] = np.empty(0, dtype=np.int64)
+    for first in range(0, total, BLOCK):
+        kept = np.concatenate([kept, np.arange(first, min(first + BLOCK, total))])
+        if len(kept) > count:
+            numbers = drawn_numbers(kept, seed, purpose)
+            kept = kept[np.argpartition(numbers, count - 1)[:count]]
+    return np.sort(kept)
 
 
 def drawn_numbers(rows: Sequence[int] | NDArray[Any], seed: int, purpose: str) -> NDArray[Any]:

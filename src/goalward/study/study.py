@@ -233,12 +233,12 @@ class Study:
         Safe to run in another thread while answers go on: the study is held only to read and to
         store. Returns None while no model can be fitted, or where nothing is left to ask.
         """
-        state = self.state
+        state = self._ledger.state
         if not ready(state):
             return None
         if not force and not refit_due(state, "any"):
             return state.ranking
-        now = self._round = StudyRound(state, self.pool.checked())
+        now = self._round = StudyRound(state, self._rows.load().checked())
         ranked = rank(now, size + len(state.leases), self._ledger.clock())
         if ranked is not None:
             self._ledger.write(lambda *_: (None, [ranked]))
