@@ -143,10 +143,9 @@ def keep_backup(connection: Connection, path: Path | None, version: int) -> None
             copied = f"CREATE TABLE {table.name}_v{version} AS SELECT * FROM {table.name}"
             connection.execute(text(copied))
         return
-    names = (f"{path.name}.v{version}{f'.{n}' if n else ''}.bak" for n in count())
-    with whole_file(
-        next(free for name in names if not (free := path.with_name(name)).exists())
-    ) as new:
+    endings = (f".v{version}{f'.{n}' if n else ''}.bak" for n in count())
+    places = (path.with_name(path.name + ending) for ending in endings)
+    with whole_file(next(free for free in places if not free.exists())) as new:
         new.touch(0o600)
         # Connections of its own: the copy is of what is committed.
         with closing(opened(path, mode="ro")) as source, closing(opened(new)) as copy:

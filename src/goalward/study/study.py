@@ -152,8 +152,7 @@ class Study:
 
         With `resume`, rows that `by` has in hand come first. With `at_most`, fewer are returned
         where fewer are left; otherwise that is `PoolExhausted`. `refresh` None fits and ranks first
-        if there is no ranking, it is used up, or `refit` new labels came; True if any came; False
-        never.
+        if there is none, it is used up, or `refit` new labels came; True if any came; False never.
         """
         if not is_whole(n, least=1):
             raise BadParameter(f"n={n!r}; a whole number of at least 1 was expected.")
@@ -230,8 +229,8 @@ class Study:
     def refresh(self, *, force: bool = False, size: int = QUEUE) -> Ranked | None:
         """Fit the model of the present labels, rank the pool and store the ranking.
 
-        Safe to run in another thread while answers go on: the study is held only to read and to
-        store. Returns None while no model can be fitted, or where nothing is left to ask.
+        Safe in another thread while answers go on: the study is held only to read and to store.
+        Returns None while no model can be fitted, or where nothing is left to ask.
         """
         state = self._ledger.state
         if not ready(state):
@@ -248,9 +247,10 @@ class Study:
         """Return what each label of a row would do to the goal, and to which dev rows most."""
         state, pool = self.state, self.pool.checked()
         row = decisions.checked_row(state, row)
-        if self._round is None or not self._round.models(state):
-            self._round = StudyRound(state, pool)
-        return explain(self._round, row)
+        now = self._round
+        if now is None or not now.models(state):
+            now = self._round = StudyRound(state, pool)
+        return explain(now, row)
 
     def show(self, row: int) -> dict[str, Any]:
         """Return what a person is shown of a row: its text, image or columns."""
