@@ -3,42 +3,18 @@
 ::
 
     GoalwardError
-    ├── BadInput (ValueError)          what came in cannot be used
-    │   ├── NotFinite                  NaN or infinite numbers
-    │   ├── TooLarge                   numbers whose squares overflow
-    │   ├── ShapeMismatch              dimensions that do not fit one another
-    │   ├── Empty                      no rows where rows are needed
-    │   ├── OneClass                   labels of a single class
-    │   ├── UnknownLabel               a label outside the classes
-    │   ├── BadParameter               an option outside its range
-    │   ├── PoolExhausted              more rows asked for than are left
-    │   ├── DuplicateRows              a row id that stands twice
-    │   ├── DataMissing                a data file that is absent or not what it should be
-    │   ├── WouldOverwrite             a file that is there already, or is an input
-    │   └── Unsupported                a model or goal we cannot represent
-    ├── MissingExtra (ImportError)     an optional package that is not installed
-    ├── Separable (RuntimeError)       the optimum is too far out to be trusted
-    ├── NotConverged (RuntimeError)    a solver stopped short of its tolerance
-    ├── ClusterLost (RuntimeError)     a Dask cluster without scheduler or workers
-    ├── LabelStudioError (RuntimeError)   a Label Studio server that refuses
-    │   └── NotReached                 it does not answer, or fails; later it may be well
-    └── StudyError (RuntimeError)      a study that cannot be read or written
-        ├── NotAStudy                  a file or database that holds something else, or nothing
-        ├── StudyExists                a place that is taken
-        ├── NewerVersion               written by a newer goalward
-        ├── Damaged                    bytes that are not those that were written
-        ├── Replaced                   another study, or an older copy, at its place now
-        ├── Locked                     another process holds it for too long
-        ├── NotWritten                 disk full, read-only, or a server gone; nothing was stored
-        └── PoolChanged                the pool's file is gone, or is not the one of the study
+    ├── BadInput (ValueError)
+    │   └── NotFinite, TooLarge, ShapeMismatch, Empty, OneClass, UnknownLabel, BadParameter,
+    │       PoolExhausted, DuplicateRows, DataMissing, WouldOverwrite, Unsupported
+    ├── MissingExtra (ImportError)
+    ├── Separable, NotConverged, ClusterLost (RuntimeError)
+    ├── LabelStudioError (RuntimeError)
+    │   └── NotReached
+    └── StudyError (RuntimeError)
+        └── NotAStudy, StudyExists, NewerVersion, Damaged, Replaced, Locked, NotWritten, PoolChanged
 
     GoalwardWarning (UserWarning)
-    ├── EventsLost                     a damaged study of which not all could be saved
-    ├── NetworkFile                    a study on a network file system
-    ├── VacuousUtility                 right and useless: every row scores the same
-    ├── LooseFit                       a model handed in away from its optimum
-    ├── UnseenClass                    a class without a label yet
-    └── WeakGoal                       a goal with little behind it
+    └── EventsLost, NetworkFile, VacuousUtility, LooseFit, UnseenClass, WeakGoal
 
 A message has three clauses: what came, what was expected, what to do.
 """

@@ -11,11 +11,11 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
-from goalward.adapters.sklearn import from_sklearn, is_logistic
-from goalward.adapters.training import Training, last_step
+from goalward.adapters.sklearn import from_sklearn, is_logistic, last_step, trained_on
+from goalward.core.rows import column_names
 from goalward.errors import BadParameter, UnseenClass, Unsupported
 from goalward.learners import Logistic
-from goalward.models import Fitted, Labelled, Refitted
+from goalward.models import Fitted, Refitted
 
 __all__ = ["from_classifier", "from_estimator"]
 
@@ -64,18 +64,18 @@ def from_classifier(
             "Wrap it in CalibratedClassifierCV."
         )
     check_is_fitted(model)
-    seen = Training.of(model, transform, X, y, sample_weight)
-    K = len(seen.classes)
-    blank = Refitted(model, K, seen.rows.shape[1], smoothing, fresh=_fresh)
+    labelled, classes = trained_on(model, transform, X, y, sample_weight)
+    K = len(classes)
+    blank = Refitted(model, K, labelled.X.shape[1], smoothing, fresh=_fresh)
     # There are no parameters; goals read from them that numbers are NumPy's, in double precision.
     return Fitted(
         np.zeros((1, K)),
-        Labelled(seen.rows, seen.targets, seen.weights),
+        labelled,
         np.ones(1),
-        seen.classes,
-        model=blank.trained(seen.rows, seen.targets, seen.weights),
+        classes,
+        model=blank.trained(labelled.X, labelled.targets, labelled.weights),
         transform=transform,
-        columns=seen.columns,
+        columns=column_names(X),
     )
 
 

@@ -12,7 +12,6 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
 from goalward.adapters.classifier import from_estimator
@@ -110,8 +109,7 @@ class GoalQuery(SingleAnnotatorPoolQueryStrategy):  # type: ignore[misc]
         rows, mapping = self._transform_candidates(candidates, X, y)
         known = is_labeled(y, self.missing_label_)
         where = np.arange(len(rows)) if mapping is None else mapping
-        total = len(rows) if mapping is None else len(X)
-        utilities = np.full(total, np.nan)
+        utilities = np.full(len(rows) if mapping is None else len(X), np.nan)
         if len(set(y[known].tolist())) < 2:
             warnings.warn(
                 "Labels of fewer than two classes are known, so there is no model whose goal a label "
@@ -120,9 +118,7 @@ class GoalQuery(SingleAnnotatorPoolQueryStrategy):  # type: ignore[misc]
                 stacklevel=2,
             )
             utilities[where] = self.random_state_.random_sample(len(rows))
-            return simple_batch(
-                utilities, self.random_state_, batch_size, return_utilities=return_utilities
-            )
+            return simple_batch(utilities, self.random_state_, batch_size, return_utilities)
         if fit_clf:
             weights = () if sample_weight is None else (sample_weight,)
             clf = clone(clf).fit(X, y, *weights)
@@ -135,11 +131,10 @@ class GoalQuery(SingleAnnotatorPoolQueryStrategy):  # type: ignore[misc]
             )
         weighted = None if sample_weight is None else np.asarray(sample_weight)[known]
         fitted = from_estimator(inner, X[known], y[known], weighted, classes=clf.classes_.tolist())
-        named = ("operator", "utility", "selection")
-        given = {n: getattr(self, n) for n in named if getattr(self, n) is not None}
+        parts = {"operator": self.operator, "utility": self.utility, "selection": self.selection}
+        given = {name: part for name, part in parts.items() if part is not None}
         seed = int(self.random_state_.randint(2**31))
-        strategy = GoalOriented(self.goal, **given, seed=seed)
-        suggestion = strategy.suggest(fitted, rows, batch_size)
+        suggestion = GoalOriented(self.goal, **given, seed=seed).suggest(fitted, rows, batch_size)
         utilities[where] = suggestion.utility
         chosen = where[suggestion.rows]
         if not return_utilities:
@@ -187,42 +182,33 @@ class QueryStrategy(Strategy):
         """Return the rows that scikit-activeml's strategy asks for; others than free ones are NaN."""
         if request.fidelity or not engine.whole:
             self.bind(request)
-        source = request.pool.source
-        chosen, utility = self._query(
-            request.fitted, source, request.free, request.batch, request.round
-        )
-        return Suggestion(request.names(chosen), utility)
-
-    def _query(
-        self, fitted: Fitted, X_pool: Any, free: NDArray[Any], batch: int, round: int
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
-        features = fitted.features(X_pool, "X_pool")
+        fitted, free = request.fitted, request.free
+        features = fitted.features(request.pool.source, "X_pool")
         if is_sparse(features):
             raise Unsupported(
                 "The pool is sparse, which scikit-activeml does not take; dense rows were expected. "
                 "Use one of our own strategies."
             )
         labelled, pool = to_numpy(fitted.labelled.X), to_numpy(features)
-        X = stack_rows(labelled, pool.astype(labelled.dtype))
         codes = to_numpy(fitted.labelled.targets).argmax(axis=1).astype(float)
-        y = np.concatenate([codes, np.full(len(pool), np.nan)])
-        seed = int(np.random.default_rng([self.seed, round]).integers(2**31))
+        seed = int(np.random.default_rng([self.seed, request.round]).integers(2**31))
         strategy = clone(self.strategy).set_params(random_state=seed)
         options = dict(self.options)
         if "clf" in signature(strategy.query).parameters:
             options.setdefault("clf", _as_classifier(fitted))
         chosen, utilities = strategy.query(
-            X,
-            y,
+            stack_rows(labelled, pool.astype(labelled.dtype)),
+            np.concatenate([codes, np.full(len(pool), np.nan)]),
             candidates=len(labelled) + free,
-            batch_size=batch,
+            batch_size=request.batch,
             return_utilities=True,
             **options,
         )
         first = np.asarray(utilities, dtype=float)[0, len(labelled) :]
         order = free[np.argsort(-np.nan_to_num(first[free], nan=-np.inf), kind="stable")]
         listed = dict.fromkeys([*(np.asarray(chosen) - len(labelled)).tolist(), *order.tolist()])
-        return np.array(list(listed)[:batch], dtype=np.int64), first
+        rows = np.array(list(listed)[: request.batch], dtype=np.int64)
+        return Suggestion(request.names(rows), first)
 
 
 def _as_classifier(fitted: Fitted) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from inspect import signature
 from numbers import Real
 from typing import Any
@@ -12,16 +13,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
+from sklearn.pipeline import Pipeline
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
-from goalward.adapters.training import Training, last_step
-from goalward.errors import LooseFit, NotConverged, Unsupported
+from goalward.core.arrays import is_sparse, to_numpy
+from goalward.core.labels import as_classes, clean_weights, encode, one_per_row
+from goalward.core.rows import clean_rows, column_names
+from goalward.core.sparse import check_sparse
+from goalward.errors import LooseFit, NotConverged, ShapeMismatch, Unsupported
 from goalward.learners import LogisticClassifier
 from goalward.models import Fitted, Labelled, LinearModel
 from goalward.models.trust import newton_distance, refuse_separable
 
-__all__ = ["from_sklearn", "is_logistic"]
+__all__ = ["from_sklearn", "is_logistic", "last_step", "trained_on"]
 
 TIGHT = 1e-6
 """Relative gradient up to which a fit counts as converged for utilities."""
@@ -73,12 +78,9 @@ def from_sklearn(
         return replace(own, transform=transform)
     _refuse_other_penalties(model)
     fitted = _as_softmax(model, transform, X, y, sample_weight)
-    if polish:
-        fitted = fitted.polished()
-        refuse_separable(fitted)
-        return fitted
+    fitted = fitted.polished() if polish else fitted
     refuse_separable(fitted)
-    return _checked(fitted, model.tol)
+    return fitted if polish else _checked(fitted, model.tol)
 
 
 def is_logistic(model: Any) -> bool:
@@ -86,30 +88,71 @@ def is_logistic(model: Any) -> bool:
     return isinstance(model, (LogisticRegression, LogisticRegressionCV, LogisticClassifier))
 
 
+def last_step(estimator: Any) -> tuple[Any, Callable[[Any], Any] | None]:
+    """Return the model at the end of a pipeline, and what raw rows go through in front of it."""
+    steps: list[Any] = []
+    while isinstance(estimator, Pipeline):
+        if len(estimator.steps) > 1:
+            steps.append(estimator[:-1])
+        estimator = estimator.steps[-1][1]
+    return estimator, partial(_through, steps) if steps else None
+
+
+def _through(steps: list[Any], X: Any) -> Any:
+    # Steps multiply raw rows before anybody else sees them.
+    check_sparse(X, "X")
+    for step in steps:
+        X = step.transform(X)
+    return X
+
+
+def trained_on(
+    model: Any, transform: Callable[[Any], Any] | None, X: Any, y: Any, sample_weight: Any
+) -> tuple[Labelled, NDArray[Any]]:
+    """Return the rows that a fitted model saw, and its classes."""
+    rows = clean_rows(X if transform is None else transform(X), "X")
+    rows = rows.astype(np.float64) if is_sparse(rows) else to_numpy(rows).astype(np.float64)
+    classes = as_classes(np.ravel(model.classes_))
+    targets = encode(one_per_row(y), classes)
+    width = getattr(model, "n_features_in_", rows.shape[1])
+    if len(targets) != rows.shape[0] or width != rows.shape[1]:
+        raise ShapeMismatch(
+            f"X has {rows.shape[0]} rows of {rows.shape[1]} features and y has {len(targets)} "
+            f"labels; as many labels as rows, and {width} features, were expected. Pass the "
+            "rows and labels that the estimator was fitted to."
+        )
+    return Labelled(rows, targets, clean_weights(sample_weight, len(targets))), classes
+
+
 def _as_softmax(
     model: Any, transform: Callable[[Any], Any] | None, X: Any, y: Any, sample_weight: Any
 ) -> Fitted:
-    seen = Training.of(model, transform, X, y, sample_weight)
-    weights, by_class = seen.weights, None
+    labelled, classes = trained_on(model, transform, X, y, sample_weight)
+    by_class = None
     if model.class_weight is not None:
-        by_class = _class_weights(model, seen.labels, sample_weight)
-        weights = weights * (seen.targets @ by_class)
-    C = _inverse_penalty(model) / (2.0 if len(model.coef_) == 1 else 1.0)
-    penalty = np.full(seen.rows.shape[1] + model.fit_intercept, 1.0 / C)
+        by_class = _class_weights(model, labelled.targets.argmax(axis=1), sample_weight)
+        labelled = replace(labelled, weights=labelled.weights * (labelled.targets @ by_class))
+    binary = len(model.coef_) == 1
+    C = _inverse_penalty(model) / (2.0 if binary else 1.0)
+    columns = model.coef_.astype(np.float64)
+    penalty = np.full(columns.shape[1] + model.fit_intercept, 1.0 / C)
     if model.fit_intercept:
+        columns = np.column_stack([columns, model.intercept_])
         # liblinear penalises the weight of a constant feature of size intercept_scaling.
         scaling = float(model.intercept_scaling)
         penalty[-1] = 1.0 / (C * scaling**2) if model.solver == "liblinear" else 0.0
+    if binary:
+        columns = np.vstack([-0.5 * columns, 0.5 * columns])
     return Fitted(
-        _columns(model),
-        Labelled(seen.rows, seen.targets, weights),
+        np.ascontiguousarray(columns.T),
+        labelled,
         penalty,
-        seen.classes,
+        classes,
         model=LinearModel(intercept=bool(model.fit_intercept)),
         C=C,
         transform=transform,
         class_weights=by_class,
-        columns=seen.columns,
+        columns=column_names(X),
     )
 
 
@@ -136,22 +179,11 @@ def _checked(fitted: Fitted, tol: float) -> Fitted:
     return replace(fitted, gradient=gradient)
 
 
-def _columns(estimator: Any) -> NDArray[Any]:
-    columns = estimator.coef_.astype(np.float64)
-    if estimator.fit_intercept:
-        columns = np.column_stack([columns, estimator.intercept_])
-    if len(estimator.coef_) == 1:
-        columns = np.vstack([-0.5 * columns, 0.5 * columns])
-    return np.ascontiguousarray(columns.T)
-
-
 def _refuse_other_penalties(estimator: Any) -> None:
     penalty = getattr(estimator, "penalty", "l2")
     names = ("l1_ratio", "l1_ratio_")
-    ratios: list[Any] = [getattr(estimator, n, None) for n in names]
-    mixed = any(
-        isinstance(r, Real) and float(r) > 0.0 for ratio in ratios for r in np.ravel(ratio).tolist()
-    )
+    ratios = [r for name in names for r in np.ravel(getattr(estimator, name, 0.0)).tolist()]
+    mixed = any(isinstance(ratio, Real) and float(ratio) > 0.0 for ratio in ratios)
     if penalty in ("l1", "elasticnet") or mixed:
         raise Unsupported(
             "The estimator has an L1 penalty, whose optimum is not smooth; a squared (L2) "
@@ -171,9 +203,9 @@ def _refuse_other_penalties(estimator: Any) -> None:
         )
 
 
-def _class_weights(estimator: Any, y: Any, sample_weight: Any) -> NDArray[Any]:
+def _class_weights(estimator: Any, codes: NDArray[Any], sample_weight: Any) -> NDArray[Any]:
     """Return the weight that `class_weight` gives the rows of each class."""
-    options = {"classes": estimator.classes_, "y": np.asarray(y)}
+    options = {"classes": estimator.classes_, "y": estimator.classes_[codes]}
     if "sample_weight" in signature(compute_class_weight).parameters:
         # Newer releases balance the weighted counts, older ones the bare counts.
         options["sample_weight"] = sample_weight
@@ -182,7 +214,5 @@ def _class_weights(estimator: Any, y: Any, sample_weight: Any) -> NDArray[Any]:
 
 
 def _inverse_penalty(estimator: Any) -> float:
-    if isinstance(estimator, LogisticRegressionCV):
-        check_is_fitted(estimator)
-        return float(np.ravel(estimator.C_)[0])
-    return float(estimator.C)
+    chosen = estimator.C_ if isinstance(estimator, LogisticRegressionCV) else estimator.C
+    return float(np.ravel(chosen)[0])

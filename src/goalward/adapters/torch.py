@@ -8,11 +8,14 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from goalward.adapters.torch_rows import Features, Flat, evaluated
-from goalward.adapters.torch_training import TorchTraining, WeightDecay
 from goalward.core.extras import needing
+from goalward.core.labels import as_classes, clean_weights, encode
 from goalward.core.rows import clean_rows
-from goalward.errors import BadParameter, LooseFit, NotConverged, Unsupported
+from goalward.errors import BadParameter, LooseFit, NotConverged, ShapeMismatch, Unsupported
 from goalward.models import Fitted, Labelled, LinearModel, Network, inspected
 from goalward.models.trust import LOOSE, TIGHT
 
@@ -91,22 +94,40 @@ def from_torch(
         raise BadParameter(f"curvature={curvature!r}; 'gauss-newton' or 'exact' was expected.")
     if not 0.0 <= damping < float("inf"):
         raise BadParameter(f"damping={damping!r}; a finite number of 0 or more was expected.")
+    if loss_reduction not in ("mean", "sum"):
+        raise BadParameter(
+            f"loss_reduction={loss_reduction!r}; 'mean' or 'sum' was expected, as in the loss the "
+            "module was trained with (CrossEntropyLoss has 'mean')."
+        )
     own = copy.deepcopy(module).eval().requires_grad_(False)
-    training = TorchTraining(
-        module,
-        own.double() if double else own,
-        X,
-        y,
-        sample_weight,
-        classes,
-        WeightDecay(weight_decay, optimizer, loss_reduction),
-        inputs,
-        block,
+    own = own.double() if double else own
+    last = isinstance(layers, str) and layers == "last"
+    if last:
+        model, transform, params, sizes = _head(own, X, inputs, block)
+    else:
+        options = {"block": block, "damping": float(damping), "exact": curvature == "exact"}
+        names = _moving(module, layers)
+        model, transform, params, sizes = _network(own, names, X, inputs, options)
+    decays = _decays(module, list(sizes), weight_decay, optimizer)
+    rows = clean_rows(transform(X), "X").to(params.dtype)
+    logits = model.logits(params, rows)
+    labels, targets, weights = _labels(logits, y, classes, sample_weight)
+    # torch minimises loss + (decay/2)‖θ‖². With the mean of the rows' losses that is 1/n of our F
+    # with ρ = n · decay. n is what it is now: a row labelled later is added at this ρ, as it is at
+    # fixed C.
+    total = float(weights.sum()) if loss_reduction == "mean" else 1.0
+    rho = total * decays
+    fitted = Fitted(
+        params,
+        Labelled(rows, params.new_tensor(targets), params.new_tensor(weights)),
+        params.new_tensor(np.repeat(rho, list(sizes.values()))),
+        labels,
+        model=model,
+        C=1.0 / float(rho[0]) if last and rho[0] > 0.0 else None,
+        transform=transform,
     )
-    if isinstance(layers, str) and layers == "last":
-        return _checked_head(_head(training), polish)
-    names = _moving(module, layers)
-    fitted = _network(training, names, damping=float(damping), exact=curvature == "exact")
+    if last:
+        return _checked_head(fitted, polish)
     return inspected(fitted.polished() if polish else fitted)
 
 
@@ -128,67 +149,34 @@ def _moving(module: Any, layers: Any) -> list[str]:
     return names
 
 
-def _network(training: TorchTraining, names: list[str], **options: Any) -> Fitted:
+Parts = tuple[Any, Any, Any, dict[str, int]]
+"""A model, what raw rows go through before it, its parameters, and how many rows each name has."""
+
+
+def _network(own: Any, names: list[str], X: Any, inputs: Any, options: dict[str, Any]) -> Parts:
     import torch
 
-    own = dict(training.own.named_parameters())
-    flat = torch.cat([own[name].reshape(-1) for name in names])[:, None]
-    transform = Flat(training.inputs, flat)
-    example = transform.tensor(training.X)
+    moving = {name: p for name, p in own.named_parameters() if name in names}
+    flat = torch.cat([p.reshape(-1) for p in moving.values()])[:, None]
+    transform = Flat(inputs, flat)
+    example = transform.tensor(X)
     dtype = flat.dtype if example.is_floating_point() else example.dtype
-    model = Network(
-        training.own,
-        tuple(names),
-        tuple(tuple(own[name].shape) for name in names),
-        tuple(example.shape[1:]),
-        dtype,
-        block=training.block,
-        **options,
-    )
-    rows = clean_rows(transform(training.X), "X")
-    classes, targets, weights = training.targets(model.logits(flat, rows))
-    rho = training.penalties(names, weights)
-    penalty = torch.cat([torch.full_like(own[name].reshape(-1), rho[name]) for name in names])
-    labelled = Labelled(rows, flat.new_tensor(targets), flat.new_tensor(weights))
-    return Fitted(flat, labelled, penalty, classes, model=model, transform=transform)
+    shapes = tuple(tuple(p.shape) for p in moving.values())
+    model = Network(own, tuple(moving), shapes, tuple(example.shape[1:]), dtype, **options)
+    return model, transform, flat, {name: p.numel() for name, p in moving.items()}
 
 
-def _head(training: TorchTraining) -> Fitted:
+def _head(own: Any, X: Any, inputs: Any, block: int) -> Parts:
     import torch
 
-    own = training.own
     linear = [(n, m) for n, m in own.named_modules() if isinstance(m, torch.nn.Linear)]
     if not linear:
         raise Unsupported(
             "The module has no nn.Linear; one as its head was expected. Pass layers='all'."
         )
     name, head = linear[-1]
-    transform = Features(own, head, training.inputs, training.block)
-    features = transform(training.X)
-    _refuse_other_heads(own, head, transform, training.X)
-    classes, targets, weights = training.targets(head(features))
-    prefix = f"{name}." if name else ""
-    names = [f"{prefix}weight"] if head.bias is None else [f"{prefix}weight", f"{prefix}bias"]
-    decay, *free = training.penalties(names, weights).values()
-    # Labelled rows and the head are in double precision, whatever the module is in.
-    rows = [head.weight.T] if head.bias is None else [head.weight.T, head.bias[None]]
-    params = torch.cat(rows).double()
-    penalty = params.new_tensor([decay] * head.in_features + free)
-    return Fitted(
-        params,
-        Labelled(features.double(), params.new_tensor(targets), params.new_tensor(weights)),
-        penalty,
-        classes,
-        model=LinearModel(intercept=head.bias is not None),
-        C=1.0 / decay if decay > 0.0 else None,
-        transform=transform,
-    )
-
-
-def _refuse_other_heads(own: Any, head: Any, transform: Features, X: Any) -> None:
-    """Raise unless the module's logits are the head's, a constant per row apart."""
-    some = X[:8]
-    features, logits = evaluated(own, head, transform._given(some))
+    transform = Features(own, head, inputs, block)
+    features, logits = evaluated(own, head, transform.given(X[:8]))
     gap = (head(features) - logits) if logits.shape == head(features).shape else None
     # A log-softmax behind the head takes a constant off each row: the same model.
     if gap is None or not bool((gap - gap[:, :1]).abs().max() <= 1e-4 * (1 + logits.abs().max())):
@@ -197,6 +185,13 @@ def _refuse_other_heads(own: Any, head: Any, transform: Features, X: Any) -> Non
             "head; logits straight from it were expected. Pass layers='all', or a list of the "
             "modules that may move."
         )
+    prefix = f"{name}." if name else ""
+    params, sizes = head.weight.T, {f"{prefix}weight": head.in_features}
+    if head.bias is not None:
+        params, sizes[f"{prefix}bias"] = torch.cat([params, head.bias[None]]), 1
+    # Labelled rows and the head are in double precision, whatever the module is in.
+    model = LinearModel(intercept=head.bias is not None)
+    return model, transform, params.double(), sizes
 
 
 def _checked_head(fitted: Fitted, polish: bool) -> Fitted:
@@ -222,3 +217,80 @@ def _checked_head(fitted: Fitted, polish: bool) -> Fitted:
             stacklevel=3,
         )
     return replace(fitted, gradient=gradient)
+
+
+def _labels(
+    logits: Any, y: Any, classes: Sequence[Hashable] | None, sample_weight: Any
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return the classes, the labels as distributions, and the rows' weights."""
+    if logits.ndim != 2 or logits.shape[1] < 2:
+        raise Unsupported(
+            f"The module returns {tuple(logits.shape)}; (rows, K) logits of K >= 2 classes were "
+            "expected. Give it one output for each class."
+        )
+    n, K = map(int, logits.shape)
+    known = as_classes(range(K) if classes is None else classes)
+    if len(known) != K:
+        raise ShapeMismatch(
+            f"{len(known)} classes came and the module has {K} logits; as many of one as of the "
+            "other were expected. Name the classes in the order of the logits."
+        )
+    targets = encode(y, known)
+    if len(targets) != n:
+        raise ShapeMismatch(
+            f"X has {n} rows and y has {len(targets)} labels; as many of one as of the other were "
+            "expected. Pass the rows and labels the module was trained on."
+        )
+    return known, targets, clean_weights(sample_weight, n)
+
+
+def _decays(
+    module: Any, names: list[str], decay: float | Mapping[str, float] | None, optimizer: Any
+) -> NDArray[Any]:
+    """Return the weight decay of each named parameter."""
+    if (decay is None) == (optimizer is None):
+        raise BadParameter(
+            f"weight_decay={decay!r} and optimizer={type(optimizer).__name__} came; exactly one of "
+            "them was expected. Pass the optimizer the module was trained with, or the weight decay "
+            "as a number."
+        )
+    if optimizer is not None:
+        decay = _of_optimizer(module, names, optimizer)
+    named = decay if isinstance(decay, Mapping) else dict.fromkeys(names, decay)
+    decays = np.array([named.get(name, 0.0) for name in names], dtype=np.float64)
+    if not np.all((decays >= 0.0) & np.isfinite(decays)):
+        raise BadParameter(
+            f"weight decays {sorted(set(decays.tolist()))} came; finite numbers of 0 or more were "
+            "expected. Use 1e-3, say."
+        )
+    return decays
+
+
+def _of_optimizer(module: Any, names: list[str], optimizer: Any) -> dict[str, float]:
+    import torch
+
+    by_id: dict[int, float] = {}
+    for group in optimizer.param_groups:
+        decoupled = isinstance(optimizer, torch.optim.AdamW) or group.get("decoupled_weight_decay")
+        if decoupled and group.get("weight_decay"):
+            raise Unsupported(
+                f"{type(optimizer).__name__} shrinks weights beside the loss (decoupled weight "
+                "decay), which is the penalty of no objective; Adam or SGD with weight_decay was "
+                "expected. Pass weight_decay= as a number, and polish=True to move the module to "
+                "the optimum it has with that penalty."
+            )
+        if "weight_decay" not in group:
+            raise Unsupported(
+                f"{type(optimizer).__name__} has no weight_decay; an optimizer with one was "
+                "expected. Pass weight_decay= as a number: the penalty you added to the loss."
+            )
+        by_id |= {id(p): float(group["weight_decay"]) for p in group["params"]}
+    parameters = dict(module.named_parameters())
+    unknown = [name for name in names if id(parameters[name]) not in by_id]
+    if unknown:
+        raise BadParameter(
+            f"The optimizer does not hold the parameter {unknown[0]!r} of the module; all that may "
+            "move were expected. Pass the optimizer that trained this module, or layers= with "
+            "those that it trained."
+        )
+    return {name: by_id[id(parameters[name])] for name in names}

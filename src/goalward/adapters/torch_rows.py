@@ -72,7 +72,7 @@ class Features:
         if key is not None and key in self._kept:
             self._kept.move_to_end(key)
             return self._kept[key]
-        features, _ = evaluated(self._module, self._head, self._given(rows))
+        features, _ = evaluated(self._module, self._head, self.given(rows))
         self.passes += 1
         if key is not None:
             self._kept[key] = features
@@ -80,7 +80,8 @@ class Features:
                 self._kept.popitem(last=False)
         return features
 
-    def _given(self, rows: Any) -> Any:
+    def given(self, rows: Any) -> Any:
+        """Return raw rows as the module takes them."""
         device, dtype = self._head.weight.device, self._head.weight.dtype
         given = rows if self._inputs is None else self._inputs(rows)
         if isinstance(given, dict):
