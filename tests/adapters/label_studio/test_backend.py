@@ -76,7 +76,7 @@ def test_a_task_goes_by_its_number_and_by_nothing_that_equals_it(door, bridge, f
     """True equals 1 in Python, and 1.0 in JSON is no task's number."""
     bridge.sync()
     first = next(iter(fake.tasks))
-    bridge._tasks.rows[1] = bridge._tasks.rows[first]
+    bridge._rows[1] = bridge._rows[first]
     tasks = [{"id": one} for one in (1, True, 1.0, "1", None, 1.5, 2**70)]
     scores = [r["score"] for r in door.post("/predict", json={"tasks": tasks}).json()["results"]]
     assert scores[0] < 1.0

@@ -17,7 +17,7 @@ from goalward.adapters.label_studio.exchange import (
     tell,
     version_of,
 )
-from goalward.adapters.label_studio.tasks import Tasks, from_project, key_of, rows_as_data
+from goalward.adapters.label_studio.tasks import from_project, identified, key_of, rows_as_data
 from goalward.errors import BadParameter, LabelStudioError, NotReached, UnknownLabel
 from goalward.study import Study
 
@@ -101,8 +101,9 @@ class Bridge:
         self._project = key_of(project)
         self.prefix = f"label-studio/{self._project}/"
         self._match_classes(add_classes)
-        # What the last pass saw, the newest order, and the version that was written whole.
-        self._tasks: Tasks | None = None
+        # What the last pass saw (task -> row, ...), the newest order, and what was written whole.
+        self._rows: dict[int, int] | None = None
+        self._strangers = 0
         self._mark: tuple[Any, ...] = ()
         self._refused: tuple[Refused, ...] = ()
         self._order: Order | None = None
@@ -121,27 +122,31 @@ class Bridge:
         refit
             Fit after any new answer, not only after as many as the study's `refit`.
         """
-        first, imported, pushed, changes = self._tasks is None, 0, 0, {}
-        tasks = self._tasks or self._identified()
+        first, imported, pushed, changes = self._rows is None, 0, 0, {}
+        rows = self._identified() if self._rows is None else self._rows
         if first and not from_project(self.study):
-            imported = self._import(tasks)
-            tasks = self._identified() if imported else tasks
+            missing = sorted(set(range(self.study.n_rows)) - set(rows.values()))
+            imported = len(missing)
+            if missing:
+                data = rows_as_data(self.study, missing, self.config, self._send)
+                self.client.add_tasks(data)
+                rows = self._identified()
         mark = self.client.mark()
         if first or mark != self._mark:
             if not first and mark[:1] != self._mark[:1]:
-                tasks = self._identified()
-            changes = self._read(tasks, mark)
-        self._tasks = tasks
+                rows = self._identified()
+            changes = self._read(rows, mark)
+        self._rows = rows
         if self.study.due("any" if refit else "refit"):
             self.study.refresh(force=True, size=self._top)
         if self._pushed != self.version:
             self._order = Order.of(self.study, self.config, self._top, self._prefill)
-            pushed = self._order.push(self.client, tasks)
+            pushed = self._order.push(self.client, rows)
             self._pushed = self._order.version
         return Synced(
             imported=imported,
             refused=self._refused,
-            strangers=tasks.strangers,
+            strangers=self._strangers,
             pushed=pushed,
             version=self._pushed,
             **changes,
@@ -175,7 +180,7 @@ class Bridge:
                     raise
                 failures += 1
                 # Something may have been half done: look at everything again.
-                self._tasks, self._pushed = None, ""
+                self._rows, self._pushed = None, ""
                 trouble(error)
             # A webhook may come before what it tells of is stored: look once more soon.
             pause = min(poll, SOON) if woken else poll
@@ -183,12 +188,12 @@ class Bridge:
 
     def predictions(self, tasks: Sequence[Any]) -> list[dict[str, Any]]:
         """Return what is thought of tasks as Label Studio sends them, one line each."""
-        order, known = self._order, self._tasks
-        if order is None or known is None:
+        order, rows = self._order, self._rows
+        if order is None or rows is None:
             return [prediction(self.version) for _ in tasks]
         numbers = [task.get("id") if isinstance(task, dict) else None for task in tasks]
-        rows = [known.rows.get(n, -1) if type(n) is int else -1 for n in numbers]
-        return [order.predictions.get(row) or prediction(order.version) for row in rows]
+        known = [rows.get(n, -1) if type(n) is int else -1 for n in numbers]
+        return [order.predictions.get(row) or prediction(order.version) for row in known]
 
     def _match_classes(self, add: bool) -> None:
         known, offered = {str(label) for label in self.study.state.classes}, self.config.classes
@@ -204,23 +209,18 @@ class Bridge:
                 "were expected. Correct the label config, or take new choices with --add-classes."
             )
 
-    def _identified(self) -> Tasks:
-        return Tasks.identified(self.client.tasks(), self.study, self._project)
+    def _identified(self) -> dict[int, int]:
+        rows, self._strangers = identified(self.client.tasks(), self.study, self._project)
+        return rows
 
-    def _import(self, tasks: Tasks) -> int:
-        """Make tasks of the rows that have none and return how many."""
-        missing = sorted(set(range(self.study.n_rows)) - set(tasks.rows.values()))
-        self.client.add_tasks(rows_as_data(self.study, missing, self.config, self._send))
-        return len(missing)
-
-    def _read(self, tasks: Tasks, mark: tuple[Any, ...]) -> dict[str, int]:
+    def _read(self, rows: dict[int, int], mark: tuple[Any, ...]) -> dict[str, int]:
         """Bring the study to what annotators say and return how many answers changed."""
         classes = self.study.state.classes
-        said, refused = answers(self.client, tasks, self.config, classes, self.prefix)
+        said, refused = answers(self.client, rows, self.config, classes, self.prefix)
         # Pages shift when a task enters or leaves the list between two of them: what is missing
         # from a list that changed meanwhile proves nothing.
         quiet = self.client.mark() == mark
-        present = set(tasks.rows.values()) if quiet else set()
+        present = set(rows.values()) if quiet else set()
         changes = tell(self.study, said, self.prefix, present)
         self._mark, self._refused = mark if quiet else (), tuple(refused)
         return changes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import groupby
@@ -14,7 +14,6 @@ import numpy as np
 
 from goalward.adapters.label_studio.client import Client
 from goalward.adapters.label_studio.config import LabelConfig
-from goalward.adapters.label_studio.tasks import Tasks
 from goalward.core.arrays import to_numpy
 from goalward.journal.events import Label
 from goalward.study import State, Study
@@ -45,17 +44,26 @@ class Refused:
 
 
 def answers(
-    client: Client, tasks: Tasks, config: LabelConfig, classes: Iterable[Label], prefix: str
+    client: Client,
+    rows: Mapping[int, int],
+    config: LabelConfig,
+    classes: Iterable[Label],
+    prefix: str,
 ) -> tuple[Answers, list[Refused]]:
     """Return every annotator's newest word on every row, and what does not fit.
 
-    Names start with `prefix`; who has no email that can be seen goes by a number.
+    Parameters
+    ----------
+    rows
+        task -> row.
+    prefix
+        What names start with; who has no email that can be seen goes by a number.
     """
     known, emails = {str(label): label for label in classes}, client.emails()
     found = []
     for task in client.answered():
         number = int(task["id"])
-        for annotation in task["annotations"] if number in tasks.rows else ():
+        for annotation in task["annotations"] if number in rows else ():
             user = annotation.get("completed_by")
             user = int((user.get("id") if isinstance(user, dict) else user) or 0)
             by = prefix + emails.get(user, f"user-{user}")
@@ -63,21 +71,20 @@ def answers(
             found.append((when, number, by, annotation))
     newest: dict[tuple[int, str], tuple[int, Any]] = {}
     for _, number, by, annotation in sorted(found, key=lambda one: one[0], reverse=True):
-        newest.setdefault((tasks.rows[number], by), (number, annotation))
+        newest.setdefault((rows[number], by), (number, annotation))
     said: Answers = {}
     refused = []
-    for (row, by), (number, annotation) in reversed(newest.items()):
+    for key, (number, annotation) in reversed(newest.items()):
         choices = config.answer(annotation.get("result") or [])
         if annotation.get("was_cancelled"):
-            said[row, by] = None
-        elif len(choices) != 1:
-            reason = f"{len(choices)} choices where one was expected"
-            refused.append(Refused(number, by, reason))
-        elif choices[0] not in known:
-            reason = f"{choices[0][:100]!r} is not one of the classes"
-            refused.append(Refused(number, by, reason))
+            said[key] = None
+        elif len(choices) == 1 and choices[0] in known:
+            said[key] = known[choices[0]]
         else:
-            said[row, by] = known[choices[0]]
+            reason = f"{len(choices)} choices where one was expected"
+            if len(choices) == 1:
+                reason = f"{choices[0][:100]!r} is not one of the classes"
+            refused.append(Refused(number, key[1], reason))
     return said, refused
 
 
@@ -158,7 +165,7 @@ class Order:
             },
         )
 
-    def push(self, client: Client, tasks: Tasks) -> int:
+    def push(self, client: Client, rows: Mapping[int, int]) -> int:
         """Make a project serve tasks in this order and return how many predictions that took."""
         project, versions = client.project(), client.versions()
         lines: list[dict[str, Any]] = []
@@ -167,7 +174,7 @@ class Order:
                 # A push that was cut short: its predictions would stand twice.
                 client.remove_version(self.version)
             # The oldest task where a row was imported twice.
-            of_row = {row: task for task, row in sorted(tasks.rows.items(), reverse=True)}
+            of_row = {row: task for task, row in sorted(rows.items(), reverse=True)}
             said = self.predictions.items()
             lines = [{"task": of_row[row], **line} for row, line in said if row in of_row]
             client.add_predictions(lines)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -22,37 +21,31 @@ from goalward.journal.engine import file_of, located
 from goalward.study import Study
 from goalward.tables import Table
 
-__all__ = ["Tasks", "create_study", "from_project", "key_of", "rows_as_data"]
+__all__ = ["create_study", "from_project", "identified", "key_of", "rows_as_data"]
 
 ROW, POOL = "goalward_row", "goalward_pool"
 TASK, PROJECT = "label_studio_task", "label_studio_project"
 
 
-@dataclass(frozen=True, eq=False)
-class Tasks:
-    """The tasks of a project that are rows of a study, task -> row, and how many are not."""
-
-    rows: dict[int, int] = field(repr=False)
-    strangers: int
-
-    @classmethod
-    def identified(cls, listed: Iterable[Mapping[str, Any]], study: Study, project: str) -> Tasks:
-        """Return which of the listed tasks are which rows."""
-        known = _rows_of_project(study, project) if from_project(study) else None
-        mark, n_rows = _pool_mark(study), study.n_rows
-        rows, strangers = {}, 0
-        for task in listed:
-            number, data = int(task["id"]), task["data"]
-            if known is not None:
-                row = known.get(number)
-            else:
-                row = data.get(ROW) if data.get(POOL) == mark else None
-            # What a task holds can be edited there.
-            if type(row) is int and 0 <= row < n_rows:
-                rows[number] = row
-            else:
-                strangers += 1
-        return cls(rows, strangers)
+def identified(
+    listed: Iterable[Mapping[str, Any]], study: Study, project: str
+) -> tuple[dict[int, int], int]:
+    """Return task -> row of those listed that are rows of a study, and how many are not."""
+    known = _rows_of_project(study, project) if from_project(study) else None
+    mark, n_rows = _pool_mark(study), study.n_rows
+    rows, strangers = {}, 0
+    for task in listed:
+        number, data = int(task["id"]), task["data"]
+        if known is not None:
+            row = known.get(number)
+        else:
+            row = data.get(ROW) if data.get(POOL) == mark else None
+        # What a task holds can be edited there.
+        if type(row) is int and 0 <= row < n_rows:
+            rows[number] = row
+        else:
+            strangers += 1
+    return rows, strangers
 
 
 def key_of(project: Mapping[str, Any]) -> str:
