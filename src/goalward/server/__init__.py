@@ -2,7 +2,7 @@
 
 from goalward.core.extras import needing
 
-with needing("The labelling page"):
+with needing("The labelling page (unlike --terminal)"):
     from goalward.server.app import create_app
     from goalward.server.guard import Keys
     from goalward.server.serve import serve
