@@ -5,11 +5,10 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable
-from dataclasses import fields
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -17,17 +16,7 @@ from goalward.cli.console import Terminal
 from goalward.core.extras import needing
 from goalward.errors import GoalwardError, GoalwardWarning
 
-__all__ = [
-    "AsJson",
-    "Force",
-    "Jobs",
-    "Out",
-    "app",
-    "command",
-    "main",
-    "version_first",
-    "warned",
-]
+__all__ = ["AsJson", "Force", "Jobs", "Out", "app", "command", "main", "warned"]
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -62,13 +51,7 @@ def command(
         def run(**given: Any) -> None:
             function(options(**given))
 
-        types = get_type_hints(options, include_extras=True)
-        by_name = inspect.Parameter.KEYWORD_ONLY
-        parameters = [
-            inspect.Parameter(f.name, by_name, default=f.default, annotation=types[f.name])
-            for f in fields(options)  # type: ignore[arg-type]
-        ]
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__signature__ = inspect.signature(options, eval_str=True)  # type: ignore[attr-defined]
         run.__name__, run.__doc__ = function.__name__, function.__doc__
         app.command(name)(run)
         return function
@@ -77,12 +60,9 @@ def command(
 
 
 @app.callback()
-def version_first(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)
-    ] = False,
+def _version(
+    version: bool = typer.Option(False, "--version", help="Print the version.", is_eager=True),
 ) -> None:
-    """Goal-oriented active learning: the best model from the fewest labels."""
     if version:
         typer.echo(f"goalward {metadata.version('goalward')}")
         raise typer.Exit

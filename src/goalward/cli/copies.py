@@ -7,6 +7,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
+import goalward as gw
 from goalward.cli.app import AsJson, app
 from goalward.cli.console import Spinner, reply, show
 from goalward.cli.studies import StudyPlace
@@ -28,9 +29,7 @@ def backup(
 
     Example: `goalward backup labels.db labels.backup.db`
     """
-    from goalward.study import Study
-
-    with Spinner() as tick, Study.open(study) as opened:
+    with Spinner() as tick, gw.Study.open(study) as opened:
         tick("copying")
         events = opened.backup(path, force=force)
         labels = len(opened.state.labels)
@@ -103,9 +102,7 @@ def upgrade(
 
     Examples: `goalward upgrade labels.db`, `goalward upgrade labels.db --strategy margin`
     """
-    from goalward.study import Study
-
-    with Study.open(study) as opened:
+    with gw.Study.open(study) as opened:
         changes = opened.upgrade(strategy)
     lines = [f"{name}: {before} -> {after}" for name, (before, after) in changes.items()]
     words = "\n".join(lines) or "Nothing to change: it is what is recommended now."

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 from typer import Argument, Option
 
+import goalward as gw
 from goalward.cli.app import command
 from goalward.cli.console import Spinner, console, row_text, visible
 from goalward.errors import BadParameter, GoalwardError
-
-if TYPE_CHECKING:
-    from goalward.study import Study
 
 __all__ = ["LabelOptions", "exists", "label", "names_in", "share"]
 
@@ -85,11 +82,8 @@ def label(options: LabelOptions) -> None:
         )
 
 
-def _opened(options: LabelOptions) -> Study:
+def _opened(options: LabelOptions) -> gw.Study:
     """Return the study of a table, made where there is none."""
-    from goalward.study import Study
-    from goalward.tables import Table
-
     if options.table is None and options.sample:
         from goalward.samples import CLASSES, write_sample
 
@@ -102,7 +96,7 @@ def _opened(options: LabelOptions) -> Study:
     with Spinner() as tick:
         tick("opening the study")
         if exists(place):
-            study = Study.open(place, pool=Table(path), tick=tick)
+            study = gw.Study.open(place, pool=gw.tables.Table(path), tick=tick)
             _check_agreement(study, place, options)
             return study
         if options.classes is None:
@@ -111,9 +105,9 @@ def _opened(options: LabelOptions) -> Study:
                 "--classes positive,negative."
             )
         numbers = tuple(names_in(options.numeric))
-        return Study.create(
+        return gw.Study.create(
             place,
-            pool=Table(path, options.text, options.image, numbers, options.embeddings),
+            pool=gw.tables.Table(path, options.text, options.image, numbers, options.embeddings),
             classes=names_in(options.classes),
             dev=share(options.dev),
             strategy=options.strategy,
@@ -122,7 +116,7 @@ def _opened(options: LabelOptions) -> Study:
         )
 
 
-def _check_agreement(study: Study, place: str, options: LabelOptions) -> None:
+def _check_agreement(study: gw.Study, place: str, options: LabelOptions) -> None:
     """Raise if a study that is gone on with was made with other options than came now."""
     settings = study.state.settings
     classes = sorted(str(name) for name in study.state.classes)
@@ -171,7 +165,7 @@ def exists(place: str) -> bool:
     return True
 
 
-def _ask_here(study: Study, by: str) -> None:
+def _ask_here(study: gw.Study, by: str) -> None:
     """Ask rows in the terminal until there are none or the person leaves."""
     answered = 0
     console.print(HELP, style="dim")
@@ -197,7 +191,7 @@ def _ask_here(study: Study, by: str) -> None:
     console.print(f"{answered} answered now, {total} labels in {study.url}")
 
 
-def _take(study: Study, row: int, line: str, by: str) -> int:
+def _take(study: gw.Study, row: int, line: str, by: str) -> int:
     """Do what a line says; return 1 for an answer, -1 for one taken back."""
     word, _, rest = line.partition(" ")
     classes = study.state.classes
@@ -225,7 +219,7 @@ def _take(study: Study, row: int, line: str, by: str) -> int:
     return 0
 
 
-def _show(study: Study, row: int) -> None:
+def _show(study: gw.Study, row: int) -> None:
     from rich.panel import Panel
     from rich.text import Text
 

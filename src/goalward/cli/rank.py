@@ -98,6 +98,8 @@ def rank(options: RankOptions) -> None:
     Examples: `goalward rank pool.npy --labels labels.csv --dev dev.csv`,
     `goalward rank pool.parquet --ids id --labels labels.csv --batch 100 --selection sequential`
     """
+    import numpy as np
+
     from goalward.learners import Logistic
     from goalward.pool import as_pool, open_pool
     from goalward.strategies.reference import reference_rows
@@ -109,11 +111,18 @@ def rank(options: RankOptions) -> None:
     columns = options.columns.split(",") if options.columns else None
     pool = as_pool(open_pool(options.pool, columns=columns, ids=options.ids))
     rows, labels = _read_labels(options.labels, pool)
-    dev_rows, dev_labels = _read_dev(options, pool, rows)
+    dev_rows, dev_labels = _read_labels(options.dev, pool) if options.dev else (rows[:0], [])
+    both = np.intersect1d(rows, dev_rows)
+    if options.dev and len(both):
+        raise BadParameter(
+            f"{len(both)} rows are in {options.labels.name} and in {options.dev.name}, the first at "
+            f"position {both[0]}; dev rows that the model was not trained on were expected. Take "
+            "them out of one of the two."
+        )
     fitted = Logistic(C=options.penalty).fit(pool.take(rows), labels)
     recipe, goal_rows = options.recipe(), options.goal_rows or len(pool)
     strategy = recipe.build(
-        dev=(pool.take(dev_rows), dev_labels) if options.dev is not None else None,
+        dev=(pool.take(dev_rows), dev_labels) if options.dev else None,
         pool=reference_rows(pool.source, goal_rows, options.seed)
         if "pool" in recipe.needs
         else None,
@@ -124,24 +133,6 @@ def rank(options: RankOptions) -> None:
     if options.out is not None:
         write_table(table, options.out, force=options.force)
     _report(options, recipe, ranking, table)
-
-
-def _read_dev(
-    options: RankOptions, pool: Pool, labelled: NDArray[Any]
-) -> tuple[NDArray[Any], list[Any]]:
-    import numpy as np
-
-    if options.dev is None:
-        return labelled[:0], []
-    rows, labels = _read_labels(options.dev, pool)
-    both = np.intersect1d(labelled, rows)
-    if len(both):
-        raise BadParameter(
-            f"{len(both)} rows are in {options.labels.name} and in {options.dev.name}, the first at "
-            f"position {both[0]}; dev rows that the model was not trained on were expected. Take "
-            "them out of one of the two."
-        )
-    return rows, labels
 
 
 def _read_labels(path: Path, pool: Pool) -> tuple[NDArray[Any], list[Any]]:

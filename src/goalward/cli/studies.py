@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
+import goalward as gw
 from goalward.cli.app import AsJson, Force, app
 from goalward.cli.console import Spinner, console, in_json, reply, row_text, show
 
@@ -50,9 +51,7 @@ def ask(
     """
     from rich.text import Text
 
-    from goalward.study import Study
-
-    with Spinner() as tick, Study.open(study, pool=table, tick=tick) as opened:
+    with Spinner() as tick, gw.Study.open(study, pool=table, tick=tick) as opened:
         tick("ranking")
         rows = [opened.show(row) for row in opened.ask(n, by=by, at_most=True)]
     if as_json:
@@ -74,9 +73,7 @@ def tell(
 
     Example: `goalward tell labels.db 17 positive --by ann`
     """
-    from goalward.study import Study
-
-    with Study.open(study) as opened:
+    with gw.Study.open(study) as opened:
         classes = {str(name): name for name in opened.state.classes}
         seq = opened.tell(row, classes.get(label, label), by=by)
         total = len(opened.state.labels)
@@ -97,10 +94,9 @@ def status(
 
     Example: `goalward status labels.db --price 0.001 --budget 500`
     """
-    from goalward.study import Study
     from goalward.study.reports import written
 
-    with Study.open(study) as opened:
+    with gw.Study.open(study) as opened:
         report = opened.status()
         curve = opened.curve()
         account = opened.account(price)
@@ -168,9 +164,7 @@ def export(
 
     Example: `goalward export labels.db labels.csv`
     """
-    from goalward.study import Study
-
-    with Spinner() as tick, Study.open(study, pool=table, tick=tick) as opened:
+    with Spinner() as tick, gw.Study.open(study, pool=table, tick=tick) as opened:
         lines = opened.export(path, raw=raw, every=every, force=force)
     reply(f"{lines} lines in {path}", {"path": str(path), "lines": lines}, as_json=as_json)
 
@@ -191,9 +185,7 @@ def import_labels(
 
     Example: `goalward import labels.db old-labels.csv --key id --label sentiment`
     """
-    from goalward.study import Study
-
-    with Spinner() as tick, Study.open(study, pool=table, tick=tick) as opened:
+    with Spinner() as tick, gw.Study.open(study, pool=table, tick=tick) as opened:
         done = opened.import_labels(path, label=label, key=key, by=by)
     reply(str(done), asdict(done), as_json=as_json)
     if done.refused and not as_json:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -49,26 +48,14 @@ STATUS: dict[type[GoalwardError], int] = {
 
 
 def create_app(served: ServedStudy, *, hosts: Iterable[str] = (), remote: bool = False) -> FastAPI:
-    """Return the application over a study.
-
-    Parameters
-    ----------
-    hosts, remote
-        See `Guard`.
-    """
-
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with served.open():
-            yield
-
+    """Return the application over a study; see `Guard` for `hosts` and `remote`."""
     app = FastAPI(
         title="goalward",
         description="Ask and tell over a durable study. Rows are numbers, names are annotators'.",
         # The stock pages load scripts from outside; /docs is our own.
         docs_url=None,
         redoc_url=None,
-        lifespan=lifespan,
+        lifespan=lambda app: served.open(),
         exception_handlers={
             **{kind: partial(_on_purpose, status) for kind, status in STATUS.items()},
             HTTPException: _refused,

@@ -39,16 +39,13 @@ __all__ = [
 ]
 
 
-def _digits(written: Any) -> Any:
-    if isinstance(written, str) and not re.fullmatch(r"0|[1-9][0-9]{0,15}", written):
-        raise ValueError("a whole number in plain digits was expected, 17 for example")
-    return written
+def _written(pattern: str, expected: str) -> BeforeValidator:
+    def check(text: Any) -> Any:
+        if isinstance(text, str) and not re.fullmatch(pattern, text):
+            raise ValueError(expected)
+        return text
 
-
-def _plain(written: Any) -> Any:
-    if isinstance(written, str) and not re.fullmatch(r"[0-9.eE+-]{1,40}", written):
-        raise ValueError("a number was expected, 0.001 or 1e-3 for example")
-    return written
+    return BeforeValidator(check)
 
 
 def _storable(text: str) -> str:
@@ -57,8 +54,10 @@ def _storable(text: str) -> str:
     return text
 
 
-Digits = BeforeValidator(_digits)
-Plain = BeforeValidator(_plain)
+Digits = _written(
+    r"0|[1-9][0-9]{0,15}", "a whole number in plain digits was expected, 17 for example"
+)
+Plain = _written(r"[0-9.eE+-]{1,40}", "a number was expected, 0.001 or 1e-3 for example")
 Text = Annotated[StrictStr, AfterValidator(_storable)]
 RowNumber = Annotated[StrictInt, Field(ge=0, le=2**53, description="The row's number, from 0.")]
 PageNumber = Annotated[int, Digits, Field(ge=0, le=10**6, description="Which page, from 0.")]

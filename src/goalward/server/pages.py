@@ -51,8 +51,7 @@ def _signed_in(served: ServedStudy, to: str) -> Response:
 
 
 @pages.get("/")
-def label(served: Served) -> Response:
-    """Return the page where rows are answered."""
+def _label(served: Served) -> Response:
     classes = list(served.study.state.classes)
     return _page("label.html", served, classes=classes, summary=served.summary())
 
@@ -62,8 +61,7 @@ class _ReviewWanted(AnswerFilter):
 
 
 @pages.get("/review")
-def review(wanted: Annotated[_ReviewWanted, Query()], served: Served) -> Response:
-    """Return the list of answers."""
+def _review(wanted: Annotated[_ReviewWanted, Query()], served: Served) -> Response:
     at, state = wanted.at, served.study.state
     kept = wanted.model_dump(exclude_defaults=True)
     return _page(
@@ -79,17 +77,15 @@ def review(wanted: Annotated[_ReviewWanted, Query()], served: Served) -> Respons
 
 
 @pages.get("/docs")
-def docs(request: Request, served: Served) -> Response:
-    """Return the documentation of the interface."""
+def _docs(request: Request, served: Served) -> Response:
     described = _endpoints(request.app.openapi())
     here = str(request.base_url).rstrip("/")
     return _page("docs.html", served, endpoints=described, cookie=served.keys.cookie, here=here)
 
 
 @pages.get("/start")
-def start(request: Request, served: Served, token: str = "", who: str = "") -> Response:
-    """Sign in who comes with a link, once."""
-    # The redirect takes the token out of the address bar and the history.
+def _start(request: Request, served: Served, token: str = "", who: str = "") -> Response:
+    # A link works once; the redirect takes the token out of the address bar and the history.
     if served.keys.redeem(token):
         return _signed_in(served, "/?who=ask" if who == "ask" else "/")
     if served.keys.is_session(request.cookies.get(served.keys.cookie, "")):
@@ -98,14 +94,12 @@ def start(request: Request, served: Served, token: str = "", who: str = "") -> R
 
 
 @pages.get("/login")
-def login(served: Served) -> Response:
-    """Ask for the token."""
+def _login(served: Served) -> Response:
     return _page("login.html", served, error=None)
 
 
 @pages.post("/login")
-async def log_in(request: Request, served: Served) -> Response:
-    """Sign in who has the token."""
+async def _log_in(request: Request, served: Served) -> Response:
     form = parse_qs((await request.body()).decode("utf-8", "replace"))
     if served.keys.is_token("".join(form.get("token", [""]))):
         return _signed_in(served, "/?who=ask")
@@ -113,8 +107,7 @@ async def log_in(request: Request, served: Served) -> Response:
 
 
 @pages.get("/static/{name}")
-def asset(name: str) -> Response:
-    """Return a style, script or picture of the pages."""
+def _asset(name: str) -> Response:
     if name not in STATIC:
         raise HTTPException(404, "There is no such file.")
     return Response(STATIC[name], media_type=TYPES[name.rpartition(".")[2]])

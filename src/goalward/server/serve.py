@@ -6,7 +6,8 @@ import socket
 import sys
 import threading
 import webbrowser
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 from types import FrameType
@@ -23,18 +24,6 @@ __all__ = ["PORT", "listening", "serve"]
 
 PORT = 8321
 """Tried first, so that a page that is open finds the server again after a restart."""
-
-
-class _Server(uvicorn.Server):
-    """A server that ends its streams when it is told to end."""
-
-    def __init__(self, config: uvicorn.Config, closing: Callable[[], None]) -> None:
-        super().__init__(config)
-        self.closing = closing
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self.closing()
-        super().handle_exit(sig, frame)
 
 
 def serve(
@@ -79,7 +68,12 @@ def serve(
         timeout_graceful_shutdown=3,
         timeout_keep_alive=30,
     )
-    server = _Server(config, served.live.close)
+
+    class Server(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            served.live.close()
+            super().handle_exit(sig, frame)
+
     shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
     address = f"http://[{shown}]:{number}" if ":" in shown else f"http://{shown}:{number}"
     link = f"{address}/start?token={served.keys.link()}"
@@ -90,9 +84,8 @@ def serve(
     before = sys.getswitchinterval()
     sys.setswitchinterval(0.0001)
     try:
-        server.run(sockets=[listener])
-    except KeyboardInterrupt:
-        pass
+        with suppress(KeyboardInterrupt):
+            Server(config).run(sockets=[listener])
     finally:
         sys.setswitchinterval(before)
         listener.close()

@@ -36,8 +36,6 @@ class ServedStudy:
 
     Parameters
     ----------
-    keys
-        What opens the server.
     by
         The annotator's name until the page is told another.
     images
@@ -143,10 +141,9 @@ class Refitter:
             self._wake.clear()
             if self._ended:
                 return
-            asked, self._asked = self._asked, False
             trouble = self.trouble
             try:
-                self._catch_up(asked)
+                self._catch_up()
                 trouble = None
             except GoalwardError as error:
                 # Answers go on with the last ranking; the next answer tries again.
@@ -154,16 +151,16 @@ class Refitter:
             except BaseException as error:
                 # No memory, a defect, an exit from inside a library: a page without rankings that
                 # says nothing would be worse than any of them.
-                LOG.error("A fit failed; the next answer tries again.", exc_info=error)
+                LOG.exception("A fit failed; the next answer tries again.")
                 trouble = _failure(error)
             finally:
                 self._say(busy=False, trouble=trouble)
 
-    def _catch_up(self, asked: bool) -> None:
+    def _catch_up(self) -> None:
         # Answers that came while a ranking was made may be worth another one; where nothing is
         # left to rank, none is made.
-        while (asked or self.study.due()) and not self._ended:
-            asked = False
+        while not self._ended and (self._asked or self.study.due()):
+            self._asked = False
             self._say(busy=True, trouble=self.trouble)
             if self.study.refresh() is None:
                 return
@@ -174,13 +171,12 @@ class Refitter:
         self.busy, self.trouble = busy, trouble
         try:
             self.told()
-        except Exception as error:
+        except Exception:
             # Pages that cannot be told look for themselves; the fits are needed all the same.
-            LOG.error("A fit could not be told to the open pages.", exc_info=error)
+            LOG.exception("A fit could not be told to the open pages.")
 
 
 def _failure(error: BaseException) -> str:
-    """Return what people at the page are told of a failure that nobody foresaw."""
     remedy = (
         "make room in memory and start the server again"
         if isinstance(error, MemoryError)

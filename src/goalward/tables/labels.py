@@ -52,12 +52,7 @@ def rows_meant(
 ) -> Iterable[int | str]:
     """Give the row that each cell means, or why it means none.
 
-    Parameters
-    ----------
-    places
-        text -> row, where rows have names; None where cells are row numbers.
-    total
-        How many rows there are.
+    `places` are text -> row where rows have names, and None where cells are numbers of `total` rows.
     """
     if places is not None:
         return (places.get(cell, f"{short(cell)} is not in the pool") for cell in texts(cells))

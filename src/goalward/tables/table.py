@@ -20,15 +20,7 @@ from goalward.errors import BadInput, BadParameter, PoolChanged
 from goalward.tables.cache import cached
 from goalward.tables.cells import as_json, texts
 from goalward.tables.read import read_table
-from goalward.tables.vectors import (
-    Tick,
-    floats,
-    from_npy,
-    numbers,
-    sentences,
-    silent,
-    text_vectors,
-)
+from goalward.tables.vectors import Tick, floats, from_npy, numbers, sentences, silent, text_vectors
 
 __all__ = ["Loaded", "Table", "Watch"]
 

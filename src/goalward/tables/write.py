@@ -18,12 +18,9 @@ __all__ = ["check_target", "write_table"]
 def check_target(
     path: str | Path, *, force: bool = False, inputs: Iterable[str | Path] = ()
 ) -> None:
-    """Raise where a table could not be written: over an input, over a file, with another ending.
+    """Raise where a table could not be written: over a file, over inputs, with another ending.
 
-    Parameters
-    ----------
-    inputs
-        Files that what is written was made from: `force` does not reach them.
+    `inputs` are the files it is made from, which `force` does not reach.
     """
     path = Path(path)
     refuse_inputs(path, inputs)
