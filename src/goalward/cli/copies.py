@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 import goalward as gw
-from goalward.cli.app import AsJson, app
+from goalward.cli.app import AsJson, Force, app
 from goalward.cli.console import Spinner, reply, show
 from goalward.cli.studies import StudyPlace
 
@@ -19,7 +19,7 @@ __all__ = ["backup", "recover", "restore", "upgrade"]
 def backup(
     study: StudyPlace,
     path: Path = Argument(..., help="The file to write: labels.backup.db, say."),
-    force: bool = Option(False, "--force", help="Take the place of a file that is there."),
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Write all of a study to a file, while others go on; it is checked before it is there.

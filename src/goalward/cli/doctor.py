@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
@@ -15,7 +14,7 @@ from typing import Any
 import typer
 
 from goalward.cli.app import AsJson, app
-from goalward.cli.console import console
+from goalward.cli.console import console, in_json
 from goalward.errors import MissingExtra
 
 __all__ = ["doctor"]
@@ -36,7 +35,7 @@ def doctor(as_json: AsJson = False) -> None:
 
     findings = _findings()
     if as_json:
-        typer.echo(json.dumps(findings))
+        typer.echo(in_json(findings))
         return
     table = Table(show_header=False)
     for name, value in findings.items():

@@ -11,7 +11,7 @@ from typer import Argument, Option
 import goalward as gw
 from goalward.cli.app import command
 from goalward.cli.console import Spinner, console, row_text, visible
-from goalward.errors import BadParameter, GoalwardError
+from goalward.errors import BadParameter, GoalwardError, NotAStudy
 
 __all__ = ["LabelOptions", "exists", "label", "names_in", "share"]
 
@@ -151,7 +151,6 @@ def names_in(text: str | None) -> list[str]:
 
 def exists(place: str) -> bool:
     """Return whether there is a study at a path or in a database."""
-    from goalward.errors import NotAStudy
     from goalward.journal.engine import file_of, located
     from goalward.journal.store import Store
 

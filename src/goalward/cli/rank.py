@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer import Argument, Option
 
+import goalward as gw
 from goalward.cli.app import AsJson, Force, command
 from goalward.cli.console import Terminal, console, in_json, show
 from goalward.errors import BadParameter
@@ -75,14 +76,13 @@ class RankOptions:
 
     def recipe(self) -> Recipe:
         """Return the recipe that goal, operator, utility and selection name together."""
-        from goalward.strategies import recipe
         from goalward.strategies.recipe_names import POSTERIOR, POSTERIOR_PARTS, RECOMMENDED
 
         goal = self.goal or ("dev" if self.dev is not None else RECOMMENDED)
         usual = POSTERIOR_PARTS if goal in POSTERIOR else ("spread", "first-order", "top")
         given = (self.operator, self.utility, self.selection)
         parts = [one or other for one, other in zip(given, usual, strict=True)]
-        named = recipe("/".join([goal, *parts]))
+        named = gw.recipe("/".join([goal, *parts]))
         if "dev" in named.needs and self.dev is None:
             raise BadParameter(f"--goal {goal} came without --dev FILE, whose rows it is about.")
         return named
@@ -100,7 +100,6 @@ def rank(options: RankOptions) -> None:
     """
     import numpy as np
 
-    from goalward.learners import Logistic
     from goalward.pool import as_pool, open_pool
     from goalward.strategies.reference import reference_rows
     from goalward.tables.write import check_target, write_table
@@ -119,7 +118,7 @@ def rank(options: RankOptions) -> None:
             f"position {both[0]}; dev rows that the model was not trained on were expected. Take "
             "them out of one of the two."
         )
-    fitted = Logistic(C=options.penalty).fit(pool.take(rows), labels)
+    fitted = gw.Logistic(C=options.penalty).fit(pool.take(rows), labels)
     recipe, goal_rows = options.recipe(), options.goal_rows or len(pool)
     strategy = recipe.build(
         dev=(pool.take(dev_rows), dev_labels) if options.dev else None,
@@ -169,7 +168,6 @@ def _ranking(
 ) -> Ranking:
     from rich import progress as bars
 
-    from goalward.scale import rank as run
     from goalward.scale.scheduler import connected
 
     ids = pool.ids()
@@ -177,7 +175,7 @@ def _ranking(
     columns = (*bars.Progress.get_default_columns(), bars.MofNCompleteColumn())
     with bars.Progress(*columns, console=Terminal(stderr=True), transient=True) as bar:
         task = bar.add_task("reading", total=None)
-        return run(
+        return gw.scale.rank(
             pool.source,
             fitted,
             strategy=strategy,

@@ -87,10 +87,8 @@ def _utilities(axes: Any, state: State, theme: Theme) -> None:
         # Quantiles at equal steps are a small sample of all scores.
         steps = np.linspace(0.0, 1.0, len(ranking.quantiles))
         sample = np.interp(np.linspace(0.0, 1.0, 4001), steps, ranking.quantiles)
-        counts, edges = np.histogram(sample, bins=BINS)
-        heights = 100 * counts / len(sample)
-        bars = {"color": theme.accent, "alpha": 0.55, "linewidth": 0, "align": "edge"}
-        axes.bar(edges[:-1], heights, width=np.diff(edges), **bars)
+        percent = np.full_like(sample, 100 / len(sample))
+        axes.hist(sample, BINS, weights=percent, color=theme.accent, alpha=0.55, linewidth=0)
         for value in ranking.utilities[: state.settings.refit]:
             axes.axvline(value, ymax=0.12, color=theme.ink, linewidth=1.1)
     axes.set(xlabel="score of open rows", ylabel="% of rows")
@@ -113,8 +111,8 @@ def _svg(state: State, draw: Callable[[Any, State, Theme], None], theme: Theme) 
     for spine in axes.spines.values():
         spine.set_color(theme.grid)
     axes.tick_params(colors=theme.ink, labelsize=8, length=0)
-    axes.xaxis.label.set(color=theme.ink, fontsize=8)
-    axes.yaxis.label.set(color=theme.ink, fontsize=8)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.label.set(color=theme.ink, fontsize=8)
     axes.yaxis.set_major_locator(MaxNLocator(4))
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     draw(axes, state, theme)
