@@ -1,6 +1,5 @@
 """Pools that stay on disk: the rows of the array, from every kind of file."""
 
-import importlib
 import subprocess
 import sys
 
@@ -14,7 +13,6 @@ from goalward import errors
 from goalward.goals import goal as goal_module
 from goalward.labels import Spread
 from goalward.scale import open_pool, rank
-from tests.conftest import need
 from tests.scale.setting import setting
 
 
@@ -55,25 +53,6 @@ def test_every_format_gives_the_rows_of_the_array(tmp_path):
             np.testing.assert_allclose(source[order], pool[order], err_msg=name)
             np.testing.assert_allclose(source.part(10, 30)[5:7], pool[15:17], err_msg=name)
     assert len(seen) == 8
-
-
-@pytest.mark.parametrize("kind", ["h5py", "zarr"])
-def test_hdf5_and_zarr_are_read_by_rows(kind, tmp_path):
-    need(kind)
-    module = importlib.import_module(kind)
-    fitted, goal, pool = setting()
-    if kind == "h5py":
-        path = tmp_path / "pool.h5"
-        with module.File(path, "w") as file:
-            file["X"] = pool
-    else:
-        path = tmp_path / "pool.zarr"
-        module.save_array(path, pool)
-    source = open_pool(path)
-    expected = rank(pool, fitted, goal, batch=20)
-    assert rank(source, fitted, goal, batch=20).rows.tolist() == expected.rows.tolist()
-    order = np.array([5, 2, 5, 2999])
-    np.testing.assert_allclose(source[order], pool[order])
 
 
 def test_ids_name_rows_and_exclude_them(tmp_path):

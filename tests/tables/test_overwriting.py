@@ -140,7 +140,7 @@ def test_an_unknown_ending_is_said_before_the_work(folder):
 
 
 def test_a_folder_that_is_read_is_not_written_into(tmp_path):
-    pool = tmp_path / "pool.zarr"
+    pool = tmp_path / "pool"
     (pool / "c").mkdir(parents=True)
     for target in (pool, pool / "next.csv", pool / "c" / "next.csv"):
         with pytest.raises(WouldOverwrite):

@@ -29,7 +29,7 @@ __all__ = ["RankOptions", "rank"]
 class RankOptions:
     """What `goalward rank` takes."""
 
-    pool: Path = Argument(..., help="Features: .npy, .parquet, .arrow, .h5, .zarr, or sparse .npz.")
+    pool: Path = Argument(..., help="Features: .npy, .parquet, .arrow, or sparse .npz.")
     labels: Path = Option(..., help="A table (.csv, .parquet) with a row and a label for each.")
     dev: Path | None = Option(
         None, help="The same for dev rows: the goal is then their likelihood."

@@ -15,8 +15,6 @@ EXTRAS = {
     "torch": "torch",
 }
 """The extra by the name that is imported."""
-BY_NAME = ("h5py", "zarr")
-"""Packages of one kind of file each, which no extra brings."""
 
 
 @contextmanager
@@ -30,9 +28,9 @@ def needing(what: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        if package not in (*EXTRAS, *BY_NAME):
+        if package not in EXTRAS:
             raise
-        wanted = f'"goalward[{EXTRAS[package]}]"' if package in EXTRAS else package
         raise MissingExtra(
-            f"{what} needs {package}, which is not installed. Run `pip install {wanted}`."
+            f"{what} needs {package}, which is not installed. Run "
+            f'`pip install "goalward[{EXTRAS[package]}]"`.'
         ) from error

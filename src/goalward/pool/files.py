@@ -15,40 +15,26 @@ from numpy.typing import NDArray
 from goalward.core.npy import RowsOnDisk, Stamp, stamp_of
 from goalward.core.sparse import read_sparse
 from goalward.errors import DataMissing, ShapeMismatch
-from goalward.pool.formats import FileReader, Hdf5, Npy, Zarr
+from goalward.pool.formats import READERS, NpyReader, TableReader
 from goalward.pool.pool import Pool
-from goalward.pool.tabular import Ipc, Parquet
 from goalward.pool.witness import note, witnessing
 
 __all__ = ["PoolFile", "open_pool"]
 
-READERS: dict[str, type[FileReader]] = {
-    "npy": Npy,
-    "parquet": Parquet,
-    "ipc": Ipc,
-    "hdf5": Hdf5,
-    "zarr": Zarr,
-}
-"""Kinds of files, by name."""
-
 
 @dataclass(frozen=True)
-class PoolFile(RowsOnDisk, Pool):
+class PoolFile(Pool, RowsOnDisk):
     """Rows of a file, read when they are asked for.
 
     Its rows are taken like those of an array, and it goes wherever an array of rows goes: to
     `suggest`, to `goalward.scale.rank`, into a goal. It is a path and a range, so that it can be
     sent to another process. The file must not change meanwhile: its size, time and inode are
-    checked at every read (of a Zarr array, those of the folder only).
+    checked at every read.
 
     Parameters
     ----------
-    path
-        The file, or the folder of a Zarr array.
-    kind
-        How it is read: "npy", "parquet", "ipc", "hdf5" or "zarr".
     columns
-        Feature columns of a table, or the name of the dataset in an HDF5 file.
+        Feature columns of a table.
     start, stop
         The rows it stands for.
     stamp
@@ -65,9 +51,9 @@ class PoolFile(RowsOnDisk, Pool):
     """
 
     on_disk: ClassVar[bool] = True
+    ndim: ClassVar[int] = 2
 
     path: str
-    kind: str
     columns: tuple[str, ...] = ()
     start: int = 0
     stop: int = 0
@@ -78,41 +64,27 @@ class PoolFile(RowsOnDisk, Pool):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(rows, features)."""
         return self.stop - self.start, self.n_features
-
-    def __len__(self) -> int:
-        return self.stop - self.start
-
-    @property
-    def ndim(self) -> int:
-        """Always two: rows and features."""
-        return 2
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The numbers' type."""
         return np.dtype(self.type)
 
     @property
     def source(self) -> PoolFile:
-        """Itself: rows of a file are not held."""
         return self
 
     def part(self, start: int, stop: int) -> PoolFile:
-        """Return the rows from `start` up to `stop`, not read yet."""
         start, stop, _ = slice(start, stop).indices(len(self))
         return replace(self, start=self.start + start, stop=self.start + stop)
 
     def rows(self, start: int, stop: int) -> NDArray[Any]:
-        """Return consecutive rows."""
         part = self.part(start, stop)
         rows = self._reader().rows(part.start, part.stop)
         note(part, "rows", rows)
         return rows
 
     def take(self, positions: NDArray[Any]) -> NDArray[Any]:
-        """Return the rows at some positions."""
         if witnessing():
             each = (self.rows(i, i + 1) for i in positions.tolist())
             return np.concatenate([self.rows(0, 0), *each])
@@ -128,18 +100,17 @@ class PoolFile(RowsOnDisk, Pool):
         self._reader()
 
     def read_into(self, target: NDArray[Any], start: int) -> None:
-        """Fill an array with the rows from `start` on, without a copy where that is possible."""
         self._reader().fill(target, self.start + start)
 
     def ids(self) -> NDArray[Any] | None:
-        """Return the ids of the rows, from the column that was named for them."""
-        if self.id_column is None:
+        known = self._reader().ids
+        if known is None:
             return None
-        ids = self._reader().ids(self.id_column)[self.start : self.stop]
+        ids = known[self.start : self.stop]
         note(self, "ids", ids)
         return ids
 
-    def _reader(self) -> FileReader:
+    def _reader(self) -> NpyReader | TableReader:
         now = stamp_of(self.path)
         # On another machine stamps are others; there the content is looked at.
         if now is None or not (now == self.stamp or witnessing()):
@@ -147,7 +118,7 @@ class PoolFile(RowsOnDisk, Pool):
                 f"{self.path} has changed, or is gone, since it was opened; the same file was "
                 "expected. Open the pool again."
             )
-        return _opened(self.path, self.kind, self.columns, self.id_column, now)
+        return _opened(self.path, self.columns, self.id_column, now)
 
 
 def open_pool(
@@ -161,11 +132,11 @@ def open_pool(
     Parameters
     ----------
     path
-        .npy; .parquet, .arrow, .feather or .ipc; .h5 or .hdf5; a .zarr folder; or the .npz of a
-        SciPy sparse matrix, which is loaded.
+        .npy; .parquet, .arrow, .feather or .ipc; or the .npz of a SciPy sparse matrix, which is
+        loaded.
     columns
         Features of a table: names of numeric columns, or of one column of vectors. By default all
-        numeric columns, or the one column of vectors. For HDF5 the name of the dataset.
+        numeric columns, or the one column of vectors.
     ids
         A column of a table with the ids of the rows; positions by default.
     """
@@ -174,27 +145,24 @@ def open_pool(
         raise DataMissing(f"{where} is not there; a pool file was expected. Check the path.")
     if where.suffix == ".npz":
         return read_sparse(where)
-    kind = next((kind for kind, reader in READERS.items() if where.suffix in reader.suffixes), None)
-    if kind is None:
-        known = ", ".join(s for reader in READERS.values() for s in reader.suffixes)
+    if where.suffix not in READERS:
         raise DataMissing(
-            f"{where} ends in {where.suffix or 'nothing'!r}; one of {known} or .npz was expected. "
-            "Save the features with numpy.save, or as Parquet."
+            f"{where} ends in {where.suffix or 'nothing'!r}; one of {', '.join(READERS)} or .npz was "
+            "expected. Save the features with numpy.save, or as Parquet."
         )
     names = (columns,) if isinstance(columns, str) else tuple(columns or ())
     stamp = stamp_of(where)
-    reader = _opened(str(where), kind, names, ids, stamp)
+    reader = _opened(str(where), names, ids, stamp)
     n_rows, n_features = reader.shape
     if n_rows == 0 or n_features == 0:
         raise ShapeMismatch(
             f"{where} has {n_rows} rows of {n_features} features; at least 1 of each was expected."
         )
-    return PoolFile(str(where), kind, names, 0, n_rows, n_features, str(reader.dtype), ids, stamp)
+    return PoolFile(str(where), names, 0, n_rows, n_features, str(reader.dtype), ids, stamp)
 
 
 @lru_cache(maxsize=32)
 def _opened(
-    path: str, kind: str, columns: tuple[str, ...], ids: str | None, stamp: Stamp | None
-) -> FileReader:
-    """Return the reader of a file, kept open in this process."""
-    return READERS[kind](Path(path), columns, ids)
+    path: str, columns: tuple[str, ...], ids: str | None, stamp: Stamp | None
+) -> NpyReader | TableReader:
+    return READERS[Path(path).suffix](Path(path), columns, ids)

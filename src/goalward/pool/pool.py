@@ -47,9 +47,9 @@ class Pool(ABC):
     def take(self, positions: NDArray[Any]) -> Any:
         """Return the rows at some positions."""
 
-    @abstractmethod
     def read_into(self, target: NDArray[Any], start: int) -> None:
         """Fill an array with the rows from `start` on."""
+        np.copyto(target, self.part(start, start + len(target)))
 
     def ids(self) -> NDArray[Any] | None:
         """Return the ids of the rows; None where they are known by their positions."""
@@ -61,9 +61,8 @@ class Pool(ABC):
         if n == 0:
             raise Empty("The pool has no rows; at least 1 was expected. Add unlabelled rows.")
         # No `yield` here: an empty pool is refused at the call, not when it is read.
-        return (
-            (slice(i, min(i + size, n)), self.part(i, min(i + size, n))) for i in range(0, n, size)
-        )
+        spans = ((i, min(i + size, n)) for i in range(0, n, size))
+        return ((slice(*span), self.part(*span)) for span in spans)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -114,9 +113,6 @@ class _HeldRows(Pool):
             return self._rows.iloc[positions]
         plain = hasattr(self._rows, "columns")
         return self._rows[positions] if plain else rows_at(self._rows, positions)
-
-    def read_into(self, target: NDArray[Any], start: int) -> None:
-        np.copyto(target, self.part(start, start + len(target)))
 
 
 def as_pool(X: Any, name: str = "X_pool") -> Pool:

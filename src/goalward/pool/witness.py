@@ -69,31 +69,24 @@ def checksum(part: Any, what: str, content: NDArray[Any] | None = None) -> int:
 
     It is kept for as long as the file does not change: rounds over the same file cost nothing.
     """
-    key = _key(part, what)
-    if key is not None and key in _KNOWN:
+    key = (part, what, _stamp(part.path))
+    if key in _KNOWN:
         return _KNOWN[key]
     if content is None:
         content = part[:] if what == "rows" else part.ids()
-    total = zlib.crc32(_bytes(content))
-    if key is not None:
-        _KNOWN[key] = total
-        while len(_KNOWN) > KNOWN:
-            _KNOWN.popitem(last=False)
+    while len(_KNOWN) >= KNOWN:
+        _KNOWN.popitem(last=False)
+    total = _KNOWN[key] = zlib.crc32(_bytes(content))
     return total
 
 
-def _key(part: Any, what: str) -> tuple[Any, ...] | None:
-    """Return what a checksum holds for; None for a folder, whose files may change unseen."""
+def _stamp(path: str) -> tuple[int, ...] | None:
     try:
-        now = os.stat(part.path)
+        now = os.stat(path)
     except OSError:
         return None
-    if part.kind == "zarr":
-        return None
     # The time of the last change of any kind: nobody sets that back, as `touch` does the other.
-    stamp = (now.st_size, now.st_mtime_ns, now.st_ctime_ns, now.st_ino, now.st_dev)
-    place = (os.path.abspath(part.path), part.kind, part.columns, part.id_column)
-    return (*place, part.start, part.stop, what, stamp)
+    return now.st_size, now.st_mtime_ns, now.st_ctime_ns, now.st_ino, now.st_dev
 
 
 def _bytes(content: NDArray[Any]) -> Any:
