@@ -22,8 +22,7 @@ from goalward.goals.calibrated_dev_loss import CalibratedLikelihood
 from goalward.goals.certainty import NegativeEntropy, NegativeTrace
 from goalward.goals.custom import Autograd, Differences
 from goalward.goals.dev_loss import LogLikelihood
-from goalward.goals.smooth_accuracy import SoftPoints
-from goalward.goals.smooth_f1 import SoftF1
+from goalward.goals.smooth import SoftF1, SoftPoints
 from goalward.goals.worst_group import SoftMinimum
 from goalward.testing import check_goal, problem
 from tests.conftest import need

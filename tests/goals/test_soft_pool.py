@@ -42,11 +42,9 @@ def test_every_kind_of_second_opinion_will_do(belief):
     assert np.abs(settled.y - TASK.fitted.predict_proba(TASK.X_pool)).max() > 0.05
 
 
-def test_true_labels_make_the_dev_loss_and_follow_the_ids_of_the_rows():
-    ids = np.arange(100)[::-1]
-    by_id = SoftPool(TASK.X_pool[ids], Truth(TASK.y_pool), rows=ids)
-    dev = DevLoss(TASK.X_pool, TASK.y_pool)
-    assert by_id.value(TASK.fitted) == pytest.approx(dev.value(TASK.fitted), rel=1e-12)
+def test_true_labels_make_the_dev_loss():
+    goal, dev = SoftPool(TASK.X_pool, Truth(TASK.y_pool)), DevLoss(TASK.X_pool, TASK.y_pool)
+    assert goal.value(TASK.fitted) == pytest.approx(dev.value(TASK.fitted), rel=1e-12)
 
 
 def test_the_belief_is_settled_once_for_a_round():
@@ -83,13 +81,6 @@ def test_rows_go_through_the_models_pipeline():
     )
 
 
-def test_weights_count_rows_as_copies_would():
-    copies = np.arange(100) % 3
-    goal = SoftPool(TASK.X_pool, BAYES, weights=copies)
-    repeated = SoftPool(np.repeat(TASK.X_pool, copies, axis=0), BAYES)
-    assert goal.value(TASK.fitted) == pytest.approx(repeated.value(TASK.fitted), rel=1e-12)
-
-
 def test_labels_of_the_belief_are_counted_and_believed_ones_are_not():
     assert SoftPool(TASK.X_pool, BAYES).labels_held == 0
     assert SoftPool(TASK.X_pool, BAYES).settled(TASK.fitted).labels_held == 0
@@ -100,15 +91,14 @@ def test_labels_of_the_belief_are_counted_and_believed_ones_are_not():
 
 
 @pytest.mark.parametrize(
-    ("belief", "options", "error", "message"),
+    ("belief", "error", "message"),
     [
-        (GaussianNB(), {}, BadParameter, r"LabelModel\(estimator\) was expected"),
-        (Says(lambda c, _: c.proba[:, :2]), {}, ShapeMismatch, r"shape \(100, 2\)"),
-        (Says(lambda c, _: c.proba * np.nan), {}, NotFinite, "NaN"),
-        (Says(lambda c, _: 2 * c.proba), {}, BadInput, "sums to 2"),
-        (BAYES, {"rows": [1, 2]}, ShapeMismatch, "names 2 rows and X has 100"),
+        (GaussianNB(), BadParameter, r"LabelModel\(estimator\) was expected"),
+        (Says(lambda c, _: c.proba[:, :2]), ShapeMismatch, r"shape \(100, 2\)"),
+        (Says(lambda c, _: c.proba * np.nan), NotFinite, "NaN"),
+        (Says(lambda c, _: 2 * c.proba), BadInput, "sums to 2"),
     ],
 )
-def test_bad_input_is_refused(belief, options, error, message):
+def test_bad_input_is_refused(belief, error, message):
     with pytest.raises(error, match=message):
-        SoftPool(TASK.X_pool, belief, **options).value(TASK.fitted)
+        SoftPool(TASK.X_pool, belief).value(TASK.fitted)

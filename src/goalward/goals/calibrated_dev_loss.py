@@ -9,10 +9,16 @@ from jaxtyping import Float
 
 from goalward.core.arrays import Array, eps, namespace, softmax
 from goalward.errors import WeakGoal
-from goalward.goals.coupled import Coupled, Coupling
-from goalward.goals.dev_goal import DevGoal, Weights
-from goalward.goals.dev_loss import LogLikelihood
-from goalward.goals.goal import Logits, ManyLogits, ManyValues, Term, logits_of
+from goalward.goals.dev_loss import DevGoal, LogLikelihood, Weights
+from goalward.goals.goal import (
+    Coupled,
+    Coupling,
+    Logits,
+    ManyLogits,
+    ManyValues,
+    Term,
+    logits_of,
+)
 from goalward.models import Fitted
 
 __all__ = ["CalibratedDevLoss", "CalibratedLikelihood"]
@@ -51,7 +57,6 @@ class CalibratedDevLoss(DevGoal):
         return 1.0 / float(kernel.sharpness(logits_of(fitted, X)))
 
     def terms(self, fitted: Fitted) -> list[Term]:
-        """Return the goal bound to a model."""
         X, kernel = self.bound(fitted)
         if float(kernel.sharpness(logits_of(fitted, X))) >= kernel.high:
             warnings.warn(
@@ -64,7 +69,6 @@ class CalibratedDevLoss(DevGoal):
         return [Term(1.0, X, kernel)]
 
     def kernel(self, fitted: Fitted, targets: Logits, weights: Weights) -> CalibratedLikelihood:
-        """Return the log-likelihood at its best temperature."""
         return CalibratedLikelihood(weights[:, None] * targets)
 
 
@@ -73,7 +77,8 @@ class CalibratedLikelihood(Coupled):
     """φ(g, b) = Σ t log softmax(b g) at the best b.
 
     By the envelope theorem ∂τ/∂g = ∂φ/∂g at b. The best b moves with the logits by -φ_bg/φ_bb, so
-    W = φ_gg - φ_gb φ_bg / φ_bb, the last of rank one; it is 0 where b stands at a bound.
+    W = φ_gg - φ_gb φ_bg / φ_bb, the last of rank one; it is 0 where b stands at a bound. Here
+    φ_gb = (t - p Σt) - b (Σt) p∘(g - ⟨p, g⟩), p the calibrated prediction.
     """
 
     targets: Logits
@@ -106,22 +111,18 @@ class CalibratedLikelihood(Coupled):
         return b
 
     def value(self, logits: ManyLogits) -> ManyValues:
-        """Return Σ t log softmax(b g) at the best b of each model."""
         b = self.sharpness(logits)
         return LogLikelihood(self.targets).value(b[..., None, None] * logits)
 
     def cotangent(self, logits: Logits) -> Logits:
-        """Return b (t - p Σt), p the calibrated prediction."""
         b = self.sharpness(logits)
         return b * LogLikelihood(self.targets).cotangent(b * logits)
 
     def own(self, logits: Logits, motion: Logits) -> Logits:
-        """Return φ_gg s, at a temperature that stands still."""
         b = self.sharpness(logits)
         return b * LogLikelihood(self.targets).curvature(b * logits, b * motion)
 
     def coupling(self, logits: Logits) -> Coupling:
-        """Return φ_gb = (t - p Σt) - b (Σt) p∘(g - ⟨p, g⟩) and -1/φ_bb."""
         xp = namespace(logits)
         b = self.sharpness(logits)
         centred, linear = self._sums(logits)
@@ -129,8 +130,7 @@ class CalibratedLikelihood(Coupled):
         inner = LogLikelihood(self.targets)
         vector = inner.cotangent(b * logits) + inner.curvature(b * logits, b * centred)
         free = (b > self.low) & (b < self.high) & (bend > 0.0)
-        one = xp.ones_like(bend)
-        middle = xp.where(free, one, 0.0 * one) / xp.where(free, bend, one)
+        middle = xp.where(free, 1.0 / xp.where(free, bend, 1.0), 0.0)
         return Coupling(vector[None, :, :], xp.reshape(middle, (1, 1)))
 
     def _sums(self, logits: ManyLogits) -> tuple[Array, Array]:

@@ -37,11 +37,9 @@ class Entropy(Goal):
     X: Any = field(repr=False)
 
     def pieces(self) -> list[tuple[float, Goal]]:
-        """Return the goal over parts of a file."""
         return [(1.0, Entropy(X)) for _, X in file_parts(self.X)]
 
     def terms(self, fitted: Fitted) -> list[Term]:
-        """Return the goal bound to a model."""
         return [Term(1.0, fitted.features(self.X, "X of Entropy"), NegativeEntropy())]
 
 
@@ -70,14 +68,12 @@ class Fisher(Goal):
     X: Any = field(repr=False)
 
     def pieces(self) -> list[tuple[float, Goal]]:
-        """Return the goal over parts of a file, each by its share of the mean."""
-        parts = [X for _, X in file_parts(self.X)]
+        parts = file_parts(self.X)
         if len(parts) == 1:
             return [(1.0, self)]
-        return [(len(X) / len(self.X), Fisher(X)) for X in parts]
+        return [(len(X) / len(self.X), Fisher(X)) for _, X in parts]
 
     def terms(self, fitted: Fitted) -> list[Term]:
-        """Return the goal bound to a model."""
         X = fitted.features(self.X, "X of Fisher")
         norms = like(fitted.model.squared_norms(X, fitted.params), fitted.params)
         return [Term(1.0, X, NegativeTrace(norms / X.shape[0]))]
@@ -85,20 +81,20 @@ class Fisher(Goal):
 
 @dataclass(frozen=True)
 class NegativeEntropy:
-    """Σ p log p, with u = p∘(log p + h) of the paper's §8, h the entropy of the row."""
+    """Σ p log p, with u = p∘(log p + h) of the paper's §8, h the entropy of the row.
+
+    W = diag(u + p) - upᵀ - puᵀ - ppᵀ for each row.
+    """
 
     def value(self, logits: ManyLogits) -> ManyValues:
-        """Return Σ p log p."""
         xp = namespace(logits)
         log_p = log_softmax(logits)
         return xp.sum(xp.exp(log_p) * log_p, axis=(-2, -1))
 
     def cotangent(self, logits: Logits) -> Logits:
-        """Return p∘(log p + h)."""
         return self._slope(logits)[1]
 
     def curvature(self, logits: Logits, motion: Logits) -> Logits:
-        """Return [diag(u + p) - upᵀ - puᵀ - ppᵀ] s."""
         return _bent(*self._slope(logits), 1.0, motion)
 
     def _slope(self, logits: Logits) -> tuple[Logits, Logits]:
@@ -111,22 +107,22 @@ class NegativeEntropy:
 
 @dataclass(frozen=True)
 class NegativeTrace:
-    """-Σ c (1 - ν) with c = ‖x‖²/m and ν = ‖p‖²; u = c ũ with ũ = 2p∘(p - ν)."""
+    """-Σ c (1 - ν) with c = ‖x‖²/m and ν = ‖p‖²; u = c ũ with ũ = 2p∘(p - ν).
+
+    W = 2c [diag(ũ + νp) - ũpᵀ - pũᵀ - νppᵀ] for each row.
+    """
 
     scale: Float[Array, " m"]
 
     def value(self, logits: ManyLogits) -> ManyValues:
-        """Return -Σ c (1 - ‖p‖²)."""
         xp = namespace(logits)
         p = softmax(logits)
         return xp.sum(self.scale * (xp.sum(p * p, axis=-1) - 1.0), axis=-1)
 
     def cotangent(self, logits: Logits) -> Logits:
-        """Return c ũ."""
         return self.scale[:, None] * self._slope(logits)[1]
 
     def curvature(self, logits: Logits, motion: Logits) -> Logits:
-        """Return c [2 diag(ũ + νp) - 2ũpᵀ - 2pũᵀ - 2νppᵀ] s."""
         p, slope, nu = self._slope(logits)
         return 2.0 * self.scale[:, None] * _bent(p, slope, nu, motion)
 

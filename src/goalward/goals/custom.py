@@ -56,7 +56,6 @@ class Custom(Goal):
             )
 
     def terms(self, fitted: Fitted) -> list[Term]:
-        """Return the goal bound to a model, its invariance checked at the model's logits."""
         X = fitted.features(self.X, "X of Custom")
         logits = to_numpy(fitted.logits_of(X)).astype(np.float64)
         kernel: Kernel = Differences(self.fn)
@@ -87,15 +86,12 @@ class Differences:
     step: float = 1e-5
 
     def value(self, logits: ManyLogits) -> ManyValues:
-        """Return fn for each model."""
         return _each(logits, lambda one: self.fn(np.ascontiguousarray(one)))
 
     def cotangent(self, logits: Logits) -> Logits:
-        """Return ∂fn/∂logits, its rows made to sum to zero exactly."""
         return like(self._slope(to_numpy(logits), self.step), logits, dtype=logits.dtype)
 
     def curvature(self, logits: Logits, motion: Logits) -> Logits:
-        """Return the change of the cotangent along `motion`."""
         f, s = to_numpy(logits), to_numpy(motion)
         size = float(np.max(np.abs(s), initial=0.0)) or 1.0
         # Wider than for slopes: the noise of a second difference grows like 1/h².
@@ -114,6 +110,7 @@ class Differences:
             moved[index] = centre - h
             slope[index] = (above - float(self.fn(moved))) / (2 * h)
             moved[index] = centre
+        # Rows that sum to zero exactly.
         centred: NDArray[Any] = slope - slope.mean(axis=1, keepdims=True)
         return centred
 
@@ -125,30 +122,23 @@ class Autograd:
     fn: Callable[[Any], Any]
 
     def value(self, logits: ManyLogits) -> ManyValues:
-        """Return fn for each model."""
         import torch
 
         with torch.no_grad():
             return _each(logits, lambda one: self.fn(torch.tensor(one, dtype=torch.float64)))
 
     def cotangent(self, logits: Logits) -> Logits:
-        """Return ∂fn/∂logits, its rows made to sum to zero exactly."""
         import torch
 
-        point = torch.tensor(to_numpy(logits), dtype=torch.float64, requires_grad=True)
-        (slope,) = torch.autograd.grad(self.fn(point), point)
+        point = torch.tensor(to_numpy(logits), dtype=torch.float64)
+        _, slope = torch.autograd.functional.vjp(self.fn, point)
         return like(slope - slope.mean(dim=1, keepdim=True), logits, dtype=logits.dtype)
 
     def curvature(self, logits: Logits, motion: Logits) -> Logits:
-        """Return the Hessian of fn times `motion`, by differentiating twice."""
         import torch
 
-        point = torch.tensor(to_numpy(logits), dtype=torch.float64, requires_grad=True)
-        along = torch.tensor(to_numpy(motion), dtype=torch.float64)
-        (slope,) = torch.autograd.grad(self.fn(point), point, create_graph=True)
-        if not slope.requires_grad:
-            return like(torch.zeros_like(point), logits, dtype=logits.dtype)
-        (bent,) = torch.autograd.grad((slope * along).sum(), point)
+        pair = [torch.tensor(to_numpy(a), dtype=torch.float64) for a in (logits, motion)]
+        _, bent = torch.autograd.functional.hvp(self.fn, *pair)
         return like(bent, logits, dtype=logits.dtype)
 
 
@@ -161,22 +151,16 @@ def _each(logits: ManyLogits, fn: Callable[[NDArray[Any]], Any]) -> ManyValues:
 
 def _check_invariant(kernel: Kernel, logits: NDArray[Any]) -> None:
     """Raise unless fn is a finite number that ignores a constant added to a row."""
-    value = float(kernel.value(logits))
-    if not np.isfinite(value):
-        raise NotFinite(
-            f"The custom goal is {value} at the model's logits; a finite number was expected. "
-            "Guard its logarithms and divisions."
-        )
     shift = np.random.default_rng(0).normal(size=(len(logits), 1))
-    moved = float(kernel.value(logits + shift))
-    # Against how much fn moves when the logits really change, rounding of fn apart.
     noise = np.random.default_rng(1).normal(size=logits.shape)
-    other = float(kernel.value(logits + noise))
-    if not (np.isfinite(moved) and np.isfinite(other)):
-        raise NotFinite(
-            f"The custom goal is {moved if np.isfinite(other) else other} at logits near the "
-            "model's; a finite number was expected. Guard its logarithms and divisions."
-        )
+    # How much a constant moves fn, against how much it moves when the logits really change.
+    value, moved, other = (float(kernel.value(logits + by)) for by in (0.0, shift, noise))
+    for found, where in ((value, "at"), (moved, "near"), (other, "near")):
+        if not np.isfinite(found):
+            raise NotFinite(
+                f"The custom goal is {found} {where} the model's logits; a finite number was "
+                "expected. Guard its logarithms and divisions."
+            )
     if abs(moved - value) > 1e-6 * abs(other - value) + 1e-12 * (1.0 + abs(value)):
         raise BadInput(
             f"The custom goal changes by {moved - value:.3g} when a constant is added to all "

@@ -36,7 +36,6 @@ class Rotated(DevLoss):
         _check_rows(len(self.y))
 
     def settled(self, fitted: Fitted, round: int = 0) -> Goal:
-        """Return the goal of one round."""
         return in_folds(self)[round % FOLDS]
 
 
@@ -46,7 +45,6 @@ def half(X: Any, y: Any, *, ids: Any = None, seed: int = 0) -> DevLoss:
     The classes are shared out evenly; or, with an id for each row, its id and the seed alone decide,
     so that a row stays on its side while the dev set grows.
     """
-    steers: NDArray[Any]
     if ids is not None:
         steers = steering(ids, seed)
     else:
@@ -65,8 +63,7 @@ def half(X: Any, y: Any, *, ids: Any = None, seed: int = 0) -> DevLoss:
 def steering(ids: Any, seed: int) -> NDArray[Any]:
     """Return which rows steer, where their ids alone decide."""
     numbers = [np.random.default_rng([seed, int(i)]).random() for i in ids]
-    steers: NDArray[Any] = np.array(numbers) < 0.5
-    return steers
+    return np.asarray(np.array(numbers) < 0.5)
 
 
 def in_folds(goal: DevLoss) -> list[DevLoss]:
@@ -89,8 +86,7 @@ def _only(goal: DevLoss, seen: NDArray[Any], scale: float) -> DevLoss:
 
 def _weights(goal: DevLoss) -> NDArray[Any]:
     given = 1.0 if goal.weights is None else to_numpy(goal.weights)
-    weights: NDArray[Any] = np.broadcast_to(given, (len(goal.y),)).astype(float)
-    return weights
+    return np.broadcast_to(given, (len(goal.y),)).astype(float)
 
 
 def _codes(y: Any) -> NDArray[Any]:

@@ -14,11 +14,13 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from jaxtyping import Float
 
-from goalward.core.arrays import Array, Rows, astype
+from goalward.core.arrays import Array, Rows, astype, namespace
 from goalward.errors import BadParameter, Unsupported
 from goalward.models import Fitted
 
 __all__ = [
+    "Coupled",
+    "Coupling",
     "Goal",
     "Kernel",
     "Logits",
@@ -55,6 +57,38 @@ class Kernel(Protocol):
     def curvature(self, logits: Logits, motion: Logits) -> Logits:
         """Return W s = d u when the logits move by `motion`."""
         ...
+
+
+class Coupling(NamedTuple):
+    """Σ_ij C_ij z_i z_jᵀ: what couples the rows; rows of each z sum to zero."""
+
+    vectors: Float[Array, "r m k"]
+    middle: Float[Array, "r r"]
+
+
+class Coupled(ABC):
+    """A kernel whose rows depend on one another, through a few directions that they share.
+
+    A goal of sums over rows, τ = Φ(Σ_r a(g_r)), bends in two ways: each row by itself, and all rows
+    together along the gradients z_i of the sums, W = W_rows + Σ_ij C_ij z_i z_jᵀ with C = ∂²Φ. The
+    second part has low rank. It is kept apart, so that a utility which needs W row by row has both.
+    """
+
+    @abstractmethod
+    def own(self, logits: Logits, motion: Logits) -> Logits:
+        """Return W_rows s: a row's part depends on that row's motion alone."""
+
+    @abstractmethod
+    def coupling(self, logits: Logits) -> Coupling:
+        """Return what couples the rows."""
+
+    def curvature(self, logits: Logits, motion: Logits) -> Logits:
+        """Return W_rows s + Σ_ij C_ij z_i ⟨z_j, s⟩."""
+        xp = namespace(logits)
+        vectors, middle = self.coupling(logits)
+        flat = xp.reshape(vectors, (vectors.shape[0], -1))
+        shares = middle @ (flat @ xp.reshape(motion, (-1,)))
+        return self.own(logits, motion) + xp.reshape(shares @ flat, logits.shape)
 
 
 class Term(NamedTuple):
@@ -170,12 +204,10 @@ class Weighted(Goal):
 
     @property
     def parts(self) -> tuple[tuple[float, Goal], ...]:
-        """(weight, goal) pairs that add up to this goal, none of them a sum itself."""
         return tuple((w * share, part) for w, goal in self.summands for share, part in goal.parts)
 
     @property
     def utility(self) -> str:  # type: ignore[override]
-        """The utility of the parts, which must be the same for all."""
         words = {goal.utility: goal for _, goal in self.parts}
         if len(words) > 1:
             names = " and ".join(type(goal).__name__ for goal in words.values())
@@ -187,27 +219,22 @@ class Weighted(Goal):
 
     @property
     def labels_held(self) -> int:
-        """The labels of all parts."""
         return sum(goal.labels_held for _, goal in self.parts)
 
     def value(self, fitted: Fitted) -> float:
-        """Return the weighted sum of the parts' values."""
         return sum(weight * goal.value(fitted) for weight, goal in self.parts)
 
     def settled(self, fitted: Fitted, round: int = 0) -> Goal:
-        """Return the sum of the parts as they stand for one round."""
         parts = tuple((weight, goal.settled(fitted, round)) for weight, goal in self.parts)
         same = all(new is old for (_, new), (_, old) in zip(parts, self.parts, strict=True))
         return self if same else Weighted(parts)
 
     def pieces(self) -> list[tuple[float, Goal]]:
-        """Return the pieces of every part, weighted."""
         return [
             (weight * share, piece) for weight, goal in self.parts for share, piece in goal.pieces()
         ]
 
     def terms(self, fitted: Fitted) -> list[Term]:
-        """Return the terms of every part, weighted."""
         return [
             Term(weight * term.weight, term.X, term.kernel)
             for weight, goal in self.parts
@@ -219,19 +246,15 @@ class Unsettled(Goal):
     """A goal that takes something from the model: it is settled first, and then bound."""
 
     @abstractmethod
-    def settled(self, fitted: Fitted, round: int = 0) -> Goal:
-        """Return the goal as this model settles it."""
+    def settled(self, fitted: Fitted, round: int = 0) -> Goal: ...
 
     def terms(self, fitted: Fitted) -> list[Term]:
-        """Return the settled goal bound to a model."""
         return self.settled(fitted).terms(fitted)
 
     def value(self, fitted: Fitted) -> float:
-        """Return τ at the model's parameters."""
         return self.settled(fitted).value(fitted)
 
     def gradient(self, fitted: Fitted) -> Float[Array, "p k"]:
-        """Return ∇τ at the model's parameters."""
         return self.settled(fitted).gradient(fitted)
 
 

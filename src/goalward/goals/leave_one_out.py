@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.extmath import row_norms
 
-from goalward.core.arrays import Rows, is_sparse, like, rows_at, to_numpy
+from goalward.core.arrays import Rows, dense, like, plain_rows, rows_at, to_numpy
 from goalward.errors import BadInput, BadParameter
 from goalward.goals.dev_loss import LogLikelihood
 from goalward.goals.goal import Goal, Kernel, Logits, ManyLogits, ManyValues, Term, Unsettled
@@ -55,7 +56,6 @@ class LeaveOneOut(Unsettled):
             )
 
     def settled(self, fitted: Fitted, round: int = 0) -> OnRows:
-        """Return the log-likelihood with this model's shifts."""
         known = fitted.labelled
         rows, targets, weights = known.X, known.targets, known.weights
         if self.X is not None:
@@ -94,14 +94,9 @@ class LeaveOneOut(Unsettled):
 
 def _squared_distances(A: Rows, B: Rows) -> NDArray[Any]:
     """Return squared distances of rows, 0 where they agree but for rounding."""
-    product = A @ B.T
-    inner = np.asarray(to_numpy(product.toarray() if is_sparse(product) else product))
-    norms = []
-    for X in (A, B):
-        squares = X.multiply(X).sum(axis=1) if is_sparse(X) else to_numpy(X * X).sum(axis=1)
-        norms.append(np.asarray(squares, dtype=np.float64).ravel())
+    norms = [np.asarray(row_norms(plain_rows(X), squared=True), dtype=np.float64) for X in (A, B)]
     scale = norms[0][:, None] + norms[1][None, :]
-    gaps = scale - 2.0 * inner
+    gaps = scale - 2.0 * to_numpy(dense(A @ B.T))
     return np.where(gaps <= 1e-9 * scale, 0.0, gaps)
 
 
@@ -113,7 +108,6 @@ class OnRows(Goal):
     kernel: Kernel = field(repr=False)
 
     def terms(self, fitted: Fitted) -> list[Term]:
-        """Return the goal bound to a model."""
         return [Term(1.0, self.rows, self.kernel)]
 
 
@@ -125,13 +119,10 @@ class Shifted:
     shift: Logits
 
     def value(self, logits: ManyLogits) -> ManyValues:
-        """Return τ at the shifted logits."""
         return self.kernel.value(logits + self.shift)
 
     def cotangent(self, logits: Logits) -> Logits:
-        """Return u at the shifted logits."""
         return self.kernel.cotangent(logits + self.shift)
 
     def curvature(self, logits: Logits, motion: Logits) -> Logits:
-        """Return W s at the shifted logits."""
         return self.kernel.curvature(logits + self.shift, motion)

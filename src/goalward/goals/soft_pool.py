@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goalward.core.arrays import eps, softmax, to_numpy
 from goalward.core.candidates import Candidates
 from goalward.errors import BadParameter, ShapeMismatch, VacuousUtility
-from goalward.goals.dev_goal import count_labels
-from goalward.goals.dev_loss import DevLoss
+from goalward.goals.dev_loss import DevLoss, count_labels
 from goalward.goals.goal import Goal, Unsettled, file_parts, logits_of
 from goalward.models import Fitted
 
@@ -36,10 +34,6 @@ class SoftPool(Unsettled):
     belief
         `LabelModel(estimator)`, `CrossFitted`, `Calibrated`, or anything with
         `prepare(fitted, round)` that returns candidates -> (m, K) distributions.
-    rows
-        Ids of the rows, for beliefs that ask for them, such as `Truth`; positions by default.
-    weights
-        A weight per row; ones by default.
 
     Examples
     --------
@@ -54,8 +48,6 @@ class SoftPool(Unsettled):
 
     X: Any = field(repr=False)
     belief: Any
-    rows: Any = field(default=None, repr=False, kw_only=True)
-    weights: Any = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if not callable(getattr(self.belief, "prepare", None)):
@@ -66,18 +58,16 @@ class SoftPool(Unsettled):
 
     @property
     def labels_held(self) -> int:
-        """The labels that the belief brings, beside those of the model."""
         return belief_labels(self.belief)
 
     def settled(self, fitted: Fitted, round: int = 0) -> Goal:
-        """Return the goal with the labels that are believed now."""
         believe = self.belief.prepare(fitted, round)
         parts = []
         differs = 0.0
         for at, X in file_parts(self.X):
             features = fitted.features(X, "X of SoftPool")
             proba = softmax(logits_of(fitted, features))
-            ids = self._ids(at, int(features.shape[0]))
+            ids = np.arange(features.shape[0]) + (at.start or 0)
             believed = to_numpy(believe(Candidates(ids, features, proba)))
             if believed.shape != tuple(proba.shape):
                 raise ShapeMismatch(
@@ -91,29 +81,14 @@ class SoftPool(Unsettled):
             # Single precision misses a sum of 1 by more than labels may.
             parts.append(wide / total if np.allclose(total, 1.0, atol=1e-3) else wide)
         if differs <= 16.0:
-            self._warn()
-        return SoftLabels(self.X, np.concatenate(parts), weights=self.weights)
-
-    def _ids(self, at: slice, count: int) -> NDArray[Any]:
-        if self.rows is None:
-            first = at.start or 0
-            return np.arange(first, first + count)
-        ids = np.asarray(self.rows)[at]
-        if len(ids) != count:
-            raise ShapeMismatch(
-                f"rows of SoftPool names {len(ids)} rows and X has {count}; as many were expected. "
-                "Pass an id for each."
+            warnings.warn(
+                f"{self.belief!r} believes what the model predicts, so SoftPool is at its largest "
+                "already: its slope is 0 and every label of every row scores the same. Use a second "
+                "opinion that the model does not share, such as LabelModel(RandomForestClassifier()).",
+                VacuousUtility,
+                stacklevel=2,
             )
-        return ids
-
-    def _warn(self) -> None:
-        warnings.warn(
-            f"{self.belief!r} believes what the model predicts, so SoftPool is at its largest already: "
-            "its slope is 0 and every label of every row scores the same. Use a second opinion that "
-            "the model does not share, such as LabelModel(RandomForestClassifier()).",
-            VacuousUtility,
-            stacklevel=3,
-        )
+        return SoftLabels(self.X, np.concatenate(parts))
 
 
 class SoftLabels(DevLoss):

@@ -15,9 +15,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from goalward.core.arrays import plain_rows, stack_rows
-from goalward.errors import BadInput, BadParameter, Unsupported, WeakGoal
-from goalward.goals.dev_goal import check_in_memory, count_labels
-from goalward.goals.dev_loss import DevLoss
+from goalward.errors import BadInput, WeakGoal
+from goalward.goals.dev_loss import DevLoss, check_in_memory, count_labels
 from goalward.goals.goal import Unsettled
 from goalward.models import Fitted
 
@@ -25,14 +24,16 @@ __all__ = ["TargetSet"]
 
 APART = 0.3
 """Mean ratio below which dev and target rows hardly overlap: it is 1 where they do."""
+LARGEST = 20.0
+"""The largest ratio, before the mean is made one."""
 
 
 @dataclass(frozen=True, eq=False)
 class TargetSet(Unsettled):
     """τ = Σ w_r log p_y over dev rows, w = p_target(x) / p_dev(x): covariate shift undone.
 
-    A classifier that tells target rows from dev rows knows the ratio: its odds, times the number
-    of dev rows over that of target rows. Each dev row is judged by a copy that did not see it
+    A logistic regression that tells target rows from dev rows knows the ratio: its odds, times the
+    number of dev rows over that of target rows. Each dev row is judged by a copy that did not see it
     (5 folds), so that many features do not tell the two apart by heart. Weights are clipped and have
     mean one. `goal.settled(fitted)` is a `DevLoss` whose `weights` and `effective_rows` can be read.
 
@@ -42,11 +43,6 @@ class TargetSet(Unsettled):
         Dev rows with labels, as for `DevLoss`.
     X_target
         Unlabelled rows from where the model will be used; a sample is enough.
-    estimator
-        A scikit-learn classifier with `predict_proba`; scaled logistic regression by default. It
-        sees rows as the model does.
-    clip
-        The largest ratio, before the mean is made one.
 
     Examples
     --------
@@ -62,75 +58,48 @@ class TargetSet(Unsettled):
     X: Any = field(repr=False)
     y: Any = field(repr=False)
     X_target: Any = field(repr=False)
-    estimator: Any = field(default=None, kw_only=True)
-    clip: float = field(default=20.0, kw_only=True)
-
-    def __post_init__(self) -> None:
-        if not (isinstance(self.clip, (int, float)) and self.clip >= 1.0):
-            raise BadParameter(
-                f"clip={self.clip!r} of TargetSet; a number of 1 or more was expected. Use 20."
-            )
-        if self.estimator is not None and not hasattr(self.estimator, "predict_proba"):
-            raise Unsupported(
-                f"TargetSet got {self.estimator!r}, which has no predict_proba; a probabilistic "
-                "classifier was expected. Wrap it in CalibratedClassifierCV."
-            )
 
     @property
     def labels_held(self) -> int:
-        """The dev labels."""
         return count_labels(self.y)
 
     def settled(self, fitted: Fitted, round: int = 0) -> DevLoss:
-        """Return the dev loss with its weights."""
         check_in_memory(self.X, "TargetSet")
         check_in_memory(self.X_target, "TargetSet's target")
         dev = plain_rows(fitted.features(self.X, "X of TargetSet"))
         target = plain_rows(fitted.features(self.X_target, "X_target of TargetSet"))
-        ratio = self._ratio(dev, target)
-        goal = DevLoss(self.X, self.y, weights=ratio / ratio.mean())
-        self._check_overlap(len(ratio), goal.effective_rows, float(ratio.mean()))
-        return goal
-
-    def _check_overlap(self, m: int, effective: float, mean: float) -> None:
-        """Warn where few dev rows count, or none lies where the target is: there ratios average 1."""
+        ratio = _ratio(dev, target)
+        mean, m = float(ratio.mean()), len(ratio)
+        goal = DevLoss(self.X, self.y, weights=ratio / mean)
         # A tenth of the rows, and 10 of them where there are so many.
-        few = effective < max(m / 10.0, min(10.0, m / 2.0))
+        few = goal.effective_rows < max(m / 10.0, min(10.0, m / 2.0))
         if few or mean < APART:
             warnings.warn(
-                f"The {m} dev rows of TargetSet count like {effective:.1f} rows, and their ratios "
-                f"p_target/p_dev average {mean:.2g} (1 was expected): the target rows lie where few or "
-                "no dev rows are, so the goal rests on little. Label some target rows as dev rows, or "
-                "use SoftPool(X_target, belief), which needs no dev rows there.",
+                f"The {m} dev rows of TargetSet count like {goal.effective_rows:.1f} rows, and their "
+                f"ratios p_target/p_dev average {mean:.2g} (1 was expected): the target rows lie where "
+                "few or no dev rows are, so the goal rests on little. Label some target rows as dev "
+                "rows, or use SoftPool(X_target, belief), which needs no dev rows there.",
                 WeakGoal,
-                stacklevel=3,
+                stacklevel=2,
             )
+        return goal
 
-    def _ratio(self, dev: Any, target: Any) -> NDArray[Any]:
-        """Return p_target/p_dev of every dev row, clipped."""
-        m, n = dev.shape[0], target.shape[0]
-        folds = min(5, m, n)
-        if folds < 2:
-            raise BadInput(
-                f"TargetSet has {m} dev and {n} target rows; 2 of each were expected at least. Pass more."
-            )
-        model = self.estimator
-        if model is None:
-            # Scaled but not centred, so that sparse rows stay sparse.
-            model = make_pipeline(
-                StandardScaler(with_mean=False), LogisticRegression(max_iter=10_000)
-            )
-        X, side = stack_rows(dev, target), np.repeat([0, 1], [m, n])
-        ratio = np.empty(m)
-        for rest, fold in StratifiedKFold(folds, shuffle=True, random_state=0).split(side, side):
-            mine = fold[fold < m]
-            p = clone(model).fit(X[rest], side[rest]).predict_proba(X[mine])
-            with np.errstate(divide="ignore"):
-                ratio[mine] = p[:, 1] / p[:, 0] * (m / n)
-        clipped = np.minimum(ratio, self.clip)
-        if not clipped.sum() > 0.0:
-            raise BadInput(
-                f"None of the {m} dev rows of TargetSet could be a target row, says the classifier; "
-                "some overlap was expected. Label some target rows as dev rows."
-            )
-        return clipped
+
+def _ratio(dev: Any, target: Any) -> NDArray[Any]:
+    """Return p_target/p_dev of every dev row, clipped."""
+    m, n = dev.shape[0], target.shape[0]
+    folds = min(5, m, n)
+    if folds < 2:
+        raise BadInput(
+            f"TargetSet has {m} dev and {n} target rows; 2 of each were expected at least. Pass more."
+        )
+    # Scaled but not centred, so that sparse rows stay sparse.
+    model = make_pipeline(StandardScaler(with_mean=False), LogisticRegression(max_iter=10_000))
+    X, side = stack_rows(dev, target), np.repeat([0, 1], [m, n])
+    ratio = np.empty(m)
+    for rest, fold in StratifiedKFold(folds, shuffle=True, random_state=0).split(side, side):
+        mine = fold[fold < m]
+        p = clone(model).fit(X[rest], side[rest]).predict_proba(X[mine])
+        with np.errstate(divide="ignore"):
+            ratio[mine] = p[:, 1] / p[:, 0] * (m / n)
+    return np.minimum(ratio, LARGEST)

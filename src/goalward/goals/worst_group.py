@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, like, log_softmax, namespace, softmax, to_numpy
 from goalward.errors import BadInput, ShapeMismatch
-from goalward.goals.coupled import Coupled, Coupling
-from goalward.goals.dev_goal import DevGoal, Weights, check_temperature
-from goalward.goals.dev_loss import LogLikelihood
-from goalward.goals.goal import Logits, ManyLogits, ManyValues
+from goalward.goals.dev_loss import DevGoal, LogLikelihood, Weights, check_temperature
+from goalward.goals.goal import Coupled, Coupling, Logits, ManyLogits, ManyValues
 from goalward.models import Fitted
 
 __all__ = ["SoftMinimum", "WorstGroup"]
@@ -59,7 +57,6 @@ class WorstGroup(DevGoal):
         return dict(zip(self._coded()[0], means.tolist(), strict=True))
 
     def kernel(self, fitted: Fitted, targets: Logits, weights: Weights) -> SoftMinimum:
-        """Return the soft minimum over the groups."""
         names, codes = self._coded()
         m = int(targets.shape[0])
         if len(codes) != m:
@@ -119,22 +116,18 @@ class SoftMinimum(Coupled):
         return rows @ self.shares
 
     def value(self, logits: ManyLogits) -> ManyValues:
-        """Return the soft minimum of the groups' means."""
         xp = namespace(logits)
         scaled = self.means(logits) / -self.temperature
         top = xp.max(scaled, axis=-1, keepdims=True)
         return -self.temperature * (top[..., 0] + xp.log(xp.mean(xp.exp(scaled - top), axis=-1)))
 
     def cotangent(self, logits: Logits) -> Logits:
-        """Return Σ_g q_g ∂a_g/∂logits."""
         return self._weighted(logits)[1].cotangent(logits)
 
     def own(self, logits: Logits, motion: Logits) -> Logits:
-        """Return the rows' curvature, by the weight of their group."""
         return self._weighted(logits)[1].curvature(logits, motion)
 
     def coupling(self, logits: Logits) -> Coupling:
-        """Return ∂a_g of every group, and -(diag(q) - qqᵀ)/T."""
         xp = namespace(logits)
         q, _ = self._weighted(logits)
         rows = LogLikelihood(self.targets).cotangent(logits)

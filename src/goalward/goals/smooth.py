@@ -1,22 +1,99 @@
-"""F1 with a slope: precision and recall of a class from soft counts."""
+"""Accuracy and F1 with a slope: dev rows counted softly."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
 
 from goalward.core.arrays import Array, like, namespace, softmax, to_numpy
 from goalward.errors import BadInput
-from goalward.goals.coupled import Coupled, Coupling
-from goalward.goals.dev_goal import DevGoal, Weights, check_temperature
-from goalward.goals.goal import Logits, ManyLogits, ManyValues
-from goalward.goals.smooth_accuracy import SoftPoints
+from goalward.goals.dev_loss import DevGoal, Weights, check_some_weight, check_temperature
+from goalward.goals.goal import Coupled, Coupling, Goal, Logits, ManyLogits, ManyValues
 from goalward.models import Fitted
 
-__all__ = ["SmoothF1", "SoftF1"]
+__all__ = ["SmoothAccuracy", "SmoothF1", "SoftF1", "SoftPoints"]
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothAccuracy(DevGoal):
+    """τ = mean softmax(g/T)_y over dev rows, the share of them that is right, smoothed.
+
+    softmax(g/T)_y is sigmoid(margin/T) with the margin g_y - T log Σ_{j≠y} exp(g_j/T), a smooth
+    g_y - max g_j. T = 1 is the mean probability of the true label; T → 0 is accuracy, but then only
+    rows at the boundary have a slope.
+
+    Parameters
+    ----------
+    X, y, weights
+        Dev rows with labels, as for `DevLoss`.
+    temperature
+        Width of the boundary, in logits.
+
+    Examples
+    --------
+    >>> import goalward as gw
+    >>> fitted = gw.Logistic().fit([[0.0], [1.0]], [0, 1])
+    >>> goal = gw.goals.SmoothAccuracy([[2.0], [-1.0], [0.6]], [1, 0, 0], temperature=0.01)
+    >>> round(goal.value(fitted), 3)
+    0.667
+    """
+
+    coupled: ClassVar[bool] = False
+    temperature: float = field(default=1.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_temperature(self.temperature, "SmoothAccuracy")
+
+    def kernel(self, fitted: Fitted, targets: Logits, weights: Weights) -> SoftPoints:
+        total = namespace(weights).sum(weights)
+        check_some_weight(float(total), "SmoothAccuracy")
+        return SoftPoints((weights / total)[:, None] * targets, self.temperature)
+
+    def pieces(self) -> list[tuple[float, Goal]]:
+        parts: Any = [part for _, part in super().pieces()]
+        if len(parts) == 1:
+            return [(1.0, self)]
+        totals = [
+            float(len(part.X) if part.weights is None else to_numpy(part.weights).sum())
+            for part in parts
+        ]
+        check_some_weight(sum(totals), "SmoothAccuracy")
+        pairs = zip(totals, parts, strict=True)
+        return [(total / sum(totals), part) for total, part in pairs if total > 0.0]
+
+
+@dataclass(frozen=True)
+class SoftPoints:
+    """Σ c softmax(g/T): c points for each class, by its tempered probability P.
+
+    With v = P∘(c - ⟨c, P⟩), u = v/T and W s = [v∘(s - ⟨P, s⟩) - P⟨v, s⟩]/T².
+    """
+
+    points: Logits
+    temperature: float
+
+    def value(self, logits: ManyLogits) -> ManyValues:
+        P = softmax(logits / self.temperature)
+        return namespace(logits).sum(self.points * P, axis=(-2, -1))
+
+    def cotangent(self, logits: Logits) -> Logits:
+        _, v = self._parts(logits)
+        return v / self.temperature
+
+    def curvature(self, logits: Logits, motion: Logits) -> Logits:
+        xp = namespace(logits)
+        P, v = self._parts(logits)
+        mean = xp.sum(P * motion, axis=-1, keepdims=True)
+        along = xp.sum(v * motion, axis=-1, keepdims=True)
+        return (v * (motion - mean) - P * along) / self.temperature**2
+
+    def _parts(self, logits: Logits) -> tuple[Logits, Logits]:
+        P = softmax(logits / self.temperature)
+        mean = namespace(logits).sum(self.points * P, axis=-1, keepdims=True)
+        return P, P * (self.points - mean)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +128,6 @@ class SmoothF1(DevGoal):
         check_temperature(self.temperature, "SmoothF1")
 
     def kernel(self, fitted: Fitted, targets: Logits, weights: Weights) -> SoftF1:
-        """Return F1 from soft counts, by the shares of the classes."""
         present = to_numpy(namespace(targets).sum(weights[:, None] * targets, axis=0)) > 0.0
         share = present / present.sum()
         if self.positive is not None:
@@ -70,7 +146,7 @@ class SoftF1(Coupled):
     """Σ_k share_k 2 tp_k / D_k with D = predicted + present.
 
     The slopes by tp and predicted are 2/D and -2 tp/D², so u is that of `SoftPoints` with these
-    as points; the second derivatives couple the rows: 0, -2/D² and 4 tp/D³.
+    as points; the second derivatives, 0, -2/D² and 4 tp/D³, couple the rows by ∂tp and ∂predicted.
     """
 
     targets: Logits
@@ -79,20 +155,16 @@ class SoftF1(Coupled):
     temperature: float
 
     def value(self, logits: ManyLogits) -> ManyValues:
-        """Return the mean of F1 by the classes' shares."""
         hits, total = self._counts(logits)
         return namespace(logits).sum(self.shares * self._ratio(2.0 * hits, total), axis=-1)
 
     def cotangent(self, logits: Logits) -> Logits:
-        """Return ∂τ/∂logits through the soft counts."""
         return self._points(logits).cotangent(logits)
 
     def own(self, logits: Logits, motion: Logits) -> Logits:
-        """Return the curvature of the rows' own soft counts."""
         return self._points(logits).curvature(logits, motion)
 
     def coupling(self, logits: Logits) -> Coupling:
-        """Return ∂tp and ∂predicted of every class, and the second derivatives of F1."""
         xp = namespace(logits)
         hits, total = self._counts(logits)
         P = softmax(logits / self.temperature)
