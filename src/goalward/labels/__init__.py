@@ -1,6 +1,14 @@
 """Beliefs about a row's label, and operators that turn them into one number per row."""
 
-from goalward.labels.beliefs import Belief, Predicted, Truth, Uniform
+from goalward.labels.beliefs import (
+    Belief,
+    Constant,
+    Geometric,
+    Linear,
+    Predicted,
+    Truth,
+    Uniform,
+)
 from goalward.labels.learned import Calibrated, CrossFitted, LabelModel
 from goalward.labels.operators import (
     BestCase,
@@ -12,9 +20,8 @@ from goalward.labels.operators import (
     Spread,
     UpperConfidence,
     WorstCase,
+    warn_if_vacuous,
 )
-from goalward.labels.schedules import Constant, Geometric, Linear
-from goalward.labels.vacuous import warn_if_vacuous
 
 __all__ = [
     "Belief",

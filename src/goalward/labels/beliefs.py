@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from numbers import Real
 from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import Float
@@ -12,14 +13,15 @@ from jaxtyping import Float
 from goalward.core.arrays import Array, like, log_softmax, namespace, softmax
 from goalward.core.candidates import Candidates
 from goalward.errors import BadParameter, UnknownLabel
-from goalward.labels.schedules import Schedule, as_schedule
 from goalward.models import Fitted
 
-__all__ = ["Belief", "Believe", "Predicted", "Truth", "Uniform"]
+__all__ = ["Belief", "Believe", "Constant", "Geometric", "Linear", "Predicted", "Truth", "Uniform"]
 
 PerLabel = Float[Array, "n k"]
 Believe = Callable[[Candidates], PerLabel]
 """Candidates -> one distribution per row."""
+Schedule = Callable[[int], float]
+"""Round, counted from 0 -> number."""
 
 
 @runtime_checkable
@@ -40,7 +42,6 @@ class Uniform:
     """
 
     def prepare(self, fitted: Fitted, round: int = 0) -> Believe:
-        """Return 1/K for every row and label."""
         return _uniform
 
 
@@ -70,14 +71,18 @@ class Predicted:
     temperature: float | Schedule = 1.0
 
     def prepare(self, fitted: Fitted, round: int = 0) -> Believe:
-        """Return the softened predictions of this round."""
-        T = as_schedule(self.temperature)(round)
-        if not T >= 0.0:
+        T: Any = self.temperature(round) if callable(self.temperature) else self.temperature
+        if isinstance(T, bool) or not isinstance(T, Real):
+            raise BadParameter(
+                f"{T!r} came where a number or a schedule over rounds was expected. Use 2.0, or "
+                "Geometric(8.0, 2.0, rounds=20)."
+            )
+        if not float(T) >= 0.0:
             raise BadParameter(
                 f"The temperature of round {round} is {T}; 0 or more was expected. Use 1 for "
                 "the prediction itself."
             )
-        return partial(_softened, T)
+        return partial(_softened, float(T))
 
 
 def _softened(T: float, candidates: Candidates) -> PerLabel:
@@ -113,7 +118,6 @@ class Truth:
     labels: Any = field(repr=False)
 
     def prepare(self, fitted: Fitted, round: int = 0) -> Believe:
-        """Return one-hot rows of the true labels."""
         labels = self.labels
         if not isinstance(labels, Mapping):
             # In order, whatever index a pandas Series carries.
@@ -136,3 +140,68 @@ def _label(labels: Any, row: Any) -> Hashable:
             "labels for the whole pool, and rows= their ids where the pool shrinks."
         ) from error
     return label
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A schedule: the same number in every round.
+
+    Examples
+    --------
+    >>> Constant(2.0)(7)
+    2.0
+    """
+
+    value: float
+
+    def __call__(self, round: int) -> float:
+        return self.value
+
+
+@dataclass(frozen=True)
+class _Ramp:
+    """A way from `start` to `stop` over `rounds`."""
+
+    start: float
+    stop: float
+    rounds: int
+
+    def share(self, round: int) -> float:
+        """Return how much of the way a round has behind it, from 0 to 1."""
+        if self.rounds < 1:
+            raise BadParameter(
+                f"rounds={self.rounds}; at least 1 was expected. Give a longer schedule."
+            )
+        return min(max(round, 0), self.rounds) / self.rounds
+
+
+class Linear(_Ramp):
+    """A schedule from `start` to `stop` in equal steps over `rounds`, then constant.
+
+    Examples
+    --------
+    >>> [Linear(4.0, 1.0, rounds=3)(r) for r in range(5)]
+    [4.0, 3.0, 2.0, 1.0, 1.0]
+    """
+
+    def __call__(self, round: int) -> float:
+        return self.start + (self.stop - self.start) * self.share(round)
+
+
+class Geometric(_Ramp):
+    """A schedule from `start` to `stop` by equal factors over `rounds`, then constant.
+
+    Examples
+    --------
+    >>> [Geometric(8.0, 1.0, rounds=3)(r) for r in range(5)]
+    [8.0, 4.0, 2.0, 1.0, 1.0]
+    """
+
+    def __call__(self, round: int) -> float:
+        if not (self.start > 0.0 and self.stop > 0.0):
+            raise BadParameter(
+                f"{self!r} runs through 0 or below; positive ends were expected. Use Linear()."
+            )
+        if round >= self.rounds:
+            return self.stop
+        return float(self.start * (self.stop / self.start) ** self.share(round))

@@ -12,7 +12,7 @@ from scipy.optimize import minimize_scalar
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 
-from goalward.core.arrays import like, plain_rows, stack_rows, to_numpy
+from goalward.core.arrays import like, plain_rows, softmax, stack_rows, to_numpy
 from goalward.core.candidates import Candidates
 from goalward.errors import BadInput, BadParameter, Unsupported
 from goalward.labels.beliefs import Belief, Believe, PerLabel
@@ -48,7 +48,6 @@ class LabelModel:
     y: Any = field(default=None, repr=False, kw_only=True)
 
     def prepare(self, fitted: Fitted, round: int = 0) -> Believe:
-        """Return the predictions of the estimator, fitted now."""
         if not hasattr(self.estimator, "predict_proba"):
             raise Unsupported(
                 f"LabelModel got {self.estimator!r}, which has no predict_proba; a "
@@ -71,8 +70,8 @@ def _predicted(model: Any, n_classes: int, candidates: Candidates) -> PerLabel:
 class CrossFitted:
     """The mean prediction of a classifier's copies, each fitted without one fold.
 
-    Every labelled row has a prediction by a copy that did not see it (`held_out`), so the
-    belief can be checked, and tempered by `Calibrated`, without further labels.
+    Every labelled row has a prediction by a copy that did not see it, so the belief can be
+    tempered by `Calibrated` without further labels.
 
     Parameters
     ----------
@@ -93,7 +92,6 @@ class CrossFitted:
     seed: int = field(default=0, kw_only=True)
 
     def prepare(self, fitted: Fitted, round: int = 0) -> Copies:
-        """Return the copies, fitted now."""
         X, codes = labelled_rows(fitted)
         counts = np.bincount(codes)
         fewest = int(counts[counts > 0].min())
@@ -124,13 +122,11 @@ class Copies(NamedTuple):
     n_classes: int
 
     def __call__(self, candidates: Candidates) -> PerLabel:
-        """Return the mean prediction of the copies."""
         X = plain_rows(candidates.X)
         mean = np.mean([every_class(m, X, self.n_classes) for m, _ in self.models], axis=0)
         return like(mean, candidates.proba, dtype=candidates.proba.dtype)
 
     def held_out(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return predictions of labelled rows by copies that did not see them, and their codes."""
         predicted = np.empty((len(self.codes), self.n_classes))
         for model, fold in self.models:
             predicted[fold] = every_class(model, self.X[fold], self.n_classes)
@@ -164,7 +160,6 @@ class Calibrated:
         return self._temperature(fitted, self.belief.prepare(fitted, round))
 
     def prepare(self, fitted: Fitted, round: int = 0) -> Believe:
-        """Return the belief at its temperature."""
         inner = self.belief.prepare(fitted, round)
         return partial(_at_temperature, self._temperature(fitted, inner), inner)
 
@@ -202,10 +197,7 @@ def fitted_temperature(predicted: NDArray[Any], codes: NDArray[Any]) -> float:
 
 def _tempered(p: NDArray[Any], T: float) -> NDArray[Any]:
     # A belief of exactly zero would make one wrong vote infinitely surprising.
-    log_p = np.log(np.maximum(p, 1e-6)) / T
-    exp = np.exp(log_p - log_p.max(axis=1, keepdims=True))
-    tempered: NDArray[Any] = exp / exp.sum(axis=1, keepdims=True)
-    return tempered
+    return np.asarray(softmax(np.log(np.maximum(p, 1e-6)) / T))
 
 
 def labelled_rows(fitted: Fitted) -> tuple[Any, NDArray[Any]]:

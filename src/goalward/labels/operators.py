@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, astype, eps, namespace
 from goalward.core.candidates import Candidates
-from goalward.errors import ShapeMismatch
+from goalward.errors import ShapeMismatch, VacuousUtility
 from goalward.labels.beliefs import Belief, Believe, PerLabel, Predicted, Uniform
-from goalward.labels.vacuous import warn_if_vacuous
 from goalward.models import Fitted
 
 __all__ = [
@@ -27,6 +26,8 @@ __all__ = [
     "Spread",
     "UpperConfidence",
     "WorstCase",
+    "warn_if_vacuous",
+    "warn_vacuous",
 ]
 
 PerRow = Float[Array, " n"]
@@ -39,7 +40,6 @@ class Resolver(NamedTuple):
     believe: Believe
 
     def __call__(self, utility: PerLabel, candidates: Candidates) -> PerRow:
-        """Return one number per row."""
         return self.operator.resolve(utility, self.believe(candidates))
 
 
@@ -91,7 +91,10 @@ class Operator(ABC):
                 f"utility has shape {tuple(utility.shape)}; ({X.shape[0]}, {fitted.n_classes}), "
                 "rows by classes, was expected. Score the same pool that is passed here."
             )
-        ids = np.arange(X.shape[0]) if rows is None else _ids(rows)
+        ids = np.arange(X.shape[0]) if rows is None else rows
+        if not isinstance(ids, np.ndarray):
+            ids = np.empty(len(rows), dtype=object)
+            ids[:] = list(rows)
         if len(ids) != X.shape[0]:
             raise ShapeMismatch(
                 f"rows has {len(ids)} ids; {X.shape[0]} were expected, one for each row. Pass "
@@ -107,25 +110,15 @@ class Operator(ABC):
         return resolved
 
 
-def _ids(rows: Any) -> NDArray[Any]:
-    if isinstance(rows, np.ndarray):
-        return rows
-    ids = np.empty(len(rows), dtype=object)
-    ids[:] = list(rows)
-    return ids
-
-
 def mean(utility: PerLabel, belief: PerLabel) -> PerRow:
     """Return Σ_y P(y) u_y."""
-    xp = namespace(utility)
-    return xp.sum(astype(belief, utility.dtype) * utility, axis=1)
+    return namespace(utility).sum(astype(belief, utility.dtype) * utility, axis=1)
 
 
 def deviation(utility: PerLabel, belief: PerLabel) -> PerRow:
     """Return the standard deviation of the utility under a belief."""
-    xp = namespace(utility)
     centred = utility - mean(utility, belief)[:, None]
-    return xp.sqrt(mean(centred * centred, belief))
+    return namespace(utility).sqrt(mean(centred * centred, belief))
 
 
 @dataclass(frozen=True)
@@ -142,11 +135,9 @@ class Expected(Operator):
 
     @property
     def statistic(self) -> str | None:
-        """The mean, under no particular belief."""
         return "mean" if self.belief == Uniform() else None
 
     def resolve(self, utility: PerLabel, belief: PerLabel) -> PerRow:
-        """Return Σ_y P(y) u_y."""
         return mean(utility, belief)
 
 
@@ -163,7 +154,6 @@ class WorstCase(Operator):
     statistic = "min"
 
     def resolve(self, utility: PerLabel, belief: PerLabel) -> PerRow:
-        """Return min_y u_y."""
         return namespace(utility).min(utility, axis=1)
 
 
@@ -180,7 +170,6 @@ class BestCase(Operator):
     statistic = "max"
 
     def resolve(self, utility: PerLabel, belief: PerLabel) -> PerRow:
-        """Return max_y u_y."""
         return namespace(utility).max(utility, axis=1)
 
 
@@ -201,11 +190,9 @@ class Spread(Operator):
 
     @property
     def statistic(self) -> str | None:
-        """The standard deviation under the prediction itself."""
         return "spread" if self.belief == Predicted() else None
 
     def resolve(self, utility: PerLabel, belief: PerLabel) -> PerRow:
-        """Return √(Σ_y P(y) (u_y - mean)²)."""
         return deviation(utility, belief)
 
 
@@ -225,7 +212,6 @@ class UpperConfidence(Operator):
     kappa: float = 1.0
 
     def resolve(self, utility: PerLabel, belief: PerLabel) -> PerRow:
-        """Return mean + κ deviation."""
         return mean(utility, belief) + self.kappa * deviation(utility, belief)
 
 
@@ -243,7 +229,6 @@ class ExpectedImprovement(Operator):
     threshold: float = 0.0
 
     def resolve(self, utility: PerLabel, belief: PerLabel) -> PerRow:
-        """Return Σ_y P(y) max(u_y - threshold, 0)."""
         xp = namespace(utility)
         gain = utility - self.threshold
         return mean(xp.maximum(gain, xp.zeros_like(gain)), belief)
@@ -263,6 +248,41 @@ class ProbabilityOfImprovement(Operator):
     threshold: float = 0.0
 
     def resolve(self, utility: PerLabel, belief: PerLabel) -> PerRow:
-        """Return Σ_y P(y) [u_y > threshold]."""
         better = namespace(utility).astype(utility > self.threshold, utility.dtype)
         return mean(better, belief)
+
+
+def warn_if_vacuous(lowest: float, highest: float, scale: float, eps: float, name: str) -> None:
+    """Warn if all rows score the same to rounding while their utilities differ.
+
+    Parameters
+    ----------
+    lowest, highest
+        Over the rows, after the operator.
+    scale
+        The largest spread over the rows of a label's utility, before it.
+    eps
+        The rounding unit of the numbers.
+    """
+    gap = highest - lowest
+    if scale > 0.0 and gap <= 1e4 * eps * scale:
+        warn_vacuous(
+            name, f" (spread {gap:.1e}, while utilities of a label spread over {scale:.1e})"
+        )
+
+
+def warn_vacuous(name: str, found: str = "") -> None:
+    """Warn that all rows score the same under an operator, by what was found or by Remark 1."""
+    reason = "the operator does not tell them apart"
+    if "Predicted" in name:
+        reason = (
+            "to first order the expected utility under the model's own prediction is "
+            "constant (Remark 1 of the paper)"
+        )
+    warnings.warn(
+        f"Every candidate scores the same under {name}{found}, so the choice is arbitrary: {reason}. "
+        "Use Spread(Predicted()), Expected(Uniform()), a LabelModel, or a utility beyond first "
+        "order such as Retrain().",
+        VacuousUtility,
+        stacklevel=4,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from time import perf_counter
@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from goalward.core.arrays import to_numpy
 from goalward.errors import BadParameter
-from goalward.goals import Goal
-from goalward.labels.vacuous import warn_vacuous
+from goalward.labels.operators import warn_vacuous
 from goalward.models import Fitted
 from goalward.selection import Rule, Selector, Shortlist, Top
 from goalward.selection.best import Best, salt
@@ -96,10 +95,6 @@ class Strategy(ABC):
     def progress(self, fitted: Fitted) -> float:
         """Return the value of its goal at a model; NaN without one."""
         return float("nan")
-
-    def with_goal(self, change: Callable[[Goal], Goal]) -> Strategy:
-        """Return the strategy with its goal changed, where it has one."""
-        return self
 
     @abstractmethod
     def bind(self, request: Request) -> Rule:
