@@ -26,7 +26,6 @@ __all__ = [
     "cholesky",
     "definite_inverse",
     "dense",
-    "device_of",
     "eps",
     "inner",
     "is_sparse",
@@ -61,14 +60,7 @@ def namespace(*arrays: object) -> Any:
     if type(arrays[0]) is np.ndarray and all(type(a) is np.ndarray for a in arrays):
         return array_api_compat.numpy  # the common case, without asking around
     dense_ones = [a for a in arrays if array_api_compat.is_array_api_obj(a)]
-    if not dense_ones:
-        dense_ones = [np.empty(0)]
-    return array_api_compat.array_namespace(*dense_ones)
-
-
-def device_of(array: Array) -> Any:
-    """Return the device `array` lives on; the CPU for sparse rows."""
-    return "cpu" if is_sparse(array) else array_api_compat.device(array)
+    return array_api_compat.array_namespace(*(dense_ones or [np.empty(0)]))
 
 
 def plain_rows(X: Any) -> Any:
@@ -96,14 +88,13 @@ def like(array: object, reference: Array, *, dtype: Any = None) -> Array:
     if is_sparse(array):
         return array if dtype is None else astype(array, dtype)
     xp = namespace(reference)
-    device = device_of(reference)
+    device = "cpu" if is_sparse(reference) else array_api_compat.device(reference)
     if array_api_compat.is_array_api_obj(array) and namespace(array) is xp:
         moved = array_api_compat.to_device(array, device)
-        return moved if dtype is None else xp.astype(moved, dtype, copy=False)
-    plain = to_numpy(array)
-    if plain.dtype == np.float16:
-        plain = plain.astype(np.float32)
-    moved = xp.asarray(plain, device=device)
+    else:
+        plain = to_numpy(array)
+        half = plain.dtype == np.float16
+        moved = xp.asarray(plain.astype(np.float32) if half else plain, device=device)
     return moved if dtype is None else xp.astype(moved, dtype, copy=False)
 
 
@@ -180,12 +171,12 @@ def inner(a: Array, b: Array) -> float:
 
 def norm(array: Array) -> float:
     """Return the Euclidean norm over all entries, safe from overflow of the squares."""
-    xp = namespace(array)
     if 0 in array.shape:
         return 0.0
     square = inner(array, array)
     if 1e-250 < square < 1e250 and eps(array) < 1e-10:
         return float(square**0.5)
+    xp = namespace(array)
     largest = float(xp.max(xp.abs(array)))
     if largest == 0.0 or not np.isfinite(largest):
         return largest

@@ -42,9 +42,8 @@ def as_classes(labels: Iterable[Hashable]) -> NDArray[Any]:
             f"Class {twice!r} stands twice among the classes; distinct classes were "
             "expected. Name each class once."
         )
-    if len({type(label) for label in listed}) == 1 and isinstance(
-        listed[0], (bool, int, float, str)
-    ):
+    kind, *others = {type(label) for label in listed}
+    if not others and issubclass(kind, (int, float, str)):
         return np.array(listed)
     classes = np.empty(len(listed), dtype=object)
     classes[:] = listed
@@ -128,26 +127,22 @@ def clean_weights(weights: object, n_rows: int, name: str = "sample_weight") -> 
     return plain
 
 
-def _listed(y: object) -> list[Hashable]:
+def _listed(y: Any) -> list[Hashable]:
     """Return `y` as a list of plain, hashable labels."""
     if isinstance(y, (str, bytes)):
         raise BadInput(f"y is the single text {y!r}; one label per row was expected. Pass a list.")
-    if isinstance(y, Sequence):
-        _refuse_sets(y)
-        labels = [_plain(label) for label in y]
-    else:
-        plain = to_numpy(y)
-        if plain.ndim != 1:
+    if not isinstance(y, Sequence):
+        y = to_numpy(y)
+        if y.ndim != 1:
             raise ShapeMismatch(
-                f"y has shape {plain.shape}; (n,) labels or (n, K) distributions were "
+                f"y has shape {y.shape}; (n,) labels or (n, K) distributions were "
                 "expected. Pass one label per row."
             )
-        if plain.dtype.kind in "biuUS":
-            listed: list[Hashable] = plain.tolist()  # Python values, none of them missing
+        if y.dtype.kind in "biuUS":
+            listed: list[Hashable] = y.tolist()  # Python values, none of them missing
             return listed
-        if plain.dtype == object:
-            _refuse_sets(plain)
-        labels = [_plain(label) for label in plain]
+    _refuse_sets(y)
+    labels = [_plain(label) for label in y]
     for i, label in enumerate(labels):
         if label is None or label != label:  # noqa: PLR0124 - NaN alone differs from itself
             raise NotFinite(
@@ -159,9 +154,8 @@ def _listed(y: object) -> list[Hashable]:
 
 def _plain(label: Any) -> Hashable:
     """Return NumPy scalars as the Python values they stand for."""
-    value: Hashable = label.item() if isinstance(label, np.generic) else label
-    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
-        value = value.item()
+    scalar = hasattr(label, "item") and getattr(label, "ndim", None) == 0
+    value: Hashable = label.item() if scalar else label
     try:
         hash(value)
     except TypeError as error:
@@ -177,7 +171,7 @@ def _is_measured(label: object) -> bool:
     return isinstance(label, float) and not label.is_integer()
 
 
-def one_per_row(y: Any, name: str = "y") -> Any:
+def one_per_row(y: Any) -> Any:
     """Return the labels that an estimator of scikit-learn was fitted to: a list, or (n,) of them.
 
     A column, (n, 1), is one label per row too: scikit-learn takes it, with a warning.
@@ -186,35 +180,34 @@ def one_per_row(y: Any, name: str = "y") -> Any:
         return y
     if y.ndim == 2 and y.shape[1] != 1:
         raise ShapeMismatch(
-            f"{name} has shape {tuple(y.shape)}; ({y.shape[0]},), one label per row, was expected. "
+            f"y has shape {tuple(y.shape)}; ({y.shape[0]},), one label per row, was expected. "
             f"{SEVERAL}"
         )
     return np.ravel(to_numpy(y))
 
 
-def _refuse_sets(labels: Iterable[Any], name: str = "y") -> None:
+def _refuse_sets(labels: Iterable[Any]) -> None:
     """Raise if a row has a list, set or array where a label should be."""
     for row, label in enumerate(labels):
-        table = getattr(label, "ndim", 0) > 0
-        if table or isinstance(label, (list, Set, dict)):
+        if getattr(label, "ndim", 0) > 0 or isinstance(label, (list, Set, dict)):
             raise BadInput(
-                f"The label of row {row} of {name} is the {type(label).__name__} {label!r}; one label per "
+                f"The label of row {row} of y is the {type(label).__name__} {label!r}; one label per "
                 "row was expected: a number, text or tuple. Distributions over the classes go in as an "
                 f"array, np.array(y), whose rows sum to 1. Where rows have several labels: {SEVERAL}"
             )
 
 
-def _refuse_several(y: Any, name: str = "y") -> None:
+def _refuse_several(y: Any) -> None:
     """Raise if a table of labels is a column, sparse, or says yes and no to each class."""
     shape = tuple(y.shape)
     if shape[1] < 2:
         raise ShapeMismatch(
-            f"{name} has shape {shape}; ({shape[0]},) labels, or a column for every class, were "
-            f"expected. Pass {name}[:, 0] or, of a frame, the column."
+            f"y has shape {shape}; ({shape[0]},) labels, or a column for every class, were "
+            "expected. Pass y[:, 0] or, of a frame, the column."
         )
     if is_sparse(y):
         raise BadInput(
-            f"{name} is a sparse matrix of shape {shape}; labels, or a dense array of distributions, "
+            f"y is a sparse matrix of shape {shape}; labels, or a dense array of distributions, "
             f"were expected. Where rows have several labels: {SEVERAL}"
         )
     table: NDArray[Any] = to_numpy(y)
@@ -224,6 +217,6 @@ def _refuse_several(y: Any, name: str = "y") -> None:
     if (totals != 1).any():
         row = int(np.flatnonzero(totals != 1)[0])
         raise BadInput(
-            f"Row {row} of {name} sums to {int(totals[row])} and holds zeros and ones, several labels or "
+            f"Row {row} of y sums to {int(totals[row])} and holds zeros and ones, several labels or "
             f"none; one label, or a distribution (sum 1), was expected. {SEVERAL}"
         )

@@ -47,12 +47,12 @@ def npy_header(file: Any) -> Header:
 
     Raises `BadInput` for what is no .npy file, and for objects, which would be unpickled.
     """
-    readers: dict[tuple[int, int], Any] = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
     try:
-        read = readers[np.lib.format.read_magic(file)]
+        version: Any = np.lib.format.read_magic(file)
+        read = {
+            (1, 0): np.lib.format.read_array_header_1_0,
+            (2, 0): np.lib.format.read_array_header_2_0,
+        }[version]
         header = Header(*read(file))
     except (KeyError, ValueError, EOFError, OverflowError) as error:
         raise BadInput(f"no header of a plain .npy file ({error})") from error
@@ -148,11 +148,9 @@ class NpyFile(RowsOnDisk):
 
     @property
     def ndim(self) -> int:
-        """Two, where whoever opened the file has made sure of it."""
         return len(self.shape)
 
     def rows(self, start: int, stop: int) -> NDArray[Any]:
-        """Return consecutive rows, in memory of their own."""
         with self._opened() as file:
             return self._read(file, start, stop)
 
@@ -165,35 +163,33 @@ class NpyFile(RowsOnDisk):
             self._fill(file, target, start * self.shape[1])
 
     def take(self, positions: NDArray[Any]) -> NDArray[Any]:
-        """Return rows at positions, in the order they are given."""
-        order = np.argsort(positions, kind="stable")
-        rising = positions[order]
         taken = np.empty((len(positions), self.shape[1]), dtype=self.dtype)
+        if len(positions) == 0:
+            return taken
         span = max(1, SPAN // max(1, self.shape[1] * self.dtype.itemsize))
-        edges = [*(np.flatnonzero(np.diff(rising // span)) + 1).tolist(), len(rising)]
-        first = 0
+        order = np.argsort(positions, kind="stable")
+        edges = np.flatnonzero(np.diff(positions[order] // span)) + 1
         with self._opened() as file:
-            for last in edges if len(rising) else []:
-                low, high = int(rising[first]), int(rising[last - 1])
-                rows = self._read(file, low, high + 1)
-                taken[order[first:last]] = rows[rising[first:last] - low]
-                first = last
+            for near in np.split(order, edges):
+                first, last = int(positions[near[0]]), int(positions[near[-1]])
+                taken[near] = self._read(file, first, last + 1)[positions[near] - first]
         return taken
 
     @contextmanager
     def _opened(self) -> Iterator[RawIOBase]:
         """Give the file, the same before and after what is done with it."""
+
+        def check() -> None:
+            if _stamp(os.fstat(file.fileno())) != self.stamp:
+                raise self._gone("its size, its time, or the file itself is another")
+
         try:
             with self.path.open("rb", buffering=0) as file:
-                self._check(os.fstat(file.fileno()))
+                check()
                 yield file
-                self._check(os.fstat(file.fileno()))
+                check()
         except OSError as error:
             raise self._gone(str(error.strerror or error)) from error
-
-    def _check(self, now: os.stat_result) -> None:
-        if _stamp(now) != self.stamp:
-            raise self._gone("its size, its time, or the file itself is another")
 
     def _read(self, file: RawIOBase, start: int, stop: int) -> NDArray[Any]:
         n, d = self.shape

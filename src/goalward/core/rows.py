@@ -76,8 +76,10 @@ def _floating(X: object, name: str) -> Rows:
         array: Any = X
         if array_api_compat.is_torch_array(array):
             array = array.detach()
-        wide = (xp.float32, xp.float64)
-        return array if array.dtype in wide else xp.astype(array, _wider(array, xp))
+        if array.dtype in (xp.float32, xp.float64):
+            return array
+        half = str(array.dtype).endswith("float16")  # bfloat16 too
+        return xp.astype(array, xp.float32 if half else xp.float64)
     try:
         plain = to_numpy(X)
     except BadInput:
@@ -105,12 +107,6 @@ def _floating(X: object, name: str) -> Rows:
         ) from error
 
 
-def _wider(array: Any, xp: Any) -> Any:
-    """Return single precision for half precision, double for anything else."""
-    half = str(array.dtype).rsplit(".", 1)[-1] in ("float16", "bfloat16")
-    return xp.float32 if half else xp.float64
-
-
 def check_finite(rows: Rows, name: str, *, start: int = 0) -> None:
     """Raise if any number is NaN, infinite, or too large to be squared; rows count from `start`."""
     values = rows.data[: rows.indptr[-1]] if is_sparse(rows) else rows
@@ -129,13 +125,12 @@ def check_finite(rows: Rows, name: str, *, start: int = 0) -> None:
             f"{limit:.0e} was expected. Rescale the features, with StandardScaler say."
         )
     bad = ~np.isfinite(to_numpy(values))
-    row, column = np.argwhere(bad)[0] if not is_sparse(rows) else _cell(rows, int(bad.argmax()))
+    if is_sparse(rows):
+        at = int(bad.argmax())
+        row, column = np.searchsorted(rows.indptr, at, side="right") - 1, rows.indices[at]
+    else:
+        row, column = np.argwhere(bad)[0]
     raise NotFinite(
         f"{name} has {bad.sum()} NaN or infinite numbers, the first in row {start + row}, column "
         f"{column}; finite numbers were expected. Drop those rows or impute them."
     )
-
-
-def _cell(rows: Any, at: int) -> tuple[int, int]:
-    """Return the row and column of a number of a CSR matrix; its zeros are not written out."""
-    return int(np.searchsorted(rows.indptr, at, side="right")) - 1, int(rows.indices[at])

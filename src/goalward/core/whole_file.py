@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 
@@ -51,7 +51,10 @@ def whole_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
 def refuse_existing(path: Path) -> None:
     """Raise `WouldOverwrite` where something is."""
     if os.path.lexists(path):
-        raise _taken(path)
+        raise WouldOverwrite(
+            f"{path} is there already; a new file was expected. It was left as it is: give another "
+            "path, or say force=True (--force on the command line)."
+        )
 
 
 def refuse_inputs(path: Path, inputs: Iterable[str | Path]) -> None:
@@ -77,30 +80,17 @@ def _publish(partial: Path, path: Path) -> None:
     """Give a file its name, unless the name was taken meanwhile."""
     try:
         os.link(partial, path)
-    except FileExistsError as error:
-        raise _taken(path) from error
     except OSError:
-        # No hard links here (FAT, some shares): what is left is to look, then to move.
+        # Taken, or no hard links here (FAT, some shares): what is left is to look, then to move.
         refuse_existing(path)
         partial.replace(path)
 
 
 def _keep_name(folder: Path) -> None:
     """Have the disk keep the name too; where a folder cannot be opened, the system does."""
-    try:
+    with suppress(OSError):
         opened = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(opened)
-    except OSError:
-        pass
-    finally:
-        os.close(opened)
-
-
-def _taken(path: Path) -> WouldOverwrite:
-    return WouldOverwrite(
-        f"{path} is there already; a new file was expected. It was left as it is: give another path, "
-        "or say force=True (--force on the command line)."
-    )
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
