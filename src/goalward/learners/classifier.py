@@ -65,21 +65,18 @@ class LogisticClassifier(ClassifierMixin, LogisticParameters):  # type: ignore[m
 
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Return logits; for two classes their difference, as scikit-learn does."""
-        rows = self._rows(X)
-        logits = to_numpy(self.fitted_.logits(rows))
+        logits = to_numpy(self.fitted_.logits(self._rows(X)))
         return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return (n, K) probabilities."""
-        rows = self._rows(X)
-        return to_numpy(self.fitted_.predict_proba(rows))
+        return to_numpy(self.fitted_.predict_proba(self._rows(X)))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each row."""
         scores = self.decision_function(X)
         index = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        best: NDArray[Any] = self.classes_[index]
-        return best
+        return np.asarray(self.classes_[index])
 
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self)
@@ -88,7 +85,6 @@ class LogisticClassifier(ClassifierMixin, LogisticParameters):  # type: ignore[m
         )
 
     def __sklearn_tags__(self) -> Any:
-        """Return scikit-learn's tags: sparse rows are welcome."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags

@@ -61,10 +61,18 @@ def cross_validate(
     # Rows without weight teach and test nothing; a fold of them would divide by zero.
     counted = np.flatnonzero(weights > 0)
     labelled = Labelled(rows_at(rows, counted), targets[counted], weights[counted])
-    folds = _folds(labelled, learner.cv, seed)
+    codes = labelled.targets.argmax(axis=1)
+    counts = np.bincount(codes)
+    smallest = int(counts[counts > 0].min(initial=len(codes)))
+    if learner.cv < 2 or smallest < 2:
+        raise BadInput(
+            f"C='cv' with cv={learner.cv} came with a class of {smallest} label(s); at least 2 folds "
+            "and 2 labels of each class were expected. Label more rows, or give C as a number."
+        )
+    folds = StratifiedKFold(min(learner.cv, smallest), shuffle=True, random_state=seed)
     # Folds may lack a class, which a learner that is told of all of them allows.
     named = clone(learner).set_params(classes=list(classes))
-    scores = np.array([_path(named, Cs, labelled, *fold) for fold in folds])
+    scores = np.array([_path(named, Cs, labelled, *fold) for fold in folds.split(codes, codes)])
     log_likelihood, accuracy = scores[:, 0, :], scores[:, 1, :]
     mean = log_likelihood.mean(axis=0)
     if np.all(np.isnan(mean)):
@@ -74,21 +82,6 @@ def cross_validate(
         )
     best = int(np.nanargmax(mean))
     return CrossValidation(float(Cs[best]), Cs, log_likelihood, accuracy)
-
-
-def _folds(labelled: Labelled, cv: int, seed: int) -> list[tuple[NDArray[Any], NDArray[Any]]]:
-    """Return rows to learn from and rows held out, stratified by class."""
-    codes = labelled.targets.argmax(axis=1)
-    counts = np.bincount(codes)
-    smallest = int(counts[counts > 0].min()) if len(codes) else 0
-    if cv < 2 or smallest < 2:
-        raise BadInput(
-            f"C='cv' with cv={cv} came with a class of {smallest} label(s); at least 2 "
-            "folds and 2 labels of each class were expected. Label more rows, or give C as a "
-            "number."
-        )
-    split = StratifiedKFold(min(cv, smallest), shuffle=True, random_state=seed)
-    return list(split.split(np.zeros(len(codes)), codes))
 
 
 def _path(

@@ -111,21 +111,31 @@ class Logistic(LogisticParameters):
         chosen = self.C == "cv"
         C = cross_validate(self, X, y, sample_weight=sample_weight).C if chosen else float(self.C)
         labelled = _labelled(rows, targets, weights)
-        penalty = self._penalty(C, rows.shape[1], self._seen(targets, weights, classes), labelled)
-        model = LinearModel(intercept=self.fit_intercept)
-        blank = np.zeros((model.n_params(rows.shape[1]), len(classes)))
-        params = like(blank, labelled.targets)
+        seen = self._seen(targets, weights, classes)
+        penalty = np.full(rows.shape[1] + self.fit_intercept, 1.0 / C)
+        if self.fit_intercept and not self.penalize_intercept and seen:
+            penalty[-1] = 0.0
+        params = like(np.zeros((len(penalty), len(classes))), labelled.targets)
         if start is not None:
             params = _started(start, params, classes)
         first = Fitted(
-            params, labelled, penalty, classes, model=model, C=C, columns=column_names(X)
+            params,
+            labelled,
+            like(penalty, labelled.targets),
+            classes,
+            model=LinearModel(intercept=self.fit_intercept),
+            C=C,
+            columns=column_names(X),
         )
         fitted = first.polished(tol=self.tol, max_iter=self.max_iter, solver=named(self.solver))
         refuse_separable(fitted)
         return fitted
 
     def _check_parameters(self) -> None:
-        if self.C != "cv" and not _is_positive(self.C):
+        C: Any = self.C
+        number = isinstance(C, Real) and not isinstance(C, bool)
+        # Both C and 1/C must be numbers.
+        if C != "cv" and not (number and 1e-150 < float(C) < 1e150):
             raise BadParameter(
                 f"C={self.C!r}; a finite number above 0 (1e-150 to 1e150), or 'cv', was expected. Use C=1.0, or "
                 "a large C for a weak penalty."
@@ -155,8 +165,7 @@ class Logistic(LogisticParameters):
 
     def _seen(self, targets: NDArray[Any], weights: NDArray[Any], classes: NDArray[Any]) -> bool:
         """Return whether every class has a label; warn if not, raise if only one has."""
-        mass = weights @ targets
-        seen = mass > 0
+        seen = weights @ targets > 0
         if seen.sum() <= 1:
             names = ", ".join(map(repr, classes[seen].tolist())) or "no class"
             raise OneClass(
@@ -174,19 +183,6 @@ class Logistic(LogisticParameters):
                 stacklevel=3,
             )
         return bool(seen.all())
-
-    def _penalty(self, C: float, n_features: int, seen: bool, labelled: Labelled) -> Array:
-        penalty = np.full(n_features + self.fit_intercept, 1.0 / C)
-        if self.fit_intercept and not self.penalize_intercept and seen:
-            penalty[-1] = 0.0
-        return like(penalty, labelled.targets)
-
-
-def _is_positive(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return False
-    # Both C and 1/C must be numbers.
-    return 1e-150 < float(value) < 1e150
 
 
 def _labelled(rows: Rows, targets: NDArray[Any], weights: NDArray[Any]) -> Labelled:
