@@ -54,5 +54,3 @@ def test_a_strategy_of_two_parts_brings_the_labels_of_both():
     assert held > 0
     assert Then(Random(), dev).labels_held == held
     assert gw.strategies.Subsampled(dev).labels_held == held
-    half = Then(dev, Random()).with_goal(lambda goal: 0.5 * goal)
-    assert half.first.goal.value(task.fitted) == 0.5 * task.goal.value(task.fitted)

@@ -172,9 +172,6 @@ DOORS = {
         _model(), gw.goals.DevLoss(_whole(), LABELS), X
     ),
     "rank": lambda X, _: gw.scale.rank(X, _model(), gw.goals.DevLoss(_whole(), LABELS), batch=2),
-    "rank of blocks": lambda X, _: gw.scale.rank(
-        iter([X]), _model(), gw.goals.DevLoss(_whole(), LABELS), batch=2
-    ),
     "study": _study,
     "scikit-learn's model": lambda X, _: _adopted(X),
     "modAL": lambda X, _: _modal(X),

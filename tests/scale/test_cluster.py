@@ -10,7 +10,6 @@ import pytest
 
 import goalward as gw
 from goalward import errors
-from goalward.goals import goal as goal_module
 from goalward.labels import Expected, Predicted, Spread
 from goalward.scale import rank
 
@@ -39,20 +38,6 @@ def test_a_cluster_gives_the_rows_of_one_process(name, client, setting):
     # The implicit step iterates over blocks together, to a tolerance.
     np.testing.assert_allclose(many.utility, alone.utility, rtol=1e-7)
     assert seen[-1] == (40_000, 40_000)
-
-
-def test_workers_sum_the_gradient_of_a_goal_over_the_pool_itself(client, setting, monkeypatch):
-    fitted, _, pool = setting
-    monkeypatch.setattr(goal_module, "PIECE", 100_000)
-    goal = gw.goals.Entropy(pool)
-    assert len(goal.pieces()) > 10
-    alone = rank(pool, fitted, goal, operator=Spread(), batch=25)
-    many = rank(pool, fitted, goal, operator=Spread(), batch=25, client=client)
-    assert many.rows.tolist() == alone.rows.tolist()
-    # The sum holds for the model it was made for; a look-ahead moves it.
-    ahead = {"operator": Expected(), "batch": 5, "selection": gw.selection.Sequential()}
-    alone = rank(pool, fitted, goal, **ahead)
-    assert rank(pool, fitted, goal, client=client, **ahead).rows.tolist() == alone.rows.tolist()
 
 
 def test_rows_in_memory_are_not_sent_around(client, setting):

@@ -12,7 +12,6 @@ import pytest
 
 import goalward as gw
 from goalward import errors
-from goalward.goals import goal as goal_module
 from goalward.labels import Spread
 from goalward.scale import open_pool, rank
 from tests.conftest import need
@@ -186,16 +185,6 @@ def test_other_bytes_of_the_same_size_and_time_are_noticed(client, elsewhere):
     _other_bytes(mine, theirs)
     with pytest.raises(errors.DataMissing, match="other rows"):
         rank(pool, fitted, goal, operator=Spread(), client=client)
-
-
-def test_other_bytes_are_noticed_in_the_rows_of_a_goal(client, elsewhere, monkeypatch):
-    fitted, _, pool, mine, theirs = elsewhere
-    _other_bytes(mine, theirs)
-    monkeypatch.setattr(goal_module, "PIECE", 400_000)
-    subject = pool.part(0, len(pool))
-    assert len(gw.goals.Entropy(subject).pieces()) > 2
-    with pytest.raises(errors.DataMissing, match="other rows"):
-        rank(pool, fitted, gw.goals.Entropy(subject), operator=Spread(), client=client)
 
 
 def test_a_file_that_a_worker_does_not_have_is_an_error(client, elsewhere):

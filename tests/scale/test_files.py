@@ -37,7 +37,6 @@ def _formats(tmp_path, pool):
     yield "arrow", open_pool(tmp_path / "wide.arrow", columns=names)
     scipy.sparse.save_npz(tmp_path / "pool.npz", scipy.sparse.csr_array(pool))
     yield "sparse", open_pool(tmp_path / "pool.npz")
-    yield "blocks", (pool[i : i + 321] for i in range(0, len(pool), 321))
 
 
 def test_every_format_gives_the_rows_of_the_array(tmp_path):
@@ -48,11 +47,11 @@ def test_every_format_gives_the_rows_of_the_array(tmp_path):
         ranking = rank(source, fitted, goal, operator=Spread(), batch=20)
         assert ranking.rows.tolist() == expected.rows.tolist(), name
         seen.append(name)
-        if name not in ("blocks", "sparse"):
+        if name != "sparse":
             order = np.array([5, 2, 5, 2999])
             np.testing.assert_allclose(source[order], pool[order], err_msg=name)
             np.testing.assert_allclose(source.part(10, 30)[5:7], pool[15:17], err_msg=name)
-    assert len(seen) == 8
+    assert len(seen) == 7
 
 
 def test_ids_name_rows_and_exclude_them(tmp_path):

@@ -71,12 +71,6 @@ def test_rank_fits_it_once(selection):
     assert FITS == [60, 60]
 
 
-def test_blocks_as_they_come_are_read_with_one_fit():
-    fitted, goal, pool = small()
-    rank(iter([pool[:1000], pool[1000:]]), fitted, strategy=strategy(goal, Top()), batch=4)
-    assert FITS == [60]
-
-
 def test_a_device_refuses_it():
     need("torch")
     fitted, goal, pool = small()

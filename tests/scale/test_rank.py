@@ -124,8 +124,6 @@ def test_too_many_rows_are_refused():
     fitted, goal, pool = setting(n_pool=20)
     with pytest.raises(errors.PoolExhausted, match="11 rows were asked for and 10 are left"):
         rank(pool, fitted, goal, batch=11, exclude=range(10))
-    with pytest.raises(errors.PoolExhausted, match="and 20 came"):
-        rank(iter([pool]), fitted, goal, batch=21)
     with pytest.raises(errors.BadParameter, match="not in the pool"):
         rank(pool, fitted, goal, exclude=[20])
 
@@ -160,16 +158,10 @@ def test_narrow_numbers_are_widened_a_block_at_a_time(dtype):
     assert rank(narrow, fitted, goal, batch=5).rows.tolist() == expected.rows.tolist()
 
 
-def test_blocks_as_they_come_may_be_empty_and_take_no_options():
+def test_rows_that_can_be_read_once_only_are_no_pool():
     fitted, goal, pool = setting()
-    expected = rank(pool, fitted, goal, batch=5)
-    parts = [pool[:1000], pool[:0], pool[1000:]]
-    assert rank(iter(parts), fitted, goal, batch=5).rows.tolist() == expected.rows.tolist()
-    for options in ({"selection": gw.selection.Sequential()}, {"n_jobs": 2}, {"device": "cpu"}):
-        with pytest.raises(errors.BadParameter, match="iterable of blocks"):
-            rank(iter(parts), fitted, goal, **options)
-    with pytest.raises(errors.BadParameter, match="tries rows before it chooses"):
-        rank(iter(parts), fitted, goal, utility="auto")
+    with pytest.raises(errors.Unsupported, match="generator, whose rows are gone"):
+        rank((part for part in [pool]), fitted, goal)
 
 
 @pytest.mark.parametrize(

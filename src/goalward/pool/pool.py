@@ -134,6 +134,11 @@ def as_pool(X: Any, name: str = "X_pool") -> Pool:
             f"{name} is a masked array, whose masked cells hold no numbers; an array was expected. "
             "Fill them, or drop those rows."
         )
+    if not (hasattr(X, "shape") or hasattr(X, "__len__")):
+        raise Unsupported(
+            f"{name} is a {type(X).__name__}, whose rows are gone once they are read; an array, a frame "
+            "or a file was expected. Collect its rows, or save them and pass open_pool(path)."
+        )
     check_sparse(X, name)
     if is_sparse(X) and X.format != "csr":
         X = scipy.sparse.csr_array(X)

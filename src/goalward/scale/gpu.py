@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalward.core.candidates import Candidates
+from goalward.core.extras import needing
 from goalward.core.rows import check_finite
-from goalward.errors import MissingExtra, NotFinite, Unsupported
+from goalward.errors import NotFinite, Unsupported
 from goalward.pool import Pool
-from goalward.scale.threads import Progress, block_rows, kept_or_fail
+from goalward.scale.threads import OnePass, Progress
 from goalward.selection.best import Best
 from goalward.selection.rule import Rule
-from goalward.strategies.engine import Reading
 from goalward.strategies.request import Request
 
 __all__ = ["Cuda"]
@@ -34,7 +34,7 @@ COPIERS = 8
 
 
 @dataclass(frozen=True)
-class Cuda:
+class Cuda(OnePass):
     """A GPU of torch: rows are streamed to it through pinned memory, or lie there already.
 
     For first order under the average, min, max and spread, for uncertainty, and for models
@@ -56,13 +56,14 @@ class Cuda:
     device: Any
     block: int | None = None
     progress: Progress | None = field(default=None, repr=False)
-    whole = False
 
-    def scan(self, rule: Rule, request: Request, kept: Best | None) -> Reading:
-        """Return the best rows of a pool by scores computed on the device."""
-        torch, best = _torch(), kept_or_fail(kept)
+    def parts(
+        self, rule: Rule, request: Request, rows: int, empty: Best
+    ) -> Iterator[tuple[Best, int]]:
+        with needing("device="):
+            import torch
+        pool = request.pool
         place = _place(torch, self.device)
-        pool, excluded = request.pool, request.excluded
         _check_pool(request)
         # Halves become single precision and whole numbers double, as everywhere.
         narrow = str(pool.dtype).endswith(("float32", "float16"))
@@ -73,19 +74,15 @@ class Cuda:
 
         there = rule.on(convert)
         fitted = replace(request.fitted, params=convert(request.fitted.params))
-        rows = block_rows(pool, request.fitted, self.block)
         source = _resident if _is_tensor(pool.source) else _streamed
         for start, X in source(torch, pool, rows, place, dtype):
             names = request.names(np.arange(start, start + len(X)))
             values = there(Candidates(names, X, fitted.proba_of, start))
-            best = best.joined(_best_of(torch, values, X, start, excluded, best))
-            if self.progress:
-                self.progress(start + len(values), len(pool))
-        return Reading(best.rows, best.values)
+            yield _best_of(torch, values, X, start, request.excluded, empty), len(X)
 
 
 def _best_of(
-    torch: Any, values: Any, X: Any, start: int, excluded: NDArray[Any], kept: Best
+    torch: Any, values: Any, X: Any, start: int, excluded: NDArray[Any], empty: Best
 ) -> Best:
     """Return the best rows of a block that was scored on the device."""
     if not bool(torch.isfinite(values).all()):
@@ -97,14 +94,11 @@ def _best_of(
     if low < high:
         gone = torch.as_tensor(excluded[low:high] - start, device=values.device)
         values[gone] = float("-inf")
-    threshold = torch.topk(values, min(kept.count, len(values))).values[-1]
+    threshold = torch.topk(values, min(empty.count, len(values))).values[-1]
     # Everything tied with the last place stays in the draw.
     fresh = torch.nonzero(values >= threshold)[:, 0]
-    return replace(
-        Best(kept.count, kept.salt),
-        rows=fresh.cpu().numpy() + start,
-        values=values[fresh].double().cpu().numpy(),
-    )
+    rows, best = fresh.cpu().numpy() + start, values[fresh].double().cpu().numpy()
+    return replace(empty, rows=rows, values=best)
 
 
 def _place(torch: Any, device: Any) -> Any:
@@ -184,21 +178,10 @@ def _arrived(torch: Any, item: tuple[int, Any, Any]) -> tuple[int, Any]:
 
 def _fill(threads: ThreadPoolExecutor, pool: Pool, start: int, stop: int, host: Any) -> None:
     """Copy rows into a buffer, in as many parts as there are threads."""
-    edges = np.linspace(start, stop, COPIERS + 1).astype(int)
+    edges = np.linspace(start, stop, COPIERS + 1).astype(int).tolist()
 
-    def copy(i: int) -> None:
-        low, high = int(edges[i]), int(edges[i + 1])
+    def copy(low: int, high: int) -> None:
         if low < high:
             pool.read_into(host[low - start : high - start], low)
 
-    list(threads.map(copy, range(COPIERS)))
-
-
-def _torch() -> Any:
-    try:
-        import torch
-    except ImportError as error:
-        raise MissingExtra(
-            "device= came and torch is not installed. pip install goalward[torch]."
-        ) from error
-    return torch
+    list(threads.map(copy, edges[:-1], edges[1:]))

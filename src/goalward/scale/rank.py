@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from time import perf_counter
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from goalward.core.sparse import check_sparse
-from goalward.errors import BadParameter, PoolExhausted
+from goalward.errors import BadParameter
 from goalward.goals import Goal
 from goalward.labels import Expected, Operator
-from goalward.labels.vacuous import warn_vacuous
-from goalward.models import Fitted, as_fitted
-from goalward.pool import as_pool, n_rows, open_pool
-from goalward.scale.cluster import Dask, summed
+from goalward.models import as_fitted
+from goalward.pool import open_pool
+from goalward.scale.cluster import Dask
 from goalward.scale.gpu import Cuda
 from goalward.scale.threads import Progress, Threads
 from goalward.selection import Selector, Top
-from goalward.selection.best import Best, salt
 from goalward.solvers import Solution
 from goalward.strategies import GoalOriented, Strategy
-from goalward.strategies.engine import Engine, Reader
+from goalward.strategies.engine import Engine
 from goalward.strategies.request import Request, check_count
 from goalward.utility import Utility
 
@@ -85,8 +80,7 @@ def rank(
     Parameters
     ----------
     pool
-        An array, sparse matrix or frame; a `PoolFile` of `open_pool`, or its path; or an
-        iterable of blocks of rows.
+        An array, sparse matrix or frame; a `PoolFile` of `open_pool`, or its path.
     goal, operator, utility, selection, seed
         As in `GoalOriented`. A selection that would look at all rows picks from the 1,000 best
         (or 10 batches, if that is more), a heuristic.
@@ -137,14 +131,7 @@ def rank(
             selection=selection or Top(),
             seed=seed,
         )
-    if not hasattr(pool, "shape") and not isinstance(pool, (list, tuple)):
-        if n_jobs > 1 or client is not None or device is not None:
-            raise _not_cut()
-        return _streamed(strategy, model, pool, batch, exclude, round, progress)
     request = Request.of(model, pool, batch, exclude, None, round)
-    if client is not None:
-        # The sum of the workers holds for this model only; a look-ahead moves it.
-        strategy = strategy.with_goal(lambda whole: summed(client, whole, model))
     found = strategy.turn(model, round).choose(request, engine)
     total, size = len(request.pool), request.pool.n_bytes
     return Ranking(
@@ -161,49 +148,3 @@ def _engine(
     if client is not None:
         return Dask(client, block, progress)
     return threads if device is None else Cuda(device, block, progress)
-
-
-def _not_cut() -> BadParameter:
-    return BadParameter(
-        "The pool is an iterable of blocks, which is read once, here; Top() without client, "
-        "device and n_jobs was expected. Use open_pool() on a file for the rest."
-    )
-
-
-def _streamed(
-    strategy: Strategy,
-    fitted: Fitted,
-    blocks: Iterable[Any],
-    batch: int,
-    exclude: Iterable[Any],
-    round: int,
-    progress: Progress | None,
-) -> Ranking:
-    """Return the best rows of blocks as they come."""
-    if list(exclude):
-        raise BadParameter("exclude= came with an iterable of blocks. Leave those rows out of it.")
-    now = strategy.turn(fitted, round)
-    if now.selection.keep(batch) != batch:
-        raise _not_cut()
-    began = perf_counter()
-    # Nothing is known of the rows before they come.
-    unseen = as_pool(np.empty((0, fitted.n_features)))
-    rule = now.bind(Request(fitted, unseen, batch, None, np.empty(0, dtype=np.int64), round))
-    if rule.constant:
-        warn_vacuous(rule.name)
-    reader = Reader.of(rule, fitted)
-    kept = Best(batch, salt(np.random.default_rng([now.seed, round])))
-    total = 0
-    for X in blocks:
-        count = n_rows(X)
-        if count == 0:
-            continue
-        check_sparse(X, f"The block from row {total} on")
-        values = reader.values(X, total, np.arange(total, total + count))
-        kept, total = kept.merged(total, values), total + count
-        if progress:
-            progress(total, None)
-    if total < batch:
-        raise PoolExhausted(f"{batch} rows were asked for and {total} came. Ask for fewer.")
-    taken = perf_counter() - began
-    return Ranking(kept.rows, kept.values, kept.rows, total, taken, None, rule.report)

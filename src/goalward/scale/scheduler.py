@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import Any
 
-from goalward.errors import BadParameter, ClusterLost, GoalwardError, MissingExtra
+from goalward.core.extras import needing
+from goalward.errors import BadParameter, ClusterLost, GoalwardError
 
-__all__ = ["connected", "finished", "imported", "reaching", "threads"]
+__all__ = ["connected", "finished", "reaching", "threads"]
 
 TIMEOUT = 20.0
 """Seconds for a scheduler to answer."""
@@ -23,7 +24,8 @@ POLL = 1.0
 
 def connected(address: str, timeout: float | None = None) -> Any:
     """Return a client of the scheduler at an address; `ClusterLost` if none answers."""
-    distributed = imported()
+    with needing("client="):
+        import distributed
     timeout = TIMEOUT if timeout is None else timeout
     try:
         return distributed.Client(address, timeout=timeout)
@@ -46,14 +48,16 @@ def threads(client: Any) -> int:
 
 def finished(client: Any, futures: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
     """Return futures and results as they come; `ClusterLost` where nobody is left to do them."""
-    distributed = imported()
+    import distributed
+
     waiting, alone = set(futures), None
     while waiting:
-        with reaching(client):
-            done = _done(distributed, waiting)
+        with reaching(client), suppress(TimeoutError):
+            distributed.wait(list(waiting), timeout=POLL, return_when="FIRST_COMPLETED")
+        done = [future for future in waiting if future.status != "pending"]
         for future in done:
             waiting.discard(future)
-            yield future, _result(distributed, future)
+            yield future, _result(future)
         if done or _at_work(client):
             alone = None
             continue
@@ -69,7 +73,8 @@ def finished(client: Any, futures: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
 @contextmanager
 def reaching(client: Any) -> Iterator[None]:
     """Turn what Dask says of a scheduler that is gone into `ClusterLost`."""
-    distributed = imported()
+    import distributed
+
     lost = ClusterLost(
         "The Dask scheduler is gone, or the client was closed; a client that is connected was "
         "expected. Connect again with a new Client, and rank again: nothing else was lost."
@@ -89,27 +94,9 @@ def reaching(client: Any) -> Iterator[None]:
         raise
 
 
-def imported() -> Any:
-    """Return dask.distributed."""
-    try:
-        import distributed
-    except ImportError as error:
-        raise MissingExtra(
-            "client= came and dask.distributed is not installed. pip install goalward[dask]."
-        ) from error
-    return distributed
+def _result(future: Any) -> Any:
+    import distributed
 
-
-def _done(distributed: Any, waiting: set[Any]) -> list[Any]:
-    """Return futures that came to an end within a second."""
-    try:
-        distributed.wait(list(waiting), timeout=POLL, return_when="FIRST_COMPLETED")
-    except TimeoutError:
-        return []
-    return [future for future in waiting if future.status != "pending"]
-
-
-def _result(distributed: Any, future: Any) -> Any:
     try:
         return future.result(timeout=TIMEOUT)
     except distributed.KilledWorker as error:
@@ -126,11 +113,9 @@ def _result(distributed: Any, future: Any) -> Any:
 
 def _at_work(client: Any) -> bool:
     """Return whether there are workers; a scheduler that does not say so has none."""
-    with reaching(client):
-        try:
-            return bool(client.nthreads(callback_timeout=TIMEOUT))
-        except TimeoutError:
-            return False
+    with reaching(client), suppress(TimeoutError):
+        return bool(client.nthreads(callback_timeout=TIMEOUT))
+    return False
 
 
 def _patience() -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -20,17 +21,45 @@ from goalward.strategies.engine import Reader, Reading
 from goalward.strategies.request import Request, check_count
 from goalward.utility.motion import chunk_rows
 
-__all__ = ["Progress", "Threads", "block_rows", "reading"]
+__all__ = ["OnePass", "Progress", "Threads", "block_rows", "reading"]
 
-Progress = Callable[[int, int | None], None]
-"""Called with the rows done and the rows there are, None where nobody knows."""
+Progress = Callable[[int, int], None]
+"""Called with the rows done and the rows there are."""
 
 WORTH_COMPILING = 4 * 2**30
 """Bytes of a pool from which on a second of compiling pays."""
 
 
+class OnePass(ABC):
+    """An engine that reads a pool once, in parts, and keeps only the best rows of it."""
+
+    whole = False
+    block: int | None
+    progress: Progress | None
+
+    def scan(self, rule: Rule, request: Request, kept: Best | None) -> Reading:
+        """Return the best rows of the pool, from the best rows of its parts in any order."""
+        if kept is None:
+            raise BadParameter(
+                "kept=None came to an engine that keeps the best rows only; a Best was expected."
+            )
+        best, done = kept, 0
+        rows = block_rows(request.pool, request.fitted, self.block)
+        for found, count in self.parts(rule, request, rows, kept.emptied()):
+            best, done = best.joined(found), done + count
+            if self.progress:
+                self.progress(done, len(request.pool))
+        return Reading(best.rows, best.values)
+
+    @abstractmethod
+    def parts(
+        self, rule: Rule, request: Request, rows: int, empty: Best
+    ) -> Iterator[tuple[Best, int]]:
+        """Return the best rows of each part of the pool, and how many rows it has."""
+
+
 @dataclass(frozen=True)
-class Threads:
+class Threads(OnePass):
     """Threads of this process; only the best rows are kept.
 
     Parameters
@@ -51,59 +80,45 @@ class Threads:
     n_jobs: int = 1
     block: int | None = None
     progress: Progress | None = field(default=None, repr=False)
-    whole = False
 
     def __post_init__(self) -> None:
         check_count("n_jobs", self.n_jobs)
 
-    def scan(self, rule: Rule, request: Request, kept: Best | None) -> Reading:
-        """Return the best rows; threads take parts of the pool, a few at a time."""
-        pool, total, done = request.pool, len(request.pool), 0
-        rows = block_rows(pool, request.fitted, self.block)
-        best, empty = kept_or_fail(kept), kept_or_fail(kept).emptied()
+    def parts(
+        self, rule: Rule, request: Request, rows: int, empty: Best
+    ) -> Iterator[tuple[Best, int]]:
+        total = len(request.pool)
         with reading(rule, request) as reader:
 
             def task(start: int) -> tuple[Best, int]:
                 stop = min(start + rows, total)
                 names = None if request.ids is None else request.ids[start:stop]
-                part = pool.part(start, stop)
+                part = request.pool.part(start, stop)
                 return reader.best(part, start, rows, request.excluded, empty, names), stop - start
 
-            for found, count in self._all(task, range(0, total, rows)):
-                best, done = best.joined(found), done + count
-                if self.progress:
-                    self.progress(done, total)
-        return Reading(best.rows, best.values)
-
-    def _all(
-        self, task: Callable[[int], tuple[Best, int]], starts: range
-    ) -> Iterator[tuple[Best, int]]:
-        if self.n_jobs == 1:
-            yield from map(task, starts)
-            return
-        with threadpool_limits(limits=1), ThreadPoolExecutor(self.n_jobs) as threads:
-            running: set[Future[tuple[Best, int]]] = set()
-            for start in starts:
-                running.add(threads.submit(task, start))
-                if len(running) >= 2 * self.n_jobs:
-                    finished, running = wait(running, return_when=FIRST_COMPLETED)
-                    yield from (future.result() for future in finished)
-            yield from (future.result() for future in running)
-
-
-def kept_or_fail(kept: Best | None) -> Best:
-    """Return what to keep, which engines that are not whole are always given."""
-    if kept is None:
-        raise BadParameter(
-            "kept=None came to an engine that keeps the best rows only; a Best was expected."
-        )
-    return kept
+            starts = range(0, total, rows)
+            if self.n_jobs == 1:
+                yield from map(task, starts)
+                return
+            with threadpool_limits(limits=1), ThreadPoolExecutor(self.n_jobs) as threads:
+                running: set[Future[tuple[Best, int]]] = set()
+                for start in starts:
+                    running.add(threads.submit(task, start))
+                    if len(running) >= 2 * self.n_jobs:
+                        finished, running = wait(running, return_when=FIRST_COMPLETED)
+                        yield from (future.result() for future in finished)
+                yield from (future.result() for future in running)
 
 
 @contextmanager
 def reading(rule: Rule, request: Request) -> Iterator[Reader]:
     """Give what reads the pool; loops are compiled for one that is large enough."""
-    check_width(request.pool, request.fitted)
+    width, expected = request.pool.width, request.fitted.n_features
+    if request.fitted.transform is None and width is not None and width != expected:
+        raise ShapeMismatch(
+            f"The pool has {width} features; {expected} were expected, as in the labelled rows. "
+            "Build all of them with the same features, in order."
+        )
     before = compiled("shift") is not None
     size = request.pool.n_bytes
     if not before and size is not None and size >= WORTH_COMPILING:
@@ -114,16 +129,6 @@ def reading(rule: Rule, request: Request) -> Iterator[Reader]:
     finally:
         if not before:
             accelerate(False)
-
-
-def check_width(pool: Pool, fitted: Fitted) -> None:
-    """Raise if rows have other features than the model, before any is read."""
-    width = pool.width
-    if fitted.transform is None and width is not None and width != fitted.n_features:
-        raise ShapeMismatch(
-            f"The pool has {width} features; {fitted.n_features} were expected, as in the "
-            "labelled rows. Build all of them with the same features, in order."
-        )
 
 
 def block_rows(pool: Pool, fitted: Fitted, block: int | None) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -107,10 +106,6 @@ class GoalOriented(Strategy):
     def progress(self, fitted: Fitted) -> float:
         """Return the value of the goal at a model."""
         return self.goal.value(fitted)
-
-    def with_goal(self, change: Callable[[Goal], Goal]) -> GoalOriented:
-        """Return the strategy with its goal changed."""
-        return replace(self, goal=change(self.goal))
 
     def bind(self, request: Request) -> Rule:
         """Return the goal's utility under the operator, for one model and one round."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from goalward.goals import Goal
 from goalward.models import Fitted
 from goalward.selection import Rule
 from goalward.strategies.request import Request, check_count
@@ -44,10 +42,6 @@ class Then(Strategy):
     def labels_held(self) -> int:
         """The labels of either strategy: the same may serve both."""
         return max(self.first.labels_held, self.later.labels_held)
-
-    def with_goal(self, change: Callable[[Goal], Goal]) -> Then:
-        """Return both strategies with their goals changed."""
-        return replace(self, first=self.first.with_goal(change), later=self.later.with_goal(change))
 
     def turn(self, fitted: Fitted, round: int) -> Strategy:
         """Return the strategy of this round."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from goalward.errors import BadParameter
-from goalward.goals import Goal
 from goalward.models import Fitted
 from goalward.selection import Rule
 from goalward.strategies.engine import Engine, Memory
@@ -55,10 +53,6 @@ class Subsampled(Strategy):
     def progress(self, fitted: Fitted) -> float:
         """Return the value of the goal of the strategy within."""
         return self.strategy.progress(fitted)
-
-    def with_goal(self, change: Callable[[Goal], Goal]) -> Subsampled:
-        """Return the strategy within with its goal changed."""
-        return replace(self, strategy=self.strategy.with_goal(change))
 
     def bind(self, request: Request) -> Rule:
         """Return the rule of the strategy within."""
