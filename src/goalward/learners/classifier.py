@@ -65,12 +65,14 @@ class LogisticClassifier(ClassifierMixin, LogisticParameters):  # type: ignore[m
 
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Return logits; for two classes their difference, as scikit-learn does."""
-        logits = to_numpy(self.fitted_.logits(self._rows(X)))
+        rows = self._rows(X)
+        logits = to_numpy(self.fitted_.logits(rows))
         return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return (n, K) probabilities."""
-        return to_numpy(self.fitted_.predict_proba(self._rows(X)))
+        rows = self._rows(X)
+        return to_numpy(self.fitted_.predict_proba(rows))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each row."""
