@@ -90,19 +90,13 @@ def rank(
         Ids of rows not to suggest; they must be rows of the pool.
     round
         Which round this is, from 0, for schedules.
-    block
-        Rows read at a time, by each thread; about 64 MB by default.
-    n_jobs
-        Threads that read and score blocks; above 1, each with one BLAS thread.
+    block, n_jobs, progress
+        As in `Threads`.
     client
-        A `dask.distributed.Client`: workers read the file themselves and send back their best
-        rows. The file must lie at the same path for all of them, and hold the same: what they
-        read is compared with the file here.
+        A `dask.distributed.Client`, as in `Dask`: workers read the file, which must be at the same
+        path for all of them.
     device
-        A GPU of torch, "cuda" say: rows are streamed to it through pinned memory. For first
-        order, the average, min, max and spread, for uncertainty, and for models without a pipeline.
-    progress
-        Called after every block.
+        A GPU of torch, "cuda" say, as in `Cuda`.
 
     Examples
     --------

@@ -62,7 +62,7 @@ def several(moved: Any, n_classes: int, statistic: str) -> Any:
     from goalward.core.kernels import triton_kernels
 
     out = torch.empty(moved.shape[0], dtype=moved.dtype, device=moved.device)
-    width = _power(n_classes)
+    width = max(16, 1 << (int(n_classes) - 1).bit_length())  # a power of two
     triton_kernels.many_classes[(moved.shape[0],)](
         moved,
         out,
@@ -73,7 +73,3 @@ def several(moved: Any, n_classes: int, statistic: str) -> Any:
         num_warps=4 if width <= 1024 else 8,
     )
     return out
-
-
-def _power(n: int) -> int:
-    return max(16, 1 << (int(n) - 1).bit_length())
