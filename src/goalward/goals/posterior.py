@@ -27,12 +27,11 @@ Blocks = Float[Array, "m c c"]
 Risks = Float[Array, " m"]
 
 
-@dataclass(frozen=True, eq=False)
 class PosteriorGoal(Goal):
     """Minus the mean of a risk over reference rows X; the risk is a function of logits and M."""
 
     utility = "information"
-    X: Any = field(repr=False)
+    X: Any
 
     @abstractmethod
     def risk(self, logits: Logits, M: Blocks) -> Risks:
@@ -80,6 +79,8 @@ class FisherRatio(PosteriorGoal):
     True
     """
 
+    X: Any = field(repr=False)
+
     def risk(self, logits: Logits, M: Blocks) -> Risks:
         return np.asarray(np.einsum("mab,mba->m", _curvature(logits), M))
 
@@ -107,6 +108,8 @@ class Epig(PosteriorGoal):
     >>> gw.goals.Epig([[0.5]]).value(fitted) < 0
     True
     """
+
+    X: Any = field(repr=False)
 
     def risk(self, logits: Logits, M: Blocks) -> Risks:
         _, logdet = np.linalg.slogdet(np.eye(M.shape[1]) + _curvature(logits) @ M)
@@ -163,6 +166,7 @@ class DecisionRisk(PosteriorGoal):
     array([0])
     """
 
+    X: Any = field(repr=False)
     share: float = field(default=1 / 16, kw_only=True)
 
     def __post_init__(self) -> None:
