@@ -6,12 +6,13 @@ import copy
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.adapters.torch_rows import Features, Flat, evaluated
+from goalward.adapters.torch_rows import Features, evaluated, flat_rows, one_tensor
 from goalward.core.extras import needing
 from goalward.core.labels import as_classes, clean_weights, encode
 from goalward.core.rows import clean_rows
@@ -158,12 +159,12 @@ def _network(own: Any, names: list[str], X: Any, inputs: Any, options: dict[str,
 
     moving = {name: p for name, p in own.named_parameters() if name in names}
     flat = torch.cat([p.reshape(-1) for p in moving.values()])[:, None]
-    transform = Flat(inputs, flat)
-    example = transform.tensor(X)
+    example = one_tensor(inputs, flat, X)
     dtype = flat.dtype if example.is_floating_point() else example.dtype
     shapes = tuple(tuple(p.shape) for p in moving.values())
     model = Network(own, tuple(moving), shapes, tuple(example.shape[1:]), dtype, **options)
-    return model, transform, flat, {name: p.numel() for name, p in moving.items()}
+    sizes = {name: p.numel() for name, p in moving.items()}
+    return model, partial(flat_rows, inputs, flat), flat, sizes
 
 
 def _head(own: Any, X: Any, inputs: Any, block: int) -> Parts:

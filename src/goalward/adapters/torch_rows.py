@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any
 
@@ -12,39 +12,27 @@ import numpy as np
 from goalward.core.arrays import to_numpy
 from goalward.errors import Unsupported
 
-__all__ = ["Features", "Flat", "evaluated"]
+__all__ = ["Features", "evaluated", "flat_rows", "one_tensor"]
 
 CACHE = 512 * 2**20
 """Bytes of features kept: goal rows and pools are asked for again in every round."""
 
 
-class Flat:
-    """Rows as flat numbers, which the network gives their shape back.
+def one_tensor(inputs: Callable[[Any], Any] | None, reference: Any, X: Any) -> Any:
+    """Return raw rows as the tensor that a module takes, on the device of `reference`."""
+    given = X if inputs is None else inputs(X)
+    if isinstance(given, (dict, tuple)):
+        raise Unsupported(
+            f"A row is a {type(given).__name__} of tensors; one tensor was expected where layers "
+            "below the head may move. Use layers='last', which takes any input."
+        )
+    return _tensor(given, reference.device)
 
-    Parameters
-    ----------
-    inputs
-        Raw rows -> one tensor; None where they are numbers already.
-    """
 
-    def __init__(self, inputs: Callable[[Any], Any] | None, reference: Any) -> None:
-        self._inputs = inputs
-        self._reference = reference
-
-    def tensor(self, X: Any) -> Any:
-        """Return raw rows as the tensor that the module takes."""
-        given = X if self._inputs is None else self._inputs(X)
-        if isinstance(given, (dict, tuple)):
-            raise Unsupported(
-                f"A row is a {type(given).__name__} of tensors; one tensor was expected where layers "
-                "below the head may move. Use layers='last', which takes any input."
-            )
-        return _tensor(given, self._reference.device)
-
-    def __call__(self, X: Any) -> Any:
-        """Return (n, numbers) in the precision of the network."""
-        given = self.tensor(X)
-        return given.reshape(given.shape[0], -1).to(self._reference.dtype)
+def flat_rows(inputs: Callable[[Any], Any] | None, reference: Any, X: Any) -> Any:
+    """Return rows as flat numbers, (n, numbers), which a network gives their shape back."""
+    rows = one_tensor(inputs, reference, X)
+    return rows.reshape(rows.shape[0], -1).to(reference.dtype)
 
 
 class Features:
@@ -65,7 +53,10 @@ class Features:
         """Return (n, features)."""
         import torch
 
-        return torch.cat([self._part(part) for part in _parts(X, self._block)])
+        rows = X if hasattr(X, "shape") or isinstance(X, list) else list(X)
+        at = rows.iloc if hasattr(rows, "iloc") else rows
+        starts = range(0, len(rows), self._block)
+        return torch.cat([self._part(at[first : first + self._block]) for first in starts])
 
     def _part(self, rows: Any) -> Any:
         key = _digest(rows)
@@ -123,13 +114,6 @@ def _tensor(given: Any, device: Any) -> Any:
     if not isinstance(given, torch.Tensor):
         given = torch.as_tensor(np.ascontiguousarray(to_numpy(given)))
     return given.detach().to(device)
-
-
-def _parts(X: Any, block: int) -> Iterator[Any]:
-    rows = X if hasattr(X, "shape") or isinstance(X, list) else list(X)
-    for first in range(0, len(rows), block):
-        part = slice(first, first + block)
-        yield rows.iloc[part] if hasattr(rows, "iloc") else rows[part]
 
 
 def _digest(rows: Any) -> bytes | None:
