@@ -8,7 +8,6 @@ from sklearn.datasets import load_digits
 
 import goalward as gw
 from goalward.errors import BadParameter, NotFinite, PoolChanged, PoolExhausted, UnknownLabel
-from goalward.strategies import reference
 from goalward.study.rounds import DEV_MINIMUM, StudyRound
 from goalward.tables import Table
 
@@ -365,14 +364,3 @@ def test_an_answer_and_the_next_rows_in_one_transaction(tmp_path):
         with pytest.raises(gw.errors.UnknownLabel):
             study.tell_and_ask(rows[0], "c", 3, by="ann")
         assert rows[0] not in study.state.labels
-
-
-def test_a_study_looks_at_the_reference_rows_of_its_seed(tmp_path, monkeypatch):
-    """One draw for studies, recommended strategies and `goalward rank`, in blocks of any size."""
-    rows = np.arange(3000.0)[:, None] / 3000
-    study = gw.Study.create(tmp_path / "a.db", pool=rows, classes=["low", "high"], seed=3)
-    study.tell_many([(0, "low"), (2999, "high")])
-    sample = StudyRound(study.state, study.pool).sample
-    assert len(sample) == 1000
-    monkeypatch.setattr(reference, "BLOCK", 700)
-    np.testing.assert_array_equal(reference.reference_rows(rows, seed=3), rows[sample])

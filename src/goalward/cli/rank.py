@@ -101,7 +101,7 @@ def rank(options: RankOptions) -> None:
     import numpy as np
 
     from goalward.pool import as_pool, open_pool
-    from goalward.strategies.reference import reference_rows
+    from goalward.strategies.reference import ranked_rows
     from goalward.tables.write import check_target, write_table
 
     if options.out is not None:
@@ -122,9 +122,7 @@ def rank(options: RankOptions) -> None:
     recipe, goal_rows = options.recipe(), options.goal_rows or len(pool)
     strategy = recipe.build(
         dev=(pool.take(dev_rows), dev_labels) if options.dev else None,
-        pool=reference_rows(pool.source, goal_rows, options.seed)
-        if "pool" in recipe.needs
-        else None,
+        pool=ranked_rows(pool.source, goal_rows, options.seed) if "pool" in recipe.needs else None,
         seed=options.seed,
     )
     ranking = _ranking(options, pool, fitted, strategy, [*rows, *dev_rows])

@@ -12,22 +12,37 @@ from numpy.typing import NDArray
 from goalward.pool import n_rows, take_rows
 from goalward.selection.best import mixed
 
-__all__ = ["REFERENCE", "drawn_numbers", "drawn_rows", "reference_rows"]
+__all__ = ["REFERENCE", "drawn_numbers", "drawn_rows", "ranked_rows", "reference_rows"]
 
 REFERENCE = 1000
 """Rows drawn. Few of them lie near a boundary, so 1,000 were better than 500 on digits."""
 BLOCK = 2**18
-"""Rows looked at together, so that a pool of any size is drawn from in little memory."""
+"""Rows that a study looks at together, so that it draws from any pool in little memory."""
 
 
 def reference_rows(X: Any, count: int = REFERENCE, seed: int = 0) -> Any:
-    """Return `count` rows drawn by the seed, in their order; all of them if they are fewer."""
+    """Return `count` rows drawn by the seed, in their order; all of them if they are fewer.
+
+    Recipes and `GoalOriented.recommended` look at these. Three draws, of the first version each:
+    another one would change what the same seed suggests.
+    """
     total = n_rows(X)
-    return X if total <= count else take_rows(X, drawn_rows(total, count, seed))
+    if total <= count:
+        return X
+    return take_rows(X, np.sort(np.random.default_rng(seed).permutation(total)[:count]))
+
+
+def ranked_rows(X: Any, count: int, seed: int) -> Any:
+    """Return the same for `goalward rank`, which draws without a permutation of a large file."""
+    total = n_rows(X)
+    if total <= count:
+        return X
+    chosen = np.random.default_rng(seed).choice(total, size=count, replace=False)
+    return take_rows(X, np.sort(chosen))
 
 
 def drawn_rows(total: int, count: int, seed: int, purpose: str = "goal") -> NDArray[Any]:
-    """Return the numbers of at most `count` of the rows, in order; independent between purposes."""
+    """Return the numbers of at most `count` rows, in order, for studies, which have purposes."""
     if total <= count:
         return np.arange(total)
     kept: NDArray[Any] = np.empty(0, dtype=np.int64)
