@@ -173,6 +173,16 @@ def test_sentences_are_fetched_decoded_and_checked(nowhere, server, monkeypatch)
         datasets.sentences()
 
 
+def test_an_archive_without_the_sentences_is_refused(nowhere, server, monkeypatch):
+    folder, url = server
+    with tarfile.open(folder / "rt.tar.gz", "w:gz") as archive:
+        archive.addfile(tarfile.TarInfo("rt-polaritydata/readme"))
+    monkeypatch.setattr(rt_polarity, "HOME", url + "rt.tar.gz")
+    with pytest.raises(DataMissing, match=r"no file rt-polaritydata/rt-polarity\.pos"):
+        datasets.sentences()
+    assert not (nowhere / "rt-polarity.pos").exists()
+
+
 def test_rt_polarity_with_every_embedding_on_disk():
     """On the real files, where they are; CI has them."""
     found = []

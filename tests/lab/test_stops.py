@@ -72,6 +72,20 @@ def test_a_snapshot_is_the_round_that_was_played():
     assert found[-1].gain is None
 
 
+@pytest.mark.parametrize("strategy", ["margin", "dev/spread"])
+def test_rules_see_the_answers_and_not_the_truth(strategy):
+    """With every answer turned round, models are as right about the answers as they were."""
+    data = wine()
+    truth = replace(data, y=(data.y == data.y[0]).astype(int))
+    wrong = truth.under(noise=1 - 1e-12)
+    assert (wrong.answers(0) != wrong.y).all()
+    options = {"batch": 10, "budget": 20, "seeds": 1, "n_jobs": 1, "progress": False}
+    table = simulate(truth, [strategy], **options).table.sort("round")
+    known, found = _snapshots(table, truth, 0), _snapshots(table, wrong, 0)
+    assert [s.accuracy for s in found] == [s.accuracy for s in known]
+    np.testing.assert_allclose([s.goal for s in found], [s.goal for s in known], rtol=1e-7)
+
+
 def test_the_sure_rules_fire_for_a_model_with_a_weak_penalty():
     data = replace(wine(), learner=Logistic(C=1e4))
     options = {"batch": 10, "budget": 110, "seeds": 1, "n_jobs": 1, "progress": False}

@@ -6,6 +6,7 @@ needs to be stored.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,9 @@ def stops_summary(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _snapshots(mine: pl.DataFrame, dataset: Dataset, seed: int) -> list[Snapshot]:
-    split, answers = dataset.split(seed), dataset.answers(seed)
+    # Rules know the answers alone, wrong ones too; the true labels are in the curves.
+    dataset = replace(dataset, y=dataset.answers(seed), noise=0.0)
+    split = dataset.split(seed)
     fixed = np.sort(np.random.default_rng([seed, 11]).permutation(split.pool)[:STOP_ROWS])
     on_dev = bool(mine["labels_with_dev"][0] > mine["labels"][0])
     rows = split.dev if on_dev else split.pool
@@ -108,7 +111,7 @@ def _snapshots(mine: pl.DataFrame, dataset: Dataset, seed: int) -> list[Snapshot
     known = split.init
     snapshots = []
     for line in mine.iter_rows(named=True):
-        fitted = fitted_to(dataset, known, answers[known])
+        fitted = fitted_to(dataset, known, dataset.y[known])
         batch = np.array(line["rows"], dtype=np.int64)
         gain, proba = None, np.empty((0, len(fitted.classes)))
         if len(batch):
@@ -142,6 +145,6 @@ def _cross_validated(dataset: Dataset, known: NDArray[Any], seed: int) -> float 
         rows = known[train]
         if len(np.unique(dataset.y[rows])) < 2:
             return None
-        fitted = fitted_to(dataset, rows, dataset.answers(seed)[rows])
+        fitted = fitted_to(dataset, rows, dataset.y[rows])
         right += measure(fitted, dataset, known[test])[0] * len(test)
     return right / len(known)

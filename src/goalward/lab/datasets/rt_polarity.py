@@ -113,12 +113,11 @@ def sentences() -> tuple[list[str], NDArray[Any]]:
 
 
 def _part(side: str) -> bytes:
+    name = f"rt-polaritydata/rt-polarity.{side}"
     with tarfile.open(fileobj=io.BytesIO(download(HOME))) as archive:
-        member = archive.extractfile(f"rt-polaritydata/rt-polarity.{side}")
+        member = archive.extractfile(name) if name in archive.getnames() else None
         if member is None:
-            raise DataMissing(
-                f"{HOME} has no rt-polarity.{side}; it was expected. Fetch the file by hand."
-            )
+            raise DataMissing(f"{HOME} has no file {name}; it was expected. Fetch it by hand.")
         text = member.read().decode("windows-1252").replace("\r", "")
     return text.encode("utf-8")
 
