@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 import goalward as gw
 from goalward.goals import DevLoss, Entropy, Fisher
 from goalward.testing import check_utility, problem
-from goalward.utility import Retrain, neighbours, retrain
+from goalward.utility import Retrain, moved_models, neighbours
 
 KINDS = [(True, False), (True, True), (False, False)]
 
@@ -88,12 +88,12 @@ def test_sparse_rows_are_retrained_as_they_are(rng):
 
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_stalled_models_are_finished_by_newton(n_classes, monkeypatch):
-    """A weak penalty on separable rows: chord steps stall, and the numbers stay right."""
+    """A weak penalty on separable rows: a few steps do not suffice, and the numbers stay right."""
     task = problem(n_classes=n_classes, n_features=60, n_labelled=25, C=1e4)
     calls = []
-    newton = retrain._Retrainer._newton
+    newton = moved_models.MovedModels._newton
     monkeypatch.setattr(
-        retrain._Retrainer,
+        moved_models.MovedModels,
         "_newton",
         lambda self, *args: calls.append(1) or newton(self, *args),
     )

@@ -88,6 +88,28 @@ class Loss(ABC):
         logits = xp.permute_dims(xp.matmul(Q, f), (0, 2, 1))
         return xp.matmul(Q.T, xp.permute_dims(self.proba(logits), (0, 2, 1)))
 
+    def columns(self, Q: Float[Array, "k c"]) -> Float[Array, "l c"]:
+        """Return the map from the basis to the columns that `law` and `bend` take, (K, c) as a rule."""
+        return Q
+
+    def law(self, f: Float[Array, "n l m"]) -> Float[Array, "n l m"]:
+        """Return p of m models side by side, in `columns`."""
+        xp = namespace(f)
+        return xp.permute_dims(self.proba(xp.permute_dims(f, (0, 2, 1))), (0, 2, 1))
+
+    def bend(self, law: Float[Array, "n l m"], d: Float[Array, "n l m"]) -> Float[Array, "n m"]:
+        """Return dᵀΛd of m models side by side, in `columns`."""
+        xp = namespace(d)
+        proba, motion = (xp.permute_dims(x, (0, 2, 1)) for x in (law, d))
+        return xp.sum(self.curvature(proba, motion) * motion, axis=-1)
+
+    def law_blocks(self, law: Float[Array, "n l m"]) -> Float[Array, "n m c c"]:
+        """Return QᵀΛQ of m models side by side, from their law in `columns`."""
+        xp = namespace(law)
+        n, K, m = law.shape
+        blocks = self.blocks(xp.reshape(xp.permute_dims(law, (0, 2, 1)), (n * m, K)))
+        return xp.reshape(blocks, (n, m, *blocks.shape[1:]))
+
     def weighted(
         self, proba: Float[Array, "n k"], weights: Float[Array, " n"]
     ) -> Callable[[Float[Array, "n k"]], Float[Array, "n k"]]:

@@ -105,6 +105,35 @@ class Softmax(Loss):
         exp = xp.exp(logits - xp.max(logits, axis=1, keepdims=True))
         return xp.matmul(Q.T, exp / xp.sum(exp, axis=1, keepdims=True))
 
+    def columns(self, Q: Float[Array, "k c"]) -> Float[Array, "l c"]:
+        """Return Q; for two classes their contrast itself, one function in place of two."""
+        return Q if Q.shape[0] > 2 else namespace(Q).ones_like(Q[:1, :])
+
+    def law(self, f: Float[Array, "n l m"]) -> Float[Array, "n l m"]:
+        """Return softmax(f); of two classes (p₀ - p₁)/√2 = tanh(f/√2)/√2."""
+        xp = namespace(f)
+        if f.shape[1] == 1:
+            return xp.tanh(f * 0.5**0.5) * 0.5**0.5
+        law = xp.exp(f - xp.max(f, axis=1, keepdims=True))
+        law /= xp.sum(law, axis=1, keepdims=True)
+        return law
+
+    def bend(self, law: Float[Array, "n l m"], d: Float[Array, "n l m"]) -> Float[Array, "n m"]:
+        """Return the variance of d under the law; of two classes (½ - p²) d²."""
+        xp = namespace(d)
+        if d.shape[1] == 1:
+            return ((0.5 - law * law) * d * d)[:, 0, :]
+        weighted = law * d
+        mean = xp.sum(weighted, axis=1)
+        spread = xp.sum(weighted * d, axis=1) - mean * mean
+        return xp.maximum(spread, xp.zeros_like(spread))
+
+    def law_blocks(self, law: Float[Array, "n l m"]) -> Float[Array, "n m c c"]:
+        """Return QᵀΛQ of m models side by side; of two classes ½ - p²."""
+        if law.shape[1] > 1:
+            return super().law_blocks(law)
+        return (0.5 - law * law)[:, 0, :, None, None]
+
     def blocks(self, proba: Float[Array, "n k"]) -> Float[Array, "n c c"]:
         """Return QᵀΛQ for every row."""
         Q = self.basis(proba.shape[-1], proba)

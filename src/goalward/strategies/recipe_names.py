@@ -133,6 +133,8 @@ UTILITIES: dict[str, Callable[[], Utility]] = {
     "implicit": ImplicitStep,
     "information": Information,
     "implicit-exact": lambda: ImplicitStep(exact_goal=True),
+    "corrected": lambda: ImplicitStep(corrections=1),
+    "corrected-3": lambda: ImplicitStep(corrections=3),
     "retrain": Retrain,
     "auto": Ladder,
     "cautious": Cautious,

@@ -1,13 +1,14 @@
 """The rows that retrained models add, and what all of those models share.
 
 Two shapes of the same thing: `Singles`, one row per model, many rows under every label; and
-`Window`, one batch of rows under many labelings. `chord` moves either without knowing which.
+`Window`, one batch of rows under many labelings. `descent` moves either without knowing which.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from goalward.core.arrays import Array, Rows, like, namespace
 from goalward.models import Loss
 from goalward.solvers import Inverse
 from goalward.solvers.coordinates import Coordinates
-from goalward.utility.implicit_slopes import own_logit
+from goalward.utility.implicit_slopes import Equations, implicit_slopes
 
 __all__ = ["Added", "Base", "Singles", "Window", "times"]
 
@@ -41,8 +42,6 @@ class Base:
         (K, c) contrasts.
     loss
         What a label costs.
-    heaviest
-        The largest weight an added row can have: Böhning's bound is half of it.
     """
 
     inverse: Inverse
@@ -53,12 +52,35 @@ class Base:
     start: Float[Array, "q c"]
     Q: Float[Array, "k c"]
     loss: Loss
-    heaviest: float
 
     @property
     def coordinates(self) -> Coordinates:
         """How rows are written."""
         return self.inverse.coordinates
+
+    @cached_property
+    def columns(self) -> Float[Array, "l c"]:
+        """The loss's own columns."""
+        return self.loss.columns(self.Q)
+
+    @cached_property
+    def lifted_targets(self) -> Float[Array, "n l"]:
+        """The labelled rows' targets in the loss's columns, up to what it does not see."""
+        return self.targets @ self.columns.T
+
+    def lifted(self, x: Float[Array, "s c m"]) -> Float[Array, "s l m"]:
+        """Return x in the loss's columns."""
+        return x if self.columns.shape[0] == 1 else namespace(x).matmul(self.columns, x)
+
+    def lowered(self, x: Float[Array, "s l m"]) -> Float[Array, "s c m"]:
+        """Return x, of the loss's columns, in contrasts."""
+        return x if self.columns.shape[0] == 1 else namespace(x).matmul(self.columns.T, x)
+
+    def raised(self, g: Float[Array, "q c m"]) -> Float[Array, "q c m"]:
+        """Return 𝓗₀⁻¹ g."""
+        xp = namespace(g)
+        q, c, m = g.shape
+        return xp.reshape(self.inverse.matrix @ xp.reshape(g, (q * c, m)), (q, c, m))
 
     def mean(self, f: Float[Array, "n c m"]) -> Float[Array, "n c m"]:
         """Return what is predicted at logits f, in contrasts."""
@@ -75,8 +97,8 @@ class Added(ABC):
         z̃, the rows' coordinates, and their Gram matrix outside of these.
     U
         𝓗₀⁻¹ z̃ᵀ.
-    leverage, damping
-        M, and (M + 2/w)⁻¹ with the bound w/2 of the curvature.
+    leverage
+        M.
     targets, weights
         (b, c, M) and (b, 1, M).
     """
@@ -85,7 +107,6 @@ class Added(ABC):
     S: Array
     U: Array = field(repr=False)
     leverage: Array
-    damping: Array | None
     targets: Float[Array, "b c m"]
     weights: Float[Array, "b 1 m"]
 
@@ -93,13 +114,17 @@ class Added(ABC):
         """Return z̃Ψ + S a."""
         return self.inside(psi) + self.outside(a)
 
-    def start(self, base: Base) -> tuple[Array, Array]:
-        """Return the first guess of Ψ and a: the optimum before."""
-        xp = namespace(base.start)
-        shape = (*base.start.shape, self.targets.shape[2])
-        psi = xp.broadcast_to(base.start[:, :, None], shape)
-        return psi + 0.0, xp.zeros_like(self.targets)
+    def implicit(self, base: Base) -> tuple[Array, Array]:
+        """Return Ψ and a by the implicit step: the added rows' own equations solved."""
+        r = self.slopes(base)
+        return base.start[:, :, None] - self.inverse_pull(r), -r / base.rho
 
+    def start(self, base: Base) -> tuple[Array, Array]:
+        """Return Ψ and a from which retraining begins."""
+        return self.implicit(base)
+
+    @abstractmethod
+    def slopes(self, base: Base) -> Float[Array, "b c m"]: ...
     @abstractmethod
     def inside(self, psi: Float[Array, "q c m"]) -> Float[Array, "b c m"]: ...
     @abstractmethod
@@ -109,7 +134,7 @@ class Added(ABC):
     @abstractmethod
     def inverse_pull(self, y: Float[Array, "b c m"]) -> Float[Array, "q c m"]: ...
     @abstractmethod
-    def damped(self, moved: Float[Array, "b c m"], logits: Array) -> Array: ...
+    def curved(self, base: Base, moved: Float[Array, "b c m"], law: Array) -> Array: ...
     @abstractmethod
     def surviving(self, keep: NDArray[Any]) -> NDArray[Any]: ...
     @abstractmethod
@@ -137,11 +162,9 @@ class Singles(Added):
         n_rows, c = Z.shape[0], base.start.shape[1]
         y = base.inverse.pulled(Z)
         leverage = base.inverse.leverage(rows, Z, y)
-        bound = 2.0 / base.heaviest * xp.eye(c, dtype=Z.dtype, device=Z.device)
-        damping = None if c == 1 else xp.linalg.inv(leverage + bound)
         U = xp.reshape(xp.permute_dims(y, (0, 2, 3, 1)), (n_rows, -1, c))
         S = base.coordinates.squared_outside(rows, Z)
-        return cls(Z.T, S, U, leverage, damping, targets, weights)
+        return cls(Z.T, S, U, leverage, targets, weights)
 
     def inside(self, psi: Float[Array, "q c m"]) -> Float[Array, "1 c m"]:
         """Return z̃Ψ."""
@@ -162,31 +185,27 @@ class Singles(Added):
         """Return 𝓗₀⁻¹ z̃ᵀ y."""
         return self._each(self.U, y, (self.Z.shape[0], *y.shape[1:]))
 
-    def damped(self, moved: Float[Array, "1 c m"], logits: Array) -> Array:
-        """Return (D⁻¹ + M)⁻¹ of the added rows' motion; for two classes D is the curvature now."""
-        if self.damping is not None:
-            return self._each(self.damping, moved, moved.shape)
+    def curved(self, base: Base, moved: Float[Array, "1 c m"], law: Array) -> Array:
+        """Return (D⁻¹ + M)⁻¹ = (I + DM)⁻¹D of the motion, D the row's curvature under `law`."""
         xp = namespace(moved)
-        p = self._by_row(xp.tanh(logits * 0.5**0.5))
-        D = 0.5 * (1.0 - p * p) * self._by_row(self.weights)
-        factor = D / (1.0 + D * self.leverage[:, 0, :])
-        return xp.reshape(factor, moved.shape) * moved
+        c, m = moved.shape[1:]
+        D = base.loss.law_blocks(law)[0, ...] * self.weights[0, 0, :][:, None, None]
+        by_row = xp.reshape(D, (self.Z.shape[1], -1, c, c))
+        DM = xp.reshape(xp.matmul(by_row, self.leverage[:, None, :, :]), (m, c, c))
+        if c == 1:
+            return (D / (1.0 + DM))[:, 0, 0] * moved
+        pull = xp.matmul(D, moved[0, ...].T[:, :, None])
+        y = xp.linalg.solve(xp.eye(c, dtype=D.dtype, device=D.device) + DM, pull)
+        return y[:, :, 0].T[None, :, :]
 
-    def start(self, base: Base) -> tuple[Array, Array]:
-        """Return the first guess: the implicit step for two classes, else the optimum before.
-
-        For two classes the new row's own equation f = f₀ - M (p(f) - t) is solved exactly by
-        Newton within its bracket, so that a surprising label does not overshoot.
-        """
-        psi, a = super().start(base)
-        if self.damping is not None:
-            return psi, a
-        t = self._by_row(self.targets)[0, 0, ...]
-        M = self.leverage[:, 0, :] * self._by_row(self.weights)[0, 0, ...]
-        f0 = (base.start[:, 0] @ self.Z)[:, None]
-        own = namespace(M).reshape(own_logit(f0, M, t), self.targets.shape)
-        alpha = self.weights * (base.mean(own) - self.targets)
-        return psi - self.inverse_pull(alpha), -alpha / base.rho
+    def slopes(self, base: Base) -> Float[Array, "1 c m"]:
+        """Return the slopes of the rows' losses where each model will be, F kept quadratic."""
+        xp = namespace(self.Z)
+        f = self.Z.T @ base.start
+        each = (self._by_row(self.targets)[0, :, 0, :], self._by_row(self.weights)[0, :, 0, :])
+        weights = xp.broadcast_to(each[1], each[0].shape)
+        r = implicit_slopes(Equations(f, self.leverage, each[0], weights, base.Q, base.loss))
+        return xp.reshape(xp.permute_dims(r, (1, 0, 2)), self.targets.shape)
 
     def surviving(self, keep: NDArray[Any]) -> NDArray[Any]:
         """Return the models of every row that still has one to keep."""
@@ -205,7 +224,6 @@ class Singles(Added):
             S=xp.take(self.S, rows, axis=0),
             U=xp.take(self.U, rows, axis=0),
             leverage=xp.take(self.leverage, rows, axis=0),
-            damping=None if self.damping is None else xp.take(self.damping, rows, axis=0),
             **self._labels(index),
         )
 
@@ -233,11 +251,10 @@ class Window(Added):
         xp = namespace(Z)
         leverage = base.inverse.joint_leverage(rows, Z)
         b, size = Z.shape[0], leverage.shape[0]
-        bound = 2.0 / base.heaviest * xp.eye(size, dtype=Z.dtype, device=Z.device)
         U = xp.reshape(base.inverse.pulled(Z), (size, -1)).T
         S = base.coordinates.outside(rows, Z, rows, Z)
         S = xp.zeros((b, b), dtype=Z.dtype, device=Z.device) if S is None else S
-        return cls(Z, S, U, leverage, xp.linalg.inv(leverage + bound), targets, weights)
+        return cls(Z, S, U, leverage, targets, weights)
 
     def inside(self, psi: Float[Array, "q c m"]) -> Float[Array, "b c m"]:
         """Return z̃Ψ."""
@@ -255,9 +272,35 @@ class Window(Added):
         """Return 𝓗₀⁻¹ z̃ᵀ y."""
         return self._joint(self.U, y)
 
-    def damped(self, moved: Float[Array, "b c m"], logits: Array) -> Array:
-        """Return (D⁻¹ + M)⁻¹ of the added rows' motion, D the bound ½."""
-        return self._joint(self.damping, moved)
+    def curved(self, base: Base, moved: Float[Array, "b c m"], law: Array) -> Array:
+        """Return (D⁻¹ + M)⁻¹ = (I + DM)⁻¹D of the motion, D the rows' curvatures under `law`."""
+        xp = namespace(moved)
+        b, c, m = moved.shape
+        weights = xp.permute_dims(self.weights, (0, 2, 1))[..., None]
+        D = xp.permute_dims(base.loss.law_blocks(law) * weights, (1, 0, 2, 3))
+        DM = xp.matmul(D, xp.reshape(self.leverage, (b, c, b * c)))
+        pull = xp.matmul(D, xp.permute_dims(moved, (2, 0, 1))[..., None])
+        eye = xp.eye(b * c, dtype=D.dtype, device=D.device)
+        system, right = xp.reshape(DM, (m, b * c, b * c)), xp.reshape(pull, (m, b * c, 1))
+        return xp.reshape(xp.linalg.solve(eye + system, right)[:, :, 0].T, moved.shape)
+
+    def start(self, base: Base) -> tuple[Array, Array]:
+        """Return the optimum before: the joint equations of a batch cost more than they save."""
+        xp = namespace(base.start)
+        shape = (*base.start.shape, self.targets.shape[2])
+        return xp.broadcast_to(base.start[:, :, None], shape) + 0.0, xp.zeros_like(self.targets)
+
+    def slopes(self, base: Base) -> Float[Array, "b c m"]:
+        """Return the slopes of all rows' losses where each model will be, F kept quadratic."""
+        xp = namespace(self.Z)
+        joint = (self.leverage.shape[0], self.targets.shape[2])
+        weights = xp.broadcast_to(self.weights, self.targets.shape)
+        f = xp.reshape(self.Z @ base.start, (1, joint[0]))
+        targets, heavy = xp.reshape(self.targets, joint), xp.reshape(weights, joint)
+        r = implicit_slopes(
+            Equations(f, self.leverage[None, :, :], targets, heavy, base.Q, base.loss)
+        )
+        return xp.reshape(r, self.targets.shape)
 
     def surviving(self, keep: NDArray[Any]) -> NDArray[Any]:
         """Return the models to keep."""

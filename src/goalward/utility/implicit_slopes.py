@@ -99,7 +99,7 @@ def implicit_slopes(equations: Equations, *, most: int = 60) -> Float[Array, "n 
     r = done = equations.start()
     if s == 1:
         targets = xp.broadcast_to(equations.targets, r[:, 0, :].shape)
-        root = own_logit(f, equations.weights * M[:, 0, :], targets, steps=60)
+        root = own_logit(f, equations.weights * M[:, 0, :], targets)
         return equations.slope(root[:, None, :])
     # (I + (w/2) M)⁻¹ against the miss: the bound's Newton step, one inverse per row.
     bound = 0.5 * float(xp.max(equations.weights))
@@ -162,7 +162,7 @@ def _damped_newton(equations: Equations) -> Float[Array, "n s l"]:
 
 
 def own_logit(
-    f0: Float[Array, "g 1"], M: Float[Array, "g l"], t: Float[Array, "g l"], steps: int = 8
+    f0: Float[Array, "g 1"], M: Float[Array, "g l"], t: Float[Array, "g l"]
 ) -> Float[Array, "g l"]:
     """Return the root of f = f₀ - M (p(f) - t), for two classes in their one contrast.
 
@@ -173,7 +173,7 @@ def own_logit(
     low, high = f0 - 2.0**0.5 * M, f0 + 2.0**0.5 * M
     f = f0 + 0.0 * t
     last = high - low
-    for _ in range(steps):
+    for _ in range(60):
         p = xp.tanh(f * 0.5**0.5)
         miss = f - f0 + M * (p * 0.5**0.5 - t)
         low, high = xp.where(miss < 0.0, f, low), xp.where(miss < 0.0, high, f)
@@ -182,4 +182,6 @@ def own_logit(
         newton = (f + step > low) & (f + step < high) & (xp.abs(step) <= 0.5 * last)
         moved = xp.where(newton, f + step, middle)
         last, f = xp.abs(moved - f), moved
+        if bool(xp.all(last <= 1e-14 + 1e-15 * xp.abs(f))):
+            break
     return f

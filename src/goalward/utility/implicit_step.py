@@ -9,6 +9,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, Rows, namespace, rows_at
+from goalward.errors import BadParameter
 from goalward.goals import Goal
 from goalward.models import Fitted
 from goalward.solvers import Solution, Solver, named
@@ -17,6 +18,7 @@ from goalward.utility.added_rows import Window
 from goalward.utility.goal_curvature import GoalCurvature
 from goalward.utility.implicit_slopes import Equations, implicit_slopes
 from goalward.utility.labelings import batches
+from goalward.utility.moved_models import CorrectedModels
 from goalward.utility.neighbours import Neighbours
 from goalward.utility.scorer import Scored, Scorer
 from goalward.utility.threads import in_threads
@@ -41,8 +43,12 @@ class ImplicitStep(Utility):
         Evaluate the goal at the moved logits of its rows instead of to second order:
         dearer, for short lists and for goals that bend a lot, such as Fisher. Batches
         always do.
+    corrections
+        Steps towards the retrained model after the implicit one, each with an exact line search; the
+        goal is evaluated at the end. One serves moderate penalties, three where the penalty is weak
+        or labels surprise. `Retrain` takes the same steps until nothing moves.
     n_jobs
-        Threads for the rows' equations; None is 1, -1 all cores.
+        Threads; None is 1, -1 all cores.
 
     Examples
     --------
@@ -54,11 +60,21 @@ class ImplicitStep(Utility):
 
     solver: str | Solver = field(default="auto", kw_only=True)
     exact_goal: bool = field(default=False, kw_only=True)
+    corrections: int = field(default=0, kw_only=True)
     n_jobs: int | None = field(default=None, kw_only=True)
 
-    def prepare(self, fitted: Fitted, goal: Goal) -> _Stepper:
+    def __post_init__(self) -> None:
+        if isinstance(self.corrections, bool) or self.corrections not in range(100):
+            raise BadParameter(
+                f"corrections={self.corrections!r}; a whole number from 0 to 99 was expected. Use 1, or 3 "
+                "where the penalty is weak."
+            )
+
+    def prepare(self, fitted: Fitted, goal: Goal) -> _Stepper | CorrectedModels:
         """Return the utility with its direction, inverse and curvatures made."""
         neighbours = Neighbours.of(fitted, goal)
+        if self.corrections:
+            return CorrectedModels(neighbours, self.n_jobs, corrections=self.corrections)
         solve = named(self.solver).prepare(neighbours.fitted.hessian)
         solution = solve(goal.gradient(neighbours.fitted))
         v = -solution.value
@@ -151,22 +167,11 @@ class _Stepper(Scorer):
     def _window(
         self, added: Window, rows: Rows, Z: Float[Array, "b q"], codes: NDArray[Any]
     ) -> Float[Array, " l"]:
-        base = self.neighbours.base
-        xp = namespace(Z)
-        joint = (added.leverage.shape[0], added.targets.shape[2])
-        weights = xp.broadcast_to(added.weights, added.targets.shape)
-        equations = Equations(
-            xp.reshape(Z @ base.start, (1, joint[0])),
-            added.leverage[None, :, :],
-            xp.reshape(added.targets, joint),
-            xp.reshape(weights, joint),
-            base.Q,
-            base.loss,
-        )
-        r = implicit_slopes(equations)
-        change = self.neighbours.pulled(added, xp.reshape(r, added.targets.shape), rows, Z)
-        third = base.inverse.joint_form(self.curvature.third, Z)
-        return change + _half(third[None, :, :], r)[0, :]
+        r = added.slopes(self.neighbours.base)
+        change = self.neighbours.pulled(added, r, rows, Z)
+        third = self.neighbours.base.inverse.joint_form(self.curvature.third, Z)
+        flat = namespace(r).reshape(r, (1, third.shape[0], -1))
+        return change + _half(third[None, :, :], flat)[0, :]
 
 
 def _half(A: Float[Array, "n s s"], r: Float[Array, "n s l"]) -> Float[Array, "n l"]:

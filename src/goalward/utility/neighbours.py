@@ -171,7 +171,6 @@ def _base_of(fitted: Fitted) -> Base:
         start,
         Q,
         fitted.loss,
-        float(xp.max(fitted.label_weights)),
     )
 
 
