@@ -1,0 +1,181 @@
+"""A training function of your own as a goalward model: networks and boosting, retrained by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from inspect import signature
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goalward.adapters.sklearn import trained_on
+from goalward.core.arrays import to_numpy
+from goalward.core.labels import as_classes, find_classes
+from goalward.core.rows import column_names
+from goalward.errors import BadParameter, Unsupported
+from goalward.models import Fitted, Refitted
+
+__all__ = ["from_training"]
+
+CHANCE = 1e-3
+"""Difference of probabilities up to which two trainings on the same rows count as the same."""
+
+
+def from_training(
+    train: Callable[..., Any],
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    *,
+    start: Any = None,
+    classes: Sequence[Hashable] | None = None,
+    smoothing: float = 1e-6,
+) -> Fitted:
+    """Return what a training function makes of labelled rows as a `Fitted`.
+
+    For whatever you train by a function of your own: networks, boosting. `Retrain()` calls it for
+    every row and label, after logging how long that will take; strategies without a goal look at
+    its predictions. Its gains are those of your own training: early stopping, a fixed number of
+    epochs and augmentation are part of it.
+
+    Parameters
+    ----------
+    train
+        Called with rows and class numbers, 0 to K - 1, which may grow from call to call. Where it
+        has parameters of these names it is given `sample_weight` (wanted for rows with weights or
+        with a belief about their label) and `start`. It returns something with `predict_proba`,
+        or a function from rows to probabilities. It must do the same when called twice: seed it
+        in its first line. `Retrain` refuses one that does not, as chance would count as gain.
+    X, y, sample_weight
+        Labelled rows, of any shape; `train` sees that shape.
+    start
+        Where every training starts, the one that gains are measured against too: the network of
+        now, say, for fine-tuning. Copy it in `train` before you move it.
+    classes
+        All classes, in the order of the columns of `predict_proba`; by default those of `y`,
+        sorted. A result with `classes_` may know fewer.
+    smoothing
+        Share of the uniform distribution mixed into predictions, which may be 0 or 1.
+
+    Examples
+    --------
+    >>> import goalward as gw
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import HistGradientBoostingClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> def train(X, y, sample_weight=None):
+    ...     boosting = HistGradientBoostingClassifier(max_iter=3, min_samples_leaf=3)
+    ...     return boosting.fit(X, y, sample_weight)
+    >>> fitted = gw.adapters.from_training(train, X[::10], y[::10])
+    >>> gw.utility.Retrain()(fitted, gw.goals.DevLoss(X[5::10], y[5::10]), X[1:3]).shape
+    (2, 3)
+    """
+    if not 0.0 < smoothing < 1.0:
+        raise BadParameter(
+            f"smoothing={smoothing!r}; a share between 0 and 1 was expected. Use 1e-6."
+        )
+    if not callable(train) or "fit" in dir(train):
+        raise Unsupported(
+            f"{type(train).__name__} came; a function train(X, y) was expected. Use from_classifier "
+            "for estimators of scikit-learn."
+        )
+    if start is not None and "start" not in signature(train).parameters:
+        raise BadParameter(
+            "start= came and the training function has no parameter of that name; one was expected. "
+            "Write train(X, y, start), or leave start= out."
+        )
+    shape = tuple(getattr(X, "shape", ()))[1:]
+    flat = partial(_flat, shape) if len(shape) > 1 else None
+    known = find_classes(y) if classes is None else as_classes(classes)
+    labelled, known = trained_on(SimpleNamespace(classes_=known), flat, X, y, sample_weight)
+    K = len(known)
+    blank = Refitted(Training(train, K, shape, start), K, labelled.X.shape[1], smoothing)
+    return Fitted(
+        np.zeros((1, K)),
+        labelled,
+        np.ones(1),
+        known,
+        model=blank.trained(labelled.X, labelled.targets, labelled.weights),
+        transform=flat,
+        columns=column_names(X),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """A training function with the face of an estimator, and what it made last."""
+
+    train: Callable[..., Any]
+    n_classes: int
+    shape: tuple[int, ...]
+    start: Any = None
+    model: Any = None
+    seen: tuple[Any, ...] = ()
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The class numbers that the model knows."""
+        return np.asarray(getattr(self.model, "classes_", range(self.n_classes)), dtype=int)
+
+    def fit(self, X: Any, y: NDArray[Any], sample_weight: NDArray[Any] | None = None) -> Training:
+        """Return the model trained, from `start`; refuse chance, where the rows are the same."""
+        takes = signature(self.train).parameters
+        options = {"start": self.start} if "start" in takes else {}
+        if "sample_weight" in takes:
+            options["sample_weight"] = sample_weight
+        elif sample_weight is not None:
+            raise Unsupported(
+                "The training function takes no sample_weight, and rows came with weights or with "
+                "distributions over labels; whole labels were expected. Leave weights out, or "
+                "write train(X, y, sample_weight=None)."
+            )
+        model = self.train(self._shaped(X), y, **options)
+        after = replace(self, model=model, seen=(X, y, sample_weight))
+        proba = after.predict_proba(X)
+        if self.seen and all(map(_same, self.seen, after.seen)):
+            gap = float(np.abs(proba - self.predict_proba(X)).max())
+            if gap > CHANCE:
+                raise Unsupported(
+                    f"Two trainings on the same rows gave probabilities that differ by {gap:.2g}; "
+                    "the same were expected, or chance counts as gain. Seed the training function "
+                    "in its first line (torch.manual_seed(0), random_state=0), and let it copy "
+                    "`start` before it moves it."
+                )
+        return after
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Return the probabilities of the classes that the model knows, checked."""
+        predict = getattr(self.model, "predict_proba", self.model)
+        if not callable(predict):
+            raise Unsupported(
+                f"The training function returned {type(self.model).__name__}; something with "
+                "predict_proba was expected, or a function from rows to probabilities."
+            )
+        proba = to_numpy(predict(self._shaped(X))).astype(np.float64)
+        wanted = X.shape[0], len(self.classes_)
+        if proba.shape != wanted or not np.allclose(proba.sum(axis=1), 1.0, atol=1e-3):
+            raise Unsupported(
+                f"Predictions have shape {proba.shape} and sums from {proba.sum(axis=-1).min():.3g} "
+                f"to {proba.sum(axis=-1).max():.3g}; {wanted} probabilities with sum 1 were "
+                "expected. Return a softmax, not logits, and name all classes with classes=."
+            )
+        return proba
+
+    def _shaped(self, X: Any) -> Any:
+        return X.reshape(-1, *self.shape) if len(self.shape) > 1 else X
+
+
+def _flat(shape: tuple[int, ...], X: Any) -> NDArray[Any]:
+    """Return rows of a shape as flat numbers."""
+    return to_numpy(X).reshape(-1, int(np.prod(shape)))
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Return whether two arrays, sparse ones too, are equal."""
+    if a is None or b is None or a.shape != b.shape:
+        return a is b
+    return not (a != b).sum()
