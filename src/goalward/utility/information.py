@@ -1,12 +1,13 @@
 """What a label's curvature does to a goal that needs no labels.
 
 A row x labelled, whatever its label, adds the curvature JᵀΛJ to 𝓗, hence takes 𝓗⁻¹Jᵀ S J𝓗⁻¹ from its
-inverse, S = (I + ΛM)⁻¹Λ (Woodbury). A goal that is minus the mean of risk(M_r) over reference rows
-then rises by
+inverse, S = (I + ΛM)⁻¹Λ (Woodbury). A goal that is minus the mean of a risk over reference rows is
+then expected to rise by
 
-    gain = tr(S N),   N = J𝓗⁻¹ F 𝓗⁻¹Jᵀ,   F = mean J_rᵀ (∂risk/∂M_r) J_r
+    gain = tr(S N),   N = J𝓗⁻¹ F 𝓗⁻¹Jᵀ,   F = mean J_rᵀ slope_r J_r
 
-exactly where the risk is linear in M (FisherRatio), to first order in the change of M otherwise.
+to first order in what M loses; for FisherRatio exactly, while logits stand still. The slope says
+what a unit of a row's covariance is worth (`goals.PosteriorGoal`).
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ class Gains(Scorer):
         parts: Sequence[tuple[float, PosteriorGoal]],
         rows: Sequence[Rows],
     ) -> NDArray[Any]:
-        """Return F: for each goal the mean of J_rᵀ (∂risk/∂M_r) J_r, weighted."""
+        """Return F: for each goal the mean of J_rᵀ slope_r J_r, weighted."""
         size = len(posterior.matrix)
         c = fitted.n_classes - 1
         F = np.zeros((size, size))
