@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import log
 from typing import Any
 
 from jaxtyping import Float
@@ -91,13 +92,19 @@ class NegativeEntropy:
         log_p = log_softmax(logits)
         return xp.sum(xp.exp(log_p) * log_p, axis=(-2, -1))
 
-    def cotangent(self, logits: Logits) -> Logits:
+    def cotangent(self, logits: ManyLogits) -> ManyLogits:
         return self._slope(logits)[1]
 
     def curvature(self, logits: Logits, motion: Logits) -> Logits:
         return _bent(*self._slope(logits), 1.0, motion)
 
-    def _slope(self, logits: Logits) -> tuple[Logits, Logits]:
+    def bend_bound(self, n_rows: int, n_classes: int, like: Array) -> Float[Array, " m"]:
+        """Return 2 log K + ¼: d²Σp log p is a variance and Σ p (d - d̄)² (log p + h), |Σ…| ≤ 2h range²."""
+        xp = namespace(like)
+        bound = 2.0 * log(n_classes) + 0.25
+        return xp.full((n_rows,), bound, dtype=like.dtype, device=like.device)
+
+    def _slope(self, logits: ManyLogits) -> tuple[ManyLogits, ManyLogits]:
         xp = namespace(logits)
         log_p = log_softmax(logits)
         p = xp.exp(log_p)
@@ -119,14 +126,18 @@ class NegativeTrace:
         p = softmax(logits)
         return xp.sum(self.scale * (xp.sum(p * p, axis=-1) - 1.0), axis=-1)
 
-    def cotangent(self, logits: Logits) -> Logits:
+    def cotangent(self, logits: ManyLogits) -> ManyLogits:
         return self.scale[:, None] * self._slope(logits)[1]
 
     def curvature(self, logits: Logits, motion: Logits) -> Logits:
         p, slope, nu = self._slope(logits)
         return 2.0 * self.scale[:, None] * _bent(p, slope, nu, motion)
 
-    def _slope(self, logits: Logits) -> tuple[Logits, Logits, Float[Array, "m 1"]]:
+    def bend_bound(self, n_rows: int, n_classes: int, like: Array) -> Float[Array, " m"]:
+        """Return 4c: |p'| ≤ p range and |p''| ≤ p range², so |d²Σp²| ≤ 4 range²."""
+        return 4.0 * namespace(self.scale).abs(self.scale)
+
+    def _slope(self, logits: ManyLogits) -> tuple[ManyLogits, ManyLogits, Float[Array, "*b m 1"]]:
         p = softmax(logits)
         nu = namespace(logits).sum(p * p, axis=-1, keepdims=True)
         return p, 2.0 * p * (p - nu), nu

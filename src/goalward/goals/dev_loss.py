@@ -123,13 +123,17 @@ class LogLikelihood:
     def value(self, logits: ManyLogits) -> ManyValues:
         return namespace(logits).sum(self.targets * log_softmax(logits), axis=(-2, -1))
 
-    def cotangent(self, logits: Logits) -> Logits:
+    def cotangent(self, logits: ManyLogits) -> ManyLogits:
         return self.targets - self.mass * softmax(logits)
 
     def curvature(self, logits: Logits, motion: Logits) -> Logits:
         xp = namespace(logits)
         p = softmax(logits)
         return -self.mass * p * (motion - xp.sum(p * motion, axis=-1, keepdims=True))
+
+    def bend_bound(self, n_rows: int, n_classes: int, like: Array) -> Float[Array, " m"]:
+        """Return (Σt)/4: a variance is at most a quarter of the squared range."""
+        return 0.25 * self.mass[:, 0]
 
     @cached_property
     def mass(self) -> Float[Array, "m 1"]:

@@ -97,11 +97,17 @@ class Loss(ABC):
         xp = namespace(f)
         return xp.permute_dims(self.proba(xp.permute_dims(f, (0, 2, 1))), (0, 2, 1))
 
-    def bend(self, law: Float[Array, "n l m"], d: Float[Array, "n l m"]) -> Float[Array, "n m"]:
-        """Return dᵀΛd of m models side by side, in `columns`."""
+    def bent(self, law: Float[Array, "n l m"], d: Float[Array, "n l m"]) -> Float[Array, "n l m"]:
+        """Return Λd of m models side by side, in `columns`."""
         xp = namespace(d)
         proba, motion = (xp.permute_dims(x, (0, 2, 1)) for x in (law, d))
-        return xp.sum(self.curvature(proba, motion) * motion, axis=-1)
+        return xp.permute_dims(self.curvature(proba, motion), (0, 2, 1))
+
+    def least_ratio(
+        self, law: Float[Array, "n l m"], before: Float[Array, "n l 1"]
+    ) -> Float[Array, " m"]:
+        """Return, of every model, c with Λ(law) ⪰ c Λ(before) for all rows; 0 where none is known."""
+        return namespace(law).zeros_like(law[0, 0, :])
 
     def law_blocks(self, law: Float[Array, "n l m"]) -> Float[Array, "n m c c"]:
         """Return QᵀΛQ of m models side by side, from their law in `columns`."""

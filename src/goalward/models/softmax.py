@@ -118,15 +118,19 @@ class Softmax(Loss):
         law /= xp.sum(law, axis=1, keepdims=True)
         return law
 
-    def bend(self, law: Float[Array, "n l m"], d: Float[Array, "n l m"]) -> Float[Array, "n m"]:
-        """Return the variance of d under the law; of two classes (½ - p²) d²."""
-        xp = namespace(d)
+    def bent(self, law: Float[Array, "n l m"], d: Float[Array, "n l m"]) -> Float[Array, "n l m"]:
+        """Return p∘(d - ⟨p, d⟩); of two classes (½ - p²) d."""
         if d.shape[1] == 1:
-            return ((0.5 - law * law) * d * d)[:, 0, :]
-        weighted = law * d
-        mean = xp.sum(weighted, axis=1)
-        spread = xp.sum(weighted * d, axis=1) - mean * mean
-        return xp.maximum(spread, xp.zeros_like(spread))
+            return (0.5 - law * law) * d
+        return law * (d - namespace(d).sum(law * d, axis=1, keepdims=True))
+
+    def least_ratio(
+        self, law: Float[Array, "n l m"], before: Float[Array, "n l 1"]
+    ) -> Float[Array, " m"]:
+        """Return min p_k/q_k: a variance is a least square, so it shrinks by no more than that."""
+        xp = namespace(law)
+        now, then = (0.5 - x * x if law.shape[1] == 1 else x for x in (law, before))
+        return xp.min(now / xp.maximum(then, xp.full_like(then, 1e-300)), axis=(0, 1))
 
     def law_blocks(self, law: Float[Array, "n l m"]) -> Float[Array, "n m c c"]:
         """Return QᵀΛQ of m models side by side; of two classes ½ - p²."""

@@ -88,6 +88,13 @@ class Rule(ABC):
         """Return the utility of rows under every label; None for rules that know none."""
         return None
 
+    certifies: bool = False
+    """Whether it knows how far from retraining its utilities can be."""
+
+    def certificate(self, rows: Candidates) -> NDArray[Any] | None:
+        """Return that distance for rows under every label."""
+        return None
+
     def fidelity(self, X_pool: Any, ids: Any, rows: int, seed: int) -> Any:
         """Return how the scores compare with retraining; refused without utilities of labels."""
         raise BadParameter(

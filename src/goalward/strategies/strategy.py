@@ -53,6 +53,10 @@ class Suggestion:
         (b,) where the rows are in the pool, and the scores they were picked with.
     seconds
         How long the pass over the pool took.
+    certificate
+        (b, K) how far from retraining the utilities of the rows can be, under every label, where the
+        utility is certified (`ImplicitStep(corrections=1)` or more, `Retrain`); infinite where there
+        is no proof.
     """
 
     rows: NDArray[Any]
@@ -64,6 +68,7 @@ class Suggestion:
     positions: NDArray[Any] = field(default_factory=lambda: np.empty(0, np.int64), repr=False)
     values: NDArray[Any] = field(default_factory=lambda: np.empty(0), repr=False)
     seconds: float = field(default=0.0, repr=False)
+    certificate: NDArray[Any] | None = field(default=None, repr=False)
 
     @cached_property
     def per_label(self) -> NDArray[Any] | None:
@@ -136,6 +141,7 @@ class Strategy(ABC):
             chosen,
             reading.values[place],
             taken,
+            rule.certificate(request.read(chosen)) if rule.certifies else None,
         )
 
     def suggest(

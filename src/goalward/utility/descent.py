@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from goalward.core.arrays import Array, like, namespace, put_at, to_numpy
 from goalward.utility.added_rows import Added, Base, times
 
-__all__ = ["Point", "Slope", "descend", "first_decrement"]
+__all__ = ["Point", "Slope", "Walk", "descend", "first_decrement"]
 
 LINE_STEPS = 8
 ROUGH, FINE = 0.1, 1e-3
@@ -127,7 +127,7 @@ def descend(
     target
         (M,) decrements at which a model is done and leaves; without it all take every step.
     """
-    walk = _Walk(base, rows, Point.of(base, rows, psi, a))
+    walk = Walk(base, rows, Point.of(base, rows, psi, a))
     if target is None:
         for _ in range(steps):
             walk.step(walk.slope(), FINE)
@@ -152,7 +152,7 @@ def descend(
     return psi, a, decrement
 
 
-class _Walk:
+class Walk:
     """Models on their way: where they are, the laws of the rows there, and the last step."""
 
     def __init__(self, base: Base, rows: Added, point: Point) -> None:
@@ -207,11 +207,11 @@ def lowest(
     start.
     """
     xp = namespace(point.psi)
-    loss, weights, own_weights = base.loss, base.weights[:, None], rows.weights[:, 0, :]
+    loss, weights = base.loss, base.weights[:, None, None]
     ridge, out = base.coordinates.ridge[:, None, None], rows.outside(step.a)
     bend = dot(ridge * step.psi, step.psi) + base.rho * dot(step.a, out)
     pull = dot(ridge * point.psi, step.psi) + base.rho * dot(point.a, out)
-    pull = pull - dot(base.weights[:, None, None] * base.lifted_targets[:, :, None], step.f)
+    pull = pull - dot(weights * base.lifted_targets[:, :, None], step.f)
     pull = pull - dot(rows.weights * base.lifted(rows.targets), step.own)
     # Nor better than rounding: models that have arrived must not hold up the others.
     enough = tolerance * size + 1e-13 * xp.abs(pull)
@@ -221,13 +221,13 @@ def lowest(
     for left in reversed(range(LINE_STEPS)):
         f, own = point.f + length * step.f, point.own + length * step.own
         law, own_law = loss.law(f), loss.law(own)
-        slope = pull + length * bend + dot(weights[:, None, :] * law, step.f)
+        slope = pull + length * bend + dot(weights * law, step.f)
         slope = slope + dot(rows.weights * own_law, step.own)
         going = xp.abs(slope) > enough
         if left == 0 or not bool(xp.any(going)):
             break
-        second = bend + xp.sum(weights * loss.bend(law, step.f), axis=0)
-        second = second + xp.sum(own_weights * loss.bend(own_law, step.own), axis=0)
+        second = bend + dot(weights * loss.bent(law, step.f), step.f)
+        second = second + dot(rows.weights * loss.bent(own_law, step.own), step.own)
         low, high = xp.where(slope < 0.0, length, low), xp.where(slope < 0.0, high, length)
         newton = length - slope / xp.maximum(second, tiny)
         middle = xp.where(xp.isfinite(high), 0.5 * (low + high), 2.0 * length)

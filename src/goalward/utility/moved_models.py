@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -15,10 +15,11 @@ from goalward.core.arrays import Array, Rows, like, namespace, rows_at, to_numpy
 from goalward.errors import NotConverged
 from goalward.solvers import Auto, ConjugateGradient
 from goalward.utility.added_rows import Added, Window
+from goalward.utility.certificate import Certificate
 from goalward.utility.descent import descend
 from goalward.utility.neighbours import Neighbours
 from goalward.utility.one_by_one import labelled_too, value_of
-from goalward.utility.scorer import Scored, Scorer
+from goalward.utility.scorer import Certified, Scored, Scorer
 from goalward.utility.threads import in_threads
 
 __all__ = ["CorrectedModels", "MovedModels"]
@@ -37,6 +38,7 @@ class MovedModels(Scorer):
     neighbours: Neighbours
     n_jobs: int | None
     report: None = None
+    certifies: ClassVar[bool] = True
 
     @abstractmethod
     def moved(self, added: Added) -> tuple[Array, Array, NDArray[Any]]:
@@ -56,6 +58,21 @@ class MovedModels(Scorer):
         Z, added = self.neighbours.singles(rows)
         values = self._values(added, rows, Z, lambda m: ([m // n_classes], [m % n_classes]))
         return namespace(values).reshape(values, (n_rows, n_classes))
+
+    def certified(self, rows: Rows) -> Certified:
+        """Return Δτ of every row under every label, and how far from retraining each can be."""
+        shared = Certificate.of(self.neighbours)
+        jobs = [(part, shared) for part in self.neighbours.chunks(self.neighbours.rows(rows))]
+        parts = in_threads(self._certified, jobs, self.n_jobs)
+        return Certified(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+    def _certified(self, rows: Rows, shared: Certificate) -> Certified:
+        Z, added = self.neighbours.singles(rows)
+        psi, a, _ = self.moved(added)
+        values = to_numpy(self.neighbours.change(psi, a, rows, Z))
+        bounds = shared(added, psi, a, rows, Z)
+        shape = (rows.shape[0], self.neighbours.fitted.n_classes)
+        return Certified(values.reshape(shape), bounds.reshape(shape))
 
     def window(self, rows: Rows, codes: NDArray[Any]) -> Float[Array, " l"]:
         """Return Δτ of one batch under each of the labelings `codes` (L, b)."""

@@ -128,9 +128,20 @@ class Neighbours:
         self, psi: Float[Array, "q c m"], a: Float[Array, "b c m"], rows: Rows, Z: Array
     ) -> Float[Array, " m"]:
         """Return the goal of every model, less what it was before."""
+        total: Any = -self.before
+        for term, _, logits, _ in self.goal_logits(psi, a, rows, Z):
+            total = total + term.weight * term.kernel.value(logits)
+        return total
+
+    def goal_logits(
+        self, psi: Float[Array, "q c m"], a: Float[Array, "b c m"], rows: Rows, Z: Array
+    ) -> Iterator[tuple[Term, Array, Float[Array, "m g k"], Array | None]]:
+        """Return each term of the goal, its coordinates, its rows' logits in every model, and E.
+
+        E are the products of its rows with the added ones outside the coordinates.
+        """
         xp = namespace(psi)
         q, c, m = psi.shape
-        total: Any = -self.before
         for term, Z_goal in zip(self.terms, self.goal_coordinates, strict=True):
             f = xp.reshape(Z_goal @ xp.reshape(psi, (q, c * m)), (-1, c, m))
             E = self.base.coordinates.outside(term.X, Z_goal, rows, Z)
@@ -138,9 +149,7 @@ class Neighbours:
                 f = f + _moved_outside(E, a)
             # Classes first in memory, last in the view: reductions run over whole slabs.
             logits = xp.tensordot(self.base.Q, f, axes=([1], [1]))  # (K, rows, models)
-            value = term.kernel.value(xp.permute_dims(logits, (2, 1, 0)))
-            total = total + term.weight * value
-        return total
+            yield term, Z_goal, xp.permute_dims(logits, (2, 1, 0)), E
 
     def _largest(self) -> int:
         """Return the numbers that one model takes in its largest array."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from jaxtyping import Float
+from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, Rows, like, namespace
 from goalward.core.candidates import Candidates
@@ -23,7 +24,7 @@ from goalward.utility.fidelity import Fidelity, fidelity
 if TYPE_CHECKING:
     from goalward.utility.utility import Utility
 
-__all__ = ["GoalRule", "Scored", "Scorer", "Supposed", "check_scores", "is_constant"]
+__all__ = ["Certified", "GoalRule", "Scored", "Scorer", "Supposed", "check_scores", "is_constant"]
 
 
 class Scored(NamedTuple):
@@ -34,11 +35,24 @@ class Scored(NamedTuple):
     leverage: Float[Array, " n"] | None = None
 
 
+class Certified(NamedTuple):
+    """Utilities (n, K), and how far the goal after retraining can be from each of them.
+
+    A bound holds for certain; it is infinite where none is known.
+    """
+
+    utility: NDArray[Any]
+    bound: NDArray[Any]
+
+
 class Scorer(ABC):
     """A utility bound to a model and a goal."""
 
     report: Solution | None
     """How a direction was solved for, if one was."""
+
+    certifies: ClassVar[bool] = False
+    """Whether it knows how far from retraining it can be."""
 
     @abstractmethod
     def __call__(self, rows: Rows) -> Scored:
@@ -47,6 +61,14 @@ class Scorer(ABC):
     def under(self, resolver: Resolver, supposed: Supposed) -> Rule:
         """Return the rule: these utilities, the unknown label resolved."""
         return GoalRule(self, resolver, supposed)
+
+    def certified(self, rows: Rows) -> Certified:
+        """Return the utilities of rows with a bound of their distance from retraining."""
+        raise Unsupported(
+            f"A certificate was asked of {type(self).__name__}, which takes no steps towards the "
+            "retrained model; ImplicitStep(corrections=1) or more, or Retrain(), with a linear model "
+            "was expected."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,6 +179,15 @@ class GoalRule(Rule):
         per_label = self.scorer(rows.X).per_label
         check_scores(per_label, rows)
         return per_label
+
+    @property
+    def certifies(self) -> bool:  # type: ignore[override]
+        """Whether the utility does."""
+        return self.scorer.certifies
+
+    def certificate(self, rows: Candidates) -> NDArray[Any]:
+        """Return how far from retraining the utilities of rows can be, under every label."""
+        return self.scorer.certified(rows.X).bound
 
     def fidelity(self, X_pool: Any, ids: Any, rows: int, seed: int) -> Fidelity:
         """Return how utilities and scores compare with retraining, on `rows` candidates."""

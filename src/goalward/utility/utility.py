@@ -16,7 +16,7 @@ from goalward.pool import Pool, blocks
 from goalward.solvers import Solver
 from goalward.utility.fidelity import Fidelity, fidelity
 from goalward.utility.motion import chunk_rows, stacked
-from goalward.utility.scorer import Scorer, Supposed, check_scores
+from goalward.utility.scorer import Certified, Scorer, Supposed, check_scores
 
 __all__ = ["Utility", "block_size", "tabulate"]
 
@@ -58,6 +58,18 @@ class Utility(ABC):
         """Return Δτ in units of the goal, for every row of the pool under every label."""
         fitted = as_fitted(fitted)
         return tabulate(self.prepare(fitted, goal), fitted, X_pool)
+
+    def certified(self, fitted: Any, goal: Goal, X_pool: Any) -> Certified:
+        """Return Δτ of every row under every label, and how far from retraining each can be.
+
+        For utilities that go towards the retrained model: `ImplicitStep(corrections=1)` or more, and
+        `Retrain`, whose bounds say what its tolerance leaves open.
+        """
+        fitted = as_fitted(fitted)
+        scorer = self.prepare(fitted, goal)
+        size = block_size(fitted.n_classes)
+        parts = [scorer.certified(fitted.features(X)) for _, X in blocks(X_pool, size)]
+        return Certified(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
     def fidelity(
         self, fitted: Any, goal: Goal, X_pool: Any, *, rows: int = 20, seed: int = 0
