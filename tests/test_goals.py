@@ -11,6 +11,7 @@ from goalward.goals import (
     Custom,
     DevLoss,
     Entropy,
+    ExpectedAccuracy,
     Fisher,
     SmoothAccuracy,
     SmoothF1,
@@ -19,7 +20,7 @@ from goalward.goals import (
     WorstGroup,
 )
 from goalward.goals.calibrated_dev_loss import CalibratedLikelihood
-from goalward.goals.certainty import NegativeEntropy, NegativeTrace
+from goalward.goals.certainty import LikeliestClass, NegativeEntropy, NegativeTrace
 from goalward.goals.custom import Autograd, Differences
 from goalward.goals.dev_loss import LogLikelihood
 from goalward.goals.smooth import SoftF1, SoftPoints
@@ -35,6 +36,7 @@ KERNELS = {
     "soft dev": LogLikelihood(np.random.default_rng(3).dirichlet(np.ones(3), 5)),
     "weighted dev": LogLikelihood(np.arange(5.0)[:, None] * np.eye(3)[[0, 1, 2, 1, 1]]),
     "entropy": NegativeEntropy(),
+    "likeliest": LikeliestClass(),
     "fisher": NegativeTrace(np.arange(1.0, 6.0)),
     # At the logits of the tests the first has its best temperature inside, the others at a bound.
     "calibrated": CalibratedLikelihood(np.eye(3)[[0, 1, 0, 1, 1]]),
@@ -61,6 +63,7 @@ def goals(task):
         DevLoss(task.X_dev, soft),
         DevLoss(task.X_dev, task.y_dev, weights=np.linspace(0, 2, len(task.X_dev))),
         Entropy(task.X_pool),
+        ExpectedAccuracy(task.X_pool),
         Fisher(task.X_pool),
         task.goal + 0.3 * Entropy(task.X_pool) - Fisher(task.X_pool),
         SoftPool(task.X_pool, gw.labels.LabelModel(GaussianNB())),

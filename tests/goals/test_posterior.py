@@ -9,7 +9,7 @@ from scipy.stats import spearmanr
 
 import goalward as gw
 from goalward.errors import BadParameter, Unsupported
-from goalward.goals import DecisionRisk, Epig, FisherRatio
+from goalward.goals import DecisionRisk, Epig, FisherRatio, PredictionVariance
 from goalward.models import Labelled, Softmax
 from goalward.selection import Sequential, Top
 from goalward.solvers import Inverse
@@ -37,7 +37,7 @@ def grown(fitted, x, weight=1.0):
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
-@pytest.mark.parametrize("make", [FisherRatio, Epig])
+@pytest.mark.parametrize("make", [FisherRatio, PredictionVariance, Epig])
 def test_the_slope_is_the_derivative_of_the_risk(make, n_classes, rng):
     logits, M = state(rng, n_classes)
     goal = make(None)
@@ -190,7 +190,8 @@ def three_classes():
 def test_the_value_is_expected_to_rise_by_the_gain_when_retrained(make):
     """The mean over the believed label of what real retraining does to each goal."""
     fitted, X, R = make()
-    goals = [FisherRatio(R), Epig(R), DecisionRisk(R), DecisionRisk(R, share=1.0)]
+    goals = [FisherRatio(R), PredictionVariance(R), Epig(R), DecisionRisk(R)]
+    goals.append(DecisionRisk(R, share=1.0))
     before = np.array([goal.value(fitted) for goal in goals])
     truth = np.zeros((len(goals), len(X)))
     for i, p in enumerate(fitted.predict_proba(X)):

@@ -1,12 +1,18 @@
 """What should get better: τ, seen through the logits of the goal's rows."""
 
 from goalward.goals.calibrated_dev_loss import CalibratedDevLoss
-from goalward.goals.certainty import Entropy, Fisher
+from goalward.goals.certainty import Entropy, ExpectedAccuracy, Fisher
 from goalward.goals.custom import Custom
 from goalward.goals.dev_loss import DevLoss
 from goalward.goals.goal import Coupled, Coupling, Goal, Kernel, Term, Weighted
 from goalward.goals.leave_one_out import LeaveOneOut
-from goalward.goals.posterior import DecisionRisk, Epig, FisherRatio, PosteriorGoal
+from goalward.goals.posterior import (
+    DecisionRisk,
+    Epig,
+    FisherRatio,
+    PosteriorGoal,
+    PredictionVariance,
+)
 from goalward.goals.smooth import SmoothAccuracy, SmoothF1
 from goalward.goals.soft_pool import SoftPool
 from goalward.goals.target_set import TargetSet
@@ -21,12 +27,14 @@ __all__ = [
     "DevLoss",
     "Entropy",
     "Epig",
+    "ExpectedAccuracy",
     "Fisher",
     "FisherRatio",
     "Goal",
     "Kernel",
     "LeaveOneOut",
     "PosteriorGoal",
+    "PredictionVariance",
     "SmoothAccuracy",
     "SmoothF1",
     "SoftPool",

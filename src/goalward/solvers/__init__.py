@@ -4,6 +4,7 @@ from goalward.solvers.auto import Auto, named
 from goalward.solvers.cholesky import Cholesky
 from goalward.solvers.conjugate_gradient import ConjugateGradient
 from goalward.solvers.dual import Dual
+from goalward.solvers.gradient_step import GradientStep
 from goalward.solvers.inverse import Inverse
 from goalward.solvers.solution import (
     Curvature,
@@ -21,6 +22,7 @@ __all__ = [
     "ConjugateGradient",
     "Curvature",
     "Dual",
+    "GradientStep",
     "Inverse",
     "LinearCurvature",
     "Solution",

@@ -11,10 +11,12 @@ from goalward.goals import (
     DevLoss,
     Entropy,
     Epig,
+    ExpectedAccuracy,
     Fisher,
     FisherRatio,
     Goal,
     LeaveOneOut,
+    PredictionVariance,
     SmoothAccuracy,
     SmoothF1,
     SoftPool,
@@ -35,6 +37,7 @@ from goalward.labels import (
     WorstCase,
 )
 from goalward.selection import Selector, Sequential, Stochastic, Top
+from goalward.solvers import GradientStep
 from goalward.strategies import uncertainty
 from goalward.strategies.badge import Badge
 from goalward.strategies.bait import Bait
@@ -81,12 +84,14 @@ RECOMMENDED = "decision-risk"
 """What `goalward benchmark` recommends now; the same with and without dev labels."""
 PRESETS = {
     "eer": "entropy/predicted/retrain/top",
+    "eer-01": "expected-accuracy/predicted/retrain/top",
     "mcmi-min": "entropy/max/retrain/top",
+    "a-optimality": "prediction-variance/average/information/top",
+    "glister": "dev/predicted:0/gradient-step/top",
+    "isal": "dev/predicted:0/first-order/top",
     "goral-average": "dev/average/first-order/top",
 }
-"""Published strategies as instances of the framework: expected error reduction (Roy and McCallum
-2001) is the entropy goal under the prediction, retrained; MCMI[min] (Guo and Greiner 2007) takes
-the most favourable label, which in our sign is the maximum."""
+"""Published strategies as instances of the framework; docs/goals.md has the table."""
 
 
 def _reference(make: Callable[[Any], Goal]) -> Callable[[Any], Goal]:
@@ -98,6 +103,7 @@ POSTERIOR: dict[str, tuple[str, Callable[[Any], Goal]]] = {
     "decision-risk": ("pool", _reference(DecisionRisk)),
     "epig": ("pool", _reference(Epig)),
     "fisher-ratio": ("pool", _reference(FisherRatio)),
+    "prediction-variance": ("pool", _reference(PredictionVariance)),
 }
 """Goals that a label helps by its curvature, whichever it is: they have a utility of their own."""
 POSTERIOR_PARTS = ("average", "information", "sequential")
@@ -107,6 +113,7 @@ GOALS: dict[str, tuple[str, Callable[[Any], Goal]]] = {
     "dev-rotated": ("dev", lambda dev: Rotated(*dev)),
     "dev-split": ("dev", lambda dev: half(*dev)),
     "entropy": ("pool", Entropy),
+    "expected-accuracy": ("pool", ExpectedAccuracy),
     "fisher": ("pool", Fisher),
     "leave-one-out": ("", lambda _: LeaveOneOut()),
     "dev-left-out": ("dev", lambda dev: LeaveOneOut(*dev)),
@@ -131,6 +138,7 @@ NUMBERED = {"predicted", "spread", "ucb", "ei", "pi"}
 UTILITIES: dict[str, Callable[[], Utility]] = {
     "first-order": FirstOrder,
     "implicit": ImplicitStep,
+    "gradient-step": lambda: FirstOrder(solver=GradientStep()),
     "information": Information,
     "implicit-exact": lambda: ImplicitStep(exact_goal=True),
     "corrected": lambda: ImplicitStep(corrections=1),

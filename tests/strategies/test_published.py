@@ -1,0 +1,138 @@
+"""Published look-ahead strategies, each against its paper's definition written out by hand."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+import goalward as gw
+from goalward.testing import problem
+from goalward.utility import Retrain
+
+
+def scores(recipe, task):
+    """What a recipe makes of every row of the pool, and the row it asks for."""
+    built = gw.recipe(recipe).build(pool=task.X_pool, dev=(task.X_dev, task.y_dev))
+    found = built.suggest(task.fitted, task.X_pool, batch=1)
+    return found.utility, found.rows[0]
+
+
+def after_each_label(task):
+    """Predictions on the pool by a model fitted from scratch, for every row and label."""
+    X, y, pool = task.X, task.y, task.X_pool
+    return np.array(
+        [
+            [
+                task.learner.fit(np.vstack([X, x]), np.append(y, label)).predict_proba(pool)
+                for label in task.fitted.classes
+            ]
+            for x in pool
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("recipe", "loss"),
+    [
+        ("eer", lambda q: -np.sum(q * np.log(q), axis=-1)),
+        ("eer-01", lambda q: 1.0 - q.max(axis=-1)),
+    ],
+)
+def test_expected_error_reduction(recipe, loss):
+    """Roy and McCallum 2001: argmin_x Σ_y P(y|x) Σ_u loss(P_{D + (x, y)}(.|u))."""
+    task = problem(n_pool=12)
+    p = task.fitted.predict_proba(task.X_pool)
+    error = np.sum(p * loss(after_each_label(task)).sum(axis=2), axis=1)
+    found, row = scores(recipe, task)
+    np.testing.assert_allclose(found, loss(p).sum() - error, atol=1e-6)
+    assert row == error.argmin()
+
+
+def test_mcmi_min():
+    """Guo and Greiner 2007: argmin_x min_y Σ_u H(P_{D + (x, y)}(.|u))."""
+    task = problem(n_pool=12, n_classes=2)
+    q = after_each_label(task)
+    entropy = np.min(-np.sum(q * np.log(q), axis=(2, 3)), axis=1)
+    found, row = scores("mcmi-min", task)
+    assert row == entropy.argmin()
+    assert np.ptp(found + entropy) < 1e-6
+
+
+def information(X, p):
+    """Σ Λ ⊗ xxᵀ, the Fisher information of rows about all parameters, class by class."""
+    blocks = p[:, :, None] * np.eye(p.shape[1]) - p[:, :, None] * p[:, None, :]
+    size = X.shape[1] * p.shape[1]
+    return np.einsum("nab,ni,nj->aibj", blocks, X, X).reshape(size, size)
+
+
+@pytest.mark.parametrize("recipe", ["a-optimality", "fisher-ratio/average/information/top"])
+def test_a_optimality_and_variance_reduction(recipe):
+    """tr(A F⁻¹) once a row has added its information, the parameters where they are.
+
+    Schein and Ungar 2007: A sums the squared gradients of the pool's probabilities. Hoi et al.
+    2006: A is the pool's information. F has the penalty on its diagonal.
+    """
+    task = problem(n_pool=12, fit_intercept=False)
+    X, pool = task.X, task.X_pool
+    p, known = task.fitted.predict_proba(pool), task.fitted.predict_proba(X)
+    if recipe == "a-optimality":
+        # ∂p_c/∂θ_k = (Λ)_ck x
+        slopes = p[:, :, None] * np.eye(3) - p[:, :, None] * p[:, None, :]
+        G = np.einsum("nck,ni->ncki", slopes, pool).reshape(len(pool) * 3, -1)
+        A = G.T @ G / len(pool)
+    else:
+        A = information(pool, p) / len(pool)
+    F = information(X, known) + np.eye(12) / task.learner.C
+    now = np.trace(A @ np.linalg.inv(F))
+    lower = [
+        now - np.trace(A @ np.linalg.inv(F + information(pool[[i]], p[[i]])))
+        for i in range(len(pool))
+    ]
+    found, row = scores(recipe, task)
+    np.testing.assert_allclose(found, lower, rtol=1e-8)
+    assert row == np.argmax(lower)
+
+
+def pseudo_gradients(task):
+    """∇ℓ(x, ŷ) of pool rows at the label they are predicted, intercepts last."""
+    p = task.fitted.predict_proba(task.X_pool)
+    residual = p - np.eye(p.shape[1])[p.argmax(axis=1)]
+    X = np.column_stack([task.X_pool, np.ones(len(p))])
+    return np.einsum("ni,nk->nik", X, residual)
+
+
+def test_glister():
+    """Killamsetty et al. 2021: the dev likelihood after a gradient step on the pseudo-labelled row.
+
+    Its Taylor approximation, so what a small step does; the step's length is aside.
+    """
+    task, rate = problem(), 1e-6
+    now = task.goal.value(task.fitted)
+    rise = [
+        task.goal.value(replace(task.fitted, params=task.fitted.params - rate * slope)) - now
+        for slope in pseudo_gradients(task)
+    ]
+    found, row = scores("glister", task)
+    np.testing.assert_allclose(found, np.array(rise) / rate, rtol=1e-3, atol=1e-4)
+    assert row == np.argmax(rise)
+
+
+def test_isal():
+    """Liu et al. 2021: -∇L(R)ᵀ H⁻¹ ∇ℓ(x, ŷ), ŷ the pseudo-label; what lowers the loss most is asked.
+
+    And so does retraining with pseudo-labels, in rank.
+    """
+    task = problem(n_labelled=150, n_pool=60)
+    X = np.column_stack([task.X, np.ones(len(task.X))])
+    ridge = np.kron(np.eye(3), np.diag([1.0] * 4 + [0.0])) / task.learner.C
+    H = information(X, task.fitted.predict_proba(task.X)) + ridge
+    slopes = pseudo_gradients(task).transpose(0, 2, 1).reshape(60, -1)
+    dev = -task.goal.gradient(task.fitted).T.reshape(-1)
+    influence = -slopes @ np.linalg.pinv(H) @ dev
+    found, row = scores("isal", task)
+    np.testing.assert_allclose(found, -influence, atol=1e-7)
+    assert row == influence.argmin()
+    truth = Retrain()(task.fitted, task.goal, task.X_pool)
+    likely = task.fitted.predict_proba(task.X_pool).argmax(axis=1)
+    assert spearmanr(found, truth[np.arange(60), likely]).statistic > 0.9
