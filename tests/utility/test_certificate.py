@@ -66,7 +66,9 @@ def test_free_intercepts_need_no_penalty():
 def test_where_there_is_no_proof_the_bound_is_infinite():
     """A goal of one's own does not say how much it bends."""
     task = problem()
-    goal = Custom(task.X_dev, lambda logits: np.sum((logits[..., 0] - logits[..., 1]) ** 2, axis=-1))
+    goal = Custom(
+        task.X_dev, lambda logits: np.sum((logits[..., 0] - logits[..., 1]) ** 2, axis=-1)
+    )
     got = ImplicitStep(corrections=1).certified(task.fitted, goal, task.X_pool)
     assert np.isinf(got.bound).all()
     assert np.isfinite(got.utility).all()

@@ -4,6 +4,7 @@ from goalward.utility.fidelity import Fidelity, fidelity
 from goalward.utility.first_order import FirstOrder
 from goalward.utility.implicit_step import ImplicitStep
 from goalward.utility.information import Information
+from goalward.utility.labelings import resolve_batches
 from goalward.utility.ladder import Ladder
 from goalward.utility.retrain import Retrain
 from goalward.utility.scorer import Scored, Scorer
@@ -20,4 +21,5 @@ __all__ = [
     "Scorer",
     "Utility",
     "fidelity",
+    "resolve_batches",
 ]

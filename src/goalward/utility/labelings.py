@@ -1,4 +1,4 @@
-"""Batches of rows and the labelings they are tried with."""
+"""Batches of rows, the labelings they are tried with, and operators over these."""
 
 from __future__ import annotations
 
@@ -6,15 +6,80 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.core.arrays import Rows, namespace, rows_at, stack_rows, to_numpy
+from goalward.core.arrays import Array, Rows, like, namespace, rows_at, stack_rows, to_numpy
+from goalward.core.candidates import Candidates
 from goalward.errors import BadParameter, Empty, ShapeMismatch
+from goalward.labels import Operator
 from goalward.models import Fitted
 
-__all__ = ["batch_codes", "batch_rows", "batches"]
+__all__ = ["batch_codes", "batch_rows", "batches", "resolve_batches"]
 
 MOST_LABELINGS = 2**20
+
+
+def resolve_batches(
+    operator: Operator,
+    utility: Float[Array, "b l"],
+    fitted: Fitted,
+    X_batches: Any,
+    labels: Any = None,
+    rows: Any = None,
+    *,
+    round: int = 0,
+) -> Float[Array, " b"]:
+    """Return the operator's number for every batch: over whole labelings, not row by row.
+
+    A labeling is believed as far as its rows' labels are together, P(Y) = ∏P(y). To first order a
+    sum over rows gives the same for expectations, the worst and the best case (Remark 2 of the
+    paper); retrained, and for `Spread` and its kin, it does not.
+
+    Parameters
+    ----------
+    utility
+        (B, L) from `.batch(fitted, goal, X_batches, labels)` of a utility.
+    labels
+        The labelings given to `.batch`. Of some labelings the belief is scaled to sum to 1.
+    rows
+        (B, b) ids, for `Truth(labels)`; positions in the batches by default.
+
+    Examples
+    --------
+    >>> import goalward as gw
+    >>> from goalward.testing import problem
+    >>> task = problem(n_classes=2)
+    >>> pairs = task.X_pool[:6].reshape(3, 2, -1)
+    >>> table = gw.utility.Retrain().batch(task.fitted, task.goal, pairs)
+    >>> gw.utility.resolve_batches(gw.labels.WorstCase(), table, task.fitted, pairs).shape
+    (3,)
+    """
+    X, n_batches, size = batch_rows(fitted, X_batches)
+    codes = batch_codes(fitted, labels, n_batches, size)
+    if tuple(utility.shape) != (n_batches, codes.shape[1]):
+        raise ShapeMismatch(
+            f"utility has shape {tuple(utility.shape)}; ({n_batches}, {codes.shape[1]}), batches by "
+            "labelings, was expected. Pass what .batch gave for the same batches and labels."
+        )
+    ids = np.arange(n_batches * size) if rows is None else np.asarray(rows).reshape(-1)
+    if len(ids) != n_batches * size:
+        raise ShapeMismatch(
+            f"rows has {len(ids)} ids; {n_batches} x {size} were expected, one for each row of "
+            "each batch."
+        )
+    believe = operator.prepare(fitted, round).believe
+    each = to_numpy(believe(Candidates(ids, X, fitted.proba_of)))
+    each = each.reshape(n_batches, 1, size, -1)
+    at = np.broadcast_to(codes, (n_batches, *codes.shape[1:]))[..., None]
+    joint = np.take_along_axis(each, at, axis=3)[..., 0].prod(axis=2)
+    total = joint.sum(axis=1, keepdims=True)
+    if not (total > 0.0).all():
+        raise BadParameter(
+            f"None of the {codes.shape[1]} labelings of a batch is believed possible; one at least was "
+            "expected. Pass labels=None for all of them."
+        )
+    return operator.resolve(utility, like(joint / total, utility, dtype=utility.dtype))
 
 
 def batches(fitted: Fitted, X_batches: Any, labels: Any) -> list[tuple[Rows, NDArray[Any]]]:
