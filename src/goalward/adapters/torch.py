@@ -62,7 +62,9 @@ def from_torch(
     damping
         Added to the curvature of a network.
     curvature
-        "gauss-newton", or "exact" for the Hessian itself: truer at a minimum, dearer by half.
+        "gauss-newton"; "exact" for the Hessian itself: truer at a minimum, dearer by half; or
+        "ek-fac", Gauss-Newton layer by layer, diagonal in Kronecker eigenbases: its inverse is at
+        hand, and the network need not be at a minimum.
     classes
         The classes in the order of the logits; by default 0 to K - 1.
     inputs
@@ -91,8 +93,10 @@ def from_torch(
             f"{type(module).__name__} came; a torch.nn.Module was expected. Use from_sklearn or "
             "from_classifier for estimators of scikit-learn."
         )
-    if curvature not in ("gauss-newton", "exact"):
-        raise BadParameter(f"curvature={curvature!r}; 'gauss-newton' or 'exact' was expected.")
+    if curvature not in ("gauss-newton", "ek-fac", "exact"):
+        raise BadParameter(
+            f"curvature={curvature!r}; 'gauss-newton', 'ek-fac' or 'exact' was expected."
+        )
     if not 0.0 <= damping < float("inf"):
         raise BadParameter(f"damping={damping!r}; a finite number of 0 or more was expected.")
     if loss_reduction not in ("mean", "sum"):
@@ -106,7 +110,7 @@ def from_torch(
     if last:
         model, transform, params, sizes = _head(own, X, inputs, block)
     else:
-        options = {"block": block, "damping": float(damping), "exact": curvature == "exact"}
+        options = {"block": block, "damping": float(damping), "bend": curvature}
         names = _moving(module, layers)
         model, transform, params, sizes = _network(own, names, X, inputs, options)
     decays = _decays(module, list(sizes), weight_decay, optimizer)

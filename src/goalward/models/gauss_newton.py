@@ -55,6 +55,8 @@ class GaussNewton:
         """Products are all that is known."""
         return
 
+    near = linear
+
     def matvec(self, v: Float[Array, "p 1"]) -> Float[Array, "p 1"]:
         """Return 𝓗 v by one forward-mode and one reverse pass over the labelled rows."""
         F = self.objective

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from jaxtyping import Float
 
 from goalward.core.arrays import Array, Rows, astype, like, namespace, rows_at
+from goalward.models.ek_fac import EkFac
 from goalward.models.gauss_newton import GaussNewton, descend, push
 from goalward.models.model import Model
 from goalward.solvers import Solver
@@ -47,8 +48,8 @@ class Network(Model):
         Rows in one pass.
     damping
         Added to the curvature, not to the objective: how far the quadratic is distrusted.
-    exact
-        Whether the curvature is that of the objective, or its Gauss-Newton part.
+    bend
+        The curvature: "gauss-newton", "ek-fac", or "exact" for that of the objective itself.
     """
 
     module: Any = field(repr=False)
@@ -58,7 +59,7 @@ class Network(Model):
     row_dtype: Any = None
     block: int = 1024
     damping: float = 0.0
-    exact: bool = False
+    bend: str = "gauss-newton"
     point: Any = field(default=None, repr=False)
 
     def at(self, params: Float[Array, "p 1"]) -> Network:
@@ -110,6 +111,17 @@ class Network(Model):
             first += rows.shape[0]
         return total[:, None]
 
+    def row_slopes(self, X: Rows, cotangents: Float[Array, "n k c"]) -> Float[Array, "nc p"]:
+        """Return Jᵀc of every row by itself, for each of its cotangents: n · c lines."""
+        from torch.func import vjp, vmap
+
+        def one(row: Any, columns: Any) -> Any:
+            _, pull = vjp(lambda theta: self._forward(row[None], theta)[0], self.point[:, 0])
+            return vmap(pull, in_dims=1)(columns)[0]
+
+        rows = astype(like(X, self.point), self.point.dtype)
+        return vmap(one)(rows, cotangents).reshape(-1, self.point.shape[0])
+
     def turning(
         self, X: Rows, slope: Callable[[Array, slice], Array], v: Float[Array, "p 1"]
     ) -> Float[Array, "p 1"]:
@@ -137,9 +149,11 @@ class Network(Model):
 
     def curvature(
         self, objective: Objective, params: Float[Array, "p 1"], logits: Float[Array, "n k"]
-    ) -> GaussNewton:
-        """Return the Gauss-Newton part of ∇²F, or with `exact` the whole."""
-        return GaussNewton(objective, params, logits, self.damping, self.exact)
+    ) -> GaussNewton | EkFac:
+        """Return the Gauss-Newton part of ∇²F, layer by layer with EK-FAC, or the whole."""
+        if self.bend == "ek-fac":
+            return EkFac(objective, params, logits, self.damping)
+        return GaussNewton(objective, params, logits, self.damping, self.bend == "exact")
 
     def gradient_scale(self, objective: Objective, params: Float[Array, "p 1"]) -> float:
         """Return √Σ‖∇ℓᵢ‖² with labels drawn at random: nothing can be learned from a network at 0."""

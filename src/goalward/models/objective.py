@@ -93,6 +93,11 @@ class Hessian:
         """Itself: direct solvers may open it."""
         return self
 
+    @property
+    def near(self) -> None:
+        """Preconditioners read what is opened up."""
+        return
+
     @cached_property
     def X(self) -> Rows:
         """The labelled rows."""

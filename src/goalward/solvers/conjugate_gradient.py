@@ -46,7 +46,8 @@ class ConjugateGradient:
         "kronecker" inverts (mean Λ) ⊗ XᵀX + ρ through two eigendecompositions, "jacobi"
         divides by the diagonal, "none" does nothing. "auto" takes the first for linear models
         where its eigenvectors cost less than the products they save (up to 4096 features or
-        rows), the second for others, and none for models that are not linear.
+        rows), the second for others, and none for models that are not linear, unless their
+        curvature brings one.
 
     Examples
     --------
@@ -62,7 +63,8 @@ class ConjugateGradient:
         """Return the map g -> 𝓗⁻¹g."""
         linear = hessian.linear
         if linear is None or linear.basis.shape[1] != 1:
-            near = _preconditioner(self.preconditioner, linear)
+            own = hessian.near if self.preconditioner == "auto" else None
+            near = own or _preconditioner(self.preconditioner, linear)
             return by_products(hessian, near, "ConjugateGradient", self.tol, self.max_iter)
         one = _OneColumn(linear)
         near = _preconditioner(self.preconditioner, one)

@@ -70,6 +70,11 @@ class Curvature(Protocol):
         """Itself, where the model is linear; None where all that is known are products."""
         ...
 
+    @property
+    def near(self) -> Apply | None:
+        """A map close to 𝓗⁻¹, where the curvature brings one."""
+        ...
+
     def matvec(self, v: Float[Array, "p k"]) -> Float[Array, "p k"]: ...
 
 
