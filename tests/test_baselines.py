@@ -10,7 +10,14 @@ from sklearn.neighbors import KNeighborsClassifier
 import goalward as gw
 from goalward.core.candidates import Candidates
 from goalward.errors import BadInput, BadParameter
-from goalward.labels import Calibrated, CrossFitted, Expected, LabelModel, Predicted
+from goalward.labels import (
+    Calibrated,
+    CrossFitted,
+    Expected,
+    LabelModel,
+    Predicted,
+    Uniform,
+)
 from goalward.labels.learned import fitted_temperature
 from goalward.strategies import Badge, Bait, Bald, CoreSet
 from goalward.strategies.request import Request
@@ -229,8 +236,12 @@ def test_the_sample_is_spread_over_the_scores(rng):
 def test_the_ladder_takes_the_cheapest_rung_that_is_true_enough():
     many = problem(n_labelled=2000, C=0.1)
     few = problem(n_labelled=30, n_features=60)
-    easy, _ = Ladder().climb(many.fitted, many.goal, many.X_pool)
+    average = Expected(Uniform()).prepare(many.fitted)
+    easy, _ = Ladder().climb(many.fitted, many.goal, many.X_pool, average)
     assert easy == FirstOrder()
+    # Whatever operator comes after: under the model's own prediction first order is vacuous.
+    every, _ = Ladder().climb(many.fitted, many.goal, many.X_pool)
+    assert every == ImplicitStep()
     hard, tried = Ladder(target=0.95).climb(few.fitted, few.goal, few.X_pool)
     assert hard != FirstOrder()
     assert tried[0].rank < 0.95
@@ -240,10 +251,9 @@ def test_the_ladder_takes_the_cheapest_rung_that_is_true_enough():
         got.rows, gw.GoalOriented(few.goal, utility=hard).suggest(few.fitted, few.X_pool, 3).rows
     )
     assert "rank correlation with retraining" in got.solver.reason
-    batch = Ladder().batch(many.fitted, many.goal, many.X_pool[:20].reshape(10, 2, -1))
-    np.testing.assert_allclose(
-        batch, FirstOrder().batch(many.fitted, many.goal, many.X_pool[:20].reshape(10, 2, -1))
-    )
+    pairs = many.X_pool[:20].reshape(10, 2, -1)
+    batch = Ladder().batch(many.fitted, many.goal, pairs)
+    np.testing.assert_allclose(batch, ImplicitStep().batch(many.fitted, many.goal, pairs))
     pair = Ladder().batch(many.fitted, many.goal, many.X_pool[None, :2])
     np.testing.assert_allclose(pair, Retrain().batch(many.fitted, many.goal, many.X_pool[None, :2]))
     with pytest.raises(BadParameter, match="utility='best'"):

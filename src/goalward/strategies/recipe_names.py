@@ -144,7 +144,8 @@ UTILITIES: dict[str, Callable[[], Utility]] = {
     "corrected": lambda: ImplicitStep(corrections=1),
     "corrected-3": lambda: ImplicitStep(corrections=3),
     "retrain": Retrain,
-    "auto": Ladder,
+    "auto": lambda: Ladder(rows=20, certain=False),
+    "ladder": Ladder,
     "cautious": Cautious,
     "cautious-spread": lambda: Cautious(toward_zero=True),
 }

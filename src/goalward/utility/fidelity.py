@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,21 @@ from goalward.core.arrays import like, to_numpy
 from goalward.errors import BadParameter
 
 if TYPE_CHECKING:
+    from goalward.core.candidates import Candidates
     from goalward.goals import Goal
     from goalward.labels import Resolver
     from goalward.models import Fitted
     from goalward.utility.utility import Utility
 
-__all__ = ["Fidelity", "fidelity", "rank_correlation", "stratified"]
+__all__ = [
+    "Fidelity",
+    "View",
+    "agreement",
+    "fidelity",
+    "rank_correlation",
+    "resolved",
+    "stratified",
+]
 
 
 @dataclass(frozen=True)
@@ -27,8 +37,8 @@ class Fidelity:
     Parameters
     ----------
     rank, low, high
-        Spearman correlation and its 95 % interval over rows, by bootstrap: of the scores
-        after an operator where one is known, else of all (row, label) pairs.
+        Spearman correlation and its 95 % interval over rows: of the scores after an operator where
+        one is known, else of all (row, label) pairs.
     pairs
         Spearman correlation of all (row, label) pairs.
     slope
@@ -85,28 +95,49 @@ def fidelity(
         raise BadParameter(
             f"rows={rows} of a pool of {n_rows(X_pool)}; at least 3 were expected. Use 20."
         )
-    rng = np.random.default_rng(seed)
     predicted = to_numpy(utility(fitted, goal, X_pool))
-    names = np.arange(len(predicted)) if ids is None else ids
-    sample = stratified(predicted.mean(axis=1), rows, rng)
+    sample = stratified(predicted.mean(axis=1), rows, np.random.default_rng(seed))
     some = take_rows(X_pool, sample)
-    guess, exact = predicted[sample], to_numpy(Retrain()(fitted, goal, some))
-    a, b = guess, exact
-    if resolver is not None:
-        block = fitted.candidates(some, names[sample])
-        a, b = (to_numpy(resolver(like(u, fitted.params), block)) for u in (guess, exact))
+    names = sample if ids is None else ids[sample]
+    exact = to_numpy(Retrain()(fitted, goal, some))
+    views = () if resolver is None else (resolved(resolver, fitted.candidates(some, names)),)
+    return agreement(repr(utility), predicted[sample], exact, sample, views)
+
+
+View = Callable[[NDArray[Any]], NDArray[Any]]
+"""(n, K) utilities -> one score for each row."""
+
+
+def resolved(resolver: Resolver, block: Candidates) -> View:
+    """Return what an operator makes of the utilities of a block."""
+    return lambda u: to_numpy(resolver(like(u, block.proba, dtype=block.proba.dtype), block))
+
+
+def agreement(
+    name: str,
+    guess: NDArray[Any],
+    exact: NDArray[Any],
+    rows: NDArray[Any],
+    views: Sequence[View] = (),
+) -> Fidelity:
+    """Return how predicted and retrained utilities agree: in the view where they agree least.
+
+    The interval is Fisher's, with the variance that Bonett and Wright (2000) give for ranks.
+    """
+    pairs = _rank(guess, exact)
+    ranks = [pairs]
+    if views:
         # Equal to rounding is equal: ranks of noise say nothing.
-        a = a if np.ptp(a) > 1e-9 * np.abs(guess).max() else np.zeros_like(a)
-    ranks = []
-    for _ in range(500):
-        draw = rng.integers(len(sample), size=len(sample))
-        ranks.append(_rank(a[draw], b[draw]))
-    low, high = np.quantile(ranks, [0.025, 0.975])
+        level = 1e-9 * np.abs(guess).max()
+        both = [(view(guess), view(exact)) for view in views]
+        ranks = [0.0 if np.ptp(a) <= level else _rank(a, b) for a, b in both]
+    rank = min(ranks)
+    z = np.arctanh(min(rank, 1.0 - 1e-12))
+    half = 1.96 * np.sqrt((1.0 + rank**2 / 2.0) / max(len(rows) - 3.0, 0.5))
+    low, high = np.tanh([z - half, z + half])
     spread = float(np.sum((guess - guess.mean()) ** 2))
-    slope = float(np.sum((guess - guess.mean()) * (exact - exact.mean())) / spread)
-    return Fidelity(
-        repr(utility), _rank(a, b), float(low), float(high), slope, sample, _rank(guess, exact)
-    )
+    slope = np.sum((guess - guess.mean()) * (exact - exact.mean())) / max(spread, 1e-300)
+    return Fidelity(name, rank, float(low), float(high), float(slope), rows, pairs)
 
 
 def _rank(a: NDArray[Any], b: NDArray[Any]) -> float:

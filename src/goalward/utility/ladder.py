@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.core.arrays import Array
+from goalward.core.arrays import Array, to_numpy
 from goalward.errors import BadParameter, Unsupported
 from goalward.goals import Goal, Term
 from goalward.labels import Resolver
 from goalward.models import Fitted, as_fitted
-from goalward.pool import Pool, as_pool, n_rows
-from goalward.utility.fidelity import Fidelity, fidelity
+from goalward.pool import Pool, as_pool, n_rows, take_rows
+from goalward.utility.fidelity import Fidelity, View, agreement, fidelity, resolved
 from goalward.utility.first_order import FirstOrder
 from goalward.utility.implicit_step import ImplicitStep
 from goalward.utility.labelings import batch_rows
@@ -26,29 +27,47 @@ from goalward.utility.utility import Utility, block_size
 __all__ = ["Ladder"]
 
 
+RUNGS = (
+    FirstOrder(),
+    ImplicitStep(),
+    ImplicitStep(corrections=1),
+    ImplicitStep(corrections=3),
+)
+"""From cheap to dear; then retraining."""
+
+SLOPES = (0.5, 2.0)
+"""Of retrained on predicted utilities, between which a rung may be used."""
+
+
 @dataclass(frozen=True)
 class Ladder(Utility):
-    """First order → implicit step → the same with the goal evaluated → retraining.
+    """First order → implicit step → one and three corrections → retraining.
 
-    A sample of the first rows is retrained, and the first rung whose rank correlation with
-    it reaches `target` is used for the whole pool. The report says which, and how the
-    rungs below it did.
+    Some rows are drawn and retrained. The first rung is used for the whole pool whose rank
+    correlation with them is `target` or more for certain (the lower end of its 95 % interval), and
+    whose scale is right. Where an operator is known, the scores are compared; else the pairs of
+    rows and labels and what the usual operators make of them, in the worst of these views. The
+    report says which rung it is, and how those below it did.
 
     Parameters
     ----------
     target
-        Rank correlation over (row, label) pairs to reach.
+        Rank correlation to reach.
     rows
-        Candidates to retrain, and rows of the pool they are drawn from: 25 times as many.
+        Candidates to retrain, drawn from the first rows of the pool.
+    certain
+        False is the ladder of version 0.1, which the recipe word "auto" keeps: without corrections,
+        and trusting the estimated correlation of a rung itself.
 
     Examples
     --------
     >>> Ladder(target=0.99)
-    Ladder(target=0.99, rows=20)
+    Ladder(target=0.99, rows=30, certain=True)
     """
 
     target: float = field(default=0.95, kw_only=True)
-    rows: int = field(default=20, kw_only=True)
+    rows: int = field(default=30, kw_only=True)
+    certain: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.rows < 3:
@@ -71,14 +90,38 @@ class Ladder(Utility):
         With an operator, what must agree with retraining are the scores that rows are picked by.
         """
         tried: list[Fidelity] = []
-        if n_rows(X) < 3:
+        total = n_rows(X)
+        if total < 3:
             # Too few for a sample: they are the sample.
             return Retrain(), tried
+        if not self.certain:
+            return self._estimated(fitted, goal, X, resolver, ids)
+        sample = np.sort(np.random.default_rng(0).permutation(total)[: self.rows])
+        some = take_rows(X, sample)
+        block = fitted.candidates(some, sample if ids is None else ids[sample])
+        views = usual(to_numpy(block.proba)) if resolver is None else [resolved(resolver, block)]
+        exact = to_numpy(Retrain()(fitted, goal, some))
+        for rung in RUNGS:
+            try:
+                guess = to_numpy(rung(fitted, goal, some))
+            except Unsupported:
+                # A network has no implicit step, a tree nothing below retraining.
+                continue
+            found = agreement(repr(rung), guess, exact, sample, [_pairs, *views])
+            tried.append(found)
+            if found.low >= self.target and SLOPES[0] <= found.slope <= SLOPES[1]:
+                return rung, tried
+        return Retrain(), tried
+
+    def _estimated(
+        self, fitted: Fitted, goal: Goal, X: Any, resolver: Resolver | None, ids: Any
+    ) -> tuple[Utility, list[Fidelity]]:
+        """Return the rung that the first version chose."""
+        tried: list[Fidelity] = []
         for rung in (FirstOrder(), ImplicitStep(), ImplicitStep(exact_goal=True)):
             try:
                 found = fidelity(rung, fitted, goal, X, rows=self.rows, resolver=resolver, ids=ids)
             except Unsupported:
-                # A network has no implicit step, a tree nothing below retraining.
                 continue
             tried.append(found)
             if min(found.rank, found.pairs) >= self.target:
@@ -94,8 +137,8 @@ class Ladder(Utility):
                 "utility='auto' tries rows before it chooses, which a single pass over blocks cannot; a "
                 "utility such as FirstOrder() was expected. Pass a pool that can be read twice."
             )
-        first = min(len(pool), block_size(task.fitted.n_classes))
-        count = min(first, 25 * self.rows)
+        first = np.arange(min(len(pool), block_size(task.fitted.n_classes)))
+        count = min(len(first), 25 * self.rows)
         sample = np.sort(np.random.default_rng(0).permutation(first)[:count])
         names = sample if ids is None else ids[sample]
         rung, tried = self.climb(task.fitted, task.goal, pool.take(sample), resolver, names)
@@ -122,6 +165,23 @@ class Ladder(Utility):
         bare = replace(fitted, transform=None, columns=None)
         rung, _ = self.climb(bare, Bound(goal.terms(fitted)), rows)
         return rung.batch(fitted, goal, X_batches, labels)
+
+
+def usual(proba: NDArray[Any]) -> list[View]:
+    """Return what the usual operators make of utilities: mean, least, largest, expected, spread."""
+
+    def expected(u: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(np.sum(proba * u, axis=1))
+
+    def spread(u: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(np.sqrt(expected((u - expected(u)[:, None]) ** 2)))
+
+    plain: tuple[Any, ...] = (np.mean, np.min, np.max)
+    return [*[partial(statistic, axis=1) for statistic in plain], expected, spread]
+
+
+def _pairs(u: NDArray[Any]) -> NDArray[Any]:
+    return u.ravel()
 
 
 @dataclass(frozen=True)
