@@ -1,13 +1,16 @@
 """Published look-ahead strategies, each against its paper's definition written out by hand."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
 import goalward as gw
-from goalward.testing import problem
+from goalward.errors import BadParameter
+from goalward.strategies import Margin, UnlessSurprised
+from goalward.testing import check_strategy, problem
 from goalward.utility import Retrain
 
 
@@ -57,6 +60,63 @@ def test_mcmi_min():
     found, row = scores("mcmi-min", task)
     assert row == entropy.argmin()
     assert np.ptp(found + entropy) < 1e-6
+
+
+def test_mcmi_min_with_its_switch():
+    """MM+M (Guo and Greiner 2007), one row after another.
+
+    The label that makes the pool most certain is guessed. Where the answer is another, the next
+    row is the one of largest entropy, and then MCMI[min] goes on.
+    """
+    task = problem(n_pool=6, n_classes=2, n_labelled=12, seed=3)
+    X, y, left, asked, turns = task.X, task.y, list(range(6)), [], []
+    guess = answer = None
+    for _ in range(4):
+        fitted = task.learner.fit(X, y)
+        if guess == answer:
+            entropy = np.empty((6, 2))
+            for i, k in product(left, range(2)):
+                q = task.learner.fit(np.vstack([X, task.X_pool[i]]), [*y, k])
+                q = q.predict_proba(task.X_pool)
+                entropy[i, k] = -np.sum(q * np.log(q))
+            row = min(left, key=lambda i: entropy[i].min())
+            guess, answer = entropy[row].argmin(), task.y_pool[row]
+            turns.append("first")
+        else:
+            q = fitted.predict_proba(task.X_pool)
+            row = max(left, key=lambda i: -np.sum(q[i] * np.log(q[i])))
+            guess = answer = None
+            turns.append("otherwise")
+        built = gw.recipe("mcmi-switch").build(pool=task.X_pool)
+        built = replace(built, start=12)
+        found = built.suggest(fitted, task.X_pool, 1, exclude=asked)
+        assert found.rows.tolist() == [row]
+        assert built.turn(fitted, 0) is getattr(built, turns[-1])
+        asked.append(row)
+        left.remove(row)
+        X, y = np.vstack([X, task.X_pool[row]]), [*y, task.y_pool[row]]
+    assert set(turns) == {"first", "otherwise"}
+
+
+def test_a_switch_as_a_recipe():
+    text = "entropy/max/retrain/top unless surprised then entropy"
+    assert str(gw.recipe("mcmi-switch")) == text
+    assert gw.recipe("mcmi-min unless surprised then entropy") == gw.recipe(text)
+    assert gw.recipe(text).needs == {"pool"}
+    assert gw.recipe("dev/max unless surprised then epig").needs == {"dev", "pool"}
+    both = gw.recipe("random until 9 then mcmi-min unless surprised then margin")
+    assert str(both.build(pool=np.eye(3)).later.otherwise) == "Margin(seed=0)"
+    for hopeless in ("margin", "decision-risk"):
+        with pytest.raises(BadParameter, match="hopes for no label"):
+            gw.recipe(f"{hopeless} unless surprised then entropy")
+    with pytest.raises(BadParameter, match="hopes for no label"):
+        UnlessSurprised(Margin(), Margin())
+
+
+def test_a_switch_conforms():
+    task = problem()
+    hopeful = gw.GoalOriented(gw.goals.Entropy(task.X_pool), operator=gw.labels.BestCase())
+    check_strategy(UnlessSurprised(hopeful, Margin()))
 
 
 def information(X, p):

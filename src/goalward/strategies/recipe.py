@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from goalward.errors import BadParameter
 from goalward.strategies.goal_oriented import GoalOriented
@@ -20,10 +20,12 @@ from goalward.strategies.recipe_names import (
     SELECTIONS,
     UTILITIES,
 )
-from goalward.strategies.schedule import Then
+from goalward.strategies.schedule import Then, UnlessSurprised
 from goalward.strategies.strategy import Strategy
 
 __all__ = ["Recipe", "recipe"]
+
+SURPRISED = "unless surprised"
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,8 @@ class Recipe:
         takes a number after a colon: "predicted:2" has temperature 2. A goal of the posterior
         ("decision-risk", "epig", "fisher-ratio", "prediction-variance") may stand alone. "eer",
         "mcmi-min", "glister" and other published strategies have a word. "random until 50 then
-        margin" changes when the model has 50 labelled rows.
+        margin" changes when the model has 50 labelled rows, "entropy/max/retrain unless surprised
+        then margin" for one round after a label that was not hoped for.
 
     Examples
     --------
@@ -60,8 +63,8 @@ class Recipe:
     @property
     def needs(self) -> frozenset[str]:
         """What `build` must be given: "dev", "pool" or "truth"."""
-        if changing := _changing(self.text):
-            return Recipe(changing[0]).needs | Recipe(changing[2]).needs
+        if turns := _in_turns(self.text):
+            return Recipe(turns[0]).needs | Recipe(turns[2]).needs
         if self.text in BASELINES:
             return frozenset()
         goal, operator, *_ = self.text.split("/")
@@ -87,11 +90,12 @@ class Recipe:
         truth
             All labels of the pool, for the oracle operator.
         """
-        if changing := _changing(self.text):
-            first, labels, later = changing
+        if turns := _in_turns(self.text):
             given: dict[str, Any] = {"dev": dev, "pool": pool, "truth": truth, "seed": seed}
-            parts = (Recipe(one).build(**given) for one in (first, later))
-            return Then(*parts, labels=int(labels), seed=seed)
+            first, later = (Recipe(one).build(**given) for one in (turns[0], turns[2]))
+            if turns[1] == SURPRISED:
+                return UnlessSurprised(cast(GoalOriented, first), later, seed=seed)
+            return Then(first, later, labels=int(turns[1].removeprefix("until ")), seed=seed)
         if self.text in BASELINES:
             return BASELINES[self.text](seed)
         data = {"dev": dev, "pool": pool, "truth": truth}
@@ -116,10 +120,13 @@ class Recipe:
 def recipe(text: str) -> Recipe:
     """Return the recipe a text stands for, completed and checked."""
     word = text.strip().lower()
-    if changing := _changing(word):
-        first, labels, later = changing
-        return Recipe(f"{recipe(first)} until {int(labels)} then {recipe(later)}")
-    parts = PRESETS.get(word, word).split("/")
+    word = PRESETS.get(word, word)
+    if turns := _in_turns(word):
+        first, link, later = turns
+        if link == SURPRISED:
+            _check_hopeful(str(recipe(first)), text)
+        return Recipe(f"{recipe(first)} {link} then {recipe(later)}")
+    parts = word.split("/")
     _check_retired(parts, text)
     if len(parts) == 1 and parts[0] not in POSTERIOR:
         _check_alone(parts[0], text)
@@ -144,10 +151,19 @@ def recipe(text: str) -> Recipe:
     return Recipe(f"{goal}/{operator}/{utility}/{selection}")
 
 
-def _changing(text: str) -> tuple[str, str, str] | None:
-    """Return the parts of "A until N then B"; None for other texts."""
-    found = re.fullmatch(r"(.+?) until ([1-9]\d*) then (.+)", text)
+def _in_turns(text: str) -> tuple[str, str, str] | None:
+    """Return A, the link and B of "A until N then B" and its kin; None for other texts."""
+    found = re.fullmatch(rf"(.+?) (until [1-9]\d*|{SURPRISED}) then (.+)", text)
     return (found[1], found[2], found[3]) if found else None
+
+
+def _check_hopeful(first: str, text: str) -> None:
+    """Raise unless a strategy has a label that it hopes for."""
+    if first in BASELINES or first.partition("/")[0] in POSTERIOR:
+        raise BadParameter(
+            f"The recipe {text!r} waits for surprises of {first!r}, which hopes for no label; a goal of "
+            "the logits was expected. Write 'entropy/max/retrain unless surprised then entropy', say."
+        )
 
 
 def _check(word: str, kind: str, known: dict[str, Any], text: str) -> None:

@@ -86,6 +86,7 @@ PRESETS = {
     "eer": "entropy/predicted/retrain/top",
     "eer-01": "expected-accuracy/predicted/retrain/top",
     "mcmi-min": "entropy/max/retrain/top",
+    "mcmi-switch": "entropy/max/retrain/top unless surprised then entropy",
     "a-optimality": "prediction-variance/average/information/top",
     "glister": "dev/predicted:0/gradient-step/top",
     "isal": "dev/predicted:0/first-order/top",

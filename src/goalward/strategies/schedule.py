@@ -1,15 +1,19 @@
-"""One strategy until there are labels enough, then another."""
+"""Strategies in turns: one until there are labels enough, or until a label surprises it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from goalward.core.arrays import Rows, namespace, rows_at, to_numpy
+from goalward.core.candidates import Labelled
+from goalward.errors import BadParameter
 from goalward.models import Fitted
 from goalward.selection import Rule
+from goalward.strategies.goal_oriented import GoalOriented
 from goalward.strategies.request import Request, check_count
 from goalward.strategies.strategy import Strategy
 
-__all__ = ["Then"]
+__all__ = ["Then", "UnlessSurprised"]
 
 
 @dataclass(frozen=True)
@@ -51,3 +55,77 @@ class Then(Strategy):
     def bind(self, request: Request) -> Rule:
         """Return the rule of the strategy of this round."""
         return self.turn(request.fitted, request.round).bind(request)
+
+
+@dataclass(frozen=True)
+class UnlessSurprised(Strategy):
+    """`first`, and once `otherwise` after a row of its own whose label it had not hoped for.
+
+    The label hoped for is the one of the largest utility under the model before. With MCMI[min] first
+    and the largest entropy otherwise it is MM+M (Guo and Greiner 2007), published for one row at a
+    time; of a batch the last row decides. Nothing is remembered: the last rows are taken off the
+    model again, back to one that did not surprise. After each surprise of a run the strategies
+    change places.
+
+    Parameters
+    ----------
+    start
+        Labelled rows of the start, which no strategy chose. A run of surprises that reaches them
+        ends there; where it is not known, a row of the start may be counted.
+
+    Examples
+    --------
+    >>> import goalward as gw
+    >>> from goalward.strategies import Entropy, UnlessSurprised
+    >>> hopeful = gw.GoalOriented(gw.goals.Entropy([[0.5]]), operator=gw.labels.BestCase())
+    >>> UnlessSurprised(hopeful, Entropy()).otherwise
+    Entropy(seed=0)
+    """
+
+    first: GoalOriented
+    otherwise: Strategy
+    start: int = field(default=0, kw_only=True)
+    seed: int = field(default=0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        goal = getattr(self.first, "goal", None)
+        if goal is None or goal.utility == "information":
+            raise BadParameter(
+                f"first={self.first!r} hopes for no label; a GoalOriented with a goal of the logits was "
+                "expected. Use MCMI[min]: GoalOriented(Entropy(X), operator=BestCase())."
+            )
+
+    @property
+    def labels_held(self) -> int:
+        """The labels of either strategy: the same may serve both."""
+        return max(self.first.labels_held, self.otherwise.labels_held)
+
+    def turn(self, fitted: Fitted, round: int) -> Strategy:
+        """Return the strategy of this round: every second surprise in a row is `otherwise`'s own."""
+        after, surprises = fitted, 0
+        while (before := self._before(after)) is not None and self._surprised(before, after):
+            after, surprises = before, surprises + 1
+        return (self.otherwise if surprises % 2 else self.first).turn(fitted, round)
+
+    def bind(self, request: Request) -> Rule:
+        """Return the rule of the strategy of this round."""
+        return self.turn(request.fitted, request.round).bind(request)
+
+    def _before(self, fitted: Fitted) -> Fitted | None:
+        """Return the model without its last row; None at the start, or if a class would be lost."""
+        old = fitted.labelled
+        rest = slice(0, len(old) - 1)
+        labelled = Labelled(rows_at(old.X, rest), old.targets[rest, :], old.weights[rest])
+        counts = namespace(old.targets).sum(labelled.targets, axis=0)
+        if len(labelled) < max(self.start, 1) or float(namespace(counts).min(counts)) <= 0.0:
+            return None
+        return replace(fitted, labelled=labelled).polished()
+
+    def _surprised(self, before: Fitted, after: Fitted) -> bool:
+        """Return whether the row that came has another label than `first` would have hoped for."""
+        last = slice(len(before.labelled), len(after.labelled))
+        x: Rows = rows_at(after.labelled.X, last)
+        goal = self.first.goal.settled(before)
+        hoped = to_numpy(self.first.utility.prepare(before, goal)(x).per_label)
+        told = to_numpy(after.labelled.targets[last, :])
+        return bool(hoped.argmax() != told.argmax())
