@@ -11,7 +11,7 @@ import goalward as gw
 from goalward.errors import BadParameter
 from goalward.strategies import Margin, UnlessSurprised
 from goalward.testing import check_strategy, problem
-from goalward.utility import Retrain
+from goalward.utility import FirstOrder, Retrain
 
 
 def scores(recipe, task):
@@ -196,3 +196,14 @@ def test_isal():
     truth = Retrain()(task.fitted, task.goal, task.X_pool)
     likely = task.fitted.predict_proba(task.X_pool).argmax(axis=1)
     assert spearmanr(found, truth[np.arange(60), likely]).statistic > 0.9
+
+
+def test_without_curvature_rows_are_ranked_worse():
+    """Glister's step and isal's 𝓗⁻¹ against retraining, over all labels."""
+    task = problem(n_labelled=60, n_pool=20)
+    truth = Retrain()(task.fitted, task.goal, task.X_pool).ravel()
+    step, solved = (
+        spearmanr(FirstOrder(solver=solver)(task.fitted, task.goal, task.X_pool).ravel(), truth)
+        for solver in (gw.solvers.GradientStep(), "auto")
+    )
+    assert step.statistic < solved.statistic - 0.03
