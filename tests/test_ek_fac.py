@@ -1,5 +1,7 @@
 """EK-FAC: exact where the curvature is a Kronecker product, and its own diagonal everywhere."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
@@ -8,7 +10,7 @@ import goalward as gw
 from goalward.adapters import from_torch
 from goalward.errors import NotConverged, Unsupported
 from goalward.models.gauss_newton import GaussNewton
-from goalward.utility import FirstOrder
+from goalward.utility import FirstOrder, NetworkStep
 from tests.conftest import need
 
 need("torch")
@@ -85,3 +87,50 @@ def test_a_layer_too_wide_for_eigenvectors_is_refused():
                       weight_decay=1.0, curvature="ek-fac")  # fmt: skip
     with pytest.raises(Unsupported, match="9000 inputs"):
         FirstOrder()(wide, gw.goals.DevLoss(np.zeros((1, 9000)), [0]), np.zeros((1, 9000)))
+
+
+def test_the_network_step_minimises_the_quadratic_plus_the_rows_own_loss():
+    """Against LBFGS on ½δᵀ𝓗δ + Σ ℓ(f + Jδ, k), then the network at θ + δ; a row, and a batch."""
+    options = {"layers": "all", "weight_decay": 1e-2, "curvature": "ek-fac"}
+    fitted = from_torch(small(), IMAGES[:30], LABELS[:30], **options)
+    goal = gw.goals.DevLoss(IMAGES[40:60], LABELS[40:60])
+    rows = fitted.features(IMAGES[60:62])
+    model, eye = fitted.model.at(fitted.params), torch.eye(10).double()
+    J = model.row_slopes(rows, eye.expand(2, 10, 10)).reshape(2, 10, -1)
+    f = fitted.logits_of(rows)
+
+    def gain(which, labels):
+        delta = torch.zeros_like(fitted.params, requires_grad=True)
+        search = torch.optim.LBFGS(
+            [delta], max_iter=300, tolerance_grad=1e-10, tolerance_change=1e-14,
+            line_search_fn="strong_wolfe",
+        )  # fmt: skip
+
+        def closure():
+            search.zero_grad()
+            own = nn.functional.cross_entropy(
+                f[which] + (J[which] @ delta)[..., 0], torch.tensor(labels), reduction="sum"
+            )
+            loss = own + 0.5 * (delta * fitted.hessian.matvec(delta)).sum()
+            loss.backward()
+            return loss
+
+        search.step(closure)
+        moved = dataclasses.replace(fitted, params=(fitted.params + delta).detach())
+        return goal.value(moved) - goal.value(fitted)
+
+    got = NetworkStep()(fitted, goal, IMAGES[60:62])
+    for i, k in [(0, 3), (1, 7)]:
+        assert float(got[i, k]) == pytest.approx(gain([i], [k]), rel=1e-4)
+    pair = NetworkStep().batch(fitted, goal, [IMAGES[60:62]], labels=[[3, 7]])
+    assert float(pair[0, 0]) == pytest.approx(gain([0, 1], [3, 7]), rel=1e-4)
+
+
+def test_the_network_step_wants_an_inverse():
+    net = small()
+    plain = from_torch(net, IMAGES[:9], LABELS[:9], layers="all", weight_decay=1.0, polish=True)
+    goal = gw.goals.DevLoss(IMAGES[:3], LABELS[:3])
+    with pytest.raises(Unsupported, match="curvature='ek-fac'"):
+        NetworkStep()(plain, goal, IMAGES[:2])
+    with pytest.raises(Unsupported, match="ImplicitStep"):
+        NetworkStep()(gw.Logistic().fit(DIGITS[:9], LABELS[:9]), goal, DIGITS[:2])

@@ -65,19 +65,19 @@ class EkFac:
         """It is that of no linear model."""
         return
 
-    def matvec(self, v: Float[Array, "p 1"]) -> Float[Array, "p 1"]:
-        """Return 𝓗 v."""
+    def matvec(self, v: Float[Array, "p m"]) -> Float[Array, "p m"]:
+        """Return 𝓗 v, of one column or several."""
         return self._scaled(v, 1)
 
-    def near(self, v: Float[Array, "p 1"]) -> Float[Array, "p 1"]:
-        """Return 𝓗⁻¹ v."""
+    def near(self, v: Float[Array, "p m"]) -> Float[Array, "p m"]:
+        """Return 𝓗⁻¹ v, of one column or several."""
         return self._scaled(v, -1)
 
-    def _scaled(self, v: Float[Array, "p 1"], power: int) -> Float[Array, "p 1"]:
-        moved = v * 0.0
+    def _scaled(self, v: Float[Array, "p m"], power: int) -> Float[Array, "p m"]:
+        rows, moved = v.T, v.T * 0.0
         for where, U, V, scale in self.layers:
-            moved[where, 0] = U @ ((U.T @ v[where, 0] @ V) * scale**power) @ V.T
-        return moved
+            moved[:, where] = U @ ((U.T @ rows[:, where] @ V) * scale**power) @ V.T
+        return moved.T
 
     @cached_property
     def layers(self) -> list[Layer]:

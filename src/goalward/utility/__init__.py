@@ -6,6 +6,7 @@ from goalward.utility.implicit_step import ImplicitStep
 from goalward.utility.information import Information
 from goalward.utility.labelings import resolve_batches
 from goalward.utility.ladder import Ladder
+from goalward.utility.network_step import NetworkStep
 from goalward.utility.retrain import Retrain
 from goalward.utility.scorer import Scored, Scorer
 from goalward.utility.utility import Utility
@@ -16,6 +17,7 @@ __all__ = [
     "ImplicitStep",
     "Information",
     "Ladder",
+    "NetworkStep",
     "Retrain",
     "Scored",
     "Scorer",
