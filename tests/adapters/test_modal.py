@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import goalward as gw
-from goalward.errors import Empty
+from goalward.errors import Empty, UnknownLabel
 from goalward.testing import problem
 from tests.conftest import need
 
@@ -65,3 +65,31 @@ def test_a_learner_without_rows_is_refused():
     learner = ActiveLearner(LogisticRegression(), gw.adapters.modal_query(goal))
     with pytest.raises(Empty, match="X_training"):
         learner.query(np.zeros((3, 4)))
+
+
+def test_truth_and_schedules_follow_the_rows_and_the_labels():
+    """Position 0 of a pool that has shrunk is another row; and no round is told."""
+    task = problem(n_classes=3)
+    left = np.arange(7, 40)
+    told = []
+
+    def temperature(round):
+        told.append(round)
+        return 2.0
+
+    annealed = gw.labels.Expected(gw.labels.Predicted(temperature))
+    Learner(LogisticRegression(), gw.adapters.modal_query(task.goal, operator=annealed), task.X, task.y).query(
+        task.X_pool
+    )  # fmt: skip
+    assert set(told) == {len(task.X)}
+    oracle = gw.labels.Expected(gw.labels.Truth(task.y_pool))
+    query = gw.adapters.modal_query(task.goal, operator=oracle)
+    learner = Learner(LogisticRegression(), query, task.X, task.y)
+    places, _ = learner.query(task.X_pool[left], n_instances=3, rows=left)
+    u = gw.utility.FirstOrder()(gw.Logistic().fit(task.X, task.y), task.goal, task.X_pool[left])
+    exact = u[np.arange(len(left)), task.y_pool[left]]
+    assert places.tolist() == np.argsort(-exact)[:3].tolist()
+    for size in (1, 2):
+        assert learner.query(task.X_pool[left], n_instances=size, rows=left)[0].shape == (size,)
+    with pytest.raises(UnknownLabel, match=r"'X_pool\[0\]'.*rows= their ids"):
+        learner.query(task.X_pool[left], n_instances=3)

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
 import goalward as gw
-from goalward.errors import UnseenClass, Unsupported
+from goalward.errors import UnknownLabel, UnseenClass, Unsupported
 from goalward.testing import check_strategy, problem
 from tests.conftest import need
 
@@ -196,3 +196,27 @@ def test_expected_error_reduction_refits_our_model():
     task = problem(n_labelled=12, n_pool=5)
     strategy = QueryStrategy(MonteCarloEER())
     assert strategy.suggest(task.fitted, task.X_pool, batch=1).rows.shape == (1,)
+
+
+def test_truth_and_schedules_follow_the_rows_and_the_labels(task):
+    problem_, X, y, clf = task
+    truth = np.concatenate([problem_.y, problem_.y_pool])
+    oracle = gw.labels.Expected(gw.labels.Truth(truth))
+    fitted = gw.Logistic().fit(problem_.X, problem_.y)
+    for candidates in (None, [25, 30, 50]):
+        rows = np.arange(20, 60) if candidates is None else np.array(candidates)
+        u = gw.utility.FirstOrder()(fitted, problem_.goal, X[rows])
+        exact = u[np.arange(len(rows)), truth[rows]]
+        asked = GoalQuery(problem_.goal, oracle).query(X, y, clf, candidates=candidates)
+        assert asked == rows[exact.argmax()]
+    with pytest.raises(UnknownLabel, match="indices in scikit-activeml"):
+        GoalQuery(problem_.goal, oracle).query(X, y, clf, candidates=X[[25, 30]])
+    told = []
+
+    def temperature(round):
+        told.append(round)
+        return 2.0
+
+    annealed = gw.labels.Expected(gw.labels.Predicted(temperature))
+    GoalQuery(problem_.goal, annealed).query(X, y, clf)
+    assert told == [20]

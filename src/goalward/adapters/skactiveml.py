@@ -24,7 +24,7 @@ from goalward.models import Fitted
 from goalward.selection import Rule
 from goalward.strategies import GoalOriented, Strategy, Suggestion
 from goalward.strategies.engine import Engine
-from goalward.strategies.request import Request
+from goalward.strategies.request import Request, nameless
 
 with needing("goalward.adapters.skactiveml"):
     from skactiveml.base import SingleAnnotatorPoolQueryStrategy, SkactivemlClassifier
@@ -47,6 +47,9 @@ class GoalQuery(SingleAnnotatorPoolQueryStrategy):  # type: ignore[misc]
     optimum here), a pipeline that ends in one, or, with `utility=Retrain()`, around anything
     with `predict_proba`. Until labels of two classes are known there is no model to
     improve: rows are drawn at random then, with a warning.
+
+    Schedules follow the number of labelled rows. `Truth(labels)` has a label for every row of X, and
+    needs candidates that are rows of X: all of them, or indices.
 
     Parameters
     ----------
@@ -134,9 +137,11 @@ class GoalQuery(SingleAnnotatorPoolQueryStrategy):  # type: ignore[misc]
         parts = {"operator": self.operator, "utility": self.utility, "selection": self.selection}
         given = {name: part for name, part in parts.items() if part is not None}
         seed = int(self.random_state_.randint(2**31))
-        suggestion = GoalOriented(self.goal, **given, seed=seed).suggest(fitted, rows, batch_size)
+        ids = nameless("candidates", len(rows)) if mapping is None else mapping
+        strategy = GoalOriented(self.goal, **given, seed=seed)
+        suggestion = strategy.suggest(fitted, rows, batch_size, rows=ids)
         utilities[where] = suggestion.utility
-        chosen = where[suggestion.rows]
+        chosen = where[suggestion.positions]
         if not return_utilities:
             return chosen
         table = np.tile(utilities, (batch_size, 1))

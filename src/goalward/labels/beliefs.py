@@ -21,7 +21,7 @@ PerLabel = Float[Array, "n k"]
 Believe = Callable[[Candidates], PerLabel]
 """Candidates -> one distribution per row."""
 Schedule = Callable[[int], float]
-"""Round, counted from 0 -> number."""
+"""Round, counted from 0 (labelled rows, where nobody counts rounds) -> number."""
 
 
 @runtime_checkable
@@ -137,7 +137,8 @@ def _label(labels: Any, row: Any) -> Hashable:
     except (KeyError, IndexError, TypeError) as error:
         raise UnknownLabel(
             f"Truth has no label for row {row!r}; one for every row of the pool was expected. Pass "
-            "labels for the whole pool, and rows= their ids where the pool shrinks."
+            "labels for the whole pool, and rows= their ids where the pool shrinks (candidates= their "
+            "indices in scikit-activeml)."
         ) from error
     return label
 

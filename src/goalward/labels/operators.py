@@ -71,7 +71,7 @@ class Operator(ABC):
         X_pool: Any,
         rows: Any = None,
         *,
-        round: int = 0,
+        round: int | None = None,
     ) -> PerRow:
         """Return one number per row.
 
@@ -83,7 +83,7 @@ class Operator(ABC):
             Ids of the rows, so that `Truth(labels)` stays aligned in a shrinking pool;
             positions by default.
         round
-            For temperature schedules.
+            For temperature schedules; the number of labelled rows by default.
         """
         X = fitted.features(X_pool, "X_pool")
         if tuple(utility.shape) != (X.shape[0], fitted.n_classes):
@@ -101,7 +101,8 @@ class Operator(ABC):
                 "the ids of the rows of X_pool."
             )
         block = Candidates(ids, X, fitted.loss.proba(fitted.logits_of(X)))
-        resolved = self.prepare(fitted, round)(utility, block)
+        number = len(fitted.labelled) if round is None else round
+        resolved = self.prepare(fitted, number)(utility, block)
         xp = namespace(resolved)
         if len(ids) > 1:
             scale = float(xp.max(xp.max(utility, axis=0) - xp.min(utility, axis=0)))

@@ -64,7 +64,7 @@ def rank(
     selection: Selector | None = None,
     batch: int = 10,
     exclude: Iterable[Any] = (),
-    round: int = 0,
+    round: int | None = None,
     seed: int = 0,
     block: int | None = None,
     n_jobs: int = 1,
@@ -89,7 +89,7 @@ def rank(
     exclude
         Ids of rows not to suggest; they must be rows of the pool.
     round
-        Which round this is, from 0, for schedules.
+        As in `suggest`.
     block, n_jobs, progress
         As in `Threads`.
     client
@@ -126,7 +126,7 @@ def rank(
             seed=seed,
         )
     request = Request.of(model, pool, batch, exclude, None, round)
-    found = strategy.turn(model, round).choose(request, engine)
+    found = strategy.turn(model, request.round).choose(request, engine)
     total, size = len(request.pool), request.pool.n_bytes
     return Ranking(
         found.rows, found.values, found.positions, total, found.seconds, size, found.solver

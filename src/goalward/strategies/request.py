@@ -16,7 +16,7 @@ from goalward.errors import BadParameter, DuplicateRows, PoolExhausted, ShapeMis
 from goalward.models import Fitted, as_fitted
 from goalward.pool import Pool, as_pool
 
-__all__ = ["Request", "check_count"]
+__all__ = ["Request", "check_count", "nameless"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +29,8 @@ class Request:
         What rows are called; None where they are known by their positions.
     excluded
         Sorted positions of rows not to suggest.
+    round
+        Schedules and draws follow it.
     fidelity
         Candidates to retrain for a comparison.
     renamed
@@ -66,8 +68,9 @@ class Request:
                 f"{batch} rows were asked for and {left} are left of {len(pool)} "
                 f"({len(excluded)} excluded). Ask for fewer, or add rows to the pool."
             )
-        renamed = rows is not None
-        return cls(model, pool, int(batch), ids, excluded, round or 0, fidelity, renamed)
+        # Without a number, what changes from round to round follows the labels that there are.
+        number = len(model.labelled) if round is None else round
+        return cls(model, pool, int(batch), ids, excluded, number, fidelity, rows is not None)
 
     @property
     def free(self) -> NDArray[Any]:
@@ -115,6 +118,14 @@ def clean_ids(rows: Any, total: int) -> NDArray[Any]:
             "Drop the repeated rows or number them anew."
         )
     return ids
+
+
+def nameless(where: str, total: int) -> NDArray[Any]:
+    """Return ids of rows that another library has not named: what looks rows up finds none.
+
+    Their positions would do until the pool shrinks, and then find the labels of other rows.
+    """
+    return np.array([f"{where}[{i}]" for i in range(total)])
 
 
 def _as_objects(listed: list[Any]) -> NDArray[Any]:

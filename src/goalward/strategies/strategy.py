@@ -168,7 +168,8 @@ class Strategy(ABC):
         rows
             Ids of the rows, distinct; positions by default.
         round
-            Which round this is, from 0, for schedules.
+            Which round this is, from 0, for schedules and draws; the number of labelled rows by
+            default.
         fidelity
             Retrain this many candidates, spread over the scores, and report how far the
             utilities can be trusted. Only strategies with a goal can.
