@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,8 @@ def from_classifier(
     dear: `Retrain()` clones and refits the classifier for every row and label, after printing
     how long that will take. `gw.strategies.Subsampled` shows it a part of the pool.
 
-    Refits are compared with a refit to the same rows, with the same random state (0 where the
-    classifier has None), so that chance does not count as gain.
+    Predictions are those of the object that came. Refits have its random state (0 where it has
+    None) and are compared with a refit to the same rows, so that chance does not count as gain.
 
     Parameters
     ----------
@@ -65,15 +66,15 @@ def from_classifier(
         )
     check_is_fitted(model)
     labelled, classes = trained_on(model, transform, X, y, sample_weight)
-    K = len(classes)
-    blank = Refitted(model, K, labelled.X.shape[1], smoothing, fresh=_fresh)
     # There are no parameters; goals read from them that numbers are NumPy's, in double precision.
     return Fitted(
-        np.zeros((1, K)),
+        np.zeros((1, len(classes))),
         labelled,
         np.ones(1),
         classes,
-        model=blank.trained(labelled.X, labelled.targets, labelled.weights),
+        model=Refitted(
+            model, classes, labelled.X.shape[1], partial(clone, _seeded(model)), smoothing
+        ),
         transform=transform,
         columns=column_names(X),
     )
@@ -104,8 +105,8 @@ def from_estimator(
         return own.fit(X, y, sample_weight=weights)
 
 
-def _fresh(estimator: Any) -> Any:
-    """Return an unfitted copy with a random state that stays the same from fit to fit."""
+def _seeded(estimator: Any) -> Any:
+    """Return an unfitted copy with a random state that stays the same from clone to clone."""
     copy = clone(estimator)
     loose = {
         name: 0

@@ -7,12 +7,14 @@ what needs a derivative is refused.
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, Rows, plain_rows
 from goalward.errors import Unsupported
@@ -27,22 +29,28 @@ __all__ = ["Refitted"]
 
 @dataclass(frozen=True, eq=False)
 class Refitted(Model):
-    """A scikit-learn classifier, fitted to class indices.
+    """A scikit-learn classifier: the one that was fitted, and how to make another.
 
     Made by `gw.adapters.from_classifier`.
 
     Parameters
     ----------
+    estimator
+        What predicts: the user's own object, until it is refitted.
+    classes
+        All labels, in the order of the columns.
+    fresh
+        Makes an unfitted copy, with the same random state each time.
     smoothing
         Share of the uniform distribution mixed into predictions. A tree says 0 and 1, whose
         logarithm no goal survives.
     """
 
     estimator: Any
-    n_classes: int
+    classes: NDArray[Any]
     width: int
+    fresh: Callable[[], Any] = field(repr=False)
     smoothing: float = 0.01
-    fresh: Callable[[Any], Any] = field(default=lambda estimator: estimator, repr=False)
 
     has_derivatives: ClassVar[bool] = False
 
@@ -52,10 +60,15 @@ class Refitted(Model):
 
     def logits(self, params: Array, X: Rows) -> Float[Array, "n k"]:
         """Return log p, p smoothed."""
-        rows = plain_rows(X)
-        p = np.zeros((rows.shape[0], self.n_classes))
-        p[:, self.estimator.classes_] = self.estimator.predict_proba(rows)
-        return np.log((1.0 - self.smoothing) * p + self.smoothing / self.n_classes)
+        rows, K = plain_rows(X), len(self.classes)
+        code = {label: k for k, label in enumerate(self.classes.tolist())}
+        p = np.zeros((rows.shape[0], K))
+        with warnings.catch_warnings():
+            # Columns of a frame were compared by name at the door.
+            warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            known = [code[label] for label in np.ravel(self.estimator.classes_).tolist()]
+            p[:, known] = self.estimator.predict_proba(rows)
+        return np.log((1.0 - self.smoothing) * p + self.smoothing / K)
 
     def trained(self, X: Rows, targets: Array, weights: Array) -> Refitted:
         """Return the model refitted; a row with a distribution counts as one of each label."""
@@ -70,7 +83,7 @@ class Refitted(Model):
                     "weights out, or use another classifier."
                 )
             options["sample_weight"] = share
-        return replace(self, estimator=self.fresh(self.estimator).fit(X[rows], label, **options))
+        return replace(self, estimator=self.fresh().fit(X[rows], self.classes[label], **options))
 
     def polished(
         self, fitted: Fitted, *, tol: float, max_iter: int | None, solver: Solver | None

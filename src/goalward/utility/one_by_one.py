@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -32,8 +33,16 @@ class OneByOne(Scorer):
 
     The first model is timed; where all of them take more than two seconds, the estimate is
     logged before the others are trained.
+
+    Parameters
+    ----------
+    given
+        The model as it came, whose predictions are believed.
+    fitted
+        The same trained by us, which the others are compared with.
     """
 
+    given: Fitted
     fitted: Fitted
     terms: list[Term]
     before: float
@@ -43,21 +52,24 @@ class OneByOne(Scorer):
     def of(cls, fitted: Fitted, goal: Goal) -> OneByOne:
         """Return the model at its own optimum: its distance from there would count as gain."""
         with one_blas_thread():
-            fitted = fitted.polished()
-            terms = goal.terms(fitted)
-            return cls(fitted, terms, value_of(fitted, terms))
+            polished = fitted.polished()
+            terms = goal.terms(polished)
+            return cls(fitted, polished, terms, value_of(polished, terms))
 
     def __call__(self, rows: Rows) -> Scored:
         """Return Δτ of every row under every label."""
-        K = self.fitted.n_classes
-        proba = self.fitted.loss.proba(self.fitted.logits_of(rows))
+        proba = self.given.proba_of(rows)
+        return Scored(self.labelled_as(rows, range(self.given.n_classes)), proba)
+
+    def labelled_as(self, rows: Rows, codes: Sequence[int]) -> Float[Array, "n l"]:
+        """Return Δτ of every row under some labels."""
         jobs = [
             (rows_at(rows, slice(i, i + 1)), np.array([k]))
             for i in range(rows.shape[0])
-            for k in range(K)
+            for k in codes
         ]
-        values = self._all(jobs)
-        return Scored(like(values.reshape(-1, K), proba, dtype=proba.dtype), proba)
+        values = self._all(jobs).reshape(-1, len(codes))
+        return like(values, self.given.params, dtype=self.given.params.dtype)
 
     def window(self, rows: Rows, codes: NDArray[Any]) -> Float[Array, " l"]:
         """Return Δτ of one batch under each of the labelings `codes` (L, b)."""
