@@ -66,15 +66,14 @@ def from_classifier(
         )
     check_is_fitted(model)
     labelled, classes = trained_on(model, transform, X, y, sample_weight)
+    fresh = partial(_copy, _seeded(model))
     # There are no parameters; goals read from them that numbers are NumPy's, in double precision.
     return Fitted(
         np.zeros((1, len(classes))),
         labelled,
         np.ones(1),
         classes,
-        model=Refitted(
-            model, classes, labelled.X.shape[1], partial(clone, _seeded(model)), smoothing
-        ),
+        model=Refitted(model, classes, labelled.X.shape[1], smoothing, fresh),
         transform=transform,
         columns=column_names(X),
     )
@@ -103,6 +102,11 @@ def from_estimator(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnseenClass)
         return own.fit(X, y, sample_weight=weights)
+
+
+def _copy(blank: Any, estimator: Any) -> Any:
+    """Return another copy of the unfitted estimator: a fitted one has moved its random state."""
+    return clone(blank)
 
 
 def _seeded(estimator: Any) -> Any:

@@ -31,6 +31,9 @@ __all__ = ["from_sklearn", "is_logistic", "last_step", "trained_on"]
 TIGHT = 1e-6
 """Relative gradient up to which a fit counts as converged for utilities."""
 
+COUNTS_WEIGHTS = "sample_weight" in signature(compute_class_weight).parameters
+"""Newer releases of scikit-learn balance the weighted counts, older ones the bare counts."""
+
 FAR = 0.05
 """Newton step, relative to the weights, beyond which a loose fit is refused."""
 
@@ -43,8 +46,9 @@ def from_sklearn(
     Binary and multinomial, free, absent or (liblinear) penalised intercepts, `class_weight`
     and `sample_weight` are honoured. scikit-learn's binary model has one weight vector w;
     here it is the softmax with columns ∓w/2 and ρ = 2/C, the same probabilities and the
-    same objective. A row that is labelled now gets the weight of its class; the weights of
-    `class_weight="balanced"` are those of the fit, though refitting would balance anew.
+    same objective. A row that is labelled now gets the weight of its class. With
+    `class_weight="balanced"` its label changes the weights of all rows, and utilities say what a
+    refit so balanced would bring, at the price of a model per class. Weights that stay are a dict.
 
     Parameters
     ----------
@@ -128,9 +132,12 @@ def _as_softmax(
     model: Any, transform: Callable[[Any], Any] | None, X: Any, y: Any, sample_weight: Any
 ) -> Fitted:
     labelled, classes = trained_on(model, transform, X, y, sample_weight)
-    by_class = None
+    by_class = counts = None
     if model.class_weight is not None:
         by_class = _class_weights(model, labelled.targets.argmax(axis=1), sample_weight)
+        if isinstance(model.class_weight, str):
+            counted = labelled.weights if COUNTS_WEIGHTS else np.ones(len(labelled))
+            counts = counted @ labelled.targets
         labelled = replace(labelled, weights=labelled.weights * (labelled.targets @ by_class))
     binary = len(model.coef_) == 1
     C = _inverse_penalty(model) / (2.0 if binary else 1.0)
@@ -152,6 +159,7 @@ def _as_softmax(
         C=C,
         transform=transform,
         class_weights=by_class,
+        label_counts=counts,
         columns=column_names(X),
     )
 
@@ -206,8 +214,7 @@ def _refuse_other_penalties(estimator: Any) -> None:
 def _class_weights(estimator: Any, codes: NDArray[Any], sample_weight: Any) -> NDArray[Any]:
     """Return the weight that `class_weight` gives the rows of each class."""
     options = {"classes": estimator.classes_, "y": estimator.classes_[codes]}
-    if "sample_weight" in signature(compute_class_weight).parameters:
-        # Newer releases balance the weighted counts, older ones the bare counts.
+    if COUNTS_WEIGHTS:
         options["sample_weight"] = sample_weight
     weights: NDArray[Any] = compute_class_weight(estimator.class_weight, **options)
     return weights

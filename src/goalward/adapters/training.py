@@ -93,7 +93,8 @@ def from_training(
     known = find_classes(y) if classes is None else as_classes(classes)
     labelled, known = trained_on(SimpleNamespace(classes_=known), flat, X, y, sample_weight)
     K = len(known)
-    blank = Refitted(Training(train, K, shape, start), K, labelled.X.shape[1], smoothing)
+    width = labelled.X.shape[1]
+    blank = Refitted(Training(train, K, shape, start), np.arange(K), width, smoothing)
     return Fitted(
         np.zeros((1, K)),
         labelled,

@@ -113,18 +113,20 @@ class Logistic(LogisticParameters):
         labelled = _labelled(rows, targets, weights)
         seen = self._seen(targets, weights, classes)
         penalty = np.full(rows.shape[1] + self.fit_intercept, 1.0 / C)
-        if self.fit_intercept and not self.penalize_intercept and seen:
-            penalty[-1] = 0.0
+        free = penalty.copy()
+        free[-1] *= 0.0 if self.fit_intercept and not self.penalize_intercept else 1.0
+        freed = None if seen or np.all(free == penalty) else like(free, labelled.targets)
         params = like(np.zeros((len(penalty), len(classes))), labelled.targets)
         if start is not None:
             params = _started(start, params, classes)
         first = Fitted(
             params,
             labelled,
-            like(penalty, labelled.targets),
+            like(free if seen else penalty, labelled.targets),
             classes,
             model=LinearModel(intercept=self.fit_intercept),
             C=C,
+            freed=freed,
             columns=column_names(X),
         )
         fitted = first.polished(tol=self.tol, max_iter=self.max_iter, solver=named(self.solver))
@@ -176,9 +178,10 @@ class Logistic(LogisticParameters):
             missing = ", ".join(map(repr, classes[~seen][:5].tolist()))
             warnings.warn(
                 f"No label yet for {missing}: a free intercept would run to minus infinity, so "
-                "intercepts are penalised like weights in this fit, and in utilities of this "
-                "model. Label a row of each class, or set penalize_intercept=True to have it so "
-                "from the first fit to the last.",
+                "intercepts are penalised like weights until every class has a label. The label "
+                "that frees them is retrained row by row in utilities, which takes its time. Label "
+                "a row of each class, or set penalize_intercept=True to have it so from the first "
+                "fit to the last.",
                 UnseenClass,
                 stacklevel=3,
             )

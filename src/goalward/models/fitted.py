@@ -60,6 +60,11 @@ class Fitted:
         What a pipeline does to raw rows before the model sees them.
     class_weights
         The weight that a row labelled now gets, by its class; ones by default.
+    label_counts
+        Labels of each class, where `class_weights` are balanced by them and change with each.
+    freed
+        The penalty once every class has a label, where one has none yet and intercepts are
+        penalised until then.
     columns
         Names of the features, where they came in a frame.
     validity
@@ -86,6 +91,8 @@ class Fitted:
     C: float | None = None
     transform: Callable[[Any], Any] | None = field(default=None, repr=False)
     class_weights: Float[Array, " k"] | None = field(default=None, repr=False)
+    label_counts: Float[Array, " k"] | None = field(default=None, repr=False)
+    freed: Float[Array, " p"] | None = field(default=None, repr=False)
     columns: tuple[str, ...] | None = field(default=None, repr=False)
     validity: Validity | None = field(default=None, repr=False)
 
@@ -146,14 +153,38 @@ class Fitted:
 
     def with_rows(self, rows: Rows, targets: Float[Array, "n k"]) -> Fitted:
         """Return the same parameters with more labelled rows, weighted by their classes."""
-        xp, old = namespace(targets), self.labelled
-        weights = xp.sum(targets * self.label_weights, axis=1)
+        xp = namespace(targets)
+        expecting = self.expecting(xp.sum(targets, axis=0))
+        old = expecting.labelled
+        weights = xp.sum(targets * expecting.label_weights, axis=1)
         labelled = Labelled(
             stack_rows(old.X, rows),
             xp.concat([old.targets, targets]),
             xp.concat([old.weights, weights]),
         )
-        return replace(self, labelled=labelled)
+        return replace(expecting, labelled=labelled)
+
+    def expecting(self, labels: Float[Array, " k"]) -> Fitted:
+        """Return the same parameters and rows, weighted and penalised as more labels will have it.
+
+        Balanced weights are n / (K n_k), so each label changes that of every row; and intercepts
+        are free from the first label of the last class on.
+        """
+        xp, known, after = namespace(labels), self.labelled, self
+        if self.freed is not None and bool(xp.all(self.seen | (labels > 0.5))):
+            after = replace(after, penalty=self.freed, freed=None)
+        if self.label_counts is None:
+            return after
+        counts = self.label_counts + labels
+        by_class = xp.sum(counts) / (self.n_classes * counts)
+        ratio = (known.targets @ by_class) / (known.targets @ self.label_weights)
+        labelled = replace(known, weights=known.weights * ratio)
+        return replace(after, labelled=labelled, class_weights=by_class, label_counts=counts)
+
+    @property
+    def seen(self) -> Array:
+        """Which classes have a label with weight."""
+        return self.labelled.weights @ self.labelled.targets > 0.0
 
     def predict_proba(self, X: object) -> Float[Array, "n k"]:
         """Return (n, K) probabilities, columns in the order of `classes`."""

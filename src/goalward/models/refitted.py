@@ -39,18 +39,18 @@ class Refitted(Model):
         What predicts: the user's own object, until it is refitted.
     classes
         All labels, in the order of the columns.
-    fresh
-        Makes an unfitted copy, with the same random state each time.
     smoothing
         Share of the uniform distribution mixed into predictions. A tree says 0 and 1, whose
         logarithm no goal survives.
+    fresh
+        What is fitted instead of a fitted estimator: one with the same random state each time.
     """
 
     estimator: Any
     classes: NDArray[Any]
     width: int
-    fresh: Callable[[], Any] = field(repr=False)
     smoothing: float = 0.01
+    fresh: Callable[[Any], Any] = field(default=lambda estimator: estimator, repr=False)
 
     has_derivatives: ClassVar[bool] = False
 
@@ -83,7 +83,8 @@ class Refitted(Model):
                     "weights out, or use another classifier."
                 )
             options["sample_weight"] = share
-        return replace(self, estimator=self.fresh().fit(X[rows], self.classes[label], **options))
+        blank = self.fresh(self.estimator)
+        return replace(self, estimator=blank.fit(X[rows], self.classes[label], **options))
 
     def polished(
         self, fitted: Fitted, *, tol: float, max_iter: int | None, solver: Solver | None

@@ -7,14 +7,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from goalward.core.arrays import norm, to_numpy
-from goalward.errors import LooseFit, NotConverged, Separable
+from goalward.errors import LooseFit, NotConverged, Separable, Unsupported
 from goalward.models.gauss_newton import GaussNewton, smallest_eigenvalue
 from goalward.solvers import Auto
 
 if TYPE_CHECKING:
     from goalward.models.fitted import Fitted
 
-__all__ = ["Validity", "inspected", "newton_distance", "refuse_separable"]
+__all__ = ["Validity", "inspected", "newton_distance", "refuse_flat", "refuse_separable"]
+
+WEAKEST = 2e-4
+"""Penalty (scikit-learn's C = 1e4) up to which steps from a fit without a wrong label are refused.
+
+Measured with 30 labels in 4 dimensions: rank correlation with retraining .3 and less, first order
+4,000 % off; at C = 100 still .7."""
 
 LARGEST_RESIDUAL = 1e-8
 """Below this 1 - p_y on every row, the curvature p(1-p) has lost half of its digits."""
@@ -50,6 +56,21 @@ def refuse_separable(fitted: Fitted) -> None:
             f"The classes are perfectly separable and {C} hardly penalises: every label is "
             f"predicted to within {certain:.1e}, which leaves no curvature to work with. "
             "A penalty that holds the weights was expected: lower C, or rescale the features."
+        )
+
+
+def refuse_flat(fitted: Fitted, asker: str) -> None:
+    """Raise if labels are separated and hardly penalised, in the name of a step by the curvature."""
+    if not fitted.model.is_linear or float(fitted.penalty[0]) > WEAKEST:
+        return
+    known = fitted.labelled
+    right = to_numpy(fitted.hessian.proba).argmax(axis=1) == to_numpy(known.targets).argmax(axis=1)
+    if right[to_numpy(known.weights) > 0].all():
+        raise Unsupported(
+            f"{asker} came with classes that are perfectly separable and a penalty of "
+            f"{float(fitted.penalty[0]):.1g} (1/C), so that one label moves the model further than its "
+            f"curvature here tells; more than {WEAKEST:g} was expected. Use Retrain(), "
+            "ImplicitStep(corrections=3) or utility='auto', or lower C."
         )
 
 

@@ -126,6 +126,6 @@ class UnlessSurprised(Strategy):
         last = slice(len(before.labelled), len(after.labelled))
         x: Rows = rows_at(after.labelled.X, last)
         goal = self.first.goal.settled(before)
-        hoped = to_numpy(self.first.utility.prepare(before, goal)(x).per_label)
+        hoped = to_numpy(self.first.utility.bound(before, goal)(x).per_label)
         told = to_numpy(after.labelled.targets[last, :])
         return bool(hoped.argmax() != told.argmax())

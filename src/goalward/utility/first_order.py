@@ -18,6 +18,7 @@ from goalward.core.candidates import Candidates
 from goalward.goals import Goal
 from goalward.labels import Resolver
 from goalward.models import Fitted
+from goalward.models.trust import refuse_flat
 from goalward.selection.rule import Judged
 from goalward.solvers import Solution, Solver, named
 from goalward.utility.labelings import batch_codes, batch_rows
@@ -59,6 +60,7 @@ class FirstOrder(Utility):
 
     def prepare(self, fitted: Fitted, goal: Goal) -> Direction | Moving:
         """Return the utility with its direction solved for."""
+        refuse_flat(fitted, "FirstOrder()")
         return self.along(fitted, named(self.solver).prepare(fitted.hessian)(goal.gradient(fitted)))
 
     def solved_by(self, solver: Solver) -> FirstOrder:

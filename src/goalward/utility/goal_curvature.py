@@ -26,6 +26,7 @@ from jaxtyping import Float
 from goalward.core.arrays import Array, Rows, astype, dense, like, namespace, rows_at, scale_rows
 from goalward.errors import Unsupported
 from goalward.goals import Kernel
+from goalward.models.trust import refuse_flat
 from goalward.solvers import Solve
 from goalward.solvers import inverse as inverses
 from goalward.solvers.cholesky import dense_curvature
@@ -71,6 +72,7 @@ class GoalCurvature:
 
         Without `solve` that of the labelled rows alone: for a goal that is evaluated instead.
         """
+        refuse_flat(neighbours.fitted, "ImplicitStep()")
         base, matrix = neighbours.base, neighbours.base.inverse.matrix
         none = namespace(v).zeros_like(base.coordinates.ridge)
         third = dense_curvature(base.B, _third_blocks(neighbours, v), none)

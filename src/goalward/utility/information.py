@@ -62,6 +62,10 @@ class Information(Utility):
         """Return the utility bound to a model and a goal."""
         return Gains.of(fitted, posterior_parts(goal))
 
+    def bound(self, fitted: Fitted, goal: Goal) -> Gains:
+        """Return the same: curvature is added as weights are now, whatever the label."""
+        return self.prepare(fitted, goal)
+
     def batch(self, fitted: Fitted, goal: Goal, X_batches: Any, labels: Any = None) -> Any:
         """Refuse: the labels of a batch change nothing here."""
         raise Unsupported(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, Rows, like, namespace, rows_at, stack_rows, to_numpy
 from goalward.core.candidates import Candidates
-from goalward.errors import BadParameter, Empty, ShapeMismatch
+from goalward.errors import BadParameter, Empty, ShapeMismatch, Unsupported
 from goalward.labels import Operator
 from goalward.models import Fitted
 
@@ -94,6 +94,13 @@ def batches(fitted: Fitted, X_batches: Any, labels: Any) -> list[tuple[Rows, NDA
 
 def batch_rows(fitted: Fitted, X_batches: Any) -> tuple[Rows, int, int]:
     """Return all rows of all batches in one table, the number of batches, and their size."""
+    if fitted.label_counts is not None or fitted.freed is not None:
+        raise Unsupported(
+            "A batch came with class_weight='balanced', or with a class that has no label yet: its "
+            "labels change more than their own rows, which is known of single rows only. Weights and "
+            "penalties that stay were expected: pass class_weight as a dict, or set "
+            "penalize_intercept=True."
+        )
     shape = getattr(X_batches, "shape", None)
     if shape is not None and len(shape) != 3:
         raise ShapeMismatch(

@@ -95,7 +95,7 @@ class Supposed:
     def scorer(self) -> Scorer:
         """Return the utility bound to the model as it is now."""
         utility = self.utility if self.inverse is None else self.utility.solved_by(self.inverse)
-        return utility.prepare(self.fitted, self.goal)
+        return utility.bound(self.fitted, self.goal)
 
     def after(self, row: Candidates, believe: Believe | None) -> Supposed:
         """Return what holds once a row is labelled as believed; None adds its curvature alone."""
@@ -120,7 +120,8 @@ class Supposed:
         """Return the inverse after a row, where one is held."""
         fitted, held = self.fitted, self.inverse
         if held is None:
-            if not (fitted.model.is_linear and fits(fitted.hessian)):
+            steady = fitted.label_counts is None and fitted.freed is None
+            if not (steady and fitted.model.is_linear and fits(fitted.hessian)):
                 return None
             held = Updated.of(fitted.hessian)
         weight = float(namespace(target).sum(target * fitted.label_weights))

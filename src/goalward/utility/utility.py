@@ -44,6 +44,12 @@ class Utility(ABC):
     def prepare(self, fitted: Fitted, goal: Goal) -> Scorer:
         """Return the utility bound to a model and a goal."""
 
+    def bound(self, fitted: Fitted, goal: Goal) -> Scorer:
+        """Return the utility bound to a model, also where a label changes more than its own row."""
+        from goalward.utility.side_effects import with_side_effects
+
+        return with_side_effects(self, fitted, goal)
+
     def chosen(
         self, task: Supposed, resolver: Resolver | None, pool: Pool, ids: Any = None
     ) -> tuple[Utility, str]:
@@ -57,7 +63,7 @@ class Utility(ABC):
     def __call__(self, fitted: Any, goal: Goal, X_pool: Any) -> Float[Array, "n k"]:
         """Return Δτ in units of the goal, for every row of the pool under every label."""
         fitted = as_fitted(fitted)
-        return tabulate(self.prepare(fitted, goal), fitted, X_pool)
+        return tabulate(self.bound(fitted, goal), fitted, X_pool)
 
     def certified(self, fitted: Any, goal: Goal, X_pool: Any) -> Certified:
         """Return Δτ of every row under every label, and how far from retraining each can be.
@@ -66,7 +72,7 @@ class Utility(ABC):
         `Retrain`, whose bounds say what its tolerance leaves open.
         """
         fitted = as_fitted(fitted)
-        scorer = self.prepare(fitted, goal)
+        scorer = self.bound(fitted, goal)
         size = block_size(fitted.n_classes)
         parts = [scorer.certified(fitted.features(X)) for _, X in blocks(X_pool, size)]
         return Certified(*(np.concatenate(column) for column in zip(*parts, strict=True)))
