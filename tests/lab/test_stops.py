@@ -87,7 +87,7 @@ def test_rules_see_the_answers_and_not_the_truth(strategy):
 
 
 def test_the_sure_rules_fire_for_a_model_with_a_weak_penalty():
-    data = replace(wine(), learner=Logistic(C=1e4))
+    data = replace(wine(), learner=Logistic(C=4e3))
     options = {"batch": 10, "budget": 110, "seeds": 1, "n_jobs": 1, "progress": False}
     table = stops(simulate(data, ["entropy"], **options), data)
     fired = table.filter(pl.col("rule").is_in(NEVER))
