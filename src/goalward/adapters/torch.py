@@ -62,9 +62,8 @@ def from_torch(
     damping
         Added to the curvature of a network.
     curvature
-        "gauss-newton"; "exact" for the Hessian itself: truer at a minimum, dearer by half; or
-        "ek-fac", Gauss-Newton layer by layer, diagonal in Kronecker eigenbases: its inverse is at
-        hand, and the network need not be at a minimum.
+        "gauss-newton"; "exact", the Hessian itself: truer at a minimum, dearer by half; "ek-fac",
+        layer by layer in Kronecker eigenbases: its inverse is at hand, also away from a minimum.
     classes
         The classes in the order of the logits; by default 0 to K - 1.
     inputs
