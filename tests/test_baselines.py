@@ -235,7 +235,7 @@ def test_the_sample_is_spread_over_the_scores(rng):
 
 def test_the_ladder_takes_the_cheapest_rung_that_is_true_enough():
     many = problem(n_labelled=2000, C=0.1)
-    few = problem(n_labelled=30, n_features=60)
+    few = problem(n_labelled=30, n_features=60, n_pool=400)
     average = Expected(Uniform()).prepare(many.fitted)
     easy, _ = Ladder().climb(many.fitted, many.goal, many.X_pool, average)
     assert easy == FirstOrder()
@@ -251,6 +251,8 @@ def test_the_ladder_takes_the_cheapest_rung_that_is_true_enough():
         got.rows, gw.GoalOriented(few.goal, utility=hard).suggest(few.fitted, few.X_pool, 3).rows
     )
     assert "rank correlation with retraining" in got.solver.reason
+    small = gw.GoalOriented(few.goal, utility="auto").suggest(few.fitted, few.X_pool[:200], 3)
+    assert "200 rows are few" in small.solver.reason
     pairs = many.X_pool[:20].reshape(10, 2, -1)
     batch = Ladder().batch(many.fitted, many.goal, pairs)
     np.testing.assert_allclose(batch, ImplicitStep().batch(many.fitted, many.goal, pairs))
@@ -281,7 +283,7 @@ def test_fidelity_and_the_ladder_judge_the_scores_that_rows_are_picked_by():
 
 
 def test_the_ladder_keeps_its_rung_through_a_batch(monkeypatch):
-    task = problem(n_labelled=60, n_pool=60)
+    task = problem(n_labelled=60, n_pool=320)
     climbs = []
     climb = Ladder.climb
     monkeypatch.setattr(Ladder, "climb", lambda self, *a: climbs.append(1) or climb(self, *a))

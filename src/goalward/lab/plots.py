@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from goalward.plots import colour, figure, quiet
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from goalward.lab.curves import Curves
 
 __all__ = [
@@ -20,6 +22,7 @@ __all__ = [
     "curve_figure",
     "curve_panel",
     "differences_figure",
+    "fidelity_figure",
 ]
 
 OURS = "#1f6fb4"
@@ -149,4 +152,31 @@ def differences_figure(
     panels[0].set_yticks(place, list(datasets))
     fig.supxlabel("difference of the area under the accuracy curve (right: better)", fontsize=9)
     fig.suptitle(title, fontsize=11)
+    return fig
+
+
+def fidelity_figure(table: pl.DataFrame) -> Figure:
+    """Draw the share of cells that are true, by place and utility: a heat map with its numbers."""
+    import polars as pl
+
+    place = pl.format("{}, C = {}", "dataset", "C")
+    if table["n"].n_unique() > 1:
+        place = pl.format("{}, n = {}", place, "n")
+    grid = (
+        table.with_columns(place.alias("place"))
+        .group_by("place", "utility", maintain_order=True)
+        .agg((pl.col("rank") >= 0.95).mean().alias("true"))
+        .pivot("utility", index="place", values="true")
+    )
+    names, values = grid.columns[1:], grid.drop("place").to_numpy()
+    fig = figure(1.8 + 1.05 * len(names), 0.9 + 0.27 * len(grid))
+    axes = fig.subplots()
+    axes.imshow(values, cmap="RdYlGn", vmin=0.0, vmax=1.0, aspect="auto")
+    axes.set_xticks(range(len(names)), names, rotation=20, ha="right")
+    axes.set_yticks(range(len(grid)), grid["place"].to_list())
+    axes.tick_params(length=0, labelsize=8)
+    axes.spines[:].set_visible(False)
+    for (i, j), value in np.ndenumerate(values):
+        axes.text(j, i, f"{value:.0%}", ha="center", va="center", fontsize=7)
+    axes.set_title("Cells with a rank correlation of .95 or more with retraining", fontsize=9)
     return fig

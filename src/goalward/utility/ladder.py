@@ -35,6 +35,9 @@ RUNGS = (
 )
 """From cheap to dear; then retraining."""
 
+NEAR = Retrain(tol=1e-4)
+"""Retraining as far as any order of rows can tell."""
+
 SLOPES = (0.5, 2.0)
 """Of retrained on predicted utilities, between which a rung may be used."""
 
@@ -47,7 +50,9 @@ class Ladder(Utility):
     correlation with them is `target` or more for certain (the lower end of its 95 % interval), and
     whose scale is right. Where an operator is known, the scores are compared; else the pairs of
     rows and labels and what the usual operators make of them, in the worst of these views. The
-    report says which rung it is, and how those below it did.
+    report says which rung it is, and how those below it did. Pools of up to ten times as many rows
+    are retrained outright, to a tolerance that no order of rows can tell from the end: with a linear
+    model that is quicker than to find out what else would do.
 
     Parameters
     ----------
@@ -111,7 +116,7 @@ class Ladder(Utility):
             tried.append(found)
             if found.low >= self.target and SLOPES[0] <= found.slope <= SLOPES[1]:
                 return rung, tried
-        return Retrain(), tried
+        return (NEAR if fitted.model.is_linear else Retrain()), tried
 
     def _estimated(
         self, fitted: Fitted, goal: Goal, X: Any, resolver: Resolver | None, ids: Any
@@ -137,6 +142,8 @@ class Ladder(Utility):
                 "utility='auto' tries rows before it chooses, which a single pass over blocks cannot; a "
                 "utility such as FirstOrder() was expected. Pass a pool that can be read twice."
             )
+        if self.certain and task.fitted.model.is_linear and len(pool) <= 10 * self.rows:
+            return NEAR, f"{NEAR!r}, since {len(pool)} rows are few"
         first = np.arange(min(len(pool), block_size(task.fitted.n_classes)))
         count = min(len(first), 25 * self.rows)
         sample = np.sort(np.random.default_rng(0).permutation(first)[:count])
