@@ -28,7 +28,8 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, Rows, namespace, to_numpy
-from goalward.utility.added_rows import Singles, times
+from goalward.utility.added_rows import Singles
+from goalward.utility.base import times
 from goalward.utility.descent import Point, Slope, Walk
 from goalward.utility.neighbours import Neighbours
 
@@ -44,8 +45,6 @@ class Certificate:
 
     Parameters
     ----------
-    law
-        Of the labelled rows at the optimum before.
     reach
         κ of the labelled rows.
     bends
@@ -56,7 +55,6 @@ class Certificate:
     """
 
     neighbours: Neighbours
-    law: Float[Array, "n l 1"]
     reach: float
     bends: list[Float[Array, " m"]] | None
     inside: float
@@ -65,7 +63,6 @@ class Certificate:
     def of(cls, neighbours: Neighbours) -> Certificate:
         """Return what is known before a row is looked at."""
         base = neighbours.base
-        law = base.loss.law(times(base.B, base.lifted(base.start[:, :, None])))
         matrix = base.inverse.matrix
         reach = float(np.sqrt(_ranges(base.inverse.form(matrix, base.B), base.Q).max()))
         bends: list[Array] | None = []
@@ -76,7 +73,7 @@ class Certificate:
                 continue
             bends.append(abs(term.weight) * bound(Z.shape[0], base.Q.shape[0], Z))
         inside = 0.0 if bends is None else _largest(neighbours, bends)
-        return cls(neighbours, law, reach, bends, inside)
+        return cls(neighbours, reach, bends, inside)
 
     def __call__(
         self, added: Singles, psi: Array, a: Array, rows: Rows, Z: Float[Array, "n q"]
@@ -115,7 +112,7 @@ class Certificate:
         rest = Slope(g, slope.own - own / base.rho - z_own, base.raised(g), slope.decrement)
         bent = to_numpy(rest.along(base, rows, z, z_own))
         in_H = np.sqrt(np.maximum(squared - bent, 0.0))
-        c = np.minimum(1.0, to_numpy(base.loss.least_ratio(law, self.law)))
+        c = np.minimum(1.0, to_numpy(base.loss.least_ratio(law, base.law)))
         reach = np.maximum(self.reach, self._own_reach(walk))
         with np.errstate(all="ignore"):
             t = reach * nu / c

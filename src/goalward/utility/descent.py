@@ -30,7 +30,8 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, like, namespace, put_at, to_numpy
-from goalward.utility.added_rows import Added, Base, times
+from goalward.utility.added_rows import Added
+from goalward.utility.base import Base, times
 
 __all__ = ["Point", "Slope", "Walk", "descend", "first_decrement"]
 

@@ -14,7 +14,8 @@ from goalward.goals import Goal, Term
 from goalward.models import Fitted, LinearModel
 from goalward.solvers import Inverse
 from goalward.solvers.coordinates import Coordinates
-from goalward.utility.added_rows import Added, Base, Singles, Window
+from goalward.utility.added_rows import Added, Singles, Window
+from goalward.utility.base import Base
 
 __all__ = ["CHUNK", "Neighbours"]
 

@@ -52,7 +52,7 @@ class Retrain(Utility):
     """
 
     n_jobs: int | None = field(default=None, kw_only=True)
-    tol: float = field(default=1e-9, kw_only=True)
+    tol: float = field(default=1e-10, kw_only=True)
     max_sweeps: int = field(default=200, kw_only=True)
 
     def prepare(self, fitted: Fitted, goal: Goal) -> _Retrained | OneByOne:
@@ -81,7 +81,8 @@ class _Retrained(MovedModels):
     def moved(self, added: Added) -> tuple[Array, Array, NDArray[Any]]:
         """Return the optimum of every model, and which of them were reached."""
         base, options = self.neighbours.base, self.options
-        target = options.tol * first_decrement(base, added)
+        # The weaker the penalty, the farther a goal moves for the same decrement.
+        target = options.tol * min(1.0, 1e3 * base.rho) * first_decrement(base, added)
         psi, a, decrement = descend(
             base, added, *added.start(base), steps=options.max_sweeps, target=target
         )
