@@ -177,6 +177,7 @@ def fidelity_figure(table: pl.DataFrame) -> Figure:
     axes.tick_params(length=0, labelsize=8)
     axes.spines[:].set_visible(False)
     for (i, j), value in np.ndenumerate(values):
-        axes.text(j, i, f"{value:.0%}", ha="center", va="center", fontsize=7)
+        ink = "white" if not 0.08 < value < 0.92 else "black"
+        axes.text(j, i, f"{value:.0%}", ha="center", va="center", fontsize=7, color=ink)
     axes.set_title("Cells with a rank correlation of .95 or more with retraining", fontsize=9)
     return fig
