@@ -56,7 +56,7 @@ class Certificate:
 
     neighbours: Neighbours
     reach: float
-    bends: list[Float[Array, " m"]] | None
+    bends: list[Float[Array, " _"]] | None
     inside: float
 
     @classmethod
