@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 import goalward as gw
 from goalward.errors import BadParameter
 from goalward.strategies import Margin, UnlessSurprised
-from goalward.testing import check_strategy, problem
+from goalward.testing import check_operator, check_strategy, problem
 from goalward.utility import FirstOrder, Retrain
 
 
@@ -196,6 +196,42 @@ def test_isal():
     truth = Retrain()(task.fitted, task.goal, task.X_pool)
     likely = task.fitted.predict_proba(task.X_pool).argmax(axis=1)
     assert spearmanr(found, truth[np.arange(60), likely]).statistic > 0.9
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_goimda(n_classes):
+    """Yao et al. 2026, as their code has it for logistic models: ∇Gᵀ 𝓗⁻¹ ∇E[ℓ(x, y)], the largest.
+
+    G is the expected loss of the goal's rows. Labels, there and of the row, are expected as the mean
+    of the leave-one-out parameters predicts them.
+    """
+    task = problem(n_labelled=12, n_pool=25, n_classes=n_classes)
+    X, pool = (np.column_stack([Z, np.ones(len(Z))]) for Z in (task.X, task.X_pool))
+    left_out = [
+        task.learner.fit(np.delete(task.X, j, axis=0), np.delete(task.y, j)).params
+        for j in range(12)
+    ]
+    logits = pool @ np.mean(left_out, axis=0)
+    believed = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    slopes = np.einsum("ni,nk->nki", pool, task.fitted.predict_proba(task.X_pool) - believed)
+    slopes = slopes.reshape(25, -1)
+    ridge = np.kron(np.eye(n_classes), np.diag([1.0] * 4 + [0.0])) / task.learner.C
+    H = information(X, task.fitted.predict_proba(task.X)) + ridge
+    influence = slopes.sum(axis=0) @ np.linalg.pinv(H) @ slopes.T
+    found, row = scores("goimda", task)
+    np.testing.assert_allclose(found, influence, rtol=1e-4, atol=1e-9 * influence.max())
+    assert row == influence.argmax()
+
+
+def test_the_jackknife_keeps_the_only_label_of_a_class():
+    task = problem(n_labelled=6, n_pool=5, n_classes=2)
+    y = np.append(np.zeros(5, dtype=int), 1)
+    fitted = task.learner.fit(task.X, y)
+    some = [
+        task.learner.fit(np.delete(task.X, j, axis=0), np.delete(y, j)).params for j in range(5)
+    ]
+    check_operator(gw.labels.Expected(gw.labels.Jackknife()))
+    np.testing.assert_allclose(fitted.jackknifed.params, np.mean(some, axis=0), atol=1e-6)
 
 
 def test_without_curvature_rows_are_ranked_worse():

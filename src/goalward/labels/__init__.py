@@ -9,7 +9,7 @@ from goalward.labels.beliefs import (
     Truth,
     Uniform,
 )
-from goalward.labels.learned import Calibrated, CrossFitted, LabelModel
+from goalward.labels.learned import Calibrated, CrossFitted, Jackknife, LabelModel
 from goalward.labels.operators import (
     BestCase,
     Expected,
@@ -32,6 +32,7 @@ __all__ = [
     "Expected",
     "ExpectedImprovement",
     "Geometric",
+    "Jackknife",
     "LabelModel",
     "Linear",
     "Operator",

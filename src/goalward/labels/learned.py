@@ -18,7 +18,14 @@ from goalward.errors import BadInput, BadParameter, Unsupported
 from goalward.labels.beliefs import Belief, Believe, PerLabel
 from goalward.models import Fitted
 
-__all__ = ["Calibrated", "CrossFitted", "LabelModel", "every_class", "fitted_temperature"]
+__all__ = [
+    "Calibrated",
+    "CrossFitted",
+    "Jackknife",
+    "LabelModel",
+    "every_class",
+    "fitted_temperature",
+]
 
 
 @dataclass(frozen=True)
@@ -131,6 +138,27 @@ class Copies(NamedTuple):
         for model, fold in self.models:
             predicted[fold] = every_class(model, self.X[fold], self.n_classes)
         return predicted, self.codes
+
+
+@dataclass(frozen=True)
+class Jackknife:
+    """What the mean of the models predicts that each miss one labelled row.
+
+    Beside the model's own prediction it shows the bias that few labels bring, as far as a jackknife
+    sees it (GOIMDA, Yao et al. 2026). A fit for each label, once a round; linear models only.
+
+    Examples
+    --------
+    >>> Jackknife()
+    Jackknife()
+    """
+
+    def prepare(self, fitted: Fitted, round: int = 0) -> Believe:
+        return partial(_by_model, fitted.jackknifed)
+
+
+def _by_model(fitted: Fitted, candidates: Candidates) -> PerLabel:
+    return fitted.proba_of(candidates.X)
 
 
 @dataclass(frozen=True)

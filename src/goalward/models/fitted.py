@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import array_api_compat
+import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
@@ -19,6 +20,7 @@ from goalward.core.arrays import (
     like,
     namespace,
     norm,
+    rows_at,
     stack_rows,
     to_numpy,
 )
@@ -185,6 +187,24 @@ class Fitted:
     def seen(self) -> Array:
         """Which classes have a label with weight."""
         return self.labelled.weights @ self.labelled.targets > 0.0
+
+    @cached_property
+    def jackknifed(self) -> Fitted:
+        """The mean of the models that each miss one label; the only label of a class is not missed."""
+        self.linear("The jackknife")
+        known = self.labelled
+        mass = to_numpy(known.weights)[:, None] * to_numpy(known.targets)
+        # Rounding aside: a class without a label would send its free intercept to minus infinity.
+        only = (mass > 0.0) & (mass >= (1.0 - 1e-9) * mass.sum(axis=0))
+        left = np.flatnonzero(mass.any(axis=1) & ~only.any(axis=1))
+        total = 0.0 * self.params
+        for row in left.tolist():
+            others = np.delete(np.arange(len(mass)), row)
+            fewer = self.expecting(-known.targets[row, :])
+            parts = (known.X, known.targets, fewer.labelled.weights)
+            rows = Labelled(*(rows_at(part, others) for part in parts))
+            total = total + replace(fewer, labelled=rows).polished().params
+        return replace(self, params=total / len(left)) if len(left) else self
 
     def predict_proba(self, X: object) -> Float[Array, "n k"]:
         """Return (n, K) probabilities, columns in the order of `classes`."""

@@ -26,6 +26,7 @@ from goalward.labels import (
     BestCase,
     Expected,
     ExpectedImprovement,
+    Jackknife,
     LabelModel,
     Operator,
     Predicted,
@@ -89,6 +90,7 @@ PRESETS = {
     "mcmi-switch": "entropy/max/retrain/top unless surprised then entropy",
     "a-optimality": "prediction-variance/average/information/top",
     "glister": "dev/predicted:0/gradient-step/top",
+    "goimda": "jackknife-pool/jackknife/first-order/top",
     "isal": "dev/predicted:0/first-order/top",
     "goral-average": "dev/average/first-order/top",
 }
@@ -123,10 +125,12 @@ GOALS: dict[str, tuple[str, Callable[[Any], Goal]]] = {
     "accuracy": ("dev", lambda dev: SmoothAccuracy(*dev)),
     "f1": ("dev", lambda dev: SmoothF1(*dev)),
     "soft-pool": ("pool", lambda pool: SoftPool(pool, LabelModel(forest()))),
+    "jackknife-pool": ("pool", lambda pool: SoftPool(pool, Jackknife())),
 }
 OPERATORS: dict[str, Callable[[float | None, Any], Operator]] = {
     "average": lambda value, truth: Expected(Uniform()),
     "predicted": lambda value, truth: Expected(Predicted(1.0 if value is None else value)),
+    "jackknife": lambda value, truth: Expected(Jackknife()),
     "oracle": lambda value, truth: Expected(Truth(truth)),
     "min": lambda value, truth: WorstCase(),
     "max": lambda value, truth: BestCase(),
