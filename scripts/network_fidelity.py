@@ -2,7 +2,7 @@
 
 A CNN on digits (8 x 8), 100 labels, 300 steps of Adam. The truth: 50 more steps with each of 30
 rows under each of 10 labels, less 50 more without. Rank correlation over the 300 pairs, seed by seed;
-about twenty minutes on a core, most of them fine-tuning and polishing.
+seven minutes on a quiet core, most of them fine-tuning and polishing.
 """
 
 import copy

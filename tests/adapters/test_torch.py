@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 
 import goalward as gw
 from goalward.adapters import from_torch
-from goalward.errors import BadParameter, LooseFit, NotConverged, ShapeMismatch, Unsupported
+from goalward.errors import BadParameter, Empty, LooseFit, NotConverged, ShapeMismatch, Unsupported
 from goalward.goals import DevLoss, Entropy, Fisher
 from goalward.models import Labelled
 from goalward.models.gauss_newton import GaussNewton, smallest_eigenvalue
@@ -221,6 +221,18 @@ def test_an_untrained_network_is_refused_with_the_remedy(task, layers):
     X, y, _, _, _, _ = task
     with pytest.raises(NotConverged, match="polish=True"):
         from_torch(network(5, 64, 8, 10), X, y, layers=layers, weight_decay=DECAY)
+
+
+def test_rows_that_say_nothing_give_no_scale_and_none_at_all_are_refused():
+    net = nn.Sequential(nn.Linear(4, 3, bias=False), nn.Tanh(), nn.Linear(3, 2, bias=False))
+    options = {"layers": "all", "weight_decay": 0.1}
+    zeros = np.zeros((3, 4)), [0, 1, 1]
+    assert from_torch(net, *zeros, polish=True, **options).flatness() < 1e-8
+    with pytest.raises(NotConverged, match="polish=True"):
+        from_torch(net, *zeros, **options)
+    with pytest.raises(Empty, match="no rows"):
+        from_torch(net, np.zeros((0, 4)), [], classes=[0, 1], **options)
+    assert gw.Logistic(fit_intercept=False).fit(*zeros).flatness() == 0.0
 
 
 def test_a_loose_network_is_used_with_a_warning(task):

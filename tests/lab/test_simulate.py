@@ -247,6 +247,9 @@ def test_what_is_said_of_curves():
     summary = curves.summary((0.7, 0.8))
     assert summary["labels_to_0.7"].to_list() == [15.0, 20.0]
     assert summary["labels_to_0.8"].to_list() == [20.0, None]
+    for look_up in (curves.differences, curves.asked):
+        with pytest.raises(BadParameter, match="no strategy 'z'; one of a, b"):
+            look_up("z")
     with pytest.raises(BadParameter, match="no strategy 'z'"):
         curves.curve("z")
 

@@ -7,7 +7,7 @@ import pytest
 
 from goalward.errors import Separable
 from tests.conftest import need
-from tests.server.conftest import texts, truth, until
+from tests.server.conftest import TOKEN, running, texts, truth, until
 
 need("fastapi")
 
@@ -149,3 +149,17 @@ def test_another_trouble_is_news(served):
         served.refitter.trouble = trouble
         versions.add(served.summary()["version"])
     assert len(versions) == 3
+
+
+def test_a_study_served_again_fits_and_tells_again(served):
+    import httpx2 as httpx
+
+    study, key = served.study, {"authorization": f"Bearer {TOKEN}"}
+    for first in (0, 10):
+        before = len(study.state.rounds)
+        for row in range(first, first + 10):
+            study.tell(row, truth(texts()[row]), by="ann")
+        with running(served) as address:
+            until(lambda before=before: len(study.state.rounds) > before)
+            with httpx.stream("GET", f"{address}/api/events", headers=key, timeout=120) as stream:
+                assert any(line.startswith("data:") for line in stream.iter_lines())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from hashlib import blake2b
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ def one_tensor(inputs: Callable[[Any], Any] | None, reference: Any, X: Any) -> A
 def flat_rows(inputs: Callable[[Any], Any] | None, reference: Any, X: Any) -> Any:
     """Return rows as flat numbers, (n, numbers), which a network gives their shape back."""
     rows = one_tensor(inputs, reference, X)
-    return rows.reshape(rows.shape[0], -1).to(reference.dtype)
+    return rows.reshape(rows.shape[0], prod(rows.shape[1:])).to(reference.dtype)
 
 
 class Features:

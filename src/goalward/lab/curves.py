@@ -34,13 +34,16 @@ class Curves:
         """Names, in the order of the run."""
         return self.table["strategy"].unique(maintain_order=True).to_list()
 
-    def curve(self, strategy: str, metric: str = "accuracy") -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return queries (rounds,) and the metric (seeds, rounds) of a strategy."""
+    def _check(self, strategy: str) -> None:
         if strategy not in self.strategies:
             raise BadParameter(
                 f"There is no strategy {strategy!r}; one of {', '.join(self.strategies)} was "
                 "expected. Check the name."
             )
+
+    def curve(self, strategy: str, metric: str = "accuracy") -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return queries (rounds,) and the metric (seeds, rounds) of a strategy."""
+        self._check(strategy)
         mine = self.table.filter(strategy=strategy).sort("seed", "round")
         seeds = mine["seed"].n_unique()
         queries = mine["queries"].to_numpy().reshape(seeds, -1)
@@ -48,6 +51,7 @@ class Curves:
 
     def asked(self, strategy: str, seed: int = 0) -> NDArray[Any]:
         """Return the rows that a strategy asked for, in order."""
+        self._check(strategy)
         rounds = self.table.filter(strategy=strategy, seed=seed).sort("round")
         return rounds["rows"].explode().drop_nulls().to_numpy()
 
@@ -74,6 +78,7 @@ class Curves:
 
     def differences(self, reference: str, metric: str = "accuracy") -> pl.DataFrame:
         """Return the area of each strategy less the reference's, paired, with 95 % intervals."""
+        self._check(reference)
         areas = self.area(metric)
         lines = []
         for name, area in areas.items():

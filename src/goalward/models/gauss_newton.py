@@ -152,7 +152,8 @@ def descend(
 def push(objective: Objective, params: Float[Array, "p 1"]) -> float:
     """Return √Σ‖∇ℓᵢ‖² with labels drawn at random: the size of what rows push with.
 
-    Random signs add squares without a gradient per row being made.
+    Random signs add squares without a gradient per row being made. Rows that push with nothing
+    give no scale: then it is 1.
     """
     X, weights = objective.labelled.X, objective.labelled.weights
     logits = objective.model.logits(params, X)
@@ -161,4 +162,4 @@ def push(objective: Objective, params: Float[Array, "p 1"]) -> float:
     drawn = like(np.eye(K)[rng.integers(K, size=n)], logits, dtype=logits.dtype)
     signs = like(rng.choice([-1.0, 1.0], size=(n, 1)), logits, dtype=logits.dtype)
     slope = objective.loss.slope(logits, drawn)
-    return norm(objective.model.at(params).vjp(X, signs * weights[:, None] * slope))
+    return norm(objective.model.at(params).vjp(X, signs * weights[:, None] * slope)) or 1.0

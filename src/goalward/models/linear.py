@@ -96,7 +96,8 @@ class LinearModel(Model):
         # Cauchy and Schwarz bound what follows; as a rule that is enough to see that it is small.
         if first > 1e-7 * norm(weights) * (norm(values) + len(objective.labelled) ** 0.5):
             return first
-        return max(first, 1e-7 * norm(self.vjp(abs(X), weights[:, None])))
+        # Rows of zeros without an intercept give no scale.
+        return max(first, 1e-7 * norm(self.vjp(abs(X), weights[:, None]))) or 1.0
 
     def polished(
         self, fitted: Fitted, *, tol: float, max_iter: int | None, solver: Solver | None

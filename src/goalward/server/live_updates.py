@@ -59,7 +59,7 @@ class LiveUpdates:
         """Look for news until cancelled."""
         # Events belong to the loop they were first waited in, and a study may be served again.
         self._loop = asyncio.get_running_loop()
-        self._news, self._told = asyncio.Event(), asyncio.Event()
+        self._news, self._told, self._closed = asyncio.Event(), asyncio.Event(), False
         while True:
             if self.listeners:
                 await self._look()

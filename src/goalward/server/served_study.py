@@ -112,8 +112,8 @@ class Refitter:
         self._thread = threading.Thread()
 
     def start(self) -> None:
-        """Begin; the first look is at once."""
-        self._begun = True
+        """Begin, or begin again after `close`; the first look is at once."""
+        self._begun, self._ended = True, False
         self.nudge()
 
     def nudge(self, *, now: bool = False) -> None:
