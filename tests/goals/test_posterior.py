@@ -204,6 +204,28 @@ def test_the_value_is_expected_to_rise_by_the_gain_when_retrained(make):
         assert np.median(change / gains) == pytest.approx(1.0, abs=0.3), goal
 
 
+@pytest.mark.parametrize("make", [DecisionRisk, Epig, FisherRatio])
+def test_fidelity_compares_gains_with_retraining(make):
+    """The scores of some rows, and how the goal's value really rises with each label believed."""
+    fitted, X, R = digits_task()
+    goal = make(R)
+    found = gw.GoalOriented(goal).suggest(fitted, X, 2, fidelity=8)
+    rows = found.fidelity.rows
+    known = fitted.labelled
+    rises = np.zeros(8)
+    for i, p in zip(range(8), fitted.predict_proba(X[rows]), strict=True):
+        for k in range(2):
+            after = gw.Logistic(C=fitted.C).fit(
+                np.vstack([known.X, X[rows[i]]]), [*known.targets.argmax(axis=1), k]
+            )
+            rises[i] += p[k] * (goal.value(after) - goal.value(fitted))
+    expected = spearmanr(found.utility[rows], rises).statistic
+    assert found.fidelity.rank == pytest.approx(expected)
+    assert expected > 0.8
+    assert found.fidelity.slope == pytest.approx(np.polyfit(found.utility[rows], rises, 1)[0])
+    assert Information().fidelity(fitted, goal, X, rows=8).rank == found.fidelity.rank
+
+
 def test_decision_risk_ranks_rows_by_the_decisions_that_retraining_turns():
     """What is gained where decisions turn, over the believed label; better than variance alone."""
     found = []
@@ -315,8 +337,6 @@ def test_goals_of_the_posterior_are_refused_where_they_do_not_fit():
             Information()(task.fitted, other, task.X_pool)
     with pytest.raises(BadParameter, match="nothing to resolve"):
         gw.GoalOriented(goal, operator=gw.labels.Spread())
-    with pytest.raises(BadParameter, match="Leave fidelity out"):
-        gw.GoalOriented(goal).suggest(task.fitted, task.X_pool, 2, fidelity=5)
     with pytest.raises(Unsupported, match="labelings"):
         Information().batch(task.fitted, goal, task.X_pool[None])
     with pytest.raises(BadParameter, match="share=0"):

@@ -99,7 +99,7 @@ class Rule(ABC):
         """Return how the scores compare with retraining; refused without utilities of labels."""
         raise BadParameter(
             f"fidelity={rows} came with {self.name}, which predicts no utility of a label; "
-            "GoalOriented with a goal of the logits was expected. Leave fidelity out."
+            "GoalOriented was expected. Leave fidelity out."
         )
 
 

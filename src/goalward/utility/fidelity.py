@@ -89,7 +89,6 @@ def fidelity(
         scores, which can disagree where the utilities agree.
     """
     from goalward.pool import n_rows, take_rows
-    from goalward.utility.retrain import Retrain
 
     if min(rows, n_rows(X_pool)) < 3:
         raise BadParameter(
@@ -99,7 +98,7 @@ def fidelity(
     sample = stratified(predicted.mean(axis=1), rows, np.random.default_rng(seed))
     some = take_rows(X_pool, sample)
     names = sample if ids is None else ids[sample]
-    exact = to_numpy(Retrain()(fitted, goal, some))
+    exact = to_numpy(utility.truth(fitted, goal, some))
     views = () if resolver is None else (resolved(resolver, fitted.candidates(some, names)),)
     return agreement(repr(utility), predicted[sample], exact, sample, views)
 

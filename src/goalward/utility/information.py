@@ -31,6 +31,8 @@ from goalward.models import Fitted
 from goalward.selection.rule import Judged, Rule
 from goalward.solvers import Inverse, Solution
 from goalward.solvers.cholesky import dense_curvature
+from goalward.utility.fidelity import Fidelity, fidelity
+from goalward.utility.one_by_one import expected_change
 from goalward.utility.scorer import Scored, Scorer, Supposed
 from goalward.utility.utility import Utility
 
@@ -65,6 +67,11 @@ class Information(Utility):
     def bound(self, fitted: Fitted, goal: Goal) -> Gains:
         """Return the same: curvature is added as weights are now, whatever the label."""
         return self.prepare(fitted, goal)
+
+    def truth(self, fitted: Fitted, goal: Goal, X_pool: Any) -> NDArray[Any]:
+        """Return what a label is expected to add to the goal's value, once for each label."""
+        change = expected_change(fitted, goal, fitted.features(X_pool, "X_pool"))
+        return np.repeat(change[:, None], fitted.n_classes, axis=1)
 
     def batch(self, fitted: Fitted, goal: Goal, X_batches: Any, labels: Any = None) -> Any:
         """Refuse: the labels of a batch change nothing here."""
@@ -161,7 +168,7 @@ class Gains(Scorer):
 
     def under(self, resolver: Resolver, supposed: Supposed) -> Rule:
         """Return the rule: every label brings the same, so there is nothing to resolve."""
-        return GainRule(self)
+        return GainRule(self, supposed=supposed)
 
     def taking(self, rows: Rows) -> Taken:
         """Return the rows as candidates of a batch that is picked one by one."""
@@ -240,6 +247,7 @@ class GainRule(Rule):
 
     gains: Gains
     taken: tuple[Candidates, Taken] | None = None
+    supposed: Supposed | None = None
 
     @property
     def report(self) -> Solution | None:
@@ -267,6 +275,16 @@ class GainRule(Rule):
         taken = held[1] if held is not None and held[0] is rows else self.gains.taking(rows.X)
         now = taken.after(position)
         return GainRule(replace(self.gains, posterior=now.inverse), (rows, now))
+
+    def portable(self) -> Rule:
+        """Return the rule without the goal's rows."""
+        return replace(self, supposed=None)
+
+    def fidelity(self, X_pool: Any, ids: Any, rows: int, seed: int) -> Fidelity:
+        """Return how gains compare with what retraining is expected to add to the goal's value."""
+        assert self.supposed is not None
+        s = self.supposed
+        return fidelity(s.utility, s.fitted, s.goal, X_pool, rows=rows, seed=seed)
 
 
 def gains(

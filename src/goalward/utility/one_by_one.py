@@ -12,14 +12,14 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.core.arrays import Array, Rows, like, rows_at
+from goalward.core.arrays import Array, Rows, like, rows_at, to_numpy
 from goalward.goals import Goal, Term
 from goalward.goals.goal import logits_of
 from goalward.models import Fitted
 from goalward.utility.scorer import Scored, Scorer
 from goalward.utility.threads import one_blas_thread
 
-__all__ = ["OneByOne", "labelled_too", "value_of"]
+__all__ = ["OneByOne", "expected_change", "labelled_too", "value_of"]
 
 LOG = logging.getLogger(__name__)
 
@@ -104,3 +104,15 @@ def labelled_too(fitted: Fitted, rows: Rows, codes: NDArray[Any]) -> Fitted:
 def value_of(fitted: Fitted, terms: list[Term]) -> float:
     """Return the goal; its rows are bound already and stay what they are."""
     return sum(term.weight * float(term.kernel.value(logits_of(fitted, term.X))) for term in terms)
+
+
+def expected_change(fitted: Fitted, goal: Goal, rows: Rows) -> NDArray[Any]:
+    """Return by how much each row raises the goal's value, labels drawn as predicted, retrained."""
+    here = fitted.polished()
+    before, found = goal.value(here), []
+    with one_blas_thread():
+        for i, chances in enumerate(to_numpy(fitted.proba_of(rows)).tolist()):
+            row = rows_at(rows, slice(i, i + 1))
+            after = [labelled_too(here, row, np.array([k])).polished() for k in range(len(chances))]
+            found.append([goal.value(one) - before for one in after] @ np.array(chances))
+    return np.array(found)

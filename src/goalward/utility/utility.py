@@ -77,6 +77,12 @@ class Utility(ABC):
         parts = [scorer.certified(fitted.features(X)) for _, X in blocks(X_pool, size)]
         return Certified(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
+    def truth(self, fitted: Fitted, goal: Goal, X_pool: Any) -> Float[Array, "n k"]:
+        """Return what this utility predicts, by retraining."""
+        from goalward.utility.retrain import Retrain
+
+        return Retrain()(fitted, goal, X_pool)
+
     def fidelity(
         self, fitted: Any, goal: Goal, X_pool: Any, *, rows: int = 20, seed: int = 0
     ) -> Fidelity:
