@@ -89,7 +89,7 @@ def test_a_class_that_only_dev_rows_have_is_still_measured(tmp_path):
         study.tell_many([(i, "abcd"[y[i]]) for i in kept])
         data, _ = study_dataset(study)
         assert set(data.y[data.split(0).test]) == {0, 1, 2, 3}
-        assert data.learner.penalize_intercept
+        assert data.learner.penalize_intercept == "until-seen"
         assert replay(study, ["random"], seeds=1, budget=20, **QUIET).table["accuracy"].max() < 1
 
 

@@ -9,7 +9,7 @@ from goalward.errors import BadInput, BadParameter
 from goalward.lab import Session, replay_simulation, rounds, simulate
 from goalward.lab.datasets import digits, wine
 from goalward.lab.datasets.dataset import flipped
-from goalward.lab.session import measure
+from goalward.lab.session import fitted_to, measure
 from goalward.lab.store import Records
 from goalward.strategies import Margin
 
@@ -158,3 +158,21 @@ def test_dev_labels_are_bought_first_and_judge_apart():
 
 def test_a_ready_made_strategy_is_played_as_it_is():
     assert Session(wine(), Margin(seed=5)).chooser == Margin(seed=5)
+
+
+@pytest.mark.parametrize("utility", [gw.utility.FirstOrder(), gw.utility.Retrain()])
+def test_the_first_label_of_the_last_class_is_judged_as_the_session_will_fit_it(utility):
+    """Until then intercepts are penalised, and free from there on: real fits of the next round."""
+    data = wine()
+    split = data.split(0)
+    known = np.concatenate([split.init, split.pool[:20]])
+    known = known[data.y[known] != 2]
+    rows = split.pool[-4:]
+    fitted = fitted_to(data, known, data.y[known])
+    goal = gw.goals.DevLoss(data.X[split.dev], data.y[split.dev])
+    truth = [
+        goal.value(fitted_to(data, np.append(known, row), np.append(data.y[known], 2)))
+        for row in rows
+    ]
+    found = utility(fitted, goal, data.X[rows])[:, 2]
+    np.testing.assert_allclose(found, np.array(truth) - goal.value(fitted), rtol=1e-5)

@@ -176,6 +176,25 @@ def test_why_says_what_each_label_does_and_to_whom(tmp_path):
     assert why.helps[0][0].change == max(e.change for e in full.helps[0])
 
 
+def test_why_judges_the_first_label_of_the_last_class_by_the_model_that_follows(tmp_path):
+    """That label frees the intercepts; dev rows and their sum against the study's own next fit."""
+    study = made(tmp_path, dev=0.3)
+    is_dev = study.state.settings.is_dev(range(len(X)))
+    study.tell_many([(i, y[i]) for i in range(80) if is_dev[i] or y[i] < 2])
+    row = next(i for i in range(80) if not is_dev[i] and y[i] == 2)
+    now = StudyRound(study.state, study.pool)
+    dev = list(study.state.dev)
+    why = gw.study.why.explain(now, row, count=len(dev))
+    effects = {e.row: e.change for e in (*why.helps[2], *why.hurts[2])}
+    study.tell(row, 2)
+    after = StudyRound(study.state, study.pool).fitted
+    log_p = [np.log(model.predict_proba(X[dev])) for model in (now.fitted, after)]
+    codes = list(study.state.dev.values())
+    changes = (log_p[1] - log_p[0])[np.arange(len(dev)), codes]
+    assert why.utility[2] == pytest.approx(changes.mean(), rel=1e-5)
+    np.testing.assert_allclose([effects[r] for r in dev], changes, rtol=1e-4, atol=1e-8)
+
+
 def test_it_says_stop_when_a_label_costs_more_than_it_brings(tmp_path):
     study = made(tmp_path, dev=0.3)
     assert not study.stop(1.0).stop

@@ -119,9 +119,7 @@ def study_dataset(study: Study) -> tuple[Dataset, AsLabelled]:
     y = np.array([codes[labels[row]] for row in rows])
     place = {row: i for i, row in enumerate(rows)}
     dev = np.array([place[row] for row in state.dev] if enough else [], dtype=np.int64)
-    # A class may have dev rows only, which no model is fitted on.
-    unseen = bool(set(y.tolist()) - set(np.delete(y, dev).tolist()))
-    learner = state.settings.fitter(sorted(set(y.tolist())), unseen=unseen)
+    learner = state.settings.fitter(sorted(set(y.tolist())))
     name, splits = Path(study.url).name, LabelledSplits(y, dev)
     source = f"labelled rows of {name}"
     dataset = Dataset(f"replay of {name}", to_numpy(X), y, splits, learner, source)

@@ -33,7 +33,7 @@ class LogisticParameters(BaseEstimator):  # type: ignore[misc]
         C: float | str = 1.0,
         *,
         fit_intercept: bool = True,
-        penalize_intercept: bool = False,
+        penalize_intercept: bool | str = False,
         classes: Sequence[Hashable] | None = None,
         tol: float = 1e-8,
         max_iter: int = 100,
@@ -65,7 +65,8 @@ class Logistic(LogisticParameters):
         Inverse strength of the penalty, or "cv" to choose it by cross validation (the
         paper's way) from `Cs` by `cv` stratified folds.
     fit_intercept, penalize_intercept
-        Whether logits have a constant, and whether it is penalised like a weight.
+        Whether logits have a constant, and whether it is penalised like a weight: True, or
+        "until-seen" while a class has no label, which False does too, with a warning.
     classes
         All classes, in the order of the columns; a class without a label yet is allowed.
         Default: those that occur, sorted.
@@ -114,7 +115,8 @@ class Logistic(LogisticParameters):
         seen = self._seen(targets, weights, classes)
         penalty = np.full(rows.shape[1] + self.fit_intercept, 1.0 / C)
         free = penalty.copy()
-        free[-1] *= 0.0 if self.fit_intercept and not self.penalize_intercept else 1.0
+        frees = self.fit_intercept and self.penalize_intercept in (False, "until-seen")
+        free[-1] *= 0.0 if frees else 1.0
         freed = None if seen or np.all(free == penalty) else like(free, labelled.targets)
         params = like(np.zeros((len(penalty), len(classes))), labelled.targets)
         if start is not None:
@@ -141,6 +143,11 @@ class Logistic(LogisticParameters):
             raise BadParameter(
                 f"C={self.C!r}; a finite number above 0 (1e-150 to 1e150), or 'cv', was expected. Use C=1.0, or "
                 "a large C for a weak penalty."
+            )
+        if self.penalize_intercept not in (True, False, "until-seen"):
+            raise BadParameter(
+                f"penalize_intercept={self.penalize_intercept!r}; True, False or 'until-seen' was "
+                "expected. Leave it out."
             )
         if not self.tol > 0:
             raise BadParameter(f"tol={self.tol!r}; a number above 0 was expected. Use 1e-8.")

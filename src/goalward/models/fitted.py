@@ -188,6 +188,12 @@ class Fitted:
         """Which classes have a label with weight."""
         return self.labelled.weights @ self.labelled.targets > 0.0
 
+    @property
+    def freeing(self) -> int | None:
+        """The index of the class whose first label would free the intercepts, if it is that near."""
+        missing = np.flatnonzero(~to_numpy(self.seen))
+        return int(missing[0]) if self.freed is not None and len(missing) == 1 else None
+
     @cached_property
     def jackknifed(self) -> Fitted:
         """The mean of the models that each miss one label; the only label of a class is not missed."""

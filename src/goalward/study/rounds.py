@@ -24,6 +24,7 @@ from goalward.strategies import recipe
 from goalward.strategies.reference import drawn_rows
 from goalward.study.pools import StudyPool
 from goalward.study.state import State
+from goalward.utility.one_by_one import OneByOne
 
 __all__ = ["DEV_MINIMUM", "StudyRound", "When", "ready", "refit_due"]
 
@@ -120,6 +121,7 @@ class StudyRound:
         """Return the change of the goal with each label of each row, per goal row, and P(label).
 
         To first order: ⟨p, s⟩ - s_k with s = J v and v = -𝓗⁻¹∇τ (Eq. 3), times the label's weight.
+        The label that frees the intercepts is far from that: the model is fitted with it.
         """
         fitted = self.fitted
         # Pools may be in single precision, in which a solver cannot keep its tolerance.
@@ -128,13 +130,15 @@ class StudyRound:
         solve = named("auto").prepare(fitted.hessian)
         direction = -solve(self.goal.gradient(fitted)).value
         motion = fitted.linear("a study").jvp(features, direction)
-        moved = fitted.loss.along(proba, motion) * fitted.label_weights
-        return to_numpy(moved) / len(self.goal_rows), to_numpy(proba)
+        moved = to_numpy(fitted.loss.along(proba, motion) * fitted.label_weights)
+        if fitted.freeing is not None:
+            exact = OneByOne.of(fitted, self.goal).labelled_as(features, [fitted.freeing])
+            moved[:, [fitted.freeing]] = to_numpy(exact)
+        return moved / len(self.goal_rows), to_numpy(proba)
 
     def fit(self, labels: Any) -> Fitted:
         """Return the model of row -> label."""
-        unseen = len(set(labels.values())) < len(self.state.classes)
-        learner = self.state.settings.fitter(self.state.classes, unseen=unseen)
+        learner = self.state.settings.fitter(self.state.classes)
         return learner.fit(self.pool.take(list(labels)), list(labels.values()))
 
     def model_at(self, seq: int) -> Fitted:

@@ -134,10 +134,11 @@ class Settings:
         """Return all rows in a random order, independent between purposes."""
         return np.argsort(drawn_numbers(range(n_rows), self.seed, purpose), kind="stable")
 
-    def fitter(self, classes: Sequence[Label], *, unseen: bool) -> Logistic:
+    def fitter(self, classes: Sequence[Label]) -> Logistic:
         """Return the learner; a class without a label yet penalises the intercepts."""
-        penalized = {"penalize_intercept": True} if unseen else {}
-        return Logistic(**{**self.learner, "classes": list(classes), **penalized})
+        penalized = self.learner.get("penalize_intercept") or "until-seen"
+        options = {**self.learner, "penalize_intercept": penalized, "classes": list(classes)}
+        return Logistic(**options)
 
 
 def upgraded(settings: Settings, strategy: Any = None) -> dict[str, Any]:

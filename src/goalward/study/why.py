@@ -12,6 +12,7 @@ from goalward.journal.events import Label
 from goalward.labels.operators import deviation
 from goalward.solvers import named
 from goalward.study.rounds import StudyRound
+from goalward.utility.one_by_one import labelled_too
 
 __all__ = ["Effect", "Why", "explain"]
 
@@ -83,17 +84,22 @@ def explain(round: StudyRound, row: int, count: int = 3) -> Why:
 def _changes_of_dev(round: StudyRound, row: int, proba: Any) -> Any:
     """Return (dev rows, labels): d log p_y of each dev row when x gets each label.
 
-    The optimum moves by -𝓗⁻¹ Jᵀ(p - e_k), the dev rows' logits by J of that.
+    The optimum moves by -𝓗⁻¹ Jᵀ(p - e_k), the dev rows' logits by J of that. With the label that
+    frees the intercepts the model is fitted.
     """
     fitted = round.fitted
     features = fitted.features(round.pool.take([row]).astype(np.float64))
     dev = fitted.features(round.pool.take(round.goal_rows).astype(np.float64))
-    slope = to_numpy(fitted.targets(list(round.state.dev.values()), len(round.goal_rows)))
-    slope = slope - to_numpy(fitted.loss.proba(fitted.logits_of(dev)))
+    targets = to_numpy(fitted.targets(list(round.state.dev.values()), len(round.goal_rows)))
+    slope = targets - to_numpy(fitted.proba_of(dev))
     model = fitted.linear("why")
     solve = named("auto").prepare(fitted.hessian)
     changes = []
     for residual in proba.astype(np.float64) - np.eye(proba.shape[1]):
         step = -solve(model.vjp(features, residual[None, :])).value
         changes.append(np.sum(slope * to_numpy(model.jvp(dev, step)), axis=1))
+    if (k := fitted.freeing) is not None:
+        after = labelled_too(fitted, features, np.array([k])).polished()
+        losses = [to_numpy(m.loss.rows(m.logits_of(dev), targets)) for m in (fitted, after)]
+        changes[k] = losses[0] - losses[1]
     return np.stack(changes, axis=1)
