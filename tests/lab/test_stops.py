@@ -115,3 +115,16 @@ def test_the_table_of_the_docs_regenerates():
         assert float(cells[5]) == pytest.approx(line["accuracy"], abs=1 / 45)
     for name in script["DATASETS"]:
         assert f"| {name}, dev goal | gain below price |" in page
+
+
+def test_a_gain_that_first_order_cannot_tell_is_counted_and_ends_nothing():
+    """Separable and hardly penalised: the other rules go on, the one of gains has nothing to say."""
+    data = replace(wine(), learner=Logistic(C=1e4))
+    options = {"batch": 5, "budget": 10, "seeds": 1, "n_jobs": 1, "progress": False}
+    table = stops(simulate(data, ["margin"], **options), data, price=1e9)
+    assert table["unpredicted"].unique().to_list() == [2]
+    assert not table.filter(pl.col("rule") == "gain below price")["stopped"].item()
+    assert stops_summary(table)["unpredicted"].to_list() == [2] * len(table)
+    held = replace(wine(), learner=Logistic(C=1.0))
+    again = stops(simulate(held, ["margin"], **options), held, price=1e9)
+    assert again["unpredicted"].unique().to_list() == [0]

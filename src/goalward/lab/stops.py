@@ -6,6 +6,7 @@ needs to be stored.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 from sklearn.model_selection import KFold
 
-from goalward.errors import BadParameter
+from goalward.errors import BadParameter, Unsupported
 from goalward.goals import DevLoss, Entropy
 from goalward.lab.curves import Curves
 from goalward.lab.datasets import Dataset
@@ -36,7 +37,8 @@ def stops(
 
     A strategy that uses dev labels is measured on them and has them counted as bought, as in a
     study with a dev set; any other is cross-validated on its own labels, and its goal is the
-    certainty of the pool.
+    certainty of the pool. `unpredicted` counts the rounds whose gain first order cannot tell, on
+    which the rule that looks at it has nothing to say.
 
     Parameters
     ----------
@@ -75,6 +77,7 @@ def stops(
                     "final_labels": rounds[-1].bought,
                     "final_accuracy": accuracy[-1],
                     "lost": accuracy[-1] - accuracy[at],
+                    "unpredicted": sum(one.gain is None for one in rounds[:-1]),
                 }
             )
     return pl.DataFrame(lines)
@@ -95,6 +98,7 @@ def stops_summary(table: pl.DataFrame) -> pl.DataFrame:
             pl.col("accuracy").mean(),
             pl.col("lost").mean(),
             pl.col("lost").max().alias("worst_lost"),
+            pl.col("unpredicted").sum(),
         )
         .with_columns(saved=1 - pl.col("labels") / pl.col("of"))
     )
@@ -116,8 +120,11 @@ def _snapshots(mine: pl.DataFrame, dataset: Dataset, seed: int) -> list[Snapshot
         gain, proba = None, np.empty((0, len(fitted.classes)))
         if len(batch):
             X = dataset.X[batch]
-            gains = Spread()(FirstOrder()(fitted, goal, X), fitted, X)
-            gain, proba = float(np.mean(gains)) / len(rows), fitted.predict_proba(X)
+            proba = fitted.predict_proba(X)
+            # First order refuses classes that are separated and hardly penalised.
+            with suppress(Unsupported):
+                gains = Spread()(FirstOrder()(fitted, goal, X), fitted, X)
+                gain = float(np.mean(gains)) / len(rows)
         if on_dev:
             accuracy: float | None = measure(fitted, dataset, split.dev)[0]
         else:
