@@ -124,7 +124,7 @@ def test_what_cannot_be_done_is_refused():
     with pytest.raises(Unsupported, match="no predict_proba"):
         from_classifier(LinearSVC().fit(task.X, task.y), task.X, task.y)
     with pytest.raises(BadParameter, match="smoothing"):
-        from_classifier(DecisionTreeClassifier().fit(task.X, task.y), task.X, task.y, smoothing=0)
+        from_classifier(DecisionTreeClassifier().fit(task.X, task.y), task.X, task.y, smoothing=0.0)
     with pytest.raises(ShapeMismatch, match="labels"):
         from_classifier(DecisionTreeClassifier().fit(task.X, task.y), task.X, task.y[:5])
 

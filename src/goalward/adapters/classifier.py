@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from goalward.adapters.sklearn import from_sklearn, is_logistic, last_step, trained_on
 from goalward.core.rows import column_names
-from goalward.errors import BadParameter, UnseenClass, Unsupported
+from goalward.errors import UnseenClass, Unsupported
 from goalward.learners import Logistic
 from goalward.models import Fitted, Refitted
 
@@ -46,18 +46,12 @@ def from_classifier(
     Examples
     --------
     >>> import goalward as gw
-    >>> from sklearn.datasets import load_iris
     >>> from sklearn.tree import DecisionTreeClassifier
-    >>> X, y = load_iris(return_X_y=True)
-    >>> tree = DecisionTreeClassifier(max_depth=2).fit(X[::10], y[::10])
-    >>> fitted = gw.adapters.from_classifier(tree, X[::10], y[::10])
-    >>> gw.utility.Retrain()(fitted, gw.goals.DevLoss(X[5::10], y[5::10]), X[1:3]).shape
-    (2, 3)
+    >>> X, y = [[0.0], [1.0], [3.0]], ["low", "low", "high"]
+    >>> fitted = gw.adapters.from_classifier(DecisionTreeClassifier().fit(X, y), X, y)
+    >>> gw.utility.Retrain()(fitted, gw.goals.DevLoss(X, y), [[0.5], [2.0]]).shape
+    (2, 2)
     """
-    if not 0.0 < smoothing < 1.0:
-        raise BadParameter(
-            f"smoothing={smoothing!r}; a share between 0 and 1 was expected. Use 0.01."
-        )
     model, transform = last_step(estimator)
     if not hasattr(model, "predict_proba"):
         raise Unsupported(
@@ -67,16 +61,8 @@ def from_classifier(
     check_is_fitted(model)
     labelled, classes = trained_on(model, transform, X, y, sample_weight)
     fresh = partial(_copy, _seeded(model))
-    # There are no parameters; goals read from them that numbers are NumPy's, in double precision.
-    return Fitted(
-        np.zeros((1, len(classes))),
-        labelled,
-        np.ones(1),
-        classes,
-        model=Refitted(model, classes, labelled.X.shape[1], smoothing, fresh),
-        transform=transform,
-        columns=column_names(X),
-    )
+    refitted = Refitted(model, classes, labelled.X.shape[1], smoothing, fresh)
+    return refitted.fitted(labelled, classes, transform, column_names(X))
 
 
 def from_estimator(

@@ -74,10 +74,6 @@ def from_training(
     >>> gw.utility.Retrain()(fitted, gw.goals.DevLoss(X[5::10], y[5::10]), X[1:3]).shape
     (2, 3)
     """
-    if not 0.0 < smoothing < 1.0:
-        raise BadParameter(
-            f"smoothing={smoothing!r}; a share between 0 and 1 was expected. Use 1e-6."
-        )
     if not callable(train) or "fit" in dir(train):
         raise Unsupported(
             f"{type(train).__name__} came; a function train(X, y) was expected. Use from_classifier "
@@ -95,15 +91,8 @@ def from_training(
     K = len(known)
     width = labelled.X.shape[1]
     blank = Refitted(Training(train, K, shape, start), np.arange(K), width, smoothing)
-    return Fitted(
-        np.zeros((1, K)),
-        labelled,
-        np.ones(1),
-        known,
-        model=blank.trained(labelled.X, labelled.targets, labelled.weights),
-        transform=flat,
-        columns=column_names(X),
-    )
+    trained = blank.trained(labelled.X, labelled.targets, labelled.weights)
+    return trained.fitted(labelled, known, flat, column_names(X))
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from abc import abstractmethod
+from dataclasses import dataclass, field, replace
 from math import log
 from typing import Any
 
 from jaxtyping import Float
 
 from goalward.core.arrays import Array, like, log_softmax, namespace, softmax
-from goalward.goals.goal import Goal, Logits, ManyLogits, ManyValues, Term, file_parts
+from goalward.goals.goal import Goal, Kernel, Logits, ManyLogits, ManyValues, Term, file_parts
 from goalward.models import Fitted
 
 __all__ = [
@@ -23,16 +24,34 @@ __all__ = [
 
 
 @dataclass(frozen=True, eq=False)
-class Entropy(Goal):
-    """τ = Σ Σ_k p_k log p_k: minus the summed entropy of predictions on unlabelled rows.
-
-    The paper finds that raising it can lower accuracy (§6.3): prefer it as a baseline to
-    beat, not as a default.
+class RowSum(Goal):
+    """A sum over unlabelled rows, which a kernel measures one by one.
 
     Parameters
     ----------
     X
         Rows whose predictions should become certain.
+    """
+
+    X: Any = field(repr=False)
+
+    @abstractmethod
+    def kernel(self) -> Kernel:
+        """Return what measures the rows' logits."""
+
+    def pieces(self) -> list[tuple[float, Goal]]:
+        return [(1.0, replace(self, X=X)) for _, X in file_parts(self.X)]
+
+    def terms(self, fitted: Fitted) -> list[Term]:
+        X = fitted.features(self.X, f"X of {type(self).__name__}")
+        return [Term(1.0, X, self.kernel())]
+
+
+class Entropy(RowSum):
+    """τ = Σ Σ_k p_k log p_k: minus the summed entropy of predictions on unlabelled rows.
+
+    The paper finds that raising it can lower accuracy (§6.3): prefer it as a baseline to
+    beat, not as a default.
 
     Examples
     --------
@@ -42,26 +61,15 @@ class Entropy(Goal):
     -0.6931471805599453
     """
 
-    X: Any = field(repr=False)
-
-    def pieces(self) -> list[tuple[float, Goal]]:
-        return [(1.0, Entropy(X)) for _, X in file_parts(self.X)]
-
-    def terms(self, fitted: Fitted) -> list[Term]:
-        return [Term(1.0, fitted.features(self.X, "X of Entropy"), NegativeEntropy())]
+    def kernel(self) -> Kernel:
+        return NegativeEntropy()
 
 
-@dataclass(frozen=True, eq=False)
-class ExpectedAccuracy(Goal):
+class ExpectedAccuracy(RowSum):
     """τ = Σ max p: of how many unlabelled rows the model expects to be right.
 
     Under the prediction, retrained, it is expected error reduction with 0/1 loss (Roy and McCallum
     2001), as `Entropy` is with log loss. Like that one it rewards confidence.
-
-    Parameters
-    ----------
-    X
-        Rows whose predictions should become certain.
 
     Examples
     --------
@@ -71,13 +79,8 @@ class ExpectedAccuracy(Goal):
     0.5
     """
 
-    X: Any = field(repr=False)
-
-    def pieces(self) -> list[tuple[float, Goal]]:
-        return [(1.0, ExpectedAccuracy(X)) for _, X in file_parts(self.X)]
-
-    def terms(self, fitted: Fitted) -> list[Term]:
-        return [Term(1.0, fitted.features(self.X, "X of ExpectedAccuracy"), LikeliestClass())]
+    def kernel(self) -> Kernel:
+        return LikeliestClass()
 
 
 @dataclass(frozen=True, eq=False)

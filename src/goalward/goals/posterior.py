@@ -27,16 +27,22 @@ Blocks = Float[Array, "m c c"]
 Risks = Float[Array, " m"]
 
 
+@dataclass(frozen=True, eq=False)
 class PosteriorGoal(Goal):
     """Minus the mean of a risk over reference rows X; the risk is a function of logits and M.
 
     A label elsewhere takes a part ΔM of a row's covariance and moves its logits f: nobody knows
     where to, but by ΔM in covariance, since what is learned is what was not known. So the risk is
     expected to fall by tr(slope ΔM) with slope = ∂risk/∂M - ½ ∂²risk/∂f², and that is the gain.
+
+    Parameters
+    ----------
+    X
+        Rows the model will be used on: a sample of the pool, or of where it is going. No labels.
     """
 
+    X: Any = field(repr=False)
     utility = "information"
-    X: Any
 
     @abstractmethod
     def risk(self, logits: Logits, M: Blocks) -> Risks:
@@ -66,7 +72,6 @@ class PosteriorGoal(Goal):
         )
 
 
-@dataclass(frozen=True, eq=False)
 class FisherRatio(PosteriorGoal):
     """τ = -mean tr(ΛM) = -tr(𝓗⁻¹F)/m: the variance left in predictions on reference rows.
 
@@ -77,11 +82,6 @@ class FisherRatio(PosteriorGoal):
     moves the logits and with them Λ: the expected change of the value then agrees in rank (tests
     hold it above .9), less so where predictions are extreme.
 
-    Parameters
-    ----------
-    X
-        Rows the model will be used on: a sample of the pool, or of where it is going. No labels.
-
     Examples
     --------
     >>> import goalward as gw
@@ -91,8 +91,6 @@ class FisherRatio(PosteriorGoal):
     True
     """
 
-    X: Any = field(repr=False)
-
     def risk(self, logits: Logits, M: Blocks) -> Risks:
         return np.asarray(np.einsum("mab,mba->m", _curvature(logits), M))
 
@@ -100,7 +98,6 @@ class FisherRatio(PosteriorGoal):
         return _curvature(logits)
 
 
-@dataclass(frozen=True, eq=False)
 class PredictionVariance(PosteriorGoal):
     """τ = -mean tr(ΛMΛ): the variance left in the probabilities of reference rows.
 
@@ -108,20 +105,14 @@ class PredictionVariance(PosteriorGoal):
     the probabilities (Schein and Ungar 2007). As for `FisherRatio` the gain is exact for the
     curvature that a row adds, and agrees in rank with retraining.
 
-    Parameters
-    ----------
-    X
-        Rows the model will be used on. No labels.
-
     Examples
     --------
     >>> import goalward as gw
     >>> fitted = gw.Logistic().fit([[0.0], [1.0]], [0, 1])
-    >>> gw.goals.PredictionVariance([[0.5]]).value(fitted) < 0
-    True
+    >>> goal = gw.goals.PredictionVariance([[0.5]])
+    >>> gw.GoalOriented(goal).suggest(fitted, [[0.5], [-9.0]], batch=1).rows
+    array([0])
     """
-
-    X: Any = field(repr=False)
 
     def risk(self, logits: Logits, M: Blocks) -> Risks:
         return np.asarray(np.einsum("mab,mba->m", self.slope(logits, M), M))
@@ -131,18 +122,12 @@ class PredictionVariance(PosteriorGoal):
         return blocks @ blocks
 
 
-@dataclass(frozen=True, eq=False)
 class Epig(PosteriorGoal):
     """τ = -mean ½ log det(I + ΛM): what a label of a reference row would still tell about θ.
 
     A label of another row lowers it by the information the two labels share, which is what EPIG
     asks for (Bickford Smith et al. 2023), here in the Gaussian approximation of Kirsch and Gal
     (2022) rather than by sampling: it is EPIG-like, not theirs.
-
-    Parameters
-    ----------
-    X
-        Rows the model will be used on. No labels.
 
     Examples
     --------
@@ -151,8 +136,6 @@ class Epig(PosteriorGoal):
     >>> gw.goals.Epig([[0.5]]).value(fitted) < 0
     True
     """
-
-    X: Any = field(repr=False)
 
     def risk(self, logits: Logits, M: Blocks) -> Risks:
         _, logdet = np.linalg.slogdet(np.eye(M.shape[1]) + _curvature(logits) @ M)
@@ -218,7 +201,6 @@ class DecisionRisk(PosteriorGoal):
     array([0])
     """
 
-    X: Any = field(repr=False)
     share: float = field(default=1 / 16, kw_only=True)
 
     def __post_init__(self) -> None:

@@ -7,16 +7,45 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, TypedDict
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 from threadpoolctl import threadpool_limits
 
-__all__ = ["Tell", "finished", "telling"]
+__all__ = ["Running", "Tell", "Workers", "finished", "telling"]
 
 Tell = bool | Callable[[int, int], Any]
 """Whether to draw a progress bar; or a function that is told (done, of all)."""
+
+
+class Workers(TypedDict, total=False):
+    """Who plays sessions, and who hears of it.
+
+    Parameters
+    ----------
+    n_jobs
+        Processes, each with one BLAS thread; None is all cores.
+    progress
+        Whether to draw a progress bar; or a function that is told (rounds done, of all).
+    """
+
+    n_jobs: int | None
+    progress: Tell
+
+
+class Running(Workers, total=False):
+    """How sessions are run.
+
+    Parameters
+    ----------
+    out
+        Folder for the rounds. A run that was killed goes on from there; without a folder
+        nothing is kept.
+    """
+
+    out: Path | str | None
 
 
 def finished(

@@ -10,7 +10,7 @@ import json
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import polars as pl
@@ -20,7 +20,7 @@ from goalward.core.arrays import is_sparse, to_numpy
 from goalward.errors import BadInput, BadParameter
 from goalward.lab.curves import Curves
 from goalward.lab.datasets import Dataset, Split, load, with_dev
-from goalward.lab.parallel import Tell
+from goalward.lab.parallel import Running, Workers
 from goalward.lab.simulate import Comparison, Plans, as_plans
 from goalward.pool import take_rows
 from goalward.selection import Rule
@@ -137,9 +137,7 @@ def replay(
     batch: int | None = None,
     budget: int | None = None,
     seeds: int = 10,
-    out: Path | str | None = None,
-    n_jobs: int | None = None,
-    progress: Tell = True,
+    **running: Unpack[Running],
 ) -> Curves:
     """Return learning curves of strategies on the labelled rows of a study.
 
@@ -155,7 +153,7 @@ def replay(
         Labels per round; the study's `refit` by default.
     budget
         Labels bought; all of the pool by default.
-    strategies, seeds, out, n_jobs, progress
+    strategies, seeds, running
         As in `simulate`.
     """
     from goalward.study import Study
@@ -167,7 +165,7 @@ def replay(
     plans = {"as labelled": order, **as_plans(strategies)}
     size = len(dataset.split(0).pool) if budget is None else budget
     play = Comparison(dataset, batch or refit, size, seeds)
-    return play(plans, out=out, n_jobs=n_jobs, progress=progress)
+    return play(plans, **running)
 
 
 def replay_simulation(
@@ -175,8 +173,7 @@ def replay_simulation(
     strategies: Plans,
     *,
     dataset: Dataset | None = None,
-    n_jobs: int | None = None,
-    progress: Tell = True,
+    **workers: Unpack[Workers],
 ) -> Curves:
     """Return the curves of a simulation with other strategies added, on the same splits and seeds.
 
@@ -187,6 +184,8 @@ def replay_simulation(
         goes on from there.
     dataset
         The data, where its name does not lead to it: that of a file, or of other conditions, say.
+    workers
+        `n_jobs` and `progress`, as in `simulate`.
     """
     folder = Path(folder)
     for name in ("curves.parquet", "simulation.json"):
@@ -207,4 +206,4 @@ def replay_simulation(
         )
     plans = as_plans(strategies)
     kept = table.filter(~pl.col("strategy").is_in(list(plans)))
-    return play(plans, out=folder, n_jobs=n_jobs, progress=progress, kept=kept)
+    return play(plans, out=folder, kept=kept, **workers)

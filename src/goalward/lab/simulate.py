@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import polars as pl
@@ -21,7 +21,7 @@ from goalward.errors import BadInput, BadParameter, VacuousUtility
 from goalward.goals import DevLoss, Entropy, Fisher
 from goalward.lab.curves import Curves
 from goalward.lab.datasets import Dataset, load
-from goalward.lab.parallel import Tell, finished, telling
+from goalward.lab.parallel import Running, Tell, finished, telling
 from goalward.lab.session import Session, measure
 from goalward.lab.store import Records
 from goalward.strategies import Recipe, Strategy, recipe
@@ -117,9 +117,7 @@ def simulate(
     batch: int = 10,
     budget: int = 400,
     seeds: int = 10,
-    out: Path | str | None = None,
-    n_jobs: int | None = None,
-    progress: Tell = True,
+    **running: Unpack[Running],
 ) -> Curves:
     """Return learning curves of `strategies`, each played on the same splits.
 
@@ -133,17 +131,12 @@ def simulate(
         Rows per round, and labels bought in all.
     seeds
         Splits 0 to seeds - 1.
-    out
-        Folder for the rounds. A run that was killed goes on from there; without a folder
-        nothing is kept.
-    n_jobs
-        Processes, each with one BLAS thread; None is all cores.
-    progress
-        Whether to draw a progress bar; or a function that is told (rounds done, of all).
+    running
+        `out`, `n_jobs` and `progress`: see `parallel.Running`.
     """
     dataset = load(dataset) if isinstance(dataset, str) else dataset
     play = Comparison(dataset, batch, budget, seeds)
-    return play(as_plans(strategies), out=out, n_jobs=n_jobs, progress=progress)
+    return play(as_plans(strategies), **running)
 
 
 Job = tuple[str, Recipe | Strategy, int]
@@ -179,9 +172,9 @@ class Comparison:
         self,
         plans: Mapping[str, Recipe | Strategy],
         *,
-        out: Path | str | None,
-        n_jobs: int | None,
-        progress: Tell,
+        out: Path | str | None = None,
+        n_jobs: int | None = None,
+        progress: Tell = True,
         kept: pl.DataFrame | None = None,
     ) -> Curves:
         """Return the curves, those that were `kept` of an earlier run before them.

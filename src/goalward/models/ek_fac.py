@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, rows_at
 from goalward.errors import Unsupported
-from goalward.models.objective import Objective
+from goalward.models.gauss_newton import NetworkCurvature
 
 __all__ = ["EkFac"]
 
@@ -42,28 +42,8 @@ class Layer(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class EkFac:
+class EkFac(NetworkCurvature):
     """The Gauss-Newton matrix of a network, each layer's diagonal in its Kronecker eigenbasis."""
-
-    objective: Objective
-    params: Float[Array, "p 1"]
-    logits: Float[Array, "n k"]
-    damping: float = 0.0
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(P, 1): the shape of the vectors it multiplies."""
-        return int(self.params.shape[0]), 1
-
-    @property
-    def penalty(self) -> Float[Array, " p"]:
-        """ρ for each parameter."""
-        return self.objective.penalty
-
-    @property
-    def linear(self) -> None:
-        """It is that of no linear model."""
-        return
 
     def matvec(self, v: Float[Array, "p m"]) -> Float[Array, "p m"]:
         """Return 𝓗 v, of one column or several."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -17,28 +17,21 @@ from goalward.models.newton import Optimum
 from goalward.models.objective import Objective
 from goalward.solvers import Curvature
 
-__all__ = ["GaussNewton", "descend", "push", "smallest_eigenvalue"]
+__all__ = ["GaussNewton", "NetworkCurvature", "descend", "push", "smallest_eigenvalue"]
 
 STALLED = 1e-4
 """Relative gradient up to which a search that cannot go on is taken for finished."""
 
 
 @dataclass(frozen=True, eq=False)
-class GaussNewton:
-    """𝓗 = Jᵀ Λ J + diag(ρ) + damping, with J at `params`; no entry of it is ever formed.
-
-    Parameters
-    ----------
-    exact
-        Add what Gauss-Newton leaves out, Σ (p - t) ∂²f: the Hessian itself, which is
-        definite at a strict minimum only.
-    """
+class NetworkCurvature:
+    """What the curvatures of a network share: products are all that is known of them."""
 
     objective: Objective
     params: Float[Array, "p 1"]
     logits: Float[Array, "n k"]
     damping: float = 0.0
-    exact: bool = False
+    linear: ClassVar[None] = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -50,12 +43,20 @@ class GaussNewton:
         """ρ for each parameter."""
         return self.objective.penalty
 
-    @property
-    def linear(self) -> None:
-        """Products are all that is known."""
-        return
 
-    near = linear
+@dataclass(frozen=True, eq=False)
+class GaussNewton(NetworkCurvature):
+    """𝓗 = Jᵀ Λ J + diag(ρ) + damping, with J at `params`; no entry of it is ever formed.
+
+    Parameters
+    ----------
+    exact
+        Add what Gauss-Newton leaves out, Σ (p - t) ∂²f: the Hessian itself, which is
+        definite at a strict minimum only.
+    """
+
+    exact: bool = False
+    near: ClassVar[None] = None
 
     def matvec(self, v: Float[Array, "p 1"]) -> Float[Array, "p 1"]:
         """Return 𝓗 v by one forward-mode and one reverse pass over the labelled rows."""

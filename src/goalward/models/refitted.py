@@ -10,19 +10,18 @@ import inspect
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, Rows, plain_rows
-from goalward.errors import Unsupported
+from goalward.core.candidates import Labelled
+from goalward.errors import BadParameter, Unsupported
+from goalward.models.fitted import Fitted
 from goalward.models.model import Model
 from goalward.solvers import Solver
-
-if TYPE_CHECKING:
-    from goalward.models.fitted import Fitted
 
 __all__ = ["Refitted"]
 
@@ -53,6 +52,25 @@ class Refitted(Model):
     fresh: Callable[[Any], Any] = field(default=lambda estimator: estimator, repr=False)
 
     has_derivatives: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.smoothing < 1.0:
+            raise BadParameter(
+                f"smoothing={self.smoothing!r}; a share between 0 and 1 was expected. Use 0.01."
+            )
+
+    def fitted(
+        self,
+        labelled: Labelled,
+        classes: NDArray[Any],
+        transform: Callable[[Any], Any] | None,
+        columns: Any,
+    ) -> Fitted:
+        """Return the model with the rows it was fitted to; see `Fitted`."""
+        # There are no parameters; goals read from them that numbers are NumPy's, in double precision.
+        params, penalty = np.zeros((1, len(classes))), np.ones(1)
+        options = {"model": self, "transform": transform, "columns": columns}
+        return Fitted(params, labelled, penalty, classes, **options)
 
     def n_features(self, params: Array) -> int:
         """Return the number of features."""

@@ -9,7 +9,7 @@ is an error. The first query reads the file here too for that; later ones know i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from goalward.errors import DataMissing, Unsupported
 from goalward.pool import PoolFile
 from goalward.pool.witness import Read, differing, witnessed
 from goalward.scale.scheduler import finished, reaching, threads
-from goalward.scale.threads import OnePass, Progress, reading
+from goalward.scale.threads import OnePass, reading
 from goalward.selection.best import Best
 from goalward.selection.rule import Rule
 from goalward.strategies.engine import Reader
@@ -40,16 +40,9 @@ class Dask(OnePass):
 
     The file must lie at the same path for all of them, and hold the same: what they read is
     compared with the file here.
-
-    Parameters
-    ----------
-    block, progress
-        As in `Threads`.
     """
 
     client: Any
-    block: int | None = None
-    progress: Progress | None = field(default=None, repr=False)
 
     def parts(
         self, rule: Rule, request: Request, rows: int, empty: Best

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from goalward.core.extras import needing
 from goalward.core.rows import check_finite
 from goalward.errors import NotFinite, Unsupported
 from goalward.pool import Pool
-from goalward.scale.threads import OnePass, Progress
+from goalward.scale.threads import OnePass
 from goalward.selection.best import Best
 from goalward.selection.rule import Rule
 from goalward.strategies.request import Request
@@ -44,18 +44,14 @@ class Cuda(OnePass):
     ----------
     device
         Such as "cuda".
-    block, progress
-        As in `Threads`.
 
     Examples
     --------
     >>> Cuda("cuda")
-    Cuda(device='cuda', block=None)
+    Cuda(block=None, device='cuda')
     """
 
     device: Any
-    block: int | None = None
-    progress: Progress | None = field(default=None, repr=False)
 
     def parts(
         self, rule: Rule, request: Request, rows: int, empty: Best

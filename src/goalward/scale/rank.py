@@ -136,9 +136,9 @@ def rank(
 def _engine(
     n_jobs: int, block: int | None, client: Any, device: Any, progress: Progress | None
 ) -> Engine:
-    threads = Threads(n_jobs, block, progress)
+    threads = Threads(n_jobs, block=block, progress=progress)
     if client is not None and device is not None:
         raise BadParameter("client= and device= came together; one of them was expected.")
     if client is not None:
-        return Dask(client, block, progress)
-    return threads if device is None else Cuda(device, block, progress)
+        return Dask(client, block=block, progress=progress)
+    return threads if device is None else Cuda(device, block=block, progress=progress)

@@ -30,12 +30,21 @@ WORTH_COMPILING = 4 * 2**30
 """Bytes of a pool from which on a second of compiling pays."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class OnePass(ABC):
-    """An engine that reads a pool once, in parts, and keeps only the best rows of it."""
+    """An engine that reads a pool once, in parts, and keeps only the best rows of it.
+
+    Parameters
+    ----------
+    block
+        Rows read at a time, by each thread; about 64 MB by default.
+    progress
+        Called after every block.
+    """
 
     whole = False
-    block: int | None
-    progress: Progress | None
+    block: int | None = None
+    progress: Progress | None = field(default=None, repr=False)
 
     def scan(self, rule: Rule, request: Request, kept: Best | None) -> Reading:
         """Return the best rows of the pool, from the best rows of its parts in any order."""
@@ -66,20 +75,16 @@ class Threads(OnePass):
     ----------
     n_jobs
         Threads that read and score blocks; above 1, each with one BLAS thread.
-    block
-        Rows read at a time, by each thread; about 64 MB by default.
-    progress
-        Called after every block.
+    block, progress
+        See `OnePass`.
 
     Examples
     --------
     >>> Threads(n_jobs=2)
-    Threads(n_jobs=2, block=None)
+    Threads(block=None, n_jobs=2)
     """
 
     n_jobs: int = 1
-    block: int | None = None
-    progress: Progress | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check_count("n_jobs", self.n_jobs)

@@ -13,6 +13,7 @@ from goalward.solvers.solution import (
     Curvature,
     LinearCurvature,
     Preconditionable,
+    Products,
     Solution,
     Solve,
     certified,
@@ -108,7 +109,7 @@ def by_products(
 
 
 def _iterate(
-    hessian: Curvature | _OneColumn, g: Float[Array, "p k"], near: Apply, tol: float, max_iter: int
+    hessian: Products, g: Float[Array, "p k"], near: Apply, tol: float, max_iter: int
 ) -> tuple[Float[Array, "p k"], int]:
     """Return 𝓗⁻¹g by preconditioned conjugate gradients from zero, and the products taken."""
     v = g * 0.0

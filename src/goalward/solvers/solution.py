@@ -24,6 +24,7 @@ __all__ = [
     "Direct",
     "LinearCurvature",
     "Preconditionable",
+    "Products",
     "Solution",
     "Solve",
     "Solver",
@@ -58,13 +59,20 @@ class Solution:
 
 
 @runtime_checkable
-class Curvature(Protocol):
-    """Anything that multiplies (p, K) parameters by 𝓗."""
+class Products(Protocol):
+    """Anything that multiplies (p, K) parameters by a matrix with a penalty in it."""
 
     @property
     def shape(self) -> tuple[int, int]: ...
     @property
     def penalty(self) -> Float[Array, " p"]: ...
+    def matvec(self, v: Float[Array, "p k"]) -> Float[Array, "p k"]: ...
+
+
+@runtime_checkable
+class Curvature(Products, Protocol):
+    """𝓗, as solvers are given it."""
+
     @property
     def linear(self) -> LinearCurvature | None:
         """Itself, where the model is linear; None where all that is known are products."""
@@ -75,17 +83,11 @@ class Curvature(Protocol):
         """A map close to 𝓗⁻¹, where the curvature brings one."""
         ...
 
-    def matvec(self, v: Float[Array, "p k"]) -> Float[Array, "p k"]: ...
-
 
 @runtime_checkable
-class Preconditionable(Protocol):
+class Preconditionable(Products, Protocol):
     """What a preconditioner reads of a linear model's curvature."""
 
-    @property
-    def shape(self) -> tuple[int, int]: ...
-    @property
-    def penalty(self) -> Float[Array, " p"]: ...
     @property
     def X(self) -> Rows: ...
     @property

@@ -160,13 +160,12 @@ def _written_learner(learner: Any) -> dict[str, Any]:
     options = learner.get_params(deep=False)
     options.pop("classes")
     try:
-        written: dict[str, Any] = json.loads(json.dumps(options, allow_nan=False))
+        return dict(json.loads(json.dumps(options, allow_nan=False)))
     except (TypeError, ValueError) as error:
         raise BadParameter(
             f"{learner!r} has a parameter that is not plain data ({error}); numbers and names were "
             "expected. Name the solver: solver='dual', say."
         ) from error
-    return written
 
 
 def checked_strategy(strategy: Any, dev: float) -> str:

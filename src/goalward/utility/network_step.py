@@ -36,14 +36,12 @@ class NetworkStep(Utility):
 
     Examples
     --------
-    >>> import goalward as gw, numpy as np, torch
-    >>> _ = torch.manual_seed(0)
-    >>> X, y = np.eye(4), np.array([0, 0, 1, 1])
-    >>> net = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh(), torch.nn.Linear(3, 2))
+    >>> import goalward as gw, torch
+    >>> X, y = torch.eye(3), [0, 0, 1]
     >>> options = {"layers": "all", "weight_decay": 0.1, "curvature": "ek-fac"}
-    >>> fitted = gw.adapters.from_torch(net, X, y, **options)
+    >>> fitted = gw.adapters.from_torch(torch.nn.Linear(3, 2), X, y, **options)
     >>> gw.utility.NetworkStep()(fitted, gw.goals.DevLoss(X, y), X).shape
-    torch.Size([4, 2])
+    torch.Size([3, 2])
     """
 
     def prepare(self, fitted: Fitted, goal: Goal) -> _NetworkStepper:

