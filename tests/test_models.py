@@ -1,9 +1,13 @@
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import goalward as gw
 from goalward.models import LinearModel
-from goalward.testing import check_model
+from goalward.solvers.auto import Auto
+from goalward.testing import check_model, problem
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -21,3 +25,16 @@ def test_sparse_rows_give_the_same_numbers(rng, intercept):
     np.testing.assert_allclose(
         model.squared_norms(sp.csr_array(X), v), model.squared_norms(X, v), atol=1e-15
     )
+
+
+def test_a_curvature_is_factored_once_and_a_used_model_travels(monkeypatch):
+    task, made = problem(), []
+    prepare = Auto.prepare
+    monkeypatch.setattr(Auto, "prepare", lambda self, h: made.append(h) or prepare(self, h))
+    first = gw.utility.FirstOrder()(task.fitted, task.goal, task.X_pool)
+    np.testing.assert_array_equal(
+        gw.utility.FirstOrder()(task.fitted, task.goal, task.X_pool), first
+    )
+    assert len(made) == 1
+    there = pickle.loads(pickle.dumps(task.fitted))
+    np.testing.assert_array_equal(gw.utility.FirstOrder()(there, task.goal, task.X_pool), first)

@@ -32,8 +32,8 @@ def test_it_conforms():
 @pytest.mark.parametrize("c", [1, 3])
 def test_quadratic_forms_are_their_definition(q, c, rng):
     Z, A = rng.normal(size=(6, q)), rng.normal(size=(q * c, q * c))
-    A = (A + A.T).reshape(q, c, q, c)
-    exact = np.einsum("nj,jalb,nl->nab", Z, A, Z)
+    A = A + A.T
+    exact = np.einsum("nj,jalb,nl->nab", Z, A.reshape(q, c, q, c), Z)
     np.testing.assert_allclose(quadratic(Z, A), exact, atol=1e-10 * np.abs(exact).max())
 
 

@@ -218,7 +218,7 @@ class QueryStrategy(Strategy):
 
 def _as_classifier(fitted: Fitted) -> Any:
     """Return our model as scikit-activeml's classifier, unfitted."""
-    model = fitted.linear("QueryStrategy with a classifier")
+    model = fitted.model.linear("QueryStrategy with a classifier")
     if fitted.C is None:
         raise BadInput(
             "The model has no C, so scikit-activeml cannot refit it; a Logistic was expected. Pass the "

@@ -72,9 +72,10 @@ def encode(y: object, classes: NDArray[Any], name: str = "y") -> NDArray[Any]:
     listed = _listed(y)
     if not listed:
         raise Empty(f"{name} is empty; at least 1 label was expected. Pass some labels.")
-    code = {_plain(label): k for k, label in enumerate(classes)}
-    unknown = next((label for label in listed if label not in code), None)
-    if unknown is not None:
+    code = {label: k for k, label in enumerate(classes.tolist())}
+    codes = [code.get(label, -1) for label in listed]
+    if -1 in codes:
+        unknown = listed[codes.index(-1)]
         known = ", ".join(map(repr, list(code)[:10])) + (", ..." if len(code) > 10 else "")
         remedy = "Correct the label, or fit with classes=[...] that name every class."
         raise UnknownLabel(
@@ -82,7 +83,7 @@ def encode(y: object, classes: NDArray[Any], name: str = "y") -> NDArray[Any]:
             f"{REGRESSION if _is_measured(unknown) else remedy}"
         )
     targets = np.zeros((len(listed), len(classes)))
-    targets[np.arange(len(listed)), [code[label] for label in listed]] = 1.0
+    targets[np.arange(len(listed)), codes] = 1.0
     return targets
 
 

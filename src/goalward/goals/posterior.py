@@ -39,6 +39,16 @@ class PosteriorGoal(Goal):
     ----------
     X
         Rows the model will be used on: a sample of the pool, or of where it is going. No labels.
+
+    Examples
+    --------
+    >>> class LogitVariance(PosteriorGoal):
+    ...     def risk(self, logits, M):
+    ...         return np.trace(M, axis1=1, axis2=2)
+    ...     def slope(self, logits, M):
+    ...         return np.broadcast_to(np.eye(M.shape[1]), M.shape)
+    >>> LogitVariance([[0.5]])
+    LogitVariance()
     """
 
     X: Any = field(repr=False)

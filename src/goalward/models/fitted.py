@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -34,7 +34,7 @@ from goalward.models.model import Model
 from goalward.models.objective import Objective
 from goalward.models.softmax import Softmax
 from goalward.models.trust import Validity
-from goalward.solvers import Inverse, Solver
+from goalward.solvers import Auto, Inverse, Solve, Solver
 from goalward.solvers.coordinates import Coordinates
 
 __all__ = ["Fitted", "as_fitted"]
@@ -197,7 +197,7 @@ class Fitted:
     @cached_property
     def jackknifed(self) -> Fitted:
         """The mean of the models that each miss one label; the only label of a class is not missed."""
-        self.linear("The jackknife")
+        self.model.linear("The jackknife")
         known = self.labelled
         mass = to_numpy(known.weights)[:, None] * to_numpy(known.targets)
         # Rounding aside: a class without a label would send its free intercept to minus infinity.
@@ -229,11 +229,21 @@ class Fitted:
     @cached_property
     def hessian(self) -> Any:
         """𝓗 at the optimum."""
-        return self.objective.hessian(self.params, self.model.logits(self.params, self.labelled.X))
+        logits = self.model.logits(self.params, self.labelled.X)
+        return self.model.curvature(self.objective, self.params, logits)
+
+    @cached_property
+    def solve(self) -> Solve:
+        """G -> 𝓗⁻¹g by the solver that `Auto` picks, its factor made once for the model."""
+        return Auto().prepare(self.hessian)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields alone: what follows from them is made again where it is wanted."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def posterior(self, rows: Rows, asker: str = "The posterior") -> Inverse:
         """Return the covariance of a linear model's parameters, for the rows that matter."""
-        self.linear(asker)
+        self.model.linear(asker)
         return Inverse.of(self.hessian, Coordinates.leading(self.hessian, rows))
 
     def polished(
@@ -273,10 +283,6 @@ class Fitted:
                 "exclude one another; Softmax() was expected. Write a goal with exclusive = False, and "
                 "use FirstOrder() or ImplicitStep()."
             )
-
-    def linear(self, asker: str) -> LinearModel:
-        """Return the model if it is linear; refuse in the name of what needs it to be."""
-        return self.model.linear(asker)
 
     def flatness(self) -> float:
         """Return ‖∇F‖ at the parameters, measured now, relative to the model's scale of it."""

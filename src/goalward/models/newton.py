@@ -44,7 +44,8 @@ def minimise(
     """
     method: Any = solver or Auto()
     scale = objective.model.gradient_scale(objective, start)
-    certain = 2.0 * tol * _least_penalty(objective)
+    weights = objective.penalty[: objective.model.n_features(start)]
+    certain = 2.0 * tol * float(namespace(weights).min(weights))
     small, exact = max(1e-5, 0.1 * tol**0.5), max(1e-6, 0.01 * tol)
     here = _Point.of(objective, start, scale)
     for iteration in range(1, max_iter + 1):
@@ -54,7 +55,7 @@ def minimise(
         # size of the last step is wanting, it must be Newton's own to say how far the optimum is.
         forcing = exact if here.flatness <= tol else min(0.1, here.flatness**0.5)
         try:
-            hessian = objective.hessian(here.params, here.logits)
+            hessian = objective.model.curvature(objective, here.params, here.logits)
             solution = method.prepare(hessian)(here.gradient, tol=forcing)
         except NotConverged:
             if here.flatness > tol:
@@ -135,9 +136,3 @@ def _backtracked(
             return size, value
         size *= 0.5
     return 0.0, here.value
-
-
-def _least_penalty(objective: Objective) -> float:
-    """Return the smallest ρ of the weights: F is that strongly convex."""
-    n_weights = objective.model.n_features(objective.penalty[:, None])
-    return float(namespace(objective.penalty).min(objective.penalty[:n_weights]))

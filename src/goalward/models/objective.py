@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from jaxtyping import Float
 
@@ -18,7 +18,6 @@ from goalward.core.arrays import Array, Rows, namespace
 from goalward.core.candidates import Labelled
 from goalward.models.loss import Loss
 from goalward.models.model import Model
-from goalward.solvers import Curvature, least_norm
 
 if TYPE_CHECKING:
     from goalward.models.linear import LinearModel
@@ -54,23 +53,12 @@ class Objective:
         """Return ∇F, given the logits of the labelled rows."""
         slope = self.loss.slope(logits, self.labelled.targets)
         weighted = self.labelled.weights[:, None] * slope
-        pulled = self.seen(self.model.at(params).vjp(self.labelled.X, weighted))
-        gradient = pulled + self.penalty[:, None] * params
-        if not self.model.is_linear:
-            return gradient
-        return least_norm(gradient, self.penalty, self.loss.unseen)
-
-    def seen(self, pulled: Float[Array, "p c"]) -> Float[Array, "p c"]:
-        """Return Jᵀu without the part that no u has: rounding must not say otherwise.
-
-        Slopes of a row have no part that the loss does not see, so a linear model's gradient has
-        none. A weak penalty would magnify it.
-        """
-        return pulled - self.loss.unseen(pulled) if self.model.is_linear else pulled
-
-    def hessian(self, params: Float[Array, "p c"], logits: Float[Array, "n k"]) -> Curvature:
-        """Return ∇²F (of a network, its Gauss-Newton part), given the logits of the labelled rows."""
-        return self.model.curvature(self, params, logits)
+        pulled = self.model.at(params).vjp(self.labelled.X, weighted)
+        if self.model.is_linear:
+            # Slopes have no part that the loss does not see: rounding must not say otherwise, which
+            # a weak penalty would magnify.
+            pulled = pulled - self.loss.unseen(pulled)
+        return pulled + self.penalty[:, None] * params
 
 
 @dataclass(frozen=True)
@@ -82,6 +70,8 @@ class Hessian:
     model: LinearModel
     loss: Loss
     proba: Float[Array, "n k"]
+    near: ClassVar[None] = None
+    """Preconditioners read what is opened up."""
 
     @cached_property
     def shape(self) -> tuple[int, int]:
@@ -92,11 +82,6 @@ class Hessian:
     def linear(self) -> Hessian:
         """Itself: direct solvers may open it."""
         return self
-
-    @property
-    def near(self) -> None:
-        """Preconditioners read what is opened up."""
-        return
 
     @cached_property
     def X(self) -> Rows:

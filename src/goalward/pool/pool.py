@@ -61,8 +61,7 @@ class Pool(ABC):
         if n == 0:
             raise Empty("The pool has no rows; at least 1 was expected. Add unlabelled rows.")
         # No `yield` here: an empty pool is refused at the call, not when it is read.
-        spans = ((i, min(i + size, n)) for i in range(0, n, size))
-        return ((slice(*span), self.part(*span)) for span in spans)
+        return ((slice(i, min(i + size, n)), self.part(i, i + size)) for i in range(0, n, size))
 
     def __len__(self) -> int:
         return self.shape[0]

@@ -14,43 +14,12 @@ from goalward.solvers.conjugate_gradient import ConjugateGradient
 from goalward.solvers.dual import Dual
 from goalward.solvers.solution import Curvature, LinearCurvature, Solution, Solve, Solver
 
-__all__ = ["GAVE_UP", "Auto", "Costs", "named"]
+__all__ = ["GAVE_UP", "Auto", "named"]
 
 GAVE_UP = "conjugate gradients gave up"
 
 PER_DIGIT = 4.0
 """Products that conjugate gradients take for a decimal of the residual, on penalised problems."""
-
-
-@dataclass(frozen=True)
-class Costs:
-    """Seconds that each road takes, estimated from sizes and rates that were measured.
-
-    Rates of one core in double precision, measured when this was written: matrix products 3e10,
-    Cholesky factors 1.5e10 flops a second, an elementwise pass 1e9 numbers a second, and what a
-    call costs that has nothing to do.
-    """
-
-    product: float
-    cholesky: float
-    dual: float
-
-    @classmethod
-    def of(cls, hessian: LinearCurvature) -> Costs:
-        """Return the estimates for a Hessian: one product with it, and its two factorisations."""
-        n_params, n_classes = hessian.shape
-        n_rows = hessian.proba.shape[0]
-        c = n_classes - 1
-        primal, dual = n_params * c, n_rows * c
-        stored = hessian.X.nnz / n_rows if is_sparse(hessian.X) else n_params
-        return cls(
-            product=3e-5 + 4 * n_rows * stored * n_classes / 3e10 + 5e-9 * n_rows * n_classes,
-            cholesky=1e-4
-            + n_rows * stored * n_params * c**2 / 2e10
-            + primal**3 / 4.5e10
-            + 2e-8 * primal**2,
-            dual=3e-4 + n_rows**2 * (stored + c**3) / 1.5e10 + dual**3 / 4.5e10 + 1e-8 * dual**2,
-        )
 
 
 @dataclass(frozen=True)
@@ -113,21 +82,28 @@ class Auto:
         """Return the cheaper factorisation that fits in memory, its seconds, a product's, and why."""
         if hessian is None:
             return None, 0.0, 0.0, "the model is known by its products only"
-        costs = Costs.of(hessian)
         n_params, n_classes = hessian.shape
-        primal = n_params * (n_classes - 1)
-        dual = hessian.proba.shape[0] * (n_classes - 1)
+        n_rows, c = hessian.proba.shape[0], n_classes - 1
+        primal, dual = n_params * c, n_rows * c
+        stored = hessian.X.nnz / n_rows if is_sparse(hessian.X) else n_params
+        # Rates of one core in double precision, measured when this was written: matrix products
+        # 3e10, Cholesky factors 1.5e10 flops a second, an elementwise pass 1e9 numbers a second, and
+        # what a call costs that has nothing to do.
+        product = 3e-5 + 4 * n_rows * stored * n_classes / 3e10 + 5e-9 * n_rows * n_classes
+        by_features = 1e-4 + n_rows * stored * n_params * c**2 / 2e10
+        by_features += primal**3 / 4.5e10 + 2e-8 * primal**2
+        by_rows = 3e-4 + n_rows**2 * (stored + c**3) / 1.5e10 + dual**3 / 4.5e10 + 1e-8 * dual**2
         weights = hessian.penalty[:-1] if hessian.intercept else hessian.penalty
         uniform = bool(namespace(weights).all(weights == weights[0]))
         fits_primal, fits_dual = primal <= self.largest, dual <= self.largest and uniform
-        if fits_dual and (costs.dual < costs.cholesky or not fits_primal):
+        if fits_dual and (by_rows < by_features or not fits_primal):
             reason = f"{dual} unknowns by rows against {primal} by features"
-            return Dual(self.tol), costs.dual, costs.product, reason
+            return Dual(self.tol), by_rows, product, reason
         if fits_primal:
             reason = f"{primal} unknowns by features against {dual} by rows"
-            return Cholesky(self.tol), costs.cholesky, costs.product, reason
+            return Cholesky(self.tol), by_features, product, reason
         reason = f"{min(primal, dual)} unknowns are more than the {self.largest} to be factored"
-        return None, 0.0, costs.product, reason
+        return None, 0.0, product, reason
 
 
 def named(solver: str | Solver) -> Solver:

@@ -103,7 +103,8 @@ def by_products(
             if hessian.linear is not None:
                 v = least_norm(v, hessian.penalty, hessian.linear.unseen)
         # The recursion's residual drifts from the true one by rounding.
-        return certified(hessian, g, Solution(v, 0.0, taken, name), 2.0 * limit)
+        left = g - hessian.matvec(v)
+        return certified(g, left, Solution(v, 0.0, taken, name), 2.0 * limit)
 
     return solve
 

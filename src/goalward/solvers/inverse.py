@@ -80,28 +80,17 @@ class Inverse:
             f"{self.coordinates.kept:.1%} of the rows' squared length"
         )
 
-    @property
-    def tensor(self) -> Float[Array, "q c q c"]:
-        """The matrix by coordinate and contrast."""
-        q = self.coordinates.ridge.shape[0]
-        c = self.matrix.shape[0] // q
-        return namespace(self.matrix).reshape(self.matrix, (q, c, q, c))
-
     def form(self, A: Float[Array, "qc qc"], Z: Float[Array, "n q"]) -> Float[Array, "n c c"]:
         """Return J A Jᵀ of every row with coordinates Z, for a symmetric A."""
         xp = namespace(Z)
         n, q = Z.shape
-        c = A.shape[0] // q
-        step = rows_at_once(q, c)
-        folded = xp.reshape(A, (q, c, q, c))
-        parts = [
-            quadratic(rows_at(Z, slice(i, i + step)), folded) for i in range(0, max(n, 1), step)
-        ]
+        step = rows_at_once(q, A.shape[0] // q)
+        parts = [quadratic(rows_at(Z, slice(i, i + step)), A) for i in range(0, max(n, 1), step)]
         return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
 
     def pulled(self, Z: Float[Array, "n q"]) -> Float[Array, "n c q c"]:
         """Return y = 𝓗⁻¹Jᵀ of every row: how the parameters follow a pull at each of its contrasts."""
-        return _product(Z, self.tensor)
+        return _product(Z, self.matrix)
 
     def leverage(
         self, rows: Rows, Z: Array | None = None, y: Array | None = None
@@ -122,9 +111,8 @@ class Inverse:
     def joint_form(self, A: Float[Array, "qc qc"], Z: Float[Array, "n q"]) -> Float[Array, "nc nc"]:
         """Return J A Jᵀ of all rows together: their forms on the diagonal, what they share beside."""
         xp = namespace(Z)
-        n, q = Z.shape
-        c = A.shape[0] // q
-        y = _product(Z, xp.reshape(A, (q, c, q, c)))
+        y = _product(Z, A)
+        n, c = y.shape[:2]
         pairs = xp.permute_dims(xp.tensordot(y, Z, axes=([2], [1])), (0, 1, 3, 2))
         return xp.reshape(pairs, (n * c, n * c))
 
@@ -169,7 +157,7 @@ class Inverse:
         # with its transpose is 𝓗⁻¹: a Cholesky factor from the last row to the first.
         upper = np.linalg.cholesky(matrix[::-1, ::-1])[::-1, ::-1]
         drawn: NDArray[Any] = upper @ rng.standard_normal((len(matrix), count))
-        return drawn.reshape(*self.tensor.shape[:2], count)
+        return drawn.reshape(self.coordinates.ridge.shape[0], -1, count)
 
 
 def _paired(q: int, c: int) -> bool:
@@ -183,21 +171,22 @@ def rows_at_once(q: int, c: int) -> int:
     return max(1, LARGEST_BLOCK // numbers)
 
 
-def quadratic(Z: Float[Array, "n q"], A: Float[Array, "q c q c"]) -> Float[Array, "n c c"]:
-    """Return Σ_jl z_j A[j, :, l, :] z_l for every row, for a symmetric A.
+def quadratic(Z: Float[Array, "n q"], A: Float[Array, "qc qc"]) -> Float[Array, "n c c"]:
+    """Return Σ_jl z_j A[j, :, l, :] z_l for every row, for a symmetric A of q x q blocks.
 
     Few coordinates and several contrasts: one product of the pairs z_j z_l, j ≤ l, with A folded
     accordingly, a quarter of the work. Otherwise one product with A, then one sum per row.
     """
     xp = namespace(Z)
     n, q = Z.shape
-    c = A.shape[1]
+    c = A.shape[0] // q
     if not _paired(q, c):
         return xp.sum(_product(Z, A) * Z[:, None, :, None], axis=2)
     upper, lower = np.triu_indices(q)
     a, b = np.triu_indices(c)
     pairs = xp.take(Z, like(upper, Z), axis=1) * xp.take(Z, like(lower, Z), axis=1)
-    flat = xp.reshape(xp.permute_dims(A, (0, 2, 1, 3)), (q * q, c * c))
+    blocks = xp.permute_dims(xp.reshape(A, (q, c, q, c)), (0, 2, 1, 3))
+    flat = xp.reshape(blocks, (q * q, c * c))
     flat = xp.take(flat, like(a * c + b, Z), axis=1)
     folded = xp.take(flat, like(upper * q + lower, Z), axis=0)
     other = xp.take(flat, like(lower * q + upper, Z), axis=0)
@@ -208,7 +197,9 @@ def quadratic(Z: Float[Array, "n q"], A: Float[Array, "q c q c"]) -> Float[Array
     return xp.reshape(xp.take(packed, like(position.reshape(-1), Z), axis=1), (n, c, c))
 
 
-def _product(Z: Float[Array, "n q"], A: Float[Array, "q c q c"]) -> Float[Array, "n c q c"]:
+def _product(Z: Float[Array, "n q"], A: Float[Array, "qc qc"]) -> Float[Array, "n c q c"]:
     """Return Σ_j z_j A[j, ...] for every row."""
     xp = namespace(Z)
-    return xp.reshape(Z @ xp.reshape(A, (A.shape[0], -1)), (Z.shape[0], *A.shape[1:]))
+    n, q = Z.shape
+    c = A.shape[0] // q
+    return xp.reshape(Z @ xp.reshape(A, (q, -1)), (n, c, q, c))

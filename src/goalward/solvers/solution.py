@@ -159,24 +159,22 @@ class Direct(ABC):
             residual = g - hessian.matvec(v)
             if norm(residual) > 1e-10 * norm(g):
                 v = v + in_basis(hessian, residual, apply)
+                residual = g - hessian.matvec(v)
             limit = self.tol if tol is None else tol
-            return certified(hessian, g, Solution(v, 0.0, 0, name), limit)
+            return certified(g, residual, Solution(v, 0.0, 0, name), limit)
 
         return solve
 
 
 def certified(
-    hessian: Curvature,
-    g: Float[Array, "p k"],
-    solution: Solution,
-    tol: float | None,
+    g: Float[Array, "p k"], left: Float[Array, "p k"], solution: Solution, tol: float | None
 ) -> Solution:
-    """Return `solution` with its true residual, or raise if it exceeds `tol`.
+    """Return `solution` with its residual, of which `left` = g - 𝓗v, or raise if it exceeds `tol`.
 
     The default tolerance is 1e-8, or 1e-3 in single precision.
     """
     size = norm(g)
-    residual = norm(hessian.matvec(solution.value) - g) / size if size > 0.0 else 0.0
+    residual = norm(left) / size if size > 0.0 else 0.0
     limit = tol if tol is not None else (1e-8 if eps(g) < 1e-10 else 1e-3)
     if not residual <= limit:
         raise NotConverged(

@@ -90,7 +90,7 @@ class GradientRule(FollowingRule):
         """Return the rule with one more gradient taken."""
         X, play = plain_rows(rows.X), self.play or self._gradients(rows)
         slopes, squares = play
-        constant = float(self.fitted.linear("Badge").intercept)
+        constant = float(self.fitted.model.linear("Badge").intercept)
         product = X @ rows_at(X, np.array([position])).T
         product = product.toarray() if is_sparse(product) else product
         inner = (product[:, 0] + constant) * (slopes @ slopes[position])

@@ -49,7 +49,7 @@ class Bald(Strategy):
     def bind(self, request: Request) -> Rule:
         """Return H(mean p) - mean H(p) over the draws, which are made here."""
         fitted = request.fitted
-        fitted.linear("Bald")
+        fitted.model.linear("Bald")
         inverse = Inverse.of(fitted.hessian, Coordinates.spanned(fitted.hessian))
         coordinates = inverse.coordinates
         rng = np.random.default_rng([self.seed, request.round])

@@ -144,7 +144,10 @@ class Memory:
                 if small:
                     tables.append(to_numpy(judged.per_label))
         if ends and total > 1:
-            _warn_if_vacuous(utility, ends, rule)
+            low, high, unit = map(np.array, zip(*ends, strict=True))
+            scale = float(np.max(high.max(axis=0) - low.min(axis=0)))
+            least, most = float(utility.min()), float(utility.max())
+            warn_if_vacuous(least, most, scale, float(unit.max()), rule.name)
         table: Any = stacked(tables) if tables else None
         if table is None and small:
             table = partial(self._table, rule, request)
@@ -171,10 +174,3 @@ def _ends(table: Any) -> tuple[NDArray[Any], NDArray[Any], float]:
     """Return the least and largest utility of each label in a block, and the rounding unit."""
     xp = namespace(table)
     return to_numpy(xp.min(table, axis=0)), to_numpy(xp.max(table, axis=0)), eps(table)
-
-
-def _warn_if_vacuous(utility: NDArray[Any], ends: list[tuple[Any, Any, float]], rule: Rule) -> None:
-    """Warn if all rows score the same while their utilities differ (Remark 1)."""
-    low, high, unit = (np.array(column) for column in zip(*ends, strict=True))
-    scale = float(np.max(high.max(axis=0) - low.min(axis=0)))
-    warn_if_vacuous(float(utility.min()), float(utility.max()), scale, float(unit.max()), rule.name)

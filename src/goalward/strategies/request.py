@@ -153,12 +153,8 @@ def excluded_positions(
             f"exclude {came} {flags} booleans; ids of rows were expected. Pass np.flatnonzero(mask), or "
             "the ids at the mask."
         )
-    if ids is None:
-        known: Any = range(total)
-        unknown = [row for row in listed if row not in known]
-    else:
-        known = {row: i for i, row in enumerate(ids.tolist())}
-        unknown = [row for row in listed if row not in known]
+    known: Any = range(total) if ids is None else {row: i for i, row in enumerate(ids.tolist())}
+    unknown = [row for row in listed if row not in known]
     if unknown:
         example = 0 if ids is None else ids.tolist()[0]
         raise BadParameter(

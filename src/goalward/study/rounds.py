@@ -19,7 +19,6 @@ from goalward.errors import BadParameter
 from goalward.goals import DevLoss, Entropy, Goal
 from goalward.goals.dev_folds import steering
 from goalward.models import Fitted
-from goalward.solvers import named
 from goalward.strategies import recipe
 from goalward.strategies.reference import drawn_rows
 from goalward.study.pools import StudyPool
@@ -127,9 +126,8 @@ class StudyRound:
         # Pools may be in single precision, in which a solver cannot keep its tolerance.
         features = fitted.features(self.pool.take(rows).astype(np.float64))
         proba = fitted.loss.proba(fitted.logits_of(features))
-        solve = named("auto").prepare(fitted.hessian)
-        direction = -solve(self.goal.gradient(fitted)).value
-        motion = fitted.linear("a study").jvp(features, direction)
+        direction = -fitted.solve(self.goal.gradient(fitted)).value
+        motion = fitted.model.linear("a study").jvp(features, direction)
         moved = to_numpy(fitted.loss.along(proba, motion) * fitted.label_weights)
         if fitted.freeing is not None:
             exact = OneByOne.of(fitted, self.goal).labelled_as(features, [fitted.freeing])

@@ -10,7 +10,6 @@ import numpy as np
 from goalward.core.arrays import to_numpy
 from goalward.journal.events import Label
 from goalward.labels.operators import deviation
-from goalward.solvers import named
 from goalward.study.rounds import StudyRound
 from goalward.utility.one_by_one import labelled_too
 
@@ -92,11 +91,10 @@ def _changes_of_dev(round: StudyRound, row: int, proba: Any) -> Any:
     dev = fitted.features(round.pool.take(round.goal_rows).astype(np.float64))
     targets = to_numpy(fitted.targets(list(round.state.dev.values()), len(round.goal_rows)))
     slope = targets - to_numpy(fitted.proba_of(dev))
-    model = fitted.linear("why")
-    solve = named("auto").prepare(fitted.hessian)
+    model = fitted.model.linear("why")
     changes = []
     for residual in proba.astype(np.float64) - np.eye(proba.shape[1]):
-        step = -solve(model.vjp(features, residual[None, :])).value
+        step = -fitted.solve(model.vjp(features, residual[None, :])).value
         changes.append(np.sum(slope * to_numpy(model.jvp(dev, step)), axis=1))
     if (k := fitted.freeing) is not None:
         after = labelled_too(fitted, features, np.array([k])).polished()

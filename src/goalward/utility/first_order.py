@@ -61,7 +61,9 @@ class FirstOrder(Utility):
     def prepare(self, fitted: Fitted, goal: Goal) -> Direction | Moving:
         """Return the utility with its direction solved for."""
         refuse_flat(fitted, "FirstOrder()")
-        return self.along(fitted, named(self.solver).prepare(fitted.hessian)(goal.gradient(fitted)))
+        auto = self.solver == "auto"
+        solve = fitted.solve if auto else named(self.solver).prepare(fitted.hessian)
+        return self.along(fitted, solve(goal.gradient(fitted)))
 
     def solved_by(self, solver: Solver) -> FirstOrder:
         """Return the utility with a solver at hand, unless it has one of its own."""
@@ -77,7 +79,7 @@ class FirstOrder(Utility):
             constant = float(xp.sum(penalised)) / len(fitted.labelled)
         if not (fitted.model.is_linear and fitted.loss.fused):
             return Moving(fitted, fitted.model.moving(fitted.params, v), constant, solution)
-        motion = Motion.along(fitted.params, v, fitted.linear("FirstOrder").intercept)
+        motion = Motion.along(fitted.params, v, fitted.model.linear("FirstOrder").intercept)
         return Direction(motion, fitted.class_weights, constant, solution)
 
     def batch(

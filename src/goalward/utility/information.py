@@ -15,7 +15,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, cast
 
 import numpy as np
@@ -61,12 +61,18 @@ class Information(Utility):
     """
 
     def prepare(self, fitted: Fitted, goal: Goal) -> Gains:
-        """Return the utility bound to a model and a goal."""
-        return Gains.of(fitted, posterior_parts(goal))
+        """Return the utility bound to a model and a goal, if it is one of the posterior."""
+        for _, part in goal.parts:
+            if part.utility != "information":
+                raise Unsupported(
+                    f"Information() came with {type(part).__name__}, a goal of the logits; "
+                    "DecisionRisk, Epig and FisherRatio, or sums of these alone, were expected. Use "
+                    "FirstOrder() for goals of the logits; the two kinds cannot be added up."
+                )
+        return Gains.of(fitted, cast(tuple[tuple[float, PosteriorGoal], ...], goal.parts))
 
-    def bound(self, fitted: Fitted, goal: Goal) -> Gains:
-        """Return the same: curvature is added as weights are now, whatever the label."""
-        return self.prepare(fitted, goal)
+    # Curvature is added as weights are now, whatever the label.
+    bound = prepare
 
     def truth(self, fitted: Fitted, goal: Goal, X_pool: Any) -> NDArray[Any]:
         """Return what a label is expected to add to the goal's value, once for each label."""
@@ -79,18 +85,6 @@ class Information(Utility):
             "Information().batch(...) came; the gain does not depend on labels, so there are no "
             "labelings to compare. Use Sequential(), which adds up what the rows bring together."
         )
-
-
-def posterior_parts(goal: Goal) -> list[tuple[float, PosteriorGoal]]:
-    """Return weights and goals of the posterior that add up to this one."""
-    for _, part in goal.parts:
-        if part.utility != "information":
-            raise Unsupported(
-                f"Information() came with {type(part).__name__}, a goal of the logits; DecisionRisk, "
-                "Epig and FisherRatio, or sums of these alone, were expected. Use FirstOrder() for "
-                "goals of the logits; the two kinds cannot be added up."
-            )
-    return [(weight, cast(PosteriorGoal, part)) for weight, part in goal.parts]
 
 
 @dataclass(frozen=True)
@@ -111,20 +105,15 @@ class Gains(Scorer):
     @classmethod
     def of(cls, fitted: Fitted, parts: Sequence[tuple[float, PosteriorGoal]]) -> Gains:
         """Return the gains of a weighted sum of goals, their reference rows read in blocks."""
-        names = [type(goal).__name__ for _, goal in parts]
-        fitted.check_exclusive(names[0])
-        rows = [
-            fitted.features(goal.X, f"X of {name}")
-            for (_, goal), name in zip(parts, names, strict=True)
-        ]
-        together = rows[0]
-        for more in rows[1:]:
-            together = stack_rows(together, more)
-        posterior = fitted.posterior(together, names[0])
+        first = type(parts[0][1]).__name__
+        fitted.check_exclusive(first)
+        rows = [fitted.features(goal.X, f"X of {type(goal).__name__}") for _, goal in parts]
+        posterior = fitted.posterior(reduce(stack_rows, rows), first)
         asked = cls._asked(fitted, posterior, parts, rows)
         if not asked.any():
+            names = ", ".join(type(goal).__name__ for _, goal in parts)
             warnings.warn(
-                f"No reference row of {', '.join(names)} has anything at stake: the model is certain of all "
+                f"No reference row of {names} has anything at stake: the model is certain of all "
                 "of them. Rows are taken by the variance they remove (FisherRatio) instead. "
                 "Check the penalty and the reference rows, or stop.",
                 VacuousUtility,
@@ -212,10 +201,6 @@ class Taken:
     inverse: Inverse
     F: Float[NDArray[Any], "p p"]
 
-    def gains(self) -> Float[NDArray[Any], " n"]:
-        """Return the gain of every candidate."""
-        return gains(self.blocks, self.M, self.N)
-
     def after(self, position: int) -> Taken:
         """Return what holds once the curvature of a candidate is added."""
         q, c = self.Z.shape[1], self.M.shape[1]
@@ -257,7 +242,8 @@ class GainRule(Rule):
     def __call__(self, rows: Candidates) -> Float[Array, " n"]:
         """Return the gain of every row."""
         if self.taken is not None and self.taken[0] is rows:
-            return self.taken[1].gains()
+            taken = self.taken[1]
+            return gains(taken.blocks, taken.M, taken.N)
         return self.gains(rows.X).per_label[:, 0]
 
     def judged(self, rows: Candidates) -> Judged:

@@ -115,9 +115,9 @@ class Motion:
         """Return rows times [Θ | V], chunk by chunk, and the constants that are still to be added."""
         both = astype(self.both, rows.dtype)
         constant = astype(self.constant, rows.dtype)
-        product = _product(both)
-        total = rows.shape[0]
-        on_cpu = is_sparse(rows) or array_api_compat.is_numpy_array(rows)
+        plain, total = array_api_compat.is_numpy_array(rows), rows.shape[0]
+        product = _product(both, plain=plain)
+        on_cpu = plain or is_sparse(rows)
         size = chunk_rows(self.n_classes) if on_cpu else _resident(both)
         for start in range(0, total, size):
             moved = product(rows[start : min(start + size, total), :])
@@ -136,52 +136,40 @@ def _resident(both: Array) -> int:
     return max(1024, 2**28 // int(both.shape[1]))
 
 
-def _product(both: Float[Array, "d c"]) -> Callable[[Rows], Float[Array, "c n"]]:
-    """Return rows -> (rows both)ᵀ, by the fastest road for the number of columns."""
-    two = compiled("two_products") if both.shape[1] == 2 else None
-    if two is not None and array_api_compat.is_numpy_array(both):
-        a, b = np.ascontiguousarray(both[:, 0]), np.ascontiguousarray(both[:, 1])
+def _product(both: Float[Array, "d c"], *, plain: bool) -> Callable[[Rows], Float[Array, "c n"]]:
+    """Return rows -> (rows both)ᵀ; for plain arrays of NumPy the fastest road for these columns."""
+    if not plain:
+        return lambda X: (X @ both).T
+    left = np.ascontiguousarray(both.T)
+    buffers: dict[int, Any] = {}
+    two: Any = compiled("two_products")
 
-        def read_once(X: Rows) -> Array:
-            if is_sparse(X):
-                return (X @ both).T
-            out = np.empty((2, X.shape[0]), dtype=X.dtype)
-            two(X, a, b, out)
-            return out
+    def read_once(X: Rows) -> Array:
+        out = np.empty((2, X.shape[0]), dtype=X.dtype)
+        two(X, *left, out)
+        return out
 
-        return read_once
-    if array_api_compat.is_numpy_array(both) and both.shape[1] == 2:
-        return lambda X: (X @ both).T if is_sparse(X) else _two_passes(X, both)
-    if array_api_compat.is_numpy_array(both):
-        left = np.ascontiguousarray(both.T)
-        buffers: dict[int, Any] = {}
+    def two_passes(X: Rows) -> Array:
+        # One product with two columns, which BLAS does badly, takes several times as long as a
+        # product with each while the rows are in the cache.
+        size = max(64, 2**19 // (X.shape[1] * X.itemsize))
+        out = np.empty((2, X.shape[0]), dtype=X.dtype)
+        for start in range(0, X.shape[0], size):
+            rows = X[start : start + size]
+            for column, into in zip(left, out, strict=True):
+                np.dot(rows, column, out=into[start : start + size])
+        return out
 
-        def into_buffer(X: Rows) -> Array:
-            if is_sparse(X):
-                return (X @ both).T
-            # Fresh pages at every chunk would cost as much as the product.
-            n = X.shape[0]
-            if n not in buffers:
-                buffers[n] = np.empty((left.shape[0], n), dtype=X.dtype)
-            return np.matmul(left, X.T, out=buffers[n])
+    def into_buffer(X: Rows) -> Array:
+        # Fresh pages at every chunk would cost as much as the product.
+        n = X.shape[0]
+        if n not in buffers:
+            buffers[n] = np.empty((left.shape[0], n), dtype=X.dtype)
+        return np.matmul(left, X.T, out=buffers[n])
 
+    if left.shape[0] > 2:
         return into_buffer
-    return lambda X: (X @ both).T
-
-
-def _two_passes(X: Any, both: Any) -> Any:
-    """Return (X both)ᵀ for two columns: a product with each while the rows are in the cache.
-
-    One product with two columns, which BLAS does badly, takes several times as long.
-    """
-    columns = np.ascontiguousarray(both.T)
-    size = max(64, 2**19 // (X.shape[1] * X.itemsize))
-    out = np.empty((2, X.shape[0]), dtype=X.dtype)
-    for start in range(0, X.shape[0], size):
-        rows = X[start : start + size]
-        for column, into in zip(columns, out, strict=True):
-            np.dot(rows, column, out=into[start : start + size])
-    return out
+    return two_passes if two is None else read_once
 
 
 def _sigmoid(x: Array) -> Array:

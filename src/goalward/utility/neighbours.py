@@ -48,7 +48,7 @@ class Neighbours:
 
         Its distance from the optimum would count as gain otherwise.
         """
-        model = fitted.linear("ImplicitStep")
+        model = fitted.model.linear("ImplicitStep")
         goal.check_loss(fitted)
         fitted = fitted.polished(tol=1e-10)
         base = _base_of(fitted)
