@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from math import log
-from typing import Any
+from typing import Any, ClassVar
 
 from jaxtyping import Float
 
@@ -21,102 +20,6 @@ __all__ = [
     "NegativeEntropy",
     "NegativeTrace",
 ]
-
-
-@dataclass(frozen=True, eq=False)
-class RowSum(Goal):
-    """A sum over unlabelled rows, which a kernel measures one by one.
-
-    Parameters
-    ----------
-    X
-        Rows whose predictions should become certain.
-    """
-
-    X: Any = field(repr=False)
-
-    @abstractmethod
-    def kernel(self) -> Kernel:
-        """Return what measures the rows' logits."""
-
-    def pieces(self) -> list[tuple[float, Goal]]:
-        return [(1.0, replace(self, X=X)) for _, X in file_parts(self.X)]
-
-    def terms(self, fitted: Fitted) -> list[Term]:
-        X = fitted.features(self.X, f"X of {type(self).__name__}")
-        return [Term(1.0, X, self.kernel())]
-
-
-class Entropy(RowSum):
-    """τ = Σ Σ_k p_k log p_k: minus the summed entropy of predictions on unlabelled rows.
-
-    The paper finds that raising it can lower accuracy (§6.3): prefer it as a baseline to
-    beat, not as a default.
-
-    Examples
-    --------
-    >>> import goalward as gw
-    >>> fitted = gw.Logistic().fit([[0.0], [1.0]], [0, 1])
-    >>> gw.goals.Entropy([[0.5]]).value(fitted)  # -log 2, at the boundary
-    -0.6931471805599453
-    """
-
-    def kernel(self) -> Kernel:
-        return NegativeEntropy()
-
-
-class ExpectedAccuracy(RowSum):
-    """τ = Σ max p: of how many unlabelled rows the model expects to be right.
-
-    Under the prediction, retrained, it is expected error reduction with 0/1 loss (Roy and McCallum
-    2001), as `Entropy` is with log loss. Like that one it rewards confidence.
-
-    Examples
-    --------
-    >>> import goalward as gw
-    >>> fitted = gw.Logistic().fit([[0.0], [1.0]], [0, 1])
-    >>> gw.goals.ExpectedAccuracy([[0.5]]).value(fitted)  # at the boundary
-    0.5
-    """
-
-    def kernel(self) -> Kernel:
-        return LikeliestClass()
-
-
-@dataclass(frozen=True, eq=False)
-class Fisher(Goal):
-    """τ = -mean (1 - ‖p‖²)‖x‖², minus the trace of the mean Fisher information.
-
-    x has its constant column if the model has an intercept. The paper adds the trace of
-    λI and prints it as λK; for d features it is λdK. It is a constant of the model that
-    only changes with n (λ = 1/(nC)), so it is left out here: it would make τ rise with
-    every label, whichever row is labelled.
-
-    Parameters
-    ----------
-    X
-        Rows over which the information is averaged: the pool, as a rule.
-
-    Examples
-    --------
-    >>> import goalward as gw
-    >>> fitted = gw.Logistic().fit([[0.0], [1.0]], [0, 1])
-    >>> gw.goals.Fisher([[0.5]]).value(fitted)  # -(1 - 1/2) (0.5² + 1)
-    -0.625
-    """
-
-    X: Any = field(repr=False)
-
-    def pieces(self) -> list[tuple[float, Goal]]:
-        parts = file_parts(self.X)
-        if len(parts) == 1:
-            return [(1.0, self)]
-        return [(len(X) / len(self.X), Fisher(X)) for _, X in parts]
-
-    def terms(self, fitted: Fitted) -> list[Term]:
-        X = fitted.features(self.X, "X of Fisher")
-        norms = like(fitted.model.squared_norms(X, fitted.params), fitted.params)
-        return [Term(1.0, X, NegativeTrace(norms / X.shape[0]))]
 
 
 @dataclass(frozen=True)
@@ -219,3 +122,94 @@ def _bent(p: Logits, u: Logits, a: Float[Array, "m 1"] | float, s: Logits) -> Lo
     ps = xp.sum(p * s, axis=-1, keepdims=True)
     us = xp.sum(u * s, axis=-1, keepdims=True)
     return (u + a * p) * s - u * ps - p * (us + a * ps)
+
+
+@dataclass(frozen=True, eq=False)
+class RowSum(Goal):
+    """A sum over unlabelled rows, which a kernel measures one by one.
+
+    Parameters
+    ----------
+    X
+        Rows whose predictions should become certain.
+    """
+
+    X: Any = field(repr=False)
+    kernel: ClassVar[Kernel]
+
+    def pieces(self) -> list[tuple[float, Goal]]:
+        return [(1.0, replace(self, X=X)) for _, X in file_parts(self.X)]
+
+    def terms(self, fitted: Fitted) -> list[Term]:
+        X = fitted.features(self.X, f"X of {type(self).__name__}")
+        return [Term(1.0, X, self.kernel)]
+
+
+class Entropy(RowSum):
+    """τ = Σ Σ_k p_k log p_k: minus the summed entropy of predictions on unlabelled rows.
+
+    The paper finds that raising it can lower accuracy (§6.3): prefer it as a baseline to
+    beat, not as a default.
+
+    Examples
+    --------
+    >>> import goalward as gw
+    >>> fitted = gw.Logistic().fit([[0.0], [1.0]], [0, 1])
+    >>> gw.goals.Entropy([[0.5]]).value(fitted)  # -log 2, at the boundary
+    -0.6931471805599453
+    """
+
+    kernel = NegativeEntropy()
+
+
+class ExpectedAccuracy(RowSum):
+    """τ = Σ max p: of how many unlabelled rows the model expects to be right.
+
+    Under the prediction, retrained, it is expected error reduction with 0/1 loss (Roy and McCallum
+    2001), as `Entropy` is with log loss. Like that one it rewards confidence.
+
+    Examples
+    --------
+    >>> import goalward as gw
+    >>> fitted = gw.Logistic().fit([[0.0], [1.0]], [0, 1])
+    >>> gw.goals.ExpectedAccuracy([[0.5]]).value(fitted)  # at the boundary
+    0.5
+    """
+
+    kernel = LikeliestClass()
+
+
+@dataclass(frozen=True, eq=False)
+class Fisher(Goal):
+    """τ = -mean (1 - ‖p‖²)‖x‖², minus the trace of the mean Fisher information.
+
+    x has its constant column if the model has an intercept. The paper adds the trace of
+    λI and prints it as λK; for d features it is λdK. It is a constant of the model that
+    only changes with n (λ = 1/(nC)), so it is left out here: it would make τ rise with
+    every label, whichever row is labelled.
+
+    Parameters
+    ----------
+    X
+        Rows over which the information is averaged: the pool, as a rule.
+
+    Examples
+    --------
+    >>> import goalward as gw
+    >>> fitted = gw.Logistic().fit([[0.0], [1.0]], [0, 1])
+    >>> gw.goals.Fisher([[0.5]]).value(fitted)  # -(1 - 1/2) (0.5² + 1)
+    -0.625
+    """
+
+    X: Any = field(repr=False)
+
+    def pieces(self) -> list[tuple[float, Goal]]:
+        parts = file_parts(self.X)
+        if len(parts) == 1:
+            return [(1.0, self)]
+        return [(len(X) / len(self.X), Fisher(X)) for _, X in parts]
+
+    def terms(self, fitted: Fitted) -> list[Term]:
+        X = fitted.features(self.X, "X of Fisher")
+        norms = like(fitted.model.squared_norms(X, fitted.params), fitted.params)
+        return [Term(1.0, X, NegativeTrace(norms / X.shape[0]))]

@@ -158,13 +158,10 @@ class Fitted:
         xp = namespace(targets)
         expecting = self.expecting(xp.sum(targets, axis=0))
         old = expecting.labelled
-        weights = xp.sum(targets * expecting.label_weights, axis=1)
-        labelled = Labelled(
-            stack_rows(old.X, rows),
-            xp.concat([old.targets, targets]),
-            xp.concat([old.weights, weights]),
-        )
-        return replace(expecting, labelled=labelled)
+        weights = xp.concat([old.weights, xp.sum(targets * expecting.label_weights, axis=1)])
+        X = stack_rows(old.X, rows)
+        known = Labelled(X, xp.concat([old.targets, targets]), weights)
+        return replace(expecting, labelled=known)
 
     def expecting(self, labels: Float[Array, " k"]) -> Fitted:
         """Return the same parameters and rows, weighted and penalised as more labels will have it.
@@ -218,8 +215,7 @@ class Fitted:
 
     def predict(self, X: object) -> NDArray[Any]:
         """Return the most probable class of each row."""
-        best: NDArray[Any] = self.classes[to_numpy(self.logits(X)).argmax(axis=1)]
-        return best
+        return np.asarray(self.classes[to_numpy(self.logits(X)).argmax(axis=1)])
 
     @property
     def objective(self) -> Objective:
@@ -234,7 +230,7 @@ class Fitted:
 
     @cached_property
     def solve(self) -> Solve:
-        """G -> 𝓗⁻¹g by the solver that `Auto` picks, its factor made once for the model."""
+        """The map g -> 𝓗⁻¹g by the solver that `Auto` picks; its factor is made once."""
         return Auto().prepare(self.hessian)
 
     def __getstate__(self) -> dict[str, Any]:

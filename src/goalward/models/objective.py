@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from jaxtyping import Float
 
-from goalward.core.arrays import Array, Rows, namespace
+from goalward.core.arrays import Array, namespace
 from goalward.core.candidates import Labelled
 from goalward.models.loss import Loss
 from goalward.models.model import Model
@@ -84,16 +84,6 @@ class Hessian:
         return self
 
     @cached_property
-    def X(self) -> Rows:
-        """The labelled rows."""
-        return self.labelled.X
-
-    @cached_property
-    def weights(self) -> Float[Array, " n"]:
-        """The weight of each labelled row."""
-        return self.labelled.weights
-
-    @cached_property
     def intercept(self) -> bool:
         """Whether the last row of the parameters is an intercept."""
         return self.model.intercept
@@ -107,37 +97,29 @@ class Hessian:
         """Return the part of v outside the basis, where 𝓗 is the bare penalty."""
         return self.loss.unseen(v)
 
-    def gram(self) -> Float[Array, "n n"]:
-        """Return X Xᵀ of the labelled rows."""
-        return self.labelled.gram
-
-    def spectrum(self) -> tuple[Float[Array, " r"], Float[Array, "p r"]]:
-        """Return the eigenvalues and eigenvectors of XᵀWX, its constant column included."""
-        return self.labelled.spectrum(self.intercept)
-
     @cached_property
     def _bend(self) -> Callable[[Float[Array, "n k"]], Float[Array, "n k"]]:
-        return self.loss.weighted(self.proba, self.weights)
+        return self.loss.weighted(self.proba, self.labelled.weights)
 
     def matvec(self, v: Float[Array, "p k"]) -> Float[Array, "p k"]:
         """Return 𝓗 v by one product with X and one with Xᵀ."""
-        bent = self._bend(self.model.jvp(self.X, v))
-        return self.model.vjp(self.X, bent) + self.penalty[:, None] * v
+        X = self.labelled.X
+        return self.model.vjp(X, self._bend(self.model.jvp(X, v))) + self.penalty[:, None] * v
 
     def blocks(self) -> Float[Array, "n c c"]:
         """Return the weighted curvature of each row in its effective directions."""
-        return self.weights[:, None, None] * self.loss.blocks(self.proba)
+        return self.labelled.weights[:, None, None] * self.loss.blocks(self.proba)
 
     def factors(self) -> Float[Array, "n c c"]:
         """Return L with LLᵀ = `blocks()`."""
-        root = namespace(self.proba).sqrt(self.weights)[:, None, None]
+        root = namespace(self.proba).sqrt(self.labelled.weights)[:, None, None]
         return root * self.loss.factors(self.proba)
 
     def mean_curvature(self) -> Float[Array, "k k"]:
         """Return the mean of Λ over the rows, by their weights."""
-        return self.loss.mean_curvature(self.proba, self.weights)
+        return self.loss.mean_curvature(self.proba, self.labelled.weights)
 
     def diagonal(self) -> Float[Array, "p k"]:
         """Return the diagonal of 𝓗, for preconditioning."""
-        bent = self.weights[:, None] * self.loss.diagonal(self.proba)
+        bent = self.labelled.weights[:, None] * self.loss.diagonal(self.proba)
         return self.model.vjp(self.labelled.squares, bent) + self.penalty[:, None]

@@ -85,7 +85,7 @@ class Auto:
         n_params, n_classes = hessian.shape
         n_rows, c = hessian.proba.shape[0], n_classes - 1
         primal, dual = n_params * c, n_rows * c
-        stored = hessian.X.nnz / n_rows if is_sparse(hessian.X) else n_params
+        stored = hessian.labelled.X.nnz / n_rows if is_sparse(hessian.labelled.X) else n_params
         # Rates of one core in double precision, measured when this was written: matrix products
         # 3e10, Cholesky factors 1.5e10 flops a second, an elementwise pass 1e9 numbers a second, and
         # what a call costs that has nothing to do.

@@ -38,7 +38,7 @@ class Cholesky(Direct):
 
     def factored(self, hessian: LinearCurvature) -> Apply:
         """Return 𝓗⁻¹ in the effective directions."""
-        X = with_constant(hessian.X) if hessian.intercept else hessian.X
+        X = with_constant(hessian.labelled.X) if hessian.intercept else hessian.labelled.X
         factor = cholesky(dense_curvature(X, hessian.blocks(), hessian.penalty))
 
         def inverse(g: Float[Array, "p c"]) -> Float[Array, "p c"]:

@@ -143,29 +143,26 @@ class _OneColumn:
     """
 
     def __init__(self, hessian: LinearCurvature) -> None:
-        self.X, self.weights, self.penalty = hessian.X, hessian.weights, hessian.penalty
+        self.labelled, self.penalty = hessian.labelled, hessian.penalty
+        self.intercept = hessian.intercept
         self.shape = (hessian.shape[0], 1)
         self.bend: Float[Array, " n"] = hessian.factors()[:, 0, 0] ** 2
         self.hessian = hessian
 
     def matvec(self, v: Float[Array, "p 1"]) -> Float[Array, "p 1"]:
         """Return Xᵀ diag(b) X v + ρ v."""
-        X, column = self.X, v[:, 0]
-        if not self.hessian.intercept:
+        X, column = self.labelled.X, v[:, 0]
+        if not self.intercept:
             return (X.T @ (self.bend * (X @ column)) + self.penalty * column)[:, None]
         xp = namespace(v)
         bent = self.bend * (X @ column[:-1] + column[-1])
         pulled = xp.concat([X.T @ bent, xp.sum(bent, keepdims=True)])
         return (pulled + self.penalty * column)[:, None]
 
-    def spectrum(self) -> tuple[Float[Array, " r"], Float[Array, "p r"]]:
-        """Return the eigenvalues and eigenvectors of XᵀWX."""
-        return self.hessian.spectrum()
-
     def mean_curvature(self) -> Float[Array, "1 1"]:
         """Return the mean of qᵀΛq over the rows, as a matrix."""
         xp = namespace(self.bend)
-        return xp.reshape(xp.sum(self.bend) / xp.sum(self.weights), (1, 1))
+        return xp.reshape(xp.sum(self.bend) / xp.sum(self.labelled.weights), (1, 1))
 
     def diagonal(self) -> Float[Array, "p 1"]:
         """Return the diagonal, for preconditioning: of two equal columns, either."""
@@ -196,9 +193,9 @@ def _pays(curvature: Preconditionable) -> bool:
 
     About 25 s³ flops for s = min(n, p), at the rate of the 4 n p K of a product.
     """
-    n_rows, (n_params, n_columns) = curvature.weights.shape[0], curvature.shape
+    n_rows, (n_params, n_columns) = len(curvature.labelled), curvature.shape
     size = min(n_rows, n_params)
-    if size > LARGEST_EIGENPROBLEM or is_sparse(curvature.X):
+    if size > LARGEST_EIGENPROBLEM or is_sparse(curvature.labelled.X):
         return False
     return bool(25 * size**3 < SAVED * 4 * n_rows * n_params * n_columns)
 
@@ -218,7 +215,7 @@ def _kronecker(curvature: Preconditionable) -> Apply:
     xp = namespace(curvature.penalty)
     class_values, class_vectors = xp.linalg.eigh(curvature.mean_curvature())
     class_values = xp.maximum(class_values, xp.zeros_like(class_values))
-    values, vectors = curvature.spectrum()
+    values, vectors = curvature.labelled.spectrum(curvature.intercept)
     ridge = float(xp.max(curvature.penalty))
     scale = values[:, None] * class_values[None, :] + ridge
     if vectors.shape[0] == vectors.shape[1]:

@@ -75,10 +75,10 @@ class Coordinates:
     @classmethod
     def spanned(cls, hessian: LinearCurvature) -> Coordinates:
         """Return the span of the labelled rows where they are fewer than features, which serve else."""
-        n_rows, n_features = hessian.X.shape
+        n_rows, n_features = hessian.labelled.X.shape
         if n_features <= n_rows:
             return cls.features(hessian)
-        gram = hessian.gram()
+        gram = hessian.labelled.gram
         xp = namespace(gram)
         values, vectors = xp.linalg.eigh(gram)
         # Directions below rounding of the largest carry no row; dropping them changes
@@ -86,7 +86,7 @@ class Coordinates:
         count = int(xp.sum(xp.astype(values > values[-1] * 1e-14, xp.int64)))
         keep = slice(n_rows - count, n_rows)
         basis = vectors[:, keep] / xp.sqrt(values[keep])
-        return cls._along(hessian, hessian.penalty, basis, rows=hessian.X)
+        return cls._along(hessian, hessian.penalty, basis, rows=hessian.labelled.X)
 
     @classmethod
     def leading(
@@ -104,7 +104,7 @@ class Coordinates:
         penalty = np.asarray(to_numpy(hessian.penalty), dtype=np.float64)
         if rows.shape[1] <= room:
             return cls(penalty, float(penalty[0]), hessian.intercept)
-        both = [plain_rows(X) for X in (rows, hessian.X)]
+        both = [plain_rows(X) for X in (rows, hessian.labelled.X)]
         if is_sparse(both[0]) != is_sparse(both[1]):
             both = [dense(X) for X in both]
         basis, kept = _leading(stack_rows(*both), room)

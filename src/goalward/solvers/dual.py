@@ -40,11 +40,11 @@ class Dual(Direct):
         L = hessian.factors()
         xp = namespace(L)
         n_rows, n_contrasts, _ = L.shape
-        X = hessian.X
+        X = hessian.labelled.X
         # (LᵀGL) has blocks G_ij LᵢᵀLⱼ: one product of the stacked factors.
         stacked = xp.reshape(xp.permute_dims(L, (0, 2, 1)), (n_rows * n_contrasts, n_contrasts))
         inner = xp.reshape(stacked @ stacked.T, (n_rows, n_contrasts, n_rows, n_contrasts))
-        inner = inner * (hessian.gram() / rho)[:, None, :, None]
+        inner = inner * (hessian.labelled.gram / rho)[:, None, :, None]
         size = n_rows * n_contrasts
         inner = xp.reshape(inner, (size, size))
         inner = inner + xp.eye(size, dtype=L.dtype, device=L.device)

@@ -66,7 +66,7 @@ class Inverse:
         """Return the inverse of a curvature: of the same objective, written in the coordinates."""
         ridge = coordinates.ridge
         blocks = like(hessian.blocks(), ridge, dtype=ridge.dtype)
-        H = dense_curvature(coordinates(hessian.X), blocks, ridge)
+        H = dense_curvature(coordinates(hessian.labelled.X), blocks, ridge)
         return cls(definite_inverse(H), coordinates)
 
     @property

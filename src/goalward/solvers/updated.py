@@ -68,4 +68,4 @@ def fits(hessian: LinearCurvature, largest: int = 2500) -> bool:
     n_params, n_classes = hessian.shape
     size = n_params * (n_classes - 1)
     rows = hessian.proba.shape[0] * (n_classes - 1)
-    return not is_sparse(hessian.X) and 100 <= size <= largest and rows >= size / 2
+    return not is_sparse(hessian.labelled.X) and 100 <= size <= largest and rows >= size / 2

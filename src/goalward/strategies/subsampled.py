@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from goalward.errors import BadParameter
 from goalward.models import Fitted
@@ -68,8 +71,14 @@ class Subsampled(Strategy):
         inner = self.strategy.turn(few.fitted, few.round).choose(few, Memory())
         utility = np.full(total, np.nan)
         utility[drawn] = inner.utility
-        table = None
-        if inner.per_label is not None:
-            table = np.full((total, inner.per_label.shape[1]), np.nan)
-            table[drawn] = inner.per_label
+        table = partial(_table, inner, drawn, total)
         return replace(inner, utility=utility, table=table, positions=drawn[inner.positions])
+
+
+def _table(inner: Suggestion, drawn: NDArray[Any], total: int) -> NDArray[Any] | None:
+    """Return what was said of the rows drawn, under every label; NaN of the others."""
+    if inner.per_label is None:
+        return None
+    table = np.full((total, inner.per_label.shape[1]), np.nan)
+    table[drawn] = inner.per_label
+    return table

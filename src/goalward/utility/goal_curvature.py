@@ -200,8 +200,10 @@ def _goal_blocks(neighbours: Neighbours, index: int) -> Float[Array, "m c c"]:
 def _third_blocks(neighbours: Neighbours, v: Float[Array, "p k"]) -> Float[Array, "n c c"]:
     """Return QᵀTQ for every labelled row."""
     hessian = neighbours.fitted.hessian
-    motion = neighbours.model.jvp(hessian.X, v)
-    return hessian.weights[:, None, None] * neighbours.fitted.loss.third(hessian.proba, motion)
+    motion = neighbours.model.jvp(hessian.labelled.X, v)
+    return hessian.labelled.weights[:, None, None] * neighbours.fitted.loss.third(
+        hessian.proba, motion
+    )
 
 
 def _row_curvature(

@@ -247,9 +247,9 @@ class GainRule(Rule):
         return self.gains(rows.X).per_label[:, 0]
 
     def judged(self, rows: Candidates) -> Judged:
-        """Return the gains, once for each label, with the rows' leverages."""
+        """Return the gains with the rows' leverages; a table of labels would say the same again."""
         per_label, _, leverage = self.gains(rows.X)
-        return Judged(per_label[:, 0], per_label, leverage)
+        return Judged(per_label[:, 0], leverage=leverage)
 
     def table(self, rows: Candidates) -> Float[Array, "n k"]:
         """Return the gain of rows, once for each label."""
