@@ -52,8 +52,8 @@ def from_torch(
     layers
         "last": the head, an `nn.Linear`, on the features in front of it. It is a linear model like
         any other here, with every utility. "all", or a list of submodules: these parameters
-        move; utilities are `FirstOrder` and, as the truth, `Retrain` (Newton's method from the
-        trained weights, one model after another).
+        move; utilities are `FirstOrder`, with curvature="ek-fac" `NetworkStep`, and as the truth
+        `Retrain` (Newton's method from the trained weights, one model after another).
     weight_decay, optimizer
         The weight decay the module was trained with (a number, or name -> number), or the
         optimizer to read it from, group by group.
