@@ -184,6 +184,13 @@ def test_pages_stay_within_100_columns(page):
 
 
 @pytest.mark.parametrize("page", EVERY, ids=name_of)
+def test_pages_hold_no_unfinished_merge(page):
+    """A formatter of prose folds the markers into a paragraph, where no other check sees them."""
+    text = page.read_text(encoding="utf-8")
+    assert not re.search(r"<{7}|>{7}", text), page.name
+
+
+@pytest.mark.parametrize("page", EVERY, ids=name_of)
 def test_links_and_pictures_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         if not target.startswith("http"):

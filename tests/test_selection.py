@@ -5,7 +5,7 @@ import scipy.sparse as sp
 import goalward as gw
 from goalward.core.arrays import to_numpy
 from goalward.labels import BestCase, Expected, Predicted, Spread, Truth, WorstCase
-from goalward.selection import Sequential, Shortlist, Stochastic, Top
+from goalward.selection import Certain, Sequential, Shortlist, Stochastic, Top
 from goalward.solvers import Cholesky, Updated, fits
 from goalward.strategies import Margin
 from goalward.testing import check_strategy, problem
@@ -198,3 +198,59 @@ def test_following_the_inverse_changes_no_pick(update, monkeypatch):
     monkeypatch.setattr("goalward.utility.scorer.fits", lambda hessian: False)
     plain = sequential.suggest(task.fitted, task.X_pool, 8).rows
     np.testing.assert_array_equal(followed, plain)
+
+
+@pytest.mark.parametrize("operator", [Expected(), WorstCase()], ids=repr)
+@pytest.mark.parametrize(("shortlist", "C"), [(5, 1.0), (None, 10.0)])
+def test_certain_picks_what_retraining_would(operator, shortlist, C):
+    """Where the corrected step alone picks other rows; without a short list however wrong it is."""
+    missed = 0
+    for seed in range(3):
+        task = problem(n_classes=3, n_features=6, n_labelled=25, n_pool=200, C=C, seed=seed)
+
+        def rows(utility, selection, task=task):
+            strategy = gw.GoalOriented(
+                task.goal, operator=operator, utility=utility, selection=selection
+            )
+            return set(strategy.suggest(task.fitted, task.X_pool, 5, exclude=[3]).rows)
+
+        corrected = ImplicitStep(corrections=1)
+        truth = rows(gw.utility.Retrain(), Top())
+        assert rows(corrected, Certain(shortlist=shortlist)) == truth
+        missed += len(truth - rows(corrected, Top()))
+    assert missed > 0
+
+
+def test_certain_retrains_only_rows_in_doubt(monkeypatch):
+    task = problem(n_classes=3, n_features=6, n_labelled=60, n_pool=300, C=0.1)
+    counted = []
+    exact = gw.utility.Retrain.prepare
+
+    def counting(self, fitted, goal):
+        scorer = exact(self, fitted, goal)
+        return lambda rows: counted.append(rows.shape[0]) or scorer(rows)
+
+    monkeypatch.setattr(gw.utility.Retrain, "prepare", counting)
+    strategy = gw.GoalOriented(
+        task.goal,
+        utility=ImplicitStep(corrections=1),
+        selection=Certain(shortlist=None),
+    )
+    strategy.suggest(task.fitted, task.X_pool, 10)
+    assert sum(counted) < 30
+
+
+@pytest.mark.parametrize(
+    ("operator", "utility"),
+    [
+        (Spread(), ImplicitStep(corrections=1)),
+        (Expected(), FirstOrder()),
+    ],
+)
+def test_certain_says_what_it_cannot_decide(operator, utility):
+    task = problem(n_classes=2, n_pool=60)
+    strategy = gw.GoalOriented(task.goal, operator=operator, utility=utility, selection=Certain())
+    with pytest.raises(gw.errors.Unsupported, match=r"corrections=1.*Use Top"):
+        strategy.suggest(task.fitted, task.X_pool, 3)
+    with pytest.raises(gw.errors.BadParameter, match="shortlist=0"):
+        Certain(shortlist=0)

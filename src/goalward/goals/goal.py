@@ -19,6 +19,7 @@ from goalward.errors import BadParameter, Unsupported
 from goalward.models import Fitted
 
 __all__ = [
+    "Bound",
     "Coupled",
     "Coupling",
     "Goal",
@@ -184,6 +185,17 @@ class Goal(ABC):
 
     def __sub__(self, other: Goal) -> Goal:
         return self + -1.0 * other
+
+
+@dataclass(frozen=True)
+class Bound(Goal):
+    """A goal whose rows went through the model's pipeline already."""
+
+    bound: list[Term]
+
+    def terms(self, fitted: Fitted) -> list[Term]:
+        """Return what is bound already."""
+        return self.bound
 
 
 @dataclass(frozen=True)

@@ -159,7 +159,7 @@ def _cells(place: Place) -> Iterator[dict[str, Any]]:
             known |= _certificate(utility, fitted, goal, pool, truth, word)
             for op, view in views.items():
                 if np.ptp(scores[op]) > 1e-9 * np.abs(truth).max():
-                    rank = _rank(view(got), scores[op], 1e-9 * np.abs(got).max())
+                    rank = rank_correlation(view(got), scores[op], 1e-9 * np.abs(got).max())
                     yield {"goal": word, "operator": op, "utility": name, "rank": rank, **known}
 
 
@@ -188,10 +188,6 @@ def _timed(utility: Any, fitted: Any, goal: Any, pool: Any) -> tuple[NDArray[Any
         warnings.simplefilter("ignore", VacuousUtility)
         got = np.asarray(utility(fitted, goal, pool))
     return got, process_time() - began
-
-
-def _rank(a: NDArray[Any], b: NDArray[Any], level: float) -> float:
-    return 0.0 if np.ptp(a) <= level else rank_correlation(a, b)
 
 
 def _view(word: str, fitted: Any, block: Any, truth: NDArray[Any]) -> Any:

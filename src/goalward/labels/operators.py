@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -47,6 +47,9 @@ class Operator(ABC):
     """A way to resolve the unknown label: one number from utilities and a belief."""
 
     belief: Belief = Predicted()
+
+    rising: ClassVar[bool] = True
+    """Whether the number never falls when a utility rises."""
 
     @property
     def statistic(self) -> str | None:
@@ -187,6 +190,7 @@ class Spread(Operator):
     Spread(belief=Predicted(temperature=1.0))
     """
 
+    rising: ClassVar[bool] = False
     belief: Belief = field(default_factory=Predicted)
 
     @property
@@ -209,6 +213,7 @@ class UpperConfidence(Operator):
     UpperConfidence(belief=Predicted(temperature=1.0), kappa=2.0)
     """
 
+    rising: ClassVar[bool] = False
     belief: Belief = field(default_factory=Predicted)
     kappa: float = 1.0
 

@@ -84,9 +84,10 @@ class Loss(ABC):
 
     def mean(self, f: Float[Array, "n c m"], Q: Float[Array, "k c"]) -> Float[Array, "n c m"]:
         """Return Qᵀp at the logits Q f, of m models side by side."""
-        xp = namespace(f)
-        logits = xp.permute_dims(xp.matmul(Q, f), (0, 2, 1))
-        return xp.matmul(Q.T, xp.permute_dims(self.proba(logits), (0, 2, 1)))
+        xp, columns = namespace(f), self.columns(Q)
+        if columns.shape == (1, 1):
+            return self.law(f)
+        return xp.matmul(columns.T, self.law(xp.matmul(columns, f)))
 
     def columns(self, Q: Float[Array, "k c"]) -> Float[Array, "l c"]:
         """Return the map from the basis to the columns that `law` and `bend` take, (K, c) as a rule."""

@@ -95,16 +95,6 @@ class Softmax(Loss):
         """Return the mean over the classes."""
         return namespace(v).sum(v, axis=-1, keepdims=True) / v.shape[-1]
 
-    def mean(self, f: Float[Array, "n c m"], Q: Float[Array, "k c"]) -> Float[Array, "n c m"]:
-        """Return Qᵀ softmax(Q f): the predicted mean, in contrasts."""
-        xp = namespace(f)
-        if Q.shape[0] == 2:
-            # Q = (1, -1)/√2, so p₀ - p₁ = tanh(f/√2): one function, no overflow.
-            return xp.tanh(f * 0.5**0.5) * 0.5**0.5
-        logits = xp.matmul(Q, f)
-        exp = xp.exp(logits - xp.max(logits, axis=1, keepdims=True))
-        return xp.matmul(Q.T, exp / xp.sum(exp, axis=1, keepdims=True))
-
     def columns(self, Q: Float[Array, "k c"]) -> Float[Array, "l c"]:
         """Return Q; for two classes their contrast itself, one function in place of two."""
         return Q if Q.shape[0] > 2 else namespace(Q).ones_like(Q[:1, :])

@@ -95,6 +95,13 @@ class Rule(ABC):
         """Return that distance for rows under every label."""
         return None
 
+    def interval(self, rows: Candidates, *, retrain: bool = False) -> Float[NDArray[Any], "2 n"]:
+        """Return numbers between which those of rows would lie if each were retrained: twice the same if it is."""
+        raise Unsupported(
+            f"Certain() came with {self.name}, of which it is not known how far from retraining it can "
+            "be; GoalOriented with utility=ImplicitStep(corrections=1) was expected. Use Top()."
+        )
+
     def fidelity(self, X_pool: Any, ids: Any, rows: int, seed: int) -> Any:
         """Return how the scores compare with retraining; refused without utilities of labels."""
         raise BadParameter(

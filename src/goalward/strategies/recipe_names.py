@@ -37,7 +37,7 @@ from goalward.labels import (
     UpperConfidence,
     WorstCase,
 )
-from goalward.selection import Selector, Sequential, Stochastic, Top
+from goalward.selection import Certain, Selector, Sequential, Stochastic, Top
 from goalward.solvers import GradientStep
 from goalward.strategies import uncertainty
 from goalward.strategies.badge import Badge
@@ -156,6 +156,7 @@ UTILITIES: dict[str, Callable[[], Utility]] = {
 }
 SELECTIONS: dict[str, Callable[[], Selector]] = {
     "top": Top,
+    "certain": Certain,
     "sequential": Sequential,
     "sequential-curvature": lambda: Sequential(update="curvature"),
     "stochastic": Stochastic,

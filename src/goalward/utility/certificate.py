@@ -76,9 +76,18 @@ class Certificate:
         return cls(neighbours, reach, bends, inside)
 
     def __call__(
-        self, added: Singles, psi: Array, a: Array, rows: Rows, Z: Float[Array, "n q"]
+        self,
+        added: Singles,
+        psi: Array,
+        a: Array,
+        rows: Rows,
+        Z: Float[Array, "n q"],
+        before: NDArray[Any],
     ) -> NDArray[Any]:
-        """Return how far the goal of every model can be from its value at the model's optimum."""
+        """Return how far the goal of every model can be from its value at the model's optimum.
+
+        `before` is the change of the goal where the models are.
+        """
         base = self.neighbours.base
         if self.bends is None:
             return np.full(psi.shape[2], np.inf)
@@ -86,14 +95,12 @@ class Certificate:
         slope = walk.slope()
         z, z_own = slope.preconditioned(base, added, walk.laws[1])
         left, size = self._left(walk, slope, z, z_own)
-        before = self.neighbours.change(psi, a, rows, Z)
-        after = self.neighbours.change(psi - z, a - z_own, rows, Z)
-        pull = self._goal_slope(added, psi - z, a - z_own, rows, Z)
-        steep = _norm(pull, walk)
+        after, pull = self._goal(added, psi - z, a - z_own, rows, Z)
+        steep = to_numpy(_norm(pull, walk))
         outside = self._outside(added, rows, Z)
-        bound = np.abs(to_numpy(after - before)) + to_numpy(steep) * left
+        bound = np.abs(to_numpy(after) - before) + steep * left
         bound = bound + 0.5 * (self.inside + outside) * left * left
-        scale = ROUNDING * (np.abs(to_numpy(before)) + to_numpy(steep) * size)
+        scale = ROUNDING * (np.abs(before) + steep * size)
         scale = scale + 1e-13 * abs(self.neighbours.before)
         return np.where(np.isfinite(left), bound + scale, np.inf)
 
@@ -133,14 +140,16 @@ class Certificate:
         reach: NDArray[Any] = np.sqrt(_ranges(xp.linalg.solve(eye + xp.matmul(M, D), M), base.Q))
         return reach
 
-    def _goal_slope(
+    def _goal(
         self, added: Singles, psi: Array, a: Array, rows: Rows, Z: Float[Array, "n q"]
-    ) -> Slope:
-        """Return ∇τ of every model, along the coordinates and its row's own direction."""
+    ) -> tuple[Float[Array, " m"], Slope]:
+        """Return the change of τ in every model, and ∇τ there: inside, and along its row's own way."""
         base = self.neighbours.base
         xp = namespace(psi)
         inside, own = xp.zeros_like(psi), xp.zeros_like(a)
+        change: Any = -self.neighbours.before
         for term, Z_goal, logits, E in self.neighbours.goal_logits(psi, a, rows, Z):
+            change = change + term.weight * term.kernel.value(logits)
             u = term.weight * term.kernel.cotangent(logits)
             u = xp.permute_dims(u @ base.Q, (1, 2, 0))
             inside = inside + times(Z_goal.T, u)
@@ -151,7 +160,7 @@ class Certificate:
         squares = xp.repeat(added.S, own.shape[2] // added.S.shape[0], axis=0)
         tiny = xp.full_like(squares, 1e-12)
         own = xp.where(squares > tiny, own / (base.rho * xp.maximum(squares, tiny)), 0.0 * own)
-        return Slope(inside, own, base.raised(inside), xp.zeros_like(squares))
+        return change, Slope(inside, own, base.raised(inside), xp.zeros_like(squares))
 
     def _outside(self, added: Singles, rows: Rows, Z: Float[Array, "n q"]) -> NDArray[Any]:
         """Return b of motions along each row's own direction."""

@@ -33,7 +33,7 @@ from goalward.core.arrays import Array, like, namespace, put_at, to_numpy
 from goalward.utility.added_rows import Added
 from goalward.utility.base import Base, times
 
-__all__ = ["Point", "Slope", "Walk", "descend", "first_decrement"]
+__all__ = ["FINE", "Point", "Slope", "Walk", "descend", "first_decrement"]
 
 LINE_STEPS = 8
 ROUGH, FINE = 0.1, 1e-3
@@ -119,20 +119,16 @@ def descend(
     a: Float[Array, "b c m"],
     *,
     steps: int,
-    target: NDArray[Any] | None = None,
+    target: NDArray[Any],
 ) -> tuple[Array, Array, NDArray[Any]]:
     """Return Ψ and a of the models after so many steps, and the decrement each was last seen with.
 
     Parameters
     ----------
     target
-        (M,) decrements at which a model is done and leaves; without it all take every step.
+        (M,) decrements at which a model is done and leaves.
     """
     walk = Walk(base, rows, Point.of(base, rows, psi, a))
-    if target is None:
-        for _ in range(steps):
-            walk.step(walk.slope(), FINE)
-        return walk.point.psi, walk.point.a, to_numpy(walk.slope().decrement)
     decrement = np.full(psi.shape[2], np.inf)
     active = np.arange(psi.shape[2])
     for step in range(steps + 1):

@@ -99,7 +99,9 @@ def fidelity(
     some = take_rows(X_pool, sample)
     names = sample if ids is None else ids[sample]
     exact = to_numpy(utility.truth(fitted, goal, some))
-    views = () if resolver is None else (resolved(resolver, fitted.candidates(some, names)),)
+    views: Sequence[View] = (np.ravel,)
+    if resolver is not None:
+        views = (resolved(resolver, fitted.candidates(some, names)),)
     return agreement(repr(utility), predicted[sample], exact, sample, views)
 
 
@@ -117,34 +119,32 @@ def agreement(
     guess: NDArray[Any],
     exact: NDArray[Any],
     rows: NDArray[Any],
-    views: Sequence[View] = (),
+    views: Sequence[View] = (np.ravel,),
 ) -> Fidelity:
     """Return how predicted and retrained utilities agree: in the view where they agree least.
 
     The interval is Fisher's, with the variance that Bonett and Wright (2000) give for ranks.
     """
-    pairs = _rank(guess, exact)
-    ranks = [pairs]
-    if views:
-        # Equal to rounding is equal: ranks of noise say nothing.
-        level = 1e-9 * np.abs(guess).max()
-        both = [(view(guess), view(exact)) for view in views]
-        ranks = [0.0 if np.ptp(a) <= level else _rank(a, b) for a, b in both]
-    rank = min(ranks)
+    # Equal to rounding is equal: ranks of noise say nothing.
+    level = 1e-9 * np.abs(guess).max()
+    rank = min(rank_correlation(view(guess), view(exact), level) for view in views)
     z = np.arctanh(min(rank, 1.0 - 1e-12))
     half = 1.96 * np.sqrt((1.0 + rank**2 / 2.0) / max(len(rows) - 3.0, 0.5))
     low, high = np.tanh([z - half, z + half])
     spread = float(np.sum((guess - guess.mean()) ** 2))
     slope = np.sum((guess - guess.mean()) * (exact - exact.mean())) / max(spread, 1e-300)
-    return Fidelity(name, rank, float(low), float(high), float(slope), rows, pairs)
+    return Fidelity(
+        name, rank, float(low), float(high), float(slope), rows, rank_correlation(guess, exact)
+    )
 
 
-def _rank(a: NDArray[Any], b: NDArray[Any]) -> float:
-    return 0.0 if np.ptp(a) == 0.0 or np.ptp(b) == 0.0 else rank_correlation(a, b)
+def rank_correlation(a: NDArray[Any], b: NDArray[Any], level: float = 0.0) -> float:
+    """Return Spearman's correlation: that of the ranks, equal values sharing theirs.
 
-
-def rank_correlation(a: NDArray[Any], b: NDArray[Any]) -> float:
-    """Return Spearman's correlation: that of the ranks, equal values sharing theirs."""
+    0 where b is constant, or a to within `level`.
+    """
+    if np.ptp(a) <= level or np.ptp(b) == 0.0:
+        return 0.0
     return float(np.corrcoef(_ranks(a.ravel()), _ranks(b.ravel()))[0, 1])
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,9 @@ from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, to_numpy
 from goalward.errors import BadParameter, Unsupported
-from goalward.goals import Goal, Term
-from goalward.labels import Resolver
+from goalward.goals import Goal
+from goalward.goals.goal import Bound
+from goalward.labels import BestCase, Expected, Predicted, Resolver, Spread, WorstCase
 from goalward.models import Fitted, as_fitted
 from goalward.pool import Pool, as_pool, n_rows, take_rows
 from goalward.utility.fidelity import Fidelity, View, agreement, fidelity, resolved
@@ -37,6 +37,9 @@ RUNGS = (
 
 NEAR = Retrain(tol=1e-4)
 """Retraining as far as any order of rows can tell."""
+
+USUAL = (Expected(), WorstCase(), BestCase(), Expected(Predicted()), Spread())
+"""Operators whose scores must agree where none is known."""
 
 SLOPES = (0.5, 2.0)
 """Of retrained on predicted utilities, between which a rung may be used."""
@@ -104,7 +107,8 @@ class Ladder(Utility):
         sample = np.sort(np.random.default_rng(0).permutation(total)[: self.rows])
         some = take_rows(X, sample)
         block = fitted.candidates(some, sample if ids is None else ids[sample])
-        views = usual(to_numpy(block.proba)) if resolver is None else [resolved(resolver, block)]
+        usual = (op.prepare(fitted) for op in USUAL) if resolver is None else (resolver,)
+        views: list[View] = [np.ravel, *(resolved(one, block) for one in usual)]
         exact = to_numpy(Retrain()(fitted, goal, some))
         for rung in RUNGS:
             try:
@@ -112,7 +116,7 @@ class Ladder(Utility):
             except Unsupported:
                 # A network has no implicit step, a tree nothing below retraining.
                 continue
-            found = agreement(repr(rung), guess, exact, sample, [_pairs, *views])
+            found = agreement(repr(rung), guess, exact, sample, views)
             tried.append(found)
             if found.low >= self.target and SLOPES[0] <= found.slope <= SLOPES[1]:
                 return rung, tried
@@ -172,31 +176,3 @@ class Ladder(Utility):
         bare = replace(fitted, transform=None, columns=None)
         rung, _ = self.climb(bare, Bound(goal.terms(fitted)), rows)
         return rung.batch(fitted, goal, X_batches, labels)
-
-
-def usual(proba: NDArray[Any]) -> list[View]:
-    """Return what the usual operators make of utilities: mean, least, largest, expected, spread."""
-
-    def expected(u: NDArray[Any]) -> NDArray[Any]:
-        return np.asarray(np.sum(proba * u, axis=1))
-
-    def spread(u: NDArray[Any]) -> NDArray[Any]:
-        return np.asarray(np.sqrt(expected((u - expected(u)[:, None]) ** 2)))
-
-    plain: tuple[Any, ...] = (np.mean, np.min, np.max)
-    return [*[partial(statistic, axis=1) for statistic in plain], expected, spread]
-
-
-def _pairs(u: NDArray[Any]) -> NDArray[Any]:
-    return u.ravel()
-
-
-@dataclass(frozen=True)
-class Bound(Goal):
-    """A goal whose rows went through the model's pipeline already."""
-
-    bound: list[Term]
-
-    def terms(self, fitted: Fitted) -> list[Term]:
-        """Return what is bound already."""
-        return self.bound

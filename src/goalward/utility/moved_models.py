@@ -16,7 +16,7 @@ from goalward.errors import NotConverged
 from goalward.solvers import Auto, ConjugateGradient
 from goalward.utility.added_rows import Added, Window
 from goalward.utility.certificate import Certificate
-from goalward.utility.descent import descend
+from goalward.utility.descent import FINE, Point, Walk
 from goalward.utility.neighbours import Neighbours
 from goalward.utility.one_by_one import labelled_too, value_of
 from goalward.utility.scorer import Certified, Scored, Scorer
@@ -70,7 +70,7 @@ class MovedModels(Scorer):
         Z, added = self.neighbours.singles(rows)
         psi, a, _ = self.moved(added)
         values = to_numpy(self.neighbours.change(psi, a, rows, Z))
-        bounds = shared(added, psi, a, rows, Z)
+        bounds = shared(added, psi, a, rows, Z, values)
         shape = (rows.shape[0], self.neighbours.fitted.n_classes)
         return Certified(values.reshape(shape), bounds.reshape(shape))
 
@@ -119,5 +119,8 @@ class CorrectedModels(MovedModels):
     def moved(self, added: Added) -> tuple[Array, Array, NDArray[Any]]:
         """Return the models so many steps on."""
         base = self.neighbours.base
-        psi, a, decrement = descend(base, added, *added.implicit(base), steps=self.corrections)
-        return psi, a, np.isfinite(decrement)
+        walk = Walk(base, added, Point.of(base, added, *added.implicit(base)))
+        for _ in range(self.corrections):
+            walk.step(walk.slope(), FINE)
+        psi, a = walk.point.psi, walk.point.a
+        return psi, a, np.isfinite(to_numpy(namespace(psi).sum(psi, axis=(0, 1))))

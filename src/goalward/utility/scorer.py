@@ -6,10 +6,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.core.arrays import Array, Rows, like, namespace
+from goalward.core.arrays import Array, Rows, like, namespace, to_numpy
 from goalward.core.candidates import Candidates
 from goalward.core.rows import check_finite
 from goalward.errors import NotFinite, Unsupported
@@ -189,6 +190,24 @@ class GoalRule(Rule):
     def certificate(self, rows: Candidates) -> NDArray[Any]:
         """Return how far from retraining the utilities of rows can be, under every label."""
         return self.scorer.certified(rows.X).bound
+
+    def interval(self, rows: Candidates, *, retrain: bool = False) -> Float[NDArray[Any], "2 n"]:
+        """Return the operator's numbers at the ends of what utilities can be."""
+        from goalward.utility.retrain import Retrain
+
+        if self.supposed is None or not (self.certifies and self.resolver.operator.rising):
+            return super().interval(rows)
+        if retrain:
+            exact = replace(self.supposed, utility=Retrain()).scorer()
+            return np.stack([to_numpy(self.resolver(exact(rows.X).per_label, rows))] * 2)
+        utility, bound = self.scorer.certified(rows.X)
+        known = np.isfinite(bound)
+        bound = np.where(known, bound, 0.0)
+        ends = [
+            to_numpy(self.resolver(like(u, rows.proba, dtype=rows.proba.dtype), rows))
+            for u in (utility - bound, utility + bound)
+        ]
+        return np.where(known.all(axis=1), ends, [[-np.inf], [np.inf]])
 
     def fidelity(self, X_pool: Any, ids: Any, rows: int, seed: int) -> Fidelity:
         """Return how utilities and scores compare with retraining, on `rows` candidates."""

@@ -15,9 +15,9 @@ from jaxtyping import Float
 
 from goalward.core.arrays import Array, Rows, like, namespace, to_numpy
 from goalward.goals import Goal
+from goalward.goals.goal import Bound
 from goalward.models import Fitted
 from goalward.solvers import Solution
-from goalward.utility.ladder import Bound
 from goalward.utility.one_by_one import OneByOne, value_of
 from goalward.utility.scorer import Scored, Scorer
 
