@@ -31,8 +31,11 @@ class NegativeEntropy:
 
     def value(self, logits: ManyLogits) -> ManyValues:
         xp = namespace(logits)
-        log_p = log_softmax(logits)
-        return xp.sum(xp.exp(log_p) * log_p, axis=(-2, -1))
+        # ⟨p, f⟩ - log Σ exp f: one exponential a class.
+        shifted = logits - xp.max(logits, axis=-1, keepdims=True)
+        exp = xp.exp(shifted)
+        total = xp.sum(exp, axis=-1)
+        return xp.sum(xp.sum(exp * shifted, axis=-1) / total - xp.log(total), axis=-1)
 
     def cotangent(self, logits: ManyLogits) -> ManyLogits:
         return self._slope(logits)[1]

@@ -68,11 +68,21 @@ class Added(ABC):
     @abstractmethod
     def inverse_pull(self, y: Float[Array, "b c m"]) -> Float[Array, "q c m"]: ...
     @abstractmethod
-    def curved(self, base: Base, moved: Float[Array, "b c m"], law: Array) -> Array: ...
+    def bend(self, base: Base, law: Array) -> Float[Array, "m s s"]: ...
     @abstractmethod
     def surviving(self, keep: NDArray[Any]) -> NDArray[Any]: ...
     @abstractmethod
     def only(self, index: NDArray[Any]) -> Added: ...
+
+    def curved(
+        self, bend: Float[Array, "m s s"], moved: Float[Array, "b c m"]
+    ) -> Float[Array, "b c m"]:
+        """Return each model's `bend` times the motion of its added rows' logits."""
+        xp = namespace(moved)
+        if bend.shape[1] == 1:
+            return bend[:, 0, 0] * moved
+        flat = xp.reshape(moved, (-1, moved.shape[2]))
+        return xp.reshape(xp.matmul(bend, flat.T[:, :, None])[:, :, 0].T, moved.shape)
 
     def _labels(self, index: NDArray[Any]) -> dict[str, Array]:
         xp, at = namespace(self.targets), like(index, self.targets)
@@ -119,18 +129,16 @@ class Singles(Added):
         """Return 𝓗₀⁻¹ z̃ᵀ y."""
         return self._each(self.U, y, (self.Z.shape[0], *y.shape[1:]))
 
-    def curved(self, base: Base, moved: Float[Array, "1 c m"], law: Array) -> Array:
-        """Return (D⁻¹ + M)⁻¹ = (I + DM)⁻¹D of the motion, D the row's curvature under `law`."""
-        xp = namespace(moved)
-        c, m = moved.shape[1:]
+    def bend(self, base: Base, law: Array) -> Float[Array, "m c c"]:
+        """Return (D⁻¹ + M)⁻¹ = (I + DM)⁻¹D of every model, D its row's curvature under `law`."""
+        xp = namespace(law)
         D = base.loss.law_blocks(law)[0, ...] * self.weights[0, 0, :][:, None, None]
+        m, c, _ = D.shape
         by_row = xp.reshape(D, (self.Z.shape[1], -1, c, c))
         DM = xp.reshape(xp.matmul(by_row, self.leverage[:, None, :, :]), (m, c, c))
         if c == 1:
-            return (D / (1.0 + DM))[:, 0, 0] * moved
-        pull = xp.matmul(D, moved[0, ...].T[:, :, None])
-        y = xp.linalg.solve(xp.eye(c, dtype=D.dtype, device=D.device) + DM, pull)
-        return y[:, :, 0].T[None, :, :]
+            return D / (1.0 + DM)
+        return xp.linalg.solve(xp.eye(c, dtype=D.dtype, device=D.device) + DM, D)
 
     def slopes(self, base: Base) -> Float[Array, "1 c m"]:
         """Return the slopes of the rows' losses where each model will be, F kept quadratic."""
@@ -206,17 +214,16 @@ class Window(Added):
         """Return 𝓗₀⁻¹ z̃ᵀ y."""
         return self._joint(self.U, y)
 
-    def curved(self, base: Base, moved: Float[Array, "b c m"], law: Array) -> Array:
-        """Return (D⁻¹ + M)⁻¹ = (I + DM)⁻¹D of the motion, D the rows' curvatures under `law`."""
-        xp = namespace(moved)
-        b, c, m = moved.shape
+    def bend(self, base: Base, law: Array) -> Float[Array, "m s s"]:
+        """Return (D⁻¹ + M)⁻¹ = (I + DM)⁻¹D of every model, D its rows' curvatures under `law`."""
+        xp = namespace(law)
         weights = xp.permute_dims(self.weights, (0, 2, 1))[..., None]
         D = xp.permute_dims(base.loss.law_blocks(law) * weights, (1, 0, 2, 3))
-        DM = xp.matmul(D, xp.reshape(self.leverage, (b, c, b * c)))
-        pull = xp.matmul(D, xp.permute_dims(moved, (2, 0, 1))[..., None])
+        m, b, c, _ = D.shape
         eye = xp.eye(b * c, dtype=D.dtype, device=D.device)
-        system, right = xp.reshape(DM, (m, b * c, b * c)), xp.reshape(pull, (m, b * c, 1))
-        return xp.reshape(xp.linalg.solve(eye + system, right)[:, :, 0].T, moved.shape)
+        DM = xp.reshape(xp.matmul(D, xp.reshape(self.leverage, (b, c, b * c))), (m, b * c, b * c))
+        whole = xp.matmul(D, xp.reshape(eye, (b, c, b * c)))
+        return xp.linalg.solve(eye + DM, xp.reshape(whole, DM.shape))
 
     def start(self, base: Base) -> tuple[Array, Array]:
         """Return the optimum before: the joint equations of a batch cost more than they save."""

@@ -93,7 +93,7 @@ class Certificate:
             return np.full(psi.shape[2], np.inf)
         walk = Walk(base, added, Point.of(base, added, psi, a))
         slope = walk.slope()
-        z, z_own = slope.preconditioned(base, added, walk.laws[1])
+        z, z_own = slope.preconditioned(base, added, walk.bend)
         left, size = self._left(walk, slope, z, z_own)
         after, pull = self._goal(added, psi - z, a - z_own, rows, Z)
         steep = to_numpy(_norm(pull, walk))
@@ -182,7 +182,7 @@ def _norm(slope: Slope, walk: Walk) -> Float[Array, " m"]:
     """Return ‖·‖_P⁻¹ of a gradient."""
     xp = namespace(slope.g)
     squared = slope.along(
-        walk.base, walk.rows, *slope.preconditioned(walk.base, walk.rows, walk.laws[1])
+        walk.base, walk.rows, *slope.preconditioned(walk.base, walk.rows, walk.bend)
     )
     return xp.sqrt(xp.maximum(squared, xp.zeros_like(squared)))
 

@@ -36,6 +36,8 @@ from goalward.utility.base import Base, times
 __all__ = ["FINE", "Point", "Slope", "Walk", "descend", "first_decrement"]
 
 LINE_STEPS = 8
+FOLLOWED = 3
+"""Steps in which P follows the added rows' curvature; after these it stays as it is."""
 ROUGH, FINE = 0.1, 1e-3
 """Slope at which a line search ends, as a share of the slope that it began with: one of many steps
 needs no better, one of a few does."""
@@ -99,10 +101,9 @@ class Slope:
         """Return ⟨g, step⟩ of every model."""
         return dot(self.g, psi) + base.rho * dot(self.own, rows.outside(a))
 
-    def preconditioned(self, base: Base, rows: Added, own_law: Array) -> tuple[Array, Array]:
+    def preconditioned(self, base: Base, rows: Added, bend: Array) -> tuple[Array, Array]:
         """Return P⁻¹g: with the shared inverse, and the added rows' curvature by Woodbury."""
-        moved = rows.logits(self.raised, self.own)
-        y = rows.curved(base, moved, own_law)
+        y = rows.curved(bend, rows.logits(self.raised, self.own))
         return self.raised - rows.inverse_pull(y), self.own - y / base.rho
 
     def only(self, index: Array) -> Slope:
@@ -155,6 +156,8 @@ class Walk:
     def __init__(self, base: Base, rows: Added, point: Point) -> None:
         self.base, self.rows, self.point = base, rows, point
         self.laws = base.loss.law(point.f), base.loss.law(point.own)
+        self.bend = rows.bend(base, self.laws[1])
+        self._steps = 0
         self._last: tuple[Array, Array, Array, Point] | None = None
 
     def slope(self) -> Slope:
@@ -164,7 +167,10 @@ class Walk:
     def step(self, slope: Slope, tolerance: float) -> None:
         """Go along the next direction to its lowest point."""
         base, rows = self.base, self.rows
-        z, z_own = slope.preconditioned(base, rows, self.laws[1])
+        if 0 < self._steps < FOLLOWED:
+            self.bend = rows.bend(base, self.laws[1])
+        self._steps += 1
+        z, z_own = slope.preconditioned(base, rows, self.bend)
         size = slope.along(base, rows, z, z_own)
         psi, a = -z, -z_own
         if self._last is not None:
@@ -178,7 +184,7 @@ class Walk:
             psi, a = psi + share * last.psi, a + share * last.a
         step = Point.of(base, rows, psi, a)
         self._last = (z, z_own, size, step)
-        self.point, self.laws = lowest(base, rows, self.point, step, size, tolerance)
+        self.point, self.laws = lowest(base, rows, self.point, self.laws, step, size, tolerance)
 
     def only(self, left: NDArray[Any], slope: Slope) -> Slope:
         """Forget the models that are not at `left`; return the gradient of the others."""
@@ -186,7 +192,7 @@ class Walk:
         take = namespace(index).take
         self.rows, self.point = self.rows.only(left), self.point.only(index)
         law, own_law = (take(x, index, axis=2) for x in self.laws)
-        self.laws = law, own_law
+        self.laws, self.bend = (law, own_law), take(self.bend, index, axis=0)
         if self._last is not None:
             z, z_own, size, step = self._last
             z, z_own = (take(x, index, axis=2) for x in (z, z_own))
@@ -195,13 +201,18 @@ class Walk:
 
 
 def lowest(
-    base: Base, rows: Added, point: Point, step: Point, size: Float[Array, " m"], tolerance: float
+    base: Base,
+    rows: Added,
+    point: Point,
+    laws: tuple[Array, Array],
+    step: Point,
+    size: Float[Array, " m"],
+    tolerance: float,
 ) -> tuple[Point, tuple[Array, Array]]:
     """Return the lowest point of F⁺ along a step, a length for every model, and the laws there.
 
-    Newton's method within a bracket, from the full step on. The slope of a convex function only
-    rises, so where it is below zero the lowest point lies ahead. `size` is minus the slope at the
-    start.
+    Newton's method within a bracket. The slope of a convex function only rises, so where it is below
+    zero the lowest point lies ahead. `laws` hold at the start, and `size` is minus the slope there.
     """
     xp = namespace(point.psi)
     loss, weights = base.loss, base.weights[:, None, None]
@@ -212,9 +223,14 @@ def lowest(
     pull = pull - dot(rows.weights * base.lifted(rows.targets), step.own)
     # Nor better than rounding: models that have arrived must not hold up the others.
     enough = tolerance * size + 1e-13 * xp.abs(pull)
-    length = xp.ones_like(bend)
+
+    def bent(law: Array, own_law: Array) -> Float[Array, " m"]:
+        second = bend + dot(weights * loss.bent(law, step.f), step.f)
+        second = second + dot(rows.weights * loss.bent(own_law, step.own), step.own)
+        return xp.maximum(second, xp.full_like(second, 1e-300))
+
+    length = size / bent(*laws)
     low, high = xp.zeros_like(bend), xp.full_like(bend, float("inf"))
-    tiny = xp.full_like(bend, 1e-300)
     for left in reversed(range(LINE_STEPS)):
         f, own = point.f + length * step.f, point.own + length * step.own
         law, own_law = loss.law(f), loss.law(own)
@@ -223,10 +239,8 @@ def lowest(
         going = xp.abs(slope) > enough
         if left == 0 or not bool(xp.any(going)):
             break
-        second = bend + dot(weights * loss.bent(law, step.f), step.f)
-        second = second + dot(rows.weights * loss.bent(own_law, step.own), step.own)
         low, high = xp.where(slope < 0.0, length, low), xp.where(slope < 0.0, high, length)
-        newton = length - slope / xp.maximum(second, tiny)
+        newton = length - slope / bent(law, own_law)
         middle = xp.where(xp.isfinite(high), 0.5 * (low + high), 2.0 * length)
         moved = xp.where((newton > low) & (newton < high), newton, middle)
         length = xp.where(going, moved, length)

@@ -7,7 +7,7 @@ from goalward.lab.speed.limits import out_of_core, scoring
 from goalward.lab.speed.page import page
 from goalward.lab.speed.queries import against_error_reduction, against_margin, imports
 from goalward.lab.speed.race import Ratio
-from goalward.lab.speed.retraining import implicit, retraining
+from goalward.lab.speed.retraining import retraining, stepping
 
 __all__ = ["PARTS", "Ratio"]
 
@@ -17,7 +17,7 @@ PARTS: dict[str, Callable[[bool], list[Ratio]]] = {
     "scoring": scoring,
     "disk": out_of_core,
     "retrain": retraining,
-    "implicit": implicit,
+    "implicit": stepping,
     "page": page,
     "imports": imports,
     "gpu": gpu,

@@ -36,11 +36,11 @@ def rt(n: int, n_pool: int = 9_586, seed: int = 0) -> Workload:
     return _cut(f"rt, {n} labels", X, y, n, 0.1)
 
 
-def letter(n: int, n_pool: int = 14_948, seed: int = 0) -> Workload:
+def letter(n: int, n_pool: int = 14_948, seed: int = 0, n_classes: int = 26) -> Workload:
     """Return rows as of letter: 16 features in [-1, 1], 26 classes."""
     rng = np.random.default_rng(seed)
-    centres = 0.5 * rng.normal(size=(26, 16))
-    y = np.arange(n + 500 + n_pool) % 26
+    centres = 0.5 * rng.normal(size=(n_classes, 16))
+    y = np.arange(n + 500 + n_pool) % n_classes
     X = np.clip(centres[y] + 0.4 * rng.normal(size=(len(y), 16)), -1.0, 1.0)
     return _cut(f"letter, {n} labels", X, y, n, 1.0)
 
