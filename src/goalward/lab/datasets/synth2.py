@@ -36,7 +36,8 @@ class _Drawn:
             if cluster < 2:
                 part[order[10:15]] = "init"
         init, pool, test = (np.flatnonzero(part == p) for p in ("init", "pool", "test"))
-        return with_dev(init, pool, test, np.random.default_rng([seed, 2]))
+        # For draw 0 the same as [seed, 2]: NumPy pads seeds with zeros.
+        return with_dev(init, pool, test, np.random.default_rng([seed, 2, self.draw]))
 
 
 def synth2(seed: int = 0) -> Dataset:
