@@ -33,9 +33,14 @@ class ReproduceOptions:
 
     figures: list[str] | None = Argument(
         None,
-        help="approx-serial, approx-batch, expred, synth2, letter, rt-polarity; all by default.",
+        help="approx-serial, approx-batch, expred, synth2, letter, rt-polarity, penalties, softened; "
+        "all by default.",
     )
-    quick: bool = Option(False, "--quick", help="Fewer seeds, rounds and rows: minutes.")
+    quick: bool = Option(
+        False,
+        "--quick",
+        help="Fewer seeds, rounds and rows: minutes. Too few to test most claims, which is said.",
+    )
     out: Out = Path("out/reproduction")
     seeds: int | None = Option(None, min=1, help="Seeds; 10 in a full run, 2 in a quick one.")
     jobs: Jobs = None

@@ -23,6 +23,7 @@ __all__ = [
     "CrossFitted",
     "Jackknife",
     "LabelModel",
+    "at_temperature",
     "every_class",
     "fitted_temperature",
 ]
@@ -189,7 +190,7 @@ class Calibrated:
 
     def prepare(self, fitted: Fitted, round: int = 0) -> Believe:
         inner = self.belief.prepare(fitted, round)
-        return partial(_at_temperature, self._temperature(fitted, inner), inner)
+        return partial(at_temperature, self._temperature(fitted, inner), inner)
 
     def _temperature(self, fitted: Fitted, inner: Believe) -> float:
         if self.X is not None:
@@ -207,7 +208,8 @@ class Calibrated:
         return fitted_temperature(*held_out())
 
 
-def _at_temperature(T: float, inner: Believe, candidates: Candidates) -> PerLabel:
+def at_temperature(T: float, inner: Believe, candidates: Candidates) -> PerLabel:
+    """Return what is believed of rows, softened: softmax(log p / T)."""
     tempered = _tempered(to_numpy(inner(candidates)), T)
     return like(tempered, candidates.proba, dtype=candidates.proba.dtype)
 

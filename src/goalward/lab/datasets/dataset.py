@@ -199,18 +199,19 @@ def stratified(
 
 @dataclass(frozen=True)
 class Thinned:
-    """Splits with a share of the pool and of the test rows, for a quick look."""
+    """Splits with a share of the pool and of the test rows (the same by default)."""
 
     split: Callable[[int], Split]
     share: float
+    test: float | None = None
 
     def __call__(self, seed: int) -> Split:
         """Return the split of a seed."""
         whole = self.split(seed)
         rng = np.random.default_rng([seed, 5])
         pool, test = (
-            rng.permutation(part)[: max(20, round(self.share * len(part)))]
-            for part in (whole.pool, whole.test)
+            rng.permutation(part)[: max(20, round(share * len(part)))]
+            for part, share in ((whole.pool, self.share), (whole.test, self.test or self.share))
         )
         return with_dev(whole.init, pool, test, rng)
 

@@ -122,7 +122,9 @@ class Scatter:
     table: pl.DataFrame
 
 
-def scatter(dataset: Dataset, size: Size, tick: Tick, b: int = 1) -> Scatter:
+def scatter(
+    dataset: Dataset, size: Size, tick: Tick, b: int = 1, *, every_goal: bool = True
+) -> Scatter:
     """Return windows of b rows: the entropy goal of seed 0 to draw, and the agreement.
 
     Single rows are compared for every goal, larger windows for the entropy goal and fewer seeds.
@@ -132,7 +134,7 @@ def scatter(dataset: Dataset, size: Size, tick: Tick, b: int = 1) -> Scatter:
     for seed in range(size.seeds if b == 1 else size.batch_seeds):
         tick(f"approximation, windows of {b}, seed {seed}")
         task = trial(dataset, seed=seed, n_pool=size.pool)
-        for goal in task.goals if b == 1 else ["entropy"]:
+        for goal in task.goals if b == 1 and every_goal else ["entropy"]:
             *both, true = utilities(task, b, goal, n_jobs=size.n_jobs)
             exact, cheap = (resolve(utility, true) for utility in both)
             drawn.append((exact, cheap))

@@ -1,4 +1,4 @@
-"""What the paper says of the learning curves, on synth2 and on real data."""
+"""What the paper says of the learning curves on real data, and of C."""
 
 from __future__ import annotations
 
@@ -11,73 +11,16 @@ import polars as pl
 from numpy.typing import NDArray
 
 from goalward.lab.curves import Curves
-from goalward.lab.datasets import synth2
 from goalward.lab.paper.findings import Judgement, claim, interval
 from goalward.lab.paper.studies import BASELINES, GOALS, OPERATORS
 from goalward.lab.statistics import bootstrap
 
 __all__: list[str] = []
 
-of_synth2 = partial(claim, figure="synth2", about=lambda findings: findings.synth2)
-of_learning = partial(claim, figure="", about=lambda findings: findings.learning or None)
-
-
-@of_synth2(
-    says="On synth2, uncertainty sampling spends about 170 queries on the central clusters and "
-    "needs about 230 for an accuracy of 0.966.",
-    rule="reproduced if on average at least 160 of the first 170 queries are central and the "
-    "median of queries to 0.966 lies in 210 to 250; partly if one holds",
+PROTOCOL = ("seeds", "queries", "rows")
+of_learning = partial(
+    claim, figure="", about=lambda findings: findings.learning or None, needs=PROTOCOL
 )
-def synth2_uncertainty(curves: Curves) -> Judgement:
-    needed = curves.reach(0.966)["uncertainty"]
-    spent = []
-    for draw in range(len(needed)):
-        groups = synth2(draw).groups
-        assert groups is not None
-        first = curves.asked("uncertainty", draw)[:170]
-        spent.append(int(np.sum(groups[first] == "central")))
-    middle = float(np.median(needed))
-    wasted, late = float(np.mean(spent)) >= 160, 210 <= middle <= 250
-    return Judgement(
-        f"{interval(spent, 1)} of the first 170 central; median {middle:g} queries to 0.966 "
-        f"(reached in {np.isfinite(needed).sum()} of {len(needed)} draws, the others counted as "
-        "infinite)",
-        wasted and late,
-        wasted or late,
-        {"central_of_170": spent, "queries_to_0.966": needed.tolist()},
-    )
-
-
-@of_synth2(
-    says="The dev goal (oracle, average) does not waste queries on synth2 as uncertainty does.",
-    rule="reproduced if oracle and average both need fewer queries than uncertainty to 0.95 "
-    "(median over draws; never reached counts as infinite), partly if one does",
-)
-def synth2_dev(curves: Curves) -> Judgement:
-    medians = {name: float(np.median(reach)) for name, reach in curves.reach(0.95).items()}
-    faster = [medians[f"dev/{op}"] < medians["uncertainty"] for op in ("oracle", "average")]
-    named = ("uncertainty", "dev/oracle", "dev/average", "dev/min")
-    measured = "; ".join(f"{name} {medians[name]:g}" for name in named)
-    return Judgement(measured, all(faster), any(faster), medians)
-
-
-@of_synth2(
-    says="synth2's advantage over uncertainty sampling holds with the 53 dev labels charged.",
-    rule="reproduced if dev/average needs fewer labels than uncertainty to 0.95, dev labels "
-    "charged, in at least 90 % of the draws; partly in half of them",
-)
-def synth2_charged(curves: Curves) -> Judgement:
-    reach = curves.reach(0.95, with_dev=True)
-    share = float(np.mean(reach["dev/average"] < reach["uncertainty"]))
-    names = ("dev/average", "uncertainty", "random")
-    ours, theirs, chance = (float(np.median(reach[name])) for name in names)
-    return Judgement(
-        f"fewer in {share:.0%} of the draws (median {ours:g} against {theirs:g}); random sampling "
-        f"needs {chance:g}",
-        share >= 0.9,
-        share >= 0.5,
-        {"share": share, "labels_saved_against_random": chance - ours},
-    )
 
 
 def _peak(curve: NDArray[Any]) -> int:
@@ -95,6 +38,7 @@ def _peak(curve: NDArray[Any]) -> int:
     rule="reproduced if accuracy ends below its peak with an interval that excludes 0 while the dev "
     "goal is higher than at the peak; partly if the mean falls while the goal rises. The peak of "
     "a seed is that of the other seeds' mean curve",
+    needs=PROTOCOL,
 )
 def dev_overfits(curves: Curves) -> Judgement:
     x, accuracy = curves.curve("dev/oracle")
@@ -205,24 +149,32 @@ def dev_tracks_test(learning: dict[str, Curves]) -> Judgement:
 
 
 @claim(
-    "",
+    "penalties",
     about=lambda findings: findings.penalties,
-    says="Cross validation picks the stated C.",
-    rule="reproduced if 5-fold accuracy is highest at the stated C, or within one standard error of "
-    "the highest, on every dataset; partly on one. Grid: the stated C times 0.01 to 100, up to "
-    "3,000 labelled rows (tables/penalties.csv has fewer too); the paper does not say how many it used",
+    says="Cross validation picks the C stated: 0.1 on synth2 and rt-polarity, 1 on letter.",
+    rule="partly if, with the initial labels (splits are the unit), accuracy is highest at the stated "
+    "C or within one standard error of the highest, on every dataset; reproduced if the same holds "
+    "of 3,000 rows, or all (folds are the unit). Where every C does equally well nothing is "
+    "tested. Grid: the stated C times 0.01 to 100. rt-polarity by MiniLM's vectors, whose scale was "
+    "not chosen by us",
+    needs=("seeds", "rows"),
 )
 def stated_penalty(penalties: pl.DataFrame) -> Judgement:
-    lines, exact, near = [], [], []
-    most = penalties.group_by("dataset", maintain_order=True).last()
-    for row in most.iter_rows(named=True):
-        exact.append(bool(np.isclose(row["chosen_by_accuracy"], row["stated_C"])))
-        gap = row["accuracy_at_best"] - row["accuracy_at_stated"]
-        near.append(exact[-1] or gap <= row["standard_error"])
-        lines.append(
-            f"{row['dataset']}: stated {row['stated_C']:g}, by accuracy "
-            f"{row['chosen_by_accuracy']:g} (gain {gap:.4f} ± {row['standard_error']:.4f}), by "
-            f"likelihood {row['chosen_by_likelihood']:g}"
-        )
-    numbers = {"exact": exact, "within_one_error": near}
-    return Judgement("; ".join(lines), all(near), any(near), numbers)
+    lines, near = [], {}
+    for name, table in penalties.group_by("dataset", maintain_order=True):
+        for end, row in zip(
+            ("first", "last"), (table.row(i, named=True) for i in (0, -1)), strict=True
+        ):
+            gap = row["accuracy_at_best"] - row["accuracy_at_stated"]
+            told = row["accuracy_at_best"] > row["accuracy_at_worst"]
+            near[f"{name[0]} {end}"] = gap <= row["standard_error"] if told else None
+            shown = f"{row['chosen_by_accuracy']:g} (+{gap:.3f} ± {row['standard_error']:.3f})"
+            lines.append(
+                f"{name[0]}, {row['labels']:,} labels: stated {row['stated_C']:g}, by accuracy "
+                f"{shown if told else 'any'}, by likelihood {row['chosen_by_likelihood']:g}"
+            )
+    wrong = {
+        end: [k for k, ok in near.items() if k.endswith(end) and ok is False]
+        for end in ("first", "last")
+    }
+    return Judgement("; ".join(lines), not any(wrong.values()), not wrong["first"], near)

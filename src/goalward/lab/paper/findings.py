@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ import polars as pl
 from goalward.lab.curves import Curves
 from goalward.lab.datasets import Dataset
 from goalward.lab.paper.approximation import ExPred, Scatter
+from goalward.lab.paper.studies import Size
 from goalward.lab.statistics import bootstrap
 
 __all__ = ["CLAIMS", "Claim", "Findings", "Judgement", "claim", "claims", "interval"]
@@ -21,11 +22,13 @@ __all__ = ["CLAIMS", "Claim", "Findings", "Judgement", "claim", "claims", "inter
 class Findings:
     """What has been run so far, by figure or dataset; what was not asked for stays empty."""
 
+    size: Size = field(default_factory=Size.full)
     scatters: dict[str, Scatter] = field(default_factory=dict)
     expred: ExPred | None = None
     synth2: Curves | None = None
     learning: dict[str, Curves] = field(default_factory=dict)
     penalties: pl.DataFrame | None = None
+    softened: pl.DataFrame | None = None
     datasets: dict[str, Dataset] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -38,6 +41,8 @@ class Claim:
     ----------
     rule
         How the verdict follows from the numbers.
+    verdict
+        "reproduced", "partly", "not reproduced"; or "not tested", by a run too small for the rule.
     measured
         The numbers in a sentence, with 95 % intervals where there are several seeds.
     """
@@ -71,7 +76,12 @@ CLAIMS: list[Judge] = []
 
 
 def claim(
-    figure: str, *, about: Callable[[Findings], Any], says: str, rule: str
+    figure: str,
+    *,
+    about: Callable[[Findings], Any],
+    says: str,
+    rule: str,
+    needs: Iterable[str] = ("seeds",),
 ) -> Callable[[Callable[[Any], Judgement]], Judge]:
     """Make a claim, by its name, of a function that judges a part of the findings.
 
@@ -81,6 +91,8 @@ def claim(
         What must be run for it; "" stands for the datasets of the learning curves.
     about
         The part that the function is given; nothing is said where it is missing.
+    needs
+        In which respects a run must be as large as the paper's (`Size.lacks`) to test it.
     """
 
     def add(judge: Callable[[Any], Judgement]) -> Judge:
@@ -90,8 +102,10 @@ def claim(
                 return None
             measured, full, partly, numbers = judge(part)
             verdict = "reproduced" if full else "partly" if partly else "not reproduced"
+            if lacks := findings.size.lacks(needs):
+                verdict, measured = "not tested", f"{measured}. Too small a run to tell: {lacks}"
             name = judge.__name__.replace("_", "-")
-            run = figure or " ".join(findings.learning) or "synth2"
+            run = figure or " ".join(findings.learning)
             return Claim(name, says, rule, measured, verdict, run, numbers)
 
         CLAIMS.append(judged)

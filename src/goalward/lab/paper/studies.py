@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from scipy.stats import sem
 
 from goalward.lab.curves import Curves
 from goalward.lab.datasets import Dataset, synth2
-from goalward.lab.simulate import simulate
+from goalward.lab.simulate import Plans, as_plans, simulate
 from goalward.learners import Logistic, cross_validate
+from goalward.strategies import Random
 
 __all__ = ["BASELINES", "GOALS", "OPERATORS", "Size", "Tick", "learning", "penalties", "synthetic"]
 
 OPERATORS = ("oracle", "average", "min", "max")
 GOALS = ("dev", "entropy", "fisher")
 BASELINES = ("random", "uncertainty")
+FEWEST = 5
+"""Seeds below which intervals are too wide to judge a claim by."""
+WORDS = {
+    "seeds": "seeds",
+    "queries": "queries",
+    "pool": "candidates",
+    "batch_seeds": "seeds of batches",
+    "rows": "rows",
+}
 Tick = Callable[[str], None]
 """Told what is being done."""
 
@@ -43,28 +52,45 @@ class Size:
         """Return the paper's protocol: 1,000 queries, 500 candidates, 491 windows."""
         return cls(seeds, 1000, 500, min(3, seeds), None, n_jobs)
 
+    def lacks(self, needs: Iterable[str]) -> str:
+        """Return in which of the named respects this is too little to test a claim; "" for none."""
+        least = asdict(Size.full(seeds=FEWEST))
+        few = [
+            f"{WORDS[name]} {mine:,} of {least[name] or 'all'}"
+            for name in needs
+            if (mine := getattr(self, name)) is not None and mine < (least[name] or np.inf)
+        ]
+        return ", ".join(few)
+
     @classmethod
     def quick(cls, n_jobs: int | None = None, seeds: int = 2) -> Size:
         """Return a look at everything: 2 seeds, 100 queries, 120 candidates, 2,500 rows."""
         return cls(seeds, 100, 120, 1, 2500, n_jobs)
 
 
-def synthetic(size: Size, tick: Tick, out: Path) -> Curves:
+DEV = [*BASELINES, *(f"dev/{operator}" for operator in OPERATORS)]
+EVERY = [*BASELINES, *(f"{goal}/{operator}" for goal in GOALS for operator in OPERATORS)]
+
+
+def synthetic(
+    size: Size, tick: Tick, out: Path, strategies: Plans = DEV, budget: int = 300
+) -> Curves:
     """Return synth2 until the pool is nearly spent, one draw of the data for each seed."""
-    strategies = [*BASELINES, *(f"dev/{op}" for op in OPERATORS)]
-    budget = max(min(size.queries, 300), 260)
     draws = []
     for draw in range(size.seeds):
         tick(f"synth2, draw {draw}")
         options: dict[str, Any] = {"out": out / f"draw-{draw}", "n_jobs": 1, "progress": False}
-        curves = simulate(synth2(draw), strategies, budget=budget, seeds=1, **options)
+        # Its own random order too, or all draws would share that of seed 0.
+        mine = as_plans(strategies) | {"random": Random(draw)}
+        curves = simulate(synth2(draw), mine, budget=budget, seeds=1, **options)
         draws.append(curves.table.with_columns(seed=pl.lit(draw, dtype=pl.Int64)))
     return Curves(pl.concat(draws))
 
 
-def learning(dataset: Dataset, size: Size, tick: Tick, out: Path) -> Curves:
-    """Return random, uncertainty and every goal x operator, on paired splits."""
-    strategies = [*BASELINES, *(f"{goal}/{operator}" for goal in GOALS for operator in OPERATORS)]
+def learning(
+    dataset: Dataset, size: Size, tick: Tick, out: Path, strategies: Plans = EVERY
+) -> Curves:
+    """Return random, uncertainty and every goal x operator by default, on paired splits."""
     began = perf_counter()
     first: list[int] = []
 
@@ -78,43 +104,49 @@ def learning(dataset: Dataset, size: Size, tick: Tick, out: Path) -> Curves:
     return simulate(dataset, strategies, budget=size.queries, seeds=size.seeds, **options)
 
 
-def penalties(datasets: dict[str, Dataset], tick: Tick) -> pl.DataFrame:
-    """Return the C that cross validation picks on few and on many rows, beside the paper's."""
+def penalties(datasets: list[Dataset], size: Size, tick: Tick) -> pl.DataFrame:
+    """Return the C that cross validation picks beside the stated one, for few labels and many.
+
+    The initial labels, of as many splits as there are seeds, are what a learner has when it must
+    choose; 1,000 and 3,000 rows of the first split say what it would have chosen later.
+    """
     lines = []
-    for name, dataset in datasets.items():
+    for dataset in datasets:
         # scikit-learn's binary C is ours at C/2.
         factor = 2 if len(dataset.classes) == 2 else 1
         stated = float(dataset.learner.C) * factor
         grid = stated * 10.0 ** np.arange(-2, 3)
         learner = Logistic(Cs=(grid / factor).tolist())
-        split = dataset.split(0)
-        rows = np.random.default_rng(0).permutation(np.r_[split.init, split.pool])
-        for known in (_balanced(rows, dataset.y, 200), rows[:1000], rows[:3000]):
-            tick(f"cross validation on {len(known)} rows of {name}")
-            scores = cross_validate(learner, dataset.X[known], dataset.y[known])
-            likelihood, accuracy = scores.log_likelihood.mean(axis=0), scores.accuracy.mean(axis=0)
-            # Accuracies of folds tie within half a row: the strongest penalty of the best wins.
-            best = int(np.flatnonzero(accuracy >= np.nanmax(accuracy) - 1e-12)[0])
-            gap = scores.accuracy[:, best] - scores.accuracy[:, 2]
+        initial = [dataset.split(seed).init for seed in range(size.seeds)]
+        rows = np.random.default_rng(0).permutation(np.r_[initial[0], dataset.split(0).pool])
+        for known in (initial, [rows[:1000]], [rows[:3000]])[: 3 if size.rows is None else 1]:
+            tick(f"cross validation on {len(known[0])} rows of {dataset.name}")
+            tried = [cross_validate(learner, dataset.X[one], dataset.y[one]) for one in known]
+            accuracy, likelihood = (
+                # Splits are the unit where there are several, folds where there is one.
+                np.array([getattr(t, name).mean(axis=0) for t in tried])
+                if len(tried) > 1
+                else getattr(tried[0], name)
+                for name in ("accuracy", "log_likelihood")
+            )
+            means = accuracy.mean(axis=0)
+            # Means tie within half a row: the strongest penalty of the best wins.
+            best = int(np.flatnonzero(means >= np.nanmax(means) - 1e-12)[0])
             lines.append(
                 {
-                    "dataset": name,
-                    "rows": len(known),
+                    "dataset": dataset.name,
+                    "rows from": dataset.source,
+                    "labels": len(known[0]),
+                    "splits": len(known),
                     "stated_C": stated,
                     "chosen_by_accuracy": float(grid[best]),
-                    "chosen_by_likelihood": float(grid[int(np.nanargmax(likelihood))]),
-                    "accuracy_at_stated": float(accuracy[2]),
-                    "accuracy_at_best": float(accuracy[best]),
-                    "standard_error": float(sem(gap)),
+                    "chosen_by_likelihood": float(grid[int(np.nanargmax(likelihood.mean(axis=0)))]),
+                    "accuracy_at_stated": float(means[2]),
+                    "accuracy_at_best": float(means[best]),
+                    "accuracy_at_worst": float(np.nanmin(means)),
+                    "standard_error": float(sem(accuracy[:, best] - accuracy[:, 2])),
                 }
             )
-            if len(known) >= len(rows):
+            if len(known[0]) >= len(rows):
                 break
     return pl.DataFrame(lines)
-
-
-def _balanced(rows: NDArray[Any], y: NDArray[Any], size: int) -> NDArray[Any]:
-    """Return about `size` rows with equally many of each class, so that folds can be made."""
-    classes = np.unique(y)
-    each = max(5, size // len(classes))
-    return np.concatenate([rows[y[rows] == c][:each] for c in classes])

@@ -1,0 +1,135 @@
+"""The paper's future work: predictions softened and annealed, of the model and of label models.
+
+Under the model's own prediction first order says the same of every row (Remark 1), and the paper
+leaves open to soften that prediction, less and less as it becomes better, or to ask another model.
+Here every label model meets every temperature under the implicit step, for which no prediction is
+vacuous, beside their first-order kin, the limits (uniform, the truth) and the baselines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any, cast
+
+import polars as pl
+from sklearn.neighbors import KNeighborsClassifier
+
+from goalward.lab.curves import Curves
+from goalward.lab.datasets import Dataset, Thinned
+from goalward.lab.paper.studies import BASELINES, Size, Tick, learning, synthetic
+from goalward.labels import Belief, Constant, Expected, Geometric, LabelModel, Predicted
+from goalward.labels.beliefs import Believe, Schedule
+from goalward.labels.learned import at_temperature
+from goalward.models import Fitted
+from goalward.strategies import GoalOriented, Strategy, recipe
+from goalward.strategies.recipe_names import forest
+
+__all__ = ["SMALLER", "Softened", "Tempered", "plans", "softened_table"]
+
+SEEDS, POOL = {"synth2": 5, "rt-polarity": 5, "letter": 3}, 1000
+"""At most: what a busy machine does in half an hour."""
+SMALLER = (
+    "the table of softened predictions has a tenth of the queries, at most 5 seeds (3 of letter) and "
+    f"{POOL:,} rows in a pool, with whole test sets; dev labels are not charged."
+)
+MODELS: dict[str, Callable[[], Any] | None] = {
+    "own prediction": None,
+    "forest": forest,
+    "neighbours": partial(KNeighborsClassifier, 5, weights="distance"),
+}
+"""Who predicts the label: the model itself, or another, fitted to the labelled and the dev rows."""
+
+LIMITS = {"average": "uniform", "oracle": "truth"}
+"""What softening ends in, and what no belief can be better than."""
+
+
+@dataclass(frozen=True)
+class Tempered:
+    """A belief softened as `Predicted` softens the model's: softmax(log p / T)."""
+
+    belief: Belief
+    temperature: Schedule
+
+    def prepare(self, fitted: Fitted, round: int = 0) -> Believe:
+        """Return the belief of one round."""
+        return partial(at_temperature, self.temperature(round), self.belief.prepare(fitted, round))
+
+
+@dataclass(frozen=True)
+class Softened:
+    """The dev goal under a softened belief; built like a recipe, when the dev rows are known."""
+
+    model: str
+    temperature: Schedule
+    utility: str
+    needs = frozenset({"dev"})
+
+    def build(self, *, dev: tuple[Any, Any], **data: Any) -> Strategy:
+        """Return the strategy."""
+        make = MODELS[self.model]
+        belief: Belief = Predicted(self.temperature)
+        if make is not None:
+            belief = Tempered(LabelModel(make(), X=dev[0], y=dev[1]), self.temperature)
+        plain = recipe(f"dev/average/{self.utility}").build(dev=dev, **data)
+        return replace(cast(GoalOriented, plain), operator=Expected(belief))
+
+
+def plans(rounds: int) -> dict[str, Any]:
+    """Return who is compared, by "belief, temperature, utility"."""
+    schedules = {"1": Constant(1.0), "2": Constant(2.0), "8 → 1": Geometric(8.0, 1.0, rounds)}
+    found: dict[str, Any] = {name: recipe(name) for name in BASELINES}
+    for (model, (T, schedule)), utility in product(
+        product(MODELS, schedules.items()), ("first-order", "implicit")
+    ):
+        # To first order the model's own prediction needs a temperature, and others serve as they are.
+        if utility == "implicit" or (model == "own prediction") == (T != "1"):
+            found[f"{model}, {T}, {utility}"] = Softened(model, schedule, utility)
+    for (word, label), utility in product(LIMITS.items(), ("first-order", "implicit")):
+        found[f"{label}, –, {utility}"] = recipe(f"dev/{word}/{utility}")
+    return found
+
+
+def softened_table(datasets: list[Dataset], size: Size, tick: Tick, out: Path) -> pl.DataFrame:
+    """Return areas under the accuracy curve, against random and against the uniform belief.
+
+    synth2 is drawn anew for each seed; the others are given with a split for each.
+    """
+    queries = max(10, size.queries // 10)
+    compared = plans(-(-queries // 10))
+    tables = []
+    for dataset in datasets:
+        name, seeds = dataset.name, min(SEEDS.get(dataset.name, 3), size.seeds)
+        small, folder = replace(size, seeds=seeds, queries=queries), out / dataset.name
+        if name == "synth2":
+            curves = synthetic(small, tick, folder, compared, queries)
+        else:
+            pool = POOL if size.rows is None else size.pool
+            share = min(1.0, pool / len(dataset.split(0).pool))
+            thin = replace(dataset, split=Thinned(dataset.split, share, test=1.0))
+            curves = learning(thin, small, tick, folder, compared)
+        tables.append(_compared(curves))
+    return pl.concat(tables)
+
+
+def _compared(curves: Curves) -> pl.DataFrame:
+    """Return a line for each strategy: its area, and the paired gains with 95 % intervals."""
+    table = curves.differences("random")
+    parts = pl.col("strategy").str.split(", ").list
+    columns: list[Any] = [
+        pl.lit(curves.table["dataset"][0]).alias("dataset"),
+        *(
+            parts.get(i, null_on_oob=True).alias(n)
+            for i, n in enumerate(("belief", "T", "utility"))
+        ),
+        "area",
+    ]
+    for reference in ("random", "uniform, –, implicit"):
+        word = reference.partition(",")[0]
+        gains = curves.differences(reference)
+        names = {"better_by": f"over_{word}", "low": f"{word}_low", "high": f"{word}_high"}
+        columns += [gains[old].alias(new) for old, new in names.items()]
+    return table.select(*columns, "seeds")
