@@ -58,16 +58,6 @@ class Anderson:
         # Products with earlier changes are known already: only those with the newest are taken.
         self.gram.append([columns(changed, other) for other in self.steps])
 
-    def only(self, index: Array) -> None:
-        """Forget the models that are not at `index`."""
-        if self.last is None:
-            return
-        xp = namespace(self.last[0])
-        self.last = (xp.take(self.last[0], index, axis=1), xp.take(self.last[1], index, axis=1))
-        self.points = [xp.take(x, index, axis=1) for x in self.points]
-        self.steps = [xp.take(x, index, axis=1) for x in self.steps]
-        self.gram = [[xp.take(x, index, axis=0) for x in row] for row in self.gram]
-
 
 def columns(a: Float[Array, "x m"], b: Float[Array, "x m"]) -> Float[Array, " m"]:
     """Return the inner product of each column of `a` with that of `b`."""

@@ -31,8 +31,7 @@ class Retrain(Utility):
     those that stall are retrained one by one by Newton's method. A network is retrained from its
     trained weights, and a classifier without curvature refitted, one model after another
     (`goalward.utility.one_by_one`; tol, max_sweeps and n_jobs do not apply). The penalty stays what it
-    is in the fitted model, also on intercepts that were penalised because a class had no
-    label yet.
+    is in the fitted model; where a class's first label frees the intercepts, that label is refitted.
 
     Parameters
     ----------

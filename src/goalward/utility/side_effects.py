@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
-from goalward.core.arrays import Array, Rows, like, namespace, to_numpy
+from goalward.core.arrays import Array, Rows, like, namespace
 from goalward.goals import Goal
 from goalward.goals.goal import Bound
 from goalward.models import Fitted
@@ -31,11 +31,10 @@ def with_side_effects(utility: Utility, fitted: Fitted, goal: Goal) -> Scorer:
     """Return a utility bound to a model, whatever else its labels change."""
     if fitted.label_counts is not None:
         return Rebalanced.of(utility, fitted, goal)
-    missing = np.flatnonzero(~to_numpy(fitted.seen))
-    if fitted.freed is not None and len(missing) == 1:
-        scorer = utility.prepare(fitted, goal)
-        return FirstLabel(scorer, OneByOne.of(fitted, goal), int(missing[0]), scorer.report)
-    return utility.prepare(fitted, goal)
+    scorer = utility.prepare(fitted, goal)
+    if fitted.freeing is None:
+        return scorer
+    return FirstLabel(scorer, OneByOne.of(fitted, goal), fitted.freeing, scorer.report)
 
 
 @dataclass(frozen=True)
