@@ -27,6 +27,7 @@ class FidelityOptions:
     labels: list[int] | None = Option(
         None, "-n", "--labels", min=2, help="Labelled rows; repeat for several. 50 by default."
     )
+    rows: int | None = Option(None, min=3, help="Candidates; 50 to 150 by default.")
     seeds: int = Option(1, min=1, help="Draws of the rows.")
     quick: bool = Option(False, "--quick", help="Two small datasets: a minute.")
     out: Out = Path("out/fidelity")
@@ -55,6 +56,7 @@ def fidelity(options: FidelityOptions) -> None:
         penalties=penalties,
         sizes=options.labels or (50,),
         seeds=options.seeds,
+        rows=options.rows,
         out=options.out,
         n_jobs=options.jobs,
         tell=not options.as_json,

@@ -58,12 +58,13 @@ GOAL_ROWS, PAIRS = 300, 1_500
 
 @dataclass(frozen=True)
 class Place:
-    """A dataset, a penalty, a number of labels and a draw of the rows."""
+    """A dataset, a penalty, numbers of labels and of candidates, and a draw of the rows."""
 
     dataset: str
     C: float
     n: int = 50
     seed: int = 0
+    rows: int | None = None
 
 
 def atlas(
@@ -72,6 +73,7 @@ def atlas(
     penalties: Sequence[float] = PENALTIES,
     sizes: Sequence[int] = (50,),
     seeds: int = 1,
+    rows: int | None = None,
     out: Path = Path("out/fidelity"),
     n_jobs: int | None = None,
     tell: Tell = True,
@@ -82,11 +84,13 @@ def atlas(
     ----------
     sizes
         Numbers of labels.
+    rows
+        Candidates in each place; 50 to 150 by default, the fewer the more classes there are.
     out
         Folder of `places.jsonl`, the record, and `cells.csv`, the table.
     """
     wanted = [
-        Place(name, C, n, seed)
+        Place(name, C, n, seed, rows)
         for seed in range(seeds)
         for n in sizes
         for name in datasets
@@ -212,5 +216,5 @@ def _drawn(y: NDArray[Any], place: Place) -> tuple[Any, Any, Any]:
     rest = order[~np.isin(order, first)]
     more, rest = np.split(rest, [max(0, place.n - len(first))])
     goal_rows, rest = np.split(rest, [min(GOAL_ROWS, len(rest) // 2)])
-    count = int(np.clip(PAIRS // len(classes), 50, 150))
+    count = place.rows or int(np.clip(PAIRS // len(classes), 50, 150))
     return np.concatenate([first, more]), goal_rows, rest[:count]

@@ -13,7 +13,15 @@ from goalward.core.arrays import Array, to_numpy
 from goalward.errors import BadParameter, Unsupported
 from goalward.goals import Goal
 from goalward.goals.goal import Bound
-from goalward.labels import BestCase, Expected, Predicted, Resolver, Spread, WorstCase
+from goalward.labels import (
+    BestCase,
+    Expected,
+    Predicted,
+    ProbabilityOfImprovement,
+    Resolver,
+    Spread,
+    WorstCase,
+)
 from goalward.models import Fitted, as_fitted
 from goalward.pool import Pool, as_pool, n_rows, take_rows
 from goalward.utility.fidelity import Fidelity, View, agreement, fidelity, resolved
@@ -38,7 +46,10 @@ RUNGS = (
 NEAR = Retrain(tol=1e-4)
 """Retraining as far as any order of rows can tell."""
 
-USUAL = (Expected(), WorstCase(), BestCase(), Expected(Predicted()), Spread())
+USUAL = (
+    *(Expected(), WorstCase(), BestCase(), Expected(Predicted()), Spread()),
+    ProbabilityOfImprovement(),
+)
 """Operators whose scores must agree where none is known."""
 
 SLOPES = (0.5, 2.0)
