@@ -38,7 +38,7 @@ __all__ = ["FINE", "Point", "Slope", "Walk", "descend", "first_decrement"]
 LINE_STEPS = 8
 FOLLOWED = 3
 """Steps in which P follows the added rows' curvature; after these it stays as it is."""
-ROUGH, FINE = 0.1, 1e-3
+ROUGH, FINE = 0.1, 1e-2
 """Slope at which a line search ends, as a share of the slope that it began with: one of many steps
 needs no better, one of a few does."""
 
