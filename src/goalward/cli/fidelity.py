@@ -66,5 +66,10 @@ def fidelity(options: FidelityOptions) -> None:
     if options.as_json:
         typer.echo(in_json({"summary": lines.to_dicts(), "figure": str(drawn)}))
         return
-    show("utilities against retraining", lines)
+    show(
+        "utilities against retraining", lines.select("utility", "cells", "at .95", "worst", "time")
+    )
+    proven = lines.filter(lines["pairs"] > 0)
+    columns = ("utility", "pairs", "certified", "violations", "looseness")
+    show("certificates: pairs of row and label", proven.select(columns))
     console.print(f"Figure: {drawn}   Table: {options.out / 'cells.csv'}", soft_wrap=True)
