@@ -76,10 +76,10 @@ class RankOptions:
 
     def recipe(self) -> Recipe:
         """Return the recipe that goal, operator, utility and selection name together."""
-        from goalward.strategies.recipe_names import POSTERIOR, POSTERIOR_PARTS, RECOMMENDED
+        from goalward.strategies.recipe_names import RECOMMENDED, usual_parts
 
         goal = self.goal or ("dev" if self.dev is not None else RECOMMENDED)
-        usual = POSTERIOR_PARTS if goal in POSTERIOR else ("spread", "first-order", "top")
+        usual = usual_parts(goal) or ("spread", "first-order", "top")
         given = (self.operator, self.utility, self.selection)
         parts = [one or other for one, other in zip(given, usual, strict=True)]
         named = gw.recipe("/".join([goal, *parts]))

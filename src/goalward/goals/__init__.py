@@ -2,6 +2,7 @@
 
 from goalward.goals.calibrated_dev_loss import CalibratedDevLoss
 from goalward.goals.certainty import Entropy, ExpectedAccuracy, Fisher
+from goalward.goals.coverage import Coverage
 from goalward.goals.custom import Custom
 from goalward.goals.dev_loss import DevLoss
 from goalward.goals.goal import Coupled, Coupling, Goal, Kernel, Term, Weighted
@@ -22,6 +23,7 @@ __all__ = [
     "CalibratedDevLoss",
     "Coupled",
     "Coupling",
+    "Coverage",
     "Custom",
     "DecisionRisk",
     "DevLoss",

@@ -6,7 +6,7 @@ from goalward.strategies.bald import Bald
 from goalward.strategies.core_set import CoreSet
 from goalward.strategies.goal_oriented import GoalOriented
 from goalward.strategies.recipe import Recipe, recipe
-from goalward.strategies.schedule import Then, UnlessSurprised
+from goalward.strategies.schedule import InTurn, Then, UnlessSurprised
 from goalward.strategies.strategy import Strategy, Suggestion
 from goalward.strategies.subsampled import Subsampled
 from goalward.strategies.uncertainty import Entropy, LeastConfident, Margin, Random
@@ -18,6 +18,7 @@ __all__ = [
     "CoreSet",
     "Entropy",
     "GoalOriented",
+    "InTurn",
     "LeastConfident",
     "Margin",
     "Random",

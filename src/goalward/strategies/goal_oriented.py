@@ -14,12 +14,12 @@ from goalward.selection import Rule, Selector, Sequential, Top
 from goalward.strategies.reference import REFERENCE, reference_rows
 from goalward.strategies.request import Request
 from goalward.strategies.strategy import Strategy
-from goalward.utility import FirstOrder, Information, Ladder
+from goalward.utility import Covering, FirstOrder, Information, Ladder
 from goalward.utility.scorer import Supposed
 
 __all__ = ["GoalOriented"]
 
-UTILITIES = {"first-order": FirstOrder, "information": Information}
+UTILITIES = {"first-order": FirstOrder, "information": Information, "covering": Covering}
 """What predicts the change of a goal, by the name that the goal gives."""
 
 
@@ -59,7 +59,8 @@ class GoalOriented(Strategy):
 
     def __post_init__(self) -> None:
         own = UTILITIES[self.goal.utility]
-        chosen = {None: own, "auto": own if own is Information else Ladder}.get(self.utility)
+        alike = own is not FirstOrder
+        chosen = {None: own, "auto": own if alike else Ladder}.get(self.utility)
         if chosen is not None:
             object.__setattr__(self, "utility", chosen())
         if isinstance(self.utility, str):
@@ -67,7 +68,7 @@ class GoalOriented(Strategy):
                 f"utility={self.utility!r}; 'auto' or a utility such as FirstOrder() was "
                 "expected. Use gw.recipe() for names."
             )
-        if own is Information and self.operator != Expected():
+        if alike and self.operator != Expected():
             raise BadParameter(
                 f"operator={self.operator!r} came with {self.goal!r}, under which every label of a row "
                 "brings the same; there is nothing to resolve. Leave it out."

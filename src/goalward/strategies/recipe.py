@@ -14,18 +14,19 @@ from goalward.strategies.recipe_names import (
     NUMBERED,
     OPERATORS,
     POSTERIOR,
-    POSTERIOR_PARTS,
     PRESETS,
     RETIRED,
     SELECTIONS,
     UTILITIES,
+    usual_parts,
 )
-from goalward.strategies.schedule import Then, UnlessSurprised
+from goalward.strategies.schedule import InTurn, Then, UnlessSurprised
 from goalward.strategies.strategy import Strategy
 
 __all__ = ["Recipe", "recipe"]
 
 SURPRISED = "unless surprised"
+IN_TURN = " in turn"
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,11 @@ class Recipe:
         A baseline ("random", "entropy", "margin", "least-confident"), or
         goal/operator/utility/selection, of which the last two may be left out. An operator
         takes a number after a colon: "predicted:2" has temperature 2. A goal of the posterior
-        ("decision-risk", "epig", "fisher-ratio", "prediction-variance") may stand alone. "eer",
-        "mcmi-min", "glister" and other published strategies have a word. "random until 50 then
+        ("decision-risk", "epig", "fisher-ratio", "prediction-variance") and "coverage" may stand
+        alone. "eer", "mcmi-min", "glister" and other published strategies have a word. "random until 50 then
         margin" changes when the model has 50 labelled rows, "entropy/max/retrain unless surprised
-        then margin" for one round after a label that was not hoped for.
+        then margin" for one round after a label that was not hoped for; "decision-risk, coverage,
+        margin in turn" goes round.
 
     Examples
     --------
@@ -63,6 +65,8 @@ class Recipe:
     @property
     def needs(self) -> frozenset[str]:
         """What `build` must be given: "dev", "pool" or "truth"."""
+        if parts := _one_after_another(self.text):
+            return frozenset().union(*(Recipe(part).needs for part in parts))
         if turns := _in_turns(self.text):
             return Recipe(turns[0]).needs | Recipe(turns[2]).needs
         if self.text in BASELINES:
@@ -90,8 +94,10 @@ class Recipe:
         truth
             All labels of the pool, for the oracle operator.
         """
+        given: dict[str, Any] = {"dev": dev, "pool": pool, "truth": truth, "seed": seed}
+        if parts := _one_after_another(self.text):
+            return InTurn(tuple(Recipe(part).build(**given) for part in parts), seed=seed)
         if turns := _in_turns(self.text):
-            given: dict[str, Any] = {"dev": dev, "pool": pool, "truth": truth, "seed": seed}
             first, later = (Recipe(one).build(**given) for one in (turns[0], turns[2]))
             if turns[1] == SURPRISED:
                 return UnlessSurprised(cast(GoalOriented, first), later, seed=seed)
@@ -121,6 +127,8 @@ def recipe(text: str) -> Recipe:
     """Return the recipe a text stands for, completed and checked."""
     word = text.strip().lower()
     word = PRESETS.get(word, word)
+    if turn := _one_after_another(word):
+        return Recipe(", ".join(str(recipe(part)) for part in turn) + IN_TURN)
     if turns := _in_turns(word):
         first, link, later = turns
         if link == SURPRISED:
@@ -131,9 +139,7 @@ def recipe(text: str) -> Recipe:
     if len(parts) == 1 and parts[0] not in POSTERIOR:
         _check_alone(parts[0], text)
         return Recipe(parts[0])
-    defaults = ["", "average", "first-order", "top"]
-    if parts[0] in POSTERIOR:
-        defaults = ["", *POSTERIOR_PARTS]
+    defaults = ["", *(usual_parts(parts[0]) or ("average", "first-order", "top"))]
     if len(parts) > 4:
         raise BadParameter(
             f"The recipe {text!r} has {len(parts)} parts; goal/operator/utility/selection was "
@@ -149,6 +155,11 @@ def recipe(text: str) -> Recipe:
         _check_number(word, number, text)
     _check_pair(goal, operator, utility, text)
     return Recipe(f"{goal}/{operator}/{utility}/{selection}")
+
+
+def _one_after_another(text: str) -> list[str]:
+    """Return the strategies of "A, B, C in turn"; none of other texts."""
+    return text.removesuffix(IN_TURN).split(", ") if text.endswith(IN_TURN) else []
 
 
 def _in_turns(text: str) -> tuple[str, str, str] | None:
@@ -213,8 +224,9 @@ def _check_alone(word: str, text: str) -> None:
 
 def _check_pair(goal: str, operator: str, utility: str, text: str) -> None:
     """Raise unless the utility is one that the goal has."""
-    if (goal in POSTERIOR) != (utility == "information"):
-        wanted = "information" if goal in POSTERIOR else "first-order, implicit or retrain"
+    own = usual_parts(goal)
+    if utility != own[1] if own else utility in ("information", "covering"):
+        wanted = own[1] if own else "first-order, implicit or retrain"
         raise BadParameter(
             f"The recipe {text!r} predicts the goal {goal!r} with {utility!r}; {wanted} was expected. "
             f"Write '{goal}/average/{wanted.partition(',')[0]}', say."

@@ -7,6 +7,7 @@ from typing import Any
 
 from goalward.goals import (
     CalibratedDevLoss,
+    Coverage,
     DecisionRisk,
     DevLoss,
     Entropy,
@@ -47,6 +48,7 @@ from goalward.strategies.core_set import CoreSet
 from goalward.strategies.reference import reference_rows
 from goalward.strategies.strategy import Strategy
 from goalward.utility import (
+    Covering,
     FirstOrder,
     ImplicitStep,
     Information,
@@ -62,12 +64,12 @@ __all__ = [
     "NUMBERED",
     "OPERATORS",
     "POSTERIOR",
-    "POSTERIOR_PARTS",
     "PRESETS",
     "RECOMMENDED",
     "RETIRED",
     "SELECTIONS",
     "UTILITIES",
+    "usual_parts",
 ]
 
 BASELINES: dict[str, Callable[[int], Strategy]] = {
@@ -107,10 +109,18 @@ POSTERIOR: dict[str, tuple[str, Callable[[Any], Goal]]] = {
     "epig": ("pool", _reference(Epig)),
     "fisher-ratio": ("pool", _reference(FisherRatio)),
     "prediction-variance": ("pool", _reference(PredictionVariance)),
+    "coverage": ("pool", _reference(Coverage)),
 }
-"""Goals that a label helps by its curvature, whichever it is: they have a utility of their own."""
-POSTERIOR_PARTS = ("average", "information", "sequential")
-"""What stands after such a goal where nothing else is said."""
+"""Goals that a label helps by where its row is, whichever it is: they have a utility of their own."""
+
+
+def usual_parts(goal: str) -> tuple[str, str, str] | None:
+    """Return what stands after such a goal where nothing else is said."""
+    if goal not in POSTERIOR:
+        return None
+    return ("average", "covering" if goal == "coverage" else "information", "sequential")
+
+
 GOALS: dict[str, tuple[str, Callable[[Any], Goal]]] = {
     "dev": ("dev", lambda dev: DevLoss(*dev)),
     "dev-rotated": ("dev", lambda dev: Rotated(*dev)),
@@ -145,6 +155,7 @@ UTILITIES: dict[str, Callable[[], Utility]] = {
     "implicit": ImplicitStep,
     "gradient-step": lambda: FirstOrder(solver=GradientStep()),
     "information": Information,
+    "covering": Covering,
     "implicit-exact": lambda: ImplicitStep(exact_goal=True),
     "corrected": lambda: ImplicitStep(corrections=1),
     "corrected-3": lambda: ImplicitStep(corrections=3),

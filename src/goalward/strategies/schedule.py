@@ -1,4 +1,4 @@
-"""Strategies in turns: one until there are labels enough, or until a label surprises it."""
+"""Strategies in turns: one after another, until there are labels enough, or until a surprise."""
 
 from __future__ import annotations
 
@@ -13,7 +13,56 @@ from goalward.strategies.goal_oriented import GoalOriented
 from goalward.strategies.request import Request, check_count
 from goalward.strategies.strategy import Strategy
 
-__all__ = ["Then", "UnlessSurprised"]
+__all__ = ["InTurn", "Then", "UnlessSurprised"]
+
+PLASTIC = 0.7548776662466927
+"""The inverse of the plastic number: its multiples spread evenly, by any step from 1 to 30 too."""
+
+
+@dataclass(frozen=True)
+class InTurn(Strategy):
+    """Several strategies in turn, a round each: what one of them misses, another asks for.
+
+    Whose turn it is follows from the round, which without `round=` is the number of labelled rows:
+    the fraction of its multiple of an irrational number, cut into equal parts, so that every strategy
+    has its share whatever the size of a batch.
+
+    Parameters
+    ----------
+    strategies
+        Two or more.
+
+    Examples
+    --------
+    >>> from goalward.strategies import InTurn, Margin, Random
+    >>> InTurn((Random(), Margin()))
+    InTurn(strategies=(Random(seed=0), Margin(seed=0)), seed=0)
+    """
+
+    strategies: tuple[Strategy, ...]
+    seed: int = field(default=0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "strategies", tuple(self.strategies))
+        if len(self.strategies) < 2:
+            raise BadParameter(
+                f"InTurn came with {len(self.strategies)} strategies; at least 2 were expected. Use a "
+                "single one as it is."
+            )
+
+    @property
+    def labels_held(self) -> int:
+        """The labels of any strategy: the same may serve all."""
+        return max(one.labels_held for one in self.strategies)
+
+    def turn(self, fitted: Fitted, round: int) -> Strategy:
+        """Return the strategy of this round."""
+        place = int(round * PLASTIC % 1.0 * len(self.strategies))
+        return self.strategies[place].turn(fitted, round)
+
+    def bind(self, request: Request) -> Rule:
+        """Return the rule of the strategy of this round."""
+        return self.turn(request.fitted, request.round).bind(request)
 
 
 @dataclass(frozen=True)
@@ -89,7 +138,7 @@ class UnlessSurprised(Strategy):
 
     def __post_init__(self) -> None:
         goal = getattr(self.first, "goal", None)
-        if goal is None or goal.utility == "information":
+        if goal is None or goal.utility != "first-order":
             raise BadParameter(
                 f"first={self.first!r} hopes for no label; a GoalOriented with a goal of the logits was "
                 "expected. Use MCMI[min]: GoalOriented(Entropy(X), operator=BestCase())."

@@ -1,5 +1,6 @@
 """Δτ for every (row, label): what a label would do to the goal."""
 
+from goalward.utility.covering import Covering
 from goalward.utility.fidelity import Fidelity, fidelity
 from goalward.utility.first_order import FirstOrder
 from goalward.utility.implicit_step import ImplicitStep
@@ -12,6 +13,7 @@ from goalward.utility.scorer import Scored, Scorer
 from goalward.utility.utility import Utility
 
 __all__ = [
+    "Covering",
     "Fidelity",
     "FirstOrder",
     "ImplicitStep",

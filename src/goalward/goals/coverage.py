@@ -1,0 +1,151 @@
+"""How much of what the model is uncertain of lies near a labelled row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import NDArray
+from sklearn.preprocessing import normalize
+
+from goalward.core.arrays import dense, log_softmax, plain_rows, softmax, to_numpy
+from goalward.errors import BadParameter, Unsupported
+from goalward.goals.goal import Goal
+from goalward.goals.leave_one_out import LeaveOneOut
+from goalward.models import Fitted
+
+__all__ = ["Cover", "Coverage"]
+
+TEMPERATURES = np.exp(np.linspace(np.log(0.25), np.log(8.0), 41))
+MOST = 2000
+"""Labelled rows that the radius is taken from."""
+
+
+@dataclass(frozen=True, eq=False)
+class Coverage(Goal):
+    """τ = mean of u_r max_l k(r, l): uncertain reference rows r, each by its nearest labelled row l.
+
+    k = exp(-‖r - l‖²/σ²) between rows scaled to unit length, and u = 1 - (p₁ - p₂) of the two
+    likeliest classes after a temperature that fits the labelled rows, each left out. A labelled row
+    covers what is near it, whatever its label; more of them bring less and less (the goal is
+    submodular), so picking greedily comes within 1 - 1/e of the best batch. As a strategy this is
+    Uncertainty Herding (Bae, Oliveira and Sutherland 2025, arXiv 2412.20644) with a radius of its own.
+
+    Parameters
+    ----------
+    X
+        Rows the model will be used on: a sample of the pool, or of where it is going. No labels.
+    radius
+        σ; by default the median distance of labelled rows from their nearest neighbours.
+
+    Examples
+    --------
+    >>> import goalward as gw
+    >>> fitted = gw.Logistic().fit([[0.0, 1.0], [1.0, 0.0]], [0, 1])
+    >>> strategy = gw.GoalOriented(gw.goals.Coverage([[1.0, 1.1], [1.1, 1.0]]))
+    >>> strategy.suggest(fitted, [[1.0, 1.0], [-3.0, 0.1]], batch=1).rows
+    array([0])
+    """
+
+    X: Any = field(repr=False)
+    radius: float | None = field(default=None, kw_only=True)
+    utility = "covering"
+
+    def __post_init__(self) -> None:
+        if self.radius is not None and not self.radius > 0.0:
+            raise BadParameter(
+                f"radius={self.radius!r}; a distance above 0 was expected. Leave it out to take it "
+                "from the labelled rows."
+            )
+
+    def value(self, fitted: Fitted) -> float:
+        """Return the mean uncertainty of reference rows that is covered."""
+        cover = self.cover(fitted)
+        return float(cover.weights @ cover.best)
+
+    def cover(self, fitted: Fitted) -> Cover:
+        """Return what the labelled rows cover of the reference rows."""
+        X = fitted.features(self.X, "X of Coverage")
+        logits = np.asarray(to_numpy(fitted.logits_of(X)), dtype=np.float64)
+        top = np.partition(softmax(logits / _temperature(fitted)), -2, axis=1)[:, -2:]
+        weights = (1.0 - (top[:, 1] - top[:, 0])) / len(top)
+        known = unit_rows(fitted.labelled.X)
+        radius = _radius(known) if self.radius is None else self.radius
+        bare = Cover(unit_rows(X), weights, np.zeros(len(weights)), radius)
+        return replace(bare, best=bare.kernel(known).max(axis=0))
+
+    def gradient(self, fitted: Fitted) -> NoReturn:
+        """Refuse: a label moves the coverage by where its row is."""
+        raise Unsupported(
+            "A gradient was asked of Coverage, which a label changes by where its row is, not through "
+            "the parameters; gw.utility.Covering() was expected. Leave utility= out."
+        )
+
+    def terms(self, fitted: Fitted) -> NoReturn:
+        """Refuse, for the same reason."""
+        self.gradient(fitted)
+
+
+@dataclass(frozen=True, eq=False)
+class Cover:
+    """Reference rows, what each is worth, and how near the nearest known row is.
+
+    Parameters
+    ----------
+    rows
+        (m, d) of unit length.
+    weights, best
+        (m,) u/m, and the largest k with a known row.
+    """
+
+    rows: Any = field(repr=False)
+    weights: Float[NDArray[Any], " m"]
+    best: Float[NDArray[Any], " m"]
+    radius: float
+
+    def kernel(self, rows: Any) -> Float[NDArray[Any], "n m"]:
+        """Return k of unit rows with every reference row."""
+        gaps = _squares(rows)[:, None] + _squares(self.rows) - 2.0 * dense(rows @ self.rows.T)
+        return np.asarray(np.exp(-np.maximum(gaps, 0.0) / self.radius**2))
+
+    def gains(self, kernel: Float[NDArray[Any], "n m"]) -> Float[NDArray[Any], " n"]:
+        """Return by how much each row would raise the coverage."""
+        return np.asarray(np.maximum(kernel - self.best, 0.0) @ self.weights)
+
+    def with_row(self, kernel: Float[NDArray[Any], " m"]) -> Cover:
+        """Return the cover with one more row known."""
+        return replace(self, best=np.maximum(self.best, kernel))
+
+
+def unit_rows(X: Any) -> Any:
+    """Return rows scaled to unit length in double precision; rows of zeros stay."""
+    return normalize(plain_rows(X).astype(np.float64))
+
+
+def _squares(X: Any) -> NDArray[Any]:
+    """Return 1 for unit rows, 0 for rows of zeros."""
+    return np.asarray(np.abs(X).sum(axis=1) > 0.0, dtype=np.float64).ravel()
+
+
+def _radius(known: Any) -> float:
+    """Return the median distance from the nearest other row; 1 where all rows are the same."""
+    few = known[np.linspace(0, known.shape[0] - 1, min(known.shape[0], MOST)).astype(int)]
+    squares = _squares(few)
+    gaps = np.sqrt(np.maximum(squares[:, None] + squares - 2.0 * dense(few @ few.T), 0.0))
+    np.fill_diagonal(gaps, np.inf)
+    nearest = gaps.min(axis=1)
+    apart = nearest[np.isfinite(nearest) & (nearest > 1e-6)]
+    return float(np.median(apart)) if len(apart) else 1.0
+
+
+def _temperature(fitted: Fitted) -> float:
+    """Return the temperature of the largest likelihood of labelled rows left out; 1 if none can be."""
+    if not fitted.model.is_linear or len(fitted.labelled) < 3:
+        return 1.0
+    left_out = LeaveOneOut().settled(fitted)
+    logits = to_numpy(fitted.logits_of(left_out.rows) + left_out.kernel.shift)  # type: ignore[attr-defined]
+    targets = to_numpy(fitted.labelled.weights)[:, None] * to_numpy(fitted.labelled.targets)
+    fits = [float(np.sum(targets * log_softmax(logits / T))) for T in TEMPERATURES]
+    return float(TEMPERATURES[int(np.argmax(fits))])

@@ -1,0 +1,133 @@
+"""Coverage: what uncertain rows have a labelled row near them, and what one more would bring."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import goalward as gw
+from goalward.core.arrays import softmax, to_numpy
+from goalward.errors import BadParameter, Unsupported
+from goalward.goals import Coverage, Entropy
+from goalward.selection import Sequential, Top
+from goalward.strategies import InTurn, Margin, Random
+from goalward.testing import check_strategy, problem
+from goalward.utility import Covering, FirstOrder, Retrain
+
+TASK = problem(n_classes=3, n_pool=60)
+GOAL = Coverage(TASK.X_dev, radius=0.7)
+
+
+def by_hand(known, goal=GOAL, fitted=TASK.fitted, T=1.0):
+    """Return Σ u_r max_l k(r, l) / m in loops."""
+    R = to_numpy(goal.X)
+    p = np.sort(softmax(to_numpy(fitted.logits(R)) / T), axis=1)
+    total = 0.0
+    for row, u in zip(R, 1.0 - (p[:, -1] - p[:, -2]), strict=True):
+        gaps = [np.linalg.norm(row / np.linalg.norm(row) - x / np.linalg.norm(x)) for x in known]
+        total += u * max(np.exp(-(gap**2) / goal.radius**2) for gap in gaps)
+    return total / len(R)
+
+
+def test_value_and_gains_are_those_of_the_definition(monkeypatch):
+    monkeypatch.setattr("goalward.goals.coverage._temperature", lambda fitted: 1.0)
+    known = to_numpy(TASK.fitted.labelled.X)
+    before = by_hand(known)
+    assert GOAL.value(TASK.fitted) == pytest.approx(before, rel=1e-12)
+    gains = Covering()(TASK.fitted, GOAL, TASK.X_pool[:8])
+    for row, gain in zip(TASK.X_pool[:8], gains, strict=True):
+        exact = by_hand([*known, row]) - before
+        np.testing.assert_allclose(gain, exact, atol=1e-12)
+
+
+def test_a_batch_is_greedy_on_the_value(monkeypatch):
+    """Each row taken is the one that raises the value of all taken before the most."""
+    monkeypatch.setattr("goalward.goals.coverage._temperature", lambda fitted: 1.0)
+    strategy = gw.GoalOriented(GOAL, selection=Sequential(radius=None))
+    found = strategy.suggest(TASK.fitted, TASK.X_pool, 4).rows
+    known = list(to_numpy(TASK.fitted.labelled.X))
+    for row in found:
+        values = [by_hand([*known, x]) for x in TASK.X_pool]
+        assert values[row] == pytest.approx(max(values), rel=1e-12)
+        known.append(TASK.X_pool[row])
+    repeated = gw.GoalOriented(GOAL, selection=Top()).suggest(TASK.fitted, TASK.X_pool, 4).rows
+    assert by_hand(known) > by_hand([*known[:-4], *TASK.X_pool[repeated]])
+
+
+def test_the_temperature_is_the_one_that_fits_rows_left_out():
+    """Overfitted rows are predicted too surely, so they are made less sure."""
+    from goalward.goals.coverage import _temperature
+
+    loose = problem(n_classes=2, n_features=20, n_labelled=30, C=100.0)
+    assert _temperature(loose.fitted) > 1.5
+    assert _temperature(problem(n_features=2, n_labelled=400, C=1.0).fitted) == pytest.approx(
+        1.0, abs=0.25
+    )
+
+
+def test_sparse_rows_float32_and_zeros():
+    X = to_numpy(TASK.X_pool).copy()
+    X[3] = 0.0
+    plain = Covering()(TASK.fitted, Coverage(X[:30]), X)
+    wide = sp.csr_array(X)
+    np.testing.assert_allclose(Covering()(TASK.fitted, Coverage(wide[:30]), wide), plain, atol=1e-9)
+    small = Covering()(TASK.fitted, Coverage(X[:30].astype(np.float32)), X.astype(np.float32))
+    np.testing.assert_allclose(small, plain, atol=1e-5)
+    assert np.isfinite(plain).all()
+
+
+def test_it_is_an_ordinary_strategy_and_recipe():
+    check_strategy(gw.GoalOriented(GOAL, selection=Sequential()))
+    built = gw.recipe("coverage").build(pool=TASK.X_pool)
+    assert str(gw.recipe("coverage")) == "coverage/average/covering/sequential"
+    assert isinstance(built.utility, Covering)
+    assert built.progress(TASK.fitted) > 0.0
+    threads = built.suggest(TASK.fitted, TASK.X_pool, 3, engine=gw.scale.Threads(n_jobs=2))
+    np.testing.assert_array_equal(threads.rows, built.suggest(TASK.fitted, TASK.X_pool, 3).rows)
+
+
+def test_what_it_refuses():
+    with pytest.raises(BadParameter, match="radius=0"):
+        Coverage(TASK.X_pool, radius=0.0)
+    with pytest.raises(BadParameter, match="nothing to resolve"):
+        gw.GoalOriented(GOAL, operator=gw.labels.Spread())
+    with pytest.raises(Unsupported, match="where its row is"):
+        FirstOrder()(TASK.fitted, GOAL, TASK.X_pool)
+    with pytest.raises(Unsupported, match="where its row is"):
+        Retrain()(TASK.fitted, GOAL, TASK.X_pool)
+    with pytest.raises(Unsupported, match="Coverage alone"):
+        Covering()(TASK.fitted, Entropy(TASK.X_pool), TASK.X_pool)
+    with pytest.raises(Unsupported, match="labelings to compare"):
+        Covering().batch(TASK.fitted, GOAL, TASK.X_pool[None, :2])
+    with pytest.raises(BadParameter, match="covering"):
+        gw.recipe("coverage/average/information")
+    with pytest.raises(BadParameter, match="first-order"):
+        gw.recipe("dev/average/covering")
+
+
+@pytest.mark.parametrize("batch", range(1, 31))
+def test_every_strategy_has_its_turn_whatever_the_batch(batch):
+    """Rounds are counted in labelled rows where nothing else is said."""
+    parts = (Random(), Margin(), gw.GoalOriented(GOAL))
+    turns = InTurn(parts)
+    asked = [turns.turn(TASK.fitted, 20 + batch * k) for k in range(60)]
+    counts = [sum(one is part for one in asked) for part in parts]
+    assert min(counts) >= 15
+
+
+def test_turns_as_a_recipe_and_in_suggest():
+    text = "decision-risk, coverage, margin in turn"
+    recipe = gw.recipe(text)
+    assert gw.recipe(str(recipe)) == recipe
+    assert recipe.needs == {"pool"}
+    built = recipe.build(pool=TASK.X_pool)
+    check_strategy(built)
+    for round in range(12):
+        part = built.turn(TASK.fitted, round)
+        found = built.suggest(TASK.fitted, TASK.X_pool, 3, round=round)
+        alone = part.suggest(TASK.fitted, TASK.X_pool, 3, round=round)
+        np.testing.assert_array_equal(found.rows, alone.rows)
+    assert InTurn((Random(), gw.GoalOriented(TASK.goal))).labels_held > 0
+    with pytest.raises(BadParameter, match="at least 2"):
+        InTurn((Random(),))
+    with pytest.raises(BadParameter, match="warp"):
+        gw.recipe("margin, warp in turn")
