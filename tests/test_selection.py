@@ -103,12 +103,13 @@ def test_a_pool_of_near_copies_alone_is_still_served():
 
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array, np.ndarray.tolist])
-def test_rows_equal_to_one_in_the_batch_are_left_out(make):
+def test_rows_equal_to_one_in_the_batch_come_last(make):
     pool = np.vstack([TASK.X_pool[:6]] * 3)
-    rows = strategy(Sequential()).suggest(TASK.fitted, make(pool), 6).rows
-    assert len({tuple(pool[r]) for r in rows}) == 6
-    with pytest.raises(gw.errors.PoolExhausted, match="equal to one already in the batch"):
-        strategy(Sequential()).suggest(TASK.fitted, make(pool), 7)
+    rows = strategy(Sequential()).suggest(TASK.fitted, make(pool), 14).rows
+    assert len({tuple(pool[r]) for r in rows[:6]}) == 6
+    assert len(set(rows.tolist())) == 14
+    with pytest.raises(gw.errors.PoolExhausted, match="19 rows were asked for"):
+        strategy(Sequential()).suggest(TASK.fitted, make(pool), 19)
 
 
 def test_the_shortlist_gives_the_rows_of_the_full_rescan():

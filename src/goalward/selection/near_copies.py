@@ -25,33 +25,34 @@ class NearCopies:
 
     def __init__(self, X: Any, radius: float | None) -> None:
         self._X, self._radius = X, radius
-        self._out = np.zeros(X.shape[0], dtype=bool)
-        self._near = np.zeros(X.shape[0], dtype=bool)
+        self._taken, self._equal, self._near = np.zeros((3, X.shape[0]), dtype=bool)
         self._reach = radius * _spread(X) if radius else 0.0
 
     def take(self, position: int) -> None:
-        """Take a row: those equal to it are out, those near it wait."""
-        self._out[position] = True
+        """Take a row: those near it wait until there are no others, those equal to it longer."""
+        self._taken[position] = True
         if self._radius is None:
             return
         if is_sparse(self._X):
             gap = self._X - self._X[np.full(self._X.shape[0], position)]
             squares = np.asarray(gap.multiply(gap).sum(axis=1), dtype=float).ravel()
             gap.eliminate_zeros()
-            self._out |= np.diff(gap.tocsr().indptr) == 0
+            self._equal |= np.diff(gap.tocsr().indptr) == 0
         else:
             gap = self._X - rows_at(self._X, np.array([position]))
             xp = namespace(gap)
             squares = np.asarray(to_numpy(xp.sum(gap * gap, axis=1)))
-            self._out |= np.asarray(to_numpy(xp.all(gap == 0.0, axis=1)))
+            self._equal |= np.asarray(to_numpy(xp.all(gap == 0.0, axis=1)))
         if self._radius > 0.0:
             self._near |= np.sqrt(squares) <= self._reach
 
     @property
     def blocked(self) -> NDArray[Any]:
-        """Rows that must not be taken now; near-copies only while there are others."""
-        held = self._near & ~self._near[~self._out].all()
-        return np.asarray(self._out | held)
+        """Rows that must not be taken now: near-copies and copies only while there are others."""
+        for held in (self._taken | self._equal | self._near, self._taken | self._equal):
+            if not held.all():
+                return np.asarray(held)
+        return self._taken
 
 
 def _spread(X: Any) -> float:

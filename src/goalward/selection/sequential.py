@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalward.core.arrays import to_numpy
-from goalward.errors import BadParameter, PoolExhausted
+from goalward.errors import BadParameter
 from goalward.selection.best import best
 from goalward.selection.near_copies import NearCopies
 from goalward.selection.rule import Shortlist
@@ -42,7 +42,7 @@ class Sequential:
         Rows nearer to a picked one than this share of the pool's spread (root mean square
         distance from its mean) are left out of the batch, unless nothing else is left.
         Absorption alone does not do it: a goal that wants more of one place keeps asking
-        there. 0 leaves out only rows that are equal, None not even these.
+        there. 0 leaves out only rows that are equal, None not even these. Equal rows come last.
 
     Examples
     --------
@@ -79,11 +79,6 @@ class Sequential:
         copies: NearCopies | None = None
         picked: list[int] = []
         while True:
-            if not np.any(np.isfinite(values)):
-                raise PoolExhausted(
-                    f"{batch} rows were asked for and {len(picked)} different ones are left once rows "
-                    "equal to one already in the batch are taken out. Ask for fewer, or use Top()."
-                )
             picked.append(int(best(values, 1, rng, play.positions)[0]))
             if len(picked) == batch:
                 return play.positions[picked]
