@@ -52,7 +52,7 @@ class NearCopies:
         for held in (self._taken | self._equal | self._near, self._taken | self._equal):
             if not held.all():
                 return np.asarray(held)
-        return self._taken
+        return np.asarray(self._taken)
 
 
 def _spread(X: Any) -> float:
