@@ -1,16 +1,45 @@
 """Shared fixtures; shapes in signatures are checked while testing."""
 
 import os
+from functools import wraps
 from importlib import import_module
 from importlib.util import find_spec
 
+import jaxtyping
 import numpy as np
 import pytest
+from beartype import beartype
 from hypothesis import HealthCheck, settings
-from jaxtyping import install_import_hook
+
+ENOUGH = 10_000
+"""Checks of shapes in one test; those of a long one would take longer than its arithmetic."""
+done = 0
+
+
+def checked(function):
+    """Return a function whose arguments are checked, as the import hook wants it."""
+    strict = beartype(function)
+
+    @wraps(function)
+    def counted(*args, **kwargs):
+        global done
+        done += 1
+        if done > ENOUGH:
+            jaxtyping.config.update("jaxtyping_disable", True)
+        return strict(*args, **kwargs)
+
+    return counted
+
+
+def jaxtyped(typechecker, jaxtyped=jaxtyping.jaxtyped):
+    """Decorate what is defined once: a function in a function would be compiled at each call."""
+    decorate = jaxtyped(typechecker=checked)
+    return lambda thing: thing if "<locals>" in thing.__qualname__ else decorate(thing)
+
 
 KERNELS = ["models", "goals", "solvers", "labels", "utility"]
-with install_import_hook([f"goalward.{room}" for room in KERNELS], "beartype.beartype"):
+jaxtyping.jaxtyped = jaxtyped  # the hook writes this name above functions and classes
+with jaxtyping.install_import_hook([f"goalward.{room}" for room in KERNELS], "beartype.beartype"):
     for room in KERNELS:
         import_module(f"goalward.{room}")
 
@@ -20,6 +49,14 @@ settings.load_profile("steady")
 
 REQUIRED = os.environ.get("GOALWARD_REQUIRE_ALL") == "1"
 """Set in CI: an optional part that is missing is then a failure, not a skip."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Check shapes again in every test."""
+    global done
+    done = 0
+    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def need(module: str) -> None:

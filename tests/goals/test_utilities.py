@@ -114,15 +114,15 @@ def test_coupled_rows_add_their_part_to_n(name, n_classes, n_features):
 
 @pytest.mark.parametrize("name", COUPLED)
 def test_the_error_of_the_implicit_step_falls_as_fast_as_for_other_goals(name):
-    """O(n⁻³) with the coupling where first order's falls like n⁻²; slopes of medians, n = 200..1600."""
-    sizes = [200, 400, 800, 1600]
+    """O(n⁻³) with the coupling where first order's falls like n⁻²; slopes of medians."""
+    sizes = [200, 1600]
     errors = []
     for n in sizes:
         found = []
         for seed in range(6):
             task = problem(n_labelled=n, n_pool=10, n_dev=60, seed=seed)
             goal = GOALS[name](task.X_dev, task.y_dev)
-            truth = Retrain(tol=1e-13)(task.fitted, goal, task.X_pool)
+            truth = Retrain(tol=1e-12)(task.fitted, goal, task.X_pool)
             utilities = [u(task.fitted, goal, task.X_pool) for u in (FirstOrder(), ImplicitStep())]
             found.append([np.median(np.abs(u - truth)) for u in utilities])
         errors.append(np.median(found, axis=0))

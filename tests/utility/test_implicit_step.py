@@ -98,13 +98,13 @@ def test_slopes_solve_their_equation(n_classes, size, rng):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_its_error_falls_an_order_faster_than_first_orders(n_classes):
     """O(n⁻³) against O(n⁻²): the ratio of the errors falls like 1/n, on the same problems."""
-    sizes = [200, 800, 3200]
+    sizes = [200, 3200]
     errors = []
     for n in sizes:
         found = []
         for seed in range(8):
             task = problem(n_classes=n_classes, n_labelled=n, seed=seed, n_pool=20, C=0.1)
-            truth = Retrain(tol=1e-12)(task.fitted, task.goal, task.X_pool)
+            truth = Retrain(tol=1e-11)(task.fitted, task.goal, task.X_pool)
             found.append(
                 [
                     np.median(np.abs(u(task.fitted, task.goal, task.X_pool) - truth))
