@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 ENOUGH = 10_000
 """Checks of shapes in one test; those of a long one would take longer than its arithmetic."""
-done = 0
+spent = [0]
 
 
 def checked(function):
@@ -22,9 +22,8 @@ def checked(function):
 
     @wraps(function)
     def counted(*args, **kwargs):
-        global done
-        done += 1
-        if done > ENOUGH:
+        spent[0] += 1
+        if spent[0] > ENOUGH:
             jaxtyping.config.update("jaxtyping_disable", True)
         return strict(*args, **kwargs)
 
@@ -54,8 +53,7 @@ REQUIRED = os.environ.get("GOALWARD_REQUIRE_ALL") == "1"
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     """Check shapes again in every test."""
-    global done
-    done = 0
+    spent[0] = 0
     jaxtyping.config.update("jaxtyping_disable", False)
 
 

@@ -75,7 +75,7 @@ def test_first_order_ranks_like_retraining_from_the_trained_weights(seed):
     oracle = gw.labels.Expected(gw.labels.Truth(y_pool))
     cheap = oracle(FirstOrder()(fitted, goal, X_pool), fitted, X_pool).numpy()
     labels = y_pool[:, None, None]
-    exact = Retrain().batch(fitted, goal, X_pool[:, None, :], labels=labels).numpy()[:, 0]
+    exact = Retrain(tol=1e-5).batch(fitted, goal, X_pool[:, None, :], labels=labels).numpy()[:, 0]
     rank = spearmanr(cheap, exact).statistic
     print(f"seed {seed}: rank correlation with retraining {rank:.3f}")
     assert rank >= 0.8

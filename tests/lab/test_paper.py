@@ -14,7 +14,7 @@ from goalward.lab.paper import approximation as study
 from goalward.lab.paper.claims_learning import dev_overfits
 from tests.lab.test_simulate import made
 
-TINY = Size(seeds=2, queries=20, pool=30, batch_seeds=1, rows=400, n_jobs=1)
+TINY = Size(seeds=2, queries=8, pool=14, batch_seeds=1, rows=200, n_jobs=1)
 
 
 def quiet(message):

@@ -70,7 +70,7 @@ def test_a_killed_run_goes_on_to_the_same_table(tmp_path):
     script = (
         "import os, signal\n"
         "from goalward.lab import simulate\n"
-        "from goalward.lab.datasets import digits\n"
+        "from goalward.lab.datasets import wine\n"
         "kept, sync = [], os.fsync\n"
         "def die(file):\n"
         "    kept.append(file)\n"
@@ -79,7 +79,7 @@ def test_a_killed_run_goes_on_to_the_same_table(tmp_path):
         "    sync(file)\n"
         "os.fsync = die\n"
         "if __name__ == '__main__':\n"
-        f"    simulate(digits(), {NAMES!r}, batch=10, budget=60, seeds=2, out={str(out)!r},"
+        f"    simulate(wine(), {NAMES!r}, batch=5, budget=30, seeds=2, out={str(out)!r},"
         " n_jobs=1, progress=False)\n"
     )
     path = tmp_path / "run.py"
@@ -94,16 +94,14 @@ def test_a_killed_run_goes_on_to_the_same_table(tmp_path):
     # A line cut off in the middle, as a crash of the machine would leave it.
     with killed[-1].open("a") as file:
         file.write('{"round": 99, "queri')
-    from goalward.lab.datasets import digits
-
-    options = {"batch": 10, "budget": 60, "seeds": 2, "n_jobs": 1, "progress": False}
-    resumed = simulate(digits(), NAMES, out=out, **options)
-    whole = simulate(digits(), NAMES, **options)
+    options = {"batch": 5, "budget": 30, "seeds": 2, "n_jobs": 1, "progress": False}
+    resumed = simulate(wine(), NAMES, out=out, **options)
+    whole = simulate(wine(), NAMES, **options)
     same = ["accuracy", "log_loss", "goal_dev", *CHOICES]
     assert resumed.table.select(same).equals(whole.table.select(same))
     # Run once more, nothing is left to do and nothing changes.
     before = {p: p.read_bytes() for p in out.glob("rounds/*/*.jsonl")}
-    simulate(digits(), NAMES, out=out, **options)
+    simulate(wine(), NAMES, out=out, **options)
     assert {p: p.read_bytes() for p in out.glob("rounds/*/*.jsonl")} == before
 
 
