@@ -55,7 +55,7 @@ def test_the_stored_order_is_played_as_it_was(tmp_path):
 
 
 def test_dev_labels_measure_by_one_half_and_steer_by_the_other(tmp_path):
-    training, dev = labelled(tmp_path / "labels.db", dev=0.4)
+    training, dev = labelled(tmp_path / "labels.db", rounds=6, dev=0.4)
     with gw.Study.open(tmp_path / "labels.db") as study:
         data, _ = study_dataset(study)
     rows = np.array(sorted([*training, *dev]))
@@ -94,7 +94,7 @@ def test_a_class_that_only_dev_rows_have_is_still_measured(tmp_path):
 
 
 def test_a_replay_goes_on_where_it_was_killed(tmp_path):
-    labelled(tmp_path / "labels.db", dev=0.3)
+    labelled(tmp_path / "labels.db", rounds=6, dev=0.3)
     options = {"seeds": 2, **QUIET}
     whole = replay(tmp_path / "labels.db", ["margin"], out=tmp_path / "out", **options)
     files = sorted((tmp_path / "out/rounds").glob("*/*.jsonl"))
