@@ -103,7 +103,7 @@ def _weak_penalty(quick: bool) -> Ratio:
 
 def stepping(quick: bool) -> list[Ratio]:
     """Return the implicit step of a pool and one correction, the dev goal on 500 rows, one thread."""
-    shrink = 10 if quick else 1
+    shrink = 100 if quick else 1
     work = rt(50, n_pool=9_586 // shrink)
     data = _with_dev(work)
     square = np.random.default_rng(0).normal(size=(work.pool.shape[1],) * 2)
