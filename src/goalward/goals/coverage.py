@@ -8,9 +8,10 @@ from typing import Any, NoReturn
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
+from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 from sklearn.preprocessing import normalize
 
-from goalward.core.arrays import dense, log_softmax, plain_rows, softmax, to_numpy
+from goalward.core.arrays import log_softmax, plain_rows, softmax, to_numpy
 from goalward.errors import BadParameter, Unsupported
 from goalward.goals.goal import Goal
 from goalward.goals.leave_one_out import LeaveOneOut
@@ -107,8 +108,7 @@ class Cover:
 
     def kernel(self, rows: Any) -> Float[NDArray[Any], "n m"]:
         """Return k of unit rows with every reference row."""
-        gaps = _squares(rows)[:, None] + _squares(self.rows) - 2.0 * dense(rows @ self.rows.T)
-        return np.asarray(np.exp(-np.maximum(gaps, 0.0) / self.radius**2))
+        return np.asarray(rbf_kernel(rows, self.rows, gamma=1.0 / self.radius**2))
 
     def gains(self, kernel: Float[NDArray[Any], "n m"]) -> Float[NDArray[Any], " n"]:
         """Return by how much each row would raise the coverage."""
@@ -124,16 +124,10 @@ def unit_rows(X: Any) -> Any:
     return normalize(plain_rows(X).astype(np.float64))
 
 
-def _squares(X: Any) -> NDArray[Any]:
-    """Return 1 for unit rows, 0 for rows of zeros."""
-    return np.asarray(np.abs(X).sum(axis=1) > 0.0, dtype=np.float64).ravel()
-
-
 def _radius(known: Any) -> float:
     """Return the median distance from the nearest other row; 1 where all rows are the same."""
     few = known[np.linspace(0, known.shape[0] - 1, min(known.shape[0], MOST)).astype(int)]
-    squares = _squares(few)
-    gaps = np.sqrt(np.maximum(squares[:, None] + squares - 2.0 * dense(few @ few.T), 0.0))
+    gaps = euclidean_distances(few)
     np.fill_diagonal(gaps, np.inf)
     nearest = gaps.min(axis=1)
     apart = nearest[np.isfinite(nearest) & (nearest > 1e-6)]

@@ -35,8 +35,8 @@ class GoalOriented(Strategy):
         How the unknown label is resolved.
     utility
         How the change of the goal is predicted; "auto" is `Ladder()`, the cheapest that is
-        true enough. By default `FirstOrder()`, or `Information()` for a goal of the posterior
-        (DecisionRisk, Epig, FisherRatio).
+        true enough. By default `FirstOrder()`, `Information()` for a goal of the posterior
+        (DecisionRisk, Epig, FisherRatio), `Covering()` for Coverage.
     selection
         How a batch is picked from the scores.
     seed

@@ -11,9 +11,9 @@ from goalward.strategies.goal_oriented import GoalOriented
 from goalward.strategies.recipe_names import (
     BASELINES,
     GOALS,
+    LABEL_FREE,
     NUMBERED,
     OPERATORS,
-    POSTERIOR,
     PRESETS,
     RETIRED,
     SELECTIONS,
@@ -104,9 +104,8 @@ class Recipe:
             return Then(first, later, labels=int(turns[1].removeprefix("until ")), seed=seed)
         if self.text in BASELINES:
             return BASELINES[self.text](seed)
-        data = {"dev": dev, "pool": pool, "truth": truth}
         for name in sorted(self.needs):
-            if data[name] is None:
+            if given[name] is None:
                 raise BadParameter(
                     f"{self!r} was built without {name}=, which it needs. Pass "
                     f"build({name}={'(X_dev, y_dev)' if name == 'dev' else '...'})."
@@ -115,7 +114,7 @@ class Recipe:
         word, _, number = operator.partition(":")
         need, make = GOALS[goal]
         return GoalOriented(
-            make(data.get(need)),
+            make(given.get(need)),
             operator=OPERATORS[word](float(number) if number else None, truth),
             utility=UTILITIES[utility](),
             selection=SELECTIONS[selection](),
@@ -136,7 +135,7 @@ def recipe(text: str) -> Recipe:
         return Recipe(f"{recipe(first)} {link} then {recipe(later)}")
     parts = word.split("/")
     _check_retired(parts, text)
-    if len(parts) == 1 and parts[0] not in POSTERIOR:
+    if len(parts) == 1 and parts[0] not in LABEL_FREE:
         _check_alone(parts[0], text)
         return Recipe(parts[0])
     defaults = ["", *(usual_parts(parts[0]) or ("average", "first-order", "top"))]
@@ -170,7 +169,7 @@ def _in_turns(text: str) -> tuple[str, str, str] | None:
 
 def _check_hopeful(first: str, text: str) -> None:
     """Raise unless a strategy has a label that it hopes for."""
-    if first in BASELINES or first.partition("/")[0] in POSTERIOR:
+    if first in BASELINES or first.partition("/")[0] in LABEL_FREE:
         raise BadParameter(
             f"The recipe {text!r} waits for surprises of {first!r}, which hopes for no label; a goal of "
             "the logits was expected. Write 'entropy/max/retrain unless surprised then entropy', say."
@@ -215,7 +214,7 @@ def _check_alone(word: str, text: str) -> None:
             f"The recipe {text!r} has a '+'; only `goalward benchmark` knows 'margin + dev', spaces "
             "and all: a baseline that is trained on dev labels. Leave it out elsewhere."
         )
-    known = ", ".join([*BASELINES, *POSTERIOR])
+    known = ", ".join([*BASELINES, *LABEL_FREE])
     raise BadParameter(
         f"The recipe {text!r} names the strategy {word!r}; one of {known}, or goal/operator, was "
         "expected. Write 'decision-risk', 'random' or 'dev/spread', say."
@@ -231,7 +230,7 @@ def _check_pair(goal: str, operator: str, utility: str, text: str) -> None:
             f"The recipe {text!r} predicts the goal {goal!r} with {utility!r}; {wanted} was expected. "
             f"Write '{goal}/average/{wanted.partition(',')[0]}', say."
         )
-    if goal in POSTERIOR and operator != "average":
+    if goal in LABEL_FREE and operator != "average":
         raise BadParameter(
             f"The recipe {text!r} has the operator {operator!r}; under {goal!r} every label of a row "
             f"brings the same, so there is nothing to resolve. Write '{goal}'."

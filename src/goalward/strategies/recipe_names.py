@@ -61,9 +61,9 @@ from goalward.utility.cautious import Cautious
 __all__ = [
     "BASELINES",
     "GOALS",
+    "LABEL_FREE",
     "NUMBERED",
     "OPERATORS",
-    "POSTERIOR",
     "PRESETS",
     "RECOMMENDED",
     "RETIRED",
@@ -104,7 +104,7 @@ def _reference(make: Callable[[Any], Goal]) -> Callable[[Any], Goal]:
     return lambda pool: make(reference_rows(pool))
 
 
-POSTERIOR: dict[str, tuple[str, Callable[[Any], Goal]]] = {
+LABEL_FREE: dict[str, tuple[str, Callable[[Any], Goal]]] = {
     "decision-risk": ("pool", _reference(DecisionRisk)),
     "epig": ("pool", _reference(Epig)),
     "fisher-ratio": ("pool", _reference(FisherRatio)),
@@ -116,7 +116,7 @@ POSTERIOR: dict[str, tuple[str, Callable[[Any], Goal]]] = {
 
 def usual_parts(goal: str) -> tuple[str, str, str] | None:
     """Return what stands after such a goal where nothing else is said."""
-    if goal not in POSTERIOR:
+    if goal not in LABEL_FREE:
         return None
     return ("average", "covering" if goal == "coverage" else "information", "sequential")
 
@@ -130,7 +130,7 @@ GOALS: dict[str, tuple[str, Callable[[Any], Goal]]] = {
     "fisher": ("pool", Fisher),
     "leave-one-out": ("", lambda _: LeaveOneOut()),
     "dev-left-out": ("dev", lambda dev: LeaveOneOut(*dev)),
-    **POSTERIOR,
+    **LABEL_FREE,
     "calibrated": ("dev", lambda dev: CalibratedDevLoss(*dev)),
     "accuracy": ("dev", lambda dev: SmoothAccuracy(*dev)),
     "f1": ("dev", lambda dev: SmoothF1(*dev)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 
 from goalward.core.arrays import Rows, namespace, rows_at, to_numpy
@@ -19,8 +20,30 @@ PLASTIC = 0.7548776662466927
 """The inverse of the plastic number: its multiples spread evenly, by any step from 1 to 30 too."""
 
 
+class Turns(Strategy):
+    """A strategy that is another one in each round."""
+
+    @property
+    @abstractmethod
+    def parts(self) -> tuple[Strategy, ...]:
+        """The strategies that may have a turn."""
+
+    @property
+    def labels_held(self) -> int:
+        """The labels of any of them: the same may serve all."""
+        return max(part.labels_held for part in self.parts)
+
+    @abstractmethod
+    def turn(self, fitted: Fitted, round: int) -> Strategy:
+        """Return the strategy of this round."""
+
+    def bind(self, request: Request) -> Rule:
+        """Return the rule of the strategy of this round."""
+        return self.turn(request.fitted, request.round).bind(request)
+
+
 @dataclass(frozen=True)
-class InTurn(Strategy):
+class InTurn(Turns):
     """Several strategies in turn, a round each: what one of them misses, another asks for.
 
     Whose turn it is follows from the round, which without `round=` is the number of labelled rows:
@@ -51,22 +74,18 @@ class InTurn(Strategy):
             )
 
     @property
-    def labels_held(self) -> int:
-        """The labels of any strategy: the same may serve all."""
-        return max(one.labels_held for one in self.strategies)
+    def parts(self) -> tuple[Strategy, ...]:
+        """All of them."""
+        return self.strategies
 
     def turn(self, fitted: Fitted, round: int) -> Strategy:
         """Return the strategy of this round."""
         place = int(round * PLASTIC % 1.0 * len(self.strategies))
         return self.strategies[place].turn(fitted, round)
 
-    def bind(self, request: Request) -> Rule:
-        """Return the rule of the strategy of this round."""
-        return self.turn(request.fitted, request.round).bind(request)
-
 
 @dataclass(frozen=True)
-class Then(Strategy):
+class Then(Turns):
     """`first` while the model has fewer than `labels` labelled rows, `later` from then on.
 
     Strategies that look for what is not known pay early, strategies that refine a boundary late.
@@ -92,22 +111,18 @@ class Then(Strategy):
         check_count("labels", self.labels)
 
     @property
-    def labels_held(self) -> int:
-        """The labels of either strategy: the same may serve both."""
-        return max(self.first.labels_held, self.later.labels_held)
+    def parts(self) -> tuple[Strategy, ...]:
+        """Both."""
+        return self.first, self.later
 
     def turn(self, fitted: Fitted, round: int) -> Strategy:
         """Return the strategy of this round."""
         few = len(fitted.labelled) < self.labels
         return (self.first if few else self.later).turn(fitted, round)
 
-    def bind(self, request: Request) -> Rule:
-        """Return the rule of the strategy of this round."""
-        return self.turn(request.fitted, request.round).bind(request)
-
 
 @dataclass(frozen=True)
-class UnlessSurprised(Strategy):
+class UnlessSurprised(Turns):
     """`first`, and once `otherwise` after a row of its own whose label it had not hoped for.
 
     The label hoped for is the one of the largest utility under the model before. With MCMI[min] first
@@ -145,9 +160,9 @@ class UnlessSurprised(Strategy):
             )
 
     @property
-    def labels_held(self) -> int:
-        """The labels of either strategy: the same may serve both."""
-        return max(self.first.labels_held, self.otherwise.labels_held)
+    def parts(self) -> tuple[Strategy, ...]:
+        """Both."""
+        return self.first, self.otherwise
 
     def turn(self, fitted: Fitted, round: int) -> Strategy:
         """Return the strategy of this round: every second surprise in a row is `otherwise`'s own."""
@@ -155,10 +170,6 @@ class UnlessSurprised(Strategy):
         while (before := self._before(after)) is not None and self._surprised(before, after):
             after, surprises = before, surprises + 1
         return (self.otherwise if surprises % 2 else self.first).turn(fitted, round)
-
-    def bind(self, request: Request) -> Rule:
-        """Return the rule of the strategy of this round."""
-        return self.turn(request.fitted, request.round).bind(request)
 
     def _before(self, fitted: Fitted) -> Fitted | None:
         """Return the model without its last row; None at the start, or if a class would be lost."""

@@ -6,9 +6,10 @@ From a first guess each step takes the gradient g of F⁺, the direction
     z = P⁻¹ g,   P = 𝓗₀ ⊕ ρ + (added rows) D (added rows)ᵀ
 
 with the inverse 𝓗₀⁻¹ that all models share and the added row's own curvature D where the model is
-now, made conjugate to the last direction (Polak and Ribière), and goes along it to the lowest point.
-Logits are linear in the parameters, so that is Newton's method in one unknown on n x K numbers, and
-no product with the rows. Without it the steps overshoot where a label surprises, and get worse.
+in its first steps, made conjugate to the last direction (Polak and Ribière), and goes along it to
+the lowest point. Logits are linear in the parameters, so that is Newton's method in one unknown on
+n x K numbers, and no product with the rows. Without it the steps overshoot where a label surprises,
+and get worse.
 
 In the coordinates of the inverse, a model is Ψ (q, c), c = K-1 contrasts, and a dual number a (b, c)
 for the direction of its own that each added row brings. Writing z̃ for the added rows' coordinates, S

@@ -177,4 +177,7 @@ def stated_penalty(penalties: pl.DataFrame) -> Judgement:
         end: [k for k, ok in near.items() if k.endswith(end) and ok is False]
         for end in ("first", "last")
     }
-    return Judgement("; ".join(lines), not any(wrong.values()), not wrong["first"], near)
+    # A small run has one number of labels: its first line is its last.
+    return Judgement(
+        "; ".join(dict.fromkeys(lines)), not any(wrong.values()), not wrong["first"], near
+    )
