@@ -252,6 +252,36 @@ def test_what_a_killed_process_left_half_written_is_undone_on_opening(place):
     assert not place.with_name("labels.db-journal").exists()
 
 
+MADE_IN_PART = """
+import os, signal, sys
+from goalward.journal import Store
+
+def fill(transaction):
+    connection = transaction.connection
+    connection.exec_driver_sql("PRAGMA cache_size=1")
+    connection.exec_driver_sql("CREATE TABLE filler (x)")
+    for _ in range(50):
+        connection.exec_driver_sql("INSERT INTO filler VALUES (randomblob(4000))")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+Store.create(sys.argv[1], fill)
+"""
+
+
+def test_a_study_whose_maker_was_killed_half_way_is_a_free_place(tmp_path):
+    """Looking at it undoes what was written, and leaves an empty file."""
+    path = tmp_path / "labels.db"
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", MADE_IN_PART, str(path)], check=False)
+        assert path.stat().st_size > 0
+        assert path.with_name("labels.db-journal").stat().st_size > 0
+        with pytest.raises(NotAStudy, match="no study"):
+            gw.Study.open(path)
+    subprocess.run([sys.executable, "-c", MADE_IN_PART, str(path)], check=False)
+    with gw.Study.create(path, pool=POOL, classes=["low", "high"]) as study:
+        assert study.n_rows == 10
+
+
 READ_ONLY = """
 import os, sys
 from goalward.study import Study

@@ -105,6 +105,10 @@ def readable(path: Path) -> bool:
         if path.stat().st_size == 0:
             return False
         application = _application(path)
+        # What a killed process left unfinished is undone by looking: a study that was being made is
+        # then an empty file.
+        if path.stat().st_size == 0:
+            return False
     except FileNotFoundError:
         return False
     except (OSError, sqlite3.Error) as error:
