@@ -53,6 +53,24 @@ def test_a_batch_is_greedy_on_the_value(monkeypatch):
     assert by_hand(known) > by_hand([*known[:-4], *TASK.X_pool[repeated]])
 
 
+def test_max_herding_counts_all_rows_alike():
+    """Greedy on Σ max_l k(r, l), each row taken the best of all by brute force; no model asked."""
+    strategy = gw.recipe("max-herding").build(pool=TASK.X_dev)
+    found = strategy.suggest(TASK.fitted, TASK.X_pool, 4).rows
+    unit = [X / np.linalg.norm(X, axis=1)[:, None] for X in (TASK.X_dev, TASK.X_pool)]
+    k = np.exp(-((unit[0][:, None, :] - unit[1][None]) ** 2).sum(axis=2))
+    known = TASK.fitted.labelled.X / np.linalg.norm(TASK.fitted.labelled.X, axis=1)[:, None]
+    best = np.exp(-((unit[0][:, None, :] - known[None]) ** 2).sum(axis=2)).max(axis=1)
+    assert strategy.goal.value(TASK.fitted) == pytest.approx(best.mean(), rel=1e-9)
+    for row in found:
+        values = np.maximum(best[:, None], k).mean(axis=0)
+        assert values[row] == pytest.approx(values.max(), rel=1e-12)
+        best = np.maximum(best, k[:, row])
+    again = gw.Logistic(C=0.01).fit(TASK.fitted.labelled.X, np.arange(len(known)) % 2)
+    np.testing.assert_array_equal(strategy.suggest(again, TASK.X_pool, 4).rows, found)
+    check_strategy(strategy)
+
+
 def test_the_temperature_is_the_one_that_fits_rows_left_out():
     """Overfitted rows are predicted too surely, so they are made less sure."""
     from goalward.goals.coverage import _temperature

@@ -33,6 +33,7 @@ class Coverage(Goal):
     covers what is near it, whatever its label; more of them bring less and less (the goal is
     submodular), so picking greedily comes within 1 - 1/e of the best batch. As a strategy this is
     Uncertainty Herding (Bae, Oliveira and Sutherland 2025, arXiv 2412.20644) with a radius of its own.
+    With u = 1 and σ = 1 it is MaxHerding (Bae, Noh and Sutherland 2024, arXiv 2407.12212).
 
     Parameters
     ----------
@@ -40,6 +41,8 @@ class Coverage(Goal):
         Rows the model will be used on: a sample of the pool, or of where it is going. No labels.
     radius
         σ; by default the median distance of labelled rows from their nearest neighbours.
+    uncertain
+        Whether rows count by u; if not, all count alike, and what the model says does not matter.
 
     Examples
     --------
@@ -52,6 +55,7 @@ class Coverage(Goal):
 
     X: Any = field(repr=False)
     radius: float | None = field(default=None, kw_only=True)
+    uncertain: bool = field(default=True, kw_only=True)
     utility = "covering"
 
     def __post_init__(self) -> None:
@@ -69,9 +73,8 @@ class Coverage(Goal):
     def cover(self, fitted: Fitted) -> Cover:
         """Return what the labelled rows cover of the reference rows."""
         X = fitted.features(self.X, "X of Coverage")
-        logits = np.asarray(to_numpy(fitted.logits_of(X)), dtype=np.float64)
-        top = np.partition(softmax(logits / _temperature(fitted)), -2, axis=1)[:, -2:]
-        weights = (1.0 - (top[:, 1] - top[:, 0])) / len(top)
+        doubts = _doubts(fitted, X) if self.uncertain else np.ones(X.shape[0])
+        weights = doubts / len(doubts)
         known = unit_rows(fitted.labelled.X)
         radius = _radius(known) if self.radius is None else self.radius
         bare = Cover(unit_rows(X), weights, np.zeros(len(weights)), radius)
@@ -132,6 +135,13 @@ def _radius(known: Any) -> float:
     nearest = gaps.min(axis=1)
     apart = nearest[np.isfinite(nearest) & (nearest > 1e-6)]
     return float(np.median(apart)) if len(apart) else 1.0
+
+
+def _doubts(fitted: Fitted, X: Any) -> Float[NDArray[Any], " m"]:
+    """Return 1 - (p₁ - p₂) of the two likeliest classes of every row."""
+    logits = np.asarray(to_numpy(fitted.logits_of(X)), dtype=np.float64)
+    top = np.partition(softmax(logits / _temperature(fitted)), -2, axis=1)[:, -2:]
+    return np.asarray(1.0 - (top[:, 1] - top[:, 0]))
 
 
 def _temperature(fitted: Fitted) -> float:

@@ -39,8 +39,9 @@ class Recipe:
         A baseline ("random", "entropy", "margin", "least-confident"), or
         goal/operator/utility/selection, of which the last two may be left out. An operator
         takes a number after a colon: "predicted:2" has temperature 2. A goal of the posterior
-        ("decision-risk", "epig", "fisher-ratio", "prediction-variance") and "coverage" may stand
-        alone. "eer", "mcmi-min", "glister" and other published strategies have a word. "random until 50 then
+        ("decision-risk", "epig", "fisher-ratio", "prediction-variance"), "coverage" and
+        "max-herding" may stand alone. "eer", "mcmi-min", "glister" and other published strategies
+        have a word. "random until 50 then
         margin" changes when the model has 50 labelled rows, "entropy/max/retrain unless surprised
         then margin" for one round after a label that was not hoped for; "decision-risk, coverage,
         margin in turn" goes round.

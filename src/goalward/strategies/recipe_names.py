@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from goalward.goals import (
@@ -110,6 +111,7 @@ LABEL_FREE: dict[str, tuple[str, Callable[[Any], Goal]]] = {
     "fisher-ratio": ("pool", _reference(FisherRatio)),
     "prediction-variance": ("pool", _reference(PredictionVariance)),
     "coverage": ("pool", _reference(Coverage)),
+    "max-herding": ("pool", _reference(partial(Coverage, uncertain=False, radius=1.0))),
 }
 """Goals that a label helps by where its row is, whichever it is: they have a utility of their own."""
 
@@ -118,7 +120,8 @@ def usual_parts(goal: str) -> tuple[str, str, str] | None:
     """Return what stands after such a goal where nothing else is said."""
     if goal not in LABEL_FREE:
         return None
-    return ("average", "covering" if goal == "coverage" else "information", "sequential")
+    covering = goal in ("coverage", "max-herding")
+    return ("average", "covering" if covering else "information", "sequential")
 
 
 GOALS: dict[str, tuple[str, Callable[[Any], Goal]]] = {
