@@ -65,12 +65,14 @@ def find_classes(y: object) -> NDArray[Any]:
         return as_classes(distinct)
 
 
-def encode(y: object, classes: NDArray[Any], name: str = "y") -> NDArray[Any]:
+def encode(
+    y: object, classes: NDArray[Any], name: str = "y", *, least: int = 1
+) -> NDArray[Any]:
     """Return one-hot rows for labels, or the distributions of a soft `y`, checked."""
     if is_soft(y):
         return _distributions(to_numpy(y).astype(np.float64), len(classes), name)
     listed = _listed(y)
-    if not listed:
+    if len(listed) < least:
         raise Empty(f"{name} is empty; at least 1 label was expected. Pass some labels.")
     code = {label: k for k, label in enumerate(classes.tolist())}
     codes = [code.get(label, -1) for label in listed]

@@ -16,7 +16,12 @@ __all__ = ["check_columns", "check_finite", "clean_rows", "column_names"]
 
 
 def clean_rows(
-    X: object, name: str = "X", *, n_features: int | None = None, finite: bool = True
+    X: object,
+    name: str = "X",
+    *,
+    n_features: int | None = None,
+    finite: bool = True,
+    least: int = 1,
 ) -> Rows:
     """Return `X` as finite rows of floating numbers, without changing the caller's.
 
@@ -34,7 +39,7 @@ def clean_rows(
             f"{name} has shape {tuple(rows.shape)}; rows by features, (n, d), was "
             f"expected. Pass a table with one line per row.{hint}"
         )
-    if rows.shape[0] == 0:
+    if rows.shape[0] < least:
         raise Empty(f"{name} has no rows; at least 1 was expected. Pass some rows.")
     if n_features is not None and rows.shape[1] != n_features:
         raise ShapeMismatch(

@@ -20,8 +20,8 @@ from goalward.models import Fitted
 __all__ = ["Cover", "Coverage"]
 
 TEMPERATURES = np.exp(np.linspace(np.log(0.25), np.log(8.0), 41))
-MOST = 2000
-"""Labelled rows that the radius is taken from."""
+FEW, MOST = 10, 2000
+"""Labelled rows that the radius is taken from; where they are fewer, as many reference rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,8 @@ class Coverage(Goal):
     X
         Rows the model will be used on: a sample of the pool, or of where it is going. No labels.
     radius
-        σ; by default the median distance of labelled rows from their nearest neighbours.
+        σ; by default the median distance of labelled rows from their nearest neighbours, or of 10
+        reference rows where fewer are labelled.
     uncertain
         Whether rows count by u; if not, all count alike, and what the model says does not matter.
 
@@ -73,12 +74,13 @@ class Coverage(Goal):
     def cover(self, fitted: Fitted) -> Cover:
         """Return what the labelled rows cover of the reference rows."""
         X = fitted.features(self.X, "X of Coverage")
-        doubts = _doubts(fitted, X) if self.uncertain else np.ones(X.shape[0])
-        weights = doubts / len(doubts)
-        known = unit_rows(fitted.labelled.X)
-        radius = _radius(known) if self.radius is None else self.radius
-        bare = Cover(unit_rows(X), weights, np.zeros(len(weights)), radius)
-        return replace(bare, best=bare.kernel(known).max(axis=0))
+        rows, known = unit_rows(X), unit_rows(fitted.labelled.X)
+        # Where no two classes have labels nothing is known, and all rows count alike.
+        told = self.uncertain and fitted.n_seen >= 2
+        weights = (_doubts(fitted, X) if told else np.ones(rows.shape[0])) / rows.shape[0]
+        radius = self.radius or _radius(known if len(fitted.labelled) >= FEW else _spread(rows, FEW))
+        bare = Cover(rows, weights, np.zeros(rows.shape[0]), radius)
+        return replace(bare, best=bare.kernel(known).max(axis=0)) if len(fitted.labelled) else bare
 
     def gradient(self, fitted: Fitted) -> NoReturn:
         """Refuse: a label moves the coverage by where its row is."""
@@ -124,13 +126,18 @@ class Cover:
 
 def unit_rows(X: Any) -> Any:
     """Return rows scaled to unit length in double precision; rows of zeros stay."""
-    return normalize(plain_rows(X).astype(np.float64))
+    rows = plain_rows(X).astype(np.float64)
+    return normalize(rows) if rows.shape[0] else rows
+
+
+def _spread(rows: Any, most: int) -> Any:
+    """Return at most so many rows, evenly spread over their order."""
+    return rows[np.linspace(0, rows.shape[0] - 1, min(rows.shape[0], most)).astype(int)]
 
 
 def _radius(known: Any) -> float:
     """Return the median distance from the nearest other row; 1 where all rows are the same."""
-    few = known[np.linspace(0, known.shape[0] - 1, min(known.shape[0], MOST)).astype(int)]
-    gaps = euclidean_distances(few)
+    gaps = euclidean_distances(_spread(known, MOST))
     np.fill_diagonal(gaps, np.inf)
     nearest = gaps.min(axis=1)
     apart = nearest[np.isfinite(nearest) & (nearest > 1e-6)]

@@ -27,7 +27,7 @@ class Step(NamedTuple):
     spent
         Rows bought so far, in order.
     model
-        Trained on all labels; None before there are two classes, unless there are guesses.
+        Trained on all labels, and before there are two classes on guesses, where there are some.
     looked_at
         What the strategy sees; None while dev labels are bought.
     rows
@@ -37,7 +37,7 @@ class Step(NamedTuple):
     """
 
     spent: NDArray[Any]
-    model: Fitted | None
+    model: Fitted
     looked_at: Fitted | None
     suggestion: Suggestion | None
     rows: list[int]
@@ -123,7 +123,10 @@ class Session:
             suggestion, rows = None, first[len(spent) : len(spent) + left].tolist()
             if left > 0 and not buying:
                 number = len(taken) - -(-len(first) // self.batch)
-                suggestion, rows = self._choose(looked_at, left, spent, number)
+                suggestion = self.chooser.suggest(
+                    looked_at, self.X_pool, left, spent, rows=pool, round=number
+                )
+                rows = suggestion.rows.tolist()
             choosing = perf_counter() - began - fitting
             seen = None if buying else looked_at
             yield Step(spent, model, seen, suggestion, rows, fitting, choosing)
@@ -131,24 +134,10 @@ class Session:
                 return
             taken.append(rows)
 
-    def _choose(
-        self, model: Fitted | None, left: int, spent: NDArray[Any], number: int
-    ) -> tuple[Suggestion | None, list[int]]:
-        pool = self.split.pool
-        if model is None:
-            rng = np.random.default_rng([self.seed, 20, number])
-            free = ~np.isin(pool, spent)
-            chosen = self.dataset.cold_start(self.X_pool, free, left, rng)
-            return None, pool[chosen].tolist()
-        suggestion = self.chooser.suggest(model, self.X_pool, left, spent, rows=pool, round=number)
-        return suggestion, suggestion.rows.tolist()
-
     def _fit(self, rows: NDArray[Any]) -> Any:
-        """Return the model of the answers to `rows`, or of guesses, or None."""
+        """Return the model of the answers to `rows`, or of guesses."""
         labels = self.answers[rows]
-        if len(np.unique(labels)) < 2:
-            if self.dataset.guesses is None:
-                return None
+        if self.dataset.guesses is not None and len(np.unique(labels)) < 2:
             others = np.setdiff1d(self.split.pool, rows)
             rows = np.concatenate([rows, others])
             labels = np.concatenate([labels, self.dataset.guesses[others]])
@@ -167,14 +156,13 @@ def fitted_to(dataset: Dataset, rows: NDArray[Any], labels: NDArray[Any]) -> Any
     return clone(dataset.learner).set_params(**taken).fit(dataset.X[rows], labels)
 
 
-def measure(fitted: Fitted | None, dataset: Dataset, test: NDArray[Any]) -> tuple[float, float]:
-    """Return accuracy and log-loss on held-out rows; without a model, those of equal chances."""
-    if fitted is None:
-        return 1.0 / len(dataset.classes), float(np.log(len(dataset.classes)))
+def measure(fitted: Fitted, dataset: Dataset, test: NDArray[Any]) -> tuple[float, float]:
+    """Return accuracy and log-loss on held-out rows; of classes that tie, each has its share."""
     p = np.asarray(fitted.predict_proba(dataset.X[test]))
     codes = np.minimum(np.searchsorted(fitted.classes, dataset.y[test]), p.shape[1] - 1)
     # A class that the model has never heard of is always wrong.
     known = fitted.classes[codes] == dataset.y[test]
     likelihood = np.where(known, p[np.arange(len(test)), codes], 0.0)
-    accuracy = float(np.mean(known & (p.argmax(axis=1) == codes)))
+    top = p == p.max(axis=1, keepdims=True)
+    accuracy = float(np.mean(known * top[np.arange(len(test)), codes] / top.sum(axis=1)))
     return accuracy, float(-np.mean(np.log(np.maximum(likelihood, 1e-300))))

@@ -68,8 +68,8 @@ class Logistic(LogisticParameters):
         Whether logits have a constant, and whether it is penalised like a weight: True, or
         "until-seen" while a class has no label, which False does too, with a warning.
     classes
-        All classes, in the order of the columns; a class without a label yet is allowed.
-        Default: those that occur, sorted.
+        All classes, in the order of the columns; a class without a label yet is allowed, and with
+        penalised intercepts no label at all: `fit(X[:0], [])`. Default: those that occur, sorted.
     tol
         ‖∇F‖ at the optimum relative to ‖∇F(0)‖.
     solver
@@ -100,9 +100,11 @@ class Logistic(LogisticParameters):
             A model of the same shape to start from: the one before, say.
         """
         self._check_parameters()
-        rows = clean_rows(X, "X")
+        # Of named classes with penalised intercepts there is a model before the first label.
+        least = int(self.classes is None or not self.penalize_intercept)
+        rows = clean_rows(X, "X", least=least)
         classes = self.classes_of(y)
-        targets = encode(y, classes)
+        targets = encode(y, classes, least=least)
         if targets.shape[0] != rows.shape[0]:
             raise ShapeMismatch(
                 f"X has {rows.shape[0]} rows and y has {targets.shape[0]} labels; as many of "
@@ -110,9 +112,9 @@ class Logistic(LogisticParameters):
             )
         weights = clean_weights(sample_weight, targets.shape[0])
         chosen = self.C == "cv"
+        seen = self._seen(targets, weights, classes)
         C = cross_validate(self, X, y, sample_weight=sample_weight).C if chosen else float(self.C)
         labelled = _labelled(rows, targets, weights)
-        seen = self._seen(targets, weights, classes)
         penalty = np.full(rows.shape[1] + self.fit_intercept, 1.0 / C)
         free = penalty.copy()
         frees = self.fit_intercept and self.penalize_intercept in (False, "until-seen")
@@ -131,6 +133,8 @@ class Logistic(LogisticParameters):
             freed=freed,
             columns=column_names(X),
         )
+        if len(labelled) == 0:
+            return first
         fitted = first.polished(tol=self.tol, max_iter=self.max_iter, solver=named(self.solver))
         refuse_separable(fitted)
         return fitted
@@ -173,13 +177,14 @@ class Logistic(LogisticParameters):
         return classes
 
     def _seen(self, targets: NDArray[Any], weights: NDArray[Any], classes: NDArray[Any]) -> bool:
-        """Return whether every class has a label; warn if not, raise if only one has."""
+        """Return whether every class has a label; warn if not, raise if only one may have."""
         seen = weights @ targets > 0
-        if seen.sum() <= 1:
+        if seen.sum() <= 1 and (self.classes is None or not self.penalize_intercept):
             names = ", ".join(map(repr, classes[seen].tolist())) or "no class"
             raise OneClass(
                 f"The labels (with weight above 0) are of {names} only; labels of at least two "
-                "classes were expected. Label a row of another class first."
+                "classes were expected. Label a row of another class first, or name all classes with "
+                "classes=[...] and set penalize_intercept='until-seen'."
             )
         if not seen.all() and self.fit_intercept and not self.penalize_intercept:
             missing = ", ".join(map(repr, classes[~seen][:5].tolist()))

@@ -3,6 +3,7 @@
 from goalward.strategies.badge import Badge
 from goalward.strategies.bait import Bait
 from goalward.strategies.bald import Bald
+from goalward.strategies.cold_start import cold_start
 from goalward.strategies.core_set import CoreSet
 from goalward.strategies.goal_oriented import GoalOriented
 from goalward.strategies.recipe import Recipe, recipe
@@ -28,5 +29,6 @@ __all__ = [
     "Suggestion",
     "Then",
     "UnlessSurprised",
+    "cold_start",
     "recipe",
 ]

@@ -100,6 +100,11 @@ class GoalOriented(Strategy):
         return cls(goal, selection=Sequential(), seed=seed)
 
     @property
+    def starts(self) -> bool:  # type: ignore[override]
+        """Whether its goal needs no labels."""
+        return self.goal.utility == "covering"
+
+    @property
     def labels_held(self) -> int:
         """Those of its goal or of its belief: the same may serve both, and as a rule do."""
         return max(self.goal.labels_held, belief_labels(self.operator.belief))

@@ -87,6 +87,8 @@ class Strategy(ABC):
     seed: int
     selection: Selector = Top()
     needs: ClassVar[frozenset[str]] = frozenset()
+    starts: bool = False
+    """Whether it has something to say while fewer than two classes have labels."""
 
     def build(self, **data: Any) -> Strategy:
         """Return the strategy itself: it has its data, where a recipe waits for them."""
@@ -183,4 +185,12 @@ class Strategy(ABC):
                 f"engine={engine!r}; an engine such as gw.scale.Threads(n_jobs=2) was expected. Leave it "
                 "out to read the pool in memory."
             )
-        return self.turn(request.fitted, request.round).choose(request, reader)
+        return self._begun(request).turn(request.fitted, request.round).choose(request, reader)
+
+    def _begun(self, request: Request) -> Strategy:
+        """Return the strategy itself; before two classes have labels the cold start, if it needs one."""
+        from goalward.strategies.cold_start import cold_start
+
+        if self.starts or request.fitted.n_seen >= 2:
+            return self
+        return cold_start(request.pool.source, seed=self.seed)

@@ -59,6 +59,7 @@ class Random(Strategy):
     """
 
     seed: int = 0
+    starts = True
 
     def bind(self, request: Request) -> Rule:
         """Return a number in [0, 1) for every id that only the seed and the id decide."""

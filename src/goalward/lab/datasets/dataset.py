@@ -37,17 +37,6 @@ class Split:
     dev: NDArray[Any]
 
 
-ColdStart = Callable[[NDArray[Any], NDArray[Any], int, np.random.Generator], NDArray[Any]]
-"""(rows of the pool, which of them are free, how many, rng) -> positions in the pool."""
-
-
-def random_start(
-    X_pool: NDArray[Any], free: NDArray[Any], batch: int, rng: np.random.Generator
-) -> NDArray[Any]:
-    """Return free rows at random: what can be asked while nothing is known."""
-    return rng.permutation(np.flatnonzero(free))[:batch]
-
-
 @dataclass(frozen=True)
 class Dataset:
     """Rows with labels, the model they are learned with, and a split for every seed.
@@ -62,7 +51,7 @@ class Dataset:
         A name for each row, where the data has natural groups (synth2's clusters).
     source
         Where the rows came from, for the report.
-    noise, guesses, cold_start
+    noise, guesses
         As in `under`.
 
     Examples
@@ -82,7 +71,6 @@ class Dataset:
     groups: NDArray[Any] | None = field(default=None, repr=False)
     noise: float = 0.0
     guesses: NDArray[Any] | None = field(default=None, repr=False)
-    cold_start: ColdStart = field(default=random_start, repr=False)
 
     @property
     def classes(self) -> list[Any]:
@@ -95,8 +83,8 @@ class Dataset:
         digest = sha256(np.ascontiguousarray(self.X).data)
         digest.update("\0".join(map(str, self.y.tolist())).encode())
         digest.update(f"{self.learner!r} {self.split!r}".encode())
-        if self.noise or self.guesses is not None or self.cold_start is not random_start:
-            digest.update(pickle.dumps((self.noise, self.guesses, self.cold_start)))
+        if self.noise or self.guesses is not None:
+            digest.update(pickle.dumps((self.noise, self.guesses)))
         return digest.hexdigest()[:16]
 
     def under(
@@ -106,7 +94,6 @@ class Dataset:
         noise: float = 0.0,
         learner: Any = None,
         guesses: NDArray[Any] | None = None,
-        cold_start: ColdStart = random_start,
     ) -> Dataset:
         """Return the same task under other conditions.
 
@@ -122,8 +109,6 @@ class Dataset:
         guesses
             A label for every row, from anywhere. A model fitted to those of the pool stands in until
             answers of two classes are there.
-        cold_start
-            How rows are chosen while there is no model at all.
         """
         if not 0.0 <= noise < 1.0:
             raise BadParameter(
@@ -131,7 +116,7 @@ class Dataset:
             )
         split = FromNothing(self.split) if from_nothing else self.split
         same = replace(self, split=split, learner=learner or self.learner)
-        return replace(same, noise=noise, guesses=guesses, cold_start=cold_start)
+        return replace(same, noise=noise, guesses=guesses)
 
     def answers(self, seed: int) -> NDArray[Any]:
         """Return what the annotator says of every row."""
