@@ -65,9 +65,7 @@ def find_classes(y: object) -> NDArray[Any]:
         return as_classes(distinct)
 
 
-def encode(
-    y: object, classes: NDArray[Any], name: str = "y", *, least: int = 1
-) -> NDArray[Any]:
+def encode(y: object, classes: NDArray[Any], name: str = "y", *, least: int = 1) -> NDArray[Any]:
     """Return one-hot rows for labels, or the distributions of a soft `y`, checked."""
     if is_soft(y):
         return _distributions(to_numpy(y).astype(np.float64), len(classes), name)

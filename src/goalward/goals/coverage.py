@@ -78,7 +78,9 @@ class Coverage(Goal):
         # Where no two classes have labels nothing is known, and all rows count alike.
         told = self.uncertain and fitted.n_seen >= 2
         weights = (_doubts(fitted, X) if told else np.ones(rows.shape[0])) / rows.shape[0]
-        radius = self.radius or _radius(known if len(fitted.labelled) >= FEW else _spread(rows, FEW))
+        radius = self.radius or _radius(
+            known if len(fitted.labelled) >= FEW else _spread(rows, FEW)
+        )
         bare = Cover(rows, weights, np.zeros(rows.shape[0]), radius)
         return replace(bare, best=bare.kernel(known).max(axis=0)) if len(fitted.labelled) else bare
 
