@@ -29,10 +29,10 @@ def test_a_session_starts_from_nothing_and_pays_for_every_label():
     assert len(steps[0].model.labelled) == 0
     # What covers the pool comes first; the strategy chooses once two classes have labels.
     for step in steps[:-1]:
-        ask = dict(batch=2, exclude=step.spent, rows=session.split.pool, round=len(step.spent) // 2)
+        ask = {"batch": 2, "rows": session.split.pool, "round": len(step.spent) // 2}
         begun = len(set(wine().y[step.spent])) >= 2
         chooser = Margin() if begun else cold_start(session.X_pool)
-        expected = chooser.suggest(step.model, session.X_pool, **ask)
+        expected = chooser.suggest(step.model, session.X_pool, exclude=step.spent, **ask)
         assert step.rows == expected.rows.tolist()
     bought = [row for step in steps for row in step.rows]
     assert len(set(bought)) == 12
