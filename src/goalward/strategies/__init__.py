@@ -10,6 +10,7 @@ from goalward.strategies.recipe import Recipe, recipe
 from goalward.strategies.schedule import InTurn, Then, UnlessSurprised
 from goalward.strategies.strategy import Strategy, Suggestion
 from goalward.strategies.subsampled import Subsampled
+from goalward.strategies.typiclust import TypiClust
 from goalward.strategies.uncertainty import Entropy, LeastConfident, Margin, Random
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Subsampled",
     "Suggestion",
     "Then",
+    "TypiClust",
     "UnlessSurprised",
     "cold_start",
     "recipe",

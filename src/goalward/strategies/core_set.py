@@ -15,7 +15,7 @@ from goalward.selection.rule import FollowingRule
 from goalward.strategies.request import Request
 from goalward.strategies.strategy import Strategy
 
-__all__ = ["CoreSet"]
+__all__ = ["CoreSet", "squared_distances"]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class NearestRule(FollowingRule):
 
     def fresh(self, rows: Candidates) -> NDArray[Any]:
         """Return the distance of every row."""
-        return np.asarray(np.sqrt(_squared(plain_rows(rows.X), self.known).min(axis=1)))
+        return np.asarray(np.sqrt(squared_distances(plain_rows(rows.X), self.known).min(axis=1)))
 
     def following(self, rows: Candidates, values: NDArray[Any]) -> Rule:
         """Return the rule with the distances that the pool was scanned for."""
@@ -58,11 +58,11 @@ class NearestRule(FollowingRule):
         """Return the rule with one more row known."""
         X = plain_rows(rows.X)
         newest = rows_at(X, np.array([position]))
-        nearer = np.minimum(self(rows), np.sqrt(_squared(X, newest)[:, 0]))
+        nearer = np.minimum(self(rows), np.sqrt(squared_distances(X, newest)[:, 0]))
         return NearestRule(stack_rows(self.known, newest), taken=(rows, nearer))
 
 
-def _squared(A: Any, B: Any) -> NDArray[Any]:
+def squared_distances(A: Any, B: Any) -> NDArray[Any]:
     """Return squared distances, from products so that sparse rows stay sparse."""
     squares = [
         np.asarray(M.multiply(M).sum(axis=1)).ravel() if is_sparse(M) else np.sum(M * M, axis=1)

@@ -48,6 +48,7 @@ from goalward.strategies.bald import Bald
 from goalward.strategies.core_set import CoreSet
 from goalward.strategies.reference import reference_rows
 from goalward.strategies.strategy import Strategy
+from goalward.strategies.typiclust import TypiClust
 from goalward.utility import (
     Covering,
     FirstOrder,
@@ -83,6 +84,7 @@ BASELINES: dict[str, Callable[[int], Strategy]] = {
     "badge": Badge,
     "bait": Bait,
     "bald": lambda seed: Bald(seed=seed),
+    "typiclust": TypiClust,
 }
 RECOMMENDED = "decision-risk"
 """What `goalward benchmark` recommends now; the same with and without dev labels."""
@@ -96,6 +98,7 @@ PRESETS = {
     "goimda": "jackknife-pool/jackknife/first-order/top",
     "isal": "dev/predicted:0/first-order/top",
     "goral-average": "dev/average/first-order/top",
+    "tcm": "typiclust until 30 then margin",
 }
 """Published strategies as instances of the framework; docs/goals.md has the table."""
 
