@@ -64,6 +64,14 @@ def test_clusters_are_those_of_k_means_and_no_prediction_counts(monkeypatch):
     )
 
 
+def test_it_starts_from_no_label(rng):
+    X, blob = blobs(rng, [30, 50, 40, 20])
+    nothing = gw.Logistic(classes=[0, 1], penalize_intercept="until-seen").fit(np.empty((0, 2)), [])
+    for word in ("typiclust", "tcm"):
+        found = gw.recipe(word).build().suggest(nothing, X, 4).rows
+        assert blob[found].tolist() == [1, 2, 0, 3]
+
+
 def test_it_is_an_ordinary_strategy_and_recipe():
     check_strategy(TypiClust(), TASK)
     assert gw.recipe("typiclust").build(seed=2) == TypiClust(seed=2)

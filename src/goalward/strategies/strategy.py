@@ -185,7 +185,8 @@ class Strategy(ABC):
                 f"engine={engine!r}; an engine such as gw.scale.Threads(n_jobs=2) was expected. Leave it "
                 "out to read the pool in memory."
             )
-        return self._begun(request).turn(request.fitted, request.round).choose(request, reader)
+        part = self.turn(request.fitted, request.round)
+        return part._begun(request).choose(request, reader)
 
     def _begun(self, request: Request) -> Strategy:
         """Return the strategy itself; before two classes have labels the cold start, if it needs one."""

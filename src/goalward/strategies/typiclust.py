@@ -45,6 +45,7 @@ class TypiClust(Strategy):
     """
 
     seed: int = 0
+    starts = True
 
     def bind(self, request: Request) -> Rule:
         """Return how typical each row is of its cluster; the clusters are made here."""
