@@ -1,5 +1,6 @@
 """Utility, operator and selection assembled; and the baselines they must beat."""
 
+from goalward.strategies.among import Among, Subsampled
 from goalward.strategies.badge import Badge
 from goalward.strategies.bait import Bait
 from goalward.strategies.bald import Bald
@@ -9,11 +10,11 @@ from goalward.strategies.goal_oriented import GoalOriented
 from goalward.strategies.recipe import Recipe, recipe
 from goalward.strategies.schedule import InTurn, Then, UnlessSurprised
 from goalward.strategies.strategy import Strategy, Suggestion
-from goalward.strategies.subsampled import Subsampled
 from goalward.strategies.typiclust import TypiClust
 from goalward.strategies.uncertainty import Entropy, LeastConfident, Margin, Random
 
 __all__ = [
+    "Among",
     "Badge",
     "Bait",
     "Bald",

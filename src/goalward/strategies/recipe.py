@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from functools import partial
+from typing import Any, NamedTuple
 
 from goalward.errors import BadParameter
+from goalward.strategies.among import Among
 from goalward.strategies.goal_oriented import GoalOriented
 from goalward.strategies.recipe_names import (
     BASELINES,
@@ -27,6 +30,23 @@ __all__ = ["Recipe", "recipe"]
 
 SURPRISED = "unless surprised"
 IN_TURN = " in turn"
+LINKS: tuple[tuple[str, str, Callable[[int, list[Any], int], Strategy]], ...] = (
+    (
+        r"(.+?) until ([1-9]\d*) then (.+)",
+        "{} until N then {}",
+        lambda count, built, seed: Then(*built, labels=count, seed=seed),
+    ),
+    (
+        rf"(.+?) {SURPRISED} then (.+)",
+        f"{{}} {SURPRISED} then {{}}",
+        lambda _, built, seed: UnlessSurprised(*built, seed=seed),
+    ),
+    (
+        r"(.+) among ([1-9]\d*) by (.+)",
+        "{} among N by {}",
+        lambda count, built, seed: Among(built[0], by=built[1], most=count, seed=seed),
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +64,8 @@ class Recipe:
         have a word. "random until 50 then
         margin" changes when the model has 50 labelled rows, "entropy/max/retrain unless surprised
         then margin" for one round after a label that was not hoped for; "decision-risk, coverage,
-        margin in turn" goes round.
+        margin in turn" goes round; "decision-risk among 1000 by margin" sees the 1,000 rows that
+        margin puts first.
 
     Examples
     --------
@@ -66,10 +87,8 @@ class Recipe:
     @property
     def needs(self) -> frozenset[str]:
         """What `build` must be given: "dev", "pool" or "truth"."""
-        if parts := _one_after_another(self.text):
-            return frozenset().union(*(Recipe(part).needs for part in parts))
-        if turns := _in_turns(self.text):
-            return Recipe(turns[0]).needs | Recipe(turns[2]).needs
+        if made := _made_of(self.text):
+            return frozenset().union(*(Recipe(part).needs for part in made.parts))
         if self.text in BASELINES:
             return frozenset()
         goal, operator, *_ = self.text.split("/")
@@ -96,13 +115,8 @@ class Recipe:
             All labels of the pool, for the oracle operator.
         """
         given: dict[str, Any] = {"dev": dev, "pool": pool, "truth": truth, "seed": seed}
-        if parts := _one_after_another(self.text):
-            return InTurn(tuple(Recipe(part).build(**given) for part in parts), seed=seed)
-        if turns := _in_turns(self.text):
-            first, later = (Recipe(one).build(**given) for one in (turns[0], turns[2]))
-            if turns[1] == SURPRISED:
-                return UnlessSurprised(cast(GoalOriented, first), later, seed=seed)
-            return Then(first, later, labels=int(turns[1].removeprefix("until ")), seed=seed)
+        if made := _made_of(self.text):
+            return made.join([Recipe(part).build(**given) for part in made.parts], seed)
         if self.text in BASELINES:
             return BASELINES[self.text](seed)
         for name in sorted(self.needs):
@@ -127,13 +141,11 @@ def recipe(text: str) -> Recipe:
     """Return the recipe a text stands for, completed and checked."""
     word = text.strip().lower()
     word = PRESETS.get(word, word)
-    if turn := _one_after_another(word):
-        return Recipe(", ".join(str(recipe(part)) for part in turn) + IN_TURN)
-    if turns := _in_turns(word):
-        first, link, later = turns
-        if link == SURPRISED:
-            _check_hopeful(str(recipe(first)), text)
-        return Recipe(f"{recipe(first)} {link} then {recipe(later)}")
+    if made := _made_of(word):
+        parts = [str(recipe(part)) for part in made.parts]
+        if SURPRISED in made.text:
+            _check_hopeful(parts[0], text)
+        return Recipe(made.text.format(*parts))
     parts = word.split("/")
     _check_retired(parts, text)
     if len(parts) == 1 and parts[0] not in LABEL_FREE:
@@ -157,15 +169,26 @@ def recipe(text: str) -> Recipe:
     return Recipe(f"{goal}/{operator}/{utility}/{selection}")
 
 
-def _one_after_another(text: str) -> list[str]:
-    """Return the strategies of "A, B, C in turn"; none of other texts."""
-    return text.removesuffix(IN_TURN).split(", ") if text.endswith(IN_TURN) else []
+class _Made(NamedTuple):
+    """A strategy of several: their recipes, the text around them, and how to join them."""
+
+    parts: list[str]
+    text: str
+    join: Callable[[list[Any], int], Strategy]
 
 
-def _in_turns(text: str) -> tuple[str, str, str] | None:
-    """Return A, the link and B of "A until N then B" and its kin; None for other texts."""
-    found = re.fullmatch(rf"(.+?) (until [1-9]\d*|{SURPRISED}) then (.+)", text)
-    return (found[1], found[2], found[3]) if found else None
+def _made_of(text: str) -> _Made | None:
+    """Return what "A, B, C in turn", "A until N then B" and their kin are made of."""
+    if text.endswith(IN_TURN):
+        parts = text.removesuffix(IN_TURN).split(", ")
+        around = ", ".join(["{}"] * len(parts)) + IN_TURN
+        return _Made(parts, around, lambda built, seed: InTurn(tuple(built), seed=seed))
+    for pattern, around, join in LINKS:
+        if found := re.fullmatch(pattern, text):
+            first, *number, last = found.groups()
+            count = int(number[0]) if number else 0
+            return _Made([first, last], around.replace("N", str(count)), partial(join, count))
+    return None
 
 
 def _check_hopeful(first: str, text: str) -> None:
@@ -209,6 +232,11 @@ def _check_alone(word: str, text: str) -> None:
         raise BadParameter(
             f"The recipe {text!r} came; 'A until N then B' was expected, N the labels after which it "
             "changes. Write 'decision-risk until 100 then margin', say."
+        )
+    if " among " in word:
+        raise BadParameter(
+            f"The recipe {text!r} came; 'A among N by B' was expected, N the rows of the short list. "
+            "Write 'decision-risk among 1000 by margin', say."
         )
     if "+" in word:
         raise BadParameter(

@@ -111,6 +111,12 @@ class Strategy(ABC):
         """Return the strategy whose turn it is; most are always their own."""
         return self
 
+    def shortlist(self, request: Request, engine: Engine, count: int) -> NDArray[Any]:
+        """Return the positions of the free rows it puts first, by one pass over the pool."""
+        kept = Best(count, salt(np.random.default_rng([self.seed, request.round])))
+        reading = engine.scan(self.bind(request), request, kept)
+        return np.asarray(reading.positions[np.isfinite(reading.values)])
+
     def choose(self, request: Request, engine: Engine) -> Suggestion:
         """Return the rows that a checked request asks for: bind, scan, select."""
         rule = self.bind(request)

@@ -16,6 +16,7 @@ from goalward.core.arrays import Array, namespace
 from goalward.core.candidates import Candidates
 from goalward.selection import Rule
 from goalward.selection.best import mixed
+from goalward.strategies.engine import Engine
 from goalward.strategies.request import Request
 from goalward.strategies.strategy import Strategy
 
@@ -64,6 +65,12 @@ class Random(Strategy):
     def bind(self, request: Request) -> Rule:
         """Return a number in [0, 1) for every id that only the seed and the id decide."""
         return RowRule(self._order)
+
+    def shortlist(self, request: Request, engine: Engine, count: int) -> NDArray[Any]:
+        """Return rows drawn anew in every round; nothing is read for that."""
+        rng = np.random.default_rng([self.seed, request.round])
+        free = request.free
+        return rng.choice(free, size=min(len(free), count), replace=False)
 
     def _order(self, rows: Candidates) -> NDArray[Any]:
         ids = rows.rows

@@ -1,0 +1,154 @@
+"""A dear strategy on a part of the pool: drawn at random, or the short list of a cheap one."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, field, replace
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goalward.models import Fitted
+from goalward.selection import Rule
+from goalward.strategies.engine import Engine, Memory
+from goalward.strategies.request import Request, check_count
+from goalward.strategies.strategy import Strategy, Suggestion
+from goalward.strategies.uncertainty import Margin, Random
+
+__all__ = ["Among", "Subsampled"]
+
+
+class PartOfPool(Strategy):
+    """Another strategy, shown a part of the rows, in memory; the others have NaN for a utility."""
+
+    strategy: Strategy
+
+    @property
+    def labels_held(self) -> int:
+        """The labels of the strategy within."""
+        return self.strategy.labels_held
+
+    def progress(self, fitted: Fitted) -> float:
+        """Return the value of the goal of the strategy within."""
+        return self.strategy.progress(fitted)
+
+    def bind(self, request: Request) -> Rule:
+        """Return the rule of the strategy within."""
+        return self.strategy.bind(request)
+
+    @abstractmethod
+    def part(self, request: Request, engine: Engine) -> NDArray[Any] | None:
+        """Return the positions of the free rows to look at; None for the pool as it is."""
+
+    def choose(self, request: Request, engine: Engine) -> Suggestion:
+        """Return the rows worth labelling next among those, best first."""
+        began = perf_counter()
+        part = self.part(request, engine)
+        strategy = self.strategy.turn(request.fitted, request.round)
+        if part is None:
+            return strategy.choose(request, Memory())
+        part, total = np.sort(part), len(request.pool)
+        taken = perf_counter() - began
+        inner = strategy.choose(request.narrowed(part), Memory())
+        utility = table = None
+        if engine.whole:
+            utility, table = np.full(total, np.nan), partial(_table, inner, part, total)
+            utility[part] = inner.utility
+        positions, seconds = part[inner.positions], taken + inner.seconds
+        return replace(inner, utility=utility, table=table, positions=positions, seconds=seconds)
+
+
+@dataclass(frozen=True)
+class Subsampled(PartOfPool):
+    """Another strategy, shown `candidates` free rows drawn at random in every round.
+
+    For utilities that cost a fit each: `Retrain` of a network, or of a classifier without
+    curvature. Rows that were not drawn have NaN for a utility. The best of 4,000 rows drawn is among
+    the best thousandth of a pool of any size with a probability of .98.
+
+    Parameters
+    ----------
+    strategy
+        What scores the rows drawn.
+    candidates
+        How many are drawn; the batch, if that is larger.
+
+    Examples
+    --------
+    >>> from goalward.strategies import Margin
+    >>> Subsampled(Margin(), candidates=100)
+    Subsampled(strategy=Margin(seed=0), candidates=100, seed=0)
+    """
+
+    strategy: Strategy
+    candidates: int = field(default=100, kw_only=True)
+    seed: int = field(default=0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_count("candidates", self.candidates)
+
+    def part(self, request: Request, engine: Engine) -> NDArray[Any]:
+        """Return rows drawn by the seed and the round; nothing is read for that."""
+        count = max(self.candidates, request.batch)
+        return Random(self.seed).shortlist(request, engine, count)
+
+
+@dataclass(frozen=True)
+class Among(PartOfPool):
+    """A strategy on the short list of the rows that another one puts first.
+
+    `by` scores the pool in one pass of the engine, and `strategy` sees its `most` first rows and no
+    others, in memory. With `by=Margin()`, which predicts and no more, a dear strategy costs one
+    prediction of the pool and its work on a short list, for pools of any size; `by=Random()` draws
+    rows anew in every round and reads no others. A pool of at most `most` rows is shown as it is.
+
+    Parameters
+    ----------
+    strategy
+        What picks from the short list.
+    by
+        What makes it.
+    most
+        Its length; the batch, if that is larger.
+
+    Examples
+    --------
+    >>> import goalward as gw
+    >>> from goalward.strategies import Among, CoreSet
+    >>> Among(CoreSet(), most=200)
+    Among(strategy=CoreSet(seed=0), by=Margin(seed=0), most=200, seed=0)
+    >>> gw.recipe("coverage among 1000 by margin")
+    Recipe('coverage/average/covering/sequential among 1000 by margin')
+    """
+
+    strategy: Strategy
+    by: Strategy = field(default_factory=Margin, kw_only=True)
+    most: int = field(default=1000, kw_only=True)
+    seed: int = field(default=0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_count("most", self.most)
+
+    @property
+    def labels_held(self) -> int:
+        """The labels of either: the same may serve both."""
+        return max(self.strategy.labels_held, self.by.labels_held)
+
+    def part(self, request: Request, engine: Engine) -> NDArray[Any] | None:
+        """Return the free rows that `by` puts first; None where the pool has no more."""
+        if len(request.pool) <= self.most:
+            return None
+        by = self.by.turn(request.fitted, request.round)
+        return by.shortlist(request, engine, max(self.most, request.batch))
+
+
+def _table(inner: Suggestion, part: NDArray[Any], total: int) -> NDArray[Any] | None:
+    """Return what was said of the rows looked at, under every label; NaN of the others."""
+    if inner.per_label is None:
+        return None
+    table = np.full((total, inner.per_label.shape[1]), np.nan)
+    table[part] = inner.per_label
+    return table
