@@ -6,10 +6,10 @@ from typing import Any
 
 from goalward.goals import Coverage
 from goalward.selection import Sequential
+from goalward.strategies.among import Subsampled
 from goalward.strategies.goal_oriented import GoalOriented
 from goalward.strategies.reference import reference_rows
 from goalward.strategies.strategy import Strategy
-from goalward.strategies.subsampled import Subsampled
 
 __all__ = ["cold_start"]
 
