@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.preprocessing import scale
 from threadpoolctl import threadpool_limits
 
-from goalward.lab.benchmark import Areas, Entry, Protocol, play
+from goalward.lab.benchmark import Areas, Protocol, play
 from goalward.lab.datasets import load
 from goalward.lab.datasets.keel import table
 from goalward.lab.statistics import bootstrap
@@ -20,13 +20,13 @@ NAMES = ("decision-risk", "margin", "bait")
 
 def main() -> None:
     """Print areas under the accuracy curve, and how far decision-risk is ahead of margin."""
-    plain = load("spambase")
+    plain, rules = load("spambase"), Protocol()
     # Shares of words in percent, and run lengths: tenths are the smallest steps.
     logs = replace(plain, name="logarithms", X=scale(np.log1p(10 * table("spambase")[0])))
     for data in (plain, logs):
         with threadpool_limits(limits=1):
             sessions = [
-                play(data, Entry.of(name), seed, Protocol())
+                play(rules.conditions(data), name, seed, rules)
                 for seed in range(SEEDS)
                 for name in NAMES
             ]

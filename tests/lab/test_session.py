@@ -125,23 +125,6 @@ def test_records_survive_what_a_crash_leaves(tmp_path):
     assert len(store) == 1
 
 
-def test_dev_labels_are_bought_first_and_judge_apart():
-    data = wine()
-    split = data.split(0)
-    options = {"batch": 4, "budget": 24, "seed": 0, "parts": split}
-    for dev in ("trained", "goal"):
-        session = Session(data, gw.recipe("dev/spread"), dev=dev, **options)
-        steps = list(session.steps())
-        paid = len(split.dev)
-        bought = [row for step in steps for row in step.rows]
-        assert bought[:paid] == split.dev.tolist()
-        assert all(step.looked_at is None for step in steps if len(step.spent) < paid)
-        last = steps[-1]
-        assert len(last.model.labelled) == len(split.init) + len(last.spent)
-        apart = len(last.spent) - (paid if dev == "goal" else 0)
-        assert len(last.looked_at.labelled) == len(split.init) + apart
-
-
 def test_a_ready_made_strategy_is_played_as_it_is():
     assert Session(wine(), Margin(seed=5)).chooser == Margin(seed=5)
 

@@ -21,12 +21,18 @@ __all__ = [
     "critical_difference_figure",
     "curve_figure",
     "curve_panel",
-    "differences_figure",
+    "distances_figure",
     "fidelity_figure",
 ]
 
 OURS = "#1f6fb4"
 OTHER = "#333333"
+MARKED: dict[str, dict[str, Any]] = {
+    "margin": {"color": "#d1495b"},
+    "coverage": {"color": "#2e8b57"},
+    "random": {"color": "0.35", "marker": "x"},
+}
+"""Strategies that are known by sight."""
 
 
 def approximation_panel(
@@ -130,28 +136,49 @@ def _groups(values: list[float], distance: float) -> list[tuple[int, int]]:
     return runs
 
 
-def differences_figure(
-    gaps: Mapping[str, Sequence[tuple[float, float, float]]],
-    datasets: Sequence[str],
-    *,
-    title: str,
+def distances_figure(
+    panels: Mapping[str, pl.DataFrame], *, ours: str, oracles: Sequence[str] = ()
 ) -> Figure:
-    """Return one panel per baseline: mean difference and interval for each dataset."""
-    fig = figure(2.0 + 1.75 * len(gaps), 1.2 + 0.28 * len(datasets))
-    panels = np.atleast_1d(fig.subplots(1, len(gaps), sharey=True, sharex=True))
-    place = np.arange(len(datasets))[::-1]
-    for axes, (name, found) in zip(panels, gaps.items(), strict=True):
+    """Return one panel per group of datasets: every strategy's distance from the mean of all.
+
+    Parameters
+    ----------
+    panels
+        Title -> means: a line per dataset, a column per strategy.
+    ours
+        The strategy that is shown in colour; others are drawn in grey, some marked.
+    oracles
+        Drawn as a ceiling; they do not count in the mean.
+    """
+    tallest = max(len(means) for means in panels.values())
+    fig = figure(1.0 + 5.2 * len(panels), 1.3 + 0.24 * tallest)
+    for axes, (title, means) in zip(
+        np.atleast_1d(fig.subplots(1, len(panels))), panels.items(), strict=True
+    ):
         quiet(axes)
-        axes.axvline(0.0, color="0.4", linewidth=1)
-        for y, (mean, low, high) in zip(place, found, strict=True):
-            shade = OURS if low > 0 else "#d1495b" if high < 0 else "0.55"
-            axes.plot([low, high], [y, y], color=shade, linewidth=2)
-            axes.plot([mean], [y], "o", color=shade, markersize=4)
-        axes.set_title(f"against {name}", fontsize=9)
-        axes.tick_params(labelsize=8)
-    panels[0].set_yticks(place, list(datasets))
-    fig.supxlabel("difference of the area under the accuracy curve (right: better)", fontsize=9)
-    fig.suptitle(title, fontsize=11)
+        peers = [name for name in means.columns[1:] if name not in oracles]
+        centre = means.select(peers).to_numpy().mean(axis=1)
+        away = {name: means[name].to_numpy() - centre for name in means.columns[1:]}
+        order = np.argsort(away[ours])
+        y = np.arange(len(order))
+        axes.hlines(y, -1, 1, color="0.93", linewidth=0.8, zorder=0)
+        axes.axvline(0.0, color="0.6", linewidth=0.8, zorder=1)
+        for name in [*oracles, *peers]:
+            style: dict[str, Any] = {"marker": "o", "s": 16, "color": "0.75", "zorder": 2}
+            if name == ours:
+                style |= {"s": 42, "color": OURS, "zorder": 4, "label": name}
+            elif name in MARKED:
+                style |= {"s": 26, "zorder": 3, "label": name} | MARKED[name]
+            elif name in oracles:
+                style |= {"marker": "|", "s": 60, "color": "0.2", "label": f"{name} (oracle)"}
+            axes.scatter(away[name][order], y, linewidths=1.2, **style)
+        reach = np.concatenate([away[name] for name in peers])
+        # Single disasters would squeeze the rest: they stand at the edge.
+        axes.set_xlim(np.quantile(reach, 0.01) * 1.3, np.quantile(reach, 0.995) * 1.5)
+        axes.set_yticks(y, [means["dataset"][int(i)] for i in order], fontsize=8)
+        axes.set_ylim(-0.7, len(order) - 0.3)
+        axes.set_title(title, fontsize=10)
+    fig.supxlabel("area under the accuracy curve, less the mean of all (right: better)", fontsize=9)
     return fig
 
 

@@ -28,8 +28,6 @@ class Step(NamedTuple):
         Rows bought so far, in order.
     model
         Trained on all labels, and before there are two classes on guesses, where there are some.
-    looked_at
-        What the strategy sees; None while dev labels are bought.
     rows
         Asked in this round; empty in the last.
     fitting, choosing
@@ -38,7 +36,6 @@ class Step(NamedTuple):
 
     spent: NDArray[Any]
     model: Fitted
-    looked_at: Fitted | None
     suggestion: Suggestion | None
     rows: list[int]
     fitting: float
@@ -55,10 +52,6 @@ class Session:
         Labels per round, and bought in all.
     parts
         The rows of the session; those of the dataset for this seed by default.
-    dev
-        "none": dev labels cost nothing here. "trained": they are bought first, and train. "goal":
-        they are bought first and train the deployed model, not the one that the strategy looks at,
-        of which they would no longer be a judge.
 
     Examples
     --------
@@ -75,7 +68,6 @@ class Session:
     batch: int = 10
     budget: int = 400
     parts: Split | None = field(default=None, repr=False)
-    dev: str = "none"
 
     @cached_property
     def split(self) -> Split:
@@ -108,28 +100,22 @@ class Session:
             over instead of scored, and the session goes on from there.
         """
         init, pool = self.split.init, self.split.pool
-        first = self.split.dev if self.dev != "none" else self.split.dev[:0]
         taken = [list(rows) for rows in asked]
         while True:
             spent = np.array([row for rows in taken for row in rows], dtype=np.int64)
             began = perf_counter()
             # Fitted from zero each round: the numbers do not depend on where a run was resumed.
-            model = looked_at = self._fit(np.concatenate([init, spent]))
-            buying = len(spent) < len(first)
-            if self.dev == "goal" and not buying:
-                looked_at = self._fit(np.concatenate([init, spent[len(first) :]]))
+            model = self._fit(np.concatenate([init, spent]))
             fitting = perf_counter() - began
             left = min(self.batch, self.budget - len(spent), len(pool) - len(spent))
-            suggestion, rows = None, first[len(spent) : len(spent) + left].tolist()
-            if left > 0 and not buying:
-                number = len(taken) - -(-len(first) // self.batch)
+            suggestion, rows = None, []
+            if left > 0:
                 suggestion = self.chooser.suggest(
-                    looked_at, self.X_pool, left, spent, rows=pool, round=number
+                    model, self.X_pool, left, spent, rows=pool, round=len(taken)
                 )
                 rows = suggestion.rows.tolist()
             choosing = perf_counter() - began - fitting
-            seen = None if buying else looked_at
-            yield Step(spent, model, seen, suggestion, rows, fitting, choosing)
+            yield Step(spent, model, suggestion, rows, fitting, choosing)
             if left <= 0:
                 return
             taken.append(rows)
@@ -156,13 +142,24 @@ def fitted_to(dataset: Dataset, rows: NDArray[Any], labels: NDArray[Any]) -> Any
     return clone(dataset.learner).set_params(**taken).fit(dataset.X[rows], labels)
 
 
-def measure(fitted: Fitted, dataset: Dataset, test: NDArray[Any]) -> tuple[float, float]:
-    """Return accuracy and log-loss on held-out rows; of classes that tie, each has its share."""
+class Measures(NamedTuple):
+    """How good a model is on held-out rows; `balanced` is the recall of a class, averaged."""
+
+    accuracy: float
+    log_loss: float
+    balanced: float
+
+
+def measure(fitted: Fitted, dataset: Dataset, test: NDArray[Any]) -> Measures:
+    """Return what held-out rows say of a model; of classes that tie, each has its share."""
     p = np.asarray(fitted.predict_proba(dataset.X[test]))
     codes = np.minimum(np.searchsorted(fitted.classes, dataset.y[test]), p.shape[1] - 1)
     # A class that the model has never heard of is always wrong.
     known = fitted.classes[codes] == dataset.y[test]
     likelihood = np.where(known, p[np.arange(len(test)), codes], 0.0)
     top = p == p.max(axis=1, keepdims=True)
-    accuracy = float(np.mean(known * top[np.arange(len(test)), codes] / top.sum(axis=1)))
-    return accuracy, float(-np.mean(np.log(np.maximum(likelihood, 1e-300))))
+    right = known * top[np.arange(len(test)), codes] / top.sum(axis=1)
+    _, groups = np.unique(dataset.y[test], return_inverse=True)
+    recalls = np.bincount(groups, right) / np.bincount(groups)
+    loss = -np.mean(np.log(np.maximum(likelihood, 1e-300)))
+    return Measures(float(np.mean(right)), float(loss), float(recalls.mean()))

@@ -95,7 +95,7 @@ def rounds(session: Session, asked: Sequence[Sequence[int]] = ()) -> Iterator[Me
         if step.model is not None:
             values = {name: goal.value(step.model) for name, goal in goals.items()}
             values["goal"] = chooser.progress(step.model)
-        accuracy, log_loss = measure(step.model, dataset, split.test)
+        accuracy, log_loss, _ = measure(step.model, dataset, split.test)
         yield Measured(
             round=number,
             queries=len(step.spent),

@@ -238,11 +238,6 @@ def _check_alone(word: str, text: str) -> None:
             f"The recipe {text!r} came; 'A among N by B' was expected, N the rows of the short list. "
             "Write 'decision-risk among 1000 by margin', say."
         )
-    if "+" in word:
-        raise BadParameter(
-            f"The recipe {text!r} has a '+'; only `goalward benchmark` knows 'margin + dev', spaces "
-            "and all: a baseline that is trained on dev labels. Leave it out elsewhere."
-        )
     known = ", ".join([*BASELINES, *LABEL_FREE])
     raise BadParameter(
         f"The recipe {text!r} names the strategy {word!r}; one of {known}, or goal/operator, was "

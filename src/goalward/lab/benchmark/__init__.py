@@ -1,7 +1,17 @@
-"""Label efficiency: strategies on many datasets, every label charged."""
+"""Label efficiency: strategies on many datasets, every label charged from zero."""
 
 from goalward.lab.benchmark.areas import Areas
-from goalward.lab.benchmark.entries import ENTRIES, Entry
-from goalward.lab.benchmark.sessions import Protocol, benchmark, play
+from goalward.lab.benchmark.plan import PARTS, PROTOCOLS, Job, Part, Protocol
+from goalward.lab.benchmark.sessions import benchmark, play, play_all
 
-__all__ = ["ENTRIES", "Areas", "Entry", "Protocol", "benchmark", "play"]
+__all__ = [
+    "PARTS",
+    "PROTOCOLS",
+    "Areas",
+    "Job",
+    "Part",
+    "Protocol",
+    "benchmark",
+    "play",
+    "play_all",
+]

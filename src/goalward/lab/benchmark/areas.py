@@ -1,4 +1,4 @@
-"""What came out of the benchmark: areas under curves, ranks, paired differences."""
+"""What came out of the benchmark: areas under curves, ranks, paired differences, regret."""
 
 from __future__ import annotations
 
@@ -12,22 +12,35 @@ import polars as pl
 from numpy.typing import NDArray
 
 from goalward.errors import BadInput, BadParameter, DataMissing
-from goalward.lab.statistics import bootstrap, height, ranked, upwards
+from goalward.lab.benchmark.plan import is_oracle
+from goalward.lab.statistics import (
+    bayesian_signed_rank,
+    bootstrap,
+    holm,
+    ranked,
+    regret,
+    signed_rank,
+    upwards,
+)
 
-__all__ = ["Areas"]
+__all__ = ["COLUMNS", "Areas"]
+
+COLUMNS = (
+    *("protocol", "dataset", "strategy", "seed"),
+    *("accuracy", "final", "balanced", "log_loss", "seconds"),
+)
 
 
 @dataclass(frozen=True)
 class Areas:
-    """One line per dataset, strategy and seed.
+    """One line per protocol, dataset, strategy and seed.
 
     Parameters
     ----------
     table
-        Columns: dataset, strategy, seed; accuracy, log_loss (areas over labels bought, all charged,
-        as mean heights); final (accuracy after the budget); free_accuracy, free_log_loss (areas
-        over queries with dev labels free: the model does not train on them); labels (bought in
-        all), dev (of which dev labels); seconds (to choose).
+        Columns: protocol, dataset, strategy, seed; accuracy, balanced, log_loss (areas over labels
+        bought, as mean heights; balanced accuracy is the recall of a class, averaged); final
+        (accuracy after the budget); seconds (to choose).
     """
 
     table: pl.DataFrame = field(repr=False)
@@ -35,7 +48,7 @@ class Areas:
     @classmethod
     def of(cls, sessions: Sequence[dict[str, Any]]) -> Areas:
         """Return the areas of sessions, as `play` returns them."""
-        return cls(pl.DataFrame([_line(session) for session in sessions]))
+        return cls(pl.DataFrame([{name: line[name] for name in COLUMNS} for line in sessions]))
 
     @classmethod
     def read(cls, path: Path | str) -> Areas:
@@ -46,7 +59,7 @@ class Areas:
             raise DataMissing(
                 f"{path} could not be read ({error}); the benchmark.csv of a run was expected."
             ) from error
-        for name in ("accuracy", "dataset", "log_loss", "seed", "strategy"):
+        for name in COLUMNS:
             if name not in table.columns:
                 raise BadInput(
                     f"{path} has no column {name!r}; the benchmark.csv of a run was expected."
@@ -58,35 +71,44 @@ class Areas:
         folder.mkdir(parents=True, exist_ok=True)
         self.table.write_csv(folder / "benchmark.csv")
 
+    def names(self, column: str) -> list[str]:
+        """Return the protocols, datasets or strategies there are, in the order of the run."""
+        return self.table[column].unique(maintain_order=True).to_list()
+
     @property
     def datasets(self) -> list[str]:
         """Names, in the order of the run."""
-        return self.table["dataset"].unique(maintain_order=True).to_list()
+        return self.names("dataset")
 
     @property
     def strategies(self) -> list[str]:
         """Names, in the order of the run."""
-        return self.table["strategy"].unique(maintain_order=True).to_list()
+        return self.names("strategy")
 
-    def only(
-        self, strategies: Sequence[str] | None = None, datasets: Sequence[str] | None = None
-    ) -> Areas:
-        """Return the part of the areas with these strategies and datasets."""
+    def only(self, **names: Sequence[str]) -> Areas:
+        """Return the part with these names: `only(strategy=["margin"], dataset=["wine"])`."""
         chosen = self.table
-        for column, names in (("strategy", strategies), ("dataset", datasets)):
-            if names is None:
-                continue
-            unknown = sorted(set(names) - set(chosen[column].to_list()))
+        for column, wanted in names.items():
+            unknown = sorted(set(wanted) - set(chosen[column].to_list()))
             if unknown:
                 raise BadParameter(
                     f"The results have no {column} {unknown[0]!r}; one of "
                     f"{', '.join(chosen[column].unique(maintain_order=True))} was expected."
                 )
-            chosen = chosen.filter(pl.col(column).is_in(list(names)))
+            chosen = chosen.filter(pl.col(column).is_in(list(wanted)))
         return Areas(chosen)
 
+    def main(self) -> Areas:
+        """Return the part under the protocol "full", or under the first there is."""
+        names = self.names("protocol")
+        return self.only(protocol=["full" if "full" in names else names[0]])
+
+    def peers(self) -> Areas:
+        """Return the part without oracles, which are out of competition."""
+        return self.only(strategy=[name for name in self.strategies if not is_oracle(name)])
+
     def seeds(self, metric: str = "accuracy") -> NDArray[Any]:
-        """Return (strategies, datasets, seeds) areas."""
+        """Return (strategies, datasets, seeds) areas of a single protocol."""
         cells = self.table.sort("seed").group_by("strategy", "dataset").agg("seed", metric)
         found = {(s, d): (seeds, values) for s, d, seeds, values in cells.iter_rows()}
         whole = self.table["seed"].unique().sort().to_list()
@@ -95,7 +117,8 @@ class Areas:
             what = "Some strategies have other seeds than others, or the same one twice"
             raise BadInput(
                 f"{f'There is no result of {missing[0]}' if missing else what}; the same seeds of every "
-                "strategy on every dataset were expected. Let the benchmark run to its end."
+                "strategy on every dataset, of one protocol, were expected. Let the benchmark run to "
+                "its end, or take `only` a part."
             )
         lines = [[found[s, d][1] for d in self.datasets] for s in self.strategies]
         return np.array(lines, dtype=np.float64)
@@ -123,65 +146,50 @@ class Areas:
                 "low": pl.Series(ends[:, 1]).fill_nan(None),
                 "high": pl.Series(ends[:, 2]).fill_nan(None),
                 "best_on": best,
-                "mean_area": values.mean(axis=(1, 2)),
-                # The median: other work on the machine makes some sessions slow.
-                "seconds": np.median(self.seeds("seconds"), axis=(1, 2)),
+                "mean": values.mean(axis=(1, 2)),
             }
         ).sort("mean_rank")
 
-    def mean_ranks(self, metric: str = "accuracy") -> dict[str, float]:
-        """Return the mean rank of each strategy, the best first."""
-        return dict(self.ranks(metric).select("strategy", "mean_rank").iter_rows())
-
-    def gaps(self, strategy: str, metric: str = "accuracy") -> dict[str, NDArray[Any]]:
-        """Return how far a strategy is ahead of each other one, paired: (datasets, seeds)."""
-        values = dict(zip(self.strategies, upwards(self.seeds(metric), metric), strict=True))
-        mine = values.pop(strategy)
-        return {other: mine - theirs for other, theirs in values.items()}
-
     def against(self, strategy: str, metric: str = "accuracy") -> pl.DataFrame:
-        """Return a strategy less each other one, paired by seed, by dataset and over all.
+        """Return a strategy less each other one over datasets, the closest first.
 
-        `better` and `worse` count the datasets whose 95 % interval over seeds leaves out zero.
-        The mean over datasets has a bootstrap interval over datasets.
+        Columns: against; better_by (mean), low, high (95 %, paired bootstrap over datasets); wins
+        (datasets); worst (the lowest difference) and on which dataset; p (Wilcoxon's signed ranks,
+        Holm's correction for all the others); worse, same, better (Bayesian signed ranks, the same
+        within .005).
         """
+        values = upwards(self.seeds(metric), metric).mean(axis=2)
+        mine = values[self.strategies.index(strategy)]
         lines = []
-        for other, gaps in self.gaps(strategy, metric).items():
-            ends = [bootstrap(gap, draws=2000) for gap in gaps]
-            mean, low, high = bootstrap(gaps.mean(axis=1), draws=2000)
+        for other, theirs in zip(self.strategies, values, strict=True):
+            if other == strategy:
+                continue
+            gaps = mine - theirs
+            mean, low, high = bootstrap(gaps)
             lines.append(
                 {
                     "against": other,
                     "better_by": mean,
                     "low": low,
                     "high": high,
-                    "wins": int(np.sum(gaps.mean(axis=1) > 0)),
-                    "better": sum(low > 0 for _, low, _ in ends),
-                    "worse": sum(high < 0 for _, _, high in ends),
-                    "datasets": len(ends),
+                    "wins": int(np.sum(gaps > 0)),
+                    "worst": float(gaps.min()),
+                    "on": self.datasets[int(gaps.argmin())],
+                    "p": signed_rank(gaps),
+                    **bayesian_signed_rank(gaps)._asdict(),
                 }
             )
-        return pl.DataFrame(lines)
+        p = holm(np.array([line["p"] for line in lines]))
+        return pl.DataFrame(lines).with_columns(p=p).sort("better_by")
 
-
-def _line(session: dict[str, Any]) -> dict[str, Any]:
-    bought = (len(session["accuracy"]) - 1) * session["batch"]
-    steered = bool(session["apart_accuracy"])
-    queries = (bought - session["dev"]) // session["batch"]
-    line = {name: session[name] for name in ("dataset", "strategy", "seed")}
-    for metric in ("accuracy", "log_loss"):
-        line[metric] = _height(session[metric])
-        free = session[f"apart_{metric}"] if steered else session[metric][: queries + 1]
-        # Who trains on dev labels has no curve without them.
-        known = steered or not session["dev_paid"]
-        line[f"free_{metric}"] = _height(free) if known else None
-    return line | {
-        "final": round(session["accuracy"][-1], 4),
-        "labels": bought,
-        "dev": session["dev_paid"],
-        "seconds": round(session["seconds"], 2),
-    }
-
-
-def _height(curve: list[float]) -> float:
-    return round(float(height(np.array(curve))), 5)
+    def regrets(self, metric: str = "accuracy") -> pl.DataFrame:
+        """Return how far each is behind the best of the others: mean, largest, and on which dataset."""
+        behind = regret(upwards(self.seeds(metric), metric))
+        return pl.DataFrame(
+            {
+                "strategy": self.strategies,
+                "mean": behind.mean(axis=1),
+                "largest": behind.max(axis=1),
+                "on": [self.datasets[i] for i in behind.argmax(axis=1)],
+            }
+        ).sort("mean")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import polars as pl
+import numpy as np
 
 from goalward.lab.benchmark.areas import Areas
-from goalward.lab.benchmark.entries import CONFIRMED, DESIGNED, MAIN
-from goalward.lab.plots import critical_difference_figure, differences_figure
-from goalward.lab.statistics import bootstrap, critical_difference, friedman
+from goalward.lab.benchmark.plan import CONFIRM, DESIGN, IMBALANCED, PARTS, is_oracle
+from goalward.lab.plots import critical_difference_figure, distances_figure
+from goalward.lab.statistics import critical_difference
 from goalward.plots import save
 from goalward.strategies.recipe_names import RECOMMENDED
 
@@ -23,44 +23,69 @@ def report(areas: Areas, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     text = folder / "tables.md"
     text.write_text(tables(areas))
-    main = _main(areas)
-    paths = [text]
-    if len(main.strategies) > 1 and len(main.datasets) > 1:
-        ranks = main.mean_ranks()
-        distance = critical_difference(len(ranks), len(main.datasets))
-        title = f"Mean rank of the area under the accuracy curve, {len(main.datasets)} datasets"
+    groups = _groups(areas)
+    # What confirms, where there is such.
+    title, main = next(iter(groups.items()))
+    peers, paths = main.peers(), [text]
+    if len(peers.strategies) < 2:
+        return paths
+    if len(peers.datasets) > 1:
+        ranks = dict(peers.ranks().select("strategy", "mean_rank").iter_rows())
+        distance = critical_difference(len(ranks), len(peers.datasets))
+        title = f"Mean rank of the area under the accuracy curve, {title}"
         fig = critical_difference_figure(ranks, distance, ours=[RECOMMENDED], title=title)
         paths += save(fig, folder / "critical-difference")[:1]
-    if RECOMMENDED in main.strategies and len(main.strategies) > 1:
-        gaps = {
-            name: [bootstrap(gap, draws=2000) for gap in by_dataset]
-            for name, by_dataset in main.gaps(RECOMMENDED).items()
-        }
-        title = f"{RECOMMENDED}: what it gains, by dataset"
-        fig = differences_figure(gaps, main.datasets, title=title)
-        paths += save(fig, folder / "differences")[:1]
-    return paths
+    panels = {title: part.means() for title, part in groups.items()}
+    oracles = [name for name in main.strategies if is_oracle(name)]
+    fig = distances_figure(panels, ours=_compared(peers), oracles=oracles)
+    return [*paths, *save(fig, folder / "differences")[:1]]
 
 
 def tables(areas: Areas) -> str:
     """Return all tables as Markdown."""
-    main = _main(areas)
-    found = {
-        f"The main comparison: {title}": _main_table(main.only(datasets=datasets))
-        for title, datasets in _groups(areas)
-    }
-    if RECOMMENDED in main.strategies and len(main.strategies) > 1:
-        found["Paired differences"] = _against(main)
-    found["Every strategy, every label charged"] = _all(areas)
-    # Who trains on dev labels has no curve without them.
-    paid = areas.table.filter(pl.col("free_accuracy").is_null())["strategy"].to_list()
-    free = [name for name in areas.strategies if name not in paid]
-    if len(free) > 1:
-        found["The same with dev labels free"] = _free(areas.only(free))
-    for metric in ("accuracy", "log_loss"):
-        name = metric.replace("_", "-")
-        found[f"Area under the {name} curve, by dataset"] = _by_dataset(main, metric)
+    found: dict[str, str] = {}
+    groups = _groups(areas)
+    for title, part in groups.items():
+        peers = part.peers()
+        found[f"Ranks and areas, {title}"] = _ranking(part)
+        if len(peers.strategies) > 1:
+            found[f"Paired differences, {title}"] = _against(peers)
+            if len(set(peers.table["seed"])) > 1:
+                found[f"Regret, {title}"] = _regret(peers)
+    for title, part in groups.items():
+        rare = [name for name in part.datasets if name in IMBALANCED]
+        if rare and len(part.peers().strategies) > 1:
+            chosen = part.peers().only(dataset=rare)
+            found[f"Balanced accuracy on imbalanced data, {title}"] = _against(
+                chosen, ("balanced",)
+            )
+    if others := [name for name in areas.names("protocol") if name in _factor_names()]:
+        found["One factor at a time: mean areas"] = _factors(areas, others)
+        found["One factor at a time: differences"] = _factor_differences(areas, others)
+    for title, part in groups.items():
+        found[f"Area under the accuracy curve, {title}"] = _by_dataset(part)
     return "\n\n".join(f"### {title}\n\n{table}" for title, table in found.items()) + "\n"
+
+
+def _groups(areas: Areas) -> dict[str, Areas]:
+    """Return the sets that confirm and those of the design, apart; others as they are."""
+    main = areas.main()
+    kinds = {"sets that confirm": CONFIRM, "sets of the design": DESIGN}
+    rest = [name for name in main.datasets if name not in {*CONFIRM, *DESIGN}]
+    groups = {}
+    for kind, names in (kinds | {"other sets": rest}).items():
+        if here := [name for name in main.datasets if name in names]:
+            groups[f"{len(here)} {kind}"] = main.only(dataset=here)
+    return groups
+
+
+def _factor_names() -> list[str]:
+    return [protocol.name for protocol in PARTS["factors"].protocols]
+
+
+def _compared(areas: Areas) -> str:
+    """Return the strategy that the others are compared with."""
+    return RECOMMENDED if RECOMMENDED in areas.strategies else areas.strategies[0]
 
 
 def _markdown(lines: Sequence[dict[str, Any]]) -> str:
@@ -68,118 +93,133 @@ def _markdown(lines: Sequence[dict[str, Any]]) -> str:
     return "\n".join([rows[0], "|" + "---|" * len(lines[0]), *rows[1:]])
 
 
-def _ranking(
-    areas: Areas, columns: dict[str, Callable[[dict[str, Any]], object]], metric: str = "accuracy"
-) -> str:
-    """Return a line per strategy, the best first; a column is a function of its ranks."""
-    return _markdown(
-        [
-            {"strategy": _shown(r["strategy"])} | {name: cell(r) for name, cell in columns.items()}
-            for r in areas.ranks(metric).iter_rows(named=True)
-        ]
-    )
-
-
-def _groups(areas: Areas) -> list[tuple[str, list[str]]]:
-    """Return all datasets, and apart those the recipe was designed on and those it was not."""
-    groups = [(f"all {len(areas.datasets)} datasets", areas.datasets)]
-    for title, names in (
-        ("datasets that took no part in its design", CONFIRMED),
-        ("datasets the recipe was designed on (other splits)", DESIGNED),
-    ):
-        # A set's own name leaves out which vectors stand for it.
-        plain = {name.partition(":")[0] for name in names}
-        found = [name for name in areas.datasets if name in plain]
-        if found and len(found) < len(areas.datasets):
-            groups.append((title, found))
-    return groups
-
-
-def _main_table(part: Areas) -> str:
-    losses, final = part.mean_ranks("log_loss"), part.mean_ranks("final")
-    heights = dict(zip(part.strategies, part.seeds("log_loss").mean(axis=(1, 2)), strict=True))
-    table = _ranking(
-        part,
-        {
-            "mean rank, accuracy": _rank,
-            "best on": lambda r: r["best_on"],
-            "mean area, accuracy": lambda r: f"{r['mean_area']:.4f}",
-            "mean rank, log-loss": lambda r: f"{losses[r['strategy']]:.2f}",
-            "mean area, log-loss": lambda r: f"{heights[r['strategy']]:.3f}",
-            "mean rank, final accuracy": lambda r: f"{final[r['strategy']]:.2f}",
-            "seconds to choose": lambda r: f"{r['seconds']:.1f}",
-        },
-    )
-    if len(part.datasets) < 2 or len(part.strategies) < 3:
-        return table
-    distance = critical_difference(len(part.strategies), len(part.datasets))
-    p = friedman(part.seeds().mean(axis=2))
-    return (
-        f"{table}\n\nFriedman's test that all do equally well: p = {p:.2g}.\n"
-        f"Nemenyi's critical difference of mean ranks at 5 %: {distance:.2f}."
-    )
-
-
-def _against(main: Areas) -> str:
+def _ranking(part: Areas) -> str:
+    """Return a line per strategy, the best first; oracles last, without ranks."""
+    areas = part.peers().ranks()
+    final, loss = (dict(part.peers().ranks(name).select("strategy", "mean_rank").iter_rows())
+                   for name in ("final", "log_loss"))  # fmt: skip
+    means = {
+        name: dict(zip(part.strategies, part.seeds(name).mean(axis=(1, 2)), strict=True))
+        for name in ("accuracy", "final", "balanced", "log_loss")
+    }
+    # The median: other work on the machine makes some sessions slow.
+    seconds = dict(zip(part.strategies, np.median(part.seeds("seconds"), axis=(1, 2)), strict=True))
+    oracles = [{"strategy": name} for name in part.strategies if is_oracle(name)]
     lines = []
-    for metric, digits in (("accuracy", 4), ("log_loss", 3)):
-        for r in main.against(RECOMMENDED, metric).iter_rows(named=True):
-            ends = ", ".join(f"{r[k]:+.{digits}f}" for k in ("low", "high"))
+    for r in [*areas.iter_rows(named=True), *oracles]:
+        name = r["strategy"]
+        ranks = [f"{ranks[name]:.2f}" if name in ranks else "oracle" for ranks in (final, loss)]
+        lines.append(
+            {
+                "strategy": _shown(name),
+                "mean rank, area": _rank(r) if "mean_rank" in r else "oracle",
+                "best on": r.get("best_on", "–"),
+                "area": f"{means['accuracy'][name]:.4f}",
+                "mean rank, final": ranks[0],
+                "final": f"{means['final'][name]:.4f}",
+                "balanced": f"{means['balanced'][name]:.4f}",
+                "mean rank, log-loss": ranks[1],
+                "log-loss": f"{means['log_loss'][name]:.3f}",
+                "seconds": f"{seconds[name]:.2g}",
+            }
+        )
+    return _markdown(lines)
+
+
+def _against(peers: Areas, metrics: Sequence[str] = ("accuracy", "final")) -> str:
+    named = {"accuracy": "area", "final": "final accuracy", "balanced": "area, balanced"}
+    ours, lines = _compared(peers), []
+    for metric in metrics:
+        for r in peers.against(ours, metric).iter_rows(named=True):
             lines.append(
                 {
-                    "metric": metric.replace("_", "-"),
-                    f"`{RECOMMENDED}` against": _shown(r["against"]),
-                    "better by": f"{r['better_by']:+.{digits}f} [{ends}]",
-                    "ahead on": f"{r['wins']} of {r['datasets']}",
-                    "clearly better / worse": f"{r['better']} / {r['worse']}",
+                    "of": named[metric],
+                    f"{_shown(ours)} against": _shown(r["against"]),
+                    **_difference(r),
+                    "ahead on": f"{r['wins']} of {len(peers.datasets)}",
+                    "p (Holm)": f"{r['p']:.2g}",
+                    "worse, same, better": f"{r['worse']:.2f}, {r['same']:.2f}, {r['better']:.2f}",
                 }
             )
     return _markdown(lines)
 
 
-def _all(areas: Areas) -> str:
-    losses = areas.mean_ranks("log_loss")
-    dev = dict(areas.table.group_by("strategy").agg(pl.col("dev").max()).iter_rows())
-    return _ranking(
-        areas,
-        {
-            "dev labels": lambda r: f"up to {dev[r['strategy']]}" if dev[r["strategy"]] else "none",
-            "mean rank, accuracy": lambda r: f"{r['mean_rank']:.2f}",
-            "mean area": lambda r: f"{r['mean_area']:.4f}",
-            "mean rank, log-loss": lambda r: f"{losses[r['strategy']]:.2f}",
-            "seconds": lambda r: f"{r['seconds']:.1f}",
-        },
+def _difference(r: dict[str, Any]) -> dict[str, str]:
+    return {
+        "better by": f"{r['better_by']:+.4f} [{r['low']:+.4f}, {r['high']:+.4f}]",
+        "at worst": f"{r['worst']:+.4f} ({r['on']})",
+    }
+
+
+def _regret(peers: Areas) -> str:
+    area, final = (peers.regrets(metric) for metric in ("accuracy", "final"))
+    last = {r["strategy"]: r for r in final.iter_rows(named=True)}
+    return _markdown(
+        [
+            {
+                "strategy": _shown(r["strategy"]),
+                "mean regret, area": f"{r['mean']:+.4f}",
+                "largest, area": f"{r['largest']:+.4f} ({r['on']})",
+                "mean regret, final": f"{last[r['strategy']]['mean']:+.4f}",
+                "largest, final": "{largest:+.4f} ({on})".format(**last[r["strategy"]]),
+            }
+            for r in area.iter_rows(named=True)
+        ]
     )
 
 
-def _free(areas: Areas) -> str:
-    charged = areas.mean_ranks()
-    return _ranking(
-        areas,
-        {
-            "mean rank, dev labels free": lambda r: f"{r['mean_rank']:.2f}",
-            "mean area": lambda r: f"{r['mean_area']:.4f}",
-            "mean rank among these, charged": lambda r: f"{charged[r['strategy']]:.2f}",
-        },
-        "free_accuracy",
-    )
+def _factor_parts(areas: Areas, protocols: Sequence[str]) -> dict[str, Areas]:
+    """Return the results under each protocol, and under the main one on the same data."""
+    parts = {name: areas.only(protocol=[name]).peers() for name in protocols}
+    first = next(iter(parts.values()))
+    main = areas.main()
+    same = [name for name in main.datasets if name in first.datasets]
+    who = [name for name in main.strategies if name in first.strategies]
+    if same and who:
+        parts = {main.names("protocol")[0]: main.only(dataset=same, strategy=who)} | parts
+    return parts
 
 
-def _by_dataset(main: Areas, metric: str) -> str:
-    best = max if metric == "accuracy" else min
+def _factors(areas: Areas, protocols: Sequence[str]) -> str:
+    parts = _factor_parts(areas, protocols)
+    means = {
+        name: dict(zip(part.strategies, part.seeds().mean(axis=(1, 2)), strict=True))
+        for name, part in parts.items()
+    }
     lines = []
-    for row in main.means(metric).iter_rows(named=True):
-        name = row.pop("dataset")
-        top = best(row.values())
-        shown = {_shown(k): f"**{v:.4f}**" if v == top else f"{v:.4f}" for k, v in row.items()}
-        lines.append({"dataset": name, **shown})
+    for who in next(reversed(parts.values())).strategies:
+        cells = {}
+        for name, values in means.items():
+            shown = f"{values[who]:.4f}" if who in values else "–"
+            cells[name] = f"**{shown}**" if values.get(who) == max(values.values()) else shown
+        lines.append({"strategy": _shown(who), **cells})
     return _markdown(lines)
 
 
-def _main(areas: Areas) -> Areas:
-    """Return the main comparison, or all strategies where fewer than two of it took part."""
-    known = [name for name in MAIN if name in areas.strategies]
-    return areas.only(known) if len(known) > 1 else areas
+def _factor_differences(areas: Areas, protocols: Sequence[str]) -> str:
+    lines = []
+    for name, part in _factor_parts(areas, protocols).items():
+        ours = _compared(part)
+        for r in part.against(ours).iter_rows(named=True):
+            lines.append(
+                {
+                    "protocol": name,
+                    f"{_shown(ours)} against": _shown(r["against"]),
+                    **_difference(r),
+                    "p (Holm)": f"{r['p']:.2g}",
+                }
+            )
+    return _markdown(lines)
+
+
+def _by_dataset(part: Areas) -> str:
+    lines = []
+    for row in part.means().iter_rows(named=True):
+        name = row.pop("dataset")
+        top = max(value for key, value in row.items() if not is_oracle(key))
+        shown = {_shown(k): f"**{v:.4f}**" if v == top else f"{v:.4f}" for k, v in row.items()}
+        lines.append({"dataset": name, **shown})
+    return _markdown(lines)
 
 
 def _rank(r: dict[str, Any]) -> str:
