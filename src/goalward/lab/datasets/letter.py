@@ -44,7 +44,7 @@ def _table() -> tuple[NDArray[Any], str]:
     if path is not None:
         return _checked(_from_npz(path), path.name), "letter.npz (LIBSVM's order and split)"
     try:
-        X, names = keel_table("letter")
+        X, _, names = keel_table("letter")
     except DataMissing:
         return _from_libsvm(), "LIBSVM letter.scale and letter.scale.t"
     table = np.column_stack([X, [ord(name) - ord("A") for name in names]]).astype(np.uint8)

@@ -20,8 +20,10 @@ from goalward.errors import BadInput, BadParameter
 from goalward.lab.datasets.dataset import Dataset, stratified
 from goalward.lab.datasets.keel import KEEL, keel
 from goalward.lab.datasets.letter import letter
+from goalward.lab.datasets.pictures import fashion_mnist, mnist
 from goalward.lab.datasets.rt_polarity import rt_polarity
 from goalward.lab.datasets.synth2 import synth2
+from goalward.lab.datasets.text import text
 
 __all__ = ["DATASETS", "breast_cancer", "digits", "digits_3v8", "from_file", "load", "wine"]
 
@@ -53,6 +55,18 @@ def wine() -> Dataset:
     return stratified("wine", scale(X), y, "scikit-learn load_wine, z-scored")
 
 
+def ringnorm() -> Dataset:
+    """Return 7,400 rows of Breiman's ringnorm: two Gaussians of different spread around one another.
+
+    No linear model is right here. KEEL's copy, `ring`, has lost its decimal points.
+    """
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 3700)
+    spread, centre = np.where(y, 1.0, 2.0)[:, None], np.where(y, 2 / 20**0.5, 0.0)[:, None]
+    X = centre + spread * rng.standard_normal((len(y), 20))
+    return stratified("ringnorm", scale(X), y, "generated from seed 0, z-scored", C=0.5)
+
+
 DATASETS: dict[str, Callable[[], Dataset]] = {
     "synth2": synth2,
     "letter": letter,
@@ -63,6 +77,11 @@ DATASETS: dict[str, Callable[[], Dataset]] = {
     "digits-3v8": digits_3v8,
     "breast-cancer": breast_cancer,
     "wine": wine,
+    "ringnorm": ringnorm,
+    "mnist": mnist,
+    "fashion-mnist": fashion_mnist,
+    "subj": partial(text, "subj"),
+    "trec": partial(text, "trec"),
     **{name: partial(keel, name) for name in KEEL},
 }
 
