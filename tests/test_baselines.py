@@ -1,5 +1,7 @@
 """Published baselines against their definitions, by brute force."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -19,15 +21,16 @@ from goalward.labels import (
     Uniform,
 )
 from goalward.labels.learned import fitted_temperature
-from goalward.strategies import Badge, Bait, Bald, CoreSet
+from goalward.strategies import Badge, Bait, BaitBackward, Bald, CoreSet
 from goalward.strategies.request import Request
 from goalward.testing import check_operator, check_strategy, problem
 from goalward.testing.derivatives import explicit
 from goalward.utility import FirstOrder, ImplicitStep, Ladder, Retrain
 from goalward.utility.fidelity import stratified
+from goalward.utility.together import Together
 
 TASK = problem(n_pool=50)
-BASELINES = [CoreSet(), Badge(seed=2), Bait(), Bald(draws=40)]
+BASELINES = [CoreSet(), Badge(seed=2), Bait(), BaitBackward(), Bald(draws=40)]
 
 
 @pytest.mark.parametrize("strategy", BASELINES, ids=repr)
@@ -99,6 +102,51 @@ def test_bait_lowers_the_trace_most_at_every_step():
     assert got.rows.tolist() == taken
     wide = problem(n_features=1200)
     assert len(Bait().suggest(wide.fitted, wide.X_pool, 2).rows) == 2
+
+
+@pytest.mark.parametrize(("seed", "classes"), [(0, 2), (1, 3), (2, 4)])
+def test_baits_backward_pass_gives_back_what_raises_the_trace_least(seed, classes):
+    task, batch = problem(seed=seed, n_classes=classes, n_pool=14, n_labelled=8), 4
+    fitted = replace(task.fitted, class_weights=np.linspace(0.5, 2.0, classes))
+    p = fitted.predict_proba(task.X_pool)
+    forward = Bait().suggest(fitted, task.X_pool, 2 * batch).rows
+    basis = [
+        np.kron(np.outer(x, x), np.diag(q) - np.outer(q, q))
+        for x, q in zip(np.column_stack([task.X_pool, np.ones(14)]), p, strict=True)
+    ]
+    H, F = explicit(fitted.hessian), np.sum(basis, axis=0)
+    weight = p @ np.asarray(fitted.label_weights)
+
+    def trace(rows):
+        added = sum(weight[i] * basis[i] for i in rows)
+        return np.trace(np.linalg.pinv(H + added, rcond=1e-12) @ F)
+
+    kept = forward.tolist()
+    while len(kept) > batch:
+        least = min(kept, key=lambda i: trace([j for j in kept if j != i]))
+        kept.remove(least)
+    found = BaitBackward().suggest(fitted, task.X_pool, batch).rows.tolist()
+    plain = forward[:batch].tolist()
+    assert found == (kept if trace(kept) < trace(plain) else plain)
+    assert trace(found) <= trace(plain)
+
+
+def test_rows_together_bring_what_one_after_the_other_does():
+    """Through near-certain rows, copies, and with directions left out (many unknowns)."""
+    for task in (problem(C=1e4), problem(n_features=600, n_pool=30)):
+        X = np.vstack([task.X_pool[:6], task.X_pool[:2], 50.0 * task.X_pool[6:7]])
+        rule = Bait().bind(Request.of(task.fitted, task.X_pool, 1))
+        whole = Together.of(rule.gains, X)
+        for i in range(len(X)):
+            left = Together.of(rule.gains, np.delete(X, i, axis=0))
+            assert whole.without(i).gain == pytest.approx(left.gain, rel=1e-6)
+            assert whole.losses()[i] == pytest.approx(whole.gain - left.gain, abs=1e-6 * whole.gain)
+        twice = whole.without(0).without(3)
+        left = Together.of(rule.gains, np.delete(X, [0, 3], axis=0))
+        assert twice.gain == pytest.approx(left.gain, rel=1e-6)
+        np.testing.assert_allclose(
+            np.delete(twice.losses(), [0, 3]), left.losses(), atol=1e-6 * whole.gain
+        )
 
 
 def test_bait_takes_copies_where_they_inform_most():

@@ -2,7 +2,7 @@
 
 from goalward.strategies.among import Among, Subsampled
 from goalward.strategies.badge import Badge
-from goalward.strategies.bait import Bait
+from goalward.strategies.bait import Bait, BaitBackward
 from goalward.strategies.bald import Bald
 from goalward.strategies.cold_start import cold_start
 from goalward.strategies.core_set import CoreSet
@@ -17,6 +17,7 @@ __all__ = [
     "Among",
     "Badge",
     "Bait",
+    "BaitBackward",
     "Bald",
     "CoreSet",
     "Entropy",

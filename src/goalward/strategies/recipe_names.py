@@ -43,7 +43,7 @@ from goalward.selection import Certain, Selector, Sequential, Stochastic, Top
 from goalward.solvers import GradientStep
 from goalward.strategies import uncertainty
 from goalward.strategies.badge import Badge
-from goalward.strategies.bait import Bait
+from goalward.strategies.bait import Bait, BaitBackward
 from goalward.strategies.bald import Bald
 from goalward.strategies.core_set import CoreSet
 from goalward.strategies.reference import reference_rows
@@ -83,6 +83,7 @@ BASELINES: dict[str, Callable[[int], Strategy]] = {
     "core-set": CoreSet,
     "badge": Badge,
     "bait": Bait,
+    "bait-backward": BaitBackward,
     "bald": lambda seed: Bald(seed=seed),
     "typiclust": TypiClust,
 }

@@ -148,7 +148,7 @@ class Gains(Scorer):
 
     def __call__(self, rows: Rows) -> Scored:
         """Return the gain of every row, once for each label, with its leverage."""
-        proba, _, blocks, M, N = self._forms(rows)
+        proba, _, blocks, M, N = self.forms(rows)
         xp = namespace(proba)
         found = like(gains(blocks, M, N), proba, dtype=proba.dtype)
         leverage = np.einsum("nab,nba->n", blocks, M)
@@ -161,10 +161,10 @@ class Gains(Scorer):
 
     def taking(self, rows: Rows) -> Taken:
         """Return the rows as candidates of a batch that is picked one by one."""
-        _, Z, blocks, M, N = self._forms(rows)
+        _, Z, blocks, M, N = self.forms(rows)
         return Taken(Z, blocks, M, N, self.posterior, self.F)
 
-    def _forms(
+    def forms(
         self, rows: Rows
     ) -> tuple[Any, NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Return predictions, coordinates, Λ times the expected weight, M and N of rows."""
