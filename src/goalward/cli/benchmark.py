@@ -53,29 +53,35 @@ class BenchmarkOptions:
     def run(self, out: Path) -> Areas:
         """Play what was asked for."""
         from goalward.lab.benchmark import PARTS, PROTOCOLS, play_all
+        from goalward.lab.benchmark.libact import PART
+        from goalward.lab.benchmark.plan import FULL
 
+        rules = {**PROTOCOLS, "libact": PART.protocols[0]}
         usual = "design" if self.dataset else "factors" if self.protocol else "all"
         chosen = "quick" if self.quick else self.part or usual
         for option, name, known in (
             ("part", chosen, ["all", *PARTS]),
-            ("protocol", self.protocol or "full", [*PROTOCOLS, "libact"]),
+            ("protocol", self.protocol or "full", rules),
         ):
             if name not in known:
                 raise BadParameter(
                     f"--{option} {name} came; one of {', '.join(known)} was expected."
                 )
+        parts = [PARTS[name] for name in (FULL if chosen == "all" else (chosen,))]
+        if self.protocol == "libact":
+            parts = [PART]
         given: dict[str, Any] = {
             "datasets": self.dataset,
             "strategies": self.strategy,
-            "protocols": [PROTOCOLS[self.protocol]] if self.protocol else None,
+            "protocols": [rules[self.protocol]] if self.protocol else None,
             "seeds": self.seeds,
         }
         jobs = []
-        for name in ("design", "confirm", "factors") if chosen == "all" else (chosen,):
-            part = replace(PARTS[name], **{key: value for key, value in given.items() if value})
+        for part in parts:
+            part = replace(part, **{key: value for key, value in given.items() if value})
             if self.budget:
-                rules = [replace(one, budget=self.budget) for one in part.protocols]
-                part = replace(part, protocols=rules)
+                shorter = [replace(one, budget=self.budget) for one in part.protocols]
+                part = replace(part, protocols=shorter)
             jobs += part.jobs()
         return play_all(list(dict.fromkeys(jobs)), out=out, n_jobs=self.jobs)
 
@@ -95,6 +101,7 @@ def benchmark(options: BenchmarkOptions) -> None:
     `goalward benchmark -d wine -d digits -s random -s margin -s decision-risk --seeds 3`
     """
     from goalward.lab.benchmark import Areas
+    from goalward.lab.benchmark.libact import beside_published
     from goalward.lab.benchmark.report import report
 
     saved = options.tables_of
@@ -106,6 +113,13 @@ def benchmark(options: BenchmarkOptions) -> None:
         )
     out = options.out or Path("out/report" if saved else "out/benchmark")
     areas = Areas.read(saved) if saved else options.run(out)
+    if areas.names("protocol") == ["libact"]:
+        found = beside_published(areas)
+        if options.as_json:
+            typer.echo(json.dumps(found.to_dicts()))
+        else:
+            show("Areas by the rules of arXiv 2306.08954, and its own for margin", found)
+        return
     paths = report(areas, out)
     ranks = areas.main().peers().ranks()
     if options.as_json:

@@ -12,12 +12,14 @@ from sklearn.preprocessing import PowerTransformer
 from goalward.errors import BadParameter
 from goalward.goals import LeaveOneOut
 from goalward.lab.datasets import Dataset, Split
+from goalward.lab.datasets.collection import CONFIRM, DESIGN, FACTORS
 from goalward.learners import Logistic
 from goalward.models import Fitted
 from goalward.strategies import recipe
 from goalward.strategies.recipe_names import RECOMMENDED
 
 __all__ = [
+    "FULL",
     "PARTS",
     "PROTOCOLS",
     "STRATEGIES",
@@ -27,12 +29,6 @@ __all__ = [
     "Protocol",
     "is_oracle",
 ]
-
-CONFIRM = ("letter", "rt-polarity:minilm", "satimage", "penbased", "texture", "optdigits")
-DESIGN = ("digits", "breast-cancer", "wine", "segment", "vehicle", "spambase", "vowel", "magic")
-FACTORS = (*DESIGN, *CONFIRM)[:12]
-IMBALANCED = ("magic", "spambase")
-
 
 @dataclass(frozen=True)
 class Protocol:
@@ -147,7 +143,10 @@ RIVALS = tuple(
     dict.fromkeys((RECOMMENDED, "coverage", "margin", "badge", "bait", "decision-risk", "random"))
 )
 """Who takes part where one thing is different."""
-STRATEGIES = (*RIVALS, "max-herding", "core-set", "entropy", "epig", "bald")
+STRATEGIES = (
+    *RIVALS,
+    *("max-herding", "typiclust", "tcm", "core-set", "entropy", "epig", "bald"),
+)
 """Who takes part. `coverage` is Uncertainty Herding."""
 
 
@@ -204,4 +203,6 @@ PARTS = {
     "factors": Part(FACTORS, RIVALS, OTHERS, seeds=3),
     "quick": Part(DESIGN[:8], STRATEGIES, (Protocol(budget=100, pool=1000, test=1000),), seeds=2),
 }
-"""A full run is the first three. The sets of "confirm" are kept back until a recipe is fixed."""
+"""What can be asked for. The sets of "confirm" are kept back until a recipe is fixed."""
+FULL = ("design", "confirm", "factors")
+"""The parts of a full run."""

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from goalward.lab.benchmark.areas import Areas
-from goalward.lab.benchmark.plan import CONFIRM, DESIGN, IMBALANCED, PARTS, is_oracle
+from goalward.lab.benchmark.plan import PARTS, is_oracle
+from goalward.lab.datasets.collection import CONFIRM, DESIGN, IMBALANCED
 from goalward.lab.plots import critical_difference_figure, distances_figure
 from goalward.lab.statistics import critical_difference
 from goalward.plots import save

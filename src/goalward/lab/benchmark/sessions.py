@@ -138,7 +138,7 @@ def _session(job: Job) -> dict[str, Any]:
 
 def _key(job: Job) -> str:
     """Return what tells a session from all others."""
-    rules = asdict(job.protocol) | {"name": ""}
+    rules = asdict(job.protocol) | {"name": type(job.protocol).__name__}
     facts = [VERSION, version("goalward"), _fingerprint(job.dataset), str(recipe(job.strategy))]
     return sha256(json.dumps([*facts, job.seed, rules]).encode()).hexdigest()[:16]
 
