@@ -94,7 +94,7 @@ def test_the_second_learner_chooses_C_on_transformed_features():
     assert np.abs(task.X).max() < np.abs(load("vehicle").X).max() / 2
     rows = np.arange(0, len(task.y), 20)
     fitted = task.learner.fit(task.X[rows], task.y[rows])
-    others = [Logistic(C=C).fit(task.X[rows], task.y[rows]) for C in (0.01, 0.1, 1, 10, 100)]
+    others = [Logistic(C=C).fit(task.X[rows], task.y[rows]) for C in (0.01, 0.1, 1, 10)]
     values = [LeaveOneOut().value(one) for one in others]
     assert fitted.C == others[int(np.argmax(values))].C
     assert np.allclose(fitted.params, others[int(np.argmax(values))].params, atol=1e-5)

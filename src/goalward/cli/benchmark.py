@@ -76,13 +76,12 @@ class BenchmarkOptions:
             "protocols": [rules[self.protocol]] if self.protocol else None,
             "seeds": self.seeds,
         }
-        jobs = []
-        for part in parts:
-            part = replace(part, **{key: value for key, value in given.items() if value})
-            if self.budget:
-                shorter = [replace(one, budget=self.budget) for one in part.protocols]
-                part = replace(part, protocols=shorter)
-            jobs += part.jobs()
+        parts = [replace(part, **{key: v for key, v in given.items() if v}) for part in parts]
+        jobs = [job for part in parts for job in part.jobs()]
+        if self.budget:
+            jobs = [
+                job._replace(protocol=replace(job.protocol, budget=self.budget)) for job in jobs
+            ]
         return play_all(list(dict.fromkeys(jobs)), out=out, n_jobs=self.jobs)
 
 

@@ -65,7 +65,9 @@ class Libact(Protocol):
         """Return random parts; those whose 20 labels are of one class are drawn again."""
         rng = np.random.default_rng([seed, 30])
         while True:
-            train, test = np.split(order := rng.permutation(len(dataset.y)), [int(0.6 * len(order))])
+            train, test = np.split(
+                order := rng.permutation(len(dataset.y)), [int(0.6 * len(order))]
+            )
             init, pool = np.split(train, [GIVEN])
             if len(set(dataset.y[init])) > 1:
                 return Split(init, np.sort(pool), np.sort(test), pool[:0])
@@ -107,4 +109,4 @@ def beside_published(areas: Areas) -> pl.DataFrame:
                     "apart": float(gap),
                 }
             )
-    return pl.DataFrame(lines).sort("dataset", maintain_order=True)
+    return pl.DataFrame(lines).fill_nan(None).sort("dataset", maintain_order=True)
