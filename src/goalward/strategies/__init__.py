@@ -4,10 +4,12 @@ from goalward.strategies.among import Among, Subsampled
 from goalward.strategies.badge import Badge
 from goalward.strategies.bait import Bait, BaitBackward
 from goalward.strategies.bald import Bald
+from goalward.strategies.boss import Boss
 from goalward.strategies.cold_start import cold_start
 from goalward.strategies.core_set import CoreSet
 from goalward.strategies.goal_oriented import GoalOriented
 from goalward.strategies.recipe import Recipe, recipe
+from goalward.strategies.refine import Refine
 from goalward.strategies.schedule import InTurn, Then, UnlessSurprised
 from goalward.strategies.strategy import Strategy, Suggestion
 from goalward.strategies.typiclust import TypiClust
@@ -19,6 +21,7 @@ __all__ = [
     "Bait",
     "BaitBackward",
     "Bald",
+    "Boss",
     "CoreSet",
     "Entropy",
     "GoalOriented",
@@ -27,6 +30,7 @@ __all__ = [
     "Margin",
     "Random",
     "Recipe",
+    "Refine",
     "Strategy",
     "Subsampled",
     "Suggestion",

@@ -17,6 +17,7 @@ from goalward.strategies.recipe_names import (
     LABEL_FREE,
     NUMBERED,
     OPERATORS,
+    ORACLES,
     PRESETS,
     RETIRED,
     SELECTIONS,
@@ -89,8 +90,8 @@ class Recipe:
         """What `build` must be given: "dev", "pool" or "truth"."""
         if made := _made_of(self.text):
             return frozenset().union(*(Recipe(part).needs for part in made.parts))
-        if self.text in BASELINES:
-            return frozenset()
+        if self.text in BASELINES or self.text in ORACLES:
+            return frozenset({"truth"} if self.text in ORACLES else ())
         goal, operator, *_ = self.text.split("/")
         needed = {GOALS[goal][0], "truth" if operator == "oracle" else ""}
         return frozenset(needed - {""})
@@ -112,7 +113,7 @@ class Recipe:
         pool
             Unlabelled rows, for the goals entropy, fisher and soft-pool.
         truth
-            All labels of the pool, for the oracle operator.
+            All labels of the pool, for the oracle operator and "boss".
         """
         given: dict[str, Any] = {"dev": dev, "pool": pool, "truth": truth, "seed": seed}
         if made := _made_of(self.text):
@@ -125,6 +126,8 @@ class Recipe:
                     f"{self!r} was built without {name}=, which it needs. Pass "
                     f"build({name}={'(X_dev, y_dev)' if name == 'dev' else '...'})."
                 )
+        if self.text in ORACLES:
+            return ORACLES[self.text](truth, seed)
         goal, operator, utility, selection = self.text.split("/")
         word, _, number = operator.partition(":")
         need, make = GOALS[goal]
@@ -193,7 +196,7 @@ def _made_of(text: str) -> _Made | None:
 
 def _check_hopeful(first: str, text: str) -> None:
     """Raise unless a strategy has a label that it hopes for."""
-    if first in BASELINES or first.partition("/")[0] in LABEL_FREE:
+    if first in BASELINES or first in ORACLES or first.partition("/")[0] in LABEL_FREE:
         raise BadParameter(
             f"The recipe {text!r} waits for surprises of {first!r}, which hopes for no label; a goal of "
             "the logits was expected. Write 'entropy/max/retrain unless surprised then entropy', say."
@@ -221,7 +224,7 @@ def _check_retired(parts: list[str], text: str) -> None:
 
 def _check_alone(word: str, text: str) -> None:
     """Raise unless a word is a strategy by itself."""
-    if word in BASELINES:
+    if word in BASELINES or word in ORACLES:
         return
     if word in GOALS:
         raise BadParameter(
@@ -238,7 +241,7 @@ def _check_alone(word: str, text: str) -> None:
             f"The recipe {text!r} came; 'A among N by B' was expected, N the rows of the short list. "
             "Write 'decision-risk among 1000 by margin', say."
         )
-    known = ", ".join([*BASELINES, *LABEL_FREE])
+    known = ", ".join([*BASELINES, *ORACLES, *LABEL_FREE])
     raise BadParameter(
         f"The recipe {text!r} names the strategy {word!r}; one of {known}, or goal/operator, was "
         "expected. Write 'decision-risk', 'random' or 'dev/spread', say."

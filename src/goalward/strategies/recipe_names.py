@@ -45,8 +45,10 @@ from goalward.strategies import uncertainty
 from goalward.strategies.badge import Badge
 from goalward.strategies.bait import Bait, BaitBackward
 from goalward.strategies.bald import Bald
+from goalward.strategies.boss import Boss
 from goalward.strategies.core_set import CoreSet
 from goalward.strategies.reference import reference_rows
+from goalward.strategies.refine import Refine
 from goalward.strategies.strategy import Strategy
 from goalward.strategies.typiclust import TypiClust
 from goalward.utility import (
@@ -66,6 +68,7 @@ __all__ = [
     "LABEL_FREE",
     "NUMBERED",
     "OPERATORS",
+    "ORACLES",
     "PRESETS",
     "RECOMMENDED",
     "RETIRED",
@@ -86,7 +89,12 @@ BASELINES: dict[str, Callable[[int], Strategy]] = {
     "bait-backward": BaitBackward,
     "bald": lambda seed: Bald(seed=seed),
     "typiclust": TypiClust,
+    "refine": lambda seed: Refine(seed=seed),
 }
+ORACLES: dict[str, Callable[[Any, int], Strategy]] = {
+    "boss": lambda truth, seed: Boss(truth, seed=seed)
+}
+"""Baselines that must be told the true labels of the pool."""
 RECOMMENDED = "decision-risk"
 """What `goalward benchmark` recommends now; the same with and without dev labels."""
 PRESETS = {
