@@ -55,7 +55,7 @@ def fashion_mnist() -> Dataset:
         parts.append(np.frombuffer(gzip.decompress(path.read_bytes()), np.uint8, offset=header))
     pixels, y = parts
     return _components(
-        "fashion-mnist", pixels.reshape(len(y), -1), y, "Fashion-MNIST, its test part (Debian)"
+        "fashion-mnist", pixels.reshape(len(y), -1), y, "Fashion-MNIST, its test part"
     )
 
 
