@@ -4,13 +4,18 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 import goalward as gw
+from goalward.core.kernels.compiled import compiled, installed
 from goalward.scale import Cuda, Dask, Threads, open_pool
 from goalward.selection.best import Best
+from goalward.strategies import Among, Margin, engine
 from goalward.strategies.engine import Memory, Reader, Reading
 from goalward.testing import check_engine, problem
+from goalward.utility.threads import cores
 from tests.conftest import need
+from tests.scale.setting import setting
 
 
 @pytest.mark.parametrize("engine", [Memory(), Threads(), Threads(n_jobs=2, block=1)], ids=repr)
@@ -62,3 +67,77 @@ def test_what_is_no_engine_is_refused_by_name(engine):
     task = problem()
     with pytest.raises(gw.errors.BadParameter, match="Threads"):
         gw.strategies.Margin().suggest(task.fitted, task.X_pool, 2, engine=engine)
+
+
+@pytest.fixture
+def shared(monkeypatch):
+    """A pool of any size is a large one, three threads look at it, and someone counts them."""
+    monkeypatch.setattr(engine, "LARGE", 1)
+    monkeypatch.setattr(engine, "cores", lambda: 3)
+    used = []
+    pool = engine.ThreadPoolExecutor
+    monkeypatch.setattr(engine, "ThreadPoolExecutor", lambda jobs: used.append(jobs) or pool(jobs))
+    return used
+
+
+STRATEGIES = {
+    "first order": lambda goal, X: gw.GoalOriented(goal),
+    "spread": lambda goal, X: gw.GoalOriented(goal, operator=gw.labels.Spread()),
+    "margin": lambda goal, X: Margin(),
+    "decision risk": lambda goal, X: gw.GoalOriented.recommended(X[:50]),
+    "coverage": lambda goal, X: gw.recipe("coverage").build(pool=X[:50]),
+    "among": lambda goal, X: Among(gw.GoalOriented.recommended(X[:50]), most=300),
+}
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("K", [2, 26])
+def test_all_cores_give_the_rows_of_one(K, name, request):
+    fitted, goal, X = setting(K, dtype=np.float32, n_pool=70_000 if K == 2 else 6_000)
+    X[-50:] = X[:50]
+    strategy = STRATEGIES[name](goal, X)
+    one = strategy.suggest(fitted, X, 5, exclude=range(9))
+    used = request.getfixturevalue("shared")
+    all_cores = strategy.suggest(fitted, X, 5, exclude=range(9))
+    assert used[0] == 3
+    np.testing.assert_array_equal(all_cores.rows, one.rows)
+    # Compiled loops, and blocks of another size: roundings of single precision.
+    atol = 1e-4 * np.nanmax(np.abs(one.utility))
+    np.testing.assert_allclose(all_cores.utility, one.utility, atol=atol)
+
+
+def test_what_calls_a_users_code_and_small_pools_stay_in_one_thread(shared):
+    fitted, goal, X = setting(3)
+    own = gw.labels.Expected(gw.labels.Predicted(2.0))
+    gw.GoalOriented(goal, operator=own).suggest(fitted, X, 5)
+    gw.strategies.Random().suggest(fitted, X, 5)
+    assert not shared
+    engine.LARGE = 2**26
+    Margin().suggest(fitted, X, 5)
+    assert not shared
+
+
+def test_a_bad_number_is_named_by_whichever_thread_meets_it(shared):
+    fitted, goal, X = setting(26, n_pool=6_000)
+    X[5_000, 3] = np.nan
+    with pytest.raises(gw.errors.NotFinite, match="row 5000, column 3"):
+        gw.GoalOriented(goal).suggest(fitted, X, 5)
+
+
+def test_loops_are_compiled_for_large_pools_and_no_others(shared, monkeypatch):
+    fitted, goal, X = setting(3)
+    seen = []
+    within = gw.utility.motion.Motion.reduced
+    watched = lambda *a: seen.append(compiled("shift") is not None) or within(*a)
+    monkeypatch.setattr(gw.utility.motion.Motion, "reduced", watched)
+    for reader in (Memory(), Threads()):
+        gw.GoalOriented(goal).suggest(fitted, X, 5, engine=reader)
+    assert set(seen) == {installed()}
+    assert compiled("shift") is None
+
+
+def test_cores_are_those_that_blas_may_use():
+    with threadpool_limits(limits=1):
+        assert cores() == 1
+    with threadpool_limits(limits=2, user_api="blas"):
+        assert cores() == 2

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from goalward.core.kernels.compiled import accelerate, compiled
+from goalward.core.kernels.compiled import accelerated
 from goalward.errors import BadParameter, ShapeMismatch
 from goalward.models import Fitted
 from goalward.pool import Pool
 from goalward.selection.best import Best
 from goalward.selection.rule import Rule
-from goalward.strategies.engine import Reader, Reading
+from goalward.strategies.engine import Reader, Reading, is_large
 from goalward.strategies.request import Request, check_count
 from goalward.utility.motion import chunk_rows
 
@@ -25,9 +25,6 @@ __all__ = ["OnePass", "Progress", "Threads", "block_rows", "reading"]
 
 Progress = Callable[[int, int], None]
 """Called with the rows done and the rows there are."""
-
-WORTH_COMPILING = 4 * 2**30
-"""Bytes of a pool from which on a second of compiling pays."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,16 +121,8 @@ def reading(rule: Rule, request: Request) -> Iterator[Reader]:
             f"The pool has {width} features; {expected} were expected, as in the labelled rows. "
             "Build all of them with the same features, in order."
         )
-    before = compiled("shift") is not None
-    size = request.pool.n_bytes
-    if not before and size is not None and size >= WORTH_COMPILING:
-        accelerate()
-    try:
-        reader = Reader.of(rule, request.fitted)
-        yield replace(reader, compiled=compiled("shift") is not None)
-    finally:
-        if not before:
-            accelerate(False)
+    with accelerated(is_large(request)) as compiled:
+        yield replace(Reader.of(rule, request.fitted), compiled=compiled)
 
 
 def block_rows(pool: Pool, fitted: Fitted, block: int | None) -> int:

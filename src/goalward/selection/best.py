@@ -62,12 +62,12 @@ class Best:
 
     def merged(self, start: int, values: NDArray[Any]) -> Best:
         """Return the best of these and of the rows from position `start` on."""
-        least = self.values[-1] if len(self.rows) == self.count else self.floor
-        fresh = np.flatnonzero(values >= least)
-        if len(fresh) > self.count:
-            # Everything tied with the last place must stay in the draw.
-            last = -np.partition(-values[fresh], self.count - 1)[self.count - 1]
-            fresh = fresh[values[fresh] >= last]
+        # Everything tied with the last place must stay in the draw.
+        fresh = np.flatnonzero(values >= self.least) if self.least > -np.inf else slice(None)
+        if len(values[fresh]) > self.count:
+            least = np.partition(values[fresh], -self.count)[-self.count]
+            fresh = np.flatnonzero(values >= least)
+        fresh = np.arange(len(values))[fresh]
         return self._joined(fresh + start, values[fresh])
 
     @property

@@ -35,6 +35,9 @@ class Rule(ABC):
     constant: bool = False
     """Whether it is known to say the same of every row (Remark 1)."""
 
+    parallel: bool = False
+    """Whether several threads may ask it at once: it reads arrays, and calls nothing of a user's."""
+
     @property
     def report(self) -> Solution | None:
         """How the goal's direction was solved for, where there is one."""

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
+import array_api_compat
 import numpy as np
 from numpy.typing import NDArray
 
 from goalward.core.arrays import eps, namespace, rows_at, to_numpy
+from goalward.core.kernels.compiled import accelerated
 from goalward.labels import warn_if_vacuous
 from goalward.models import Fitted, Labelled
 from goalward.pool import as_pool
 from goalward.selection.best import Best
-from goalward.selection.rule import Rule
+from goalward.selection.rule import Judged, Rule
 from goalward.strategies.request import Request
-from goalward.utility.motion import stacked
+from goalward.utility.motion import chunk_rows, stacked
 from goalward.utility.scorer import check_scores
+from goalward.utility.threads import cores, one_blas_thread
 from goalward.utility.utility import block_size
 
-__all__ = ["Engine", "Memory", "Reader", "Reading", "without"]
+__all__ = ["Engine", "Memory", "Reader", "Reading", "is_large", "without"]
 
 LARGEST_TABLE = 256 * 2**20
 """Bytes of (N, K) utilities that a suggestion keeps."""
+LARGE = 2**26
+"""Numbers from which on threads and compiled loops pay: features, and eight for each label."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +107,30 @@ class Reader:
         return kept
 
 
+def is_large(request: Request) -> bool:
+    """Return whether a pool is worth threads, and a second of compiling."""
+    per_row = (request.pool.width or 1000) + 8 * request.fitted.n_classes
+    return len(request.pool) * per_row >= LARGE
+
+
+def _shared(look: Callable[[slice, Any], Judged], rule: Rule, request: Request) -> Iterable[Judged]:
+    """Return what is seen of each block of the pool, in order; all cores look at a large one."""
+    pool, fitted, size = request.pool, request.fitted, block_size(request.fitted.n_classes)
+    plain = array_api_compat.is_numpy_array(fitted.params) and fitted.transform is None
+    if not (plain and rule.parallel and is_large(request)):
+        return (look(*block) for block in pool.blocks(size))
+    jobs, total, grid = cores(), len(pool), chunk_rows(fitted.n_classes)
+    wanted = min(-(-total // (8 * jobs)), LARGE // 8 // (pool.width or 1000))
+    size = max(size, wanted // grid * grid)
+
+    def task(start: int) -> Judged:
+        part = slice(start, min(start + size, total))
+        return look(part, pool.part(part.start, part.stop))
+
+    with accelerated(True), one_blas_thread(), ThreadPoolExecutor(jobs) as threads:
+        return list(threads.map(task, range(0, total, size)))
+
+
 def without(values: NDArray[Any], start: int, excluded: NDArray[Any]) -> NDArray[Any]:
     """Return the values with those at sorted excluded positions at minus infinity."""
     low, high = np.searchsorted(excluded, [start, start + len(values)])
@@ -113,7 +143,9 @@ def without(values: NDArray[Any], start: int, excluded: NDArray[Any]) -> NDArray
 
 @dataclass(frozen=True)
 class Memory:
-    """Block by block in this process; the score of every row is kept.
+    """Block by block in this process, a large pool by all cores; the score of every row is kept.
+
+    As many threads as BLAS has, so OMP_NUM_THREADS and `threadpoolctl` say how many.
 
     Examples
     --------
@@ -128,15 +160,19 @@ class Memory:
         fitted, total = request.fitted, len(request.pool)
         utility = np.empty(total)
         small = total * fitted.n_classes * 8 <= LARGEST_TABLE
-        tables: list[Any] = []
-        leverages: list[NDArray[Any]] = []
-        ends: list[tuple[Any, Any, float]] = []
-        for part, X in request.pool.blocks(block_size(fitted.n_classes)):
+
+        def look(part: slice, X: Any) -> Judged:
             names = request.names(np.arange(part.start, part.stop))
             rows = fitted.candidates(X, names, part.start)
             judged = rule.judged(rows)
             check_scores(judged.values, rows)
             utility[part] = to_numpy(judged.values)
+            return judged
+
+        tables: list[Any] = []
+        leverages: list[NDArray[Any]] = []
+        ends: list[tuple[Any, Any, float]] = []
+        for judged in _shared(look, rule, request):
             if judged.leverage is not None:
                 leverages.append(to_numpy(judged.leverage))
             if judged.per_label is not None:

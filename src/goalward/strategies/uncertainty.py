@@ -38,6 +38,11 @@ class RowRule(Rule):
     score: Callable[[Candidates], Any]
     anywhere: bool = False
 
+    @property
+    def parallel(self) -> bool:  # type: ignore[override]
+        """Whether it goes anywhere."""
+        return self.anywhere
+
     def __call__(self, rows: Candidates) -> Float[Array, " n"]:
         """Return the function of every row."""
         return self.score(rows)

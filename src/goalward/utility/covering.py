@@ -101,6 +101,7 @@ class CoverRule(FollowingRule):
 
     covers: Covers
     kernel: Float[NDArray[Any], "n m"] | None = None
+    parallel = True
 
     def fresh(self, rows: Candidates) -> NDArray[Any]:
         """Return the gain of every row."""

@@ -158,6 +158,7 @@ class Reduced(GoalRule):
     """A statistic of first-order utilities, in one pass and without a table of them."""
 
     scorer: Direction
+    parallel = True
 
     def __call__(self, rows: Candidates) -> Float[Array, " n"]:
         """Return the statistic of every row."""

@@ -233,6 +233,7 @@ class GainRule(Rule):
     gains: Gains
     taken: tuple[Candidates, Taken] | None = None
     supposed: Supposed | None = None
+    parallel = True
 
     @property
     def report(self) -> Solution | None:

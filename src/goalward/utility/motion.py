@@ -201,26 +201,21 @@ def _several(
     """Return a statistic of the utilities ⟨p, s⟩ - s_k."""
     xp = namespace(moved)
     K = moved.shape[0] // 2
-    shift, moments = compiled("shift"), compiled("moments")
-    if shift and moments and isinstance(moved, np.ndarray):
-        f, s, still = moved[:K], moved[K:], constant[K:]
+    shift, finish = compiled("shift"), compiled("resolved")
+    if shift and finish and isinstance(moved, np.ndarray):
+        f, out = moved[:K], np.empty_like(moved[0])
         # NumPy's exponential is in vector registers, the compiler's is not.
         shift(f, constant)
-        weights = np.exp(f, out=f)
-        mean, deviation = np.empty((2, moved.shape[1]), dtype=moved.dtype)
-        moments(weights, s, still, mean, deviation, statistic == "spread")
-        if statistic == "spread":
-            return deviation
-        s = s + still[:, None]
-    else:
-        moved = moved + constant[:, None]
-        f, s = moved[:K, :], moved[K:, :]
-        weights = xp.exp(f - xp.max(f, axis=0))
-        total = xp.sum(weights, axis=0)
-        mean = xp.sum(weights * s, axis=0) / total
-        if statistic == "spread":
-            gap = s - mean
-            return xp.sqrt(xp.sum(weights * gap * gap, axis=0) / total)
+        finish(np.exp(f, out=f), moved[K:], constant[K:], STATISTICS.index(statistic), out)
+        return out
+    moved = moved + constant[:, None]
+    f, s = moved[:K, :], moved[K:, :]
+    weights = xp.exp(f - xp.max(f, axis=0))
+    total = xp.sum(weights, axis=0)
+    mean = xp.sum(weights * s, axis=0) / total
+    if statistic == "spread":
+        gap = s - mean
+        return xp.sqrt(xp.sum(weights * gap * gap, axis=0) / total)
     if statistic == "mean":
         return mean - xp.mean(s, axis=0)
     return mean - (xp.max(s, axis=0) if statistic == "min" else xp.min(s, axis=0))

@@ -8,17 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from threading import Lock
 from typing import Any
 
 from joblib import Parallel, delayed
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
-__all__ = ["in_threads", "one_blas_thread"]
+__all__ = ["cores", "in_threads", "one_blas_thread"]
 
 _lock = Lock()
 _inside: list[threadpool_limits] = []
 _depth = [0]
+
+
+def cores() -> int:
+    """Return the cores that may be used: as many as BLAS has threads, whoever says so.
+
+    OMP_NUM_THREADS and its kin, `threadpool_limits`, and joblib in its workers.
+    """
+    return max((lib.num_threads for lib in _libraries().lib_controllers), default=1)
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController().select(user_api="blas")
 
 
 @contextmanager

@@ -1,20 +1,22 @@
 """Loops that NumPy has no single call for, compiled by Numba where it is installed.
 
 Importing and compiling cost about a second, which a small pool never earns back: nothing is
-compiled until `accelerate()` is called. `goalward rank` and `goalward.scale.rank` call it for
-pools of some gigabytes, and a program with many rounds may.
+compiled until `accelerate()` is called. Engines call it for pools of 100,000 rows or so, and a
+program with many rounds may.
 """
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["accelerate", "compiled", "installed"]
+__all__ = ["accelerate", "accelerated", "compiled", "installed"]
 
 Kernel = Callable[..., Any]
 _kernels: dict[str, Kernel] = {}
@@ -42,16 +44,30 @@ def accelerate(on: bool = True) -> bool:
     False
     """
     _kernels.clear()
-    if not (on and installed()):
-        return False
+    if on and installed():
+        _kernels.update(_compiled())
+    return bool(_kernels)
+
+
+@contextmanager
+def accelerated(wanted: bool) -> Iterator[bool]:
+    """Compile the loops for a while, if wanted; those that are in use stay. Give whether they are."""
+    before = bool(_kernels)
+    try:
+        yield before or (wanted and accelerate())
+    finally:
+        if not before:
+            _kernels.clear()
+
+
+@cache
+def _compiled() -> dict[str, Kernel]:
     import numba
 
     # Sums may be reordered, so that they run in vector registers; NaN and infinity stay what
     # they are, since they are how bad numbers in a pool are found.
     jit = numba.njit(fastmath={"contract", "reassoc", "nsz", "arcp"}, nogil=True, cache=True)
-    for loop in (two_products, shift, moments):
-        _kernels[loop.__name__] = jit(loop)
-    return True
+    return {loop.__name__: jit(loop) for loop in (two_products, shift, resolved)}
 
 
 def two_products(
@@ -83,34 +99,46 @@ def shift(logits: NDArray[Any], constant: NDArray[Any]) -> None:  # pragma: no c
             logits[k, j] = logits[k, j] + constant[k] - top[j]
 
 
-def moments(
+def resolved(
     weights: NDArray[Any],
     values: NDArray[Any],
     constant: NDArray[Any],
-    mean: NDArray[Any],
-    deviation: NDArray[Any],
-    wanted: bool,
+    code: int,
+    out: NDArray[Any],
 ) -> None:  # pragma: no cover - compiled
-    """Write the weighted mean of each column's values and, if wanted, their standard deviation."""
+    """Write each column's weighted mean of values less their mean (0), most (1) or least (2).
+
+    Or (3) the weighted standard deviation.
+    """
     K, n = weights.shape
-    total = np.empty_like(mean)
+    total, other = np.empty_like(out), np.empty_like(out)
     for j in range(n):
+        value = values[0, j] + constant[0]
         total[j] = weights[0, j]
-        mean[j] = weights[0, j] * (values[0, j] + constant[0])
+        out[j] = weights[0, j] * value
+        other[j] = value
     for k in range(1, K):
         for j in range(n):
+            value = values[k, j] + constant[k]
             total[j] += weights[k, j]
-            mean[j] += weights[k, j] * (values[k, j] + constant[k])
-    for j in range(n):
-        mean[j] /= total[j]
-    if not wanted:
+            out[j] += weights[k, j] * value
+            if code == 0:
+                other[j] += value
+            elif code == 1:
+                other[j] = max(other[j], value)
+            elif code == 2:
+                other[j] = min(other[j], value)
+    if code < 3:
+        share = other[0] * 0 + (K if code == 0 else 1)
+        for j in range(n):
+            out[j] = out[j] / total[j] - other[j] / share
         return
     for j in range(n):
-        gap = values[0, j] + constant[0] - mean[j]
-        deviation[j] = weights[0, j] * gap * gap
-    for k in range(1, K):
+        out[j] /= total[j]
+        other[j] = 0
+    for k in range(K):
         for j in range(n):
-            gap = values[k, j] + constant[k] - mean[j]
-            deviation[j] += weights[k, j] * gap * gap
+            gap = values[k, j] + constant[k] - out[j]
+            other[j] += weights[k, j] * gap * gap
     for j in range(n):
-        deviation[j] = np.sqrt(deviation[j] / total[j])
+        out[j] = np.sqrt(other[j] / total[j])
