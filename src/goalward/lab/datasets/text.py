@@ -22,7 +22,8 @@ from goalward.tables.vectors import sentences, silent
 
 __all__ = ["labelled_texts", "text"]
 
-HOME = "https://raw.githubusercontent.com/harvardnlp/sent-conv-torch/d61ded0/data/raw/"
+HOME = "https://raw.githubusercontent.com/harvardnlp/sent-conv-torch/"
+COMMIT = "d61ded09c99c0199d8c5bca946cd65864de2b296"
 DIGESTS = {
     "subj": "3760820b24c5a5ff021875e6fec95f0a512b6c81d8301f0ad1a27e53d6410995",
     "trec": "66b330b7eb7fea5b2784134a5b07f7ce8c1c15bb139c568c9e9b111c67dfaf4e",
@@ -33,7 +34,7 @@ FILES = {"subj": ("subj.objective", "subj.subjective"), "trec": ("TREC.train", "
 def text(name: str) -> Dataset:
     """Return "subj" or "trec" as MiniLM vectors of root mean square length 1, with a study's C = 1.
 
-    They are computed once, at about 100 sentences a second, and kept in the per-user cache.
+    They are computed once, which takes minutes, and kept in the per-user cache.
     """
     texts, y = labelled_texts(name)
     try:
@@ -57,7 +58,7 @@ def _lines(name: str) -> bytes:
         return gzip.decompress(packed.read_bytes())
     lines = []
     for file in FILES[name]:
-        for line in download(HOME + file).decode("latin-1").split("\n"):
+        for line in download(f"{HOME}{COMMIT}/data/raw/{file}").decode("latin-1").split("\n"):
             # "DESC:manner How did ..." in TREC's files; the label is the file in the others.
             label, words = line.split(" ", 1) if name == "trec" and line else (file[5:], line)
             if words.strip():
