@@ -142,6 +142,18 @@ def test_they_are_ordinary_strategies_and_recipes(word, monkeypatch):
         assert len(set(strategy.suggest(fitted, small.X_pool, 4).rows.tolist())) == 4
 
 
+def test_boss_judges_the_first_batch_too(heard):
+    nothing = NOTHING.fit(np.empty((0, 4)), [])
+    found = Boss(TASK.y_pool, batches=20).suggest(nothing, TASK.X_pool, 6, round=0)
+    assert len(heard) == 20
+
+    def accuracy(rows):
+        fitted = NOTHING.fit(TASK.X_pool[rows], TASK.y_pool[rows])
+        return np.mean(fitted.predict(TASK.X_pool) == TASK.y_pool)
+
+    assert accuracy(found.rows) == max(accuracy(batch) for _, batch in heard)
+
+
 def test_what_they_refuse():
     for wrong in ({"depth": 0}, {"batches": 0}, {"share": 0.0}):
         with pytest.raises(BadParameter, match=next(iter(wrong))):

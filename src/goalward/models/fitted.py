@@ -261,7 +261,8 @@ class Fitted:
     def label_weights(self) -> Float[Array, " k"]:
         """The weight that a row labelled now gets, by its class."""
         targets = self.labelled.targets
-        equal = namespace(targets).ones_like(targets[0, :])
+        xp, count = namespace(targets), targets.shape[1]
+        equal = xp.ones(count, dtype=targets.dtype, device=targets.device)
         return equal if self.class_weights is None else self.class_weights
 
     @property

@@ -50,6 +50,7 @@ class Boss(Strategy):
     strategies: tuple[Strategy, ...] = ()
     batches: int = field(default=100, kw_only=True)
     seed: int = field(default=0, kw_only=True)
+    starts = True
 
     def __post_init__(self) -> None:
         check_count("batches", self.batches)
@@ -75,7 +76,7 @@ class Boss(Strategy):
         """Return the batches, each once."""
         rng = np.random.default_rng([self.seed, request.round])
         ensemble = proposers(self.strategies, request)
-        if not self.strategies:
+        if not self.strategies and request.fitted.n_seen > 1:
             ensemble.append(Proposer.of(CoreSet(), request))
         free, times = request.free, max(1, self.batches // len(ensemble))
         few, many = min(4 * request.batch, len(free)), min(LARGEST, len(free))

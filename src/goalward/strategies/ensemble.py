@@ -35,7 +35,8 @@ def proposers(strategies: Sequence[Strategy], request: Request) -> list[Proposer
 
     They are random, margin, entropy, TypiClust, MaxHerding and uncertainty herding, and for linear
     models BADGE, decision risk and BAIT's objective. The last two propose by perturbed ranks
-    (`Stochastic`): row after row they would cost more than all others.
+    (`Stochastic`): row after row they would cost more than all others. Before two classes have labels
+    only those propose that need none.
     """
     if not strategies:
         sample = reference_rows(request.pool.source)
@@ -47,6 +48,8 @@ def proposers(strategies: Sequence[Strategy], request: Request) -> list[Proposer
             goals = (DecisionRisk(sample), FisherRatio(sample))
             noisy = [GoalOriented(goal, selection=Stochastic()) for goal in goals]
             strategies = [*strategies, Badge(), *noisy]
+    if request.fitted.n_seen < 2:
+        strategies = [each for each in strategies if each.starts] or [_Any()]
     return [Proposer.of(each, request) for each in strategies]
 
 
@@ -91,6 +94,7 @@ class _Any(Strategy):
     """All rows alike: others at random whenever it is asked, which `Random` is not."""
 
     seed: int = 0
+    starts = True
 
     def bind(self, request: Request) -> Rule:
         """Return 0 for every row."""
