@@ -5,6 +5,7 @@ import pytest
 
 import goalward as gw
 from goalward.core.kernels import gpu
+from goalward.lab.speed.limits import TURNS
 from goalward.labels import BestCase, Expected, Spread, WorstCase
 from goalward.scale import open_pool, rank
 from tests.conftest import need
@@ -82,6 +83,19 @@ def test_a_file_streamed_through_the_gpu_gives_the_rows_of_the_cpu(K, tmp_path):
         b = rank(kind, fitted, goal, device="cuda", block=1000, **options)
         assert a.rows.tolist() == b.rows.tolist()
         np.testing.assert_allclose(b.utility, a.utility, rtol=1e-4)
+
+
+@pytest.mark.parametrize("text", TURNS)
+@pytest.mark.parametrize("K", [2, 5])
+def test_turns_over_a_pool_on_the_gpu_pick_the_rows_of_the_cpu(K, text, tmp_path):
+    fitted, _ = setting(K, 12)
+    rows = np.random.default_rng(1).normal(size=(30_011, 12)).astype(np.float32)
+    np.save(tmp_path / "pool.npy", rows)
+    strategy = gw.recipe(text).build(pool=rows)
+    want = strategy.suggest(fitted, rows, 10, exclude=range(100))
+    for kind in (open_pool(tmp_path / "pool.npy"), rows, torch.as_tensor(rows, device="cuda")):
+        got = rank(kind, fitted, strategy=strategy, exclude=range(100), device="cuda", block=1000)
+        assert got.rows.tolist() == want.rows.tolist()
 
 
 @pytest.mark.parametrize("layers", ["last", "all"])

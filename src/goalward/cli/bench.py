@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["BenchOptions", "bench"]
 
-PARTS = ("query", "eer", "scoring", "disk", "retrain", "implicit", "page", "imports")
+PARTS = (
+    *("query", "eer", "scoring", "suggest", "turns", "disk"),
+    *("retrain", "implicit", "page", "imports"),
+)
 
 
 @dataclass(frozen=True)

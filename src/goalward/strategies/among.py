@@ -17,6 +17,7 @@ from goalward.strategies.engine import Engine, Memory
 from goalward.strategies.request import Request, check_count
 from goalward.strategies.strategy import Strategy, Suggestion
 from goalward.strategies.uncertainty import Margin, Random
+from goalward.utility.threads import one_blas_thread
 
 __all__ = ["Among", "Subsampled"]
 
@@ -52,7 +53,8 @@ class PartOfPool(Strategy):
             return strategy.choose(request, Memory())
         part, total = np.sort(part), len(request.pool)
         taken = perf_counter() - began
-        inner = strategy.choose(request.narrowed(part), Memory())
+        with one_blas_thread():  # many small products
+            inner = strategy.choose(request.narrowed(part), Memory())
         utility = table = None
         if engine.whole:
             utility, table = np.full(total, np.nan), partial(_table, inner, part, total)

@@ -74,8 +74,11 @@ class Random(Strategy):
     def shortlist(self, request: Request, engine: Engine, count: int) -> NDArray[Any]:
         """Return rows drawn anew in every round; nothing is read for that."""
         rng = np.random.default_rng([self.seed, request.round])
-        free = request.free
-        return rng.choice(free, size=min(len(free), count), replace=False)
+        gone = request.excluded
+        free = len(request.pool) - len(gone)
+        drawn = rng.choice(free, size=min(free, count), replace=False)
+        # The i-th free row comes after as many excluded ones as have at most i free rows before them.
+        return drawn + np.searchsorted(gone - np.arange(len(gone)), drawn, side="right")
 
     def _order(self, rows: Candidates) -> NDArray[Any]:
         ids = rows.rows
@@ -133,8 +136,13 @@ class Margin(_Uncertainty):
 
     def doubt(self, proba: Float[Array, "n k"]) -> Float[Array, " n"]:
         """Return the second largest probability less the largest."""
-        ordered = namespace(proba).sort(proba, axis=1)
-        return ordered[:, -2] - ordered[:, -1]
+        xp = namespace(proba)
+        first, second = (best(proba[:, 0], proba[:, 1]) for best in (xp.maximum, xp.minimum))
+        # A tenth of a sort's time where a column is contiguous, as those of linear models are.
+        for k in range(2, proba.shape[1]):
+            second = xp.maximum(second, xp.minimum(first, proba[:, k]))
+            first = xp.maximum(first, proba[:, k])
+        return second - first
 
 
 @dataclass(frozen=True)

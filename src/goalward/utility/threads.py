@@ -13,12 +13,12 @@ from threading import Lock
 from typing import Any
 
 from joblib import Parallel, delayed
-from threadpoolctl import ThreadpoolController, threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 __all__ = ["cores", "in_threads", "one_blas_thread"]
 
 _lock = Lock()
-_inside: list[threadpool_limits] = []
+_inside: list[Any] = []
 _depth = [0]
 
 
@@ -41,7 +41,7 @@ def one_blas_thread() -> Iterator[None]:
     with _lock:
         _depth[0] += 1
         if _depth[0] == 1:
-            _inside.append(threadpool_limits(limits=1, user_api="blas"))
+            _inside.append(_libraries().limit(limits=1))
     try:
         yield
     finally:

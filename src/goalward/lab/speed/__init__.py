@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from goalward.lab.speed.gpu import gpu
-from goalward.lab.speed.limits import out_of_core, scoring
+from goalward.lab.speed.limits import out_of_core, scoring, suggesting, turns
 from goalward.lab.speed.page import page
 from goalward.lab.speed.queries import against_error_reduction, against_margin, imports
 from goalward.lab.speed.race import Ratio
@@ -15,6 +15,8 @@ PARTS: dict[str, Callable[[bool], list[Ratio]]] = {
     "query": against_margin,
     "eer": against_error_reduction,
     "scoring": scoring,
+    "suggest": suggesting,
+    "turns": turns,
     "disk": out_of_core,
     "retrain": retraining,
     "implicit": stepping,

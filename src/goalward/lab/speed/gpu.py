@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from goalward.errors import MissingExtra, Unsupported
-from goalward.lab.speed.limits import any_direction, any_model, rows_on_disk
+from goalward.lab.speed.limits import TURNS, any_direction, any_model, rows_on_disk
 from goalward.lab.speed.race import Ratio, race
 from goalward.labels import Spread
 from goalward.pool import open_pool
 from goalward.scale import rank
+from goalward.strategies import recipe
 from goalward.utility.motion import Motion
 
 __all__ = ["gpu"]
@@ -35,6 +36,7 @@ def gpu(quick: bool) -> list[Ratio]:
         _resident(torch, 12_000_000 // shrink, 2, repeats),
         _resident(torch, 1_000_000 // shrink, 1000, repeats),
         _streamed(2_800_000 // shrink),
+        *(_turn(torch, 12_000_000 // shrink, K, text) for K in (2, 10) for text in TURNS),
     ]
     name = torch.cuda.get_device_name(0)
     return [replace(ratio, note=f"{name}. {ratio.note}") for ratio in results]
@@ -64,6 +66,24 @@ def _resident(torch: Any, n: int, K: int, repeats: int) -> Ratio:
     ours, theirs = _timed(torch, lambda: there.reduced(rows, "spread"), limit, repeats)
     note = f"{amount / min(ours):.3g} {unit} against {amount / min(theirs):.3g}"
     return Ratio(what, peer, ours, theirs, target, difference, note)
+
+
+def _turn(torch: Any, n: int, K: int, text: str) -> Ratio:
+    """Return a turn of the recommended strategy over resident rows against their product."""
+    rows = torch.rand((n, 768), device="cuda") - 0.5
+    fitted, _ = any_model(768, K)
+    strategy = recipe(text).build(pool=rows[:1000].cpu().numpy())
+    weights = torch.as_tensor(fitted.params[:-1], dtype=rows.dtype, device="cuda")
+
+    def product() -> None:
+        (rows @ weights).sum()
+        torch.cuda.synchronize()
+
+    query = partial(rank, rows, fitted, strategy=strategy, device="cuda")
+    times, _ = race(query, product, 5, threads=None)
+    note = f"{min(times[0]):.3f} s against {min(times[1]):.4f}"
+    what = f"GPU: {text}, 10 rows of {n:,} resident rows, d=768, K={K}"
+    return Ratio(what, "the product X Θ of the pool, float32", *times, "<= 3", note=note)
 
 
 def _timed(torch: Any, ours: Callable[[], Any], theirs: Callable[[], Any], repeats: int) -> Any:

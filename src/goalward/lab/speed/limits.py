@@ -10,20 +10,36 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from goalward.core.kernels.compiled import accelerate, installed
 from goalward.goals import DevLoss
-from goalward.lab.speed.race import Ratio, race
+from goalward.lab.speed.race import Ratio, race, timed
 from goalward.labels import Spread
 from goalward.learners import Logistic
 from goalward.models import Fitted
 from goalward.pool import open_pool
 from goalward.scale import rank
 from goalward.solvers import ConjugateGradient
+from goalward.strategies import GoalOriented, recipe
+from goalward.strategies.request import Request
 from goalward.utility import FirstOrder
 from goalward.utility.first_order import Direction
+from goalward.utility.threads import cores
 
-__all__ = ["any_direction", "any_model", "out_of_core", "rows_on_disk", "scoring"]
+__all__ = [
+    "TURNS",
+    "any_direction",
+    "any_model",
+    "out_of_core",
+    "rows_on_disk",
+    "scoring",
+    "suggesting",
+    "turns",
+]
+
+TURNS = ("decision-risk among 1000 by margin", "coverage among 4000 by random", "margin")
+"""What takes turns over a pool of any size: each reads it once at most."""
 
 
 def scoring(quick: bool) -> list[Ratio]:
@@ -35,8 +51,7 @@ def scoring(quick: bool) -> list[Ratio]:
         (1_000_000, 16, 26, "<= 1.5", "<= 3"),
         (100_000, 768, 100, "<= 1.1", ""),
     ):
-        rng = np.random.default_rng(0)
-        X = rng.random((rows // shrink, d), dtype=np.float32) - np.float32(0.5)
+        X = _rows(rows // shrink, d)
         direction = any_direction(d, K)
         limit: Callable[[], Any] = X.sum
         peer = "reading X (its sum)"
@@ -51,6 +66,52 @@ def scoring(quick: bool) -> list[Ratio]:
             results.append(Ratio(what, peer, *times, target))
         accelerate(False)
     return results
+
+
+def suggesting(quick: bool) -> list[Ratio]:
+    """Return whole queries of first order, by all cores, against reading the pool and the product."""
+    shrink, repeats = (100, 1) if quick else (1, 15)
+    results = []
+    for rows, d, K, target in (
+        (300_000, 768, 2, "<= 1.5"),
+        (400_000, 16, 26, "<= 2.5"),
+        (60_000, 768, 100, "<= 1.3"),
+    ):
+        X = _rows(rows // shrink, d)
+        fitted, goal = any_model(d, K)
+        strategy = GoalOriented(goal, operator=Spread())
+        bind = partial(strategy.bind, Request.of(fitted, X, 10))
+        limit: Callable[[], Any] = X.sum
+        peer = "reading X (its sum, one thread)"
+        if K > 2:
+            bound: Any = bind()
+            limit = partial(np.matmul, X, bound.scorer.motion.both.astype(X.dtype))
+            peer = f"the product X [Θ | V], {cores()} threads"
+        times, _ = race(partial(strategy.suggest, fitted, X, 10), limit, repeats, threads=None)
+        solving = [timed(bind)[0] for _ in range(1 if quick else 5)]
+        what = f"suggest, first order, {len(X):,} rows, d={d}, K={K}, float32, {cores()} cores"
+        note = f"solving for the goal is {min(solving) / min(times[1]):.2f} of it"
+        results.append(Ratio(what, peer, *times, target, note=note))
+    return results
+
+
+def turns(quick: bool) -> list[Ratio]:
+    """Return each turn of three, over a pool of any size, against predicting the pool."""
+    X, repeats = (_rows(10_000, 384), 1) if quick else (_rows(1_000_000, 384), 7)
+    results = []
+    for K in (2, 10):
+        fitted, _ = any_model(384, K)
+        for text in TURNS:
+            query = partial(recipe(text).build(pool=X).suggest, fitted, X, 10)
+            predict = partial(fitted.predict_proba, X)
+            times, _ = race(query, predict, repeats, threads=None)
+            what = f"{text}, 10 rows of {len(X):,} x 384, K={K}, {cores()} cores"
+            results.append(Ratio(what, "predict_proba of the pool", *times, "<= 3"))
+    return results
+
+
+def _rows(n: int, d: int) -> NDArray[np.float32]:
+    return np.random.default_rng(0).random((n, d), dtype=np.float32) - np.float32(0.5)
 
 
 def any_model(d: int, K: int) -> tuple[Fitted, DevLoss]:
@@ -80,6 +141,13 @@ def out_of_core(quick: bool) -> list[Ratio]:
         read_once = Ratio(what, "reading it (its sum)", *times, "<= 1.11")
         results = [read_once, _cluster(query, what, repeats)]
         accelerate(False)
+        fitted, _ = any_model(768, 2)
+        for text in TURNS:
+            strategy = recipe(text).build(pool=open_pool(path))
+            call = partial(rank, open_pool(path), fitted, strategy=strategy, n_jobs=cores())
+            times, _ = race(call, read, repeats, threads=None)
+            what = f"{text}, a {rows * 768 * 4 / 1e9:.1f} GB file, {cores()} threads"
+            results.append(Ratio(what, "reading it (its sum)", *times, "<= 2"))
     return results
 
 
@@ -89,7 +157,7 @@ def rows_on_disk(folder: Path, rows: int) -> tuple[Path, Callable[[], float]]:
     They are one random block, repeated: what they hold does not matter for speed.
     """
     path, size = folder / "pool.npy", 20_000
-    block = np.random.default_rng(0).random((size, 768), dtype=np.float32) - np.float32(0.5)
+    block = _rows(size, 768)
     file = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(rows, 768))
     for start in range(0, rows, size):
         file[start : start + size] = block[: rows - start]

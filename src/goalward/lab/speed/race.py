@@ -86,10 +86,15 @@ class Ratio:
 
 
 def race(
-    ours: Callable[[], Any], theirs: Callable[[], Any], repeats: int, *, warm: bool = True
+    ours: Callable[[], Any],
+    theirs: Callable[[], Any],
+    repeats: int,
+    *,
+    warm: bool = True,
+    threads: int | None = 1,
 ) -> tuple[tuple[Seconds, Seconds], tuple[Any, Any]]:
-    """Return the seconds of each, run in turns on one BLAS thread, and their results."""
-    with threadpool_limits(limits=1):
+    """Return the seconds of each, run in turns on some BLAS threads (None: all), and their results."""
+    with threadpool_limits(limits=threads):
         if warm:
             ours()
             theirs()
