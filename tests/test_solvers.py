@@ -5,7 +5,7 @@ import scipy.sparse as sp
 from goalward.core.arrays import to_numpy
 from goalward.errors import BadParameter, NotConverged, Unsupported
 from goalward.learners import Logistic
-from goalward.solvers import Auto, Cholesky, ConjugateGradient, Dual, named
+from goalward.solvers import Auto, Cholesky, ConjugateGradient, Dual, conjugate_gradient, named
 from goalward.testing import check_solver, problem
 from goalward.testing.derivatives import explicit
 
@@ -101,3 +101,25 @@ def test_dual_refuses_uneven_penalties_and_auto_goes_round_them():
     with pytest.raises(Unsupported, match="one positive number"):
         Dual().prepare(fitted.hessian)
     assert Auto().prepare(fitted.hessian)(task.goal.gradient(fitted)).solver == "Cholesky"
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("options", [{}, {"fit_intercept": False}, {"penalize_intercept": True}])
+def test_few_rows_of_many_features_are_solved_for_in_their_span(
+    n_classes, options, to_xp, rng, monkeypatch
+):
+    task = problem(n_classes=n_classes, n_features=40, n_labelled=12, **options)
+    hessian = task.learner.fit(to_xp(task.X), task.y).hessian
+    g = rng.normal(size=hessian.shape)
+    g -= g.mean(axis=1, keepdims=True)
+    whole = ConjugateGradient(tol=1e-10).prepare(hessian)(to_xp(g))
+    monkeypatch.setattr(conjugate_gradient, "LARGE", 1)
+    seen = []
+    within = conjugate_gradient.Coordinates.spanned
+    watched = lambda h: seen.append(h) or within(h)
+    monkeypatch.setattr(conjugate_gradient.Coordinates, "spanned", watched)
+    found = ConjugateGradient(tol=1e-10).prepare(hessian)(to_xp(g))
+    assert len(seen) == 1
+    assert found.residual < 2e-10
+    scale = np.abs(to_numpy(whole.value)).max()
+    np.testing.assert_allclose(to_numpy(found.value), to_numpy(whole.value), atol=1e-7 * scale)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 from jaxtyping import Float
 
 from goalward.core.arrays import Array, eps, inner, is_sparse, namespace, norm
 from goalward.errors import BadParameter
+from goalward.solvers.coordinates import Coordinates
 from goalward.solvers.solution import (
     Apply,
     Curvature,
@@ -25,6 +28,9 @@ __all__ = ["ConjugateGradient", "by_products"]
 
 LARGEST_EIGENPROBLEM = 4096
 """Features (or rows, if fewer) up to which XᵀX is decomposed at all: 16 million numbers."""
+
+LARGE = 2**22
+"""Features times rows times classes from which on a solve is worth a basis of the rows."""
 
 SAVED = 40
 """Products that the Kronecker preconditioner saves, about, where problems are large."""
@@ -63,6 +69,8 @@ class ConjugateGradient:
     def prepare(self, hessian: Curvature) -> Solve:
         """Return the map g -> 𝓗⁻¹g."""
         linear = hessian.linear
+        if linear is not None and _narrow(linear):
+            return _in_span(linear, self)
         if linear is None or linear.basis.shape[1] != 1:
             own = hessian.near if self.preconditioner == "auto" else None
             near = own or _preconditioner(self.preconditioner, linear)
@@ -105,6 +113,41 @@ def by_products(
         # The recursion's residual drifts from the true one by rounding.
         left = g - hessian.matvec(v)
         return certified(g, left, Solution(v, 0.0, taken, name), 2.0 * limit)
+
+    return solve
+
+
+def _narrow(hessian: LinearCurvature) -> bool:
+    """Return whether the rows span so little of the features that solving there pays."""
+    X, weights = hessian.labelled.X, hessian.penalty[: hessian.labelled.X.shape[1]]
+    if is_sparse(X) or 2 * X.shape[0] > X.shape[1] or math.prod(X.shape) * hessian.shape[1] < LARGE:
+        return False
+    xp = namespace(weights)
+    return float(xp.min(weights)) == float(xp.max(weights)) > 0.0
+
+
+def _in_span(hessian: LinearCurvature, solver: ConjugateGradient) -> Solve:
+    """Return the map g -> 𝓗⁻¹g, by products in the span of the rows; outside of it 𝓗 is ρ."""
+    known, span = hessian.labelled, Coordinates.spanned(hessian)
+    assert span.basis is not None
+    directions = known.X.T @ span.basis
+    d, r = directions.shape
+    small: Any = replace(
+        cast(Any, hessian),
+        labelled=replace(known, X=known.X @ directions),
+        penalty=span.ridge,
+    )
+    inside = solver.prepare(small)
+
+    def solve(g: Float[Array, "p k"], *, tol: float | None = None) -> Solution:
+        xp, weights = namespace(g), g[:d, :]
+        seen = directions.T @ weights
+        found = inside(xp.concat([seen, g[d:, :]]), tol=tol)
+        outside = (weights - directions @ seen) / span.rho
+        v = xp.concat([directions @ found.value[:r, :] + outside, found.value[r:, :]])
+        # No part of g is longer than g: what was asked of a part holds for the whole.
+        left = norm(g - hessian.matvec(v)) / (norm(g) or 1.0)
+        return replace(found, value=v, residual=left)
 
     return solve
 
