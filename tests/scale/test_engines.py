@@ -8,12 +8,12 @@ from threadpoolctl import threadpool_limits
 
 import goalward as gw
 from goalward.core.kernels.compiled import compiled, installed
+from goalward.core.threads import cores
 from goalward.scale import Cuda, Dask, Threads, open_pool
 from goalward.selection.best import Best
 from goalward.strategies import Among, Margin, engine
 from goalward.strategies.engine import Memory, Reader, Reading
 from goalward.testing import check_engine, problem
-from goalward.utility.threads import cores
 from tests.conftest import need
 from tests.scale.setting import setting
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 from jaxtyping import Float
 
 from goalward.core.arrays import Array, eps, inner, is_sparse, namespace, norm
+from goalward.core.threads import one_blas_thread
 from goalward.errors import BadParameter
 from goalward.solvers.coordinates import Coordinates
 from goalward.solvers.solution import (
@@ -142,7 +143,8 @@ def _in_span(hessian: LinearCurvature, solver: ConjugateGradient) -> Solve:
     def solve(g: Float[Array, "p k"], *, tol: float | None = None) -> Solution:
         xp, weights = namespace(g), g[:d, :]
         seen = directions.T @ weights
-        found = inside(xp.concat([seen, g[d:, :]]), tol=tol)
+        with one_blas_thread():  # small products, each of which would wait for the slowest thread
+            found = inside(xp.concat([seen, g[d:, :]]), tol=tol)
         outside = (weights - directions @ seen) / span.rho
         v = xp.concat([directions @ found.value[:r, :] + outside, found.value[r:, :]])
         # No part of g is longer than g: what was asked of a part holds for the whole.

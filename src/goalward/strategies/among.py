@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from goalward.core.threads import one_blas_thread
 from goalward.models import Fitted
 from goalward.selection import Rule
 from goalward.strategies.engine import Engine, Memory
 from goalward.strategies.request import Request, check_count
 from goalward.strategies.strategy import Strategy, Suggestion
 from goalward.strategies.uncertainty import Margin, Random
-from goalward.utility.threads import one_blas_thread
 
 __all__ = ["Among", "Subsampled"]
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from goalward.core.arrays import eps, namespace, rows_at, to_numpy
 from goalward.core.kernels.compiled import accelerated
+from goalward.core.threads import cores, one_blas_thread
 from goalward.labels import warn_if_vacuous
 from goalward.models import Fitted, Labelled
 from goalward.pool import as_pool
@@ -22,7 +23,6 @@ from goalward.selection.rule import Judged, Rule
 from goalward.strategies.request import Request
 from goalward.utility.motion import chunk_rows, stacked
 from goalward.utility.scorer import check_scores
-from goalward.utility.threads import cores, one_blas_thread
 from goalward.utility.utility import block_size
 
 __all__ = ["Engine", "Memory", "Reader", "Reading", "is_large", "without"]

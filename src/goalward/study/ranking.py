@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import KFold
 
 from goalward.core.arrays import to_numpy
+from goalward.core.threads import one_blas_thread
 from goalward.errors import PoolExhausted
 from goalward.goals import PosteriorGoal
 from goalward.goals.dev_folds import half
@@ -26,7 +27,6 @@ from goalward.strategies import GoalOriented, Strategy, Subsampled, recipe
 from goalward.strategies.reference import drawn_rows
 from goalward.strategies.strategy import Suggestion
 from goalward.study.rounds import StudyRound
-from goalward.utility.threads import one_blas_thread
 
 __all__ = ["queued", "rank", "versions"]
 

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, Rows, namespace, rows_at
+from goalward.core.threads import in_threads
 from goalward.errors import BadParameter
 from goalward.goals import Goal
 from goalward.models import Fitted
@@ -21,7 +22,6 @@ from goalward.utility.labelings import batches
 from goalward.utility.moved_models import CorrectedModels
 from goalward.utility.neighbours import Neighbours
 from goalward.utility.scorer import Scored, Scorer
-from goalward.utility.threads import in_threads
 from goalward.utility.utility import Utility
 
 __all__ = ["ImplicitStep"]

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, Rows, like, namespace, rows_at, to_numpy
+from goalward.core.threads import in_threads
 from goalward.errors import NotConverged
 from goalward.solvers import Auto, ConjugateGradient
 from goalward.utility.added_rows import Added, Window
@@ -20,7 +21,6 @@ from goalward.utility.descent import FINE, Point, Walk
 from goalward.utility.neighbours import Neighbours
 from goalward.utility.one_by_one import labelled_too, value_of
 from goalward.utility.scorer import Certified, Scored, Scorer
-from goalward.utility.threads import in_threads
 
 __all__ = ["CorrectedModels", "MovedModels"]
 

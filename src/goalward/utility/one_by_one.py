@@ -13,11 +13,11 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, Rows, like, rows_at, to_numpy
+from goalward.core.threads import one_blas_thread
 from goalward.goals import Goal, Term
 from goalward.goals.goal import logits_of
 from goalward.models import Fitted
 from goalward.utility.scorer import Scored, Scorer
-from goalward.utility.threads import one_blas_thread
 
 __all__ = ["OneByOne", "expected_change", "labelled_too", "value_of"]
 

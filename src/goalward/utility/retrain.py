@@ -9,6 +9,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, namespace
+from goalward.core.threads import in_threads
 from goalward.goals import Goal
 from goalward.models import Fitted
 from goalward.utility.added_rows import Added
@@ -17,7 +18,6 @@ from goalward.utility.labelings import batches
 from goalward.utility.moved_models import MovedModels
 from goalward.utility.neighbours import Neighbours
 from goalward.utility.one_by_one import OneByOne
-from goalward.utility.threads import in_threads
 from goalward.utility.utility import Utility
 
 __all__ = ["Retrain"]

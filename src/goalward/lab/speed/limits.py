@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalward.core.kernels.compiled import accelerate, installed
+from goalward.core.threads import cores
 from goalward.goals import DevLoss
 from goalward.lab.speed.race import Ratio, race, timed
 from goalward.labels import Spread
@@ -25,7 +26,6 @@ from goalward.strategies import GoalOriented, recipe
 from goalward.strategies.request import Request
 from goalward.utility import FirstOrder
 from goalward.utility.first_order import Direction
-from goalward.utility.threads import cores
 
 __all__ = [
     "TURNS",
