@@ -57,7 +57,8 @@ class Auto:
 
         def solve(g: Float[Array, "p k"], *, tol: float | None = None) -> Solution:
             if direct is None:
-                made.setdefault("cg", ConjugateGradient(tol=self.tol).prepare(hessian))
+                if "cg" not in made:
+                    made["cg"] = ConjugateGradient(tol=self.tol).prepare(hessian)
                 return replace(made["cg"](g, tol=tol), reason=reason)
             limit = tol if tol is not None else self.tol
             if limit is None:
@@ -66,7 +67,8 @@ class Auto:
             gave_up = ""
             if self.iterate and "direct" not in made and guess * product < seconds:
                 patience = int(seconds / product)
-                made.setdefault("cg", ConjugateGradient(max_iter=patience).prepare(hessian))
+                if "cg" not in made:
+                    made["cg"] = ConjugateGradient(max_iter=patience).prepare(hessian)
                 try:
                     said = f"about {guess:.0f} products against a factorisation, {reason}"
                     return replace(made["cg"](g, tol=limit), reason=said)
