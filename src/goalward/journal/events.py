@@ -58,7 +58,7 @@ class Created(Event):
 class Asked(Event):
     """Rows were handed to an annotator until a time, because of the ranking with that number.
 
-    A utility of None belongs to a row from the random order: a cold start, or a dev row.
+    A utility of None belongs to a row that no model chose: of the cold start, or a dev row.
     """
 
     rows: tuple[int, ...]

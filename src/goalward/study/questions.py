@@ -2,19 +2,22 @@
 
 A part of the questions, `dev`, goes to rows of the dev set in a random order, so that the labelled
 dev rows are a random sample of the pool whatever the model prefers. The others come from the
-newest ranking, and from a random order where there is none.
+newest ranking; where there is none, rows that cover the pool, and then a random order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from goalward.study.pools import StudyPool
 from goalward.study.settings import Settings
+from goalward.study.start import first_rows
 from goalward.study.state import State
 
 __all__ = ["QUEUE", "Question", "Questions", "is_open", "queue_used_up", "rows_held"]
@@ -33,10 +36,21 @@ class Question(NamedTuple):
 
 @dataclass(frozen=True)
 class Questions:
-    """The questions of a pool, in an order that the newest ranking and the seed decide."""
+    """The questions of a pool, in an order that the newest ranking and the seed decide.
+
+    Parameters
+    ----------
+    pool
+        Loads the rows, for the first questions of all.
+    """
 
     n_rows: int
     settings: Settings = field(repr=False)
+    pool: Callable[[], StudyPool] = field(repr=False)
+
+    @cached_property
+    def _first(self) -> NDArray[Any]:
+        return first_rows(self.pool(), self.settings)
 
     @cached_property
     def _random_orders(self) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -70,7 +84,8 @@ class Questions:
             for row, utility in zip(state.ranking.queue, state.ranking.utilities, strict=True):
                 if is_open(state, row, by, now):
                     yield Question(row, utility, dev)
-        for row in map(int, self._random_orders[dev]):
+        first = self._first if state.ranking is None and not dev else ()
+        for row in chain(map(int, first), map(int, self._random_orders[dev])):
             if is_open(state, row, by, now):
                 yield Question(row, None, dev)
 

@@ -62,8 +62,8 @@ class StudyRound:
     def __post_init__(self) -> None:
         if not ready(self.state):
             raise BadParameter(
-                "There is no model yet; labels of two classes were expected. Rows are asked in a "
-                "random order until then."
+                "There is no model yet; labels of two classes were expected. Rows that cover the pool "
+                "are asked until then."
             )
 
     def models(self, state: State) -> bool:

@@ -53,7 +53,7 @@ class Study:
         self.identity = ledger.known.identity
         """What tells this study from any other, also at the same place; copies share it."""
         self.n_rows = ledger.known.n_rows
-        self._questions = Questions(self.n_rows, ledger.known.settings)
+        self._questions = Questions(self.n_rows, ledger.known.settings, rows.load)
 
     @classmethod
     def create(

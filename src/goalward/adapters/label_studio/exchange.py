@@ -123,7 +123,7 @@ def tell(study: Study, said: Answers, prefix: str, present: set[int]) -> dict[st
 def version_of(state: State, top: int, prefill: bool) -> str:
     """Return the model version of a state's ranking: its number, and what it says."""
     ranking = state.ranking
-    # A random order is decided by the pool, the seed and the share of dev rows.
+    # The first order is decided by the pool, the seed and the share of dev rows.
     said: Any = [top, prefill, dict(state.pool), state.settings.seed, state.settings.dev]
     if ranking is not None:
         said += [ranking.queue, ranking.utilities]
@@ -141,7 +141,7 @@ class Order:
     """The prediction of every row to serve, best first.
 
     Rows come as `Study.ask` would hand them out: the newest ranking, with the dev set's share of
-    questions in between, and a random order until there is a model. The score is the place in the
+    questions in between, and rows that cover the pool until there is a model. The score is the place in the
     order rather than minus the utility, since dev rows have a place and no utility.
     """
 
@@ -153,8 +153,8 @@ class Order:
         """Return the first `top` rows of a study now; `prefill` says the model's labels too."""
         state = study.state
         version = version_of(state, top, prefill)
-        questions = Questions(study.n_rows, state.settings).next(state, top, NOBODY, time.time())
-        rows = [question.row for question in questions]
+        questions = Questions(study.n_rows, state.settings, lambda: study.pool)
+        rows = [one.row for one in questions.next(state, top, NOBODY, time.time())]
         labels = _model_labels(study, rows) if prefill and state.ranking is not None else {}
         results = {row: config.result(label) for row, label in labels.items()}
         return cls(

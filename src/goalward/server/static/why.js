@@ -39,7 +39,7 @@ export async function explain(row) {
   at("why-labels").replaceChildren();
   try {
     const said = await call(`/api/why/${row.row}`);
-    const origin = row.utility === null ? "This row came in a random order"
+    const origin = row.utility === null ? "No model chose this row: it measures, or stands for many others"
       : `It was asked with a score of ${row.utility.toPrecision(3)} (${said.recipe})`;
     at("why-words").textContent = `${origin}. What each answer is predicted to do to the goal, per row of it:`;
     const most = Math.max(1e-12, ...said.labels.map((one) => Math.abs(one.utility)));
