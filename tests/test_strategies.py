@@ -89,7 +89,7 @@ def test_a_suggestion_says_what_was_thought():
 
 
 def test_a_gain_stands_under_every_label_also_for_a_part_of_the_pool():
-    inner = gw.GoalOriented.recommended(TASK.X_pool)
+    inner = gw.recipe("decision-risk").build(pool=TASK.X_pool)
     part = gw.strategies.Subsampled(inner, candidates=10)
     got = part.suggest(TASK.fitted, TASK.X_pool, batch=2)
     assert np.isnan(got.utility).sum() == 30

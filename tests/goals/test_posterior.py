@@ -288,7 +288,7 @@ def test_wide_sparse_pools_take_seconds_not_hours():
     """The directions come from the rows, of which there are fewer than features."""
     X = scipy.sparse.random(300, 50_000, density=1e-3, random_state=0, format="csr")
     fitted = gw.Logistic().fit(X[:40], np.arange(40) % 2)
-    found = gw.GoalOriented.recommended(X).suggest(fitted, X, 3, exclude=range(40))
+    found = gw.recipe("decision-risk").build(pool=X).suggest(fitted, X, 3, exclude=range(40))
     assert len(set(found.rows.tolist())) == 3
     assert "300 of 50000 directions, 100.0%" in found.solver.reason
 

@@ -20,6 +20,7 @@ import goalward as gw
 from goalward import errors
 from goalward.core.rows import clean_rows
 from goalward.pool import open_pool
+from goalward.strategies.reference import reference_rows
 from goalward.study import pools
 
 ROWS, FEATURES = 12, 6
@@ -160,7 +161,7 @@ DOORS = {
     "predict_proba of a pipeline": lambda X, _: _piped().predict_proba(X),
     "goal with labels": lambda X, _: gw.goals.DevLoss(X, LABELS).value(_model()),
     "goal without": lambda X, _: gw.goals.Entropy(X).value(_model()),
-    "reference rows": lambda X, _: gw.GoalOriented.recommended(X, reference=5),
+    "reference rows": lambda X, _: reference_rows(X, 5),
     "suggest": lambda X, _: gw.GoalOriented(gw.goals.DevLoss(_whole(), LABELS)).suggest(
         _model(), X, 2
     ),

@@ -11,7 +11,7 @@ from goalward.strategies.engine import Memory
 from goalward.testing import check_strategy, problem
 
 TASK = problem(n_classes=3, n_pool=400)
-RISK = gw.GoalOriented.recommended(TASK.X_pool)
+RISK = gw.recipe("decision-risk").build(pool=TASK.X_pool)
 COVERAGE = gw.recipe("coverage").build(pool=TASK.X_pool)
 
 

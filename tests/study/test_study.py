@@ -51,7 +51,7 @@ def test_the_first_questions_cover_the_pool_and_the_later_ones_are_ranked(tmp_pa
         study.tell(row, y[row])
     second = study.ask(10)
     ranking = study.state.ranking
-    assert ranking.recipe == "decision-risk"
+    assert ranking.recipe == "hedged"
     assert second == list(ranking.queue[:10])
     assert not set(first) & set(second)
     assert study.state.questions[second[0]] == (ranking.utilities[0], study.state.rounds[0][0])
@@ -75,7 +75,7 @@ def test_labels_bought_make_a_better_model_and_a_curve(tmp_path):
     study = answered(made(tmp_path, dev=0.25), 6)
     curve = study.curve()
     assert curve[-1]["metric"] == "dev"
-    assert curve[-1]["recipe"] == "decision-risk"
+    assert curve[-1]["recipe"] == "hedged"
     assert curve[-1]["accuracy"] > 0.9
     assert curve[-1]["dev_labels"] >= DEV_MINIMUM
     assert [line["labels"] for line in curve] == sorted(line["labels"] for line in curve)
@@ -163,7 +163,7 @@ def test_a_class_is_added_by_name_only(tmp_path):
     study.tell(0, 2)
     assert study.state.classes == (0, 1, 2)
     answered(study, 3)
-    assert study.state.ranking.recipe == "decision-risk"
+    assert study.state.ranking.recipe == "hedged"
 
 
 def test_why_says_what_each_label_does_and_to_whom(tmp_path):

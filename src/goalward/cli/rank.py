@@ -78,9 +78,11 @@ class RankOptions:
         """Return the recipe that goal, operator, utility and selection name together."""
         from goalward.strategies.recipe_names import RECOMMENDED, usual_parts
 
-        goal = self.goal or ("dev" if self.dev is not None else RECOMMENDED)
-        usual = usual_parts(goal) or ("spread", "first-order", "top")
         given = (self.operator, self.utility, self.selection)
+        if not any((self.goal, self.dev, *given)):
+            return gw.recipe(RECOMMENDED)
+        goal = self.goal or ("dev" if self.dev is not None else "decision-risk")
+        usual = usual_parts(goal) or ("spread", "first-order", "top")
         parts = [one or other for one, other in zip(given, usual, strict=True)]
         named = gw.recipe("/".join([goal, *parts]))
         if "dev" in named.needs and self.dev is None:

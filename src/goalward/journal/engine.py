@@ -102,12 +102,8 @@ def readable(path: Path) -> bool:
     the locks that other connections of this process hold on it (POSIX).
     """
     try:
-        if path.stat().st_size == 0:
-            return False
-        application = _application(path)
-        # What a killed process left unfinished is undone by looking: a study that was being made is
-        # then an empty file.
-        if path.stat().st_size == 0:
+        application = _application(path) if path.stat().st_size else 0
+        if path.stat().st_size == 0:  # now: looking undoes what a killed process left
             return False
     except FileNotFoundError:
         return False
@@ -227,8 +223,8 @@ def leave_write_ahead(path: Path, timeout: float) -> None:
     """Turn a file of the first version, whose answers may sit in a file beside it, into one file."""
     try:
         with closing(opened(path, timeout=timeout)) as raw:
-            mode = raw.execute("PRAGMA journal_mode").fetchone()
-            if mode == ("wal",) and os.access(path, os.W_OK):
+            writable = os.access(path, os.W_OK)
+            if writable and raw.execute("PRAGMA journal_mode").fetchone() == ("wal",):
                 raw.execute("PRAGMA journal_mode=DELETE")
     except sqlite3.Error as error:
         raise meaning(str(path), error) from error

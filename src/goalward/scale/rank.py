@@ -126,7 +126,7 @@ def rank(
             seed=seed,
         )
     request = Request.of(model, pool, batch, exclude, None, round)
-    found = strategy.turn(model, request.round).choose(request, engine)
+    found = strategy.answer(request, engine)
     total, size = len(request.pool), request.pool.n_bytes
     return Ranking(
         found.rows, found.values, found.positions, total, found.seconds, size, found.solver

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from goalward.errors import BadParameter
-from goalward.goals import DecisionRisk, Goal
+from goalward.goals import Goal
 from goalward.goals.soft_pool import belief_labels
 from goalward.labels import Expected, Operator
 from goalward.models import Fitted
-from goalward.selection import Rule, Selector, Sequential, Top
-from goalward.strategies.reference import REFERENCE, reference_rows
+from goalward.selection import Rule, Selector, Top
+from goalward.strategies.reference import reference_rows
 from goalward.strategies.request import Request
 from goalward.strategies.strategy import Strategy
 from goalward.utility import Covering, FirstOrder, Information, Ladder
@@ -74,30 +74,33 @@ class GoalOriented(Strategy):
                 "brings the same; there is nothing to resolve. Leave it out."
             )
 
-    @classmethod
-    def recommended(cls, X: Any, *, reference: int = REFERENCE, seed: int = 0) -> GoalOriented:
+    @staticmethod
+    def recommended(X: Any, *, seed: int = 0) -> Strategy:
         """Return the strategy that did best in `goalward benchmark`, and needs no dev labels.
 
-        `DecisionRisk` on a sample of X, a batch picked one row at a time. For linear models with
-        curvature; see the benchmark's page for its numbers and for where others do better.
+        The recipe "hedged": goals of the posterior, of coverage and plain uncertainty in turn, so that
+        none of them can fail alone. For linear models with curvature; see the benchmark's page for its
+        numbers and for where others do better.
 
         Parameters
         ----------
         X
             Rows the model will be used on, without labels: the pool, as a rule.
-        reference
-            How many of them the goal looks at.
         seed
-            Draws these rows and breaks ties.
+            Draws the rows that the goals look at, and breaks ties.
 
         Examples
         --------
         >>> import goalward as gw
-        >>> gw.GoalOriented.recommended([[0.0], [1.0]]).goal
-        DecisionRisk(share=0.0625)
+        >>> fitted = gw.Logistic().fit([[0.0, 1.0], [1.0, 0.0]], ["a", "b"])
+        >>> pool = [[0.0, 2.0], [1.0, 1.1], [3.0, 0.0]]
+        >>> gw.GoalOriented.recommended(pool).suggest(fitted, pool, batch=1).rows
+        array([1])
         """
-        goal = DecisionRisk(reference_rows(X, reference, seed))
-        return cls(goal, selection=Sequential(), seed=seed)
+        from goalward.strategies.recipe import recipe
+        from goalward.strategies.recipe_names import RECOMMENDED
+
+        return recipe(RECOMMENDED).build(pool=reference_rows(X, seed=seed), seed=seed)
 
     @property
     def starts(self) -> bool:  # type: ignore[override]

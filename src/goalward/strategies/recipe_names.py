@@ -95,9 +95,10 @@ ORACLES: dict[str, Callable[[Any, int], Strategy]] = {
     "boss": lambda truth, seed: Boss(truth, seed=seed)
 }
 """Baselines that must be told the true labels of the pool."""
-RECOMMENDED = "decision-risk"
+RECOMMENDED = "hedged"
 """What `goalward benchmark` recommends now; the same with and without dev labels."""
 PRESETS = {
+    "hedged": "decision-risk among 1000 by margin, coverage among 4000 by random, margin in turn",
     "eer": "entropy/predicted/retrain/top",
     "eer-01": "expected-accuracy/predicted/retrain/top",
     "mcmi-min": "entropy/max/retrain/top",

@@ -191,13 +191,13 @@ class Strategy(ABC):
                 f"engine={engine!r}; an engine such as gw.scale.Threads(n_jobs=2) was expected. Leave it "
                 "out to read the pool in memory."
             )
-        part = self.turn(request.fitted, request.round)
-        return part._begun(request).choose(request, reader)
+        return self.answer(request, reader)
 
-    def _begun(self, request: Request) -> Strategy:
-        """Return the strategy itself; before two classes have labels the cold start, if it needs one."""
+    def answer(self, request: Request, engine: Engine) -> Suggestion:
+        """Return what the part whose turn it is chooses; before two classes have labels, the cold start."""
         from goalward.strategies.cold_start import cold_start
 
-        if self.starts or request.fitted.n_seen >= 2:
-            return self
-        return cold_start(request.pool.source, seed=self.seed)
+        part = self.turn(request.fitted, request.round)
+        if not part.starts and request.fitted.n_seen < 2:
+            part = cold_start(request.pool.source, seed=self.seed)
+        return part.choose(request, engine)

@@ -150,11 +150,12 @@ def queued(
                 raise
             head //= 2
     picked = suggestion.rows
-    # Rows that were not drawn have no score; there are always enough that were.
+    # Rows that were not looked at have no score, and no place.
     rest = np.nan_to_num(suggestion.utility, nan=-np.inf)
     rest[closed] = -np.inf
     rest[picked] = -np.inf
-    order = np.argsort(-rest, kind="stable")[: max(size - len(picked), 0)]
+    most = min(size - len(picked), np.count_nonzero(rest > -np.inf))
+    order = np.argsort(-rest, kind="stable")[: max(most, 0)]
     return np.concatenate([picked, order]), suggestion
 
 

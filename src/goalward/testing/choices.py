@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 from goalward.core.arrays import namespace
 from goalward.core.candidates import Candidates
 from goalward.errors import BadParameter, PoolExhausted, Unsupported
-from goalward.goals import Coverage
+from goalward.goals import Coverage, DecisionRisk
 from goalward.labels import Expected, Operator, Spread, Truth
 from goalward.selection import Sequential
 from goalward.selection.best import Best
@@ -187,7 +187,7 @@ def check_engine(engine: Engine, stored: Any = None) -> None:
         GoalOriented(goal),
         GoalOriented(goal, operator=Expected(truth)),
         GoalOriented(goal, operator=Spread(), selection=Sequential()),
-        Among(GoalOriented.recommended(X[:100]), most=300),
+        Among(GoalOriented(DecisionRisk(X[:100]), selection=Sequential()), most=300),
         Among(GoalOriented(Coverage(X[:100]), selection=Sequential()), by=Random(), most=300),
     ):
         asked: dict[str, Any] = {"batch": 8, "exclude": names[::3], "rows": names}
