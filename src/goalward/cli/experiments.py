@@ -100,7 +100,7 @@ def simulate(options: SimulateOptions) -> None:
     A recipe is a baseline (random, margin, entropy, least-confident), a goal without labels
     (decision-risk, epig), or goal/operator/utility/selection: dev/average, entropy/min/retrain.
     "decision-risk until 100 then margin" changes at 100 labels. Features of a file are taken as
-    they are: scale them before. Without -s: random, margin and decision-risk.
+    they are: scale them before. Without -s: random, margin and hedged.
 
     Examples: `goalward simulate digits -s random -s margin -s dev/spread --seeds 5 --budget 100`,
     `goalward simulate wine -s margin --stopping --price 0.001`

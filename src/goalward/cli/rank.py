@@ -37,7 +37,7 @@ class RankOptions:
     goal: str | None = Option(
         None,
         help="dev, calibrated, accuracy, f1, entropy, fisher, soft-pool, decision-risk, epig or "
-        "fisher-ratio; dev if --dev is given, else decision-risk.",
+        "fisher-ratio; dev if --dev is given. With no option of the goal: the strategy `hedged`.",
     )
     operator: str | None = Option(
         None, help="spread (the default), average, min, max, or predicted:T."

@@ -25,7 +25,7 @@ def first_rows(pool: StudyPool, settings: Settings) -> NDArray[Any]:
     rows = drawn_rows(pool.n_rows, CANDIDATES, settings.seed, "start")
     rows = rows[~settings.is_dev(rows)]
     if settings.strategy == "random" or not len(rows):
-        return rows[:0]
+        return np.empty(0, dtype=np.int64)
     X = pool.take(rows)
     nothing = Logistic(classes=[0, 1], penalize_intercept=True).fit(X[:0], [])
     reference = pool.take(drawn_rows(pool.n_rows, settings.goal_rows, settings.seed))
