@@ -367,7 +367,7 @@ def test_a_table_that_is_moved_is_found_and_one_that_changed_is_refused(tmp_path
 
 
 def test_many_classes_take_conjugate_gradients_to_the_same_rows(tmp_path, monkeypatch):
-    study = answered(made(tmp_path, dev=0.2), 6)
+    study = answered(made(tmp_path, dev=0.2, strategy="decision-risk"), 6)
     before = study.refresh(force=True)
     monkeypatch.setattr("goalward.study.ranking.LARGE", 0)
     after = study.refresh(force=True)
