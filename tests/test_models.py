@@ -5,9 +5,11 @@ import pytest
 import scipy.sparse as sp
 
 import goalward as gw
-from goalward.models import LinearModel
+from goalward.core.kernels.compiled import accelerated
+from goalward.models import LinearModel, linear
 from goalward.solvers.auto import Auto
 from goalward.testing import check_model, problem
+from tests.conftest import need
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -38,3 +40,18 @@ def test_a_curvature_is_factored_once_and_a_used_model_travels(monkeypatch):
     assert len(made) == 1
     there = pickle.loads(pickle.dumps(task.fitted))
     np.testing.assert_array_equal(gw.utility.FirstOrder()(there, task.goal, task.X_pool), first)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("fast", [False, True])
+def test_two_columns_of_many_rows_are_the_product(dtype, fast, rng, monkeypatch):
+    if fast:
+        need("numba")
+    monkeypatch.setattr(linear, "LARGE", 1)
+    X, v = rng.normal(size=(3001, 70)).astype(dtype), rng.normal(size=(71, 2)).astype(dtype)
+    with accelerated(fast):
+        moved = LinearModel().jvp(X, v)
+    exact = X.astype(np.float64) @ v[:-1].astype(np.float64) + v[-1]
+    # Sums of 70 products.
+    np.testing.assert_allclose(moved, exact, atol=70 * np.finfo(dtype).eps * np.abs(exact).max())
+    assert moved.dtype == dtype

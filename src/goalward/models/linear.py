@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from goalward.core.arrays import Array, Rows, is_sparse, like, namespace, norm
+from goalward.core.kernels.compiled import two_lines
 from goalward.models.model import Model
 from goalward.models.newton import minimise
 from goalward.models.objective import Hessian, Objective
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from goalward.models.fitted import Fitted
 
 __all__ = ["LinearModel"]
+
+LARGE = 2**20
+"""Numbers from which on two columns are multiplied with care."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,11 @@ class LinearModel(Model):
         if type(X) is np.ndarray and type(v) is np.ndarray:
             # Outcomes along the first axis in memory: sums over the few outcomes of many rows,
             # which every kernel takes, then run in vector registers.
-            moved = weights.T @ X.T
+            thin = weights.shape[1] == 2 and X.size >= LARGE and X.flags.c_contiguous
+            if thin and X.dtype == v.dtype:
+                moved = two_lines(np.ascontiguousarray(weights.T), X)
+            else:
+                moved = weights.T @ X.T
             if self.intercept:
                 moved += v[-1, :, None]
             return moved.T

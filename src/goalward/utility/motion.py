@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import array_api_compat
@@ -24,7 +25,7 @@ from jaxtyping import Float
 
 from goalward.core.arrays import Array, Rows, astype, is_sparse, namespace, softmax
 from goalward.core.kernels import gpu
-from goalward.core.kernels.compiled import compiled
+from goalward.core.kernels.compiled import compiled, two_lines
 
 __all__ = ["STATISTICS", "Motion", "chunk_rows", "stacked"]
 
@@ -142,23 +143,6 @@ def _product(both: Float[Array, "d c"], *, plain: bool) -> Callable[[Rows], Floa
         return lambda X: (X @ both).T
     left = np.ascontiguousarray(both.T)
     buffers: dict[int, Any] = {}
-    two: Any = compiled("two_products")
-
-    def read_once(X: Rows) -> Array:
-        out = np.empty((2, X.shape[0]), dtype=X.dtype)
-        two(X, *left, out)
-        return out
-
-    def two_passes(X: Rows) -> Array:
-        # One product with two columns, which BLAS does badly, takes several times as long as a
-        # product with each while the rows are in the cache.
-        size = max(64, 2**19 // (X.shape[1] * X.itemsize))
-        out = np.empty((2, X.shape[0]), dtype=X.dtype)
-        for start in range(0, X.shape[0], size):
-            rows = X[start : start + size]
-            for column, into in zip(left, out, strict=True):
-                np.dot(rows, column, out=into[start : start + size])
-        return out
 
     def into_buffer(X: Rows) -> Array:
         # Fresh pages at every chunk would cost as much as the product.
@@ -167,9 +151,7 @@ def _product(both: Float[Array, "d c"], *, plain: bool) -> Callable[[Rows], Floa
             buffers[n] = np.empty((left.shape[0], n), dtype=X.dtype)
         return np.matmul(left, X.T, out=buffers[n])
 
-    if left.shape[0] > 2:
-        return into_buffer
-    return two_passes if two is None else read_once
+    return into_buffer if left.shape[0] > 2 else partial(two_lines, left)
 
 
 def _sigmoid(x: Array) -> Array:

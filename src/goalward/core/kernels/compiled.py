@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["accelerate", "accelerated", "compiled", "installed"]
+__all__ = ["accelerate", "accelerated", "compiled", "installed", "two_lines"]
 
 Kernel = Callable[..., Any]
 _kernels: dict[str, Kernel] = {}
@@ -68,6 +68,24 @@ def _compiled() -> dict[str, Kernel]:
     # they are, since they are how bad numbers in a pool are found.
     jit = numba.njit(fastmath={"contract", "reassoc", "nsz", "arcp"}, nogil=True, cache=True)
     return {loop.__name__: jit(loop) for loop in (two_products, shift, resolved)}
+
+
+def two_lines(left: NDArray[Any], X: NDArray[Any]) -> NDArray[Any]:
+    """Return left Xᵀ for two lines: X is read once, by a compiled loop or from the cache.
+
+    One product with two columns, which BLAS does badly, takes several times as long.
+    """
+    out = np.empty((2, X.shape[0]), dtype=X.dtype)
+    read_once = compiled("two_products")
+    if read_once is not None:
+        read_once(X, left[0], left[1], out)
+        return out
+    size = max(64, 2**19 // (X.shape[1] * X.itemsize))
+    for start in range(0, X.shape[0], size):
+        rows = X[start : start + size]
+        for column, into in zip(left, out, strict=True):
+            np.dot(rows, column, out=into[start : start + size])
+    return out
 
 
 def two_products(
