@@ -35,7 +35,7 @@ class BenchmarkOptions:
         None, help="Only full, budget-50, batch-1, flipped-10, second-learner, ...; or libact."
     )
     quick: bool = Option(
-        False, "--quick", help="8 sets of the design, 2 seeds, 100 labels: minutes, not hours."
+        False, "--quick", help="9 sets of the design, 2 seeds, 100 labels: minutes, not hours."
     )
     seeds: int | None = Option(None, min=1, help="Paired splits; 5 in the main run.")
     budget: int | None = Option(None, min=2, help="Labels bought.")

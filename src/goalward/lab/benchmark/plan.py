@@ -202,7 +202,7 @@ PARTS = {
     "design": Part(DESIGN),
     "confirm": Part(CONFIRM),
     "factors": Part(FACTORS, RIVALS, OTHERS, seeds=3),
-    "quick": Part(DESIGN[:8], STRATEGIES, (Protocol(budget=100, pool=1000, test=1000),), seeds=2),
+    "quick": Part(DESIGN[::2], STRATEGIES, (Protocol(budget=100, pool=1000, test=1000),), seeds=2),
 }
 """What can be asked for. The sets of "confirm" are kept back until a recipe is fixed."""
 FULL = ("design", "confirm", "factors")

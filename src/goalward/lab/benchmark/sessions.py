@@ -26,9 +26,9 @@ from goalward.strategies import recipe
 
 __all__ = ["benchmark", "play", "play_all"]
 
-VERSION = 2
-"""Counted up when a session would give other numbers: kept ones are then played again, as they are
-by another version of goalward."""
+MADE_BY = (2, version("goalward"))
+"""The number is counted up when a session would give other numbers: kept ones are then played again,
+as they are by another version of goalward."""
 
 
 def play(task: Dataset, strategy: str, seed: int, protocol: Protocol) -> dict[str, Any]:
@@ -139,8 +139,8 @@ def _session(job: Job) -> dict[str, Any]:
 def _key(job: Job) -> str:
     """Return what tells a session from all others."""
     rules = asdict(job.protocol) | {"name": type(job.protocol).__name__}
-    facts = [VERSION, version("goalward"), _fingerprint(job.dataset), str(recipe(job.strategy))]
-    return sha256(json.dumps([*facts, job.seed, rules]).encode()).hexdigest()[:16]
+    facts = [MADE_BY, _fingerprint(job.dataset), str(recipe(job.strategy)), job.seed, rules]
+    return sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
 
 @cache
