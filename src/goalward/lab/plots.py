@@ -151,17 +151,19 @@ def distances_figure(
         Drawn as a ceiling; they do not count in the mean.
     """
     tallest = max(len(means) for means in panels.values())
-    fig = figure(1.0 + 5.2 * len(panels), 1.3 + 0.24 * tallest)
-    for axes, (title, means) in zip(
-        np.atleast_1d(fig.subplots(1, len(panels))), panels.items(), strict=True
-    ):
+    fig = figure(1.0 + 5.2 * len(panels), 1.6 + 0.24 * tallest)
+    places = np.atleast_1d(fig.subplots(1, len(panels)))
+    for axes, (title, means) in zip(places, panels.items(), strict=True):
         quiet(axes)
+        axes.grid(visible=False, axis="x")
         peers = [name for name in means.columns[1:] if name not in oracles]
         centre = means.select(peers).to_numpy().mean(axis=1)
         away = {name: means[name].to_numpy() - centre for name in means.columns[1:]}
+        # Single disasters and oracles would squeeze the rest: they stand at the edge.
+        reach = np.concatenate([away[name] for name in peers])
+        low, high = np.quantile(reach, [0.01, 0.99]) * 1.4
         order = np.argsort(away[ours])
         y = np.arange(len(order))
-        axes.hlines(y, -1, 1, color="0.93", linewidth=0.8, zorder=0)
         axes.axvline(0.0, color="0.6", linewidth=0.8, zorder=1)
         for name in [*oracles, *peers]:
             style: dict[str, Any] = {"marker": "o", "s": 16, "color": "0.75", "zorder": 2}
@@ -170,14 +172,16 @@ def distances_figure(
             elif name in MARKED:
                 style |= {"s": 26, "zorder": 3, "label": name} | MARKED[name]
             elif name in oracles:
-                style |= {"marker": "|", "s": 60, "color": "0.2", "label": f"{name} (oracle)"}
-            axes.scatter(away[name][order], y, linewidths=1.2, **style)
-        reach = np.concatenate([away[name] for name in peers])
-        # Single disasters would squeeze the rest: they stand at the edge.
-        axes.set_xlim(np.quantile(reach, 0.01) * 1.3, np.quantile(reach, 0.995) * 1.5)
+                style |= {"marker": "|", "s": 60, "color": "0.2", "label": f"{name}, an oracle"}
+            at = np.clip(away[name][order], low, high)
+            axes.scatter(at, y, linewidths=1.2, clip_on=False, **style)
+        axes.set_xlim(low, high)
         axes.set_yticks(y, [means["dataset"][int(i)] for i in order], fontsize=8)
-        axes.set_ylim(-0.7, len(order) - 0.3)
+        axes.set_ylim(len(order) - tallest - 0.7, len(order) - 0.3)
         axes.set_title(title, fontsize=10)
+    fig.legend(
+        *places[0].get_legend_handles_labels(), loc="outside upper center", ncols=6, frameon=False
+    )
     fig.supxlabel("area under the accuracy curve, less the mean of all (right: better)", fontsize=9)
     return fig
 

@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.preprocessing import PowerTransformer
 
 from goalward.errors import BadParameter
 from goalward.goals import LeaveOneOut
 from goalward.lab.datasets import Dataset, Split
 from goalward.lab.datasets.collection import CONFIRM, DESIGN, FACTORS
+from goalward.lab.statistics import height
 from goalward.learners import Logistic
 from goalward.models import Fitted
 from goalward.strategies import recipe
@@ -96,6 +98,10 @@ class Protocol:
         test = np.sort(rng.permutation(whole.test)[: self.test])
         return Split(whole.init, pool, test, whole.dev[:0])
 
+    def area(self, curves: NDArray[Any]) -> NDArray[Any]:
+        """Return the areas under curves, their last axis, over labels bought."""
+        return height(curves)
+
 
 def _transformed(X: Any) -> Any:
     """Return features made as normal as a power of each can make them, scaled; no label is needed."""
@@ -146,9 +152,10 @@ RIVALS = tuple(
 """Who takes part where one thing is different."""
 STRATEGIES = (
     *RIVALS,
-    *("max-herding", "bait-backward", "typiclust", "tcm", "core-set", "entropy", "epig", "bald"),
+    *("max-herding", "refine", "bait-backward", "typiclust", "tcm", "core-set", "entropy"),
+    *("epig", "bald", "boss"),
 )
-"""Who takes part. `coverage` is Uncertainty Herding."""
+"""Who takes part. `coverage` is Uncertainty Herding; `boss` is told the truth."""
 
 
 def is_oracle(strategy: str) -> bool:

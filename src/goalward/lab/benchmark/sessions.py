@@ -20,7 +20,6 @@ from goalward.lab.benchmark.plan import Job, Part, Protocol
 from goalward.lab.datasets import Dataset, load
 from goalward.lab.parallel import Tell, finished, telling
 from goalward.lab.session import Session, measure
-from goalward.lab.statistics import height
 from goalward.lab.store import Records
 from goalward.strategies import recipe
 
@@ -46,7 +45,7 @@ def play(task: Dataset, strategy: str, seed: int, protocol: Protocol) -> dict[st
     session = Session(task, recipe(strategy), seed, batch, budget, split)
     steps = list(session.steps())
     curves = np.array([measure(step.model, task, split.test) for step in steps])
-    areas = height(curves.T)
+    areas = protocol.area(curves.T)
     line = {"accuracy": areas[0], "final": curves[-1, 0], "balanced": areas[2]}
     return {
         "protocol": protocol.name,
