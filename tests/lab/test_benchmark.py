@@ -220,7 +220,7 @@ def test_tables_show_design_and_confirmation_apart_and_factors(monkeypatch):
         "Ranks and areas, 1 sets that confirm",
         "Paired differences, 1 sets that confirm",
         "Regret, 1 sets that confirm",
-        "Balanced accuracy on imbalanced data, 1 sets that confirm",
+        "Balanced accuracy on imbalanced data, 1 of 1 sets that confirm",
         "Area under the accuracy curve, 1 sets that confirm",
     ]
     assert "One factor at a time: differences" in titles

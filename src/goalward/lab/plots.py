@@ -180,7 +180,10 @@ def distances_figure(
         axes.set_ylim(len(order) - tallest - 0.7, len(order) - 0.3)
         axes.set_title(title, fontsize=10)
     fig.legend(
-        *places[0].get_legend_handles_labels(), loc="outside upper center", ncols=6, frameon=False
+        *places[0].get_legend_handles_labels(),
+        loc="outside upper center",
+        ncols=3 * len(panels),
+        frameon=False,
     )
     fig.supxlabel("area under the accuracy curve, less the mean of all (right: better)", fontsize=9)
     return fig

@@ -53,13 +53,12 @@ def tables(areas: Areas) -> str:
             found[f"Paired differences, {title}"] = _against(peers)
             if len(set(peers.table["seed"])) > 1:
                 found[f"Regret, {title}"] = _regret(peers)
-    for title, part in groups.items():
+    for kind, part in groups.items():
         rare = [name for name in part.datasets if name in IMBALANCED]
         if rare and len(part.peers().strategies) > 1:
             chosen = part.peers().only(dataset=rare)
-            found[f"Balanced accuracy on imbalanced data, {title}"] = _against(
-                chosen, ("balanced",)
-            )
+            title = f"Balanced accuracy on imbalanced data, {len(rare)} of {kind}"
+            found[title] = _against(chosen, ("balanced",))
     if others := [name for name in areas.names("protocol") if name in _factor_names()]:
         found["One factor at a time: mean areas"] = _factors(areas, others)
         found["One factor at a time: differences"] = _factor_differences(areas, others)
