@@ -31,14 +31,14 @@ def report(areas: Areas, folder: Path) -> list[Path]:
     if len(peers.strategies) < 2:
         return paths
     if len(peers.datasets) > 1:
-        ranks = {_drawn(r["strategy"]): r["mean_rank"] for r in peers.ranks().iter_rows(named=True)}
+        ranks = dict(peers.ranks().select("strategy", "mean_rank").iter_rows())
         distance = critical_difference(len(ranks), len(peers.datasets))
         title = f"Mean rank of the area under the accuracy curve, {title}"
-        fig = critical_difference_figure(ranks, distance, ours=[_drawn(RECOMMENDED)], title=title)
+        fig = critical_difference_figure(ranks, distance, ours=[RECOMMENDED], title=title)
         paths += save(fig, folder / "critical-difference")[:1]
-    panels = {title: part.means().rename(_drawn) for title, part in groups.items()}
+    panels = {title: part.means() for title, part in groups.items()}
     oracles = [name for name in main.strategies if is_oracle(name)]
-    fig = distances_figure(panels, ours=_drawn(_compared(peers)), oracles=oracles)
+    fig = distances_figure(panels, ours=_compared(peers), oracles=oracles)
     return [*paths, *save(fig, folder / "differences")[:1]]
 
 
@@ -230,8 +230,3 @@ def _rank(r: dict[str, Any]) -> str:
 
 def _shown(name: str) -> str:
     return f"**`{name}`**" if name == RECOMMENDED else f"`{name}`"
-
-
-def _drawn(name: str) -> str:
-    """Return a strategy's name in a figure, which has no room for long ones."""
-    return "recommended" if name == RECOMMENDED and len(name) > 20 else name
