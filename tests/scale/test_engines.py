@@ -11,7 +11,7 @@ from goalward.core.kernels.compiled import compiled, installed
 from goalward.core.threads import cores
 from goalward.scale import Cuda, Dask, Threads, open_pool
 from goalward.selection.best import Best
-from goalward.strategies import Among, Margin, engine
+from goalward.strategies import Margin, engine
 from goalward.strategies.engine import Memory, Reader, Reading
 from goalward.testing import check_engine, problem
 from tests.conftest import need
@@ -84,9 +84,9 @@ STRATEGIES = {
     "first order": lambda goal, X: gw.GoalOriented(goal),
     "spread": lambda goal, X: gw.GoalOriented(goal, operator=gw.labels.Spread()),
     "margin": lambda goal, X: Margin(),
-    "decision risk": lambda goal, X: gw.GoalOriented.recommended(X[:50]),
+    "decision risk": lambda goal, X: gw.recipe("decision-risk").build(pool=X[:50]),
     "coverage": lambda goal, X: gw.recipe("coverage").build(pool=X[:50]),
-    "among": lambda goal, X: Among(gw.GoalOriented.recommended(X[:50]), most=300),
+    "among": lambda goal, X: gw.recipe("decision-risk among 300 by margin").build(pool=X[:50]),
 }
 
 
