@@ -214,7 +214,7 @@ def test_tables_show_design_and_confirmation_apart_and_factors(monkeypatch):
     monkeypatch.setattr(module, "DESIGN", ("digits",))
     monkeypatch.setattr(module, "CONFIRM", ("wine",))
     monkeypatch.setattr(module, "IMBALANCED", ("wine",))
-    text = tables(made_up(("full", "flipped-20")))
+    text = tables(made_up(("full", "flipped-20", "ceiling")))
     titles = re.findall("### (.*)", text)
     assert [title for title in titles if "confirm" in title] == [
         "Ranks and areas, 1 sets that confirm",
@@ -224,6 +224,7 @@ def test_tables_show_design_and_confirmation_apart_and_factors(monkeypatch):
         "Area under the accuracy curve, 1 sets that confirm",
     ]
     assert "One factor at a time: differences" in titles
+    assert "The ceiling: an oracle" in titles
     assert "| flipped-20 |" in text
 
 

@@ -27,7 +27,7 @@ class BenchmarkOptions:
     part: str | None = Option(
         None,
         help="design, confirm (sets kept back until a recipe is fixed), factors (one thing different "
-        "at a time), or all: the default.",
+        "at a time), ceiling (an oracle beside them), or all: the default.",
     )
     dataset: list[str] | None = Option(None, "--dataset", "-d", help="Only this one; repeatable.")
     strategy: list[str] | None = Option(None, "--strategy", "-s", help="A recipe; repeatable.")

@@ -21,6 +21,7 @@ from goalward.strategies import recipe
 from goalward.strategies.recipe_names import RECOMMENDED
 
 __all__ = [
+    "FACTOR_NAMES",
     "FULL",
     "PARTS",
     "PROTOCOLS",
@@ -146,16 +147,14 @@ PROTOCOLS = {
 }
 """The main rules, and others that differ from them in one thing."""
 
-RIVALS = tuple(
-    dict.fromkeys((RECOMMENDED, "coverage", "margin", "badge", "bait", "decision-risk", "random"))
-)
-"""Who takes part where one thing is different."""
+RIVALS = (RECOMMENDED, "coverage", "margin", "badge", "random")
+"""Who takes part where one thing is different; goals of the posterior would take days there."""
 STRATEGIES = (
-    *RIVALS,
-    *("max-herding", "refine", "bait-backward", "typiclust", "tcm", "core-set", "entropy"),
-    *("epig", "bald", "boss"),
+    *(*RIVALS, "bait", "bait-backward", "decision-risk", "max-herding", "refine", "typiclust"),
+    *("tcm", "core-set", "entropy", "epig", "bald"),
 )
-"""Who takes part. `coverage` is Uncertainty Herding; `boss` is told the truth."""
+"""Who takes part. `coverage` is Uncertainty Herding."""
+ORACLE = "boss"
 
 
 def is_oracle(strategy: str) -> bool:
@@ -204,13 +203,17 @@ class Part:
         return list(dict.fromkeys(jobs))
 
 
-OTHERS = tuple(PROTOCOLS.values())[1:]
+FACTOR_NAMES = tuple(PROTOCOLS)[1:]
 PARTS = {
     "design": Part(DESIGN),
     "confirm": Part(CONFIRM),
-    "factors": Part(FACTORS, RIVALS, OTHERS, seeds=3),
-    "quick": Part(DESIGN[::2], STRATEGIES, (Protocol(budget=100, pool=1000, test=1000),), seeds=2),
+    "factors": Part(FACTORS, RIVALS, [PROTOCOLS[name] for name in FACTOR_NAMES], seeds=3),
+    # The oracle is dear; the sessions of the others are those of the main run.
+    "ceiling": Part(FACTORS, (*RIVALS, ORACLE), [Protocol("ceiling")], seeds=2),
+    "quick": Part(
+        DESIGN[::2], (*STRATEGIES, ORACLE), [Protocol(budget=100, pool=1000, test=1000)], seeds=2
+    ),
 }
 """What can be asked for. The sets of "confirm" are kept back until a recipe is fixed."""
-FULL = ("design", "confirm", "factors")
+FULL = ("design", "confirm", "factors", "ceiling")
 """The parts of a full run."""

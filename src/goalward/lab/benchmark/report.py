@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from goalward.lab.benchmark.areas import Areas
-from goalward.lab.benchmark.plan import PARTS, is_oracle
+from goalward.lab.benchmark.plan import FACTOR_NAMES, is_oracle
 from goalward.lab.datasets.collection import CONFIRM, DESIGN, IMBALANCED
 from goalward.lab.plots import critical_difference_figure, distances_figure
 from goalward.lab.statistics import critical_difference
@@ -59,9 +59,11 @@ def tables(areas: Areas) -> str:
             chosen = part.peers().only(dataset=rare)
             title = f"Balanced accuracy on imbalanced data, {len(rare)} of {kind}"
             found[title] = _against(chosen, ("balanced",))
-    if others := [name for name in areas.names("protocol") if name in _factor_names()]:
+    if others := [name for name in areas.names("protocol") if name in FACTOR_NAMES]:
         found["One factor at a time: mean areas"] = _factors(areas, others)
         found["One factor at a time: differences"] = _factor_differences(areas, others)
+    if "ceiling" in areas.names("protocol"):
+        found["The ceiling: an oracle"] = _ranking(areas.only(protocol=["ceiling"]))
     for title, part in groups.items():
         found[f"Area under the accuracy curve, {title}"] = _by_dataset(part)
     return "\n\n".join(f"### {title}\n\n{table}" for title, table in found.items()) + "\n"
@@ -77,10 +79,6 @@ def _groups(areas: Areas) -> dict[str, Areas]:
         if here := [name for name in main.datasets if name in names]:
             groups[f"{len(here)} {kind}"] = main.only(dataset=here)
     return groups
-
-
-def _factor_names() -> list[str]:
-    return [protocol.name for protocol in PARTS["factors"].protocols]
 
 
 def _compared(areas: Areas) -> str:
