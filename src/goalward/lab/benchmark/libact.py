@@ -83,7 +83,7 @@ PART = Part(
     (Libact(),),
     seeds=10,
 )
-"""The small sets: the others take hours."""
+"""The small sets: the others have thousands of rows to ask for, one by one."""
 
 
 def beside_published(areas: Areas) -> pl.DataFrame:

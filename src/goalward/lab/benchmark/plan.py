@@ -148,7 +148,7 @@ PROTOCOLS = {
 """The main rules, and others that differ from them in one thing."""
 
 RIVALS = (RECOMMENDED, "coverage", "margin", "badge", "random")
-"""Who takes part where one thing is different; goals of the posterior would take days there."""
+"""Who takes part where one thing is different: those that are quick, one label at a time too."""
 STRATEGIES = (
     *(*RIVALS, "bait", "bait-backward", "decision-risk", "max-herding", "refine", "typiclust"),
     *("tcm", "core-set", "entropy", "epig", "bald"),
