@@ -97,7 +97,7 @@ class Beliefs(NamedTuple):
 
 
 def bayesian_signed_rank(
-    differences: NDArray[Any], *, same: float = 0.005, draws: int = 20_000, seed: int = 0
+    differences: NDArray[Any], *, same: float = 0.005, draws: int = 5_000, seed: int = 0
 ) -> Beliefs:
     """Return the Bayesian signed-rank probabilities (Benavoli et al. 2017, section 4.2).
 
