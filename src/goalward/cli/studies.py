@@ -114,6 +114,8 @@ def status(
     _show_counts(report, account)
     if curve:
         _show_rounds(curve, rules)
+    if report["forecast"]:
+        console.print(report["forecast"]["says"])
     if advice is not None:
         console.print(advice.reason)
 

@@ -1,5 +1,6 @@
 """When to stop buying labels: our own rule and published ones, side by side."""
 
+from goalward.stopping.forecasts import Forecast, forecast
 from goalward.stopping.gains import Realised, corrected, gain_below_price, realised
 from goalward.stopping.rules import (
     accuracy_plateau,
@@ -17,6 +18,7 @@ from goalward.stopping.snapshot import Criterion, Snapshot, seen
 
 __all__ = [
     "Criterion",
+    "Forecast",
     "Realised",
     "Snapshot",
     "accuracy_plateau",
@@ -27,6 +29,7 @@ __all__ = [
     "corrected",
     "criteria",
     "first_stops",
+    "forecast",
     "gain_below_price",
     "max_confidence",
     "overall_uncertainty",

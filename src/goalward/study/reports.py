@@ -10,7 +10,16 @@ from typing import Any
 
 from goalward.errors import BadParameter
 from goalward.journal.events import Label
-from goalward.stopping import Criterion, Snapshot, budget_spent, corrected, criteria, realised
+from goalward.stopping import (
+    Criterion,
+    Forecast,
+    Snapshot,
+    budget_spent,
+    corrected,
+    criteria,
+    forecast,
+    realised,
+)
 from goalward.stopping.gains import PATIENCE, rise
 from goalward.stopping.snapshot import bought_rounds
 from goalward.study.state import State
@@ -52,7 +61,22 @@ def status(state: State, now: float) -> dict[str, Any]:
             **{name: getattr(latest, name) for name in MEASURES},
             "behind": state.moves - latest.moves,
         },
+        "forecast": (ahead := forecast_of(state)) and asdict(ahead) | {"says": ahead.says},
     }
+
+
+def forecast_of(state: State) -> Forecast | None:
+    """Return how many more labels accuracy will rise for; None where nothing can be said."""
+    rounds = [ranked for _, ranked in state.rounds if ranked.accuracy is not None]
+    # Of rounds with the same labels the last; how it was measured must be the same in all.
+    told = {r.labels: r for r in rounds if r.metric == rounds[-1].metric}
+    if not told or list(told) != sorted(told):
+        return None
+    latest = rounds[-1]
+    right = float(latest.accuracy or 0.0)
+    measured_on = latest.dev_labels if latest.metric == "dev" else latest.labels
+    spread = (right * (1.0 - right) / measured_on) ** 0.5
+    return forecast(list(told), [float(r.accuracy or 0.0) for r in told.values()], spread=spread)
 
 
 def curve(state: State) -> list[dict[str, Any]]:

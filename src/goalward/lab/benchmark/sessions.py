@@ -55,6 +55,7 @@ def play(task: Dataset, strategy: str, seed: int, protocol: Protocol) -> dict[st
         **{name: round(float(value), 4) for name, value in line.items()},
         "log_loss": round(float(areas[1]), 3),
         "seconds": float(f"{sum(step.choosing for step in steps):.2g}"),
+        "curve": [round(float(right), 3) for right in curves[:, 0]],
     }
 
 
