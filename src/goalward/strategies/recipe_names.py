@@ -98,7 +98,7 @@ ORACLES: dict[str, Callable[[Any, int], Strategy]] = {
 RECOMMENDED = "hedged"
 """What `goalward benchmark` recommends now; the same with and without dev labels."""
 PRESETS = {
-    "hedged": f"{', '.join(['coverage among 4000 by random'] * 2)}, margin in turn",
+    "hedged": "decision-risk among 1000 by margin, coverage among 4000 by random, margin in turn",
     "eer": "entropy/predicted/retrain/top",
     "eer-01": "expected-accuracy/predicted/retrain/top",
     "mcmi-min": "entropy/max/retrain/top",

@@ -120,8 +120,11 @@ def play_all(
                 keep(line)
                 done[line["key"]] = line
                 tell(count)
-    # A set's own name leaves out which vectors stand for it.
-    named = [{"protocol": job.protocol.name, "dataset": job.dataset} for job in jobs]
+    # A set's own name leaves out which vectors stand for it; a strategy may have several.
+    named = [
+        {"protocol": job.protocol.name, "dataset": job.dataset, "strategy": job.strategy}
+        for job in jobs
+    ]
     areas = Areas.of([done[keys[job]] | name for job, name in zip(jobs, named, strict=True)])
     if out is not None:
         areas.save(folder)
