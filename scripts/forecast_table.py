@@ -13,6 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
+from goalward.lab.benchmark.plan import Part
+from goalward.lab.benchmark.sessions import key_of
 from goalward.lab.datasets.collection import CONFIRM, DESIGN
 from goalward.stopping.forecasts import STEP, Run, end_of_rise, forecast
 from goalward.strategies.recipe_names import RECOMMENDED
@@ -23,17 +25,11 @@ MEASURED_ON = 50
 
 
 def runs_of(folder: Path) -> list[Run]:
-    """Return the runs of the recommended strategy under the main rules, with rounds of ten."""
-    names = {name.partition(":")[0]: name for name in (*DESIGN, *CONFIRM)}
+    """Return the runs of the recommended strategy under the main rules."""
+    jobs = Part((*DESIGN, *CONFIRM), (RECOMMENDED,), seeds=SEEDS).jobs()
     lines = map(json.loads, (folder / "sessions.jsonl").read_text().splitlines())
-    found = {
-        (names[line["dataset"]], line["seed"]): line["curve"]
-        for line in lines
-        if (line["protocol"], line["strategy"]) == ("full", RECOMMENDED)
-        and line["seed"] < SEEDS
-        and "curve" in line
-    }
-    return [Run(name, np.array(found[name, seed])) for name, seed in sorted(found)]
+    kept = {line["key"]: line["curve"] for line in lines}
+    return [Run(job.dataset, np.array(kept[key_of(job)])) for job in jobs]
 
 
 def judged(runs: list[Run], names: tuple[str, ...], noise: int | None) -> list[tuple[bool, float]]:

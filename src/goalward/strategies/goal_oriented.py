@@ -78,9 +78,10 @@ class GoalOriented(Strategy):
     def recommended(X: Any, *, seed: int = 0) -> Strategy:
         """Return the strategy that did best in `goalward benchmark`, and needs no dev labels.
 
-        The recipe "hedged": two rounds of `Coverage`, one of `Margin`, in turn, so that neither can fail
-        alone. Of a pool above 4,000 rows coverage sees as many, drawn anew each round. It works with any
-        model that has probabilities; see the benchmark's page for its numbers.
+        The recipe "hedged": a round each of `DecisionRisk`, `Coverage` and `Margin`, in turn, so that
+        none can fail alone. Of a large pool the first sees the 1,000 rows of the smallest margins, the
+        second 4,000 drawn anew. For linear models with curvature; see the benchmark's page for its
+        numbers.
 
         Parameters
         ----------

@@ -23,7 +23,7 @@ from goalward.lab.session import Session, measure
 from goalward.lab.store import Records
 from goalward.strategies import recipe
 
-__all__ = ["benchmark", "play", "play_all"]
+__all__ = ["benchmark", "key_of", "play", "play_all"]
 
 MADE_BY = (2, version("goalward"))
 """The number is counted up when a session would give other numbers: kept ones are then played again,
@@ -103,7 +103,7 @@ def play_all(
     progress
         Whether to draw a progress bar; or a function that is told (sessions done, of all).
     """
-    keys = {job: _key(job) for job in jobs}
+    keys = {job: key_of(job) for job in jobs}
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch if out is None else out)
         store = Records(folder / "sessions.jsonl")
@@ -136,10 +136,10 @@ def _session(job: Job) -> dict[str, Any]:
         # A comparison may hold strategies that say nothing on some data: they score as they do.
         warnings.simplefilter("ignore")
         line = play(_task(job.dataset, job.protocol), job.strategy, job.seed, job.protocol)
-    return {"key": _key(job), **line}
+    return {"key": key_of(job), **line}
 
 
-def _key(job: Job) -> str:
+def key_of(job: Job) -> str:
     """Return what tells a session from all others."""
     rules = asdict(job.protocol) | {"name": type(job.protocol).__name__}
     facts = [MADE_BY, _fingerprint(job.dataset), str(recipe(job.strategy)), job.seed, rules]
