@@ -11,7 +11,16 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.core.arrays import Array, Rows, dense, is_sparse, namespace, rows_at, scale_rows
+from goalward.core.arrays import (
+    Array,
+    Rows,
+    dense,
+    is_sparse,
+    namespace,
+    rows_at,
+    scale_rows,
+    to_numpy,
+)
 
 __all__ = ["Candidates", "Labelled"]
 
@@ -63,6 +72,11 @@ class Labelled:
 
     def __len__(self) -> int:
         return int(self.targets.shape[0])
+
+    @cached_property
+    def n_seen(self) -> int:
+        """How many classes have a label."""
+        return int(np.count_nonzero(to_numpy(self.weights) @ to_numpy(self.targets)))
 
     @cached_property
     def gram(self) -> Float[Array, "n n"]:

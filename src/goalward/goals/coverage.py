@@ -76,7 +76,7 @@ class Coverage(Goal):
         X = fitted.features(self.X, "X of Coverage")
         rows, known = unit_rows(X), unit_rows(fitted.labelled.X)
         # Where no two classes have labels nothing is known, and all rows count alike.
-        told = self.uncertain and fitted.n_seen >= 2
+        told = self.uncertain and fitted.labelled.n_seen >= 2
         weights = (_doubts(fitted, X) if told else np.ones(rows.shape[0])) / rows.shape[0]
         radius = self.radius or _radius(
             known if len(fitted.labelled) >= FEW else _spread(rows, FEW)

@@ -104,12 +104,6 @@ class Fitted:
         return len(self.classes)
 
     @cached_property
-    def n_seen(self) -> int:
-        """How many classes have a label."""
-        counts = to_numpy(self.labelled.weights) @ to_numpy(self.labelled.targets)
-        return int(np.count_nonzero(counts))
-
-    @cached_property
     def n_features(self) -> int:
         """The number of features the model sees."""
         return self.model.n_features(self.params)

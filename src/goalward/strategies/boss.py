@@ -76,7 +76,7 @@ class Boss(Strategy):
         """Return the batches, each once."""
         rng = np.random.default_rng([self.seed, request.round])
         ensemble = proposers(self.strategies, request)
-        if not self.strategies and request.fitted.n_seen > 1:
+        if not self.strategies and request.fitted.labelled.n_seen > 1:
             ensemble.append(Proposer.of(CoreSet(), request))
         free, times = request.free, max(1, self.batches // len(ensemble))
         few, many = min(4 * request.batch, len(free)), min(LARGEST, len(free))

@@ -198,6 +198,6 @@ class Strategy(ABC):
         from goalward.strategies.cold_start import cold_start
 
         part = self.turn(request.fitted, request.round)
-        if not part.starts and request.fitted.n_seen < 2:
+        if not part.starts and request.fitted.labelled.n_seen < 2:
             part = cold_start(request.pool.source, seed=self.seed)
         return part.choose(request, engine)
