@@ -112,9 +112,11 @@ def forecast(
     ends = np.array([end_of_rise(curve, now) - now for curve in alike])
     order = np.argsort(ends)
     places = np.searchsorted(np.cumsum(weights[order]), TAILS)
-    low, middle, high = ends[order][np.minimum(places, len(ends) - 1)]
-    told = [int(STEP * end) if np.isfinite(end) else None for end in (middle, low, high)]
-    return Forecast(*told, float(1.0 / np.sum(weights**2)))
+    low, middle, high = (
+        int(STEP * end) if np.isfinite(end) else None
+        for end in ends[order][np.minimum(places, len(ends) - 1)]
+    )
+    return Forecast(middle, low, high, float(1.0 / np.sum(weights**2)))
 
 
 def end_of_rise(curve: NDArray[Any], now: int) -> float:
