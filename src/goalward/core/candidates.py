@@ -11,16 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.core.arrays import (
-    Array,
-    Rows,
-    dense,
-    is_sparse,
-    namespace,
-    rows_at,
-    scale_rows,
-    to_numpy,
-)
+from goalward.core.arrays import Array, Rows, dense, is_sparse, namespace, rows_at, scale_rows
 
 __all__ = ["Candidates", "Labelled"]
 
@@ -76,7 +67,8 @@ class Labelled:
     @cached_property
     def n_seen(self) -> int:
         """How many classes have a label."""
-        return int(np.count_nonzero(to_numpy(self.weights) @ to_numpy(self.targets)))
+        xp = namespace(self.targets)
+        return int(xp.sum(xp.astype(self.weights @ self.targets > 0, xp.int64)))
 
     @cached_property
     def gram(self) -> Float[Array, "n n"]:
