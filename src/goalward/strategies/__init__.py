@@ -5,7 +5,7 @@ from goalward.strategies.badge import Badge
 from goalward.strategies.bait import Bait, BaitBackward
 from goalward.strategies.bald import Bald
 from goalward.strategies.boss import Boss
-from goalward.strategies.cold_start import cold_start
+from goalward.strategies.starts import cold_start
 from goalward.strategies.core_set import CoreSet
 from goalward.strategies.goal_oriented import GoalOriented
 from goalward.strategies.recipe import Recipe, recipe

@@ -195,7 +195,7 @@ class Strategy(ABC):
 
     def answer(self, request: Request, engine: Engine) -> Suggestion:
         """Return what the part whose turn it is chooses; before two classes have labels, the cold start."""
-        from goalward.strategies.cold_start import cold_start
+        from goalward.strategies.starts import cold_start
 
         part = self.turn(request.fitted, request.round)
         if not part.starts and request.fitted.labelled.n_seen < 2:

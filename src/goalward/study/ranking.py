@@ -105,7 +105,8 @@ def _strategy(now: StudyRound) -> tuple[Strategy, int]:
         data["dev"] = (now.pool.take(dev), labels)
     if "pool" in made.needs:
         data["pool"] = now.pool.take(now.sample)
-    strategy = made.build(**data, seed=settings.seed).turn(now.fitted, len(state.rounds))
+    # Whose turn it is follows the labels: ranked again, the same labels give the same queue.
+    strategy = made.build(**data, seed=settings.seed).turn(now.fitted, len(state.training))
     if not isinstance(strategy, GoalOriented):
         return strategy, HEAD
     if now.has_dev and now.keeps_back:

@@ -33,13 +33,13 @@ def cold_start(X: Any, *, seed: int = 0) -> Strategy:
     >>> import numpy as np
     >>> import goalward as gw
     >>> from goalward.strategies import Margin, cold_start
-    >>> X = [[0.0, 1.0], [0.1, 1.0], [0.0, 1.1], [1.0, 0.0]]
+    >>> X = [[0.0, 1.0], [0.1, 1.0], [0.2, 1.0], [1.0, 0.0]]
     >>> learner = gw.Logistic(classes=["a", "b"], penalize_intercept="until-seen")
     >>> nothing = learner.fit(np.empty((0, 2)), [])
     >>> cold_start(X).suggest(nothing, X, batch=2).rows
-    array([0, 3])
+    array([1, 3])
     >>> Margin().suggest(nothing, X, batch=2).rows
-    array([0, 3])
+    array([1, 3])
     """
     cover = GoalOriented(Coverage(reference_rows(X)), selection=Sequential(), seed=seed)
     return Subsampled(cover, candidates=CANDIDATES, seed=seed)
