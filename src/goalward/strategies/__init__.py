@@ -5,12 +5,12 @@ from goalward.strategies.badge import Badge
 from goalward.strategies.bait import Bait, BaitBackward
 from goalward.strategies.bald import Bald
 from goalward.strategies.boss import Boss
-from goalward.strategies.starts import cold_start
 from goalward.strategies.core_set import CoreSet
 from goalward.strategies.goal_oriented import GoalOriented
 from goalward.strategies.recipe import Recipe, recipe
 from goalward.strategies.refine import Refine
 from goalward.strategies.schedule import InTurn, Then, UnlessSurprised
+from goalward.strategies.starts import cold_start
 from goalward.strategies.strategy import Strategy, Suggestion
 from goalward.strategies.typiclust import TypiClust
 from goalward.strategies.uncertainty import Entropy, LeastConfident, Margin, Random
