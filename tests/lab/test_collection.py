@@ -125,6 +125,8 @@ def there(name):
     """Return a set of the collection; skip where it is not, unless everything is required."""
     if name == "rt-polarity:minilm" and fetch.locate(VECTORS["minilm"].file) is None:
         # They would be computed, for minutes.
+        if REQUIRED:
+            pytest.fail("no sentence vectors found: point GOALWARD_DATA at them")
         pytest.skip("no sentence vectors on this machine")
     try:
         return datasets.load(name)

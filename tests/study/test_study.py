@@ -9,6 +9,7 @@ from sklearn.datasets import load_digits
 import goalward as gw
 from goalward.errors import BadParameter, NotFinite, PoolChanged, PoolExhausted, UnknownLabel
 from goalward.goals import Coverage
+from goalward.study import ranking
 from goalward.study.rounds import DEV_MINIMUM, StudyRound
 from goalward.tables import Table
 
@@ -364,6 +365,15 @@ def test_a_table_that_is_moved_is_found_and_one_that_changed_is_refused(tmp_path
         file.write("99,0\n")
     with pytest.raises(PoolChanged, match="SHA-256"):
         gw.Study.open(moved / "labels.db", pool=tmp_path / "elsewhere.csv")
+
+
+@pytest.mark.parametrize("strategy", ["auto", "decision-risk", "coverage"])
+def test_large_studies_pick_no_more_with_care_than_are_answered(tmp_path, monkeypatch, strategy):
+    study = answered(made(tmp_path, strategy=strategy, refit=7), 2)
+    now = StudyRound(study.state, study.pool)
+    assert ranking._strategy(now)[1] == ranking.HEAD
+    monkeypatch.setattr(ranking, "LARGE", 0)
+    assert ranking._strategy(now)[1] == 7
 
 
 def test_many_classes_take_conjugate_gradients_to_the_same_rows(tmp_path, monkeypatch):

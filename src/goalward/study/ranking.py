@@ -107,18 +107,19 @@ def _strategy(now: StudyRound) -> tuple[Strategy, int]:
         data["pool"] = now.pool.take(now.sample)
     # Whose turn it is follows the labels: ranked again, the same labels give the same queue.
     strategy = made.build(**data, seed=settings.seed).turn(now.fitted, len(state.training))
-    if not isinstance(strategy, GoalOriented):
-        return strategy, HEAD
-    if now.has_dev and now.keeps_back:
-        goal = half(now.pool.take(dev), labels, ids=np.array(dev), seed=settings.seed)
-        strategy = replace(strategy, goal=goal)
     features, contrasts = int(now.pool.X.shape[1]), len(state.classes) - 1
     # Each row picked with care for the others takes its time.
     large = min(len(state.training), features) * contrasts > LARGE
+    head = min(HEAD, settings.refit) if large else HEAD
+    if not isinstance(strategy, GoalOriented):
+        return strategy, head
+    if now.has_dev and now.keeps_back:
+        goal = half(now.pool.take(dev), labels, ids=np.array(dev), seed=settings.seed)
+        strategy = replace(strategy, goal=goal)
     if isinstance(strategy.goal, PosteriorGoal):
         candidates = max(2000, int(WORK / min(LARGEST, features * contrasts) ** 2))
         strategy = Subsampled(strategy, candidates=candidates, seed=settings.seed)
-    return strategy, min(HEAD, settings.refit) if large else HEAD
+    return strategy, head
 
 
 def queued(
