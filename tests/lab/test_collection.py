@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from goalward.errors import DataMissing, MissingExtra
 from goalward.lab import datasets
@@ -270,3 +271,13 @@ def test_missing_sets_say_what_to_install(nowhere, monkeypatch, encoder):
     monkeypatch.setattr(text, "labelled_texts", lambda name: (["a"], np.array(["b"])))
     with pytest.raises(DataMissing, match=r"goalward\[text\]"):
         datasets.load("trec")
+
+
+def test_pictures_are_the_same_to_the_last_bit_whatever_the_number_of_threads():
+    rng = np.random.default_rng(0)
+    pixels, y = rng.integers(0, 256, (1000, 784)), np.arange(1000) % 10
+    found = set()
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            found.add(pictures._components("p", pixels, y, "drawn").fingerprint)
+    assert len(found) == 1
