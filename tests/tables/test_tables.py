@@ -161,7 +161,7 @@ def test_cached_features_that_were_changed_are_computed_again(damage, tmp_path, 
     (file,) = cache.iterdir()
     content = bytearray(file.read_bytes())
     if damage == "one bit":
-        content[len(content) // 2 + 40] ^= 1
+        content[content.index(first.tobytes()) + 4] ^= 1
     elif damage == "other numbers":
         content[-60:-40] = bytes(20)
     elif damage == "without digest":

@@ -24,7 +24,7 @@ from goalward.study.fold import folded
 from goalward.study.ranking import versions
 from goalward.study.settings import Settings
 from goalward.study.state import State
-from goalward.tables.vectors import Tick
+from goalward.tables.encoder import Tick
 from goalward.tables.write import write_table
 
 __all__ = ["backup", "create", "recover", "recover_answers", "restore", "warn_of_lost"]

@@ -22,8 +22,9 @@ from goalward.errors import BadInput, BadParameter, Damaged, PoolChanged
 from goalward.journal.engine import files_of_database
 from goalward.journal.store import Store
 from goalward.pool import as_pool
+from goalward.tables.encoder import Encoder, Tick, Vectors, silent
 from goalward.tables.table import Loaded, Table, Watch
-from goalward.tables.vectors import Tick, text_vectors
+from goalward.tables.words import Words
 
 __all__ = ["PoolLoader", "StudyPool", "store"]
 
@@ -57,6 +58,22 @@ class StudyPool:
         if self.watch is not None:
             self.watch.check(self.X)
         return self
+
+    def encoder(self, tick: Tick = silent) -> Encoder:
+        """Return what makes numbers of other rows as it did of these."""
+        if self.table is not None:
+            return self.table.encoder(tick)
+        if self.texts is None:
+            return Vectors(int(self.X.shape[1]))
+        encoder, X = Words.fitted(self.texts, tick)
+        # A singular value decomposition in single precision, of another version perhaps.
+        if X.shape != self.X.shape or not np.allclose(X, self.X, atol=1e-3):
+            raise PoolChanged(
+                "This version of scikit-learn makes other numbers of the texts than those the study "
+                "was made with; the same were expected. Go on with the version that made it, or begin "
+                "a new study and import the answers."
+            )
+        return encoder
 
     def show(self, row: int) -> dict[str, Any]:
         """Return what a person is shown of a row: text, image or columns."""
@@ -124,7 +141,7 @@ def store(pool: Any, home: Path | None, tick: Tick) -> tuple[dict[str, Any], lis
                     "text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')."
                 ) from error
         content = json.dumps(pool).encode()
-        record, parts = _array(text_vectors(list(pool), tick))
+        record, parts = _array(Words.fitted(list(pool), tick)[1])
         return {**record, "texts": sha256(content).hexdigest()}, [*parts, content]
     rows = clean_rows(pool, "pool")
     return _array(rows if is_sparse(rows) else to_numpy(rows))

@@ -19,7 +19,7 @@ from goalward.study.rounds import StudyRound, When, ready, refit_due
 from goalward.study.settings import Options, Settings, is_whole
 from goalward.study.state import State
 from goalward.study.why import Why, explain
-from goalward.tables.vectors import Tick, silent
+from goalward.tables.encoder import Tick, silent
 from goalward.tables.write import check_target
 
 __all__ = ["Study"]

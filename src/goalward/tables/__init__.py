@@ -3,8 +3,9 @@
 from goalward.core.extras import needing
 
 with needing("A table"):
+    from goalward.tables.encoder import Encoder
     from goalward.tables.read import read_table
     from goalward.tables.table import Loaded, Table
     from goalward.tables.write import write_table
 
-__all__ = ["Loaded", "Table", "read_table", "write_table"]
+__all__ = ["Encoder", "Loaded", "Table", "read_table", "write_table"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import file_digest
@@ -17,15 +18,17 @@ from numpy.typing import NDArray
 
 from goalward.core.npy import NpyFile, stamp_of
 from goalward.errors import BadInput, BadParameter, PoolChanged
-from goalward.tables.cache import cached
-from goalward.tables.cells import as_json, texts
+from goalward.tables.cache import cached_arrays
+from goalward.tables.cells import as_json
+from goalward.tables.encoder import Encoder, Tick, Vectors, from_npy, joined, silent
+from goalward.tables.numbers import Numbers, floats
 from goalward.tables.read import read_table
-from goalward.tables.vectors import Tick, floats, from_npy, numbers, sentences, silent, text_vectors
+from goalward.tables.words import Sentences, Words
 
 __all__ = ["Loaded", "Table", "Watch"]
 
 TEXT_RECIPE = "tfidf-svd-256/1"
-"""Changes whenever `text_vectors` computes something else: old caches are then left alone, and
+"""Changes whenever `Words` computes something else: old caches are then left alone, and
 studies made with the old one must still find it, or say what takes its place."""
 
 
@@ -35,21 +38,27 @@ class Loaded:
 
     frame: pl.DataFrame = field(repr=False)
     X: NDArray[Any] | NpyFile = field(repr=False)
-    text: str | None
-    image: str | None
-    folder: Path
-    """Where the table lies; paths of pictures start here."""
+    source: Table
+
+    @property
+    def folder(self) -> Path:
+        """Where the table lies; paths of pictures start here."""
+        return Path(self.source.path).absolute().parent
 
     @cached_property
     def _shown(self) -> pl.DataFrame:
         return as_json(self.frame)
 
+    def encoder(self, tick: Tick = silent) -> Encoder:
+        """Return what makes numbers of other rows as it did of these."""
+        return self.source.encoder(tick, self.frame)
+
     def show(self, row: int) -> dict[str, Any]:
         """Return what a person is shown of a row, as JSON holds it."""
         values = self._shown.row(row, named=True)
-        main = {"text": values.pop(self.text)} if self.text else {}
-        if self.image:
-            main["image"] = values.pop(self.image)
+        main = {"text": values.pop(self.source.text)} if self.source.text else {}
+        if self.source.image:
+            main["image"] = values.pop(self.source.image)
         return {"row": row, **main, "columns": values}
 
 
@@ -139,23 +148,55 @@ class Table:
     def load(self, tick: Tick = silent) -> Loaded:
         """Return the table and its features, computed once and then cached by content."""
         frame = read_table(self.path)
-        folder = Path(self.path).absolute().parent
-        return Loaded(frame, self._features(frame, tick), self.text, self.image, folder)
+        return Loaded(frame, self._features(frame, tick), self)
+
+    def encoder(self, tick: Tick = silent, frame: pl.DataFrame | None = None) -> Encoder:
+        """Return what makes the features, as it is for the rows of this table.
+
+        Computed once, like the features themselves.
+        """
+        frame = read_table(self.path) if frame is None else frame
+        if self.vectors:
+            return Vectors(int(from_npy(self.vectors, frame.height).shape[1]))
+        if self.embeddings == "numeric":
+            return Numbers.fitted(frame, self.numeric)
+        arrays = self._text_arrays(frame, tick, lambda name: name != "X")
+        described = json.loads(arrays.pop("described").tobytes())
+        # The same texts may stand under another name elsewhere.
+        return Encoder.restored({**described, "columns": [self.text]}, arrays)
 
     def _features(self, frame: pl.DataFrame, tick: Tick) -> NDArray[Any] | NpyFile:
         if self.vectors:
             return from_npy(self.vectors, frame.height)
         if self.embeddings == "numeric":
-            return numbers(frame, self.numeric)
+            return Numbers.fitted(frame, self.numeric).transform(frame)
+        return self._text_arrays(frame, tick, lambda name: name == "X")["X"]
+
+    def _text_arrays(
+        self, frame: pl.DataFrame, tick: Tick, wanted: Callable[[str], bool]
+    ) -> dict[str, NDArray[Any]]:
+        """Return features of the texts ("X"), or the state of what makes them."""
         if self.text is None:
             raise BadParameter(
                 f"embeddings={self.embeddings!r} came without a text column; one was expected. Name it "
                 "with --text."
             )
-        read = texts(frame[self.text]).fill_null("").to_list()
-        if self.embeddings == "tfidf":
-            return cached(self.features, read, lambda: text_vectors(read, tick))
-        return cached(self.features, read, lambda: sentences(read, self.embeddings, tick))
+        read = joined(frame, [self.text])
+
+        def compute() -> dict[str, NDArray[Any]]:
+            tfidf = self.embeddings == "tfidf"
+            made = (
+                Words.fitted(read, tick) if tfidf else Sentences.fitted(read, self.embeddings, tick)
+            )
+            described, arrays = made[0].state()
+            plain = np.frombuffer(json.dumps(described).encode(), dtype=np.uint8)
+            return {"X": made[1], "described": plain, **arrays}
+
+        return {
+            k: v
+            for k, v in cached_arrays(self.features, read, wanted, compute).items()
+            if wanted(k)
+        }
 
 
 class Watch:

@@ -28,7 +28,7 @@ from goalward.errors import BadInput, BadParameter, DataMissing
 from goalward.lab.datasets.dataset import Dataset, Split, with_dev
 from goalward.lab.datasets.fetch import cache_folder, checked, download, locate
 from goalward.learners import Logistic
-from goalward.tables.vectors import minilm_folder
+from goalward.tables.words import minilm_folder
 
 __all__ = ["embed", "rt_polarity", "sentences"]
 

@@ -18,7 +18,8 @@ from goalward.errors import DataMissing, MissingExtra
 from goalward.lab.datasets.dataset import Dataset, stratified
 from goalward.lab.datasets.fetch import checked, download, locate
 from goalward.tables.cache import cached
-from goalward.tables.vectors import sentences, silent
+from goalward.tables.encoder import silent
+from goalward.tables.words import sentences
 
 __all__ = ["labelled_texts", "text"]
 
