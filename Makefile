@@ -60,7 +60,7 @@ docs: $(VENV)/.ready-dev
 # The figures of the pages, drawn again by the scripts that the pages show.
 figures: $(VENV)/.ready-dev
 	$(BIN)/python scripts/method_figures.py docs/figures/method
-	$(BIN)/python scripts/page_picture.py docs/figures/label-page.png
+	$(BIN)/python scripts/page_pictures.py docs/figures/page
 	cd docs/figures/examples && for example in ../../examples/*.py; do ../../../$(BIN)/python $$example || exit 1; done
 
 check: $(VENV)/.ready-dev

@@ -135,12 +135,9 @@ def test_the_model_is_fitted_in_the_background_and_charts_follow(client, study):
     assert not found["trouble"]
     settled = waited(client, lambda s: not s["fitting"] and s["ranking"]["behind"] < 10)
     assert len(client.get("/api/curve").json()) == settled["rounds"]
-    for chart in ("learning", "goal", "utilities"):
-        for look in ("light", "dark"):
-            done = client.get(f"/api/charts/{chart}.svg?look={look}")
-            assert done.headers["content-type"] == "image/svg+xml"
-            assert done.text.rstrip().endswith("</svg>")
-            assert "sandbox" in done.headers["content-security-policy"]
+    scores = client.get("/api/utilities").json()
+    assert scores["quantiles"] == sorted(scores["quantiles"])
+    assert len(scores["next"]) == study.state.settings.refit
     row = client.post("/api/ask", json={"by": "ann"}).json()["next"][0]["row"]
     why = client.get(f"/api/why/{row}").json()
     assert [one["label"] for one in why["labels"]] == ["good", "bad"]
@@ -157,10 +154,16 @@ def test_the_model_is_fitted_in_the_background_and_charts_follow(client, study):
         assert client.get(f"/api/stop?price={price}").status_code == 422
 
 
+def test_what_draws_the_charts_comes_along_with_its_licence(client):
+    assert "uPlot (v1." in client.get("/static/uPlot.js").text[:60]
+    assert ".uplot" in client.get("/static/uPlot.css").text
+    assert client.get("/static/uPlot.LICENSE.txt").text.startswith("The MIT License")
+
+
 def test_before_there_is_a_model_the_page_says_so(client):
     assert client.get("/api/why/0").status_code == 422
     assert client.get("/api/stop?price=1").json()["gain"] is None
-    assert client.get("/api/charts/utilities.svg").status_code == 200
+    assert client.get("/api/utilities").json() == {"quantiles": [], "next": []}
     assert client.post("/api/refresh").status_code == 202
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import goalward as gw
 from tests.conftest import need
-from tests.server.conftest import PATIENCE, TOKEN, running, truth
+from tests.server.conftest import PATIENCE, TOKEN, running, truth, until
 
 need("fastapi")
 need("playwright")
@@ -143,18 +143,60 @@ def test_two_people_at_once_never_get_the_same_row(sit, study):
     assert study.state.annotators == ("ann b.", "bo")
 
 
-def test_charts_appear_and_a_stop_is_suggested_at_the_price(sit, study):
+POINTS = "document.querySelector('[data-chart=learning] .readout').textContent"
+
+
+def test_charts_are_never_blank_and_say_their_values(sit, study):
+    ann = sit(viewport={"width": 1360, "height": 1200})
+    for _ in range(8):
+        ann.answer()
+    expect(ann.page.locator("[data-chart=learning] .readout")).to_contain_text("Not known yet")
+    for _ in range(16):
+        ann.answer()
+    ann.page.wait_for_function(f"() => {POINTS}.includes('% right')")
+    # From now on, whatever is drawn anew, no frame is without a chart.
+    ann.page.evaluate("""() => {
+        window.blank = 0;
+        const look = () => {
+            const canvas = document.querySelector('[data-chart=learning] canvas');
+            const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+            if (!data.some(Boolean)) window.blank += 1;
+            requestAnimationFrame(look);
+        };
+        look();
+    }""")
+    first = ann.page.evaluate(POINTS)
+    for _ in range(24):
+        ann.answer()
+    ann.page.wait_for_function(f"old => {POINTS} !== old", arg=first)
+    assert ann.page.evaluate("window.blank") == 0
+    # A point under the pointer, and by arrow keys; the newest again when one leaves.
+    until(lambda: not study.due())
+    ann.saved(48)
+    newest = study.curve()[-1]["bought"]
+    ann.page.wait_for_function(f"n => {POINTS}.startsWith(n)", arg=f"{newest} ")
+    ann.page.hover("[data-chart=learning] .u-over", position={"x": 2, "y": 20})
+    known = min(r["bought"] for r in study.curve() if r["accuracy"] is not None)
+    expect(ann.page.locator("[data-chart=learning] .readout")).to_contain_text(f"{known} answers")
+    ann.page.hover("#advice")
+    ann.page.focus("[data-chart=learning] .plot")
+    ann.page.keyboard.press("ArrowLeft")
+    expect(ann.page.locator("[data-chart=learning] .readout")).to_contain_text(f"{newest} answers")
+    ann.page.keyboard.press("ArrowLeft")
+    ann.page.wait_for_function(f"n => !{POINTS}.startsWith(n)", arg=f"{newest} ")
+    label = ann.page.get_attribute("[data-chart=learning] .plot", "aria-label")
+    assert ann.page.evaluate(POINTS) in label
+    # The others are among the details; they have room when these are opened.
+    ann.page.click(".charts summary")
+    for name in ("goal", "scores"):
+        wide = f"document.querySelector('[data-chart={name}] canvas').clientWidth"
+        ann.page.wait_for_function(f"() => {wide} > 200")
+
+
+def test_a_stop_is_suggested_at_the_price(sit, study):
     ann = sit()
-    for _ in range(12):
+    for _ in range(42):
         ann.answer()
-    ann.page.wait_for_selector("#charts:not([hidden])")
-    ann.page.wait_for_function("() => document.querySelector('#charts img').naturalWidth > 0")
-    before = ann.page.get_attribute("#charts img", "src")
-    for _ in range(30):
-        ann.answer()
-    ann.page.wait_for_function(
-        "old => document.querySelector('#charts img').getAttribute('src') !== old", arg=before
-    )
     # What was bought is asked for with the price: all of it is there by then.
     ann.saved(42)
     expect(ann.page.locator("#gain")).not_to_have_text("–")

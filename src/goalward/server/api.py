@@ -175,6 +175,16 @@ def curve(served: Served) -> list[dict[str, Any]]:
     return served.study.curve()
 
 
+@api.get("/utilities")
+def utilities(served: Served) -> dict[str, Any]:
+    """Return quantiles of the scores of the open rows at equal steps, and the next rows' scores."""
+    state = served.study.state
+    if state.ranking is None:
+        return {"quantiles": [], "next": []}
+    upcoming = state.ranking.utilities[: state.settings.refit]
+    return {"quantiles": state.ranking.quantiles, "next": upcoming}
+
+
 @api.get("/stop")
 def stop(price: Price, served: Served) -> dict[str, Any]:
     """Say whether the next label is worth its price, what was spent, and what other rules say."""

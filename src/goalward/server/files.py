@@ -1,4 +1,4 @@
-"""What goes out as files: charts, pictures, exports, and the live stream."""
+"""What goes out as files: pictures, exports, and the live stream."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from starlette.responses import Response, StreamingResponse
 
 from goalward.errors import DataMissing
 from goalward.server.api import ERRORS, PathRow, Served, known
-from goalward.server.charts import Chart, Look
 from goalward.server.live_updates import MOST
 from goalward.study import Study
 
@@ -43,13 +42,6 @@ files = APIRouter(prefix="/api", responses=ERRORS)
 def _answers(*kinds: str) -> dict[str, Any]:
     content = {200: {"content": {kind: {} for kind in kinds}, "description": "The file."}}
     return {"response_class": Response, "responses": content}
-
-
-@files.get("/charts/{chart}.svg", **_answers("image/svg+xml"))
-def charts(chart: Chart, served: Served, look: Look = "light") -> Response:
-    """Return a chart of the newest ranking."""
-    content = served.charts.draw(served.study.state, chart, look)
-    return Response(content, media_type="image/svg+xml", headers=SEALED)
 
 
 @files.get("/images/{row}", **_answers("image/*"))

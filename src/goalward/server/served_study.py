@@ -1,4 +1,4 @@
-"""A study as it is served: its worker that fits and ranks, its listeners, its charts."""
+"""A study as it is served: its worker that fits and ranks, its listeners."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any
 from zlib import crc32
 
 from goalward.errors import GoalwardError
-from goalward.server.charts import Charts
 from goalward.server.guard import Keys
 from goalward.server.live_updates import LiveUpdates
 from goalward.server.messages import RowView
@@ -50,7 +49,6 @@ class ServedStudy:
         self.name = legible(study.url.replace("\\", "/").rpartition("/")[2])
         # Not of its path, where there may be another study tomorrow.
         self.id = study.identity
-        self.charts = Charts()
         self.live = LiveUpdates(self.summary)
         self.refitter = Refitter(study, self.live.changed)
 

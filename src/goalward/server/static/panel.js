@@ -1,4 +1,5 @@
 // The side panel: progress, classes, curves, and whether to stop. Told by the server what is new.
+import { charts } from "./charts.js";
 import { at, call, make } from "./net.js";
 
 const key = `goalward:${at("main").dataset.study}:price`;
@@ -38,18 +39,7 @@ function curves(now) {
   at("no-charts").hidden = Boolean(now.ranking);
   if (!now.ranking || now.rounds === rounds) return;
   rounds = now.rounds;
-  const { accuracy, metric, goal } = now.ranking;
-  at("said-learning").textContent = accuracy === null ? "" : `${(100 * accuracy).toFixed(0)} %, ${metric}`;
-  at("said-goal").textContent = `${short(goal)} per row`;
-  at("said-utilities").textContent = "next rows marked";
-  for (const element of document.querySelectorAll("[data-chart]")) {
-    const address = `/api/charts/${element.dataset.chart}.svg?look=${element.dataset.look}&round=${rounds}`;
-    if (element.tagName === "SOURCE") element.srcset = address; else {
-      element.src = address;
-      const said = at(`said-${element.dataset.chart}`).textContent;
-      element.alt = `${element.closest("figure").querySelector("figcaption").firstChild.textContent.trim()}: ${said}`;
-    }
-  }
+  charts();
   advise();
 }
 
