@@ -14,7 +14,7 @@ from sklearn.preprocessing import normalize
 from goalward.core.arrays import log_softmax, plain_rows, softmax, to_numpy
 from goalward.errors import BadParameter, Unsupported
 from goalward.goals.goal import Goal
-from goalward.goals.leave_one_out import LeaveOneOut
+from goalward.goals.leave_one_out import left_out
 from goalward.models import Fitted
 
 __all__ = ["Cover", "Coverage"]
@@ -157,8 +157,7 @@ def _temperature(fitted: Fitted) -> float:
     """Return the temperature of the largest likelihood of labelled rows left out; 1 if none can be."""
     if not fitted.model.is_linear or len(fitted.labelled) < 3:
         return 1.0
-    left_out = LeaveOneOut().settled(fitted)
-    logits = to_numpy(fitted.logits_of(left_out.rows) + left_out.kernel.shift)  # type: ignore[attr-defined]
+    logits = left_out(fitted)
     targets = to_numpy(fitted.labelled.weights)[:, None] * to_numpy(fitted.labelled.targets)
     fits = [float(np.sum(targets * log_softmax(logits / T))) for T in TEMPERATURES]
     return float(TEMPERATURES[int(np.argmax(fits))])

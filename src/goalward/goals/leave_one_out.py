@@ -15,7 +15,7 @@ from goalward.goals.dev_loss import LogLikelihood
 from goalward.goals.goal import Goal, Kernel, Logits, ManyLogits, ManyValues, Term, Unsettled
 from goalward.models import Fitted
 
-__all__ = ["LeaveOneOut", "OnRows", "Shifted"]
+__all__ = ["LeaveOneOut", "OnRows", "Shifted", "left_out"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +90,12 @@ class LeaveOneOut(Unsettled):
                 "out were expected. Use DevLoss for rows that it was not trained on."
             )
         return at
+
+
+def left_out(fitted: Fitted) -> NDArray[Any]:
+    """Return (n, k) logits of the labelled rows, each as if it had not been trained on."""
+    on = LeaveOneOut().settled(fitted)
+    return to_numpy(fitted.logits_of(on.rows) + on.kernel.shift)  # type: ignore[attr-defined]
 
 
 def _squared_distances(A: Rows, B: Rows) -> NDArray[Any]:

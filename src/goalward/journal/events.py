@@ -130,7 +130,10 @@ class Ranked(Event):
     quantiles
         Of the scores of all open rows, at 0, 2.5, 5, ..., 100 %.
     metric
-        "dev" or "cross-validated": where accuracy and log_loss come from; None without either.
+        "dev" or "cross-validated": where log_loss comes from, and in older journals accuracy.
+    accuracy, low, high, on
+        The share of rows predicted right, the ends of its interval, and the answers that speak for
+        it; without the ends in older journals.
     goal, gain
         τ and the mean score of the next batch, both per row of the goal.
     solver
@@ -163,6 +166,9 @@ class Ranked(Event):
     seconds: float
     stop_set: dict[str, Any] | None = None
     goal_before: float | None = None
+    low: float | None = None
+    high: float | None = None
+    on: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count
@@ -19,7 +19,16 @@ from goalward.tables.cells import texts
 from goalward.tables.labels import read_labels, rows_meant, short
 from goalward.tables.write import write_table
 
-__all__ = ["Imported", "answers_table", "export", "labels_table", "matched_labels"]
+__all__ = [
+    "Imported",
+    "answers_table",
+    "beside",
+    "export",
+    "label_cell",
+    "label_kind",
+    "labels_table",
+    "matched_labels",
+]
 
 
 @dataclass(frozen=True)
@@ -45,7 +54,7 @@ class Imported:
 def labels_table(state: State, pool: StudyPool) -> pl.DataFrame:
     """Return one line per labelled row: its label, its role, who said so, and the table's columns."""
     rows = list(state.labels)
-    kind = _kind(state)
+    kind = label_kind(state.classes)
     lines = []
     for row, dev in zip(rows, state.settings.is_dev(rows).tolist(), strict=True):
         label = state.labels[row]
@@ -54,7 +63,7 @@ def labels_table(state: State, pool: StudyPool) -> pl.DataFrame:
         lines.append(
             {
                 "row": row,
-                "label": _cell(label, kind),
+                "label": label_cell(label, kind),
                 "role": "dev" if dev else "train",
                 "by": ", ".join(sorted(said)),
                 "answers": sum(s.label is not None for s in state.standings[row].values()),
@@ -73,10 +82,10 @@ def labels_table(state: State, pool: StudyPool) -> pl.DataFrame:
         )
     else:
         return frame
-    return pl.concat([frame, _beside(shown, frame.columns)], how="horizontal")
+    return pl.concat([frame, beside(shown, frame.columns)], how="horizontal")
 
 
-def _beside(shown: pl.DataFrame, taken: list[str]) -> pl.DataFrame:
+def beside(shown: pl.DataFrame, taken: list[str]) -> pl.DataFrame:
     """Return the table's columns under names that are free: label_of_table, label_of_table_2."""
     used = {*taken, *shown.columns}
     renamed = {}
@@ -97,9 +106,9 @@ def export(
 
 def answers_table(state: State) -> pl.DataFrame:
     """Return one line per row and annotator; a skip has no label."""
-    kind = _kind(state)
+    kind = label_kind(state.classes)
     lines = [
-        {"row": row, "by": by, "label": _cell(s.label, kind), "at": _when(s.at), "seq": s.seq}
+        {"row": row, "by": by, "label": label_cell(s.label, kind), "at": _when(s.at), "seq": s.seq}
         for row in sorted(state.standings)
         for by, s in sorted(state.standings[row].items())
     ]
@@ -145,8 +154,8 @@ def matched_labels(
 def _classes(state: State) -> dict[str, list[Label]]:
     """Return what each text may mean: as Python writes a class, and as an export does."""
     found: dict[str, list[Label]] = {}
-    kind = _kind(state)
-    written = texts(pl.Series([_cell(known, kind) for known in state.classes], dtype=kind))
+    kind = label_kind(state.classes)
+    written = texts(pl.Series([label_cell(known, kind) for known in state.classes], dtype=kind))
     for known, text in zip(state.classes, written, strict=True):
         for name in {str(known), text}:
             found.setdefault(name, []).append(known)
@@ -170,15 +179,15 @@ def _places(pool: StudyPool, key: str) -> dict[str, int]:
     return places
 
 
-def _kind(state: State) -> Any:
+def label_kind(classes: Sequence[Label]) -> Any:
     """Return the column type of the labels: texts where types are mixed, or numbers too large."""
-    kinds = {type(label) for label in state.classes}
+    kinds = {type(label) for label in classes}
     types: dict[type, Any] = {bool: pl.Boolean, int: pl.Int64, float: pl.Float64}
-    small = all(abs(label) < 2**63 for label in state.classes if isinstance(label, int))
+    small = all(abs(label) < 2**63 for label in classes if isinstance(label, int))
     return types.get(kinds.pop(), pl.String) if len(kinds) == 1 and small else pl.String
 
 
-def _cell(label: Label | None, kind: Any) -> Label | None:
+def label_cell(label: Label | None, kind: Any) -> Label | None:
     """Return a label as its column holds it; booleans among texts as tables write them."""
     if label is None or kind != pl.String:
         return label

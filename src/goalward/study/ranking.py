@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import KFold
 
 from goalward.core.arrays import to_numpy
 from goalward.core.threads import one_blas_thread
@@ -26,13 +25,14 @@ from goalward.stopping import seen
 from goalward.strategies import GoalOriented, Strategy, Subsampled, recipe
 from goalward.strategies.reference import drawn_rows
 from goalward.strategies.strategy import Suggestion
+from goalward.study.accuracy import measured
+from goalward.study.answers import LeftOut
 from goalward.study.rounds import StudyRound
 
 __all__ = ["queued", "rank", "versions"]
 
 HEAD = 32
 """Rows picked with care for one another; the rest of a queue is in the order of the scores."""
-FOLDS = 5
 STOP_ROWS = 1000
 """Rows whose predictions are followed from round to round, for stopping rules."""
 LARGE = 500
@@ -66,10 +66,10 @@ def rank(now: StudyRound, size: int, at: float) -> Ranked | None:
     )
     utility = suggestion.utility
     scores = np.delete(utility, closed)
-    metric, accuracy, log_loss = _measured(now)
     batch = queue[: state.settings.refit]
     stop_rows = drawn_rows(now.pool.n_rows, STOP_ROWS, state.settings.seed, "stop")
-    stop_set = seen(_proba(now, now.fitted, stop_rows), _proba(now, now.fitted, batch))
+    proba = _proba(now, stop_rows)
+    stop_set = seen(proba, _proba(now, batch))
     return Ranked(
         at=at,
         based_on=state.seq,
@@ -83,9 +83,7 @@ def rank(now: StudyRound, size: int, at: float) -> Ranked | None:
         queue=tuple(queue.tolist()),
         utilities=tuple(utility[queue].tolist()),
         quantiles=tuple(np.quantile(scores[~np.isnan(scores)], np.linspace(0, 1, 41)).tolist()),
-        metric=metric,
-        accuracy=accuracy,
-        log_loss=log_loss,
+        **_measured(now, proba),
         goal=now.goal.value(now.fitted) / len(now.goal_rows),
         gain=float(np.mean(to_numpy(deviation(*now.changes(batch))))),
         solver=suggestion.solver.reason if suggestion.solver else None,
@@ -161,30 +159,24 @@ def queued(
     return np.concatenate([picked, order]), suggestion
 
 
-def _measured(now: StudyRound) -> tuple[str | None, float | None, float | None]:
-    """Return accuracy and log-loss on dev labels, or cross-validated on those asked for."""
-    classes, labels = now.state.classes, now.state.dev if now.has_dev else now.state.training
-    rows = np.array(list(labels))
-    truth = np.array([classes.index(label) for label in labels.values()])
+def _measured(now: StudyRound, pool: NDArray[Any]) -> dict[str, Any]:
+    """Return how good the model is: accuracy over the pool, log-loss on answers it did not know."""
+    answers = LeftOut.of(now)
+    said = measured(answers, pool)
+    metric, known = "cross-validated", answers
     if now.has_dev:
-        proba = _proba(now, now.fitted, rows)
-    elif len(rows) < 2 * FOLDS:
-        return None, None, None
-    else:
-        proba = np.empty((len(rows), len(classes)))
-        folds = KFold(FOLDS, shuffle=True, random_state=now.state.settings.seed)
-        for train, test in folds.split(rows):
-            if len(np.unique(truth[train])) < 2:
-                return None, None, None
-            fitted = now.fit({int(row): labels[row] for row in rows[train]})
-            proba[test] = _proba(now, fitted, rows[test])
-    hit = np.maximum(proba[np.arange(len(truth)), truth], 1e-300)
-    accuracy, log_loss = np.mean(proba.argmax(axis=1) == truth), -np.mean(np.log(hit))
-    return "dev" if now.has_dev else "cross-validated", float(accuracy), float(log_loss)
+        metric, known = "dev", answers.measuring()
+    log_loss = -float(np.mean(np.log(np.maximum(known.likelihood, 1e-300))))
+    return {
+        "metric": metric,
+        "accuracy": said.value,
+        **{name: getattr(said, name) for name in ("low", "high", "on")},
+        "log_loss": log_loss,
+    }
 
 
-def _proba(now: StudyRound, fitted: Fitted, rows: NDArray[Any]) -> NDArray[Any]:
-    return to_numpy(fitted.predict_proba(now.pool.take(rows)))
+def _proba(now: StudyRound, rows: NDArray[Any]) -> NDArray[Any]:
+    return to_numpy(now.fitted.predict_proba(now.pool.take(rows)))
 
 
 @cache

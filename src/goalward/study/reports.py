@@ -26,7 +26,18 @@ from goalward.study.state import State
 
 __all__ = ["Advice", "account", "curve", "rules", "status", "stop", "written"]
 
-MEASURES = ("labels", "metric", "accuracy", "log_loss", "goal", "gain", "recipe")
+MEASURES = (
+    "labels",
+    "metric",
+    "accuracy",
+    "low",
+    "high",
+    "on",
+    "log_loss",
+    "goal",
+    "gain",
+    "recipe",
+)
 """What a ranking says of its model."""
 
 
@@ -61,8 +72,29 @@ def status(state: State, now: float) -> dict[str, Any]:
             **{name: getattr(latest, name) for name in MEASURES},
             "behind": state.moves - latest.moves,
         },
+        "accuracy": accuracy(state),
+        "headline": headline(state),
         "forecast": (ahead := forecast_of(state)) and asdict(ahead) | {"says": ahead.says},
     }
+
+
+def accuracy(state: State) -> dict[str, Any] | None:
+    """Return how many rows the newest model gets right, with its interval; None where not known."""
+    last = state.ranking
+    if last is None or last.accuracy is None or last.low is None or last.high is None:
+        return None
+    ends = [f"{100 * end:.0f}" for end in (last.low, last.high)]
+    said = f"About {100 * last.accuracy:.0f} % right ({ends[0]} to {ends[1]} %)."
+    values = {"value": last.accuracy, "low": last.low, "high": last.high, "on": last.on}
+    return {**values, "says": said}
+
+
+def headline(state: State) -> str:
+    """Return where a study stands, in a sentence or two for people."""
+    known = accuracy(state)
+    if known is None:
+        return "No model yet: answer until two classes have labels."
+    return f"{known['says']} Keep going."
 
 
 def forecast_of(state: State) -> Forecast | None:

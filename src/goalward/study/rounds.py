@@ -21,6 +21,7 @@ from goalward.goals.dev_folds import steering
 from goalward.models import Fitted
 from goalward.strategies import recipe
 from goalward.strategies.reference import drawn_rows
+from goalward.study.model import StudyModel
 from goalward.study.pools import StudyPool
 from goalward.study.state import State
 from goalward.utility.one_by_one import OneByOne
@@ -77,6 +78,11 @@ class StudyRound:
     def fitted(self) -> Fitted:
         """The model of the training labels."""
         return self.fit(self.state.training)
+
+    @cached_property
+    def exported(self) -> StudyModel:
+        """The model of all labels, those that measure too: at least as good as the one measured."""
+        return StudyModel.of(self.fit(self.state.labels), self.state.classes)
 
     @cached_property
     def has_dev(self) -> bool:

@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any, Self, TypeAlias, Unpack
 
 from goalward.errors import BadParameter
 from goalward.journal import Ranked, Store
-from goalward.stopping import Criterion
-from goalward.study import copies, decisions, exchange, reports
+from goalward.study import copies, decisions, exchange
+from goalward.study.findings import Findings, Place
 from goalward.study.ledger import Ledger
-from goalward.study.pools import PoolLoader, StudyPool
+from goalward.study.pools import PoolLoader
 from goalward.study.questions import QUEUE, Questions, queue_used_up, rows_held
 from goalward.study.ranking import rank
 from goalward.study.rounds import StudyRound, When, ready, refit_due
 from goalward.study.settings import Options, Settings, is_whole
-from goalward.study.state import State
-from goalward.study.why import Why, explain
 from goalward.tables.encoder import Tick, silent
-from goalward.tables.write import check_target
 
 __all__ = ["Study"]
 
 Clock: TypeAlias = Callable[[], float]
-Place: TypeAlias = str | Path
 
 
-class Study:
+class Study(Findings):
     """A pool being labelled: durable, shared, and the same after a crash.
 
     Several threads and processes may use a study at once; each call is one short transaction, and
@@ -46,10 +41,7 @@ class Study:
     """
 
     def __init__(self, ledger: Ledger, rows: PoolLoader) -> None:
-        self._ledger, self._rows = ledger, rows
-        self._round: StudyRound | None = None
-        self.url = ledger.store.name
-        """Where the study is, without a password."""
+        super().__init__(ledger, rows)
         self.identity = ledger.known.identity
         """What tells this study from any other, also at the same place; copies share it."""
         self.n_rows = ledger.known.n_rows
@@ -115,16 +107,6 @@ class Study:
         """Return the study of a backup; `force` keeps what is at its place as .replaced-1."""
         copies.restore(backup, url, force=force, timeout=timeout)
         return cls.open(url, timeout=timeout)
-
-    @property
-    def state(self) -> State:
-        """Where the study stands now, with what other processes did."""
-        return self._ledger.state
-
-    @property
-    def pool(self) -> StudyPool:
-        """The rows, loaded when they are first needed and checked."""
-        return self._rows.load()
 
     def close(self) -> None:
         """Let go of the database; nothing needs to be saved."""
@@ -242,54 +224,6 @@ class Study:
         if ranked is not None:
             self._ledger.write(lambda *_: (None, [ranked]))
         return ranked
-
-    def why(self, row: int) -> Why:
-        """Return what each label of a row would do to the goal, and to which dev rows most."""
-        state, pool = self.state, self.pool.checked()
-        row = decisions.checked_row(state, row)
-        now = self._round
-        if now is None or not now.models(state):
-            now = self._round = StudyRound(state, pool)
-        return explain(now, row)
-
-    def show(self, row: int) -> dict[str, Any]:
-        """Return what a person is shown of a row: its text, image or columns."""
-        return self.pool.show(decisions.checked_row(self._ledger.known, row))
-
-    def status(self) -> dict[str, Any]:
-        """Return where the study stands, as plain data."""
-        return {"study": self.url, **reports.status(self.state, self._ledger.clock())}
-
-    def curve(self) -> list[dict[str, Any]]:
-        """Return one line per ranking: labels, accuracy, log-loss, goal, predicted gain."""
-        return reports.curve(self.state)
-
-    def account(self, price: float | None = None) -> dict[str, Any]:
-        """Return what was bought and, at a price per answer, what was spent."""
-        return reports.account(self.state, price)
-
-    def stop(self, price: float, *, budget: int | None = None) -> reports.Advice:
-        """Return whether the next label gains `price` (nats per row of the goal), and other rules."""
-        return reports.stop(self.state, price, budget)
-
-    def criteria(
-        self, *, price: float | None = None, budget: int | None = None
-    ) -> tuple[Criterion, ...]:
-        """Return what every stopping rule says now."""
-        return reports.rules(self.state, price, budget)
-
-    def export(
-        self, path: Place, *, raw: bool = False, every: bool = False, force: bool = False
-    ) -> int:
-        """Write the labels as .csv, .tsv, .jsonl or .parquet and return how many lines there are.
-
-        `raw` leaves texts that start like a formula as they are; a spreadsheet may run them.
-        `every` gives each annotator's answer and skip a line, instead of the label used. `force`
-        takes the place of a file, never of the study, its table and its vectors.
-        """
-        check_target(path, force=force, inputs=self._rows.files())
-        pool = None if every else self.pool.checked()
-        return exchange.export(self.state, pool, path, raw=raw, force=force)
 
     def backup(self, path: Place, *, force: bool = False) -> int:
         """Write all of the study, as it is at this moment, to a file, and return its events.

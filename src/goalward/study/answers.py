@@ -1,0 +1,188 @@
+"""Answers beside what a model that did not know them says: scores by class, and which to doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from goalward.core.arrays import to_numpy
+from goalward.goals.leave_one_out import left_out
+from goalward.journal.events import Label
+from goalward.study.rounds import StudyRound
+
+__all__ = ["ClassScores", "Doubts", "Interval", "LeftOut", "Scores", "wilson"]
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """Answers, and what a model that did not know each of them says.
+
+    Parameters
+    ----------
+    rows, truth
+        Rows of the pool, and the place of each label among the classes.
+    proba
+        (n, k): of a model without that row.
+    chosen
+        Whether the row trains the model; those that measure were drawn at random.
+    """
+
+    rows: NDArray[Any] = field(repr=False)
+    truth: NDArray[Any] = field(repr=False)
+    proba: NDArray[Any] = field(repr=False)
+    chosen: NDArray[Any] = field(repr=False)
+
+    @classmethod
+    def of(cls, now: StudyRound) -> LeftOut:
+        """Return the answers of a round: those that train first, then those that measure."""
+        state, fitted = now.state, now.fitted
+        rows = np.array([*state.training, *state.dev], dtype=np.int64)
+        truth = np.array([state.classes.index(state.labels[row]) for row in rows.tolist()])
+        proba = [to_numpy(fitted.loss.proba(left_out(fitted)))]
+        if state.dev:
+            proba.append(to_numpy(fitted.predict_proba(now.pool.take(list(state.dev)))))
+        chosen = np.arange(len(rows)) < len(state.training)
+        return cls(rows, truth, np.concatenate(proba), chosen)
+
+    @property
+    def right(self) -> NDArray[Any]:
+        """Whether the label is the one predicted."""
+        return np.asarray(self.proba.argmax(axis=1) == self.truth)
+
+    @property
+    def likelihood(self) -> NDArray[Any]:
+        """The probability that was given to each label."""
+        return np.asarray(self.proba[np.arange(len(self.truth)), self.truth])
+
+    def measuring(self) -> LeftOut:
+        """Return the answers that were drawn at random alone."""
+        kept = ~self.chosen
+        return LeftOut(self.rows[kept], self.truth[kept], self.proba[kept], self.chosen[kept])
+
+
+class Doubts(NamedTuple):
+    """Rows with answers, those that the model doubts most first.
+
+    Parameters
+    ----------
+    rows
+        Rows of the pool.
+    doubt
+        1 less the probability of the answer, by the model without that answer.
+    says
+        What the model would have said.
+    """
+
+    rows: list[int]
+    doubt: list[float]
+    says: list[Label]
+
+    @classmethod
+    def of(cls, answers: LeftOut, classes: Sequence[Label]) -> Doubts:
+        """Return all answers, the most doubtful first."""
+        doubt = 1.0 - answers.likelihood
+        order = np.argsort(-doubt, kind="stable")
+        said = [classes[k] for k in answers.proba.argmax(axis=1)[order]]
+        return cls(answers.rows[order].tolist(), doubt[order].tolist(), said)
+
+
+class Interval(NamedTuple):
+    """A share, and the ends of its 95 % interval; a share of nothing is None within 0 and 1."""
+
+    value: float | None
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class ClassScores:
+    """How a class is told from the others.
+
+    Parameters
+    ----------
+    answers
+        How many answers name it.
+    precision, recall, f1
+        The share of its predictions that are right, the share of its rows that are found, and
+        their harmonic mean.
+    """
+
+    label: Label
+    answers: int
+    precision: Interval
+    recall: Interval
+    f1: Interval
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of every class, and the confusion matrix.
+
+    Parameters
+    ----------
+    classes
+        One for each class, in their order.
+    confusion
+        Answers by their label (rows) and what was predicted (columns).
+    on, chosen
+        How many answers these are, and how many of them a strategy chose: those are the hard rows,
+        on which a model does worse than elsewhere.
+    """
+
+    classes: tuple[ClassScores, ...]
+    confusion: tuple[tuple[int, ...], ...]
+    on: int
+    chosen: int
+
+    @classmethod
+    def of(cls, answers: LeftOut, classes: Sequence[Label]) -> Scores:
+        """Return the scores on answers that the model did not know."""
+        k = len(classes)
+        places = answers.truth * k + answers.proba.argmax(axis=1)
+        table = np.bincount(places, minlength=k * k).reshape(k, k)
+        right, of, said = np.diag(table), table.sum(axis=1), table.sum(axis=0)
+        scores = []
+        for j, label in enumerate(classes):
+            hit, named, found = int(right[j]), int(of[j]), int(said[j])
+            # F1 = 2J / (1 + J) with J = hits / (hits + misses of both kinds), a share.
+            shared = wilson(hit, named + found - hit)
+            f1 = Interval(*(None if x is None else 2 * x / (1 + x) for x in shared))  # type: ignore[arg-type]
+            scores.append(ClassScores(label, named, wilson(hit, found), wilson(hit, named), f1))
+        matrix = tuple(tuple(line) for line in table.tolist())
+        return cls(tuple(scores), matrix, len(answers.truth), int(answers.chosen.sum()))
+
+    def record(self) -> dict[str, Any]:
+        """Return the scores as plain values."""
+        named = ("precision", "recall", "f1")
+        lines = [
+            asdict(one) | {name: getattr(one, name)._asdict() for name in named}
+            for one in self.classes
+        ]
+        return {
+            "classes": lines,
+            "confusion": [list(line) for line in self.confusion],
+            "on": self.on,
+            "chosen": self.chosen,
+        }
+
+
+def wilson(hits: float, of: float, level: float = 0.95) -> Interval:
+    """Return a share and Wilson's interval; for counts that are weighted, their effective number.
+
+    Examples
+    --------
+    >>> [round(x, 2) for x in wilson(8, 10)]
+    [0.8, 0.49, 0.94]
+    """
+    if not of:
+        return Interval(None, 0.0, 1.0)
+    z, share = float(ndtri(0.5 + level / 2)), hits / of
+    middle = share + z * z / (2 * of)
+    half = z * (share * (1 - share) / of + z * z / (4 * of * of)) ** 0.5
+    scale = 1 + z * z / of
+    return Interval(share, max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale))

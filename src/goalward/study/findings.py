@@ -1,0 +1,127 @@
+"""What a study says of itself, its rows and its model; nothing here changes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from goalward.stopping import Criterion
+from goalward.study import decisions, exchange, reports
+from goalward.study.answers import Doubts, LeftOut, Scores
+from goalward.study.ledger import Ledger
+from goalward.study.model import Predictions, StudyModel
+from goalward.study.pools import PoolLoader, StudyPool
+from goalward.study.predictions import write_predictions
+from goalward.study.rounds import StudyRound
+from goalward.study.state import State
+from goalward.study.why import Why, explain
+from goalward.tables.write import check_target
+
+__all__ = ["Findings", "Place"]
+
+Place: TypeAlias = str | Path
+
+
+class Findings:
+    """The verbs of a study that only look."""
+
+    def __init__(self, ledger: Ledger, rows: PoolLoader) -> None:
+        self._ledger, self._rows = ledger, rows
+        self._round: StudyRound | None = None
+        self.url = ledger.store.name
+        """Where the study is, without a password."""
+
+    @property
+    def state(self) -> State:
+        """Where the study stands now, with what other processes did."""
+        return self._ledger.state
+
+    @property
+    def pool(self) -> StudyPool:
+        """The rows, loaded when they are first needed and checked."""
+        return self._rows.load()
+
+    def _now(self) -> StudyRound:
+        """Return the model of the present answers, fitted when it is first asked for."""
+        state, pool, now = self.state, self.pool.checked(), self._round
+        if now is None or not now.models(state):
+            now = self._round = StudyRound(state, pool)
+        return now
+
+    @property
+    def model(self) -> StudyModel:
+        """The model of all answers, those that measure too, with what makes numbers of rows."""
+        return self._now().exported
+
+    def predict(self, X: Any = None) -> Predictions:
+        """Return labels and probabilities of rows: numbers, texts or a frame; None is the pool."""
+        return self.model.predictions(self.pool.X if X is None else X)
+
+    def write_predictions(
+        self, path: Place, table: Place | None = None, *, raw: bool = False, force: bool = False
+    ) -> int:
+        """Write the pool's table, or a new one, with a label for every row; return how many.
+
+        Beside the table's own columns stand `label`, its `probability`, whether a person `answered`,
+        and whether to `look` at it: the least certain 5 %, 200 at most. `raw` and `force` as in
+        `export`.
+        """
+        check_target(path, force=force, inputs=[*self._rows.files(), *([table] if table else [])])
+        return write_predictions(self._now(), path, table, raw=raw, force=force)
+
+    def doubts(self) -> Doubts:
+        """Return the rows with answers, first those whose answer the model, without it, doubts most."""
+        now = self._now()
+        return Doubts.of(LeftOut.of(now), now.state.classes)
+
+    def scores(self) -> Scores:
+        """Return precision, recall and F1 of every class, and the confusion matrix.
+
+        On the answers that measure; on all, each left out, while those are too few.
+        """
+        now = self._now()
+        answers = LeftOut.of(now)
+        return Scores.of(answers.measuring() if now.has_dev else answers, now.state.classes)
+
+    def why(self, row: int) -> Why:
+        """Return what each label of a row would do to the goal, and to which dev rows most."""
+        return explain(self._now(), decisions.checked_row(self.state, row))
+
+    def show(self, row: int) -> dict[str, Any]:
+        """Return what a person is shown of a row: its text, image or columns."""
+        return self.pool.show(decisions.checked_row(self._ledger.known, row))
+
+    def status(self) -> dict[str, Any]:
+        """Return where the study stands, as plain data."""
+        return {"study": self.url, **reports.status(self.state, self._ledger.clock())}
+
+    def curve(self) -> list[dict[str, Any]]:
+        """Return one line per ranking: labels, accuracy, log-loss, goal, predicted gain."""
+        return reports.curve(self.state)
+
+    def account(self, price: float | None = None) -> dict[str, Any]:
+        """Return what was bought and, at a price per answer, what was spent."""
+        return reports.account(self.state, price)
+
+    def stop(self, price: float, *, budget: int | None = None) -> reports.Advice:
+        """Return whether the next label gains `price` (nats per row of the goal), and other rules."""
+        return reports.stop(self.state, price, budget)
+
+    def criteria(
+        self, *, price: float | None = None, budget: int | None = None
+    ) -> tuple[Criterion, ...]:
+        """Return what every stopping rule says now."""
+        return reports.rules(self.state, price, budget)
+
+    def export(
+        self, path: Place, *, raw: bool = False, every: bool = False, force: bool = False
+    ) -> int:
+        """Write the labels as .csv, .tsv, .jsonl or .parquet and return how many lines there are.
+
+        `raw` leaves texts that start like a formula as they are; a spreadsheet may run them.
+        `every` gives each annotator's answer and skip a line, instead of the label used. `force`
+        takes the place of a file, never of the study, its table and its vectors.
+        """
+        check_target(path, force=force, inputs=self._rows.files())
+        pool = None if every else self.pool.checked()
+        return exchange.export(self.state, pool, path, raw=raw, force=force)
