@@ -126,3 +126,24 @@ def test_options_that_contradict_a_study_are_refused(option, tmp_path):
     assert RUN.invoke(app, run, input="q\n", catch_exceptions=False).exit_code == 0
     with pytest.raises(BadParameter, match=f"was made with {option[0]}"):
         RUN.invoke(app, [*run[:5], *option], input="q\n", catch_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["--class", "yes, gladly", "--class", "no"],
+        ["--classes", '"yes, gladly",no'],
+        ["--classes", "no", "--class", "yes, gladly"],
+    ],
+)
+def test_classes_may_hold_commas_and_rows_may_want_three_answers(given, tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("text\n" + "".join(f"word{i} and more\n" for i in range(12)))
+    run = ["label", str(table), "--terminal", *given, "--answers", "3"]
+    for _ in range(2):
+        done = RUN.invoke(app, run, input="yes, gladly\nq\n", catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+    with gw.Study.open(table.with_suffix(".labels.db")) as study:
+        assert set(study.state.classes) == {"yes, gladly", "no"}
+        assert set(study.state.labels.values()) == {"yes, gladly"}
+        assert (study.state.settings.answers, study.state.settings.label) == (3, "majority")

@@ -292,7 +292,8 @@ def test_it_works_with_the_tab_key_alone_and_says_what_everything_is(sit, study)
         'navigation "Pages"',
         'complementary "How it goes"',
         'list "Labels per class"',
-        'link "Export CSV"',
+        'link "CSV"',
+        'heading "labels.db" [level=1]',
     ):
         assert name in tree
     assert ann.page.get_attribute("#row", "aria-live") == "polite"
@@ -356,7 +357,7 @@ def test_only_ones_own_answers_can_be_taken_back(sit, study):
     # An answer of one's own beside another's can be taken back again; the other's stays.
     theirs.locator("select").select_option(label="bad")
     theirs.get_by_role("button").click()
-    expect(ann.page.locator("#saved")).to_have_text("Your answer to row 4 was taken back.")
+    expect(ann.page.locator("#saved")).to_have_text("Your answer to Row 4 was taken back.")
     expect(theirs.get_by_role("button")).to_be_hidden()
     assert {by: said.label for by, said in study.state.standings[4].items()} == {"bo": "good"}
     # Taken back elsewhere meanwhile: it is said, not done twice.

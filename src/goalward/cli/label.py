@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -31,8 +32,12 @@ class LabelOptions:
     image: str | None = Option(None, help="The column with paths of pictures.")
     numeric: str | None = NUMERIC
     classes: str | None = Option(None, help="The answers, with commas; needed for a new study.")
+    one_class: list[str] | None = Option(
+        None, "--class", help="One answer, as it is, commas too; repeatable."
+    )
     study: str | None = Option(None, help="Where answers go; TABLE.labels.db by default.")
     dev: str = Option("0", help="Share of answers that measure the model: 20% or 0.2.")
+    answers: int = Option(1, min=1, help="People who should answer each row; the majority counts.")
     by: str = Option("me", help="Your name.")
     strategy: str = STRATEGY
     embeddings: str = EMBEDDINGS
@@ -47,6 +52,11 @@ class LabelOptions:
     )
     name: list[str] | None = Option(None, help="A host name the page is reached by; repeatable.")
     browser: bool = Option(True, "--browser/--no-browser", help="Open the page in the browser.")
+
+    @property
+    def answer_names(self) -> list[str]:
+        """The classes, however they were given."""
+        return [*names_in(self.classes), *(self.one_class or [])]
 
 
 @command(LabelOptions)
@@ -99,17 +109,19 @@ def _opened(options: LabelOptions) -> gw.Study:
             study = gw.Study.open(place, pool=gw.tables.Table(path), tick=tick)
             _check_agreement(study, place, options)
             return study
-        if options.classes is None:
+        if not options.answer_names:
             raise BadParameter(
                 "A new study was asked for without classes; at least two were expected. Write "
-                "--classes positive,negative."
+                "--classes positive,negative, or --class for each."
             )
         numbers = tuple(names_in(options.numeric))
         return gw.Study.create(
             place,
             pool=gw.tables.Table(path, options.text, options.image, numbers, options.embeddings),
-            classes=names_in(options.classes),
+            classes=options.answer_names,
             dev=share(options.dev),
+            answers=options.answers,
+            label="latest" if options.answers == 1 else "majority",
             strategy=options.strategy,
             seed=options.seed,
             tick=tick,
@@ -122,8 +134,9 @@ def _check_agreement(study: gw.Study, place: str, options: LabelOptions) -> None
     classes = sorted(str(name) for name in study.state.classes)
     strategy = options.strategy if options.strategy != "auto" else None
     pairs = {
-        "--classes": (sorted(names_in(options.classes)), classes),
+        "--classes": (sorted(options.answer_names), classes),
         "--dev": (share(options.dev), settings.dev),
+        "--answers": (options.answers if options.answers > 1 else None, settings.answers),
         "--strategy": (strategy, settings.strategy),
     }
     for option, (asked, stored) in pairs.items():
@@ -145,8 +158,9 @@ def share(text: str) -> float:
 
 
 def names_in(text: str | None) -> list[str]:
-    """Return what stands between commas."""
-    return [name.strip() for name in (text or "").split(",") if name.strip()]
+    """Return what stands between commas; "in quotes, with one" is one name."""
+    names = next(csv.reader([text or ""], skipinitialspace=True), [])
+    return [name.strip() for name in names if name.strip()]
 
 
 def exists(place: str) -> bool:

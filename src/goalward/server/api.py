@@ -131,9 +131,17 @@ def refresh(served: Served) -> dict[str, bool]:
 
 
 @api.post("/invite")
-def invite(served: Served) -> dict[str, str]:
-    """Return the `path` of a link for somebody else; it opens the page once."""
-    return {"path": f"/start?token={served.keys.link()}&who=ask"}
+def invite(served: Served) -> dict[str, str | None]:
+    """Return the `path` of a link for somebody else, which opens the page once, and where it leads."""
+    path = f"/start?token={served.keys.link()}&who=ask"
+    if served.address is None:
+        says = (
+            "It opens on this computer only, once, in another browser, say. For other computers "
+            "start with --host 0.0.0.0 --token and a token of your own."
+        )
+    else:
+        says = f"It works once, for whoever can reach {served.address}: in the same network, say."
+    return {"path": path, "address": served.address, "says": says}
 
 
 @api.get("/rows/{row}")

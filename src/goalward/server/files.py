@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, HTTPException
-from starlette.responses import Response, StreamingResponse
+from starlette.background import BackgroundTask
+from starlette.responses import FileResponse, Response, StreamingResponse
 
 from goalward.errors import DataMissing
 from goalward.server.api import ERRORS, PathRow, Served, known
 from goalward.server.live_updates import MOST
+from goalward.server.served_study import ServedStudy
 from goalward.study import Study
 
 __all__ = ["files"]
@@ -25,6 +28,7 @@ TYPES = {
     "jsonl": "application/x-ndjson",
     "parquet": "application/vnd.apache.parquet",
 }
+Format = Literal["csv", "tsv", "jsonl", "parquet"]
 LARGEST = 32 * 2**20
 SIGNATURES = {
     rb"\x89PNG\r\n\x1a\n": "image/png",
@@ -53,18 +57,27 @@ def images(row: PathRow, served: Served) -> Response:
 
 @files.get("/export", **_answers(*(kind.partition(";")[0] for kind in TYPES.values())))
 def export(
-    served: Served,
-    format: Literal["csv", "tsv", "jsonl", "parquet"] = "csv",
-    raw: bool = False,
-    every: bool = False,
+    served: Served, format: Format = "csv", raw: bool = False, every: bool = False
 ) -> Response:
     """Return the labels with the table's columns; formula-like cells escaped unless `raw`."""
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / f"labels.{format}"
-        served.study.export(path, raw=raw, every=every)
-        content = path.read_bytes()
-    headers = {"content-disposition": f'attachment; filename="labels.{format}"'}
-    return Response(content, media_type=TYPES[format], headers=headers)
+    return _download(
+        served, f"labels.{format}", lambda path: served.study.export(path, raw=raw, every=every)
+    )
+
+
+def _download(served: ServedStudy, name: str, write: Callable[[Path], Any]) -> Response:
+    """Return a file that is written now, under the table's name and its own."""
+    folder = TemporaryDirectory()
+    path = Path(folder.name) / name
+    try:
+        write(path)
+    except BaseException:
+        folder.cleanup()
+        raise
+    stem = served.title.partition(".")[0] or "table"
+    kind, done = TYPES[path.suffix[1:]], BackgroundTask(folder.cleanup)
+    # Sent in pieces: a large table is never in memory for it.
+    return FileResponse(path, media_type=kind, filename=f"{stem}-{name}", background=done)
 
 
 @files.get("/events", include_in_schema=False)

@@ -108,6 +108,7 @@ class RowView(BaseModel):
     """A row as a person sees it."""
 
     row: int
+    name: str = Field(description="What people call it: its id in the table, or its number.")
     text: str | None
     length: int = Field(description="Characters of the whole text; more than shown where cut.")
     image: str | None = Field(description="Where its picture is.")

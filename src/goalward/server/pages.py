@@ -53,8 +53,7 @@ def _signed_in(served: ServedStudy, to: str) -> Response:
 
 @pages.get("/")
 def _label(served: Served) -> Response:
-    classes = list(served.study.state.classes)
-    return _page("label.html", served, classes=classes, summary=served.summary())
+    return _page("label.html", served, summary=served.summary())
 
 
 class _ReviewWanted(AnswerFilter):

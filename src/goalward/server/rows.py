@@ -8,7 +8,7 @@ from typing import Any
 from goalward.server.messages import AnswerFilter, RowView
 from goalward.study import State, Study
 
-__all__ = ["answered_rows", "legible", "preview", "row_view"]
+__all__ = ["answered_rows", "legible", "preview", "row_name", "row_view"]
 
 LONGEST = 20_000
 """Characters shown before somebody asks for all."""
@@ -24,9 +24,11 @@ def row_view(study: Study, state: State, row: int, *, whole: bool = False) -> Ro
     text = content.get("text")
     text = None if text is None else legible(str(text))
     utility, ranking = state.questions.get(row, (None, None))
-    cells = [(name, v) for name, v in content["columns"].items() if v not in (None, "")]
+    own = _id_column(content["columns"])
+    cells = [(k, v) for k, v in content["columns"].items() if v not in (None, "") and k != own]
     return RowView(
         row=row,
+        name=row_name(content),
         text=text if text is None or whole else text[:LONGEST],
         length=0 if text is None else len(text),
         image=_image(content, row),
@@ -35,6 +37,17 @@ def row_view(study: Study, state: State, row: int, *, whole: bool = False) -> Ro
         ranking=ranking,
         notes=_notes(state, row),
     )
+
+
+def row_name(content: dict[str, Any]) -> str:
+    """Return what a person calls a row: by the id its table gives it, so that both agree, or by number."""
+    own = _id_column(content["columns"])
+    return f"Row {content['row']}" if own is None else _cut(f"{own} {content['columns'][own]}", 60)
+
+
+def _id_column(columns: dict[str, Any]) -> str | None:
+    named = (name for name in columns if name.strip().casefold() == "id")
+    return next((name for name in named if columns[name] not in (None, "")), None)
 
 
 def preview(content: dict[str, Any], longest: int = 160) -> str:
@@ -86,12 +99,13 @@ def _answer(study: Study, state: State, row: int) -> dict[str, Any]:
     when = datetime.fromtimestamp(max(s.at for s in said.values()), UTC)
     return {
         "row": row,
+        "name": row_name(content),
         "preview": preview(content, 240),
         "image": _image(content, row),
         "label": state.label(row),
         "answers": [{"by": name, "label": said[name].label} for name in sorted(said)],
         "notes": _notes(state, row),
-        "at": when.strftime("%Y-%m-%d %H:%M"),
+        "at": when.isoformat(timespec="seconds"),
     }
 
 

@@ -56,9 +56,10 @@ def serve(
         )
     listener = listening(host, port)
     number = listener.getsockname()[1]
-    served = ServedStudy(study, Keys(token, port=number), by=by, images=images)
-    own = [socket.gethostname()] if remote else []
-    app = create_app(served, hosts=[*own, *names], remote=remote)
+    hosts = [*names, *([socket.gethostname()] if remote else [])]
+    reached = f"http://{hosts[0]}:{number}" if hosts else None
+    served = ServedStudy(study, Keys(token, port=number), by=by, images=images, address=reached)
+    app = create_app(served, hosts=hosts, remote=remote)
     # No access log: it would hold the tokens of links.
     config = uvicorn.Config(
         app,

@@ -17,6 +17,7 @@ from goalward.server.live_updates import LiveUpdates
 from goalward.server.messages import RowView
 from goalward.server.rows import legible, row_view
 from goalward.study import Study
+from goalward.study.rounds import ready
 
 __all__ = ["HELD", "Refitter", "ServedStudy"]
 
@@ -39,14 +40,24 @@ class ServedStudy:
         The annotator's name until the page is told another.
     images
         Folder that pictures may be read from; the table's by default.
+    address
+        Where other machines reach the page; None if they do not.
     """
 
     def __init__(
-        self, study: Study, keys: Keys, *, by: str = "me", images: Path | None = None
+        self,
+        study: Study,
+        keys: Keys,
+        *,
+        by: str = "me",
+        images: Path | None = None,
+        address: str | None = None,
     ) -> None:
         self.study, self.keys, self.by, self.images = study, keys, by, images
+        self.address = address
         # Only its last part is shown: where things lie on this machine is nobody's business.
         self.name = legible(study.url.replace("\\", "/").rpartition("/")[2])
+        self.title = legible(Path(study.state.pool.get("path", self.name)).name)
         # Not of its path, where there may be another study tomorrow.
         self.id = study.identity
         self.live = LiveUpdates(self.summary)
@@ -79,14 +90,17 @@ class ServedStudy:
 
     def summary(self) -> dict[str, Any]:
         """Return where the study stands, as the side panel shows it."""
-        status = self.study.status()
+        status, state = self.study.status(), self.study.state
         busy, trouble = self.refitter.busy, self.refitter.trouble
         check = crc32((trouble or "").encode("utf-8", "replace"))
         return {
             "version": f"{status['events']}-{int(busy)}-{check:x}",
             "study": self.id,
             **{name: status[name] for name in SUMMARISED},
-            "rounds": len(self.study.state.rounds),
+            "headline": status.get("headline"),
+            "model": ready(state),
+            "left": state.n_rows - len(state.closed),
+            "rounds": len(state.rounds),
             "fitting": busy,
             "trouble": trouble,
         }

@@ -1,5 +1,7 @@
 // Labelling: an answer shows the next row at once, which was loaded before; saving goes on behind.
-import { at, call, make } from "./net.js";
+import { at, call } from "./net.js";
+import { actionKeys, answerKeys, drawAnswers, labelAt } from "./answers.js";
+import { ended, finished, reached } from "./end.js";
 import { keys } from "./keys.js";
 import { Outbox } from "./outbox.js";
 import { panel } from "./panel.js";
@@ -7,10 +9,9 @@ import { notes, preload, show, whole } from "./row.js";
 import { onWho, who } from "./who.js";
 import { explain } from "./why.js";
 
-const classes = JSON.parse(at("main").dataset.classes);
 const STALE = 240000; // rows in hand are asked for again after four idle minutes
 let queue = [];
-let ended = false;
+let nothing = false; // the server has no row for this person
 let elsewhere = false; // another study is served here now
 let contact = Date.now();
 let outbox = null;
@@ -29,10 +30,9 @@ function complain(words) {
 
 function draw() {
   const row = current();
-  const nothing = elsewhere ? "Another study is served here now. Reload the page."
-    : ended && outbox.size === 0 ? "Nothing is left to ask. Thank you!" : undefined;
+  ended(!row && nothing && !elsewhere && outbox.size === 0);
   if (at("row").dataset.row !== String(row?.row) || !row) {
-    show(row, row ? undefined : nothing);
+    show(row, !row && elsewhere ? "Another study is served here now. Reload the page." : undefined);
     at("row").dataset.row = String(row?.row);
     why(false);
   }
@@ -54,7 +54,7 @@ function take(rows) {
   contact = Date.now();
   elsewhere = false;
   const open = rows.filter((row) => !outbox.holds(row.row));
-  ended = rows.length === 0;
+  nothing = rows.length === 0;
   const shown = current();
   const kept = shown && open.find((row) => row.row === shown.row);
   queue = kept ? [shown, ...open.filter((row) => row !== kept)] : open;
@@ -72,7 +72,7 @@ function newOutbox() {
       complain(error.message);
     },
     other: leave,
-    refused(item, error) { complain(`Row ${item.body.row} was not taken: ${error.message}`); ask(); },
+    refused(item, error) { complain(`The answer to row ${item.body.row} was not taken: ${error.message}`); ask(); },
   });
 }
 
@@ -93,11 +93,11 @@ function send(path, more, said) {
 }
 
 function answer(index) {
-  if (index >= classes.length || !current()) return;
+  if (!current() || finished()) return;
   const button = at("answers").children[index];
   button.classList.add("pressed");
   setTimeout(() => button.classList.remove("pressed"), 160);
-  send("/api/tell", { label: classes[index] }, `Saved: ${classes[index]}`);
+  send("/api/tell", { label: labelAt(index) }, `Saved: ${labelAt(index)}`);
 }
 
 async function undo() {
@@ -114,7 +114,7 @@ async function undo() {
     if (row === null) return say("Nothing to undo.");
     queue = [];
     take(next);
-    say(`Row ${row} is open again.`);
+    say(`${next[0]?.name ?? "The row"} is open again.`);
   } catch (error) { if (error.other) leave(error); else complain(`Undo did not work: ${error.message}`); }
 }
 
@@ -132,31 +132,12 @@ function note() {
   at("note-dialog").showModal();
 }
 
-classes.forEach((label, index) => {
-  const button = make("button", "needs-row");
-  button.type = "button";
-  if (index < 9) {
-    const key = make("kbd", "", String(index + 1));
-    key.setAttribute("aria-hidden", "true");
-    button.setAttribute("aria-keyshortcuts", String(index + 1));
-    button.append(key);
-  }
-  const words = make("span", "", String(label));
-  words.dir = "auto";
-  button.append(words);
-  button.addEventListener("click", () => answer(index));
-  at("answers").append(button);
-});
-
-const actions = { u: undo, s: () => send("/api/skip", {}, "Skipped."), n: note, w: () => why(), "?": () => at("help").showModal(), Escape: () => why(false) };
-for (const [id, key] of [["undo", "u"], ["skip", "s"], ["note", "n"], ["why-button", "w"], ["help-button", "?"]]) {
-  at(id).addEventListener("click", actions[key]);
-  at(id).setAttribute("aria-keyshortcuts", key);
-  for (const hint of at(id).querySelectorAll("kbd")) hint.setAttribute("aria-hidden", "true");
-}
-for (const id of ["skip", "note", "why-button"]) at(id).classList.add("needs-row");
-const digits = Object.fromEntries(classes.slice(0, 9).map((_, index) => [String(index + 1), () => answer(index)]));
-keys({ ...actions, ...digits });
+const actions = { undo, skip: () => send("/api/skip", {}, "Skipped."), note, why: () => why() };
+const others = { "?": () => at("help").showModal(), "/": () => { if (!at("find").hidden) at("find-text").focus(); }, Escape: () => why(false) };
+for (const name of ["undo", "skip", "note"]) at(name).addEventListener("click", actions[name]);
+at("why-button").addEventListener("click", actions.why);
+at("help-button").addEventListener("click", others["?"]);
+keys(() => ({ ...others, ...actionKeys(actions), ...answerKeys(answer) }));
 
 at("note-cancel").addEventListener("click", () => at("note-dialog").close(""));
 at("note-dialog").addEventListener("close", () => {
@@ -172,6 +153,10 @@ onWho(() => { queue = []; draw(); outbox = newOutbox(); outbox.flush().then(ask)
 
 outbox = newOutbox();
 draw();
-panel(ask);
+panel(ask, (now) => {
+  drawAnswers(now.classes, answer);
+  reached(now);
+  draw();
+});
 ask();
 outbox.flush();

@@ -37,7 +37,8 @@ function curves(now) {
   at("trouble").textContent = now.trouble || "";
   at("charts").hidden = !now.ranking;
   at("no-charts").hidden = Boolean(now.ranking);
-  if (!now.ranking || now.rounds === rounds) return;
+  // The last answers of all make no ranking any more, and end the advice.
+  if (!now.ranking || (now.rounds === rounds && now.left)) return;
   rounds = now.rounds;
   charts();
   advise();
@@ -82,8 +83,8 @@ async function advise() {
   } catch { /* the next ranking asks again */ }
 }
 
-// `other` is called when the news are of another study.
-export function panel(other) {
+// `other` is called when the news are of another study, `told` with those of this one.
+export function panel(other, told) {
   let price = "0.0005";
   try { price = localStorage.getItem(key) || price; } catch { /* no store */ }
   at("price").value = price;
@@ -93,6 +94,7 @@ export function panel(other) {
   });
   const show = (now) => {
     if (now.study !== at("main").dataset.study) { other(); return; }
+    told(now);
     progress(now);
     curves(now);
   };

@@ -11,6 +11,7 @@ function say(words, waiting = false) {
 
 for (const line of document.querySelectorAll(".line")) {
   const row = Number(line.dataset.row);
+  const { name } = line.dataset;
   const choice = line.querySelector("select");
   const back = line.querySelector("button");
   const said = new Set(JSON.parse(line.dataset.said));
@@ -29,10 +30,10 @@ for (const line of document.querySelectorAll(".line")) {
       line.classList.add("changed");
       said.add(who());
       offer();
-      say(index < 0 ? `Row ${row} is skipped.` : `Row ${row} is now ${classes[index]}.`);
+      say(index < 0 ? `${name} is skipped.` : `${name} is now ${classes[index]}.`);
     } catch (error) {
       choice.value = before;
-      say(`Row ${row} was not changed: ${error.message}`, true);
+      say(`${name} was not changed: ${error.message}`, true);
     }
   });
   back.addEventListener("click", async () => {
@@ -41,8 +42,12 @@ for (const line of document.querySelectorAll(".line")) {
       said.delete(who());
       offer();
       line.classList.add("gone");
-      say(`Your answer to row ${row} was taken back.`);
+      say(`Your answer to ${name} was taken back.`);
     } catch (error) { say(error.message, true); }
   });
+}
+// When it was, by the clock of who reads it.
+for (const time of document.querySelectorAll("time")) {
+  time.textContent = new Date(time.dateTime).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
 }
 at("main").dataset.ready = "";

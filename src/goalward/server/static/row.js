@@ -14,13 +14,13 @@ export function show(row, empty) {
   at("row").setAttribute("aria-busy", String(!row && empty === undefined));
   at("row-empty").hidden = Boolean(row);
   at("row-empty").textContent = empty ?? "Choosing the next row…";
-  at("row-number").textContent = row ? `Row ${row.row}` : "";
+  at("row-number").textContent = row ? row.name : "";
   at("row-origin").textContent = row && row.utility !== null ? "chosen by the model" : "";
   const image = at("row-image");
   image.hidden = !row?.image;
   if (row?.image && image.getAttribute("src") !== row.image) {
     image.src = row.image;
-    image.alt = `Picture of row ${row.row}`;
+    image.alt = `Picture of ${row.name}`;
   }
   text(row ?? { length: 0 }, row ? row.text : null);
   const columns = row?.columns ?? [];

@@ -15,7 +15,8 @@ const show = () => { at("who-name").textContent = name; at("who-button").hidden 
 
 function open() {
   at("who-input").value = name;
-  at("who-link").hidden = true;
+  at("who-invited").hidden = at("who-reach").hidden = true;
+  at("who-copy").textContent = "Copy";
   dialog.showModal();
   at("who-input").select();
 }
@@ -31,12 +32,20 @@ dialog.addEventListener("close", () => {
   }
 });
 at("who-invite").addEventListener("click", async () => {
-  const link = at("who-link");
   try {
-    const { path } = await call("/api/invite", {});
-    link.textContent = new URL(path, location.href).href;
-  } catch (error) { link.textContent = error.message; }
-  link.hidden = false;
+    const { path, address, says } = await call("/api/invite", {});
+    at("who-link").value = new URL(path, address ?? location.href).href;
+    at("who-reach").textContent = says;
+    at("who-invited").hidden = false;
+    at("who-link").select();
+  } catch (error) { at("who-reach").textContent = error.message; }
+  at("who-reach").hidden = false;
+});
+at("who-copy").addEventListener("click", async () => {
+  at("who-link").select();
+  // Browsers give the clipboard to pages of this machine and of https only; the older way asks nobody.
+  try { await navigator.clipboard.writeText(at("who-link").value); } catch { document.execCommand("copy"); }
+  at("who-copy").textContent = "Copied";
 });
 
 show();

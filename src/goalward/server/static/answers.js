@@ -1,0 +1,92 @@
+// The answers: a button and a key for each class, and a field to find one among many.
+import { at, make } from "./net.js";
+import { keysFor } from "./keys.js";
+
+const ACTIONS = ["undo", "skip", "note", "why"];
+const MANY = 9; // more classes than that, and one can be found by typing
+let labels = [];
+let held = { classes: [], actions: {} };
+
+export const labelAt = (index) => labels[index];
+
+const hint = (key) => {
+  const box = make("kbd", "", key);
+  box.setAttribute("aria-hidden", "true");
+  return box;
+};
+
+function button(label, index, choose) {
+  const made = make("button", "needs-row");
+  made.type = "button";
+  const key = held.classes[index];
+  if (key) {
+    made.setAttribute("aria-keyshortcuts", key);
+    made.append(hint(key));
+  }
+  const words = make("span", "", String(label));
+  words.dir = "auto";
+  made.append(words);
+  made.addEventListener("click", () => choose(index));
+  return made;
+}
+
+function help() {
+  const line = (key, words) => {
+    const row = make("tr");
+    const head = make("th");
+    head.scope = "row";
+    head.append(make("kbd", "", key));
+    const said = make("td", "", words);
+    said.dir = "auto";
+    row.append(head, said);
+    return row;
+  };
+  const known = labels.map((label, index) => [held.classes[index], String(label)]).filter(([key]) => key);
+  at("help-classes").replaceChildren(...known.map(([key, label]) => line(key, label)));
+  for (const name of ACTIONS) {
+    const key = held.actions[name];
+    for (const box of document.querySelectorAll(`[data-key="${name}"]`)) box.textContent = key ?? "";
+    const action = at(name === "why" ? "why-button" : name);
+    if (key) action.setAttribute("aria-keyshortcuts", key); else action.removeAttribute("aria-keyshortcuts");
+  }
+}
+
+// Draws them if they are others than before; `choose` is called with the number of a class.
+export function drawAnswers(classes, choose) {
+  const now = classes.map((one) => one.label);
+  if (JSON.stringify(now) === JSON.stringify(labels)) return;
+  labels = now;
+  held = keysFor(labels, ACTIONS);
+  at("answers").replaceChildren(...labels.map((label, index) => button(label, index, choose)));
+  at("find").hidden = labels.length <= MANY;
+  find();
+  help();
+}
+
+// What each key of a class does.
+export function answerKeys(choose) {
+  return Object.fromEntries(held.classes.flatMap((key, index) => (key ? [[key, () => choose(index)]] : [])));
+}
+
+// What each key of an action does, given name -> function.
+export function actionKeys(actions) {
+  return Object.fromEntries(ACTIONS.flatMap((name) => (held.actions[name] ? [[held.actions[name], actions[name]]] : [])));
+}
+
+const fits = () => [...at("answers").children].filter((one) => !one.hidden);
+
+function find() {
+  const words = at("find-text").value.trim().toLowerCase();
+  [...at("answers").children].forEach((one, index) => { one.hidden = !String(labels[index]).toLowerCase().includes(words); });
+}
+
+at("find-text").addEventListener("input", find);
+at("find-text").addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" && event.key !== "Escape") return;
+  event.preventDefault();
+  const [first] = fits();
+  if (event.key === "Enter" && first && at("find-text").value.trim()) first.click();
+  at("find-text").value = "";
+  find();
+  at("find-text").blur();
+});

@@ -1,0 +1,48 @@
+// The end: what was reached, and what to take away. Comes by itself when nothing is left to ask.
+import { at } from "./net.js";
+
+const count = (number) => number.toLocaleString("en");
+let wished = false;
+let nothing = false;
+
+function draw() {
+  const open = wished || nothing;
+  at("end").hidden = !open;
+  at("row").hidden = at("choices").hidden = open;
+  at("go-on").hidden = nothing;
+  at("finish").hidden = open;
+}
+
+// Says whether there is nothing to ask; the screen goes away with the first row that comes.
+export function ended(now) {
+  if (now !== nothing) {
+    nothing = now;
+    draw();
+    if (now) at("end-title").focus({ preventScroll: true });
+  }
+}
+
+export const finished = () => wished || nothing;
+
+export function reached(now) {
+  const left = now.rows - now.labels - now.skipped;
+  at("end-title").textContent = now.left === 0 ? "Every row is answered" : nothing ? "Nothing is left to ask you" : "So far";
+  const parts = [`${count(now.labels)} of ${count(now.rows)} rows have a label`];
+  if (now.skipped) parts.push(`${count(now.skipped)} were skipped`);
+  const words = [`${parts.join(", ")}.`];
+  if (now.left && nothing) words.push(`${count(now.left)} ${now.left === 1 ? "row is" : "rows are"} with other people, or ${now.left === 1 ? "waits" : "wait"} for their answers.`);
+  at("end-reached").textContent = words.join(" ");
+  at("end-headline").textContent = now.headline ?? "";
+  at("end-headline").hidden = !now.headline;
+  at("stop").hidden = now.left === 0;
+  at("end-rest").textContent = !now.model ? "There is no model yet: answer rows of two classes, and it can predict the others."
+    : left > 0 ? `The model of these answers can label the other ${count(left)} rows: download the table with a label and a probability for each.`
+      : "The download has your table with its labels.";
+  for (const link of document.querySelectorAll("[data-predictions]")) {
+    link.toggleAttribute("aria-disabled", !now.model);
+    if (now.model) link.href = link.dataset.predictions; else link.removeAttribute("href");
+  }
+}
+
+at("finish").addEventListener("click", () => { wished = true; draw(); at("end-title").focus(); });
+at("go-on").addEventListener("click", () => { wished = false; draw(); at("row").focus(); });

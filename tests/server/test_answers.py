@@ -1,0 +1,163 @@
+"""The answers on the page: keys, many classes, names of rows, and the end."""
+
+import re
+
+import polars as pl
+import pytest
+
+import goalward as gw
+from tests.conftest import need
+from tests.server.conftest import TOKEN, running, texts, truth
+
+need("fastapi")
+need("playwright")
+
+from playwright.sync_api import expect  # noqa: E402
+
+from goalward.server.guard import Keys  # noqa: E402
+from goalward.server.served_study import ServedStudy  # noqa: E402
+from tests.server.test_page import Person  # noqa: E402
+
+
+@pytest.fixture
+def at_a_page(chromium, tmp_path):
+    """Sit down before a study that is made for it; gives the person and the study."""
+    opened = []
+
+    def sit(pool, classes, **options):
+        study = gw.Study.create(tmp_path / f"{len(opened)}.db", pool=pool, classes=classes)
+        served = ServedStudy(study, Keys(TOKEN), by="ann", **options)
+        server = running(served)
+        person = Person(chromium, server.__enter__(), served)
+        opened.append((person, server, study))
+        return person, study
+
+    yield sit
+    for person, server, study in opened:
+        person.context.close()
+        server.__exit__(None, None, None)
+        study.close()
+        assert not person.errors
+
+
+def test_a_class_of_one_character_is_its_own_key_and_actions_give_way(at_a_page):
+    ann, study = at_a_page(texts(40), ["y", "n", "unsure"])
+    shown = ann.page.locator("#answers button kbd").all_inner_texts()
+    assert shown == ["y", "n", "1"]
+    # Note has another letter of its name, also on its button.
+    expect(ann.page.locator("#note kbd")).to_have_text("o")
+    said = {}
+    for key, label in (("n", "n"), ("Y", "y"), ("1", "unsure")):
+        row = ann.row
+        ann.press(key)
+        said[row] = label
+    ann.saved(3)
+    assert dict(study.state.labels) == said
+    ann.page.keyboard.press("o")
+    expect(ann.page.locator("#note-dialog")).to_be_visible()
+
+
+def test_numbers_from_zero_are_their_own_keys(at_a_page):
+    ann, study = at_a_page(texts(40), [0, 1, 2])
+    assert ann.page.locator("#answers button kbd").all_inner_texts() == ["0", "1", "2"]
+    row = ann.row
+    ann.press("0")
+    ann.saved(1)
+    assert study.state.labels[row] == 0
+
+
+def test_forty_classes_have_keys_as_far_as_they_go_and_are_found_by_typing(at_a_page):
+    names = [f"kind {i}, sort {i % 7}" for i in range(40)]
+    ann, study = at_a_page(texts(40), names)
+    keys = ann.page.locator("#answers button kbd").all_inner_texts()
+    assert keys[:11] == [*"1234567890", "a"]
+    assert len(set(keys)) == len(keys) == 10 + 26 - 4
+    said = {}
+    for key, label in (("a", names[10]), ("0", names[9])):
+        row = ann.row
+        ann.press(key)
+        said[row] = label
+    row = ann.row
+    ann.page.keyboard.press("/")
+    ann.page.keyboard.type("KIND 39")
+    expect(ann.page.locator("#answers button:visible")).to_have_count(1)
+    ann.press("Enter")
+    said[row] = names[39]
+    ann.saved(3)
+    assert dict(study.state.labels) == said
+    expect(ann.page.locator("#answers button:visible")).to_have_count(40)
+    ann.page.keyboard.press("?")
+    expect(ann.page.locator("#help-classes tr")).to_have_count(32)
+
+
+def test_the_end_says_what_was_reached_and_not_to_go_on(at_a_page):
+    ann, study = at_a_page(texts(14), ["good", "bad"])
+    for _ in range(13):
+        ann.answer()
+    # Nothing comes after the last one.
+    ann.page.keyboard.press({"good": "1", "bad": "2"}[truth(ann.text)])
+    expect(ann.page.locator("#end-title")).to_have_text("Every row is answered")
+    expect(ann.page.locator("#end-reached")).to_have_text("14 of 14 rows have a label.")
+    assert len(study.state.labels) == 14
+    expect(ann.page.locator("#stop")).to_be_hidden()
+    assert "go on" not in ann.page.inner_text("body").lower()
+    # The last answer can still be undone, and the row is there again.
+    ann.page.click("#undo")
+    expect(ann.page.locator("#row-text")).to_be_visible()
+    expect(ann.page.locator("#end")).to_be_hidden()
+    ann.page.click("#finish")
+    expect(ann.page.locator("#end-title")).to_have_text("So far")
+    ann.page.click("#go-on")
+    expect(ann.page.locator("#row")).to_be_visible()
+
+
+def test_rows_go_by_the_ids_of_their_table_and_downloads_by_its_name(at_a_page, tmp_path):
+    path = tmp_path / "Kundenbriefe März.csv"
+    said = texts(30)
+    pl.DataFrame({"id": [f"K-{i + 100}" for i in range(30)], "text": said}).write_csv(path)
+    ann, _ = at_a_page(gw.tables.Table(str(path), text="text"), ["good", "bad"])
+    assert ann.page.inner_text("h1") == path.name
+    name, text = ann.page.inner_text("#row-number"), ann.text
+    row = said.index(text)
+    assert name == f"id K-{row + 100}"
+    assert ann.page.locator("#row-columns").is_hidden()
+    ann.press("1")
+    ann.saved(1)
+    with ann.page.expect_download() as download:
+        ann.page.click("#export")
+    assert download.value.suggested_filename == "Kundenbriefe März-labels.csv"
+    ann.page.click("nav a[href='/review']")
+    ann.page.wait_for_selector("main[data-ready]")
+    line = ann.page.locator(f"[data-row='{row}'] .small")
+    expect(line).to_contain_text(name)
+    # The time is that of the reader's clock.
+    shown = ann.page.inner_text("time")
+    local = ann.page.evaluate(
+        "new Date(document.querySelector('time').dateTime)"
+        ".toLocaleString([], {dateStyle: 'medium', timeStyle: 'short'})"
+    )
+    assert shown == local
+    assert "UTC" not in line.inner_text()
+
+
+def test_a_long_row_scrolls_by_keyboard(at_a_page):
+    long = [f"{text} " + "and so it goes on and on. " * 400 for text in texts(10)]
+    ann, _ = at_a_page(long, ["good", "bad"])
+    ann.page.focus("#row")
+    ann.page.keyboard.press("PageDown")
+    ann.page.wait_for_function("() => document.getElementById('row').scrollTop > 0")
+
+
+@pytest.mark.parametrize("address", [None, "http://desk.example.org:8321"])
+def test_a_link_for_somebody_else_is_copied_and_says_what_it_needs(at_a_page, address):
+    ann, _ = at_a_page(texts(10), ["good", "bad"], address=address)
+    ann.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    ann.page.click("#who-button")
+    ann.page.click("#who-invite")
+    said = address or "on this computer only"
+    expect(ann.page.locator("#who-reach")).to_contain_text(said)
+    ann.page.click("#who-copy")
+    expect(ann.page.locator("#who-copy")).to_have_text("Copied")
+    link = ann.page.evaluate("navigator.clipboard.readText()")
+    home = re.escape(address or "http://127.0.0.1:")
+    assert re.fullmatch(rf"{home}\d*/start\?token=\S{{40,}}&who=ask", link)
