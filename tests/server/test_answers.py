@@ -101,6 +101,12 @@ def test_the_end_says_what_was_reached_and_not_to_go_on(at_a_page):
     assert len(study.state.labels) == 14
     expect(ann.page.locator("#stop")).to_be_hidden()
     assert "go on" not in ann.page.inner_text("body").lower()
+    with ann.page.expect_download() as download:
+        ann.page.click("#end [data-predictions]")
+    assert download.value.suggested_filename == "0-predictions.csv"
+    found = pl.read_csv(download.value.path())
+    assert found["label"].to_list() == [truth(text) for text in texts(14)]
+    assert found["answered"].all()
     # The last answer can still be undone, and the row is there again.
     ann.page.click("#undo")
     expect(ann.page.locator("#row-text")).to_be_visible()
@@ -138,6 +144,22 @@ def test_rows_go_by_the_ids_of_their_table_and_downloads_by_its_name(at_a_page, 
     )
     assert shown == local
     assert "UTC" not in line.inner_text()
+
+
+def test_every_row_is_predicted_once_two_classes_have_answers(at_a_page):
+    ann, _ = at_a_page(texts(60), ["good", "bad"])
+    link = ann.page.locator("#predictions")
+    expect(link).to_have_attribute("aria-disabled", "")
+    for _ in range(20):
+        ann.answer()
+    ann.saved(20)
+    with ann.page.expect_download() as download:
+        link.click()
+    found = pl.read_csv(download.value.path())
+    right = (found["label"] == pl.Series([truth(text) for text in texts(60)])).mean()
+    assert found["answered"].sum() == 20
+    # 1.0 here: every word that decides is among the answers.
+    assert right > 0.9
 
 
 def test_a_long_row_scrolls_by_keyboard(at_a_page):

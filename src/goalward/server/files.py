@@ -65,6 +65,16 @@ def export(
     )
 
 
+@files.get("/predictions", **_answers(*(kind.partition(";")[0] for kind in TYPES.values())))
+def predictions(served: Served, format: Format = "csv", raw: bool = False) -> Response:
+    """Return every row of the table with its label: a person's, or the model's and how sure it is."""
+    return _download(
+        served,
+        f"predictions.{format}",
+        lambda path: served.study.write_predictions(path, raw=raw),
+    )
+
+
 def _download(served: ServedStudy, name: str, write: Callable[[Path], Any]) -> Response:
     """Return a file that is written now, under the table's name and its own."""
     folder = TemporaryDirectory()

@@ -26,7 +26,7 @@ HELD = 3
 """Rows an annotator has in hand: the one shown and two that are loaded behind it."""
 SUMMARISED = (
     *("rows", "labels", "training", "dev", "skipped", "pending", "disagreements"),
-    *("classes", "annotators", "ranking"),
+    *("classes", "annotators", "ranking", "accuracy", "headline"),
 )
 """What the side panel shows of a study's status."""
 
@@ -97,7 +97,6 @@ class ServedStudy:
             "version": f"{status['events']}-{int(busy)}-{check:x}",
             "study": self.id,
             **{name: status[name] for name in SUMMARISED},
-            "headline": status.get("headline"),
             "model": ready(state),
             "left": state.n_rows - len(state.closed),
             "rounds": len(state.rounds),

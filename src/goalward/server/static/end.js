@@ -32,8 +32,10 @@ export function reached(now) {
   const words = [`${parts.join(", ")}.`];
   if (now.left && nothing) words.push(`${count(now.left)} ${now.left === 1 ? "row is" : "rows are"} with other people, or ${now.left === 1 ? "waits" : "wait"} for their answers.`);
   at("end-reached").textContent = words.join(" ");
-  at("end-headline").textContent = now.headline ?? "";
-  at("end-headline").hidden = !now.headline;
+  // With nothing left to ask, only how good it is: no advice.
+  const said = now.left && now.model ? now.headline : now.accuracy?.says;
+  at("end-headline").textContent = said ?? "";
+  at("end-headline").hidden = !said;
   at("stop").hidden = now.left === 0;
   at("end-rest").textContent = !now.model ? "There is no model yet: answer rows of two classes, and it can predict the others."
     : left > 0 ? `The model of these answers can label the other ${count(left)} rows: download the table with a label and a probability for each.`
