@@ -91,7 +91,7 @@ def why(page) -> None:
     """Open the reasons of a row."""
     drawn(page)
     page.keyboard.press("w")
-    page.wait_for_selector("#why .effect")
+    page.wait_for_selector("#why-legend:not([hidden])")
 
 
 def keys(page) -> None:

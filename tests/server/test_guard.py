@@ -34,6 +34,7 @@ ROUTES = [
     ("POST", "/api/invite"),
     ("GET", "/api/rows/0"),
     ("GET", "/api/why/0"),
+    ("GET", "/api/words/0"),
     ("GET", "/api/status"),
     ("GET", "/api/curve"),
     ("GET", "/api/stop"),
@@ -62,7 +63,7 @@ def test_the_list_of_routes_is_complete(client):
     paths = client.get("/openapi.json").json()["paths"]
     described = {(m.upper(), path) for path, calls in paths.items() for m in calls}
     assert described <= listed
-    assert len(described) == 17
+    assert len(described) == 18
 
 
 @every_route

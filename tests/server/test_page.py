@@ -214,7 +214,15 @@ def test_a_stop_is_suggested_at_the_price(sit, study):
     expect(ann.page.locator("#rules-list li.ends").first).to_contain_text("stop")
     ann.page.click("#advice")
     ann.page.keyboard.press("w")
-    expect(ann.page.locator("#why .effect")).to_have_count(2)
+    likely = ann.page.locator("#why-labels .effect")
+    expect(likely).to_have_count(2)
+    # Words that speak for one label speak against the other, by their signs too.
+    ann.page.wait_for_selector("#why-legend:not([hidden])")
+    good, bad = (set(likely.nth(k).locator("li").all_inner_texts()) for k in (0, 1))
+    assert good
+    assert good == {said.translate({ord("▲"): "▼", ord("▼"): "▲"}) for said in bad}
+    ann.page.click("#why-details summary")
+    expect(ann.page.locator("#why-changes .effect")).to_have_count(2)
 
 
 def test_a_fit_that_fails_is_said_on_the_page_until_one_succeeds(sit, study, monkeypatch):

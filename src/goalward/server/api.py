@@ -171,6 +171,13 @@ def why(row: PathRow, served: Served) -> dict[str, Any]:
     return {"row": row, "gain": reasons.gain, "recipe": reasons.recipe, "labels": labels}
 
 
+@api.get("/words/{row}")
+def words(row: PathRow, served: Served) -> list[dict[str, Any]]:
+    """List a row's words, strongest first: what each adds to the labels' logits, in their order."""
+    found = served.study.why(known(served, row)).words()
+    return [{"word": one.word, "push": list(one.push.values())} for one in found]
+
+
 @api.get("/status")
 def status(served: Served) -> dict[str, Any]:
     """Say where the study stands: labels, classes, annotators, the newest ranking."""

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self
@@ -74,6 +75,11 @@ class StudyPool:
                 "a new study and import the answers."
             )
         return encoder
+
+    @cached_property
+    def reader(self) -> Encoder:
+        """The encoder, kept for the next time."""
+        return self.encoder()
 
     def show(self, row: int) -> dict[str, Any]:
         """Return what a person is shown of a row: text, image or columns."""

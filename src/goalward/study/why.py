@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from goalward.core.arrays import to_numpy
 from goalward.journal.events import Label
 from goalward.labels.operators import deviation
 from goalward.study.rounds import StudyRound
+from goalward.study.words import Word, words
 from goalward.utility.one_by_one import labelled_too
 
 __all__ = ["Effect", "Why", "explain"]
@@ -53,6 +54,11 @@ class Why:
     helps: dict[Label, list[Effect]]
     hurts: dict[Label, list[Effect]]
     recipe: str
+    _round: StudyRound = field(repr=False, compare=False)
+
+    def words(self) -> list[Word]:
+        """Return the words of the row that speak for and against each label."""
+        return words(self._round, self.row)
 
 
 def explain(round: StudyRound, row: int, count: int = 3) -> Why:
@@ -77,6 +83,7 @@ def explain(round: StudyRound, row: int, count: int = 3) -> Why:
         helps,
         hurts,
         round.recipe,
+        round,
     )
 
 
