@@ -62,8 +62,7 @@ def fashion_mnist() -> Dataset:
 
 def _components(name: str, pixels: NDArray[Any], y: NDArray[Any], source: str) -> Dataset:
     """Return a task whose features are the components of all rows: they need no label."""
-    with (
-        one_blas_thread()
-    ):  # the last bits of a sum, and so the fingerprint, depend on their number
+    # The last bits of a sum, and so the fingerprint, depend on the number of threads.
+    with one_blas_thread():
         X = PCA(50, svd_solver="covariance_eigh").fit_transform(pixels / 255.0)
     return stratified(name, X, y, f"{source}, PCA to 50")
