@@ -3,6 +3,8 @@
 Say what should get better, a *goal* of your model, and goalward says which unlabelled rows
 are worth a label, by predicting what each label would do to the goal without retraining.
 
+    gw.suggest(model, X_labelled, y_labelled, X_pool).rows   # any scikit-learn classifier, or None
+
     fitted = gw.Logistic().fit(X, y)
     goal = gw.goals.DevLoss(X_dev, y_dev)
     gw.GoalOriented(goal).suggest(fitted, X_pool, batch=10).rows
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     )
     from goalward import lab as lab
     from goalward import tables as tables
+    from goalward.adapters import suggest
     from goalward.learners import Logistic, LogisticClassifier
     from goalward.models import Fitted
     from goalward.strategies import GoalOriented, recipe
@@ -50,6 +53,7 @@ __all__ = [
     "solvers",
     "stopping",
     "strategies",
+    "suggest",
     "testing",
     "utility",
 ]
@@ -63,6 +67,7 @@ HOMES = {
     "LogisticClassifier": "learners",
     "Study": "study",
     "recipe": "strategies",
+    "suggest": "adapters",
 }
 """The rooms of the names that are not rooms themselves."""
 

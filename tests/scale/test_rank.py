@@ -171,7 +171,7 @@ def test_rows_that_can_be_read_once_only_are_no_pool():
         ({"n_jobs": 0}, "n_jobs=0"),
         ({"block": -5}, "block=-5"),
         ({"exclude": ["a"]}, "not in the pool"),
-        ({"utility": "best"}, "FirstOrder"),
+        ({"utility": "best"}, "one of auto, .*first-order"),
         ({"client": object(), "device": "cpu"}, "one of them"),
         ({"strategy": gw.strategies.Margin()}, "of its own"),
     ],

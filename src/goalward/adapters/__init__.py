@@ -5,11 +5,19 @@ from typing import Any
 
 from goalward.adapters.classifier import from_classifier
 from goalward.adapters.modal import modal_query
+from goalward.adapters.one_call import suggest
 from goalward.adapters.sklearn import from_sklearn
 from goalward.adapters.torch import from_torch
 from goalward.adapters.training import from_training
 
-__all__ = ["from_classifier", "from_sklearn", "from_torch", "from_training", "modal_query"]
+__all__ = [
+    "from_classifier",
+    "from_sklearn",
+    "from_torch",
+    "from_training",
+    "modal_query",
+    "suggest",
+]
 
 
 def __getattr__(name: str) -> Any:

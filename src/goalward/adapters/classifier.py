@@ -12,11 +12,12 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
-from goalward.adapters.sklearn import from_sklearn, is_logistic, last_step, trained_on
+from goalward.adapters.sklearn import from_sklearn, is_logistic, trained_on
 from goalward.core.rows import column_names
 from goalward.errors import UnseenClass, Unsupported
 from goalward.learners import Logistic
 from goalward.models import Fitted, Refitted
+from goalward.models.refitted import last_step
 
 __all__ = ["from_classifier", "from_estimator"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from inspect import signature
 from numbers import Real
 from typing import Any
@@ -13,20 +12,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
-from sklearn.pipeline import Pipeline
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from goalward.core.arrays import is_sparse, to_numpy
 from goalward.core.labels import as_classes, clean_weights, encode, one_per_row
 from goalward.core.rows import clean_rows, column_names
-from goalward.core.sparse import check_sparse
 from goalward.errors import LooseFit, NotConverged, ShapeMismatch, Unsupported
 from goalward.learners import LogisticClassifier
 from goalward.models import Fitted, Labelled, LinearModel
+from goalward.models.refitted import last_step
 from goalward.models.trust import newton_distance, refuse_separable
 
-__all__ = ["from_sklearn", "is_logistic", "last_step", "trained_on"]
+__all__ = ["from_sklearn", "is_logistic", "trained_on"]
 
 TIGHT = 1e-6
 """Relative gradient up to which a fit counts as converged for utilities."""
@@ -90,24 +88,6 @@ def from_sklearn(
 def is_logistic(model: Any) -> bool:
     """Return whether an estimator is a logistic regression, scikit-learn's or our own."""
     return isinstance(model, (LogisticRegression, LogisticRegressionCV, LogisticClassifier))
-
-
-def last_step(estimator: Any) -> tuple[Any, Callable[[Any], Any] | None]:
-    """Return the model at the end of a pipeline, and what raw rows go through in front of it."""
-    steps: list[Any] = []
-    while isinstance(estimator, Pipeline):
-        if len(estimator.steps) > 1:
-            steps.append(estimator[:-1])
-        estimator = estimator.steps[-1][1]
-    return estimator, partial(_through, steps) if steps else None
-
-
-def _through(steps: list[Any], X: Any) -> Any:
-    # Steps multiply raw rows before anybody else sees them.
-    check_sparse(X, "X")
-    for step in steps:
-        X = step.transform(X)
-    return X
 
 
 def trained_on(

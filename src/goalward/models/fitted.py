@@ -295,6 +295,6 @@ def as_fitted(model: Any) -> Fitted:
         return inner
     raise Unsupported(
         f"{type(model).__name__} came as the model; a Fitted was expected. Fit with gw.Logistic(), "
-        "or turn a fitted scikit-learn estimator into one with gw.adapters.from_sklearn(estimator, "
-        "X, y)."
+        "turn a fitted scikit-learn estimator into one with gw.adapters.from_sklearn(estimator, X, "
+        "y), or let gw.suggest(model, X, y, X_pool) do all of it."
     )

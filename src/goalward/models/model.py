@@ -43,6 +43,8 @@ class Model(ABC):
     """Whether logits are XΘ (+ b): parameters have a column per outcome, J is the same everywhere."""
     has_derivatives: ClassVar[bool] = True
     """Whether `at` answers."""
+    elsewhere: bool = False
+    """Whether it was fitted to rows that are not known here."""
 
     @abstractmethod
     def n_features(self, params: Float[Array, "p c"]) -> int:

@@ -10,20 +10,25 @@ import inspect
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
 
 from goalward.core.arrays import Array, Rows, plain_rows
 from goalward.core.candidates import Labelled
+from goalward.core.labels import as_classes
+from goalward.core.sparse import check_sparse
 from goalward.errors import BadParameter, Unsupported
-from goalward.models.fitted import Fitted
+from goalward.models.fitted import Fitted, as_fitted
 from goalward.models.model import Model
 from goalward.solvers import Solver
 
-__all__ = ["Refitted"]
+__all__ = ["Refitted", "last_step", "that_predicts"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +48,8 @@ class Refitted(Model):
         logarithm no goal survives.
     fresh
         What is fitted instead of a fitted estimator: one with the same random state each time.
+    elsewhere
+        Whether it was fitted to rows that are not known here: it predicts, and that is all.
     """
 
     estimator: Any
@@ -50,6 +57,7 @@ class Refitted(Model):
     width: int
     smoothing: float = 0.01
     fresh: Callable[[Any], Any] = field(default=lambda estimator: estimator, repr=False)
+    elsewhere: bool = False
 
     has_derivatives: ClassVar[bool] = False
 
@@ -119,3 +127,36 @@ class Refitted(Model):
         )
 
     at = curvature = gradient_scale = squared_norms = _refuse
+
+
+def that_predicts(estimator: Any) -> Fitted:
+    """Return the model that came: of a fitted classifier nothing but its predictions is known."""
+    model, transform = last_step(estimator)
+    own = isinstance(model, (type, Fitted)) or hasattr(model, "fitted_")
+    if own or not hasattr(model, "predict_proba"):
+        return as_fitted(model)
+    check_is_fitted(model)
+    classes, width = as_classes(np.ravel(model.classes_)), int(model.n_features_in_)
+    nothing = Labelled(np.empty((0, width)), np.empty((0, len(classes))), np.empty(0))
+    named = getattr(estimator, "feature_names_in_", None)
+    columns = None if named is None else tuple(named)
+    blind = Refitted(model, classes, width, elsewhere=True)
+    return blind.fitted(nothing, classes, transform, columns)
+
+
+def last_step(estimator: Any) -> tuple[Any, Callable[[Any], Any] | None]:
+    """Return the model at the end of a pipeline, and what raw rows go through in front of it."""
+    steps: list[Any] = []
+    while isinstance(estimator, Pipeline):
+        if len(estimator.steps) > 1:
+            steps.append(estimator[:-1])
+        estimator = estimator.steps[-1][1]
+    return estimator, partial(_through, steps) if steps else None
+
+
+def _through(steps: list[Any], X: Any) -> Any:
+    # Steps multiply raw rows before anybody else sees them.
+    check_sparse(X, "X")
+    for step in steps:
+        X = step.transform(X)
+    return X

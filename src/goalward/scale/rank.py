@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from goalward.errors import BadParameter
 from goalward.goals import Goal
 from goalward.labels import Expected, Operator
-from goalward.models import as_fitted
+from goalward.models.refitted import that_predicts
 from goalward.pool import open_pool
 from goalward.scale.cluster import Dask
 from goalward.scale.gpu import Cuda
@@ -109,7 +109,7 @@ def rank(
     pool = open_pool(pool) if isinstance(pool, str) or hasattr(pool, "__fspath__") else pool
     check_count("batch", batch)
     engine = _engine(n_jobs, block, client, device, progress)
-    model = as_fitted(fitted)
+    model = that_predicts(fitted)
     if strategy is not None and (goal, operator, utility, selection, seed) != (*[None] * 4, 0):
         raise BadParameter(
             "strategy= came with goal, operator, utility, selection or seed, which it has of its own; "

@@ -8,9 +8,9 @@ from typing import Any
 from goalward.errors import BadParameter
 from goalward.goals import Goal
 from goalward.goals.soft_pool import belief_labels
-from goalward.labels import Expected, Operator
+from goalward.labels import Expected
 from goalward.models import Fitted
-from goalward.selection import Rule, Selector, Top
+from goalward.selection import Rule, Top
 from goalward.strategies.reference import reference_rows
 from goalward.strategies.request import Request
 from goalward.strategies.strategy import Strategy
@@ -32,7 +32,8 @@ class GoalOriented(Strategy):
     goal
         What should get better.
     operator
-        How the unknown label is resolved.
+        How the unknown label is resolved. This and the next two also by the words of recipes:
+        "spread", "implicit", "sequential".
     utility
         How the change of the goal is predicted; "auto" is `Ladder()`, the cheapest that is
         true enough. By default `FirstOrder()`, `Information()` for a goal of the posterior
@@ -52,22 +53,26 @@ class GoalOriented(Strategy):
     """
 
     goal: Goal
-    operator: Operator = field(default_factory=Expected, kw_only=True)
+    operator: Any = field(default_factory=Expected, kw_only=True)
     utility: Any = field(default=None, kw_only=True)
-    selection: Selector = field(default_factory=Top, kw_only=True)
+    selection: Any = field(default_factory=Top, kw_only=True)
     seed: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
+        if not hasattr(self.goal, "utility"):  # a word, as a rule
+            raise BadParameter(
+                f"goal={self.goal!r}; an object that has its rows, such as "
+                "gw.goals.DevLoss(X_dev, y_dev), was expected. In words: gw.recipe('dev/average')"
+                ".build(dev=(X_dev, y_dev)), or strategy= of gw.suggest."
+            )
         own = UTILITIES[self.goal.utility]
         alike = own is not FirstOrder
         chosen = {None: own, "auto": own if alike else Ladder}.get(self.utility)
         if chosen is not None:
             object.__setattr__(self, "utility", chosen())
-        if isinstance(self.utility, str):
-            raise BadParameter(
-                f"utility={self.utility!r}; 'auto' or a utility such as FirstOrder() was "
-                "expected. Use gw.recipe() for names."
-            )
+        for name in ("operator", "utility", "selection"):
+            if isinstance(value := getattr(self, name), str):
+                object.__setattr__(self, name, _named(name, value))
         if alike and self.operator != Expected():
             raise BadParameter(
                 f"operator={self.operator!r} came with {self.goal!r}, under which every label of a row "
@@ -126,3 +131,20 @@ class GoalOriented(Strategy):
         utility, note = self.utility.chosen(supposed, resolver, request.pool, request.ids)
         supposed = replace(supposed, utility=utility, note=note)
         return supposed.scorer().under(resolver, supposed)
+
+
+def _named(name: str, word: str) -> Any:
+    """Return the operator, utility or selector that a word of recipes stands for."""
+    from goalward.strategies.recipe_names import OPERATORS, SELECTIONS, UTILITIES
+
+    words: dict[str, dict[str, Any]] = {
+        "operator": {k: make for k, make in OPERATORS.items() if k != "oracle"},
+        "utility": UTILITIES,
+        "selection": SELECTIONS,
+    }
+    if word not in words[name]:
+        raise BadParameter(
+            f"{name}={word!r}; one of {', '.join(sorted(words[name]))}, or an object, was expected."
+        )
+    make = words[name][word]
+    return make(None, None) if name == "operator" else make()

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from goalward.core.candidates import Candidates
 from goalward.errors import BadParameter, DuplicateRows, PoolExhausted, ShapeMismatch
-from goalward.models import Fitted, as_fitted
+from goalward.models import Fitted
+from goalward.models.refitted import that_predicts
 from goalward.pool import Pool, as_pool
 
 __all__ = ["Request", "check_count", "nameless"]
@@ -58,7 +59,7 @@ class Request:
         fidelity: int = 0,
     ) -> Request:
         """Return what was asked for, once it is known to make sense."""
-        model, pool = as_fitted(fitted), as_pool(X_pool)
+        model, pool = that_predicts(fitted), as_pool(X_pool)
         ids = pool.ids() if rows is None else clean_ids(rows, len(pool))
         excluded = excluded_positions(ids, exclude, len(pool))
         check_count("batch", batch)

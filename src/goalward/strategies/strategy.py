@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalward.core.arrays import to_numpy
-from goalward.errors import BadParameter
+from goalward.errors import BadParameter, Unsupported
 from goalward.labels.operators import warn_vacuous
 from goalward.models import Fitted
 from goalward.selection import Rule, Selector, Shortlist, Top
@@ -57,6 +57,8 @@ class Suggestion:
         (b, K) how far from retraining the utilities of the rows can be, under every label, where the
         utility is certified (`ImplicitStep(corrections=1)` or more, `Retrain`); infinite where there
         is no proof.
+    says
+        How the rows were found, in a sentence, where goalward chose the way (`gw.suggest`).
     """
 
     rows: NDArray[Any]
@@ -69,6 +71,7 @@ class Suggestion:
     values: NDArray[Any] = field(default_factory=lambda: np.empty(0), repr=False)
     seconds: float = field(default=0.0, repr=False)
     certificate: NDArray[Any] | None = field(default=None, repr=False)
+    says: str = field(default="", repr=False)
 
     @cached_property
     def per_label(self) -> NDArray[Any] | None:
@@ -89,6 +92,8 @@ class Strategy(ABC):
     needs: ClassVar[frozenset[str]] = frozenset()
     starts: bool = False
     """Whether it has something to say while fewer than two classes have labels."""
+    only_predicts: ClassVar[bool] = False
+    """Whether it asks nothing of a model but its predictions."""
 
     def build(self, **data: Any) -> Strategy:
         """Return the strategy itself: it has its data, where a recipe waits for them."""
@@ -198,6 +203,13 @@ class Strategy(ABC):
         from goalward.strategies.starts import cold_start
 
         part = self.turn(request.fitted, request.round)
-        if not part.starts and request.fitted.labelled.n_seen < 2:
+        if request.fitted.model.elsewhere:
+            if not part.only_predicts:
+                raise Unsupported(
+                    f"{type(part).__name__} needs the rows that the model was fitted to, and a classifier "
+                    "came without them; gw.suggest(model, X_labelled, y_labelled, X_pool) was expected. "
+                    "Margin, Entropy, LeastConfident and Random do with its predictions."
+                )
+        elif not part.starts and request.fitted.labelled.n_seen < 2:
             part = cold_start(request.pool.source, seed=self.seed)
         return part.choose(request, engine)

@@ -66,6 +66,7 @@ class Random(Strategy):
 
     seed: int = 0
     starts = True
+    only_predicts = True
 
     def bind(self, request: Request) -> Rule:
         """Return a number in [0, 1) for every id that only the seed and the id decide."""
@@ -94,6 +95,7 @@ class Random(Strategy):
 @dataclass(frozen=True)
 class _Uncertainty(Strategy):
     seed: int = 0
+    only_predicts = True
 
     @abstractmethod
     def doubt(self, proba: Float[Array, "n k"]) -> Float[Array, " n"]:

@@ -1,0 +1,184 @@
+"""One call from a model and some labels to the rows worth a label next."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.pipeline import Pipeline
+
+from goalward.adapters.classifier import from_classifier, from_estimator
+from goalward.adapters.sklearn import is_logistic
+from goalward.errors import BadParameter, Separable, UnseenClass, Unsupported
+from goalward.learners import Logistic
+from goalward.models import Fitted
+from goalward.models.refitted import last_step
+from goalward.pool import n_rows
+from goalward.strategies import Strategy, Suggestion, recipe
+from goalward.strategies.recipe_names import RECOMMENDED
+from goalward.strategies.reference import reference_rows
+
+__all__ = ["suggest"]
+
+WITHOUT_CURVATURE = "coverage among 4000 by random, margin in turn"
+"""The parts of the recommended strategy that a model without derivatives can play."""
+
+
+def suggest(
+    model: Any,
+    X_labelled: Any,
+    y_labelled: Any,
+    X_pool: Any,
+    batch: int = 10,
+    strategy: Any = "recommended",
+    *,
+    exclude: Iterable[Any] = (),
+    classes: Sequence[Hashable] = (),
+    dev: tuple[Any, Any] | None = None,
+    seed: int = 0,
+) -> Suggestion:
+    """Return the rows of a pool worth labelling next, best first.
+
+    Parameters
+    ----------
+    model
+        Any classifier of scikit-learn, or a `Pipeline` that ends in one; `None` for ours,
+        `gw.Logistic()`. A clone is fitted, never the object itself; one in a `FrozenEstimator` is used
+        as it is. Of a logistic regression it is known what each label would change. Other classifiers
+        are asked what they predict; without `predict_proba` a logistic regression of the same features
+        stands in. `says` of what is returned tells which.
+    X_labelled, y_labelled
+        Labelled rows and their labels; None, or empty, for a start from nothing.
+    X_pool
+        Rows to choose from: an array, sparse, a frame, texts for a pipeline, a `PoolFile`.
+    strategy
+        "recommended", a recipe such as "margin" or "entropy/predicted/implicit", or a strategy.
+    exclude
+        Positions in the pool not to suggest.
+    classes
+        All classes, where some have no label yet.
+    dev
+        (X, y) of a dev set, for recipes that need one.
+    seed
+        Draws the rows that goals look at, and breaks ties.
+
+    Examples
+    --------
+    >>> import goalward as gw
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> X, y = [[0.0, 1.0], [1.0, 0.0]], ["a", "b"]
+    >>> found = gw.suggest(LogisticRegression(), X, y, [[0.0, 2.0], [1.0, 1.1], [3.0, 0.0]], batch=1)
+    >>> found.rows
+    array([1])
+    >>> found.says
+    'A clone of LogisticRegression was fitted to 2 labels; rows by hedged.'
+    """
+    fitted, how = _model(model, X_labelled, y_labelled, X_pool, classes)
+    chosen, name = _strategy(strategy, fitted, X_pool, dev, seed)
+    if fitted.labelled.n_seen < 2 and not fitted.model.elsewhere:
+        name = "coverage, until two classes have labels"
+    found = chosen.suggest(fitted, X_pool, batch, exclude)
+    return replace(found, says=f"{how}; rows by {name}.")
+
+
+def _strategy(
+    strategy: Any, fitted: Fitted, X_pool: Any, dev: Any, seed: int
+) -> tuple[Strategy, str]:
+    """Return the strategy that a word stands for, with its data, and what to call it."""
+    if not isinstance(strategy, str):
+        if not callable(getattr(strategy, "suggest", None)) or isinstance(strategy, type):
+            raise BadParameter(
+                f"strategy={strategy!r}; 'recommended', a recipe such as 'margin', or a strategy such as "
+                "gw.strategies.Margin() was expected."
+            )
+        return strategy, type(strategy).__name__
+    name = strategy
+    if strategy == "recommended":
+        name = RECOMMENDED if fitted.model.is_linear else WITHOUT_CURVATURE
+    drawn = reference_rows(X_pool, seed=seed)
+    return recipe(name).build(dev=dev, pool=drawn, seed=seed), name
+
+
+def _model(
+    model: Any, X: Any, y: Any, X_pool: Any, classes: Sequence[Hashable]
+) -> tuple[Fitted, str]:
+    """Return the model of the labelled rows, and how it came about."""
+    if isinstance(model, type):
+        raise BadParameter(
+            f"{model.__name__} came as the model, a class; an object was expected. Pass "
+            f"{model.__name__}()."
+        )
+    labels = [] if y is None else list(y)
+    if isinstance(getattr(model, "fitted_", model), Fitted) and not labels:
+        return getattr(model, "fitted_", model), f"The {type(model).__name__} is used as it is"
+    if (X is None) != (y is None):
+        raise BadParameter(
+            "Labelled rows came without labels, or labels without rows; both, or None for both, were "
+            "expected."
+        )
+    name, many = _name(model), f"{len(labels)} label{'s' * (len(labels) != 1)}"
+    if len(set(labels)) < 2:
+        standing = _stand_in(model, X, labels, X_pool, classes, prepared=False)
+        return standing, f"{many}, of fewer than two classes, are too few for {name}"
+    if model is None or isinstance(model, Logistic):
+        learner = model or Logistic(classes=list(classes) or None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnseenClass)
+            return learner.fit(X, labels), f"{name} was fitted to {many}"
+    own, said = _own(model, X, labels)
+    if not hasattr(own, "predict_proba"):
+        standing = _stand_in(own, X, labels, X_pool, classes, prepared=True)
+        return (
+            standing,
+            f"{name} has no predict_proba: Logistic on its features was fitted to {many}",
+        )
+    try:
+        return from_estimator(own, X, labels, classes=classes), f"{said} to {many}"
+    except (Unsupported, Separable) as error:
+        if not is_logistic(last_step(own)[0]):
+            raise
+        reason = str(error).split("; ")[0].rstrip(".")
+        return from_classifier(own, X, labels), f"{said} to {many} ({reason})"
+
+
+def _name(model: Any) -> str:
+    """Return what to call a model."""
+    if model is None:
+        return "Logistic"
+    return type(last_step(model)[0]).__name__
+
+
+def _own(model: Any, X: Any, y: list[Any]) -> tuple[Any, str]:
+    """Return a fitted clone, or what was frozen, and a sentence on it."""
+    if type(model).__name__ == "FrozenEstimator":
+        return model.estimator, f"{_name(model.estimator)}, frozen, is used as it is; it was fitted"
+    fitted = clone(model).fit(X, np.asarray(y) if not isinstance(y[0], tuple) else y)
+    if isinstance(fitted, BaseSearchCV):
+        return fitted.best_estimator_, f"The best {_name(fitted.best_estimator_)} was fitted"
+    return fitted, f"A clone of {_name(model)} was fitted"
+
+
+def _stand_in(
+    model: Any, X: Any, y: list[Any], X_pool: Any, classes: Sequence[Hashable], *, prepared: bool
+) -> Fitted:
+    """Return a logistic regression of the features that a model sees, for any number of labels."""
+    seen = list(dict.fromkeys([*classes, *y]))
+    names = seen if len(seen) > 1 else [*seen, *("(another)", "(one more)")[: 2 - len(seen)]]
+    steps = model[:-1] if isinstance(model, Pipeline) else None
+    if steps is not None and not prepared:
+        # No labels to speak of: steps in front learn from rows alone.
+        steps = clone(steps).fit(reference_rows(X_pool))
+    through = steps.transform if steps is not None else None
+    rows = X_pool if X is None or n_rows(X) == 0 else X
+    rows = reference_rows(rows)[:1] if not y else rows
+    features = rows if through is None else through(rows)
+    features = features[:0] if not y else features
+    learner = Logistic(classes=names, penalize_intercept="until-seen")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnseenClass)
+        return replace(learner.fit(features, y), transform=through)

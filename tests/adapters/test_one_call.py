@@ -1,0 +1,169 @@
+"""One call: any classifier, any number of labels, the same rows as the long way."""
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_iris
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, LinearSVC
+from sklearn.utils.validation import check_is_fitted
+
+import goalward as gw
+from goalward.errors import BadInput, BadParameter, Unsupported
+
+X, y = load_iris(return_X_y=True)
+ORDER = np.random.default_rng(0).permutation(len(y))
+KNOWN, POOL = ORDER[:30], ORDER[30:]
+TEXTS = ["a fine film", "dull plot", "great cast", "a bore", "moving", "a mess", "witty", "stale"]
+
+
+def test_it_is_the_long_way_in_one_line():
+    model = LogisticRegression(C=0.5)
+    found = gw.suggest(model, X[KNOWN], y[KNOWN], X[POOL], batch=5, exclude=[3, 4])
+    own = gw.adapters.from_sklearn(
+        LogisticRegression(C=0.5).fit(X[KNOWN], y[KNOWN]), X[KNOWN], y[KNOWN], polish=True
+    )
+    long = gw.GoalOriented.recommended(X[POOL]).suggest(own, X[POOL], 5, [3, 4])
+    assert found.rows.tolist() == long.rows.tolist()
+    assert not {3, 4} & set(found.rows.tolist())
+    with pytest.raises(Exception, match="not fitted"):
+        check_is_fitted(model)  # a clone was fitted, not the object
+
+
+def test_a_fitted_object_is_left_as_it_was():
+    model = LogisticRegression().fit(X[KNOWN][:20], y[KNOWN][:20])
+    before = model.coef_.copy()
+    gw.suggest(model, X[KNOWN], y[KNOWN], X[POOL])
+    assert np.array_equal(model.coef_, before)
+
+
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        (None, "Logistic was fitted to 30 labels; rows by hedged."),
+        (gw.Logistic(C=2.0), "Logistic was fitted to 30 labels; rows by hedged."),
+        (make_pipeline(StandardScaler(), LogisticRegression()), "clone of LogisticRegression"),
+        (
+            GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=2),
+            "The best LogisticRegression",
+        ),
+        (
+            RandomForestClassifier(10, random_state=0),
+            "rows by coverage among 4000 by random, margin",
+        ),
+        (KNeighborsClassifier(), "coverage"),
+        (CalibratedClassifierCV(LinearSVC(), cv=2), "clone of CalibratedClassifierCV"),
+        (SGDClassifier(loss="log_loss", random_state=0), "clone of SGDClassifier"),
+        (LinearSVC(), "LinearSVC has no predict_proba: Logistic on its features"),
+        (
+            make_pipeline(StandardScaler(), SVC()),
+            "SVC has no predict_proba: Logistic on its features",
+        ),
+        (LogisticRegression(C=np.inf), "no penalty"),
+    ],
+)
+def test_every_classifier_gets_rows_and_is_told_how(model, says):
+    found = gw.suggest(model, X[KNOWN], y[KNOWN], X[POOL], batch=4)
+    assert len(set(found.rows.tolist())) == 4
+    assert says in found.says
+
+
+def test_frozen_means_as_it_is():
+    fitted = LogisticRegression(C=0.1).fit(X[KNOWN], y[KNOWN])
+    found = gw.suggest(FrozenEstimator(fitted), X[KNOWN], y[KNOWN], X[POOL], strategy="margin")
+    p = np.sort(fitted.predict_proba(X[POOL]), axis=1)
+    assert found.rows[0] == np.argmin(p[:, -1] - p[:, -2])
+    assert "frozen" in found.says
+
+
+@pytest.mark.parametrize(
+    "model", [None, LogisticRegression(), make_pipeline(StandardScaler(), SVC())]
+)
+@pytest.mark.parametrize("labels", [None, [], [0, 0, 0]])
+def test_a_start_from_nothing_covers_the_pool(model, labels):
+    rows = None if labels is None else X[y == 0][: len(labels)]
+    found = gw.suggest(model, rows, labels, X[POOL], batch=6)
+    assert "until two classes have labels" in found.says
+    # All three species are among six rows that cover the flowers.
+    assert set(y[POOL][found.rows].tolist()) == {0, 1, 2}
+
+
+def test_classes_without_a_label_are_known_by_name():
+    two = KNOWN[y[KNOWN] < 2]
+    found = gw.suggest(LogisticRegression(), X[two], y[two], X[POOL], classes=[0, 1, 2])
+    assert len(found.rows) == 10
+
+
+def test_frames_sparse_rows_and_texts():
+    plain = gw.suggest(None, X[KNOWN], y[KNOWN], X[POOL]).rows.tolist()
+    frame = pl.DataFrame(X, schema=list("abcd"))
+    assert gw.suggest(None, frame[KNOWN], y[KNOWN], frame[POOL]).rows.tolist() == plain
+    sparse = gw.suggest(None, csr_matrix(X[KNOWN]), y[KNOWN], csr_matrix(X[POOL]))
+    assert sparse.rows.tolist() == plain
+    model = make_pipeline(TfidfVectorizer(), LogisticRegression())
+    found = gw.suggest(model, TEXTS[:2], ["good", "bad"], TEXTS[2:], batch=2)
+    assert len(found.rows) == 2
+    assert len(gw.suggest(model, None, None, TEXTS, batch=2).rows) == 2
+
+
+def test_dev_labels_and_objects():
+    dev = (X[POOL][:20], y[POOL][:20])
+    said = gw.suggest(None, X[KNOWN], y[KNOWN], X[POOL], strategy="dev/spread/implicit", dev=dev)
+    by_hand = gw.GoalOriented(gw.goals.DevLoss(*dev), operator="spread", utility="implicit")
+    again = gw.suggest(None, X[KNOWN], y[KNOWN], X[POOL], strategy=by_hand)
+    assert said.rows.tolist() == again.rows.tolist()
+    assert again.says.endswith("rows by GoalOriented.")
+
+
+def test_words_stand_for_objects():
+    goal = gw.goals.Entropy(X[:10])
+    words = gw.GoalOriented(goal, operator="min", utility="corrected", selection="sequential")
+    assert words.operator == gw.labels.WorstCase()
+    assert words.utility == gw.utility.ImplicitStep(corrections=1)
+    assert words.selection == gw.selection.Sequential()
+    for name in ("operator", "utility", "selection"):
+        with pytest.raises(BadParameter, match=f"{name}='spraed'; one of .*, or an object"):
+            gw.GoalOriented(goal, **{name: "spraed"})
+    with pytest.raises(BadParameter, match=r"goal='dev'; an object that has its rows"):
+        gw.GoalOriented("dev")
+
+
+def test_predictions_alone_are_enough_for_some():
+    forest = RandomForestClassifier(10, random_state=0).fit(X[KNOWN], y[KNOWN])
+    p = np.sort(forest.predict_proba(X[POOL]), axis=1)
+    found = gw.strategies.Margin().suggest(forest, X[POOL], batch=1)
+    gaps = p[:, -1] - p[:, -2]
+    assert gaps[found.rows[0]] == gaps.min()
+    with pytest.raises(Unsupported, match=r"gw\.suggest\(model, X_labelled"):
+        gw.GoalOriented.recommended(X[POOL]).suggest(forest, X[POOL], batch=1, round=0)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda: gw.suggest(LogisticRegression, X, y, X),
+            BadParameter,
+            "Pass LogisticRegression()",
+        ),
+        (lambda: gw.suggest(None, X[:5], None, X), BadParameter, "labels without rows"),
+        (lambda: gw.suggest(None, X, y, X, strategy="margn"), BadParameter, "one of random"),
+        (lambda: gw.suggest(None, X, y, X, strategy=3), BadParameter, "strategy=3"),
+        (lambda: gw.suggest(None, TEXTS[:2], [0, 1], TEXTS), BadInput, "Pipeline"),
+        (lambda: gw.strategies.Margin().suggest(LinearSVC(), X), Unsupported, "gw.suggest"),
+        (lambda: gw.suggest(None, X, y, X, strategy="dev/average"), BadParameter, "dev="),
+    ],
+)
+def test_what_does_not_fit_is_told_the_way_out(call, error, message):
+    with pytest.raises(error) as caught:
+        call()
+    assert message in str(caught.value)
