@@ -69,7 +69,9 @@ def test_any_marked_encoding_is_read(tmp_path, encoding):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.csv", "text\nsch\xf6n\n".encode("latin-1"), "not UTF-8 at byte 8 .line 2"),
+        ("a.csv", "text\nschön\nsüß\n".encode() + b"bad \xf6\n", "not UTF-8 at byte 22 .line 4"),
+        ("a.csv", "text\nПривет мир\n".encode("cp1251"), "not UTF-8 at byte 5 .line 2.*cp1251"),
+        ("a.csv", "text;n\nこんにちは、世界;1\n".encode("shift_jis"), "line 2.*--encoding"),
         ("a.csv", b"a,b\n1\n", "Line 2 of a.csv has 1 cells"),
         ("a.csv", b'a\n"open\n', "could not be read"),
         ("a.csv", b"a,a\n1,2\n", "twice"),
@@ -80,7 +82,15 @@ def test_any_marked_encoding_is_read(tmp_path, encoding):
         ("a.jsonl", b"[1]\n", "Line 1"),
         ("a.jsonl", b'{"a":' + b"[" * 100_000, "Line 1"),
         ("a.parquet", b"PAR1 no", "Parquet"),
-        ("a.xlsx", b"PK", "ends in"),
+        ("a.csv", b"a;b\n1;2\n1;2;3\n", "Line 3 .*--separator"),
+        ("a.json", b'[{"a": 1},\n {"a": }]', "line 2 column 8"),
+        ("a.json", b'[{"a": 1}, 2]', "no object at 1"),
+        ("a.json", b'{"a": {"0": 1}}', "orient="),
+        ("a.json", b'"text"', "holds a str"),
+        ("a.xlsx", b"PK", "Excel workbook"),
+        ("a.csv.gz", b"a,b", "unpacked"),
+        ("a.gz", b"a", "ends in ''"),
+        ("a.docx", b"PK", "ends in '.docx'"),
     ],
 )
 def test_what_cannot_be_read_says_where(tmp_path, name, content, message):
@@ -97,7 +107,8 @@ def test_a_missing_table_is_a_clear_error(tmp_path):
 def test_columns_are_guessed_only_where_there_is_one_way(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("id,text\n1,good\n2,bad\n")
-    assert Table(path).settled() == Table(str(path), "text", None, (), "tfidf")
+    settled = Table(path).settled()
+    assert (settled.texts, settled.embeddings, settled.numeric) == (("text",), "tfidf", ())
     path.write_text("a,b\n1,2\n3,4\n")
     assert Table(path).settled().numeric == ("a", "b")
     path.write_text("title,body\nx,y\n")
@@ -129,8 +140,14 @@ def test_numbers_are_standardised_and_gaps_are_named(tmp_path):
     path.write_text("a,b\n1,5\n3,5\n")
     assert np.allclose(Table(path, numeric=("a", "b")).settled().load().X, [[-1, 0], [1, 0]])
     path.write_text("a,b\n1,5\nx,5\n")
+    settled = Table(path, numeric=("a",)).settled()
+    assert settled.notes == (
+        "a has no number in 1 row (first in row 1: 'x'); its median stands in.",
+    )
+    assert np.allclose(settled.load().X, 0)
+    # Studies of the first version refused them, and still do.
     with pytest.raises(NotFinite, match="row 1: 'x'"):
-        Table(path, numeric=("a",)).settled().load()
+        Table(path, numeric=("a",), embeddings="numeric").load()
 
 
 def test_text_vectors_are_computed_once_and_a_damaged_cache_is_not_trusted(tmp_path, cache):

@@ -76,9 +76,9 @@ def recover(
     Example: `goalward recover labels.db rescued.db`
     """
     from goalward.study import copies
-    from goalward.tables.read import ENDINGS
+    from goalward.tables.write import WRITTEN
 
-    as_table = path.suffix.lower() in ENDINGS
+    as_table = path.suffix.lower() in WRITTEN
     with Spinner() as tick:
         tick("reading")
         recovered = copies.recover_answers(study, path) if as_table else copies.recover(study, path)

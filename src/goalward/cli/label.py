@@ -27,10 +27,15 @@ HELP = "number or name: answer · s skip · u undo · n TEXT note · w why · ? 
 class LabelOptions:
     """What `goalward label` takes."""
 
-    table: Path | None = Argument(None, help=".csv, .tsv, .jsonl or .parquet.")
-    text: str | None = Option(None, help="The column to read.")
+    table: Path | None = Argument(
+        None, help=".csv, .tsv, .xlsx, .json, .jsonl or .parquet; .gz after it too."
+    )
+    text: str | None = Option(None, help="The column to read; several with commas.")
     image: str | None = Option(None, help="The column with paths of pictures.")
     numeric: str | None = NUMERIC
+    category: str | None = Option(None, help="Columns of a few values each, with commas.")
+    separator: str | None = Option(None, help="Between cells: ';', tab, ...; else found out.")
+    encoding: str | None = Option(None, help="cp1252, utf-16, shift_jis, ...; else found out.")
     classes: str | None = Option(None, help="The answers, with commas; needed for a new study.")
     one_class: list[str] | None = Option(
         None, "--class", help="One answer, as it is, commas too; repeatable."
@@ -71,6 +76,7 @@ def label(options: LabelOptions) -> None:
     """
     if options.terminal:
         with _opened(options) as study:
+            _tell(study)
             _ask_here(study, options.by)
         return
     # Before a study is made: what the page needs may be missing.
@@ -80,6 +86,7 @@ def label(options: LabelOptions) -> None:
         with Spinner() as tick:
             tick("loading the rows")
             study.pool  # noqa: B018 - before the page opens, not with its first answer
+        _tell(study)
         serve(
             study,
             by=options.by,
@@ -90,6 +97,14 @@ def label(options: LabelOptions) -> None:
             images=options.images,
             browser=options.browser,
         )
+
+
+def _tell(study: gw.Study) -> None:
+    """Say what the model looks at, and what was found in the table."""
+    from goalward.study.pools import told
+
+    for line in told(study.state.pool):
+        console.print(visible(line), style="dim", markup=False, highlight=False)
 
 
 def _opened(options: LabelOptions) -> gw.Study:
@@ -114,10 +129,18 @@ def _opened(options: LabelOptions) -> gw.Study:
                 "A new study was asked for without classes; at least two were expected. Write "
                 "--classes positive,negative, or --class for each."
             )
-        numbers = tuple(names_in(options.numeric))
         return gw.Study.create(
             place,
-            pool=gw.tables.Table(path, options.text, options.image, numbers, options.embeddings),
+            pool=gw.tables.Table(
+                path,
+                options.text,
+                options.image,
+                tuple(names_in(options.numeric)),
+                options.embeddings,
+                tuple(names_in(options.category)),
+                options.separator,
+                options.encoding,
+            ),
             classes=options.answer_names,
             dev=share(options.dev),
             answers=options.answers,

@@ -8,7 +8,9 @@ from goalward.errors import MissingExtra
 __all__ = ["EXTRAS", "needing"]
 
 EXTRAS = {
-    **dict.fromkeys(("matplotlib", "platformdirs", "polars", "rpds", "sqlalchemy"), "app"),
+    **dict.fromkeys(
+        ("fastexcel", "matplotlib", "platformdirs", "polars", "rpds", "sqlalchemy"), "app"
+    ),
     **dict.fromkeys(("fastapi", "httpx", "jinja2", "starlette", "uvicorn"), "web"),
     "distributed": "dask",
     "skactiveml": "skactiveml",

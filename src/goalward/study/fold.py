@@ -33,7 +33,8 @@ def advance(state: State, recorded: Recorded) -> State:
     match event:
         case events.Created(settings=settings, pool=pool):
             known = Settings.from_json(settings)
-            return replace(state, settings=known, pool=pool, classes=known.classes)
+            aside = frozenset(pool.get("aside", ()))
+            return replace(state, settings=known, pool=pool, classes=known.classes, aside=aside)
         case events.Changed(settings=settings):
             return replace(state, settings=state.settings.changed(settings), changed=seq)
         case events.Asked():

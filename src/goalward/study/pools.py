@@ -6,7 +6,7 @@ import json
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -23,11 +23,14 @@ from goalward.errors import BadInput, BadParameter, Damaged, PoolChanged
 from goalward.journal.engine import files_of_database
 from goalward.journal.store import Store
 from goalward.pool import as_pool
-from goalward.tables.encoder import Encoder, Tick, Vectors, silent
-from goalward.tables.table import Loaded, Table, Watch
+from goalward.tables.columns import without_text
+from goalward.tables.encoder import Encoder, Tick, Vectors, joined, silent
+from goalward.tables.read import beside
+from goalward.tables.table import Loaded, Table
+from goalward.tables.watch import Watch
 from goalward.tables.words import Words
 
-__all__ = ["PoolLoader", "StudyPool", "store"]
+__all__ = ["PoolLoader", "StudyPool", "store", "told"]
 
 FIRST_FEATURES = {"tfidf": "tfidf-svd-256/1", "numeric": "numbers/1"}
 """What made the numbers in studies that do not say: those of the first version."""
@@ -123,11 +126,11 @@ class PoolLoader:
         found = [Path(kept[name]) for name in ("path", "vectors") if kept.get(name)]
         if own is not None:
             found += files_of_database(own)
-            beside = ("relative", "vectors_relative")
-            found += [own.parent / kept[name] for name in beside if kept.get(name)]
+            near = ("relative", "vectors_relative")
+            found += [own.parent / kept[name] for name in near if kept.get(name)]
         if self._moved is not None:
             table = _as_table(self._moved)
-            found += [Path(table.path), Path(table.path).with_suffix(".npy")]
+            found += [Path(table.path), beside(table.path, ".npy")]
             found += [table.vectors] if table.vectors else []
         return found
 
@@ -153,11 +156,17 @@ def store(pool: Any, home: Path | None, tick: Tick) -> tuple[dict[str, Any], lis
     return _array(rows if is_sparse(rows) else to_numpy(rows))
 
 
+def told(kept: Mapping[str, Any]) -> list[str]:
+    """Return what to tell people of a table: what the model looks at, and what was found in it."""
+    says = [f"Features: {kept['says']}."] if kept.get("says") else []
+    return [*says, *kept.get("notes", ())]
+
+
 def _load(journal: Store, kept: Mapping[str, Any], moved: Any, tick: Tick) -> StudyPool:
     """Return the pool of a study, checked against what was stored of it."""
     if kept["kind"] == "table":
         table = _found(kept, journal.path.parent if journal.path else None, moved)
-        watch = Watch(table, kept["fingerprint"])
+        watch = Watch(table.files, kept["fingerprint"])
         loaded = table.load(tick)
         X = loaded.X
         if X.shape[0] != kept["n_rows"]:
@@ -197,6 +206,7 @@ def _table(table: Table, home: Path | None, tick: Tick) -> dict[str, Any]:
         check_finite(clean_rows(rows, name, finite=False), name, start=at.start)
     path = Path(table.path).absolute()
     vectors = str(table.vectors.absolute()) if table.vectors else None
+    only_text = table.texts and not table.image
     return {
         "kind": "table",
         "path": str(path),
@@ -207,8 +217,15 @@ def _table(table: Table, home: Path | None, tick: Tick) -> dict[str, Any]:
         "text": table.text,
         "image": table.image,
         "numeric": list(table.numeric),
+        "category": list(table.category),
+        "separator": table.separator,
+        "encoding": table.encoding,
         "embeddings": table.embeddings,
         "features": table.features,
+        "says": table.says,
+        "notes": list(table.notes),
+        # Nobody can answer them.
+        "aside": without_text(joined(loaded.frame, table.texts)) if only_text else [],
         "fingerprint": table.fingerprint(),
         "n_rows": int(loaded.X.shape[0]),
     }
@@ -221,10 +238,18 @@ def _found(kept: Mapping[str, Any], home: Path | None, moved: Any) -> Table:
         vectors = _there(kept, "vectors", "vectors_relative", home)
     if moved is not None:
         given = _as_table(moved)
-        path, beside = given.path, Path(given.path).with_suffix(".npy")
-        if kept["vectors"] is not None and (given.vectors or beside.is_file()):
-            vectors = given.embeddings if given.vectors else str(beside)
-    table = Table(path, kept["text"], kept["image"], tuple(kept["numeric"]), vectors)
+        path, npy = given.path, beside(given.path, ".npy")
+        if kept["vectors"] is not None and (given.vectors or npy.is_file()):
+            vectors = given.embeddings if given.vectors else str(npy)
+    table = Table(path, kept["text"], kept["image"], kept["numeric"], vectors)
+    if "category" not in kept:
+        # In the first version numbers stood alone, and a file's name said what separates its cells.
+        alone = table.numeric if vectors == "numeric" else ()
+        separator = "\t" if Path(path).suffix.lower() == ".tsv" else ","
+        table = replace(table, numeric=alone, separator=separator)
+    else:
+        names = ("category", "separator", "encoding", "notes")
+        table = replace(table, **{name: kept[name] for name in names})
     made_with = kept.get("features", FIRST_FEATURES.get(kept["embeddings"], table.features))
     if made_with != table.features:
         raise PoolChanged(

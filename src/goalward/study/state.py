@@ -87,6 +87,8 @@ class State:
         How often what an annotator says of a row has changed.
     changed
         The number of the last change of the settings.
+    aside
+        Rows that are never asked: there is nothing in them to read.
     lost
         (number, what could be read of it) of the events that a recovery could not save.
     """
@@ -107,6 +109,7 @@ class State:
     dev_turns: int = 0
     moves: int = 0
     changed: int = 0
+    aside: frozenset[int] = frozenset()
     lost: tuple[tuple[int, str], ...] = ()
 
     @property
@@ -129,6 +132,8 @@ class State:
 
     def wants_answer(self, row: int, coming: int = 0) -> bool:
         """Return whether a row needs another answer, with so many on their way."""
+        if row in self.aside:
+            return False
         said = self.said(row)
         answers = sum(s.label is not None for s in said.values())
         skipped = len(said) > 0 and answers == 0
@@ -136,8 +141,9 @@ class State:
 
     @cached_property
     def closed(self) -> list[int]:
-        """Rows that need no more answers: answered often enough, or skipped."""
-        return [row for row in self.standings if not self.wants_answer(row)]
+        """Rows that need no more answers: answered often enough, skipped, or set aside."""
+        done = {row for row in self.standings if not self.wants_answer(row)}
+        return list(done | self.aside)
 
     @cached_property
     def labels(self) -> Mapping[int, Label]:

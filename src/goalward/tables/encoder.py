@@ -16,7 +16,7 @@ from goalward.core.npy import NpyFile
 from goalward.core.rows import clean_rows
 from goalward.errors import BadInput, DataMissing, PoolChanged, ShapeMismatch
 from goalward.tables.cells import texts
-from goalward.tables.read import read_table
+from goalward.tables.read import beside, read_table
 
 __all__ = ["Encoder", "Rows", "Tick", "Vectors", "checked_columns", "from_npy", "joined", "silent"]
 
@@ -44,7 +44,7 @@ class Encoder(ABC):
     array([[3.]], dtype=float32)
     """
 
-    kinds: ClassVar[dict[str, Callable[..., Encoder]]] = {}
+    kinds: ClassVar[dict[str, type[Encoder]]] = {}
 
     def __init_subclass__(cls) -> None:
         cls.kinds[cls.__name__.lower()] = cls
@@ -52,11 +52,6 @@ class Encoder(ABC):
     @abstractmethod
     def transform(self, rows: Rows, tick: Tick = silent) -> NDArray[Any]:
         """Return a row of numbers for each row."""
-
-    @property
-    @abstractmethod
-    def says(self) -> str:
-        """What is read, for people: "TF-IDF of text"."""
 
     def read(self, path: str | Path, tick: Tick = silent) -> tuple[pl.DataFrame, Any]:
         """Return a table that is like the one it was fitted to, and its features."""
@@ -70,15 +65,20 @@ class Encoder(ABC):
         plain = {name: value for name, value in values.items() if name not in arrays}
         return {"kind": type(self).__name__.lower(), **plain}, arrays
 
+    @classmethod
+    def made(cls, plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Encoder:
+        """Return an encoder of this kind from its state."""
+        return cls(**plain, **arrays)
+
     @staticmethod
     def restored(described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Encoder:
         """Return the encoder of a state; anything else is `BadInput`."""
         kind, plain = described.get("kind"), {k: v for k, v in described.items() if k != "kind"}
-        made = Encoder.kinds.get(str(kind))
+        known = Encoder.kinds.get(str(kind))
         try:
-            if made is not None:
-                return made(**plain, **arrays)
-        except (TypeError, ValueError, KeyError) as error:
+            if known is not None:
+                return known.made(plain, arrays)
+        except (TypeError, ValueError, LookupError) as error:
             raise BadInput(f"Features of the kind {kind!r} cannot be these: {error}.") from error
         raise BadInput(
             f"Features of the kind {kind!r} came; one of {', '.join(sorted(Encoder.kinds))} was "
@@ -91,11 +91,6 @@ class Vectors(Encoder):
     """Vectors made elsewhere, taken as they are: an array, or a .npy file beside a table."""
 
     width: int
-
-    @property
-    def says(self) -> str:
-        """What is read."""
-        return f"{self.width} numbers a row, made elsewhere"
 
     def transform(self, rows: Rows, tick: Tick = silent) -> NDArray[Any]:
         """Return the vectors, checked."""
@@ -114,13 +109,13 @@ class Vectors(Encoder):
 
     def read(self, path: str | Path, tick: Tick = silent) -> tuple[pl.DataFrame, Any]:
         """Return a table, and the vectors beside it."""
-        frame, beside = read_table(path), Path(path).with_suffix(".npy")
-        if not beside.is_file():
+        frame, npy = read_table(path), beside(path, ".npy")
+        if not npy.is_file():
             raise DataMissing(
-                f"{beside.name} is not beside {Path(path).name}; the model reads vectors of "
+                f"{npy.name} is not beside {Path(path).name}; the model reads vectors of "
                 f"{self.width} numbers from there. Make them as those of the study were made."
             )
-        found = from_npy(beside, frame.height)
+        found = from_npy(npy, frame.height)
         if found.shape[1] != self.width:
             self.transform(found.rows(0, 1))
         return frame, found

@@ -11,7 +11,7 @@ import polars as pl
 
 from goalward.errors import DataMissing
 from goalward.tables.cells import texts, unescaped
-from goalward.tables.read import read_table
+from goalward.tables.read import ending_of, read_table
 
 __all__ = ["label_column", "read_labels", "row_number", "rows_meant", "short"]
 
@@ -34,8 +34,8 @@ def read_labels(path: str | Path, *, label: str, key: str) -> tuple[pl.DataFrame
     """
     path = Path(path)
     frame = read_table(path)
-    as_lines = path.suffix.lower() in (".csv", ".tsv")
-    if as_lines:
+    ending = ending_of(path)
+    if ending in (".csv", ".tsv"):
         frame = unescaped(frame)
     for name in (key, label):
         if name not in frame.columns:
@@ -44,7 +44,7 @@ def read_labels(path: str | Path, *, label: str, key: str) -> tuple[pl.DataFrame
                 f"and {label} were expected. Rename one, or name others: `goalward import` has "
                 "--key and --label."
             )
-    return frame, 2 if as_lines else 1
+    return frame, 1 if ending in (".jsonl", ".json", ".parquet") else 2
 
 
 def rows_meant(

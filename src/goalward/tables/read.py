@@ -1,121 +1,196 @@
-"""CSV, TSV, JSONL and Parquet as a frame of texts and numbers, whatever wrote them."""
+"""Tables as people have them, as a frame of texts and numbers, whatever wrote them."""
 
 from __future__ import annotations
 
-import codecs
-import csv
-import io
+import gzip
 import json
+import zlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from goalward.core.extras import needing
 from goalward.errors import BadInput
+from goalward.tables.text_files import Written, decoded, separated, separator_of
 
-__all__ = ["ENDINGS", "read_table"]
+__all__ = ["ENDINGS", "beside", "ending_of", "read_table", "written"]
 
-ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
-LARGEST_CELL = 2**31 - 1
-MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
+USUAL = {".csv": ",", ".tsv": "\t"}
+"""What separates cells by the name of a file, where another is not found in it."""
+ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".xlsx", ".parquet")
+"""What can be read; each also with .gz after it."""
 
 
-def read_table(path: str | Path) -> pl.DataFrame:
-    """Return a table; every column of a CSV or TSV is text, as it stands in the file."""
+def read_table(
+    path: str | Path, *, separator: str | None = None, encoding: str | None = None
+) -> pl.DataFrame:
+    """Return a table; every column of a CSV or TSV is text, as it stands in the file.
+
+    `separator` and `encoding` of a text file are found out unless they are given.
+    """
+    return written(path, separator, encoding)[0]
+
+
+def written(
+    path: str | Path, separator: str | None = None, encoding: str | None = None
+) -> tuple[pl.DataFrame, Written | None]:
+    """Return a table, and how its text was written; None for what is no text."""
     path = Path(path)
-    ending = path.suffix.lower()
+    ending, content = ending_of(path), _content(path)
+    found: Written | None = None
+    if ending == ".parquet":
+        table = _parquet(path, content)
+    elif ending == ".xlsx":
+        table = _workbook(path, content)
+    else:
+        text, encoding = decoded(path, content, encoding)
+        if ending in USUAL:
+            separator = separator or separator_of(text, USUAL[ending])
+            table = separated(path, text, separator)
+        else:
+            separator, table = None, _json(path, text, lines=ending == ".jsonl")
+        found = encoding, separator
+    if table.height == 0:
+        raise BadInput(f"{path.name} has no rows; at least 1 was expected. Add some.")
+    return table, found
+
+
+def ending_of(path: Path) -> str:
+    """Return what kind of table a file is, by its name."""
+    ending = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
     if ending not in ENDINGS:
         raise BadInput(
-            f"{path.name} ends in {ending!r}; {', '.join(ENDINGS)} was expected. Convert it."
+            f"{path.name} ends in {ending!r}; {', '.join(ENDINGS)} was expected, or one of them with "
+            ".gz after it. Convert it: a spreadsheet saves as .xlsx or .csv."
         )
+    return ending
+
+
+def beside(path: str | Path, ending: str) -> Path:
+    """Return the file of a table's name and another ending beside it."""
+    path = Path(path)
+    return (path.with_suffix("") if path.suffix.lower() == ".gz" else path).with_suffix(ending)
+
+
+def _content(path: Path) -> bytes:
     try:
         content = path.read_bytes()
+        return gzip.decompress(content) if path.suffix.lower() == ".gz" else content
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise BadInput(
+            f"{path.name} could not be unpacked ({error}); a whole gzip file was expected. Copy it "
+            "again, or unpack it with another program."
+        ) from error
     except OSError as error:
         raise BadInput(
             f"{path} could not be opened ({error.strerror}); a table was expected. Check the path."
         ) from error
-    if ending == ".parquet":
-        try:
-            table = pl.read_parquet(content)
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise BadInput(
-                f"{path.name} could not be read ({_first(error)}); a Parquet file was expected."
-            ) from error
-    elif ending == ".jsonl":
-        table = _jsonl(path, _decoded(path, content))
-    else:
-        table = _separated(path, _decoded(path, content), "\t" if ending == ".tsv" else ",")
-    if table.height == 0:
-        raise BadInput(f"{path.name} has no rows; at least 1 was expected. Add some.")
-    return table
 
 
-def _decoded(path: Path, content: bytes) -> str:
-    """Return the text: UTF-8, or what its first bytes say."""
-    encoding = next((name for mark, name in MARKS if content.startswith(mark)), "utf-8")
+def _parquet(path: Path, content: bytes) -> pl.DataFrame:
     try:
-        return content.decode(encoding)
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
+        return pl.read_parquet(content)
+    except (pl.exceptions.PolarsError, OSError) as error:
         raise BadInput(
-            f"{path.name} is not {encoding.upper()} at byte {error.start} (line {line}); UTF-8, or "
-            "UTF-16 with its mark, was expected. Save it as UTF-8, in a spreadsheet as 'CSV UTF-8'."
+            f"{path.name} could not be read ({_first(error)}); a Parquet file was expected. Copy it "
+            "again, or convert it to .csv."
         ) from error
 
 
-def _separated(path: Path, text: str, separator: str) -> pl.DataFrame:
-    # Python's reader keeps every cell as it stands: NUL, line breaks, spaces, empty ones.
-    csv.field_size_limit(LARGEST_CELL)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-    rows: list[list[str]] = []
+def _workbook(path: Path, content: bytes) -> pl.DataFrame:
+    """Return the first sheet with rows; whole numbers, which Excel does not have, are made."""
+    with needing("An Excel file"):
+        import fastexcel
     try:
-        names = next(reader, [])
-        for row in reader:
-            if len(row) == len(names):
-                rows.append(row)
-            elif row:
-                raise BadInput(
-                    f"Line {reader.line_num} of {path.name} has {len(row)} cells; {len(names)} were "
-                    "expected, as in its first line. Check quotes and separators."
-                )
-    except csv.Error as error:
+        book = fastexcel.read_excel(content)
+        sheets = (book.load_sheet(name, schema_sample_rows=None) for name in book.sheet_names)
+        frames = (sheet.to_polars() for sheet in sheets)
+        table = next((frame for frame in frames if frame.height), pl.DataFrame())
+    except (fastexcel.FastExcelError, ValueError) as error:
         raise BadInput(
-            f"{path.name} could not be read at line {reader.line_num} ({error}); a table with a line "
-            "of names was expected. Check quotes and separators."
+            f"{path.name} could not be read ({_first(error)}); an Excel workbook with a line of names "
+            "was expected. Open it in a spreadsheet and save it as .xlsx, or as CSV UTF-8."
         ) from error
-    if len(set(names)) < len(names):
-        raise BadInput(
-            f"{path.name} names a column twice; distinct names were expected in its first line."
-        )
-    return pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
+    empty = [name for name in table.columns if table[name].null_count() == table.height]
+    table = table.drop(empty).filter(~pl.all_horizontal(pl.all().is_null()))
+    whole = [c.name for c in table if c.dtype.is_float() and (c.drop_nulls() % 1 == 0).all()]
+    return table.with_columns(pl.col(whole).cast(pl.Int64, strict=False))
 
 
-def _jsonl(path: Path, text: str) -> pl.DataFrame:
-    rows: list[dict[str, Any]] = []
-    # Only \n ends a line: a text may hold other line separators.
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
+def _json(path: Path, text: str, *, lines: bool) -> pl.DataFrame:
+    if not lines:
         try:
-            row = json.loads(line)
-            line.encode()
-            json.dumps(row, ensure_ascii=False).encode()
+            return _records(path, _objects(path, json.loads(text)))
         except (ValueError, RecursionError) as error:
-            raise BadInput(
-                f"Line {number} of {path.name} could not be read ({error}); an object of whole "
-                "characters was expected. Repair the line."
-            ) from error
-        if not isinstance(row, dict):
-            raise BadInput(
-                f"Line {number} of {path.name} is a {type(row).__name__}; an object such as "
-                '{"text": "..."} was expected. Repair the line.'
-            )
+            # One object a line, by another name.
+            if "Extra data" not in str(error):
+                raise BadInput(
+                    f"{path.name} could not be read ({error}); a list of objects was expected: "
+                    '[{"text": "..."}, ...]. Repair it there.'
+                ) from error
+    # Only \n ends a line: a text may hold other line separators.
+    numbered = enumerate(text.split("\n"), start=1)
+    return _records(
+        path, (_object(path, number, line) for number, line in numbered if line.strip())
+    )
+
+
+def _objects(path: Path, data: Any) -> list[dict[str, Any]]:
+    """Return the rows of a JSON file: a list of objects, or an object with one such list in it."""
+    lists = (
+        [one for one in data.values() if isinstance(one, list)] if isinstance(data, dict) else []
+    )
+    rows = lists[0] if len(lists) == 1 else data
+    wrong = isinstance(rows, list) and next(
+        (i for i, r in enumerate(rows) if type(r) is not dict), None
+    )
+    if not isinstance(rows, list) or wrong is not None:
+        what = (
+            f"a {type(rows).__name__}"
+            if wrong is None or wrong is False
+            else f"no object at {wrong}"
+        )
+        raise BadInput(
+            f"{path.name} holds {what}; a list of objects was expected: "
+            '[{"text": "..."}, ...]. In pandas: frame.to_json(path, orient="records").'
+        )
+    for number, row in enumerate(rows):
+        _whole(path, f"Row {number}", row)
+    return rows
+
+
+def _object(path: Path, number: int, line: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise BadInput(
+            f"Line {number} of {path.name} could not be read ({error}); an object of whole "
+            "characters was expected. Repair the line."
+        ) from error
+    if not isinstance(row, dict):
+        raise BadInput(
+            f"Line {number} of {path.name} is a {type(row).__name__}; an object such as "
+            '{"text": "..."} was expected. Repair the line.'
+        )
+    return _whole(path, f"Line {number}", row)
+
+
+def _whole(path: Path, place: str, row: dict[str, Any]) -> dict[str, Any]:
+    try:
+        json.dumps(row, ensure_ascii=False).encode()
+    except ValueError as error:
+        raise BadInput(
+            f"{place} of {path.name} could not be read ({error}); an object of whole characters was "
+            "expected. Repair it."
+        ) from error
+    return row
+
+
+def _records(path: Path, objects: Iterable[dict[str, Any]]) -> pl.DataFrame:
+    rows: list[dict[str, Any]] = []
+    for row in objects:
         nested = {
             k: json.dumps(v, ensure_ascii=False)
             for k, v in row.items()

@@ -4,32 +4,35 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
-import polars.selectors as cs
 from numpy.typing import NDArray
 
-from goalward.core.npy import NpyFile, stamp_of
-from goalward.errors import BadInput, BadParameter, PoolChanged
+from goalward.core.npy import NpyFile
+from goalward.errors import BadInput, BadParameter
 from goalward.tables.cache import cached_arrays
 from goalward.tables.cells import as_json
+from goalward.tables.columns import Kinds, notes_of
 from goalward.tables.encoder import Encoder, Tick, Vectors, from_npy, joined, silent
-from goalward.tables.numbers import Numbers, floats
-from goalward.tables.read import read_table
+from goalward.tables.numbers import Categories, Measures, Numbers, Together
+from goalward.tables.read import beside, read_table, written
+from goalward.tables.watch import digests
 from goalward.tables.words import Sentences, Words
 
-__all__ = ["Loaded", "Table", "Watch"]
+__all__ = ["Loaded", "Table"]
 
 TEXT_RECIPE = "tfidf-svd-256/1"
 """Changes whenever `Words` computes something else: old caches are then left alone, and
 studies made with the old one must still find it, or say what takes its place."""
+COLUMNS_RECIPE = "columns/1"
+"""Changes whenever `Measures` or `Categories` do."""
+Names = Sequence[str] | str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +59,10 @@ class Loaded:
     def show(self, row: int) -> dict[str, Any]:
         """Return what a person is shown of a row, as JSON holds it."""
         values = self._shown.row(row, named=True)
-        main = {"text": values.pop(self.source.text)} if self.source.text else {}
+        read = [values.pop(name) for name in self.source.texts]
+        main: dict[str, Any] = {}
+        if read:
+            main["text"] = read[0] if len(read) == 1 else "\n\n".join(str(t) for t in read if t)
         if self.source.image:
             main["image"] = values.pop(self.source.image)
         return {"row": row, **main, "columns": values}
@@ -64,64 +70,103 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Table:
-    """A CSV, TSV, JSONL or Parquet file whose rows are to be labelled.
+    """A file whose rows are to be labelled: .csv, .tsv, .xlsx, .json, .jsonl or .parquet, also .gz.
 
     Parameters
     ----------
     text, image
-        The column a person reads, or holds the path of a picture.
-    numeric
-        Columns that are features. Default: where there is no text or image, all that hold
-        numbers.
+        The columns a person reads, one or several, or the one with paths of pictures.
+    numeric, category
+        Columns of numbers and of values that are features, beside the text if there is one.
+        Default: where there is no text or image, all that are such.
     embeddings
         Features: "tfidf", "minilm" (with the `[text]` extra), the folder of a sentence encoder,
         or a .npy file. "auto" takes the .npy file of the table's name beside it if there is one,
-        the numeric columns if they are named, else TF-IDF.
+        else TF-IDF of texts. "columns" leaves texts to people, and takes numbers and values alone.
+    separator, encoding
+        Of a text file; found out by default.
+    notes
+        What was found in the table that a person should know; `settled` says it.
 
     Examples
     --------
-    >>> Table("reviews.csv", text="text")
-    Table(path='reviews.csv', text='text', image=None, numeric=(), embeddings='auto')
+    >>> Table("reviews.csv", text="text").texts
+    ('text',)
     """
 
     path: str
-    text: str | None = None
+    text: Names = None
     image: str | None = None
     numeric: tuple[str, ...] = ()
     embeddings: str = "auto"
+    category: tuple[str, ...] = ()
+    separator: str | None = None
+    encoding: str | None = None
+    notes: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", os.fspath(self.path))
-        object.__setattr__(self, "numeric", tuple(self.numeric))
+        for name in ("numeric", "category", "notes"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        if not isinstance(self.text, str | None):
+            one = len(self.text) == 1
+            object.__setattr__(self, "text", self.text[0] if one else tuple(self.text) or None)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The columns that are read, none or several."""
+        return (self.text,) if isinstance(self.text, str) else tuple(self.text or ())
 
     def settled(self) -> Table:
         """Return the same table with every choice made, so that it stays as it is later."""
-        frame = read_table(self.path)
-        for name in (self.text, self.image, *self.numeric):
-            if name is not None and name not in frame.columns:
+        frame, how = written(self.path, self.separator, self.encoding)
+        encoding, separator = how or (None, None)
+        made = replace(self._named(frame), separator=separator, encoding=encoding)
+        npy = beside(self.path, ".npy")
+        embeddings = made.embeddings
+        if embeddings == "auto" and npy.is_file():
+            embeddings = str(npy)
+        elif embeddings == "auto":
+            embeddings = "tfidf" if made.texts else "columns"
+        elif embeddings == "numeric":
+            # By its first name, which stays that of the features it had.
+            embeddings = "columns"
+        if embeddings == "columns" and not made.numeric + made.category:
+            raise BadParameter(
+                f"Pictures or texts came without vectors; {npy.name} beside the table (a row of "
+                "numbers for each row), or columns of numbers, were expected. Compute them with an "
+                "encoder, or name columns with --numeric."
+            )
+        made = replace(made, embeddings=embeddings)
+        features = () if made.vectors else made.numeric
+        read = joined(frame, made.texts) if made.texts and made.embeddings != "columns" else None
+        return replace(made, notes=(*made.notes, *notes_of(self.path, frame, how, features, read)))
+
+    def _named(self, frame: pl.DataFrame) -> Table:
+        """Return the table with columns that it has: those named, else what they are taken for."""
+        made = self
+        if isinstance(self.text, str) and self.text not in frame.columns and "," in self.text:
+            made = replace(self, text=tuple(name.strip() for name in self.text.split(",")))
+        name = Path(self.path).name
+        for one in (*made.texts, made.image, *made.numeric, *made.category):
+            if one is not None and one not in frame.columns:
                 raise BadParameter(
-                    f"{Path(self.path).name} has the columns {', '.join(frame.columns[:12])}; one "
-                    f"called {name!r} was expected. Check --text, --image and --numeric."
+                    f"{name} has the columns {', '.join(frame.columns[:12])}; one called {one!r} was "
+                    "expected. Check --text, --image, --numeric and --category."
                 )
-        text, numeric = self.text, self.numeric
-        if text is None and self.image is None and not numeric:
-            text, numeric = _guessed(frame, Path(self.path).name)
-        embeddings = self.embeddings
-        if embeddings == "auto":
-            beside = Path(self.path).with_suffix(".npy")
-            if beside.is_file():
-                embeddings = str(beside)
-            elif numeric:
-                embeddings = "numeric"
-            elif text is not None:
-                embeddings = "tfidf"
-            else:
-                raise BadParameter(
-                    f"Pictures came without vectors; {beside.name} beside the table (a row of "
-                    "numbers for each row), or numeric columns, were expected. Compute them with an "
-                    "image encoder, or name columns with --numeric."
-                )
-        return Table(self.path, text, self.image, numeric, embeddings)
+        if made.texts or made.image or made.numeric or made.category:
+            return made
+        kinds = Kinds.of(frame)
+        if kinds.texts:
+            return replace(made, text=kinds.texts, notes=kinds.notes(read=True))
+        if kinds.numbers or kinds.categories:
+            notes = kinds.notes(read=False)
+            return replace(made, numeric=kinds.numbers, category=kinds.categories, notes=notes)
+        why = "; ".join(f"{column} ({reason})" for column, reason in list(kinds.left.items())[:8])
+        raise BadInput(
+            f"{name} has no column to learn from: {why or 'none at all'}; a text, or numbers, were "
+            "expected. Name what to read with --text, or features with --numeric or --category."
+        )
 
     @property
     def files(self) -> dict[str, Path]:
@@ -138,16 +183,42 @@ class Table:
         """What makes numbers of the rows, by a name that changes whenever the numbers do."""
         if self.vectors:
             return "vectors/1"
-        named = {"numeric": "numbers/1", "tfidf": TEXT_RECIPE}
-        return named.get(self.embeddings, f"sentences/1/{self.embeddings}")
+        named = {"numeric": "numbers/1", "columns": COLUMNS_RECIPE, "tfidf": TEXT_RECIPE}
+        text = named.get(self.embeddings, f"sentences/1/{self.embeddings}")
+        return f"{text}+{COLUMNS_RECIPE}" if self._beside_text else text
+
+    @property
+    def _beside_text(self) -> bool:
+        """Whether numbers or values stand beside vectors of the text."""
+        alone = self.vectors or self.embeddings in ("numeric", "columns")
+        return bool(not alone and (self.numeric or self.category))
+
+    @property
+    def says(self) -> str:
+        """What the model looks at, for people."""
+        if self.vectors:
+            return f"vectors of {self.vectors.name}"
+        parts = []
+        if self.embeddings not in ("numeric", "columns"):
+            named = {"tfidf": "TF-IDF", "minilm": "MiniLM vectors"}
+            way = named.get(self.embeddings, f"vectors of {Path(self.embeddings).name}")
+            parts.append(f"{way} of {', '.join(self.texts)}")
+        numbers = self.numeric if not parts or self._beside_text else ()
+        parts += [f"the numbers of {', '.join(numbers)}"] if numbers else []
+        parts += [f"the values of {', '.join(self.category)}"] if self.category else []
+        return ", and ".join(parts)
 
     def fingerprint(self) -> dict[str, str]:
         """Return digests of the files the pool is made of."""
-        return {name: _digest(path) for name, path in self.files.items()}
+        return digests(self.files)
+
+    def read(self) -> pl.DataFrame:
+        """Return the table as a frame."""
+        return read_table(self.path, separator=self.separator, encoding=self.encoding)
 
     def load(self, tick: Tick = silent) -> Loaded:
         """Return the table and its features, computed once and then cached by content."""
-        frame = read_table(self.path)
+        frame = self.read()
         return Loaded(frame, self._features(frame, tick), self)
 
     def encoder(self, tick: Tick = silent, frame: pl.DataFrame | None = None) -> Encoder:
@@ -155,112 +226,51 @@ class Table:
 
         Computed once, like the features themselves.
         """
-        frame = read_table(self.path) if frame is None else frame
+        frame = self.read() if frame is None else frame
         if self.vectors:
             return Vectors(int(from_npy(self.vectors, frame.height).shape[1]))
         if self.embeddings == "numeric":
             return Numbers.fitted(frame, self.numeric)
-        arrays = self._text_arrays(frame, tick, lambda name: name != "X")
-        described = json.loads(arrays.pop("described").tobytes())
-        # The same texts may stand under another name elsewhere.
-        return Encoder.restored({**described, "columns": [self.text]}, arrays)
+        parts: list[Encoder] = []
+        if self.embeddings != "columns":
+            arrays = self._text_arrays(frame, tick, lambda name: name != "X")
+            described = json.loads(arrays.pop("described").tobytes())
+            # The same texts may stand under another name elsewhere.
+            parts = [Encoder.restored({**described, "columns": list(self.texts)}, arrays)]
+        if not parts or self._beside_text:
+            parts += [Measures.fitted(frame, self.numeric)] if self.numeric else []
+            parts += [Categories.fitted(frame, self.category)] if self.category else []
+        if len(parts) == 1:
+            return parts[0]
+        # Beside text vectors, whose length is 1, as much is given to the numbers together.
+        shrunk = len(self.numeric) ** -0.5 if self._beside_text and self.numeric else 1.0
+        return Together(parts, [shrunk if isinstance(part, Measures) else 1.0 for part in parts])
 
     def _features(self, frame: pl.DataFrame, tick: Tick) -> NDArray[Any] | NpyFile:
         if self.vectors:
             return from_npy(self.vectors, frame.height)
-        if self.embeddings == "numeric":
-            return Numbers.fitted(frame, self.numeric).transform(frame)
+        if self._beside_text or self.embeddings in ("numeric", "columns"):
+            return self.encoder(tick, frame).transform(frame, tick)
         return self._text_arrays(frame, tick, lambda name: name == "X")["X"]
 
     def _text_arrays(
         self, frame: pl.DataFrame, tick: Tick, wanted: Callable[[str], bool]
     ) -> dict[str, NDArray[Any]]:
         """Return features of the texts ("X"), or the state of what makes them."""
-        if self.text is None:
+        if not self.texts:
             raise BadParameter(
                 f"embeddings={self.embeddings!r} came without a text column; one was expected. Name it "
                 "with --text."
             )
-        read = joined(frame, [self.text])
+        read, model = joined(frame, self.texts), self.embeddings
 
         def compute() -> dict[str, NDArray[Any]]:
-            tfidf = self.embeddings == "tfidf"
-            made = (
-                Words.fitted(read, tick) if tfidf else Sentences.fitted(read, self.embeddings, tick)
-            )
+            tfidf = model == "tfidf"
+            made = Words.fitted(read, tick) if tfidf else Sentences.fitted(read, model, tick)
             described, arrays = made[0].state()
             plain = np.frombuffer(json.dumps(described).encode(), dtype=np.uint8)
             return {"X": made[1], "described": plain, **arrays}
 
-        return {
-            k: v
-            for k, v in cached_arrays(self.features, read, wanted, compute).items()
-            if wanted(k)
-        }
-
-
-class Watch:
-    """The files of a table whose digests were right, and the stamps they had then.
-
-    Parameters
-    ----------
-    digests
-        SHA-256 of its files, as they must be; `PoolChanged` if they are not.
-    """
-
-    def __init__(self, table: Table, digests: Mapping[str, str]) -> None:
-        self._table, self._digests = table, digests
-        self._stamps: dict[str, Any] = {}
-        self.check()
-
-    def check(self, rows: Any = None) -> None:
-        """Raise `PoolChanged` if a file has another content.
-
-        Their stamps are looked at, a matter of microseconds; the content where they differ. A file
-        that was touched, or put back, is the same file: `rows` that are read from it go on.
-        """
-        files = self._table.files
-        # Stamps first: what changes while the digest is taken shows at the next look.
-        stamps = {name: stamp_of(path) for name, path in files.items()}
-        if stamps == self._stamps:
-            return
-        for name, digest in self._table.fingerprint().items():
-            if digest != self._digests[name]:
-                raise PoolChanged(
-                    f"{files[name]} is not the file the study was made with (its SHA-256 differs), so "
-                    "row numbers may mean other rows. Restore it, or start a new study and import "
-                    "the labels."
-                )
-        self._stamps = stamps
-        if isinstance(rows, NpyFile):
-            rows.stamp = stamps["vectors"] or rows.stamp
-
-
-def _guessed(frame: pl.DataFrame, name: str) -> tuple[str | None, tuple[str, ...]]:
-    """Return the text column, or the numeric ones, where there is only one way to read a table."""
-    # Lists, structs and bytes are shown and exported, and are neither.
-    flat = frame.select(~(cs.nested() | cs.binary()))
-    words = [
-        c.name
-        for c in flat
-        if isinstance(c.dtype, (pl.Categorical, pl.Enum)) or not np.isfinite(floats(c)).all()
-    ]
-    if "text" in words or len(words) == 1:
-        return ("text" if "text" in words else words[0]), ()
-    if flat.columns and not words:
-        return None, tuple(flat.columns)
-    raise BadInput(
-        f"{name} has the text columns {', '.join(words[:8]) or 'none'}; one to be read was expected. "
-        "Name it with --text, or features with --numeric."
-    )
-
-
-def _digest(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise PoolChanged(
-            f"{path} could not be opened ({error.strerror}); it holds rows of the study. Put it back, "
-            "or say where it is now: Study.open(url, pool=path), --table on the command line."
-        ) from error
+        recipe = self.features.partition("+")[0]
+        arrays = cached_arrays(recipe, read, wanted, compute)
+        return {name: array for name, array in arrays.items() if wanted(name)}

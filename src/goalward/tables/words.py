@@ -81,11 +81,6 @@ class Words(Encoder):
         scale = _scale(X)
         return cls(list(columns), words, scale, idf, components), _scaled(X, scale)
 
-    @property
-    def says(self) -> str:
-        """What is read."""
-        return f"TF-IDF of {', '.join(self.columns) or 'the texts'}"
-
     @cached_property
     def _vectorizer(self) -> TfidfVectorizer:
         vectorizer = TfidfVectorizer(**COUNTED, vocabulary=self.vocabulary)
@@ -121,11 +116,6 @@ class Sentences(Encoder):
         X = _encoded(texts, model, tick)
         scale = _scale(X)
         return cls(list(columns), model, scale), _scaled(X, scale)
-
-    @property
-    def says(self) -> str:
-        """What is read."""
-        return f"{_folder(self.model).name} vectors of {', '.join(self.columns) or 'the texts'}"
 
     def transform(self, rows: Rows, tick: Tick = silent) -> NDArray[Any]:
         """Return the vectors of texts."""

@@ -10,9 +10,10 @@ import polars as pl
 from goalward.core.whole_file import refuse_existing, refuse_inputs, whole_file
 from goalward.errors import BadInput
 from goalward.tables.cells import as_json, as_text, escaped
-from goalward.tables.read import ENDINGS
 
-__all__ = ["check_target", "write_table"]
+__all__ = ["WRITTEN", "check_target", "write_table"]
+
+WRITTEN = (".csv", ".tsv", ".jsonl", ".parquet")
 
 
 def check_target(
@@ -24,9 +25,10 @@ def check_target(
     """
     path = Path(path)
     refuse_inputs(path, inputs)
-    if path.suffix.lower() not in ENDINGS:
+    if path.suffix.lower() not in WRITTEN:
         raise BadInput(
-            f"{path.name} ends in {path.suffix.lower()!r}; .csv, .tsv, .jsonl or .parquet was expected."
+            f"{path.name} ends in {path.suffix.lower()!r}; .csv, .tsv, .jsonl or .parquet was expected. "
+            "Give it one of these endings; spreadsheets open .csv."
         )
     if not force:
         refuse_existing(path)

