@@ -148,10 +148,7 @@ POINTS = "document.querySelector('[data-chart=learning] .readout').textContent"
 
 def test_charts_are_never_blank_and_say_their_values(sit, study):
     ann = sit(viewport={"width": 1360, "height": 1200})
-    for _ in range(8):
-        ann.answer()
-    expect(ann.page.locator("[data-chart=learning] .readout")).to_contain_text("Not known yet")
-    for _ in range(16):
+    for _ in range(12):
         ann.answer()
     ann.page.wait_for_function(f"() => {POINTS}.includes('% right')")
     # From now on, whatever is drawn anew, no frame is without a chart.
@@ -166,19 +163,19 @@ def test_charts_are_never_blank_and_say_their_values(sit, study):
         look();
     }""")
     first = ann.page.evaluate(POINTS)
-    for _ in range(24):
+    for _ in range(20):
         ann.answer()
     ann.page.wait_for_function(f"old => {POINTS} !== old", arg=first)
     assert ann.page.evaluate("window.blank") == 0
     # A point under the pointer, and by arrow keys; the newest again when one leaves.
     until(lambda: not study.due())
-    ann.saved(48)
+    ann.saved(32)
     newest = study.curve()[-1]["bought"]
     ann.page.wait_for_function(f"n => {POINTS}.startsWith(n)", arg=f"{newest} ")
     ann.page.hover("[data-chart=learning] .u-over", position={"x": 2, "y": 20})
     known = min(r["bought"] for r in study.curve() if r["accuracy"] is not None)
     expect(ann.page.locator("[data-chart=learning] .readout")).to_contain_text(f"{known} answers")
-    ann.page.hover("#advice")
+    ann.page.hover("#headline")
     ann.page.focus("[data-chart=learning] .plot")
     ann.page.keyboard.press("ArrowLeft")
     expect(ann.page.locator("[data-chart=learning] .readout")).to_contain_text(f"{newest} answers")
@@ -187,18 +184,24 @@ def test_charts_are_never_blank_and_say_their_values(sit, study):
     label = ann.page.get_attribute("[data-chart=learning] .plot", "aria-label")
     assert ann.page.evaluate(POINTS) in label
     # The others are among the details; they have room when these are opened.
-    ann.page.click(".charts summary")
+    ann.page.click("#details > summary")
     for name in ("goal", "scores"):
         wide = f"document.querySelector('[data-chart={name}] canvas').clientWidth"
         ann.page.wait_for_function(f"() => {wide} > 200")
 
 
-def test_a_stop_is_suggested_at_the_price(sit, study):
+def test_how_good_it_is_stands_large_and_the_price_among_the_details(sit, study):
     ann = sit()
     for _ in range(42):
         ann.answer()
     # What was bought is asked for with the price: all of it is there by then.
     ann.saved(42)
+    # One sentence stands large; what it rests on is among the details, and closed.
+    said = study.status()["headline"]
+    assert "% right (" in said
+    expect(ann.page.locator("#headline")).to_have_text(said)
+    expect(ann.page.locator("#advice")).to_be_hidden()
+    ann.page.click("#details > summary")
     expect(ann.page.locator("#gain")).not_to_have_text("–")
     ann.page.fill("#price", "1e-12")
     ann.page.keyboard.press("Tab")
@@ -286,7 +289,7 @@ def test_it_works_with_the_tab_key_alone_and_says_what_everything_is(sit, study)
             break
         assert found[1], f"{found[0]} shows no focus"
         reached.append(found[0])
-    for place in ("help-button", "who-button", "undo", "skip", "note", "why-button", "price"):
+    for place in ("help-button", "who-button", "undo", "skip", "note", "why-button", "export"):
         assert place in reached
     assert "1good" in reached
     tree = ann.page.locator("body").aria_snapshot()
@@ -296,7 +299,6 @@ def test_it_works_with_the_tab_key_alone_and_says_what_everything_is(sit, study)
         'button "Undo"',
         'button "Skip"',
         'group "Answers"',
-        'spinbutton "What a label must gain"',
         'navigation "Pages"',
         'complementary "How it goes"',
         'list "Labels per class"',

@@ -22,16 +22,15 @@ function measured(rounds, kept) {
 
 const CHARTS = {
   learning: {
-    // What was measured otherwise is a line of its own, dashed: the two cannot be compared.
+    // What studies of earlier versions measured has no interval: a line of its own, dashed.
     data({ rounds }) {
       const known = measured(rounds, (round) => round.accuracy !== null);
-      const of = (name, kept) => known.map((round) => (kept(round) ? round[name] ?? null : null));
-      const dev = (round) => round.metric === "dev";
-      return [known.map((round) => round.bought), of("low", () => true), of("high", () => true), of("accuracy", dev), of("accuracy", (round) => !dev(round))];
+      const of = (name, whole) => known.map((round) => ((round.low !== null) === whole ? round[name] : null));
+      return [known.map((round) => round.bought), of("low", true), of("high", true), of("accuracy", true), of("accuracy", false)];
     },
-    says([bought, low, high, dev, folds], i) {
-      const right = `${percent(dev[i] ?? folds[i])} right`;
-      return `${bought[i]} answers: ${right}${low[i] === null ? "" : ` (${percent(low[i])} to ${percent(high[i])})`}, ${dev[i] === null ? "cross-validated" : "measured on answers set aside"}`;
+    says([bought, low, high, right, earlier], i) {
+      return right[i] === null ? `${bought[i]} answers: ${percent(earlier[i])} of the answers that measured were right`
+        : `${bought[i]} answers: about ${percent(right[i])} right (${percent(low[i])} to ${percent(high[i])})`;
     },
     options: {
       scales: { x: answers, y: { range: (u, low) => [Math.max(0, Math.floor(10 * Math.min(low ?? 0, 0.9)) / 10), 1] } },
