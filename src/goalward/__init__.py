@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from goalward.models import Fitted
     from goalward.strategies import GoalOriented, recipe
     from goalward.study import Study as Study
+    from goalward.utility import relabel
 
     bench = lab
 
@@ -48,6 +49,7 @@ __all__ = [
     "goals",
     "labels",
     "recipe",
+    "relabel",
     "scale",
     "selection",
     "solvers",
@@ -67,6 +69,7 @@ HOMES = {
     "LogisticClassifier": "learners",
     "Study": "study",
     "recipe": "strategies",
+    "relabel": "utility",
     "suggest": "adapters",
 }
 """The rooms of the names that are not rooms themselves."""
