@@ -50,7 +50,7 @@ def test_a_gain_is_that_of_two_models_on_the_same_dev_rows(tmp_path):
             continue
         assert new.dev_labels > old.dev_labels
         assert new.goal_before == pytest.approx(measured(before, now), abs=1e-7)
-        assert abs(new.goal_before - old.goal) > 1e-4
+        assert abs(new.goal_before - old.goal) > 1e-5
         steps.append(measured(now, now) - measured(before, now))
         predicted.append(old.gain * (new.labels - old.labels))
     assert len(steps) >= 5

@@ -144,6 +144,8 @@ class Ranked(Event):
     goal_before
         The goal, on the same rows and labels, of the model of the last ranking with other training
         labels; None where there was none, and in older journals.
+    C
+        The inverse penalty of the model; None in older journals.
     """
 
     based_on: int
@@ -169,6 +171,7 @@ class Ranked(Event):
     low: float | None = None
     high: float | None = None
     on: int | None = None
+    C: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from goalward.core.labels import as_classes, clean_weights, encode, find_classes
 from goalward.core.rows import clean_rows, column_names
 from goalward.errors import BadParameter, OneClass, ShapeMismatch, UnseenClass
 from goalward.learners.cross_validation import cross_validate
+from goalward.learners.left_out import best_left_out
 from goalward.models import LinearModel
 from goalward.models.fitted import Fitted
 from goalward.models.trust import refuse_separable
@@ -63,7 +64,8 @@ class Logistic(LogisticParameters):
     ----------
     C
         Inverse strength of the penalty, or "cv" to choose it by cross validation (the
-        paper's way) from `Cs` by `cv` stratified folds.
+        paper's way) from `Cs` by `cv` stratified folds, or "loo" to choose it from 0.01 to 10 by
+        approximate leave-one-out, a few fits in all; 1 while there are fewer than 10 labels.
     fit_intercept, penalize_intercept
         Whether logits have a constant, and whether it is penalised like a weight: True, or
         "until-seen" while a class has no label, which False does too, with a warning.
@@ -110,6 +112,9 @@ class Logistic(LogisticParameters):
                 f"X has {rows.shape[0]} rows and y has {targets.shape[0]} labels; as many of "
                 "one as of the other were expected. Pass a label for every row."
             )
+        if self.C == "loo":
+            given = {"sample_weight": sample_weight, "start": start}
+            return best_left_out(self, X, y, targets.shape[0], **given)
         weights = clean_weights(sample_weight, targets.shape[0])
         chosen = self.C == "cv"
         seen = self._seen(targets, weights, classes)
@@ -143,10 +148,10 @@ class Logistic(LogisticParameters):
         C: Any = self.C
         number = isinstance(C, Real) and not isinstance(C, bool)
         # Both C and 1/C must be numbers.
-        if C != "cv" and not (number and 1e-150 < float(C) < 1e150):
+        if C not in ("cv", "loo") and not (number and 1e-150 < float(C) < 1e150):
             raise BadParameter(
-                f"C={self.C!r}; a finite number above 0 (1e-150 to 1e150), or 'cv', was expected. Use C=1.0, or "
-                "a large C for a weak penalty."
+                f"C={self.C!r}; a finite number above 0 (1e-150 to 1e150), 'cv' or 'loo' was expected. Use "
+                "C=1.0, or a large C for a weak penalty."
             )
         if self.penalize_intercept not in (True, False, "until-seen"):
             raise BadParameter(

@@ -90,6 +90,7 @@ def rank(now: StudyRound, size: int, at: float) -> Ranked | None:
         # A list, as the journal gives it back.
         stop_set=stop_set | {"predicted": list(stop_set["predicted"])},
         goal_before=now.goal_before(),
+        C=now.fitted.C,
         seconds=time.perf_counter() - started,
     )
 

@@ -34,6 +34,7 @@ MEASURES = (
     "high",
     "on",
     "log_loss",
+    "C",
     "goal",
     "gain",
     "recipe",

@@ -76,8 +76,8 @@ class StudyRound:
 
     @cached_property
     def fitted(self) -> Fitted:
-        """The model of the training labels."""
-        return self.fit(self.state.training)
+        """The model of the training labels; where C is to be chosen, it is, for the whole round."""
+        return self._fitted(self.state.training, {})
 
     @cached_property
     def exported(self) -> StudyModel:
@@ -141,13 +141,16 @@ class StudyRound:
         return moved / len(self.goal_rows), to_numpy(proba)
 
     def fit(self, labels: Any) -> Fitted:
-        """Return the model of row -> label."""
-        learner = self.state.settings.fitter(self.state.classes)
+        """Return the model of row -> label, with the C of the round."""
+        return self._fitted(labels, {"C": self.fitted.C})
+
+    def _fitted(self, labels: Any, chosen: dict[str, Any]) -> Fitted:
+        learner = self.state.settings.fitter(self.state.classes).set_params(**chosen)
         return learner.fit(self.pool.take(list(labels)), list(labels.values()))
 
     def model_at(self, seq: int) -> Fitted:
         """Return the model of the training rows that had an answer by then, as labelled now."""
-        return self.fit(self.known_at(seq))
+        return self._fitted(self.known_at(seq), {})
 
     def known_at(self, seq: int) -> dict[int, Any]:
         """Return row -> label, as labelled now, of the training rows with an answer by then."""

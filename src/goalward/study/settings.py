@@ -44,7 +44,7 @@ class Settings:
     classes
         Declared at the start, in order; `add_class` adds more.
     learner
-        Parameters of `gw.Logistic`.
+        Parameters of `gw.Logistic`; by default its C is chosen in every round, by leave-one-out.
     strategy
         A recipe, or "auto". A recipe with a dev goal waits for 10 dev labels of two classes, and is
         "auto" until then.
@@ -151,7 +151,7 @@ def upgraded(settings: Settings, strategy: Any = None) -> dict[str, Any]:
 
 def _written_learner(learner: Any) -> dict[str, Any]:
     """Return a learner as its parameters; refused where they are more than data."""
-    learner = Logistic() if learner is None else learner
+    learner = Logistic(C="loo") if learner is None else learner
     if type(learner) is not Logistic:
         raise BadParameter(
             f"learner={learner!r}; gw.Logistic(...) was expected, since a study stores its learner "
