@@ -105,6 +105,11 @@ STATES = {
     "why": ("/", why),
     "keys": ("/", keys),
     "review": ("/review", lambda page: page.wait_for_selector("main[data-ready]")),
+    "mistakes": (
+        "/review?only=doubted",
+        lambda page: page.wait_for_selector("main[data-ready]"),
+    ),
+    "scores": ("/scores", lambda page: None),
     "api": ("/docs", lambda page: None),
 }
 """Where each state of the page is, and how one comes there."""

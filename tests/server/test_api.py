@@ -154,6 +154,40 @@ def test_the_model_is_fitted_in_the_background_and_charts_follow(client, study):
         assert client.get(f"/api/stop?price={price}").status_code == 422
 
 
+def test_likely_mistakes_come_first_in_their_list(client, study):
+    assert client.get("/api/answers?only=doubted").json()["total"] == 0
+    assert "No model yet" in client.get("/scores").text
+    for row in range(60):
+        right = truth(study.show(row)["text"])
+        wrong = {"good": "bad", "bad": "good"}[right]
+        study.tell(row, wrong if row in (7, 20) else right, by="bo")
+    found = client.get("/api/answers?only=doubted").json()["rows"]
+    assert {line["row"] for line in found[:2]} == {7, 20}
+    for line in found:
+        assert line["doubted"]["says"] != line["label"]
+    doubt = [line["doubted"]["doubt"] for line in found]
+    assert doubt == sorted(doubt, reverse=True)
+    page = client.get("/review?only=doubted").text
+    assert page.index('data-row="7"') > 0
+    assert "The model would say" in page
+
+
+def test_scores_and_agreement_are_said_with_their_ranges(client, study):
+    told(client, 60)
+    for row in list(study.state.labels)[:9]:
+        study.tell(row, study.state.labels[row], by="bo")
+    scores = client.get("/api/scores").json()
+    assert [one["label"] for one in scores["classes"]] == ["good", "bad"]
+    assert sum(map(sum, scores["confusion"])) == scores["on"]
+    for one in scores["classes"]:
+        assert one["recall"]["low"] <= one["recall"]["value"] <= one["recall"]["high"]
+    (pair,) = client.get("/api/agreement").json()
+    assert (pair["one"], pair["other"], pair["rows"]) == ("ann", "bo", 9)
+    page = client.get("/scores").text
+    assert "Class by class" in page
+    assert pair["says"].replace("'", "&#39;") in page
+
+
 def test_what_draws_the_charts_comes_along_with_its_licence(client):
     assert "uPlot (v1." in client.get("/static/uPlot.js").text[:60]
     assert ".uplot" in client.get("/static/uPlot.css").text

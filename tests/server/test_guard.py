@@ -21,6 +21,7 @@ from tests.server.conftest import TOKEN  # noqa: E402
 ROUTES = [
     ("GET", "/"),
     ("GET", "/review"),
+    ("GET", "/scores"),
     ("GET", "/docs"),
     ("GET", "/openapi.json"),
     ("GET", "/static/label.js"),
@@ -40,8 +41,11 @@ ROUTES = [
     ("GET", "/api/stop"),
     ("GET", "/api/answers"),
     ("GET", "/api/utilities"),
+    ("GET", "/api/scores"),
+    ("GET", "/api/agreement"),
     ("GET", "/api/images/0"),
     ("GET", "/api/export"),
+    ("GET", "/api/predictions"),
     ("GET", "/api/events"),
 ]
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW"]
@@ -63,7 +67,7 @@ def test_the_list_of_routes_is_complete(client):
     paths = client.get("/openapi.json").json()["paths"]
     described = {(m.upper(), path) for path, calls in paths.items() for m in calls}
     assert described <= listed
-    assert len(described) == 18
+    assert len(described) == 21
 
 
 @every_route

@@ -190,6 +190,18 @@ def curve(served: Served) -> list[dict[str, Any]]:
     return served.study.curve()
 
 
+@api.get("/scores")
+def scores(served: Served) -> dict[str, Any]:
+    """Return precision, recall and F1 of every class, with intervals, and the confusion matrix."""
+    return served.study.scores().record()
+
+
+@api.get("/agreement")
+def agreement(served: Served) -> list[dict[str, Any]]:
+    """Say how far every two annotators agree on the rows that both answered."""
+    return [pair.record() for pair in served.study.agreement()]
+
+
 @api.get("/utilities")
 def utilities(served: Served) -> dict[str, Any]:
     """Return quantiles of the scores of the open rows at equal steps, and the next rows' scores."""

@@ -100,7 +100,7 @@ class AnswerFilter(BaseModel):
 
     label: str = Field("", max_length=1000, description="The label used, as text.")
     by: str = Field("", max_length=1000, description="An annotator who said something.")
-    only: Literal["all", "skipped", "disagreeing", "noted", "dev"] = "all"
+    only: Literal["all", "doubted", "skipped", "disagreeing", "noted", "dev"] = "all"
     search: str = Field("", max_length=1000, description="Words the row must hold.")
 
 

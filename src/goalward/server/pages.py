@@ -15,6 +15,8 @@ from goalward.server.api import Served
 from goalward.server.messages import AnswerFilter, PageNumber
 from goalward.server.rows import answered_rows
 from goalward.server.served_study import ServedStudy
+from goalward.study.answers import wilson
+from goalward.study.rounds import ready
 
 __all__ = ["pages"]
 
@@ -74,6 +76,14 @@ def _review(wanted: Annotated[_ReviewWanted, Query()], served: Served) -> Respon
         links={n: "?" + urlencode({**kept, "at": n}) for n in (at - 1, at + 1)},
         at=at,
     )
+
+
+@pages.get("/scores")
+def _scores(served: Served) -> Response:
+    study = served.study
+    found = study.scores() if ready(study.state) else None
+    summary, pairs = served.summary(), study.agreement()
+    return _page("scores.html", served, scores=found, summary=summary, pairs=pairs, share=wilson)
 
 
 @pages.get("/docs")

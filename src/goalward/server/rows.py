@@ -7,6 +7,7 @@ from typing import Any
 
 from goalward.server.messages import AnswerFilter, RowView
 from goalward.study import State, Study
+from goalward.study.rounds import ready
 
 __all__ = ["answered_rows", "legible", "preview", "row_name", "row_view"]
 
@@ -64,8 +65,12 @@ def legible(text: str) -> str:
 
 
 def answered_rows(study: Study, wanted: AnswerFilter, page: int) -> dict[str, Any]:
-    """Return one page of answered rows, newest first, and how many there are in all."""
+    """Return one page of answered rows and how many there are in all.
+
+    Newest first; likely mistakes by how much the model, without the answer, doubts it.
+    """
     state = study.state
+    doubted = _doubted(study) if wanted.only == "doubted" else {}
     dev, words = set(state.dev), wanted.search.casefold()
 
     def fits(row: int) -> bool:
@@ -75,6 +80,7 @@ def answered_rows(study: Study, wanted: AnswerFilter, page: int) -> dict[str, An
             and (not wanted.by or wanted.by in said)
             and {
                 "all": True,
+                "doubted": row in doubted,
                 "skipped": state.label(row) is None,
                 "disagreeing": len({s.label for s in said.values()} - {None}) > 1,
                 "noted": row in state.notes,
@@ -84,13 +90,30 @@ def answered_rows(study: Study, wanted: AnswerFilter, page: int) -> dict[str, An
         )
 
     newest = {row: max(s.seq for s in said.values()) for row, said in state.standings.items()}
-    kept = [row for row in sorted(newest, key=lambda row: -newest[row]) if fits(row)]
+    order = {row: place for place, row in enumerate(doubted)}
+    kept = [row for row in newest if fits(row)]
+    kept.sort(key=lambda row: order.get(row, -newest[row]))
     shown = kept[page * PAGE : (page + 1) * PAGE]
     return {
         "total": len(kept),
         "page": page,
         "pages": -(-len(kept) // PAGE),
-        "rows": [_answer(study, state, row) | {"dev": row in dev} for row in shown],
+        "rows": [
+            _answer(study, state, row) | {"dev": row in dev, "doubted": doubted.get(row)}
+            for row in shown
+        ],
+    }
+
+
+def _doubted(study: Study) -> dict[int, dict[str, Any]]:
+    """Return the rows with another label than the model would give without it, worst first."""
+    labels = study.state.labels
+    if not ready(study.state):
+        return {}
+    return {
+        row: {"says": says, "doubt": doubt}
+        for row, doubt, says in zip(*study.doubts(), strict=True)
+        if says != labels.get(row)
     }
 
 

@@ -185,4 +185,6 @@ def wilson(hits: float, of: float, level: float = 0.95) -> Interval:
     middle = share + z * z / (2 * of)
     half = z * (share * (1 - share) / of + z * z / (4 * of * of)) ** 0.5
     scale = 1 + z * z / of
-    return Interval(share, max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale))
+    # The share lies between the ends, also where both are 0 or 1 and numbers are rounded.
+    low, high = (middle - half) / scale, (middle + half) / scale
+    return Interval(share, max(0.0, min(share, low)), min(1.0, max(share, high)))

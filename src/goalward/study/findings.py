@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from goalward.stopping import Criterion
 from goalward.study import decisions, exchange, reports
+from goalward.study.agreement import Agreement, agreements
 from goalward.study.answers import Doubts, LeftOut, Scores
 from goalward.study.ledger import Ledger
 from goalward.study.model import Predictions, StudyModel
@@ -82,6 +83,10 @@ class Findings:
         now = self._now()
         answers = LeftOut.of(now)
         return Scores.of(answers.measuring() if now.has_dev else answers, now.state.classes)
+
+    def agreement(self) -> list[Agreement]:
+        """Return how far every two annotators agree on the rows that both answered."""
+        return agreements(self.state)
 
     def why(self, row: int) -> Why:
         """Return what each label of a row would do to the goal, and to which dev rows most."""

@@ -1,0 +1,82 @@
+"""How far annotators agree, on the rows that two of them answered."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import Any
+
+from goalward.journal.events import Label
+from goalward.study.answers import Interval, wilson
+from goalward.study.state import State
+
+__all__ = ["Agreement", "agreements"]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Two annotators on the rows that both answered.
+
+    Parameters
+    ----------
+    rows, same
+        Rows that both answered, and those with the same label.
+    share
+        The share of these, with its interval.
+    chance
+        The share that would be the same if each drew labels as often as they gave them.
+    """
+
+    one: str
+    other: str
+    rows: int
+    same: int
+    share: Interval
+    chance: float
+
+    @property
+    def kappa(self) -> float | None:
+        """Cohen's: 0 for what chance gives, 1 for the same label everywhere."""
+        return (
+            None
+            if self.chance == 1.0
+            else (self.same / self.rows - self.chance) / (1 - self.chance)
+        )
+
+    @property
+    def says(self) -> str:
+        """The same for people."""
+        low, high = (f"{100 * end:.0f}" for end in self.share[1:])
+        said = (
+            f"{self.one} and {self.other} gave the same label to {self.same} of the {self.rows} rows "
+            f"that both answered: {100 * self.same / self.rows:.0f} % ({low} to {high} %)."
+        )
+        if self.kappa is None:
+            return said
+        return (
+            f"{said} Chance would give {100 * self.chance:.0f} % (Cohen's kappa {self.kappa:.2f})."
+        )
+
+    def record(self) -> dict[str, Any]:
+        """Return the agreement as plain values."""
+        more = {"share": self.share._asdict(), "kappa": self.kappa, "says": self.says}
+        return asdict(self) | more
+
+
+def agreements(state: State) -> list[Agreement]:
+    """Return how far every two annotators agree, those with most rows in common first."""
+    shared: dict[tuple[str, str], list[tuple[Label, Label]]] = {}
+    for said in state.standings.values():
+        given = [(by, said[by].label) for by in sorted(said)]
+        for (one, first), (other, second) in combinations(given, 2):
+            if first is None or second is None:
+                continue  # skipped
+            shared.setdefault((one, other), []).append((first, second))
+    found = []
+    for (one, other), labels in shared.items():
+        n, same = len(labels), sum(a == b for a, b in labels)
+        ours, theirs = (Counter(given) for given in zip(*labels, strict=True))
+        chance = sum(ours[label] * theirs[label] for label in ours) / n**2
+        found.append(Agreement(one, other, n, same, wilson(same, n), chance))
+    return sorted(found, key=lambda pair: -pair.rows)
