@@ -9,6 +9,7 @@ import subprocess
 import sys
 import urllib.request
 from http.cookiejar import CookieJar
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -37,17 +38,46 @@ def command(tmp_path):
     return [sys.executable, "-m", "goalward", "label", table, "--text", "text", "--no-browser"]
 
 
+def printed_link(process):
+    lines = iter(process.stdout.readline, "")
+    found = (re.search(r"http://127\.0\.0\.1:\d+/start\?token=\S+", line) for line in lines)
+    return next(filter(None, found))[0]
+
+
 def test_the_command_serves_prints_a_link_that_works_once_and_ends_cleanly(command):
     options = ["--classes", ",".join(CLASSES), "--port", "0"]
     process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True)
     try:
-        link = re.search(r"http://127\.0\.0\.1:\d+/start\?token=\S+", process.stdout.readline())[0]
+        link = printed_link(process)
         jar = urllib.request.HTTPCookieProcessor(CookieJar())
         with urllib.request.build_opener(jar).open(link, timeout=120) as page:
             assert "token" not in page.url
             assert b"Row to label" in page.read()
         with pytest.raises(urllib.error.HTTPError, match="401"):
             urllib.request.urlopen(link, timeout=120)
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.stdout.close()
+        assert process.wait(timeout=120) == 0
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_without_classes_the_page_asks_what_to_label(named, tmp_path):
+    table = write_sample(tmp_path)
+    command = [sys.executable, "-m", "goalward", "label", "--no-browser", "--port", "0"]
+    if named:
+        command.append(str(table))
+    here = {**os.environ, "PYTHONPATH": str(Path(gw.__file__).parents[1])}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=here)
+    try:
+        link = printed_link(process)
+        jar = urllib.request.HTTPCookieProcessor(CookieJar())
+        with urllib.request.build_opener(jar).open(link, timeout=120) as page:
+            assert page.url.endswith("/new")
+            shown = page.read().decode()
+        assert "What do you want to label?" in shown
+        assert "messages.csv" in shown
+        assert f'data-named="{0 if named else ""}"' in shown
     finally:
         process.send_signal(signal.SIGINT)
         process.stdout.close()

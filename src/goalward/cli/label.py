@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import typer
@@ -20,6 +21,11 @@ NUMERIC = Option(None, help="Columns of numbers, with commas; the model's featur
 EMBEDDINGS = Option("auto", help="auto, tfidf, minilm, a .npy file, or an encoder's folder.")
 STRATEGY = Option("auto", help="A recipe, or auto.")
 SEED = Option(0, min=0, help="Decides everything random.")
+MAKING = (
+    *("text", "image", "numeric", "category", "separator", "encoding", "classes", "one_class"),
+    *("study", "dev", "answers", "strategy", "embeddings", "seed"),
+)
+"""Options that say what a study is made of."""
 HELP = "number or name: answer · s skip · u undo · n TEXT note · w why · ? help · q quit"
 
 
@@ -69,10 +75,11 @@ def label(options: LabelOptions) -> None:
     """Label a table: the rows whose answers help most come first, and every answer is kept.
 
     A page opens in the browser (`pip install goalward[web]`), or the rows are shown here with
-    --terminal. The study is made on the first call and gone on with on the next ones.
+    --terminal. The study is made on the first call and gone on with on the next ones. Without a
+    table, or without classes, the page asks for them.
 
-    Examples: `goalward label reviews.csv --text text --classes positive,negative --dev 20%`,
-    `goalward label --sample`
+    Examples: `goalward label`, `goalward label --sample`,
+    `goalward label reviews.csv --text text --classes positive,negative --dev 20%`
     """
     if options.terminal:
         with _opened(options) as study:
@@ -82,21 +89,36 @@ def label(options: LabelOptions) -> None:
     # Before a study is made: what the page needs may be missing.
     from goalward.server import serve
 
+    page = partial(
+        serve,
+        by=options.by,
+        host=options.host,
+        port=options.port,
+        token=options.token,
+        names=options.name or (),
+        images=options.images,
+        browser=options.browser,
+    )
+    if _begins_on_the_page(options):
+        page(options.table)
+        return
     with _opened(options) as study:
         with Spinner() as tick:
             tick("loading the rows")
             study.pool  # noqa: B018 - before the page opens, not with its first answer
         _tell(study)
-        serve(
-            study,
-            by=options.by,
-            host=options.host,
-            port=options.port,
-            token=options.token,
-            names=options.name or (),
-            images=options.images,
-            browser=options.browser,
-        )
+        page(study)
+
+
+def _begins_on_the_page(options: LabelOptions) -> bool:
+    """Return whether a person is to say on the page what the study is made of."""
+    if options.sample or any(
+        getattr(options, name) != getattr(LabelOptions, name).default for name in MAKING
+    ):
+        return False
+    table = options.table
+    # A table that is not there is said here, as one that cannot be read is.
+    return table is None or (table.exists() and not exists(str(_place(table))))
 
 
 def _tell(study: gw.Study) -> None:
@@ -117,7 +139,7 @@ def _opened(options: LabelOptions) -> gw.Study:
         options = replace(options, table=table, text="text", dev="20%", classes=classes)
     if options.table is None:
         raise BadParameter("No table came; one was expected: reviews.csv, say, or --sample.")
-    path, place = str(options.table), options.study or str(options.table.with_suffix(".labels.db"))
+    path, place = str(options.table), options.study or str(_place(options.table))
     with Spinner() as tick:
         tick("opening the study")
         if exists(place):
@@ -149,6 +171,12 @@ def _opened(options: LabelOptions) -> gw.Study:
             seed=options.seed,
             tick=tick,
         )
+
+
+def _place(table: Path) -> Path:
+    from goalward.tables.read import beside
+
+    return beside(table, ".labels.db")
 
 
 def _check_agreement(study: gw.Study, place: str, options: LabelOptions) -> None:

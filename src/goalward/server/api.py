@@ -30,8 +30,14 @@ __all__ = ["ERRORS", "PathRow", "Served", "api", "known"]
 
 
 async def _served(request: Request) -> ServedStudy:
-    served: ServedStudy = request.app.state.served
-    return served
+    served: ServedStudy | None = request.app.state.served
+    if served is not None:
+        return served
+    if request.scope["path"].startswith("/api/"):
+        raise HTTPException(
+            409, "No study is open here yet; a table was expected. Choose one on /new."
+        )
+    raise HTTPException(303, "Choose a table first.", headers={"location": "/new"})
 
 
 Served = Annotated[ServedStudy, Depends(_served)]

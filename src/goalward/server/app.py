@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,7 @@ from starlette.responses import JSONResponse
 
 from goalward.errors import (
     BadInput,
+    BadParameter,
     DataMissing,
     GoalwardError,
     Locked,
@@ -23,11 +25,13 @@ from goalward.errors import (
     Separable,
 )
 from goalward.server.api import api
+from goalward.server.desk import Desk
 from goalward.server.files import files
 from goalward.server.guard import Guard
 from goalward.server.pages import pages
 from goalward.server.rows import legible
 from goalward.server.served_study import ServedStudy
+from goalward.server.start import start
 
 __all__ = ["create_app"]
 
@@ -47,24 +51,47 @@ STATUS: dict[type[GoalwardError], int] = {
 """What an error is answered with; the nearest of its classes decides."""
 
 
-def create_app(served: ServedStudy, *, hosts: Iterable[str] = (), remote: bool = False) -> FastAPI:
-    """Return the application over a study; see `Guard` for `hosts` and `remote`."""
+def create_app(
+    served: ServedStudy | None = None,
+    *,
+    desk: Desk | None = None,
+    hosts: Iterable[str] = (),
+    remote: bool = False,
+) -> FastAPI:
+    """Return the application over a study, or a desk where one begins; see `Guard` for the others."""
+    first = served or desk
+    if first is None:
+        raise BadParameter("Neither a study nor a desk came; one of them was expected.")
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with AsyncExitStack() as running:
+
+            async def serve(study: ServedStudy) -> None:
+                await running.enter_async_context(study.open())
+                app.state.served = study
+
+            app.state.running, app.state.serve = running, serve
+            if served is not None:
+                await serve(served)
+            yield
+
     app = FastAPI(
         title="goalward",
         description="Ask and tell over a durable study. Rows are numbers, names are annotators'.",
         # The stock pages load scripts from outside; /docs is our own.
         docs_url=None,
         redoc_url=None,
-        lifespan=lambda app: served.open(),
+        lifespan=lifespan,
         exception_handlers={
             **{kind: partial(_on_purpose, status) for kind, status in STATUS.items()},
             HTTPException: _refused,
             RequestValidationError: _unfit,
         },
     )
-    app.state.served = served
-    app.add_middleware(Guard, keys=served.keys, hosts=hosts, remote=remote)
-    for router in (pages, api, files):
+    app.state.served, app.state.desk, app.state.keys = served, desk, first.keys
+    app.add_middleware(Guard, keys=first.keys, hosts=hosts, remote=remote, uploads=desk is not None)
+    for router in (pages, api, files, *([start] if desk else [])):
         app.include_router(router)
     return app
 

@@ -33,6 +33,8 @@ BODY_SECONDS = 10.0
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 OPEN = frozenset({"/start", "/login", "/static/app.css", "/static/icon.svg"})
 """What takes a token instead of needing one, and how that looks."""
+UPLOAD = "/api/start/upload"
+"""Takes a file as it is, where tables are brought; read and bounded by who keeps it."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -117,12 +119,20 @@ class Guard:
     remote
         Whether it listens beyond the loopback: then its addresses may be called by number too,
         which no foreign name can pretend to.
+    uploads
+        Whether tables may be brought.
     """
 
     def __init__(
-        self, app: ASGIApp, *, keys: Keys, hosts: Iterable[str] = (), remote: bool = False
+        self,
+        app: ASGIApp,
+        *,
+        keys: Keys,
+        hosts: Iterable[str] = (),
+        remote: bool = False,
+        uploads: bool = False,
     ) -> None:
-        self.app, self.keys = app, keys
+        self.app, self.keys, self.upload = app, keys, UPLOAD if uploads else None
         self.hosts, self.remote = LOCAL | {h.lower() for h in hosts}, remote
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -141,7 +151,8 @@ class Guard:
 
         try:
             self._check(Request(scope))
-            receive = await _whole(scope, receive)
+            if scope["path"] != self.upload:
+                receive = await _whole(scope, receive)
         except HTTPException as refusal:
             await _refused(Request(scope), refusal)(scope, receive, sealed)
             return
@@ -180,10 +191,9 @@ class Guard:
                     "The address holds bytes that are no UTF-8; percent-encode the text as UTF-8.",
                 ) from None
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if path.startswith("/api/") and kind not in ("", "application/json"):
-            raise HTTPException(
-                415, f"Content-Type is {kind[:80]!r}; application/json was expected."
-            )
+        expected = "application/octet-stream" if path == self.upload else "application/json"
+        if path.startswith("/api/") and kind not in ("", expected):
+            raise HTTPException(415, f"Content-Type is {kind[:80]!r}; {expected} was expected.")
 
     def _knows(self, request: Request) -> bool:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")

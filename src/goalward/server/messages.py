@@ -26,8 +26,10 @@ __all__ = [
     "AnswerFilter",
     "AnswerRequest",
     "AnswerStored",
+    "ChosenTable",
     "Digits",
     "ErrorMessage",
+    "NewStudy",
     "NextRows",
     "NoteRequest",
     "PageNumber",
@@ -93,6 +95,20 @@ class NoteRequest(RowRequest):
     """Something worth knowing about a row."""
 
     text: Text = Field(min_length=1, max_length=100_000)
+
+
+class ChosenTable(BaseModel):
+    """A table of the start page, by its number."""
+
+    model_config = ConfigDict(extra="forbid")
+    table: StrictInt = Field(ge=0, le=10**6)
+
+
+class NewStudy(ChosenTable):
+    """What a study is to be made of: the classes, and what each column is for."""
+
+    classes: list[Text] = Field(max_length=1000)
+    uses: dict[Text, Literal["text", "numeric", "category", "image", "answers", "shown"]]
 
 
 class AnswerFilter(BaseModel):

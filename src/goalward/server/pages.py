@@ -12,13 +12,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from goalward.server.api import Served
+from goalward.server.guard import Keys
 from goalward.server.messages import AnswerFilter, PageNumber
 from goalward.server.rows import answered_rows
 from goalward.server.served_study import ServedStudy
 from goalward.study.answers import wilson
 from goalward.study.rounds import ready
 
-__all__ = ["pages"]
+__all__ = ["page", "pages"]
 
 TYPES = {
     "css": "text/css; charset=utf-8",
@@ -40,22 +41,21 @@ pages = APIRouter(include_in_schema=False)
 """The routes that people open."""
 
 
-def _page(name: str, served: ServedStudy, status: int = 200, **values: Any) -> HTMLResponse:
+def page(name: str, served: ServedStudy | None, status: int = 200, **values: Any) -> HTMLResponse:
+    """Return a page; without a study it has nothing to lead to."""
     body = TEMPLATES.get_template(name).render(served=served, page=name, **values)
     return HTMLResponse(body, status)
 
 
-def _signed_in(served: ServedStudy, to: str) -> Response:
+def _signed_in(keys: Keys, to: str) -> Response:
     response = RedirectResponse(to, 303)
-    response.set_cookie(
-        served.keys.cookie, served.keys.session, httponly=True, samesite="strict", path="/"
-    )
+    response.set_cookie(keys.cookie, keys.session, httponly=True, samesite="strict", path="/")
     return response
 
 
 @pages.get("/")
 def _label(served: Served) -> Response:
-    return _page("label.html", served, summary=served.summary())
+    return page("label.html", served, summary=served.summary())
 
 
 class _ReviewWanted(AnswerFilter):
@@ -66,7 +66,7 @@ class _ReviewWanted(AnswerFilter):
 def _review(wanted: Annotated[_ReviewWanted, Query()], served: Served) -> Response:
     at, state = wanted.at, served.study.state
     kept = wanted.model_dump(exclude_defaults=True)
-    return _page(
+    return page(
         "review.html",
         served,
         found=answered_rows(served.study, wanted, at),
@@ -83,37 +83,39 @@ def _scores(served: Served) -> Response:
     study = served.study
     found = study.scores() if ready(study.state) else None
     summary, pairs = served.summary(), study.agreement()
-    return _page("scores.html", served, scores=found, summary=summary, pairs=pairs, share=wilson)
+    return page("scores.html", served, scores=found, summary=summary, pairs=pairs, share=wilson)
 
 
 @pages.get("/docs")
 def _docs(request: Request, served: Served) -> Response:
     described = _endpoints(request.app.openapi())
     here = str(request.base_url).rstrip("/")
-    return _page("docs.html", served, endpoints=described, cookie=served.keys.cookie, here=here)
+    return page("docs.html", served, endpoints=described, cookie=served.keys.cookie, here=here)
 
 
 @pages.get("/start")
-def _start(request: Request, served: Served, token: str = "", who: str = "") -> Response:
+def _start(request: Request, token: str = "", who: str = "") -> Response:
+    keys: Keys = request.app.state.keys
     # A link works once; the redirect takes the token out of the address bar and the history.
-    if served.keys.redeem(token):
-        return _signed_in(served, "/?who=ask" if who == "ask" else "/")
-    if served.keys.is_session(request.cookies.get(served.keys.cookie, "")):
+    if keys.redeem(token):
+        return _signed_in(keys, "/?who=ask" if who == "ask" else "/")
+    if keys.is_session(request.cookies.get(keys.cookie, "")):
         return RedirectResponse("/", 303)  # the link again, in the browser that used it
-    return _page("login.html", served, 401, error="This link was used already, or is not ours.")
+    return page("login.html", None, 401, error="This link was used already, or is not ours.")
 
 
 @pages.get("/login")
-def _login(served: Served) -> Response:
-    return _page("login.html", served, error=None)
+def _login() -> Response:
+    return page("login.html", None, error=None)
 
 
 @pages.post("/login")
-async def _log_in(request: Request, served: Served) -> Response:
+async def _log_in(request: Request) -> Response:
     form = parse_qs((await request.body()).decode("utf-8", "replace"))
-    if served.keys.is_token("".join(form.get("token", [""]))):
-        return _signed_in(served, "/?who=ask")
-    return _page("login.html", served, 401, error="That is not the token.")
+    keys: Keys = request.app.state.keys
+    if keys.is_token("".join(form.get("token", [""]))):
+        return _signed_in(keys, "/?who=ask")
+    return page("login.html", None, 401, error="That is not the token.")
 
 
 @pages.get("/static/{name}")

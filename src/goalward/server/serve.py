@@ -16,6 +16,7 @@ import uvicorn
 
 from goalward.errors import BadParameter
 from goalward.server.app import create_app
+from goalward.server.desk import Desk
 from goalward.server.guard import Keys
 from goalward.server.served_study import ServedStudy
 from goalward.study import Study
@@ -27,7 +28,7 @@ PORT = 8321
 
 
 def serve(
-    study: Study,
+    study: Study | Path | None,
     *,
     by: str = "me",
     host: str = "127.0.0.1",
@@ -41,6 +42,8 @@ def serve(
 
     Parameters
     ----------
+    study
+        Or the table of one that is still to be made on the page; None: it is chosen there.
     host
         Another than the loopback needs a `token` of your own: whoever has it can read the pool
         and answer.
@@ -56,10 +59,18 @@ def serve(
         )
     listener = listening(host, port)
     number = listener.getsockname()[1]
+    keys = Keys(token, port=number)
     hosts = [*names, *([socket.gethostname()] if remote else [])]
     reached = f"http://{hosts[0]}:{number}" if hosts else None
-    served = ServedStudy(study, Keys(token, port=number), by=by, images=images, address=reached)
-    app = create_app(served, hosts=hosts, remote=remote)
+
+    def serving(made: Study) -> ServedStudy:
+        return ServedStudy(made, keys, by=by, images=images, address=reached)
+
+    if study is None or isinstance(study, Path):
+        desk = Desk(keys, serving, Path(), study)
+        app = create_app(desk=desk, hosts=hosts, remote=remote)
+    else:
+        app = create_app(serving(study), hosts=hosts, remote=remote)
     # No access log: it would hold the tokens of links.
     config = uvicorn.Config(
         app,
@@ -72,12 +83,13 @@ def serve(
 
     class Server(uvicorn.Server):
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            served.live.close()
+            if app.state.served is not None:
+                app.state.served.live.close()
             super().handle_exit(sig, frame)
 
     shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
     address = f"http://[{shown}]:{number}" if ":" in shown else f"http://{shown}:{number}"
-    link = f"{address}/start?token={served.keys.link()}"
+    link = f"{address}/start?token={keys.link()}"
     print(f"Label at {link}\nThe link works once. Ctrl-C ends; every answer is kept.", flush=True)
     if browser:
         threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()

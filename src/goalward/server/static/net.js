@@ -10,14 +10,14 @@ export class Failed extends Error {
   get passing() { return this.status === 0 || this.status === 401 || this.status === 408 || this.status >= 500; }
 }
 
-export async function call(path, body) {
-  const headers = { "X-Goalward-Study": study };
+export async function call(path, body, patience = 15000) {
+  const headers = study ? { "X-Goalward-Study": study } : {};
   const options = body === undefined ? { headers } : {
     method: "POST", headers: { ...headers, "Content-Type": "application/json" }, body: JSON.stringify(body),
   };
   let response;
   try {
-    response = await fetch(path, { ...options, signal: AbortSignal.timeout(15000) });
+    response = await fetch(path, { ...options, signal: AbortSignal.timeout(patience) });
   } catch {
     throw new Failed(0, "The server cannot be reached.");
   }

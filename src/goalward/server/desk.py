@@ -1,0 +1,213 @@
+"""Where a study begins: the tables at hand, what their columns are, and the study made of one."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections.abc import AsyncIterator, Callable
+from hashlib import file_digest
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from goalward.core.whole_file import whole_file
+from goalward.errors import BadInput, BadParameter
+from goalward.samples import CLASSES, write_sample
+from goalward.server.guard import Keys
+from goalward.server.messages import NewStudy
+from goalward.server.rows import legible
+from goalward.server.served_study import ServedStudy
+from goalward.study import Study
+from goalward.tables import Table, read_table
+from goalward.tables.cells import texts
+from goalward.tables.columns import ANSWERS, Kinds
+from goalward.tables.read import beside, ending_of
+
+__all__ = ["Desk"]
+
+MOST = 50
+"""Tables of a folder that are offered, and answers of a column that may be the classes."""
+LARGEST = 2**30
+"""Bytes that one server takes in, over all uploads."""
+SECONDS = 60.0
+"""Within which the next piece of an upload must come."""
+DEV = 0.1
+"""Share of the answers that measure the model."""
+SHOWN = 4
+"""Rows that are shown of a table."""
+
+
+class Desk:
+    """The tables of a folder, and those that were brought to it.
+
+    A request names a table by its number, never by a path.
+
+    Parameters
+    ----------
+    keys, serving
+        What opens the server, and what makes of a study one that is served.
+    folder
+        Where tables and studies lie; what is uploaded is put there.
+    table
+        The one that somebody named already.
+    """
+
+    def __init__(
+        self,
+        keys: Keys,
+        serving: Callable[[Study], ServedStudy],
+        folder: Path,
+        table: Path | None = None,
+    ) -> None:
+        self.keys, self.serving, self.folder = keys, serving, folder
+        self.beginning = asyncio.Lock()
+        self._tables: list[Path] = [table] if table else []
+        self._named = table is not None
+        self._room, self._lock = LARGEST, threading.Lock()
+
+    def listed(self) -> dict[str, Any]:
+        """Return the tables that can be labelled, by number, and which of them was named."""
+        with self._lock:
+            known = {path.resolve() for path in self._tables}
+            here = (path for path in sorted(self.folder.iterdir()) if _is_table(path))
+            self._tables += [path for path in here if path.resolve() not in known]
+            tables = [
+                {"table": number, "name": legible(path.name), "begun": _place(path).exists()}
+                for number, path in enumerate(self._tables[:MOST])
+            ]
+        return {"tables": tables, "named": 0 if self._named else None}
+
+    async def bring(self, name: str, pieces: AsyncIterator[bytes]) -> int:
+        """Put an upload into the folder and return its number; where it lies already, that one's."""
+        wanted = self.folder / _plain(name)
+        ending_of(wanted)
+        free = (wanted.with_name(f"{n}-{wanted.name}") for n in count(2))
+        path = wanted if not wanted.exists() else next(p for p in free if not p.exists())
+        with whole_file(path) as partial, partial.open("xb") as file:
+            while piece := await asyncio.wait_for(anext(pieces, b""), SECONDS):
+                self._room -= len(piece)
+                if self._room < 0:
+                    raise BadParameter(
+                        f"More than {LARGEST // 2**20} MB came; less was expected. Put the file into "
+                        f"{self.folder.name} yourself, and start again."
+                    )
+                file.write(piece)
+        if path != wanted and _digest(path) == _digest(wanted):
+            path.unlink()
+            path = wanted
+        with self._lock:
+            if path not in self._tables:
+                self._tables.append(path)
+            return self._tables.index(path)
+
+    def look(self, number: int) -> dict[str, Any]:
+        """Return what a table holds and how it would be read."""
+        path = self._path(number)
+        frame = read_table(path)
+        kinds = Kinds.of(frame)
+        answers, classes = _answers(frame)
+        uses = dict.fromkeys(kinds.texts, "text") | dict.fromkeys(answers, "answers")
+        if not kinds.texts:
+            uses |= dict.fromkeys(kinds.numbers, "numeric")
+            uses |= dict.fromkeys(kinds.categories, "category")
+        columns = [
+            {
+                "name": legible(name),
+                "use": uses.get(name, "shown"),
+                "why": kinds.left.get(name, ""),
+                "cells": [legible(str(cell)[:120]) for cell in texts(frame[name]).head(SHOWN)],
+            }
+            for name in frame.columns
+        ]
+        return {
+            "table": number,
+            "name": legible(path.name),
+            "rows": frame.height,
+            "columns": columns,
+            "classes": classes,
+            "begun": _place(path).exists(),
+        }
+
+    def begin(self, wanted: NewStudy) -> Study:
+        """Return the study of a table, made where there is none."""
+        path = self._path(wanted.table)
+        place = _place(path)
+        if place.exists():
+            return Study.open(place, pool=Table(str(path)))
+        named = {
+            use: [n for n, u in wanted.uses.items() if u == use] for use in wanted.uses.values()
+        }
+        for use in ("image", "answers"):
+            if len(named.get(use, ())) > 1:
+                raise BadParameter(
+                    f"{', '.join(named[use])} are all {use}; at most one column was expected. Let the "
+                    "others be shown only."
+                )
+        table = Table(
+            str(path),
+            text=tuple(named.get("text", ())),
+            image=next(iter(named.get("image", ())), None),
+            numeric=tuple(named.get("numeric", ())),
+            category=tuple(named.get("category", ())),
+        )
+        study = Study.create(place, pool=table, classes=wanted.classes, dev=DEV)
+        for column in named.get("answers", ()):
+            cells = enumerate(texts(read_table(path)[column]))
+            study.tell_many(
+                [(r, c.strip()) for r, c in cells if _said(c) in wanted.classes], by="table"
+            )
+        return study
+
+    def sample(self) -> Study:
+        """Return the study of the messages that come along."""
+        path = write_sample(Path("out/sample"))
+        place = _place(path)
+        if place.exists():
+            return Study.open(place)
+        return Study.create(place, pool=Table(str(path), text="text"), classes=CLASSES, dev=DEV)
+
+    def _path(self, number: int) -> Path:
+        if not 0 <= number < len(self._tables):
+            raise BadParameter(f"There is no table {number}; {len(self._tables)} are known.")
+        return self._tables[number]
+
+
+def _is_table(path: Path) -> bool:
+    try:
+        return not path.name.startswith(".") and path.is_file() and bool(ending_of(path))
+    except BadInput:
+        return False
+
+
+def _place(path: Path) -> Path:
+    return beside(path, ".labels.db")
+
+
+def _plain(name: str) -> str:
+    """Return the name of a file without anything that leads elsewhere."""
+    last = name.replace("\\", "/").rpartition("/")[2]
+    return re.sub(r"[^\w.() -]", "_", last).lstrip(". ")[-120:] or "table"
+
+
+def _answers(frame: pl.DataFrame) -> tuple[list[str], list[str]]:
+    """Return the column with answers to some rows, and the answers that a column names."""
+    for name in frame.columns:
+        if ANSWERS.match(name):
+            said = [_said(cell) for cell in texts(frame[name])]
+            found = sorted({answer for answer in said if answer})
+            if 2 <= len(found) <= MOST:
+                # Where every row has one, they are not to be learnt from, but what is asked.
+                return [name] if "" in said else [], [legible(value) for value in found]
+    return [], []
+
+
+def _said(cell: str | None) -> str:
+    return (cell or "").strip()
+
+
+def _digest(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").digest()

@@ -1,0 +1,93 @@
+// The start page: a table is dropped or chosen, its columns and the answers are named, and it begins.
+import { at, call, make } from "./net.js";
+
+const USES = [["text", "is read"], ["numeric", "numbers for the model"], ["category", "values for the model"], ["image", "path of a picture"], ["answers", "answers given already"], ["shown", "is only shown"]];
+const PATIENCE = 600000; // a large table takes a while
+let chosen = null;
+
+function complain(words) {
+  at("problem").hidden = !words;
+  at("problem").textContent = words || "";
+}
+
+// One thing at a time; says what is done, and what went wrong.
+async function busy(words, doing) {
+  complain();
+  at("doing").textContent = words;
+  const held = [...document.querySelectorAll("button, input, select")].filter((one) => !one.disabled);
+  for (const one of held) one.disabled = true;
+  try { await doing(); } catch (error) { complain(error.message); }
+  for (const one of held) one.disabled = false;
+  at("doing").textContent = "";
+}
+
+const go = async (path, body) => { location.href = (await call(path, body, PATIENCE)).path; };
+
+function column(one, number) {
+  const box = make("div", "column");
+  const name = make("label", "", one.name);
+  name.htmlFor = `use-${number}`;
+  name.dir = "auto";
+  const use = make("select");
+  use.id = `use-${number}`;
+  use.dataset.name = one.name;
+  for (const [value, words] of USES) {
+    const option = make("option", "", words);
+    option.value = value;
+    option.selected = value === one.use;
+    use.append(option);
+  }
+  const cells = make("p", "soft small cells", one.cells.filter(Boolean).join(" · ") || "empty");
+  cells.dir = "auto";
+  box.append(name, use, cells);
+  if (one.why && one.use === "shown") box.append(make("p", "soft small", `Not for the model: ${one.why}.`));
+  return box;
+}
+
+function show(table) {
+  if (table.begun) return go("/api/start/study", { table: table.table, classes: [], uses: {} });
+  chosen = table.table;
+  at("study-title").textContent = table.name;
+  at("study-rows").textContent = `${table.rows.toLocaleString("en")} rows. What is each column for?`;
+  at("columns").replaceChildren(...table.columns.map(column));
+  at("classes-text").value = table.classes.join("\n");
+  at("choose").hidden = true;
+  at("study").hidden = false;
+  at("study-title").focus();
+}
+
+const look = (table) => busy("Reading the table…", async () => show(await call("/api/start/look", { table }, PATIENCE)));
+
+function bring(file) {
+  if (!file) return;
+  busy(`Copying ${file.name}…`, async () => {
+    let response;
+    try {
+      response = await fetch(`/api/start/upload?name=${encodeURIComponent(file.name)}`, {
+        method: "POST", headers: { "Content-Type": "application/octet-stream" }, body: file,
+      });
+    } catch { throw new Error("The file could not be sent: it is larger than 1 GB, or the server has ended."); }
+    const said = await response.json();
+    if (!response.ok) throw new Error(said.error);
+    await show(said);
+  });
+}
+
+at("file").addEventListener("change", () => bring(at("file").files[0]));
+for (const kind of ["dragover", "dragleave", "drop"]) {
+  addEventListener(kind, (event) => {
+    event.preventDefault();
+    at("drop").classList.toggle("over", kind === "dragover");
+    if (kind === "drop" && !at("choose").hidden) bring(event.dataTransfer.files[0]);
+  });
+}
+for (const button of document.querySelectorAll("[data-table]")) button.addEventListener("click", () => look(Number(button.dataset.table)));
+at("sample").addEventListener("click", () => busy("Opening the sample…", () => go("/api/start/sample", {})));
+at("back").addEventListener("click", () => { at("study").hidden = true; at("choose").hidden = false; complain(); });
+at("study").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const classes = at("classes-text").value.split("\n").map((line) => line.trim()).filter(Boolean);
+  const uses = Object.fromEntries([...at("columns").querySelectorAll("select")].map((use) => [use.dataset.name, use.value]));
+  busy("Making the study: reading the rows…", () => go("/api/start/study", { table: chosen, classes, uses }));
+});
+if (at("main").dataset.named) look(Number(at("main").dataset.named));

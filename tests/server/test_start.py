@@ -1,0 +1,192 @@
+"""Without arguments: a start page where a table is dropped or chosen, and what may be brought."""
+
+import threading
+from contextlib import contextmanager
+
+import polars as pl
+import pytest
+
+import goalward as gw
+from tests.conftest import need
+from tests.server.conftest import PATIENCE, TOKEN, texts, truth, until
+
+need("fastapi")
+need("playwright")
+
+import uvicorn  # noqa: E402
+from playwright.sync_api import expect  # noqa: E402
+from starlette.testclient import TestClient  # noqa: E402
+
+from goalward.server import Keys, ServedStudy, create_app  # noqa: E402
+from goalward.server import desk as desks  # noqa: E402
+from goalward.server.desk import Desk  # noqa: E402
+from goalward.server.serve import listening  # noqa: E402
+
+UPLOAD = {"content-type": "application/octet-stream"}
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch):
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.chdir(home)
+    keys = Keys(TOKEN)
+    return Desk(keys, lambda study: ServedStudy(study, keys, by="ann"), home)
+
+
+@pytest.fixture
+def client(desk):
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    with TestClient(create_app(desk=desk), "http://127.0.0.1:8321", headers=headers) as client:
+        yield client
+
+
+@contextmanager
+def at_the_desk(desk, chromium):
+    """Serve a desk and sit down at it; gives the browser's page."""
+    listener = listening("127.0.0.1", 0)
+    app = create_app(desk=desk)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", access_log=False))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    until(lambda: server.started or not thread.is_alive())
+    context = chromium.new_context(viewport={"width": 390, "height": 800}, accept_downloads=True)
+    context.set_default_timeout(PATIENCE)
+    page, errors = context.new_page(), []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    try:
+        page.goto(f"http://127.0.0.1:{listener.getsockname()[1]}/start?token={desk.keys.link()}")
+        yield page
+    finally:
+        context.close()
+        if app.state.served is not None:
+            app.state.served.live.close()
+        server.should_exit = True
+        thread.join(timeout=120)
+        listener.close()
+    assert not errors
+
+
+def bring(client, name, content):
+    return client.post("/api/start/upload", params={"name": name}, content=content, headers=UPLOAD)
+
+
+def test_a_dropped_table_becomes_a_study_and_answers_in_it_count(desk, chromium, tmp_path):
+    said = texts(30)
+    given = [truth(text) if i < 6 else "" for i, text in enumerate(said)]
+    path = tmp_path / "Käufe.csv"
+    frame = pl.DataFrame({"id": range(30), "text": said, "label": given})
+    frame.write_csv(path, separator=";")
+    with at_the_desk(desk, chromium) as page:
+        expect(page.locator("h1").first).to_have_text("What do you want to label?")
+        page.set_input_files("#file", path)
+        expect(page.locator("#study-title")).to_have_text("Käufe.csv")
+        uses = page.locator("#columns select").evaluate_all("all => all.map(one => one.value)")
+        assert uses == ["shown", "text", "answers"]
+        assert page.input_value("#classes-text") == "bad\ngood"
+        wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert page.evaluate(wide) <= 0
+        # By keyboard, with a class more; too few are refused in words.
+        page.fill("#classes-text", "good")
+        page.press("#begin", "Enter")
+        expect(page.locator("#problem")).to_contain_text("two or more distinct classes")
+        page.fill("#classes-text", "good\nbad\nneither, really")
+        page.press("#begin", "Enter")
+        expect(page.locator("h1.title")).to_have_text("Käufe.csv")
+        expect(page.locator("#count")).to_have_text("6")
+        assert page.locator("#answers button span").all_inner_texts()[2] == "neither, really"
+    with gw.Study.open(desk.folder / "Käufe.labels.db") as study:
+        assert dict(study.state.labels) == dict(enumerate(given[:6]))
+        assert study.state.classes == ("good", "bad", "neither, really")
+    # Bytes as they came: the same table again is the same file.
+    assert (desk.folder / "Käufe.csv").read_bytes() == path.read_bytes()
+
+
+def test_a_begun_table_goes_on_and_the_sample_is_a_click_away(desk, chromium):
+    pl.DataFrame({"text": texts(20)}).write_csv(desk.folder / "films.csv")
+    table = gw.tables.Table(str(desk.folder / "films.csv"), text="text")
+    with gw.Study.create(
+        desk.folder / "films.labels.db", pool=table, classes=["good", "bad"]
+    ) as study:
+        study.tell(3, "good")
+    with at_the_desk(desk, chromium) as page:
+        expect(page.locator("#sample")).to_be_visible()
+        page.click("text=films.csv")
+        expect(page.locator("#count")).to_have_text("1")
+        # One server, one study.
+        page.goto(page.url + "new")
+        expect(page.locator("h1.title")).to_have_text("films.csv")
+
+
+def test_the_sample_opens(client, desk):
+    assert client.get("/", follow_redirects=False).headers["location"] == "/new"
+    assert client.post("/api/ask", json={"by": "ann"}).status_code == 409
+    assert client.post("/api/start/sample", json={}).json() == {"path": "/"}
+    assert client.get("/api/status").json()["rows"] == 252
+    again = client.post("/api/start/sample", json={})
+    assert again.status_code == 409
+    assert "reload" in again.json()["error"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../../evil.csv", "..\\evil.csv", "/etc/evil.csv", ".hidden.csv", "a\0b.csv", "%2e%2e.csv"],
+)
+def test_uploads_stay_in_their_folder_whatever_their_name(client, desk, name):
+    done = bring(client, name, b"text\nsome words here\nand others\n")
+    assert done.status_code == 200, done.text
+    (found,) = desk.folder.iterdir()
+    assert found.suffix == ".csv"
+    assert not found.name.startswith(".")
+    assert len(list(desk.folder.parent.iterdir())) == 1
+
+
+def test_uploads_are_bounded_and_leave_nothing_behind(client, desk, monkeypatch):
+    monkeypatch.setattr(desk, "_room", 1000)
+    done = bring(client, "large.csv", b"text\n" + b"word " * 1000)
+    assert done.status_code == 422
+    assert "less was expected" in done.json()["error"]
+    for name, content in (("x.exe", b"MZ"), ("y.csv", b"")):
+        monkeypatch.setattr(desk, "_room", 1000)
+        assert bring(client, name, content).status_code == 422
+    assert [path.name for path in desk.folder.iterdir()] == ["y.csv"]
+    assert desks.LARGEST == 2**30
+
+
+def test_the_same_file_is_not_kept_twice_and_another_of_its_name_is_not_overwritten(client, desk):
+    first, second = b"text\none film\ntwo films\n", b"text\nthree plays\nfour plays\n"
+    (desk.folder / "t.csv").write_bytes(first)
+    assert bring(client, "t.csv", first).json()["name"] == "t.csv"
+    assert bring(client, "t.csv", second).json()["name"] == "2-t.csv"
+    assert (desk.folder / "t.csv").read_bytes() == first
+    assert sorted(path.name for path in desk.folder.iterdir()) == ["2-t.csv", "t.csv"]
+
+
+def test_only_our_own_page_brings_files(client, desk, study):
+    table = b"text\none film\n"
+    foreign = {**UPLOAD, "origin": "http://evil.example"}
+    ask = {"params": {"name": "t.csv"}, "content": table}
+    assert client.post("/api/start/upload", **ask, headers=foreign).status_code == 403
+    assert (
+        client.post("/api/start/upload", **ask, headers={"content-type": "text/plain"}).status_code
+        == 415
+    )
+    anybody = {**UPLOAD, "authorization": ""}
+    assert client.post("/api/start/upload", **ask, headers=anybody).status_code == 401
+    assert not list(desk.folder.iterdir())
+    # A server with a study takes none.
+    served = ServedStudy(study, Keys(TOKEN))
+    with TestClient(create_app(served), "http://127.0.0.1:1") as other:
+        headers = {**UPLOAD, "authorization": f"Bearer {TOKEN}"}
+        assert other.post("/api/start/upload", **ask, headers=headers).status_code == 415
+
+
+def test_columns_and_tables_that_do_not_fit_are_said(client, desk):
+    pl.DataFrame({"a": ["x y z"] * 4, "b": ["p q r"] * 4}).write_csv(desk.folder / "t.csv")
+    client.get("/new")
+    body = {"table": 0, "classes": ["a", "b"], "uses": {"a": "answers", "b": "answers"}}
+    assert "at most one column" in client.post("/api/start/study", json=body).json()["error"]
+    assert "no table 7" in client.post("/api/start/look", json={"table": 7}).json()["error"]
+    wrong = body | {"uses": {"c": "text"}}
+    assert "'c' was expected" in client.post("/api/start/study", json=wrong).json()["error"]
+    assert [path.name for path in desk.folder.iterdir()] == ["t.csv"]
