@@ -1,0 +1,78 @@
+"""Every page under axe-core, light and dark, at a desk and on a phone."""
+
+import pytest
+
+from tests.conftest import need
+from tests.server.conftest import truth
+from tests.server.test_page import Person
+
+need("fastapi")
+need("playwright")
+need("axe_playwright_python")
+
+WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+def _why(page):
+    page.keyboard.press("w")
+    page.wait_for_selector("#why-legend:not([hidden])")
+    page.click("#why-details summary")
+
+
+def _details(page):
+    page.click("#details > summary")
+    page.click("#rules summary")
+
+
+def _drawn(page):
+    page.wait_for_function(
+        "() => document.querySelector('[data-chart=learning] .readout').textContent"
+    )
+
+
+def _nothing(page):
+    pass
+
+
+STATES = {
+    "/": (_drawn, _details, _why),
+    "/?one": (_drawn, lambda page: page.keyboard.press("?")),
+    "/?two": (_drawn, lambda page: page.keyboard.press("n")),
+    "/?three": (_drawn, lambda page: page.click("#who-button")),
+    "/?four": (_drawn, lambda page: page.click("#finish")),
+    "/review": (_nothing,),
+    "/review?only=doubted": (_nothing,),
+    "/review?search=nothing+like+it": (_nothing,),
+    "/scores": (_nothing,),
+    "/docs": (_nothing,),
+    "/login": (_nothing,),
+}
+
+
+@pytest.mark.parametrize(("look", "width"), [("light", 1360), ("dark", 390)])
+def test_no_page_keeps_anybody_out_or_scrolls_sideways(chromium, served, address, look, width):
+    from axe_playwright_python.sync_playwright import Axe
+
+    study = served.study
+    for row in range(50):
+        right = truth(study.show(row)["text"])
+        study.tell(row, {"good": "bad", "bad": "good"}[right] if row % 11 == 5 else right, by="ann")
+        if row % 3 == 0:
+            study.tell(row, right, by="bo")
+    study.refresh()
+    size = {"width": width, "height": 844}
+    ann = Person(chromium, address, served, viewport=size, color_scheme=look)
+    found = []
+    for path, steps in STATES.items():
+        ann.page.goto(f"{address}{path}")
+        for step in steps:
+            step(ann.page)
+        said = Axe().run(ann.page).response
+        assert len(said["passes"]) > 15
+        for one in said["violations"]:
+            found += [(path, one["id"], node["html"][:200]) for node in one["nodes"]]
+        if width == 390 and ann.page.evaluate(WIDE) > 0:
+            found.append((path, "scrolls sideways"))
+    ann.context.close()
+    assert not found
+    assert not ann.errors
