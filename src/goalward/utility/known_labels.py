@@ -35,6 +35,12 @@ class Relabelled:
         (n, K) change of the goal with each label instead of its own, whose own is 0; None without.
     label
         (n,) what the model without the row says of it.
+
+    Examples
+    --------
+    >>> import goalward as gw
+    >>> gw.relabel(gw.Logistic().fit([[0.0], [1.0], [0.1]], ["a", "b", "b"]))
+    Relabelled(3 labels, most doubtful 0, 2, 1)
     """
 
     proba: Float[NDArray[Any], "n k"] = field(repr=False)
