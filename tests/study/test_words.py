@@ -6,6 +6,7 @@ import pytest
 
 import goalward as gw
 from goalward.study.rounds import StudyRound
+from goalward.study.words import _read_without
 
 TEXTS = [
     f"{start} {word} {thing}"
@@ -60,6 +61,27 @@ def test_a_word_goes_wherever_it_stands_and_however_it_is_written(tmp_path):
         found = told(study).why(len(TEXTS)).words()
     assert found[0].word == "Great"
     assert sum(one.word.lower() == "great" for one in found) == 1
+
+
+def test_words_of_several_columns_and_the_columns_beside_them_speak_too(tmp_path):
+    rng = np.random.default_rng(0)
+    stars = [5 if any(word in text for word in GOOD) else 1 for text in TEXTS]
+    frame = {"title": TEXTS, "body": ["by Ann"] * 24, "stars": stars, "noise": rng.normal(size=24)}
+    pl.DataFrame(frame).write_csv(tmp_path / "t.csv")
+    table = gw.tables.Table(tmp_path / "t.csv", ("title", "body"), numeric=("stars", "noise"))
+    with gw.Study.create(tmp_path / "s.db", pool=table, classes=["good", "bad"]) as study:
+        found = {one.word: one.push["good"] for one in told(study).why(17).words()}
+        # As it is: the words of all columns in one give the features that the row has.
+        names, X = _read_without(study.pool, 17, study.show(17)["text"], [])
+        np.testing.assert_allclose(X[0], study.pool.take([17])[0], atol=1e-5)
+    assert names[0] == "stars: 5"
+    assert found["stars: 5"] > 0
+    assert found["great"] > 0
+    numbers = gw.tables.Table(tmp_path / "t.csv", numeric=("stars", "noise"))
+    with gw.Study.create(tmp_path / "n.db", pool=numbers, classes=["good", "bad"]) as study:
+        found = told(study).why(17).words()
+    assert found[0].word == "stars: 5"
+    assert len(found) == 2
 
 
 def test_where_no_text_is_read_no_word_speaks(tmp_path):

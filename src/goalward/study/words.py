@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +24,7 @@ MOST = 100
 
 @dataclass(frozen=True)
 class Word:
-    """A word, wherever it stands in a row, and what it does to each label.
+    """A word, wherever it stands in a row, or a column, and what it does to each label.
 
     Parameters
     ----------
@@ -39,37 +38,50 @@ class Word:
 
 
 def words(round: StudyRound, row: int) -> list[Word]:
-    """Return the words of a row that matter, the strongest first; none where no text is read.
+    """Return the words and columns of a row that matter, the strongest first.
 
-    Of a long text the first 100 words are looked at.
+    None where vectors are read that were made elsewhere. Of a long text the first 100 words are
+    looked at; a column is left out as if its cell were empty.
     """
     text = str(round.pool.show(row).get("text") or "")
     found: dict[str, str] = {}
     for word in re.findall(r"\w+", text):
         found.setdefault(word.casefold(), word)
-    tried = list(found)[:MOST]
-    if not tried:
+    tried = list(found.values())[:MOST]
+    without = [re.sub(rf"\b{re.escape(word)}\b", "", text, flags=re.I) for word in tried]
+    try:
+        names, X = _read_without(round.pool, row, text, without)
+    except BadInput:  # made elsewhere
         return []
-    without = [re.sub(rf"\b{re.escape(found[w])}\b", "", text, flags=re.I) for w in tried]
-    with suppress(BadInput):  # vectors that were made elsewhere
-        X = _read_as(round.pool, row, [text, *without])
-        logits = to_numpy(round.fitted.logits(X.astype(np.float64)))
-        logits = logits - logits.mean(axis=1, keepdims=True)
-        push = logits[0] - logits[1:]
-        strongest = np.argsort(-np.abs(push).max(axis=1, initial=0.0), kind="stable")
-        classes = round.state.classes
-        return [
-            Word(found[tried[i]], dict(zip(classes, push[i].tolist(), strict=True)))
-            for i in strongest
-            if np.abs(push[i]).max() > 1e-6
-        ]
-    return []
+    logits = to_numpy(round.fitted.logits(X.astype(np.float64)))
+    logits = logits - logits.mean(axis=1, keepdims=True)
+    push = logits[0] - logits[1:]
+    said = [*tried, *names]
+    return [
+        Word(said[i], dict(zip(round.state.classes, push[i].tolist(), strict=True)))
+        for i in np.argsort(-np.abs(push).max(axis=1, initial=0.0), kind="stable").tolist()
+        if np.abs(push[i]).max() > 1e-6
+    ]
 
 
-def _read_as(pool: StudyPool, row: int, texts: list[str]) -> NDArray[Any]:
-    """Return the numbers a row would have with other texts."""
+def _read_without(
+    pool: StudyPool, row: int, text: str, without: list[str]
+) -> tuple[list[str], NDArray[Any]]:
+    """Return columns beside the text, and the numbers of a row as it is, without words, without each."""
     table = pool.table
     if table is None:
-        return pool.reader.transform(texts)
-    same = pl.concat([table.frame[row : row + 1]] * len(texts))
-    return pool.reader.transform(same.with_columns(pl.Series(table.source.text, texts)))
+        return [], pool.reader.transform([text, *without] if pool.texts else pool.take([row]))
+    own, read = table.frame[row : row + 1], table.source.texts
+    columns = [*table.source.numeric, *table.source.category]
+    # All of the text in its first column is read as it is in several.
+    texts = [*([text] * (len(read) > 0)), *without, *([text] * len(columns))]
+    shared = pl.concat([own] * (1 + len(without) + len(columns)))
+    place = pl.int_range(pl.len()) - 1 - len(without)
+    changed: list[Any] = [pl.when(place != k).then(name).alias(name) for k, name in enumerate(columns)]
+    changed += [pl.lit(None, pl.String).alias(name) for name in read[1:]]
+    if read:
+        changed.append(pl.Series(read[0], texts))
+    cells = own.select(columns).row(0)
+    said = [f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in cells]
+    names = [f"{name}: {cell}" for name, cell in zip(columns, said, strict=True)]
+    return names, pool.reader.transform(shared.with_columns(changed))
