@@ -77,11 +77,13 @@ def _read_without(
     texts = [*([text] * (len(read) > 0)), *without, *([text] * len(columns))]
     shared = pl.concat([own] * (1 + len(without) + len(columns)))
     place = pl.int_range(pl.len()) - 1 - len(without)
-    changed: list[Any] = [pl.when(place != k).then(name).alias(name) for k, name in enumerate(columns)]
+    changed: list[Any] = [
+        pl.when(place != k).then(name).alias(name) for k, name in enumerate(columns)
+    ]
     changed += [pl.lit(None, pl.String).alias(name) for name in read[1:]]
     if read:
         changed.append(pl.Series(read[0], texts))
-    cells = own.select(columns).row(0)
+    cells = [own[name][0] for name in columns]
     said = [f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in cells]
     names = [f"{name}: {cell}" for name, cell in zip(columns, said, strict=True)]
     return names, pool.reader.transform(shared.with_columns(changed))
