@@ -162,6 +162,40 @@ def test_every_row_is_predicted_once_two_classes_have_answers(at_a_page):
     assert right > 0.9
 
 
+def test_classes_are_renamed_added_and_described_while_labelling(at_a_page):
+    ann, study = at_a_page(texts(40), ["good", "bad"])
+    first = ann.row
+    ann.press("1")
+    ann.saved(1)
+    ann.page.click("#classes-button")
+    ann.page.get_by_label("Name of good").fill("great")
+    ann.page.get_by_label("Colour of good").fill("#1b9e77")
+    ann.page.click("#classes-add")
+    ann.page.get_by_label("Name of the new class").fill("so, so")
+    ann.page.get_by_label("What belongs to it, of the new class").fill("Neither <b>nor</b>")
+    ann.page.fill("#guide-edit", "In doubt, skip.")
+    ann.page.keyboard.press("Tab")
+    ann.page.click("#classes-dialog button.primary")
+    expect(ann.page.locator("#classes-dialog")).to_be_hidden()
+    expect(ann.page.locator("#guide-text")).to_have_text("In doubt, skip.")
+    expect(ann.page.locator("#answers button span")).to_have_count(3)
+    assert ann.page.get_attribute("#answers button:last-child", "title") == "Neither <b>nor</b>"
+    row = ann.row
+    ann.press("3")
+    ann.saved(2)
+    assert study.state.classes == ("great", "bad", "so, so")
+    assert dict(study.state.labels) == {first: "great", row: "so, so"}
+    border = "getComputedStyle(document.querySelector('#answers button')).borderInlineStartColor"
+    assert ann.page.evaluate(border) == "rgb(27, 158, 119)"
+    # Two classes cannot have one name, and the dialog says so.
+    ann.page.click("#classes-button")
+    ann.page.get_by_label("Name of bad").fill("great")
+    ann.page.click("#classes-dialog button.primary")
+    expect(ann.page.locator("#classes-problem")).to_contain_text("'great' already")
+    ann.page.click("#classes-cancel")
+    ann.errors.clear()  # the browser reports the refused request
+
+
 def test_a_long_row_scrolls_by_keyboard(at_a_page):
     long = [f"{text} " + "and so it goes on and on. " * 400 for text in texts(10)]
     ann, _ = at_a_page(long, ["good", "bad"])

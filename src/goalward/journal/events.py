@@ -17,6 +17,7 @@ __all__ = [
     "Changed",
     "ClassAdded",
     "Created",
+    "Described",
     "Event",
     "Label",
     "Lost",
@@ -114,6 +115,19 @@ class ClassAdded(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Described(Event):
+    """A class got another name, a colour or a description; without a class, the guidelines changed.
+
+    What is None stays as it is.
+    """
+
+    label: Label | None
+    name: Label | None
+    colour: str | None
+    text: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Ranked(Event):
     """A model was fitted and the pool scored.
 
@@ -192,10 +206,10 @@ KINDS: dict[str, Callable[..., Event]] = {
     kind.__name__.lower(): kind
     for kind in (
         *(Created, Asked, Told, Skipped, Withdrawn, Undone, Noted, ClassAdded, Ranked),
-        *(Changed, Lost),
+        *(Changed, Lost, Described),
     )
 }
-SINCE: dict[type[Event], int] = {Changed: 4, Lost: 4}
+SINCE: dict[type[Event], int] = {Changed: 4, Lost: 4, Described: 5}
 """The version of the journal from which on an event is known, where that is not the first."""
 
 

@@ -11,6 +11,7 @@ from goalward.server.messages import (
     AnswerFilter,
     AnswerRequest,
     AnswerStored,
+    Classes,
     Digits,
     ErrorMessage,
     NextRows,
@@ -127,6 +128,17 @@ def note(remark: NoteRequest, served: Served) -> RowView:
     served.study.note(remark.row, remark.text, by=remark.by)
     served.live.changed()
     return served.views([remark.row])[0]
+
+
+@api.post("/classes")
+def classes(said: Classes, served: Served) -> dict[str, Any]:
+    """Name, colour or describe a class, or write guidelines; a name without a class adds one."""
+    if said.label is None and said.name is not None:
+        served.study.add_class(said.name)
+        said = said.model_copy(update={"label": said.name, "name": None})
+    served.study.describe(**said.model_dump())
+    served.changed()
+    return served.summary()
 
 
 @api.post("/refresh", status_code=202)

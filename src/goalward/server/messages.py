@@ -27,6 +27,7 @@ __all__ = [
     "AnswerRequest",
     "AnswerStored",
     "ChosenTable",
+    "Classes",
     "Digits",
     "ErrorMessage",
     "NewStudy",
@@ -95,6 +96,16 @@ class NoteRequest(RowRequest):
     """Something worth knowing about a row."""
 
     text: Text = Field(min_length=1, max_length=100_000)
+
+
+class Classes(BaseModel):
+    """A class that is to be added, or what is to be said of one; without a class, of all rows."""
+
+    model_config = ConfigDict(extra="forbid")
+    label: Label | None = Field(None, description="The class that is meant; none: guidelines.")
+    name: Text | None = Field(None, min_length=1, max_length=1000, description="Its new name.")
+    colour: Text | None = Field(None, max_length=20, description="#1b9e77, or empty for none.")
+    text: Text | None = Field(None, max_length=100_000, description="What belongs to it.")
 
 
 class ChosenTable(BaseModel):

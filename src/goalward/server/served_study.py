@@ -18,6 +18,7 @@ from goalward.server.messages import RowView
 from goalward.server.rows import legible, row_view
 from goalward.study import Study
 from goalward.study.rounds import ready
+from goalward.study.state import Description
 
 __all__ = ["HELD", "Refitter", "ServedStudy"]
 
@@ -97,6 +98,11 @@ class ServedStudy:
             "version": f"{status['events']}-{int(busy)}-{check:x}",
             "study": self.id,
             **{name: status[name] for name in SUMMARISED},
+            "classes": [
+                {**one, **state.described.get(place, Description())._asdict()}
+                for place, one in enumerate(status["classes"])
+            ],
+            "guidelines": state.guidelines,
             "model": ready(state),
             "left": state.n_rows - len(state.closed),
             "rounds": len(state.rounds),

@@ -6,6 +6,7 @@ held, so that two processes never decide on the same state.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from itertools import starmap
 from numbers import Integral
@@ -17,13 +18,14 @@ from goalward.journal.events import Event, Label
 from goalward.study.fold import folded
 from goalward.study.questions import Questions, rows_held
 from goalward.study.settings import plain_label, plain_text, upgraded
-from goalward.study.state import State
+from goalward.study.state import Description, State, position
 
 __all__ = [
     "asked",
     "changed",
     "checked_row",
     "class_added",
+    "described",
     "imported",
     "noted",
     "skipped",
@@ -141,6 +143,46 @@ def class_added(state: State, now: float, label: Any) -> tuple[None, list[Event]
     return None, [] if label in state.classes else [events.ClassAdded(at=now, label=label)]
 
 
+def described(
+    state: State,
+    now: float,
+    label: Any,
+    *,
+    name: Any = None,
+    colour: str | None = None,
+    text: str | None = None,
+) -> tuple[None, list[Event]]:
+    """Return what is said of a class, or of all where there is none, if it is new."""
+    if text:
+        text = plain_text(text, "The description", longest=100_000)
+    if label is None:
+        news = text is not None and text != state.guidelines
+        said = events.Described(at=now, label=None, name=None, colour=None, text=text)
+        return None, [said] if news else []
+    label = _checked_label(state, label)
+    if colour and not re.fullmatch("#[0-9a-fA-F]{6}", colour):
+        raise BadParameter(f"colour={colour!r}; a colour such as '#1b9e77' was expected.")
+    name = None if name is None else plain_label(name)
+    if name is not None and position(state.classes, name) is not None:
+        if name == label:
+            name = None
+        else:
+            raise BadParameter(
+                f"There is a class {name!r} already; a new name was expected. Correct the answers in "
+                "Review to make two classes one."
+            )
+    given = events.Described(at=now, label=label, name=name, colour=colour, text=text)
+    known = state.described.get(position(state.classes, label) or 0, Description())
+    news = (
+        name is not None
+        or Description(
+            known.colour if colour is None else colour, known.text if text is None else text
+        )
+        != known
+    )
+    return None, [given] if news else []
+
+
 def changed(
     state: State, now: float, strategy: Any
 ) -> tuple[dict[str, tuple[Any, Any]], list[Event]]:
@@ -162,10 +204,10 @@ def checked_row(state: State, row: Any) -> int:
 
 def _checked_label(state: State, label: Any) -> Label:
     value = label.item() if hasattr(label, "item") else label
-    for known in state.classes:
-        # 1 and True are equal to Python, and different answers.
-        if known == value and isinstance(known, bool) == isinstance(value, bool):
-            return known
+    for name in (value, state.renamed.get(value)):
+        place = position(state.classes, name)
+        if place is not None:
+            return state.classes[place]
     raise UnknownLabel(
         f"The label {label!r} came; one of {', '.join(map(repr, state.classes[:12]))} was expected. "
         "Correct it, or declare it with add_class."

@@ -14,7 +14,7 @@ from rpds import HashTrieMap
 
 from goalward.journal import Recorded, events
 from goalward.study.settings import Settings
-from goalward.study.state import Change, Lease, Note, Standing, State
+from goalward.study.state import Change, Description, Lease, Note, Standing, State, position
 
 __all__ = ["advance", "folded"]
 
@@ -57,7 +57,10 @@ def advance(state: State, recorded: Recorded) -> State:
             notes = (*state.notes.get(row, ()), Note(by, text, at))
             return replace(state, notes=state.notes.insert(row, notes))
         case events.ClassAdded(label=label):
-            return replace(state, classes=(*state.classes, label))
+            names = state.renamed.discard(label)
+            return replace(state, classes=(*state.classes, label), renamed=names)
+        case events.Described():
+            return _described(state, event)
         case events.Ranked():
             return replace(state, rounds=(*state.rounds, (seq, event)))
         case events.Lost(text=text):
@@ -79,6 +82,48 @@ def _asked(state: State, seq: int, event: events.Asked) -> State:
         turns=state.turns + len(event.rows),
         dev_turns=state.dev_turns + event.dev,
     )
+
+
+def _described(state: State, event: events.Described) -> State:
+    if event.label is None:
+        return replace(state, guidelines=event.text or "")
+    place = position(state.classes, event.label)
+    if place is None:
+        return state  # its class is among the lost events
+    before = state.described.get(place, Description())
+    colour = before.colour if event.colour is None else event.colour
+    text = before.text if event.text is None else event.text
+    state = replace(state, described=state.described.insert(place, Description(colour, text)))
+    return state if event.name is None else _renamed(state, place, event.name)
+
+
+def _renamed(state: State, place: int, name: events.Label) -> State:
+    """Return the state with another name for a class, in every answer, earlier ones too."""
+    old = state.classes[place]
+
+    def said(standing: Standing | None) -> Standing | None:
+        ours = standing is not None and position((old,), standing.label) == 0
+        return standing._replace(label=name) if standing is not None and ours else standing
+
+    standings = state.standings
+    for row, by_whom in state.standings.items():
+        for by, standing in by_whom.items():
+            standings = _with(standings, row, by, said(standing))
+    changes = state.changes
+    for by, last in state.changes.items():
+        steps, step = [], last
+        while step is not None:
+            steps.append(step)
+            step = step.earlier
+        earlier = None
+        for step in reversed(steps):
+            earlier = Change(step.row, said(step.before), earlier)
+        changes = changes.insert(by, earlier)
+    classes = (*state.classes[:place], name, *state.classes[place + 1 :])
+    # Pages that have not heard of it still say the old name.
+    names = {known: name if new == old else new for known, new in state.renamed.items()}
+    renamed = HashTrieMap({**names, old: name}).discard(name)
+    return replace(state, standings=standings, changes=changes, classes=classes, renamed=renamed)
 
 
 def _undone(state: State, row: int, by: str, lease: Lease) -> State:

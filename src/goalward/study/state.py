@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import compress
@@ -22,7 +22,7 @@ from goalward.journal import Mark, Ranked
 from goalward.journal.events import Label
 from goalward.study.settings import Settings
 
-__all__ = ["Change", "Lease", "Note", "Standing", "State"]
+__all__ = ["Change", "Description", "Lease", "Note", "Standing", "State", "position"]
 
 
 class Standing(NamedTuple):
@@ -53,12 +53,27 @@ class Change(NamedTuple):
     earlier: Change | None
 
 
+class Description(NamedTuple):
+    """How a class looks and what belongs to it."""
+
+    colour: str = ""
+    text: str = ""
+
+
 class Note(NamedTuple):
     """What somebody wrote about a row."""
 
     by: str
     text: str
     at: float
+
+
+def position(classes: Sequence[Label], label: Any) -> int | None:
+    """Return the place of a label among classes; 1 and True are equal to Python, and two answers."""
+    for place, known in enumerate(classes):
+        if known == label and isinstance(known, bool) == isinstance(label, bool):
+            return place
+    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +104,10 @@ class State:
         The number of the last change of the settings.
     aside
         Rows that are never asked: there is nothing in them to read.
+    described, guidelines
+        Place of a class -> how it is described; what annotators should go by.
+    renamed
+        Earlier names of classes -> those of now.
     lost
         (number, what could be read of it) of the events that a recovery could not save.
     """
@@ -110,6 +129,9 @@ class State:
     moves: int = 0
     changed: int = 0
     aside: frozenset[int] = frozenset()
+    described: HashTrieMap[int, Description] = HashTrieMap()
+    guidelines: str = ""
+    renamed: HashTrieMap[Label, Label] = HashTrieMap()
     lost: tuple[tuple[int, str], ...] = ()
 
     @property

@@ -197,6 +197,22 @@ class Study(Findings):
         """Declare one more class; known ones stay as they are."""
         self._ledger.write(decisions.class_added, label=label)
 
+    def describe(
+        self,
+        label: Any = None,
+        *,
+        name: Any = None,
+        colour: str | None = None,
+        text: str | None = None,
+    ) -> None:
+        """Give a class another name, a colour ("#1b9e77") or a text that says what belongs to it.
+
+        Without a class the text is the guidelines, shown beside every row. Answers go with their
+        class; whoever still says the old name means the new one.
+        """
+        given = {"name": name, "colour": colour, "text": text}
+        self._ledger.write(decisions.described, label=label, **given)
+
     def upgrade(self, strategy: Any = None) -> dict[str, tuple[Any, Any]]:
         """Take up what is recommended now, or a recipe; return what changed: before and after.
 

@@ -4,6 +4,7 @@ import { keysFor } from "./keys.js";
 
 const ACTIONS = ["undo", "skip", "note", "why"];
 const MANY = 9; // more classes than that, and one can be found by typing
+let classes = [];
 let labels = [];
 let held = { classes: [], actions: {} };
 
@@ -26,6 +27,12 @@ function button(label, index, choose) {
   const words = make("span", "", String(label));
   words.dir = "auto";
   made.append(words);
+  const { colour, text } = classes[index];
+  if (colour) made.style.borderInlineStart = `6px solid ${colour}`;
+  if (text) {
+    made.title = text;
+    words.append(make("small", "soft", text));
+  }
   made.addEventListener("click", () => choose(index));
   return made;
 }
@@ -52,10 +59,11 @@ function help() {
 }
 
 // Draws them if they are others than before; `choose` is called with the number of a class.
-export function drawAnswers(classes, choose) {
-  const now = classes.map((one) => one.label);
-  if (JSON.stringify(now) === JSON.stringify(labels)) return;
-  labels = now;
+export function drawAnswers(known, choose) {
+  const now = known.map(({ label, colour, text }) => ({ label, colour, text }));
+  if (JSON.stringify(now) === JSON.stringify(classes)) return;
+  classes = now;
+  labels = classes.map((one) => one.label);
   held = keysFor(labels, ACTIONS);
   at("answers").replaceChildren(...labels.map((label, index) => button(label, index, choose)));
   at("find").hidden = labels.length <= MANY;

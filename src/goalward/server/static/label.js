@@ -1,6 +1,7 @@
 // Labelling: an answer shows the next row at once, which was loaded before; saving goes on behind.
 import { at, call } from "./net.js";
 import { actionKeys, answerKeys, drawAnswers, labelAt } from "./answers.js";
+import { edits, guide } from "./classes.js";
 import { ended, finished, reached } from "./end.js";
 import { keys } from "./keys.js";
 import { Outbox } from "./outbox.js";
@@ -153,10 +154,13 @@ onWho(() => { queue = []; draw(); outbox = newOutbox(); outbox.flush().then(ask)
 
 outbox = newOutbox();
 draw();
-panel(ask, (now) => {
+const news = (now) => {
   drawAnswers(now.classes, answer);
+  guide(now);
   reached(now);
   draw();
-});
+};
+panel(ask, news);
+edits(news);
 ask();
 outbox.flush();

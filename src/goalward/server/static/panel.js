@@ -25,6 +25,7 @@ function progress(now) {
     const track = make("span", "track");
     const fill = make("i");
     fill.style.width = `${(100 * one.labels) / most}%`;
+    if (one.colour) fill.style.background = one.colour;
     track.append(fill);
     item.append(make("span", "name", String(one.label)), make("span", "number", count(one.labels)), track);
     return item;
