@@ -15,6 +15,8 @@ EXTRAS = {
     "distributed": "dask",
     "skactiveml": "skactiveml",
     "torch": "torch",
+    "PIL": "app",
+    "sentence_transformers": "vision",
 }
 """The extra by the name that is imported."""
 

@@ -26,7 +26,8 @@ def best_left_out(learner: Logistic, X: Any, y: Any, n: int, **given: Any) -> Fi
 
     Each fit starts from the one before; the strongest penalty is the last to be given up.
     """
-    start, best, most = given.pop("start", None), None, float("-inf")
+    start, most = given.pop("start", None), float("-inf")
+    best: Fitted | None = None
     for C in PATH if n >= FEW else (MIDDLE,):
         try:
             fitted = clone(learner).set_params(C=C).fit(X, y, start=start, **given)

@@ -206,7 +206,15 @@ def _table(table: Table, home: Path | None, tick: Tick) -> dict[str, Any]:
         check_finite(clean_rows(rows, name, finite=False), name, start=at.start)
     path = Path(table.path).absolute()
     vectors = str(table.vectors.absolute()) if table.vectors else None
-    only_text = table.texts and not table.image
+    aside: list[int] = []
+    if table.pictured:
+        aside = np.flatnonzero(~np.any(loaded.X, axis=1)).tolist()
+    elif table.texts and not table.image:
+        aside = without_text(joined(loaded.frame, table.texts))
+    notes = list(table.notes)
+    if table.pictured and aside:
+        first = loaded.frame[str(table.image)][aside[0]]
+        notes.append(f"{len(aside)} pictures cannot be read (first {first}); they are set aside.")
     return {
         "kind": "table",
         "path": str(path),
@@ -223,9 +231,9 @@ def _table(table: Table, home: Path | None, tick: Tick) -> dict[str, Any]:
         "embeddings": table.embeddings,
         "features": table.features,
         "says": table.says,
-        "notes": list(table.notes),
+        "notes": notes,
         # Nobody can answer them.
-        "aside": without_text(joined(loaded.frame, table.texts)) if only_text else [],
+        "aside": aside,
         "fingerprint": table.fingerprint(),
         "n_rows": int(loaded.X.shape[0]),
     }
@@ -263,9 +271,9 @@ def _found(kept: Mapping[str, Any], home: Path | None, moved: Any) -> Table:
 
 def _there(kept: Mapping[str, Any], name: str, relative: str, home: Path | None) -> Any:
     """Return a stored path; the one beside the study where nothing is at that any more."""
-    if not Path(kept[name]).is_file() and kept[relative] is not None and home is not None:
+    if not Path(kept[name]).exists() and kept[relative] is not None and home is not None:
         beside = home / kept[relative]
-        if beside.is_file():
+        if beside.exists():
             return str(beside)
     return kept[name]
 

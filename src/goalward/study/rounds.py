@@ -145,7 +145,8 @@ class StudyRound:
         return self._fitted(labels, {"C": self.fitted.C})
 
     def _fitted(self, labels: Any, chosen: dict[str, Any]) -> Fitted:
-        learner = self.state.settings.fitter(self.state.classes).set_params(**chosen)
+        learner = self.state.settings.fitter(self.state.classes)
+        learner.set_params(**chosen)
         return learner.fit(self.pool.take(list(labels)), list(labels.values()))
 
     def model_at(self, seq: int) -> Fitted:

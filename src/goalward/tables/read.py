@@ -15,10 +15,13 @@ from goalward.core.extras import needing
 from goalward.errors import BadInput
 from goalward.tables.text_files import Written, decoded, separated, separator_of
 
-__all__ = ["ENDINGS", "beside", "ending_of", "read_table", "written"]
+__all__ = ["PICTURE", "beside", "ending_of", "read_table", "written"]
 
 USUAL = {".csv": ",", ".tsv": "\t"}
 """What separates cells by the name of a file, where another is not found in it."""
+PICTURE = "picture"
+"""The column of a folder's pictures with their paths."""
+PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp")
 ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".xlsx", ".parquet")
 """What can be read; each also with .gz after it."""
 
@@ -38,6 +41,8 @@ def written(
 ) -> tuple[pl.DataFrame, Written | None]:
     """Return a table, and how its text was written; None for what is no text."""
     path = Path(path)
+    if path.is_dir():
+        return _folder(path), None
     ending, content = ending_of(path), _content(path)
     found: Written | None = None
     if ending == ".parquet":
@@ -72,6 +77,25 @@ def beside(path: str | Path, ending: str) -> Path:
     """Return the file of a table's name and another ending beside it."""
     path = Path(path)
     return (path.with_suffix("") if path.suffix.lower() == ".gz" else path).with_suffix(ending)
+
+
+def _folder(path: Path) -> pl.DataFrame:
+    """Return the pictures of a folder and its subfolders, in the order of their names."""
+    found = sorted(
+        one.relative_to(path)
+        for one in path.rglob("*")
+        if one.suffix.lower() in PICTURES
+        and one.is_file()
+        # What is hidden is not the person's.
+        and not any(part.startswith(".") for part in one.relative_to(path).parts)
+    )
+    if not found:
+        raise BadInput(
+            f"{path} is a folder without pictures ({', '.join(PICTURES)}); a table, or a folder with "
+            "pictures, was expected. Check the path."
+        )
+    within = [one.parts[0] if len(one.parts) > 1 else "" for one in found]
+    return pl.DataFrame({PICTURE: [one.as_posix() for one in found], "folder": within})
 
 
 def _content(path: Path) -> bytes:

@@ -14,14 +14,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from goalward.core.npy import NpyFile
+from goalward.core.npy import NpyFile, stamp_of
 from goalward.errors import BadInput, BadParameter
 from goalward.tables.cache import cached_arrays
 from goalward.tables.cells import as_json
 from goalward.tables.columns import Kinds, notes_of
 from goalward.tables.encoder import Encoder, Tick, Vectors, from_npy, joined, silent
 from goalward.tables.numbers import Categories, Measures, Numbers, Together
-from goalward.tables.read import beside, read_table, written
+from goalward.tables.pictures import Pictures, Pixels, paths
+from goalward.tables.read import PICTURE, beside, read_table, written
 from goalward.tables.watch import digests
 from goalward.tables.words import Sentences, Words
 
@@ -32,6 +33,7 @@ TEXT_RECIPE = "tfidf-svd-256/1"
 studies made with the old one must still find it, or say what takes its place."""
 COLUMNS_RECIPE = "columns/1"
 """Changes whenever `Measures` or `Categories` do."""
+PLAIN = "small grey pixels, edges and colours"
 Names = Sequence[str] | str | None
 
 
@@ -45,8 +47,9 @@ class Loaded:
 
     @property
     def folder(self) -> Path:
-        """Where the table lies; paths of pictures start here."""
-        return Path(self.source.path).absolute().parent
+        """Where the table lies, or the pictures; their paths start here."""
+        path = Path(self.source.path).absolute()
+        return path if path.is_dir() else path.parent
 
     @cached_property
     def _shown(self) -> pl.DataFrame:
@@ -72,6 +75,8 @@ class Loaded:
 class Table:
     """A file whose rows are to be labelled: .csv, .tsv, .xlsx, .json, .jsonl or .parquet, also .gz.
 
+    Or a folder of pictures, those in its subfolders too.
+
     Parameters
     ----------
     text, image
@@ -82,7 +87,8 @@ class Table:
     embeddings
         Features: "tfidf", "minilm" (with the `[text]` extra), the folder of a sentence encoder,
         or a .npy file. "auto" takes the .npy file of the table's name beside it if there is one,
-        else TF-IDF of texts. "columns" leaves texts to people, and takes numbers and values alone.
+        else TF-IDF of texts and "pixels" of pictures, for which the folder or the name of an image
+        encoder does more (with the `[vision]` extra). "columns" leaves texts to people, and takes numbers and values alone.
     separator, encoding
         Of a text file; found out by default.
     notes
@@ -127,26 +133,26 @@ class Table:
         if embeddings == "auto" and npy.is_file():
             embeddings = str(npy)
         elif embeddings == "auto":
-            embeddings = "tfidf" if made.texts else "columns"
+            alone = "pixels" if made.image and not made.numeric + made.category else "columns"
+            embeddings = "tfidf" if made.texts else alone
         elif embeddings == "numeric":
             # By its first name, which stays that of the features it had.
             embeddings = "columns"
         if embeddings == "columns" and not made.numeric + made.category:
             raise BadParameter(
-                f"Pictures or texts came without vectors; {npy.name} beside the table (a row of "
-                "numbers for each row), or columns of numbers, were expected. Compute them with an "
-                "encoder, or name columns with --numeric."
+                "Features of columns were asked for, and none is named; columns of numbers or values "
+                "were expected. Name them with --numeric or --category."
             )
         made = replace(made, embeddings=embeddings)
         features = () if made.vectors else made.numeric
-        read = joined(frame, made.texts) if made.texts and made.embeddings != "columns" else None
+        read = joined(frame, made.texts) if made.texts else None
         return replace(made, notes=(*made.notes, *notes_of(self.path, frame, how, features, read)))
 
     def _named(self, frame: pl.DataFrame) -> Table:
         """Return the table with columns that it has: those named, else what they are taken for."""
-        made = self
+        made = replace(self, image=PICTURE) if Path(self.path).is_dir() else self
         if isinstance(self.text, str) and self.text not in frame.columns and "," in self.text:
-            made = replace(self, text=tuple(name.strip() for name in self.text.split(",")))
+            made = replace(made, text=tuple(name.strip() for name in self.text.split(",")))
         name = Path(self.path).name
         for one in (*made.texts, made.image, *made.numeric, *made.category):
             if one is not None and one not in frame.columns:
@@ -183,14 +189,22 @@ class Table:
         """What makes numbers of the rows, by a name that changes whenever the numbers do."""
         if self.vectors:
             return "vectors/1"
-        named = {"numeric": "numbers/1", "columns": COLUMNS_RECIPE, "tfidf": TEXT_RECIPE}
-        text = named.get(self.embeddings, f"sentences/1/{self.embeddings}")
+        named = {"numeric": "numbers/1", "columns": COLUMNS_RECIPE}
+        named |= {"tfidf": TEXT_RECIPE, "pixels": "pixels/1"}
+        kind = "pictures" if self.pictured else "sentences"
+        text = named.get(self.embeddings, f"{kind}/1/{self.embeddings}")
         return f"{text}+{COLUMNS_RECIPE}" if self._beside_text else text
+
+    @property
+    def pictured(self) -> bool:
+        """Whether the features are made of pictures."""
+        alone = self.vectors or self.embeddings in ("numeric", "columns")
+        return bool(self.image and not self.texts and not alone)
 
     @property
     def _beside_text(self) -> bool:
         """Whether numbers or values stand beside vectors of the text."""
-        alone = self.vectors or self.embeddings in ("numeric", "columns")
+        alone = self.vectors or self.embeddings in ("numeric", "columns") or self.pictured
         return bool(not alone and (self.numeric or self.category))
 
     @property
@@ -200,9 +214,9 @@ class Table:
             return f"vectors of {self.vectors.name}"
         parts = []
         if self.embeddings not in ("numeric", "columns"):
-            named = {"tfidf": "TF-IDF", "minilm": "MiniLM vectors"}
-            way = named.get(self.embeddings, f"vectors of {Path(self.embeddings).name}")
-            parts.append(f"{way} of {', '.join(self.texts)}")
+            named = {"tfidf": "TF-IDF", "minilm": "MiniLM vectors", "pixels": PLAIN}
+            way = named.get(self.embeddings, f"{Path(self.embeddings).name} vectors")
+            parts.append(f"{way} of {', '.join(self.texts) or self.image}")
         numbers = self.numeric if not parts or self._beside_text else ()
         parts += [f"the numbers of {', '.join(numbers)}"] if numbers else []
         parts += [f"the values of {', '.join(self.category)}"] if self.category else []
@@ -233,10 +247,11 @@ class Table:
             return Numbers.fitted(frame, self.numeric)
         parts: list[Encoder] = []
         if self.embeddings != "columns":
-            arrays = self._text_arrays(frame, tick, lambda name: name != "X")
+            arrays = self._arrays(frame, tick, lambda name: name != "X")
             described = json.loads(arrays.pop("described").tobytes())
             # The same texts may stand under another name elsewhere.
-            parts = [Encoder.restored({**described, "columns": list(self.texts)}, arrays)]
+            columns = [self.image] if self.pictured else list(self.texts)
+            parts = [Encoder.restored({**described, "columns": columns}, arrays)]
         if not parts or self._beside_text:
             parts += [Measures.fitted(frame, self.numeric)] if self.numeric else []
             parts += [Categories.fitted(frame, self.category)] if self.category else []
@@ -251,26 +266,34 @@ class Table:
             return from_npy(self.vectors, frame.height)
         if self._beside_text or self.embeddings in ("numeric", "columns"):
             return self.encoder(tick, frame).transform(frame, tick)
-        return self._text_arrays(frame, tick, lambda name: name == "X")["X"]
+        return self._arrays(frame, tick, lambda name: name == "X")["X"]
 
-    def _text_arrays(
+    def _arrays(
         self, frame: pl.DataFrame, tick: Tick, wanted: Callable[[str], bool]
     ) -> dict[str, NDArray[Any]]:
-        """Return features of the texts ("X"), or the state of what makes them."""
-        if not self.texts:
+        """Return features of texts or pictures ("X"), or the state of what makes them."""
+        if not self.texts and not self.image:
             raise BadParameter(
                 f"embeddings={self.embeddings!r} came without a text column; one was expected. Name it "
                 "with --text."
             )
-        read, model = joined(frame, self.texts), self.embeddings
+        model = self.embeddings
+        if self.pictured:
+            read = paths(frame, str(self.image), Path(self.path))
+            content = [f"{path} {stamp_of(path)}" for path in read]
+            plain: Callable[..., Any] = Pixels.fitted
+            learned: Callable[..., Any] = Pictures.fitted
+        else:
+            read = content = joined(frame, self.texts)
+            plain, learned = Words.fitted, Sentences.fitted
 
         def compute() -> dict[str, NDArray[Any]]:
-            tfidf = model == "tfidf"
-            made = Words.fitted(read, tick) if tfidf else Sentences.fitted(read, model, tick)
-            described, arrays = made[0].state()
-            plain = np.frombuffer(json.dumps(described).encode(), dtype=np.uint8)
-            return {"X": made[1], "described": plain, **arrays}
+            by_name = model in ("tfidf", "pixels")
+            encoder, X = plain(read, tick) if by_name else learned(read, model, tick)
+            described, arrays = encoder.state()
+            kept = np.frombuffer(json.dumps(described).encode(), dtype=np.uint8)
+            return {"X": X, "described": kept, **arrays}
 
         recipe = self.features.partition("+")[0]
-        arrays = cached_arrays(recipe, read, wanted, compute)
+        arrays = cached_arrays(recipe, content, wanted, compute)
         return {name: array for name, array in arrays.items() if wanted(name)}

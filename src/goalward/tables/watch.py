@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from hashlib import file_digest
+from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,11 @@ def digests(files: Mapping[str, Path]) -> dict[str, str]:
 
 def _digest(path: Path) -> str:
     try:
+        if path.is_dir():
+            # Of many pictures what they are called and how large they are, which takes no time.
+            found = sorted((p.relative_to(path).as_posix(), p) for p in path.rglob("*"))
+            listed = [(name, one.stat().st_size) for name, one in found if one.is_file()]
+            return sha256(repr(listed).encode("utf-8", "surrogateescape")).hexdigest()
         with path.open("rb") as file:
             return file_digest(file, "sha256").hexdigest()
     except OSError as error:
