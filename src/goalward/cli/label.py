@@ -34,7 +34,7 @@ class LabelOptions:
     """What `goalward label` takes."""
 
     table: Path | None = Argument(
-        None, help=".csv, .tsv, .xlsx, .json, .jsonl or .parquet; .gz after it too."
+        None, help=".csv, .tsv, .xlsx, .json, .jsonl or .parquet (also .gz); a folder of pictures."
     )
     text: str | None = Option(None, help="The column to read; several with commas.")
     image: str | None = Option(None, help="The column with paths of pictures.")
@@ -146,12 +146,17 @@ def _opened(options: LabelOptions) -> gw.Study:
             study = gw.Study.open(place, pool=gw.tables.Table(path), tick=tick)
             _check_agreement(study, place, options)
             return study
-        if not options.answer_names:
+        classes, said = options.answer_names, {}
+        if options.table.is_dir():
+            from goalward.tables.pictures import first_labels
+
+            classes, said = first_labels(gw.tables.read_table(path), classes)
+        if not classes:
             raise BadParameter(
                 "A new study was asked for without classes; at least two were expected. Write "
                 "--classes positive,negative, or --class for each."
             )
-        return gw.Study.create(
+        study = gw.Study.create(
             place,
             pool=gw.tables.Table(
                 path,
@@ -163,7 +168,7 @@ def _opened(options: LabelOptions) -> gw.Study:
                 options.separator,
                 options.encoding,
             ),
-            classes=options.answer_names,
+            classes=classes,
             dev=share(options.dev),
             answers=options.answers,
             label="latest" if options.answers == 1 else "majority",
@@ -171,6 +176,9 @@ def _opened(options: LabelOptions) -> gw.Study:
             seed=options.seed,
             tick=tick,
         )
+        # What a subfolder is called is somebody's answer, which may be corrected like any.
+        study.tell_many(said.items(), by="folder")
+        return study
 
 
 def _place(table: Path) -> Path:
