@@ -178,7 +178,7 @@ def test_texts_with_numbers_and_values(tmp_path):
     frame.write_csv(tmp_path / "t.csv")
     alone = Table(tmp_path / "t.csv").settled()
     assert alone.texts == ("title", "body")
-    assert "with --numeric stars --category land the model looks at these too" in alone.notes[-1]
+    assert "With --numeric stars --category land the model looks at these too" in alone.notes[-1]
     assert alone.load().show(1)["text"] == "a film number 1\n\nword1 and word1 of it"
     assert alone.load().show(0)["text"] == "a film number 0"
     both = Table(tmp_path / "t.csv", "title,body", None, ("stars",), category=("land",)).settled()

@@ -86,7 +86,8 @@ def test_subfolders_may_be_first_labels(folder, tmp_path):
 def test_pictures_named_by_a_table_need_no_vectors(folder):
     rows = pl.DataFrame({"file": [f"shapes/{p.name}" for p in sorted(folder.iterdir())[:30]]})
     rows.write_csv(folder.parent / "rows.csv")
-    table = Table(folder.parent / "rows.csv", image="file").settled()
+    table = Table(folder.parent / "rows.csv").settled()
+    assert table.image == "file"
     whole = Table(folder).settled().encoder()
     assert np.any(table.load().X, axis=1).all()
     assert whole.transform([str(folder / "001.png")]).shape == (1, 119)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from goalward.tables.cells import texts
 from goalward.tables.labels import short
 from goalward.tables.numbers import is_missing, measured
+from goalward.tables.read import PICTURES
 from goalward.tables.text_files import Written
 
 __all__ = ["Kinds", "notes_of", "without_text"]
@@ -24,9 +25,10 @@ COUNTS = re.compile(
     r"|.*[ _-]id|)$"
 )
 """Names of columns that say which row it is."""
-ANSWERS = re.compile(r"(?i)(?:labels?|class(?:es)?|targets?|answers?|gold|truth|y)$")
-"""Names of columns that may hold what the model shall learn to say."""
+ANSWERS = re.compile(r"(?i)(?:labels?|class(?:es)?|targets?|answers?|gold|truth|y|folder)$")
+"""Names of columns that may hold what the model shall learn to say; of pictures, the folder's."""
 DATE = r"^\s*(?:\d{4}-\d\d?-\d\d?|\d\d?[./]\d\d?[./]\d{2,4})(?:[ T].*)?$"
+PATH = rf"(?i)^[^\s<>|]+(?:{'|'.join(re.escape(ending) for ending in PICTURES)})$"
 MOST_VALUES = 50
 """Different values of a category, at most."""
 LONG = 40
@@ -43,21 +45,22 @@ class Kinds:
     numbers: tuple[str, ...]
     categories: tuple[str, ...]
     left: dict[str, str]
+    pictures: tuple[str, ...] = ()
 
     def notes(self, *, read: bool) -> tuple[str, ...]:
-        """Return what to say of columns that are not used, with text that is `read` or without."""
+        """Return what to say of columns that are not used, beside what is `read` or without."""
         said = [f"{name} ({why})" for name, why in self.left.items()]
         told: tuple[str, ...] = (f"Not features: {'; '.join(said)}.",) if said else ()
         ways = {"--numeric": self.numbers, "--category": self.categories}
         if read and (self.numbers or self.categories):
             options = " ".join(f"{way} {','.join(names)}" for way, names in ways.items() if names)
-            told += (f"Read is the text alone; with {options} the model looks at these too.",)
+            told += (f"With {options} the model looks at these too.",)
         return told
 
     @classmethod
     def of(cls, frame: pl.DataFrame) -> Kinds:
         """Return what the columns of a table are, by their names and cells."""
-        found: dict[str, list[str]] = {"text": [], "numbers": [], "category": []}
+        found: dict[str, list[str]] = {"text": [], "numbers": [], "category": [], "picture": []}
         left: dict[str, str] = {}
         short: list[str] = []
         if "text" in frame.columns:
@@ -69,6 +72,7 @@ class Kinds:
                 rest.numbers,
                 rest.categories,
                 rest.left | dict.fromkeys(rest.texts, TEXT_TOO),
+                rest.pictures,
             )
         for column in frame:
             kind = _kind(column)
@@ -81,8 +85,8 @@ class Kinds:
         if not any(found.values()) and len(short) == 1:
             found["text"] = short
             left.pop(short[0])
-        read, numbers, categories = map(tuple, found.values())
-        return cls(read, numbers, categories, left)
+        read, numbers, categories, pictures = map(tuple, found.values())
+        return cls(read, numbers, categories, left, pictures)
 
 
 CODES = "codes or names, hardly one twice"
@@ -111,6 +115,8 @@ def _kind(column: pl.Series) -> str:
         return "counts the rows" if _counts(finite) and not comma else "numbers"
     if there.str.contains(DATE).all():
         return "times"
+    if there.str.contains(PATH).all():
+        return "picture"
     words = there.str.split(" ").list.len().mean()
     few = there.n_unique() <= min(MOST_VALUES, len(there) // 3)
     if few and int(there.str.len_chars().max() or 0) <= LONG:  # type: ignore[arg-type]

@@ -165,6 +165,8 @@ class Table:
         kinds = Kinds.of(frame)
         if kinds.texts:
             return replace(made, text=kinds.texts, notes=kinds.notes(read=True))
+        if kinds.pictures:
+            return replace(made, image=kinds.pictures[0], notes=kinds.notes(read=False))
         if kinds.numbers or kinds.categories:
             notes = kinds.notes(read=False)
             return replace(made, numeric=kinds.numbers, category=kinds.categories, notes=notes)
