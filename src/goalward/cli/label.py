@@ -12,7 +12,7 @@ from typer import Argument, Option
 
 import goalward as gw
 from goalward.cli.app import command
-from goalward.cli.console import Spinner, console, row_text, visible
+from goalward.cli.console import Spinner, Terminal, console, row_text, visible
 from goalward.errors import BadParameter, GoalwardError, NotAStudy
 
 __all__ = ["LabelOptions", "exists", "label", "names_in", "share"]
@@ -125,8 +125,9 @@ def _tell(study: gw.Study) -> None:
     """Say what the model looks at, and what was found in the table."""
     from goalward.study.pools import told
 
+    # Beside what programs read: the address of the page is the first line for them.
     for line in told(study.state.pool):
-        console.print(visible(line), style="dim", markup=False, highlight=False)
+        Terminal(stderr=True).print(visible(line), style="dim")
 
 
 def _opened(options: LabelOptions) -> gw.Study:
@@ -146,12 +147,12 @@ def _opened(options: LabelOptions) -> gw.Study:
             study = gw.Study.open(place, pool=gw.tables.Table(path), tick=tick)
             _check_agreement(study, place, options)
             return study
-        classes, said = options.answer_names, {}
+        names, said = options.answer_names, dict[int, str]()
         if options.table.is_dir():
             from goalward.tables.pictures import first_labels
 
-            classes, said = first_labels(gw.tables.read_table(path), classes)
-        if not classes:
+            names, said = first_labels(gw.tables.read_table(path), names)
+        if not names:
             raise BadParameter(
                 "A new study was asked for without classes; at least two were expected. Write "
                 "--classes positive,negative, or --class for each."
@@ -168,7 +169,7 @@ def _opened(options: LabelOptions) -> gw.Study:
                 options.separator,
                 options.encoding,
             ),
-            classes=classes,
+            classes=names,
             dev=share(options.dev),
             answers=options.answers,
             label="latest" if options.answers == 1 else "majority",

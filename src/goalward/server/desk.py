@@ -110,7 +110,9 @@ class Desk:
         kinds = Kinds.of(frame)
         answers, classes = _answers(frame)
         uses = dict.fromkeys(kinds.texts, "text") | dict.fromkeys(answers, "answers")
-        if not kinds.texts:
+        if kinds.pictures and not kinds.texts:
+            uses[kinds.pictures[0]] = "image"
+        elif not kinds.texts:
             uses |= dict.fromkeys(kinds.numbers, "numeric")
             uses |= dict.fromkeys(kinds.categories, "category")
         columns = [

@@ -14,9 +14,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from goalward.server.api import Served
 from goalward.server.guard import Keys
 from goalward.server.messages import AnswerFilter, PageNumber
-from goalward.server.rows import answered_rows
+from goalward.server.rows import answered_rows, legible
 from goalward.server.served_study import ServedStudy
 from goalward.study.answers import wilson
+from goalward.study.pools import told
 from goalward.study.rounds import ready
 
 __all__ = ["page", "pages"]
@@ -55,7 +56,8 @@ def _signed_in(keys: Keys, to: str) -> Response:
 
 @pages.get("/")
 def _label(served: Served) -> Response:
-    return page("label.html", served, summary=served.summary())
+    said = [legible(line) for line in told(served.study.state.pool)]
+    return page("label.html", served, summary=served.summary(), told=said)
 
 
 class _ReviewWanted(AnswerFilter):
