@@ -11,7 +11,7 @@ from tests.server.conftest import TOKEN, running, texts, truth, until
 
 need("fastapi")
 
-from goalward.server.served_study import Refitter  # noqa: E402
+from goalward.study.refitter import Refitter  # noqa: E402
 
 
 class Fitting:
@@ -109,7 +109,7 @@ def test_a_worker_that_died_all_the_same_is_begun_again(work, monkeypatch):
     study = Fitting(MemoryError())
     with monkeypatch.context() as patched:
         # Not even the words could be found.
-        patched.setattr("goalward.server.served_study._failure", lambda error: 1 / 0)
+        patched.setattr("goalward.study.refitter._failure", lambda error: 1 / 0)
         patched.setattr(threading, "excepthook", lambda failed: None)
         refitter = work(study)
         refitter.start()
