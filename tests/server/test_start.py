@@ -1,5 +1,6 @@
 """Without arguments: a start page where a table is dropped or chosen, and what may be brought."""
 
+import io
 import threading
 from contextlib import contextmanager
 
@@ -146,18 +147,22 @@ def test_uploads_are_bounded_and_leave_nothing_behind(client, desk, monkeypatch)
     done = bring(client, "large.csv", b"text\n" + b"word " * 1000)
     assert done.status_code == 422
     assert "less was expected" in done.json()["error"]
-    for name, content in (("x.exe", b"MZ"), ("y.csv", b"")):
-        monkeypatch.setattr(desk, "_room", 1000)
-        assert bring(client, name, content).status_code == 422
-    assert [path.name for path in desk.folder.iterdir()] == ["y.csv"]
+    monkeypatch.setattr(desk, "_room", 1000)
+    for name in ("x.exe", "pictures/x.exe", "x.png"):
+        assert bring(client, name, b"MZ").status_code == 422
+    assert not list(desk.folder.iterdir())
+    # One that cannot be read is said when it is looked at.
+    empty = bring(client, "y.csv", b"").json()
+    assert client.post("/api/start/look", json=empty).status_code == 422
     assert desks.LARGEST == 2**30
 
 
 def test_the_same_file_is_not_kept_twice_and_another_of_its_name_is_not_overwritten(client, desk):
     first, second = b"text\none film\ntwo films\n", b"text\nthree plays\nfour plays\n"
     (desk.folder / "t.csv").write_bytes(first)
-    assert bring(client, "t.csv", first).json()["name"] == "t.csv"
-    assert bring(client, "t.csv", second).json()["name"] == "2-t.csv"
+    for content, name in ((first, "t.csv"), (second, "2-t.csv")):
+        chosen = bring(client, "t.csv", content).json()
+        assert client.post("/api/start/look", json=chosen).json()["name"] == name
     assert (desk.folder / "t.csv").read_bytes() == first
     assert sorted(path.name for path in desk.folder.iterdir()) == ["2-t.csv", "t.csv"]
 
@@ -179,6 +184,23 @@ def test_only_our_own_page_brings_files(client, desk, study):
     with TestClient(create_app(served), "http://127.0.0.1:1") as other:
         headers = {**UPLOAD, "authorization": f"Bearer {TOKEN}"}
         assert other.post("/api/start/upload", **ask, headers=headers).status_code == 415
+
+
+def test_subfolders_of_pictures_are_the_first_answers(client, desk):
+    need("PIL")
+    from PIL import Image
+
+    for i, place in enumerate(["owls/1.png", "owls/2.png", "wrens/3.png", "4.png", "5.png"]):
+        Image.new("RGB", (8, 8), (40 * i, 20, 30)).save(picture := io.BytesIO(), "PNG")
+        chosen = bring(client, f"birds/{place}", picture.getvalue()).json()
+    found = client.post("/api/start/look", json=chosen).json()
+    assert found["classes"] == ["owls", "wrens"]
+    uses = {one["name"]: one["use"] for one in found["columns"]}
+    assert uses == {"picture": "image", "folder": "answers"}
+    body = {**chosen, "classes": found["classes"], "uses": uses}
+    assert client.post("/api/start/study", json=body).status_code == 200
+    assert client.get("/api/status").json()["labels"] == 3
+    assert client.get("/new", follow_redirects=False).headers["location"] == "/"
 
 
 def test_columns_and_tables_that_do_not_fit_are_said(client, desk):

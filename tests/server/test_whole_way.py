@@ -8,7 +8,7 @@ import io
 import numpy as np
 import polars as pl
 import pytest
-from sklearn.datasets import load_wine
+from sklearn.datasets import load_digits, load_wine
 
 from tests.conftest import need
 from tests.server.conftest import PATIENCE
@@ -117,3 +117,29 @@ def test_from_a_file_to_a_table_with_predictions(made, least, desk, chromium, tm
     assert found["answered"].sum() == 40
     right = np.mean(found["label"].to_numpy() == np.array(about))
     assert right >= least
+
+
+def test_from_a_folder_of_pictures_to_predictions(desk, chromium, tmp_path):  # noqa: F811
+    need("PIL")
+    from PIL import Image
+
+    data = load_digits(n_class=3)
+    about = [("zero", "one", "two")[k] for k in data.target[:150]]
+    folder = tmp_path / "digits"
+    folder.mkdir()
+    for i, pixels in enumerate(data.images[: len(about)]):
+        grey = (pixels * 15).astype(np.uint8)
+        Image.fromarray(grey).resize((32, 32)).save(folder / f"{i:03}.png")
+    with at_the_desk(desk, chromium) as page:
+        page.set_input_files("#pictures", folder)
+        expect(page.locator("#study-title")).to_have_text("digits")
+
+        def row_of(page):
+            page.wait_for_function("() => document.getElementById('row-image').naturalWidth > 0")
+            return int(page.inner_text("#row-number").removeprefix("Row "))
+
+        name, found = walked(page, about, row_of)
+    assert name == "digits-predictions.csv"
+    assert found["picture"].to_list() == [f"{i:03}.png" for i in range(len(about))]
+    right = np.mean(found["label"].to_numpy() == np.array(about))
+    assert right >= 0.95

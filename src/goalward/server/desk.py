@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import AsyncIterator, Callable
 from hashlib import file_digest
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,8 @@ from goalward.study import Study
 from goalward.tables import Table, read_table
 from goalward.tables.cells import texts
 from goalward.tables.columns import ANSWERS, Kinds
-from goalward.tables.read import beside, ending_of
+from goalward.tables.pictures import first_labels
+from goalward.tables.read import PICTURES, beside, ending_of
 
 __all__ = ["Desk"]
 
@@ -36,6 +37,10 @@ SECONDS = 60.0
 """Within which the next piece of an upload must come."""
 DEV = 0.1
 """Share of the answers that measure the model."""
+DEEPEST = 3
+"""Parts of a picture's name: its folder, a folder in that, and its own."""
+SEEN = 500
+"""Files of a folder that are looked at for pictures."""
 SHOWN = 4
 """Rows that are shown of a table."""
 
@@ -81,9 +86,17 @@ class Desk:
         return {"tables": tables, "named": 0 if self._named else None}
 
     async def bring(self, name: str, pieces: AsyncIterator[bytes]) -> int:
-        """Put an upload into the folder and return its number; where it lies already, that one's."""
-        wanted = self.folder / _plain(name)
-        ending_of(wanted)
+        """Put an upload into the folder and return its number; where it lies already, that one's.
+
+        A picture is brought under the name of its own folder, `birds/owls/1.png`, which then is the
+        table.
+        """
+        parts = [_plain(part) for part in name.replace("\\", "/").split("/")[-DEEPEST:]]
+        if Path(name).suffix.lower() not in PICTURES or len(parts) == 1:
+            parts = parts[-1:]
+            ending_of(Path(parts[-1]))
+        wanted = self.folder.joinpath(*parts)
+        wanted.parent.mkdir(parents=True, exist_ok=True)
         free = (wanted.with_name(f"{n}-{wanted.name}") for n in count(2))
         path = wanted if not wanted.exists() else next(p for p in free if not p.exists())
         with whole_file(path) as partial, partial.open("xb") as file:
@@ -98,10 +111,11 @@ class Desk:
         if path != wanted and _digest(path) == _digest(wanted):
             path.unlink()
             path = wanted
+        table = self.folder / parts[0] if len(parts) > 1 else path
         with self._lock:
-            if path not in self._tables:
-                self._tables.append(path)
-            return self._tables.index(path)
+            if table not in self._tables:
+                self._tables.append(table)
+            return self._tables.index(table)
 
     def look(self, number: int) -> dict[str, Any]:
         """Return what a table holds and how it would be read."""
@@ -109,6 +123,9 @@ class Desk:
         frame = read_table(path)
         kinds = Kinds.of(frame)
         answers, classes = _answers(frame)
+        if path.is_dir() and (named := first_labels(frame, ())[0]):
+            # What a subfolder is called is somebody's answer.
+            answers, classes = ["folder"], [legible(name) for name in named]
         uses = dict.fromkeys(kinds.texts, "text") | dict.fromkeys(answers, "answers")
         if kinds.pictures and not kinds.texts:
             uses[kinds.pictures[0]] = "image"
@@ -178,8 +195,13 @@ class Desk:
 
 
 def _is_table(path: Path) -> bool:
+    if path.name.startswith("."):
+        return False
+    if path.is_dir():
+        found = islice((*path.glob("*"), *path.glob("*/*")), SEEN)
+        return any(one.suffix.lower() in PICTURES for one in found)
     try:
-        return not path.name.startswith(".") and path.is_file() and bool(ending_of(path))
+        return path.is_file() and bool(ending_of(path))
     except BadInput:
         return False
 
@@ -189,9 +211,8 @@ def _place(path: Path) -> Path:
 
 
 def _plain(name: str) -> str:
-    """Return the name of a file without anything that leads elsewhere."""
-    last = name.replace("\\", "/").rpartition("/")[2]
-    return re.sub(r"[^\w.() -]", "_", last).lstrip(". ")[-120:] or "table"
+    """Return a name of a file without anything that leads elsewhere."""
+    return re.sub(r"[^\w.() -]", "_", name).lstrip(". ")[-120:] or "table"
 
 
 def _answers(frame: pl.DataFrame) -> tuple[list[str], list[str]]:

@@ -37,12 +37,11 @@ def _new(request: Request, desk: AtDesk) -> Response:
 @start.post("/api/start/upload")
 async def _upload(
     request: Request, desk: AtDesk, name: Annotated[str, Query(min_length=1, max_length=300)]
-) -> dict[str, Any]:
+) -> dict[str, int]:
     try:
-        number = await desk.bring(name, request.stream())
+        return {"table": await desk.bring(name, request.stream())}
     except TimeoutError:
         raise HTTPException(408, "The file stopped coming. Bring it again.") from None
-    return await run_in_threadpool(desk.look, number)
 
 
 @start.post("/api/start/look")

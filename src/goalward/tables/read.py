@@ -15,7 +15,7 @@ from goalward.core.extras import needing
 from goalward.errors import BadInput
 from goalward.tables.text_files import Written, decoded, separated, separator_of
 
-__all__ = ["PICTURE", "beside", "ending_of", "read_table", "written"]
+__all__ = ["PICTURE", "PICTURES", "beside", "ending_of", "read_table", "written"]
 
 USUAL = {".csv": ",", ".tsv": "\t"}
 """What separates cells by the name of a file, where another is not found in it."""

@@ -58,27 +58,39 @@ function show(table) {
 
 const look = (table) => busy("Reading the table…", async () => show(await call("/api/start/look", { table }, PATIENCE)));
 
-function bring(file) {
-  if (!file) return;
-  busy(`Copying ${file.name}…`, async () => {
-    let response;
-    try {
-      response = await fetch(`/api/start/upload?name=${encodeURIComponent(file.name)}`, {
-        method: "POST", headers: { "Content-Type": "application/octet-stream" }, body: file,
-      });
-    } catch { throw new Error("The file could not be sent: it is larger than 1 GB, or the server has ended."); }
-    const said = await response.json();
-    if (!response.ok) throw new Error(said.error);
-    await show(said);
+async function bring(file, name) {
+  let response;
+  try {
+    response = await fetch(`/api/start/upload?name=${encodeURIComponent(name)}`, {
+      method: "POST", headers: { "Content-Type": "application/octet-stream" }, body: file,
+    });
+  } catch { throw new Error("The file could not be sent: it is larger than 1 GB, or the server has ended."); }
+  const said = await response.json();
+  if (!response.ok) throw new Error(said.error);
+  return said.table;
+}
+
+// One table, or the pictures of a folder under their names in it.
+function take(files) {
+  const pictures = files.filter((file) => file.type.startsWith("image/"));
+  const all = pictures.length ? pictures : files.slice(0, 1);
+  if (all.length === 0) return;
+  busy(`Copying ${all[0].name}…`, async () => {
+    let table;
+    for (const [number, file] of all.entries()) {
+      if (number) at("doing").textContent = `Copying ${number + 1} of ${all.length} pictures…`;
+      table = await bring(file, pictures.length ? file.webkitRelativePath || `pictures/${file.name}` : file.name);
+    }
+    await show(await call("/api/start/look", { table }, PATIENCE));
   });
 }
 
-at("file").addEventListener("change", () => bring(at("file").files[0]));
+for (const id of ["file", "pictures"]) at(id).addEventListener("change", () => take([...at(id).files]));
 for (const kind of ["dragover", "dragleave", "drop"]) {
   addEventListener(kind, (event) => {
     event.preventDefault();
     at("drop").classList.toggle("over", kind === "dragover");
-    if (kind === "drop" && !at("choose").hidden) bring(event.dataTransfer.files[0]);
+    if (kind === "drop" && !at("choose").hidden) take([...event.dataTransfer.files]);
   });
 }
 for (const button of document.querySelectorAll("[data-table]")) button.addEventListener("click", () => look(Number(button.dataset.table)));
