@@ -13,6 +13,8 @@ from goalward.lab.datasets import digits_3v8, fetch
 from goalward.lab.paper import FIGURES, Findings, Size, claims, reproduce
 from goalward.lab.paper import approximation as study
 from goalward.lab.paper.claims_learning import dev_overfits
+from goalward.lab.paper.findings import Claim, interval
+from goalward.lab.paper.report import verdict
 from tests.lab.test_simulate import made
 
 TINY = Size(seeds=2, queries=8, pool=14, batch_seeds=1, rows=200, n_jobs=1)
@@ -183,7 +185,12 @@ def test_without_any_data_the_report_is_made_of_what_is_there(tmp_path, monkeypa
     page = path.read_text(encoding="utf-8")
     assert "letter was left out" in page
     assert "use digits, 3 against 8" in page
-    assert not re.search(r'(src|href)="(?!data:)', page), "the page must open offline"
+    assert not re.search(r'(src|href)="(?!data:|#)', page), "the page must open offline"
+    # From every claim to what it rests on, and from the contents to everything.
+    links, places = (set(re.findall(f'{kind}="#?([^":]+)"', page)) for kind in ("href", "id"))
+    assert links <= places
+    assert {"approx-serial", "synth2-curves", "penalties", "claims"} <= links
+    assert f"{verdict(found)}</p>" in page
     assert page.count("<figure") == page.count("data:image/png;base64") >= 7
     names = {c.name for c in found}
     assert {"approximation-serial", "expred-constant", "synth2-uncertainty"} <= names
@@ -197,6 +204,24 @@ def test_without_any_data_the_report_is_made_of_what_is_there(tmp_path, monkeypa
         for ending in (".png", ".svg"):
             assert (tmp_path / "out" / "figures" / f"{name}{ending}").stat().st_size > 5000
     assert (tmp_path / "out" / "tables" / "datasets.csv").exists()
+
+
+def test_the_report_opens_with_how_many_claims_were_reproduced():
+    kinds = ["reproduced"] * 10 + ["partly"]
+    made = [Claim("", "", "", "", kind, "", {}) for kind in kinds]
+    assert verdict(made) == "10 of 11 claims reproduced: 1 partly."
+    assert verdict(made[:10]) == "10 of 10 claims reproduced."
+    small = [*made[:1], *(replace(c, verdict="not tested") for c in made[1:])]
+    assert verdict(small) == "1 of 1 claims reproduced: 10 not tested by a run of this size."
+
+
+def test_intervals_of_correlations_stay_below_1():
+    values = [0.87, 0.74, 0.91]
+    assert interval(values) == "0.84 [0.62, 1.06]"
+    assert interval(values, correlation=True) == "0.84 [0.49, 0.96]"
+    assert interval([1.0, 1.0, 1.0], correlation=True) == "1.00 [1.00, 1.00]"
+    many = np.linspace(0.8, 0.95, 10)
+    assert interval(many, correlation=True) == interval(many)
 
 
 def test_learning_figures_on_a_thin_letter(tmp_path):

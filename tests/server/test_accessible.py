@@ -1,5 +1,6 @@
 """Every page under axe-core, light and dark, at a desk and on a phone."""
 
+import polars as pl
 import pytest
 
 from tests.conftest import need
@@ -47,6 +48,38 @@ STATES = {
     "/docs": (_nothing,),
     "/login": (_nothing,),
 }
+
+
+def _report(folder):
+    """A report of a few claims, as `goalward reproduce` writes it."""
+    from goalward.lab.paper.findings import Claim, Findings
+    from goalward.lab.paper.report import write_report
+    from goalward.plots import figure, save
+
+    save(figure(8, 5), folder / "figures" / "synth2")
+    table = pl.DataFrame({f"a column of numbers {k}": [0.123456789] * 3 for k in range(12)})
+    kinds = ("reproduced", "partly", "not reproduced", "not tested")
+    said = [
+        Claim("", "Says " * 20, "a rule", "0.84 [0.49, 0.96]; " * 5, k, "synth2", {}) for k in kinds
+    ]
+    tables = {"datasets": table, "penalties": table}
+    return write_report(folder, Findings(), ["synth2"], tables, said, 1.0)
+
+
+@pytest.mark.parametrize(("look", "width"), [("light", 1360), ("dark", 390)])
+def test_the_report_keeps_nobody_out_either(chromium, tmp_path, look, width):
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = chromium.new_page(viewport={"width": width, "height": 844}, color_scheme=look)
+    page.goto(_report(tmp_path).as_uri())
+    page.click("text=Table: penalties")
+    found = [(v["id"], v["nodes"][0]["html"]) for v in Axe().run(page).response["violations"]]
+    assert not found
+    assert page.evaluate(WIDE) == 0
+    assert page.inner_text(".outcome").startswith("1 of 3 claims reproduced")
+    page.click(".claims a >> nth=0")
+    assert page.url.endswith("#synth2")
+    page.close()
 
 
 @pytest.mark.parametrize(("look", "width"), [("light", 1360), ("dark", 390)])

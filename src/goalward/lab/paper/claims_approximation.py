@@ -44,7 +44,10 @@ def _by_operator(scatter: Scatter, column: str, goal: str = "entropy") -> dict[s
 def _means(scatter: Scatter, column: str) -> tuple[dict[str, float], str]:
     """Return the mean of each operator, and the means with intervals as a text."""
     found = _by_operator(scatter, column)
-    shown = "; ".join(f"{op} {interval(values)}" for op, values in found.items())
+    correlation = column == "pearson"
+    shown = "; ".join(
+        f"{op} {interval(values, correlation=correlation)}" for op, values in found.items()
+    )
     return {op: float(values.mean()) for op, values in found.items()}, shown
 
 
@@ -91,7 +94,10 @@ def approximation_batch(scatters: list[Scatter]) -> Judgement:
     centre = float(many["oracle"].mean() + many["average"].mean()) / 2
     falls, lowest = all(d > 0 for d in drop.values()), extremes < centre
     return Judgement(
-        "; ".join(f"{op} {one[op].mean():.2f} → {interval(many[op])}" for op in OPERATORS),
+        "; ".join(
+            f"{op} {one[op].mean():.2f} → {interval(many[op], correlation=True)}"
+            for op in OPERATORS
+        ),
         falls and lowest,
         falls or lowest,
         {"fall": drop, "min_max": extremes, "oracle_average": centre},

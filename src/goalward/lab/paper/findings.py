@@ -119,8 +119,16 @@ def claims(findings: Findings) -> list[Claim]:
     return [claim for judge in CLAIMS if (claim := judge(findings)) is not None]
 
 
-def interval(values: Any, digits: int = 2) -> str:
-    """Return a mean with its 95 % bootstrap interval over seeds."""
-    mean, low, high = bootstrap(np.asarray(values, dtype=float))
+def interval(values: Any, digits: int = 2, *, correlation: bool = False) -> str:
+    """Return a mean with its 95 % bootstrap interval over seeds.
+
+    Where a few correlations have Student's interval, it is that of their arctanh (Fisher's z): none
+    of its ends is beyond 1.
+    """
+    values = np.asarray(values, dtype=float)
+    if correlation and len(values) < 10:
+        _, low, high = np.tanh(bootstrap(np.arctanh(values.clip(-1 + 1e-9, 1 - 1e-9))))
+    else:
+        _, low, high = bootstrap(values)
     ends = f" [{low:.{digits}f}, {high:.{digits}f}]" if len(values) > 1 else ""
-    return f"{mean:.{digits}f}{ends}"
+    return f"{values.mean():.{digits}f}{ends}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Iterable
 from html import escape
 from importlib.metadata import version
@@ -16,7 +17,7 @@ import polars as pl
 from goalward.lab.paper.findings import Claim, Findings
 from goalward.lab.paper.studies import Size
 
-__all__ = ["write_report"]
+__all__ = ["verdict", "write_report"]
 
 CAPTIONS = {
     "synth2": "synth2, draw 0. Left: six clusters, of which the two central ones hold all initial "
@@ -80,7 +81,7 @@ def write_report(
         caption = escape(CAPTIONS.get(name) or f"{dataset}. {CAPTIONS[kind]}")
         figures.append(
             f'<figure id="{name}"><img alt="{caption}" src="data:image/png;base64,{image}">'
-            f"<figcaption>{caption}</figcaption></figure>"
+            f"<figcaption><strong>{name}.</strong> {caption}</figcaption></figure>"
         )
         if name in tables:
             figures.append(_folded(name, tables[name]))
@@ -89,16 +90,33 @@ def write_report(
     path = out / "report.html"
     path.write_text(
         page.substitute(
+            verdict=escape(verdict(claims)),
             notes=_paragraphs(notes),
-            claims=_claims(claims),
+            claims=_claims(claims, [*names, *others]),
             datasets=_table(tables["datasets"]) + _paragraphs(described),
             readings=_paragraphs(READINGS),
+            contents=", ".join(map(_link, names)) or "none",
             figures="\n".join(figures),
-            tables="\n".join(_folded(name, tables[name]) for name in others),
+            tables="\n".join(_folded(name, tables[name], name) for name in others),
         ),
         encoding="utf-8",
     )
     return path
+
+
+def verdict(claims: list[Claim]) -> str:
+    """Return how many claims were reproduced, in the sentence that the report opens with."""
+    counts = Counter(claim.verdict for claim in claims)
+    untested = counts.pop("not tested", 0)
+    said = f"{counts['reproduced']} of {counts.total()} claims reproduced"
+    rest = [f"{counts[name]} {name}" for name in ("partly", "not reproduced") if counts[name]]
+    if untested:
+        rest.append(f"{untested} not tested by a run of this size")
+    return f"{said}: {', '.join(rest)}." if rest else f"{said}."
+
+
+def _link(name: str) -> str:
+    return f'<a href="#{name}">{name}</a>'
 
 
 def _paragraphs(texts: list[str]) -> str:
@@ -116,19 +134,27 @@ def _meta(size: Size, seconds: float) -> str:
     )
 
 
-def _claims(claims: list[Claim]) -> str:
-    rows = (
-        f"<td>{escape(c.says)}<div class='rule'>Rule: {escape(c.rule)}.</div></td>"
-        f"<td>{escape(c.measured)}</td>"
-        f"<td class='verdict {c.verdict.replace(' ', '-')}'>{c.verdict}</td>"
-        f"<td><code>{escape(c.command)}</code></td>"
-        for c in claims
-    )
-    return _rows(("The paper says", "Measured here", "Verdict", "Command"), rows)
+def _claims(claims: list[Claim], places: list[str]) -> str:
+    """Return the claims as a table, each with links to the figures and tables it rests on."""
+    rows = []
+    for c in claims:
+        seen = [
+            _link(place)
+            for place in places
+            if any(f"{place}-".startswith(f"{run}-") for run in c.figure.split())
+        ]
+        rows.append(
+            f"<td>{escape(c.says)}<div class='rule'>Rule: {escape(c.rule)}.</div></td>"
+            f"<td>{escape(c.measured)}<div class='rule'>{', '.join(seen)}</div></td>"
+            f"<td class='verdict {c.verdict.replace(' ', '-')}'>{c.verdict}</td>"
+            f"<td><code>{escape(c.command)}</code></td>"
+        )
+    return _rows(("The paper says", "Measured here", "Verdict", "Command"), rows, "claims")
 
 
-def _folded(name: str, table: pl.DataFrame) -> str:
-    return f"<details><summary>Table: {escape(name)}</summary>{_table(table)}</details>"
+def _folded(name: str, table: pl.DataFrame, place: str = "") -> str:
+    there = f' id="{place}"' if place else ""
+    return f"<details{there}><summary>Table: {escape(name)}</summary>{_table(table)}</details>"
 
 
 def _table(table: pl.DataFrame) -> str:
@@ -136,11 +162,14 @@ def _table(table: pl.DataFrame) -> str:
     return _rows(names, ("".join(map(_cell, row)) for row in table.iter_rows()))
 
 
-def _rows(names: Iterable[str], rows: Iterable[str]) -> str:
+def _rows(names: Iterable[str], rows: Iterable[str], kind: str = "plain") -> str:
     head = "".join(f"<th>{name}</th>" for name in names)
     body = "\n".join(f"<tr>{row}</tr>" for row in rows)
     table = f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>"
-    return f"<div class='scroll'>{table}</div>"
+    # By keyboard too: a part that scrolls can be reached.
+    return (
+        f"<div class='scroll {kind}' tabindex='0' role='group' aria-label='Table'>{table}</div>"
+    )
 
 
 def _cell(value: Any) -> str:
