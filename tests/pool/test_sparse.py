@@ -349,4 +349,4 @@ def test_a_study_checks_the_sparse_rows_it_stored(case):
     stored = {"kind": "sparse", "n_rows": ROWS, "shape": list(X.shape), "arrays": arrays}
     journal = SimpleNamespace(blob=blobs.__getitem__, name="s.db", path=Path("s.db"))
     with pytest.raises(errors.Damaged, match=r"index|indptr"):
-        pools.PoolLoader(journal, stored, None, lambda message: None).load()
+        pools.PoolLoader(journal, lambda: stored, None, lambda message: None).load()

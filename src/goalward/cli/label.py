@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ from typer import Argument, Option
 import goalward as gw
 from goalward.cli.app import command
 from goalward.cli.console import Spinner, Terminal, console, row_text, visible
-from goalward.errors import BadParameter, GoalwardError, NotAStudy
+from goalward.errors import BadParameter, GoalwardError, NotAStudy, PoolChanged
 
 __all__ = ["LabelOptions", "exists", "label", "names_in", "share"]
 
@@ -144,7 +145,7 @@ def _opened(options: LabelOptions) -> gw.Study:
     with Spinner() as tick:
         tick("opening the study")
         if exists(place):
-            study = gw.Study.open(place, pool=gw.tables.Table(path), tick=tick)
+            study = _gone_on_with(place, path, tick)
             _check_agreement(study, place, options)
             return study
         names, said = options.answer_names, dict[int, str]()
@@ -179,6 +180,20 @@ def _opened(options: LabelOptions) -> gw.Study:
         )
         # What a subfolder is called is somebody's answer, which may be corrected like any.
         study.tell_many(said.items(), by="folder")
+        return study
+
+
+def _gone_on_with(place: str, path: str, tick: Callable[[str], None]) -> gw.Study:
+    """Return the study of a table; rows that were appended meanwhile are taken in."""
+    try:
+        return gw.Study.open(place, pool=gw.tables.Table(path), tick=tick)
+    except PoolChanged:
+        study = gw.Study.open(place, tick=tick)
+        try:
+            console.print(f"{study.extend()} new rows were taken in.")
+        except GoalwardError:
+            study.close()
+            raise
         return study
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "Created",
     "Described",
     "Event",
+    "Extended",
     "Label",
     "Lost",
     "Mark",
@@ -128,6 +129,13 @@ class Described(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Extended(Event):
+    """The pool has more rows, after those it had; `pool` is what `Created` would say of it now."""
+
+    pool: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Ranked(Event):
     """A model was fitted and the pool scored.
 
@@ -206,10 +214,10 @@ KINDS: dict[str, Callable[..., Event]] = {
     kind.__name__.lower(): kind
     for kind in (
         *(Created, Asked, Told, Skipped, Withdrawn, Undone, Noted, ClassAdded, Ranked),
-        *(Changed, Lost, Described),
+        *(Changed, Lost, Described, Extended),
     )
 }
-SINCE: dict[type[Event], int] = {Changed: 4, Lost: 4, Described: 5}
+SINCE: dict[type[Event], int] = {Changed: 4, Lost: 4, Described: 5, Extended: 5}
 """The version of the journal from which on an event is known, where that is not the first."""
 
 

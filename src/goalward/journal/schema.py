@@ -5,7 +5,7 @@ Version 2 keeps the number and the digest of the last event beside the version.
 Version 3 has the same tables; its rankings may carry a stop set, which older programs cannot read.
 Version 4 has the same tables; its journal may hold lost events and changes of the settings. A study
 is of version 3 until the first of these is written, so that older programs can read what they know.
-Version 5 has the same tables; its journal may hold names and descriptions of classes, likewise.
+Version 5 has the same tables; its journal may hold descriptions of classes, and more rows, likewise.
 """
 
 from __future__ import annotations

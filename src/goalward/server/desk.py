@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from goalward.core.whole_file import whole_file
-from goalward.errors import BadInput, BadParameter
+from goalward.errors import BadInput, BadParameter, PoolChanged
 from goalward.samples import CLASSES, write_sample
 from goalward.server.guard import Keys
 from goalward.server.messages import NewStudy
@@ -155,7 +155,12 @@ class Desk:
         path = self._path(wanted.table)
         place = _place(path)
         if place.exists():
-            return Study.open(place, pool=Table(str(path)))
+            try:
+                return Study.open(place, pool=Table(str(path)))
+            except PoolChanged:
+                study = Study.open(place)
+                study.extend()
+                return study
         named = {
             use: [n for n, u in wanted.uses.items() if u == use] for use in wanted.uses.values()
         }

@@ -7,12 +7,12 @@ held, so that two processes never decide on the same state.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import starmap
 from numbers import Integral
 from typing import Any, TypeAlias
 
-from goalward.errors import BadParameter, PoolExhausted, UnknownLabel
+from goalward.errors import BadParameter, PoolChanged, PoolExhausted, UnknownLabel
 from goalward.journal import Recorded, events
 from goalward.journal.events import Event, Label
 from goalward.study.fold import folded
@@ -26,6 +26,7 @@ __all__ = [
     "checked_row",
     "class_added",
     "described",
+    "extended",
     "imported",
     "noted",
     "skipped",
@@ -181,6 +182,16 @@ def described(
         != known
     )
     return None, [given] if news else []
+
+
+def extended(
+    state: State, now: float, before: Mapping[str, Any], pool: dict[str, Any]
+) -> tuple[int, list[Event]]:
+    """Return how many rows a pool has more than before."""
+    if state.pool != before:
+        raise PoolChanged("Somebody else took in rows at the same time. Try again.")
+    more = pool["n_rows"] - state.n_rows
+    return more, [events.Extended(at=now, pool=pool)] if more else []
 
 
 def changed(

@@ -59,6 +59,9 @@ def advance(state: State, recorded: Recorded) -> State:
         case events.ClassAdded(label=label):
             names = state.renamed.discard(label)
             return replace(state, classes=(*state.classes, label), renamed=names)
+        case events.Extended(pool=pool):
+            # What was ranked before did not know the new rows.
+            return replace(state, pool=pool, changed=seq)
         case events.Described():
             return _described(state, event)
         case events.Ranked():

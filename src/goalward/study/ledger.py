@@ -44,18 +44,28 @@ class Ledger:
             self.known = folded(self.known, self.store.read(self.known.mark))
             return self.known
 
-    def write(self, decide: Callable[..., tuple[T, Sequence[Event]]], **given: Any) -> T:
+    def write(
+        self,
+        decide: Callable[..., tuple[T, Sequence[Event]]],
+        *,
+        blobs: Sequence[bytes] = (),
+        **given: Any,
+    ) -> T:
         """Hold the study, decide on what is known then, store the events and return the rest.
 
         Parameters
         ----------
         decide
             Called with the state, the time and what else was given.
+        blobs
+            Bytes that the events go by.
         """
 
         def held(transaction: Transaction) -> tuple[State, T]:
             state = folded(self.known, transaction.news)
             result, events = decide(state, self.clock(), **given)
+            for content in blobs if events else ():
+                transaction.keep(content)
             for event in events:
                 # Folded before it is stored: what cannot be read again is never written.
                 state = advance(state, transaction.append(event))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
@@ -27,7 +27,7 @@ from goalward.tables.columns import without_text
 from goalward.tables.encoder import Encoder, Tick, Vectors, joined, silent
 from goalward.tables.read import beside
 from goalward.tables.table import Loaded, Table
-from goalward.tables.watch import Watch
+from goalward.tables.watch import Watch, rows_digest
 from goalward.tables.words import Words
 
 __all__ = ["PoolLoader", "StudyPool", "store", "told"]
@@ -101,35 +101,38 @@ class PoolLoader:
     Parameters
     ----------
     journal, kept
-        Where the study is, and what was stored of its pool.
+        Where the study is, and what is stored of its pool now.
     moved
         Where the pool's file is now, if it was moved: it is checked at once.
     """
 
-    def __init__(self, journal: Store, kept: Mapping[str, Any], moved: Any, tick: Tick) -> None:
-        self._journal, self._kept, self._moved, self._tick = journal, kept, moved, tick
+    def __init__(
+        self, journal: Store, kept: Callable[[], Mapping[str, Any]], moved: Any, tick: Tick
+    ) -> None:
+        self.journal, self.kept, self.moved, self.tick = journal, kept, moved, tick
         self._lock = threading.Lock()
-        self._loaded: StudyPool | None = None
+        self._loaded: tuple[Mapping[str, Any], StudyPool] | None = None
         if moved is not None:
             self.load()
 
     def load(self) -> StudyPool:
         """Return the rows, checked against what was stored of them."""
         with self._lock:
-            if self._loaded is None:
-                self._loaded = _load(self._journal, self._kept, self._moved, self._tick)
-            return self._loaded
+            kept = self.kept()
+            if self._loaded is None or self._loaded[0] is not kept:
+                self._loaded = kept, _load(self.journal, kept, self.moved, self.tick)
+            return self._loaded[1]
 
     def files(self) -> list[Path]:
         """Return the files of the study, its pool's too: where they are and are looked for."""
-        own, kept = self._journal.path, self._kept
+        own, kept = self.journal.path, self.kept()
         found = [Path(kept[name]) for name in ("path", "vectors") if kept.get(name)]
         if own is not None:
             found += files_of_database(own)
             near = ("relative", "vectors_relative")
             found += [own.parent / kept[name] for name in near if kept.get(name)]
-        if self._moved is not None:
-            table = _as_table(self._moved)
+        if self.moved is not None:
+            table = _as_table(self.moved)
             found += [Path(table.path), beside(table.path, ".npy")]
             found += [table.vectors] if table.vectors else []
         return found
@@ -217,6 +220,8 @@ def _table(table: Table, home: Path | None, tick: Tick) -> dict[str, Any]:
         notes.append(f"{len(aside)} pictures cannot be read (first {first}); they are set aside.")
     return {
         "kind": "table",
+        # By its first rows a table is known that was appended to.
+        "rows": rows_digest(loaded.frame),
         "path": str(path),
         # A study and its table that are moved together find each other again.
         "relative": os.path.relpath(path, home) if home else None,

@@ -71,7 +71,7 @@ class StudyRound:
         """Return whether its model is that of a state too: no answer, setting or class changed."""
         return all(
             getattr(self.state, name) == getattr(state, name)
-            for name in ("moves", "settings", "classes")
+            for name in ("moves", "settings", "classes", "pool")
         )
 
     @cached_property

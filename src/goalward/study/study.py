@@ -10,6 +10,7 @@ from goalward.errors import BadParameter
 from goalward.journal import Ranked, Store
 from goalward.study import copies, decisions, exchange
 from goalward.study.findings import Findings, Place
+from goalward.study.growth import grown
 from goalward.study.ledger import Ledger
 from goalward.study.pools import PoolLoader
 from goalward.study.questions import QUEUE, Questions, queue_used_up, rows_held
@@ -44,8 +45,7 @@ class Study(Findings):
         super().__init__(ledger, rows)
         self.identity = ledger.known.identity
         """What tells this study from any other, also at the same place; copies share it."""
-        self.n_rows = ledger.known.n_rows
-        self._questions = Questions(self.n_rows, ledger.known.settings, rows.load)
+        self._asking: Questions | None = None
 
     @classmethod
     def create(
@@ -92,7 +92,7 @@ class Study(Findings):
     ) -> Self:
         """Return a study, every event checked; `pool` says where its file is, if it was moved."""
         ledger = Ledger(Store.open(url, timeout=timeout), clock)
-        return cls(ledger, PoolLoader(ledger.store, ledger.known.pool, pool, tick))
+        return cls(ledger, PoolLoader(ledger.store, lambda: ledger.known.pool, pool, tick))
 
     @classmethod
     def recover(cls, damaged: Place, url: Place, *, timeout: float = 30.0) -> Self:
@@ -107,6 +107,18 @@ class Study(Findings):
         """Return the study of a backup; `force` keeps what is at its place as .replaced-1."""
         copies.restore(backup, url, force=force, timeout=timeout)
         return cls.open(url, timeout=timeout)
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows the pool has."""
+        return self._ledger.known.n_rows
+
+    @property
+    def _questions(self) -> Questions:
+        if self._asking is None or self._asking.n_rows != self.n_rows:
+            settings = self._ledger.known.settings
+            self._asking = Questions(self.n_rows, settings, self._rows.load)
+        return self._asking
 
     def close(self) -> None:
         """Let go of the database; nothing needs to be saved."""
@@ -146,7 +158,7 @@ class Study(Findings):
             used_up = queue_used_up(state, n - len(held), by, now)
             if refit_due(state, "any" if refresh else "refit", used_up=used_up):
                 self.refresh(force=True, size=max(QUEUE, n))
-        given = {"questions": self._questions, "n": n, "by": by}
+        given: dict[str, Any] = {"questions": self._questions, "n": n, "by": by}
         return self._ledger.write(decisions.asked, **given, resume=resume, at_most=at_most)
 
     def tell(self, row: int, label: Any, *, by: str = "me") -> int:
@@ -212,6 +224,16 @@ class Study(Findings):
         """
         given = {"name": name, "colour": colour, "text": text}
         self._ledger.write(decisions.described, label=label, **given)
+
+    def extend(self, rows: Any = None) -> int:
+        """Take in rows after those there are, and return how many; answers and numbers stay.
+
+        A table that was appended to is read again, without `rows`; `PoolChanged` if its first rows
+        are not those of the study. To rows inside the study, texts or an array are added.
+        """
+        before, pool, blobs = grown(self._rows, rows)
+        given = {"before": before, "pool": pool}
+        return self._ledger.write(decisions.extended, blobs=blobs, **given)
 
     def upgrade(self, strategy: Any = None) -> dict[str, tuple[Any, Any]]:
         """Take up what is recommended now, or a recipe; return what changed: before and after.

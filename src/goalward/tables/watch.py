@@ -7,8 +7,11 @@ from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from goalward.core.npy import NpyFile, stamp_of
 from goalward.errors import PoolChanged
+from goalward.tables.cells import as_text
 
 __all__ = ["Watch", "digests"]
 
@@ -42,7 +45,8 @@ class Watch:
             if digest != self._digests[name]:
                 raise PoolChanged(
                     f"{files[name]} is not the file the study was made with (its SHA-256 differs), so "
-                    "row numbers may mean other rows. Restore it, or start a new study and import "
+                    "row numbers may mean other rows. If rows were appended, start `goalward label` "
+                    "again, or call study.extend(); else restore it, or start a new study and import "
                     "the labels."
                 )
         self._stamps = stamps
@@ -53,6 +57,14 @@ class Watch:
 def digests(files: Mapping[str, Path]) -> dict[str, str]:
     """Return what tells the content of files from any other."""
     return {name: _digest(path) for name, path in files.items()}
+
+
+def rows_digest(frame: pl.DataFrame) -> str:
+    """Return what tells rows from any others, by what stands in their cells."""
+    found = sha256()
+    for part in as_text(frame).iter_slices(2**16):
+        found.update(part.write_csv().encode())
+    return found.hexdigest()
 
 
 def _digest(path: Path) -> str:

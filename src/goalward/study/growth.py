@@ -1,0 +1,63 @@
+"""More rows for a study: after those it has, so that every answer stays with its row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from goalward.core.arrays import is_sparse, to_numpy
+from goalward.core.rows import clean_rows
+from goalward.errors import BadParameter, PoolChanged, ShapeMismatch
+from goalward.study.pools import PoolLoader, StudyPool, _found, _table, store
+from goalward.tables.watch import rows_digest
+
+__all__ = ["grown"]
+
+
+def grown(loader: PoolLoader, rows: Any) -> tuple[Mapping[str, Any], dict[str, Any], list[bytes]]:
+    """Return what is stored of a pool, the same with more rows, and the bytes to keep of them.
+
+    Parameters
+    ----------
+    rows
+        What is added to rows that are inside the study; None for a table that has grown.
+    """
+    kept, own = loader.kept(), loader.journal.path
+    home = own.parent if own else None
+    if kept["kind"] == "table":
+        if rows is not None:
+            raise BadParameter(
+                "Rows came for a study of a table; none were expected. Append them to the table, and "
+                "call extend() without any."
+            )
+        table = replace(_found(kept, home, loader.moved), notes=())
+        if rows_digest(table.read().head(kept["n_rows"])) != kept.get("rows"):
+            raise PoolChanged(
+                f"{table.path} is not what it was with rows after it: some of its first "
+                f"{kept['n_rows']} rows differ, are gone, or were not kept by the version that made "
+                "the study. Restore them, or start a new study and import the labels."
+            )
+        return kept, _table(table, home, loader.tick), []
+    if rows is None:
+        raise BadParameter(
+            "No rows came for a study that has its own inside; some were expected: extend(rows)."
+        )
+    return kept, *store(_together(loader.load(), rows), home, loader.tick)
+
+
+def _together(pool: StudyPool, rows: Any) -> Any:
+    if pool.texts is not None:
+        return [*pool.texts, *rows]
+    more = clean_rows(rows, "rows")
+    if more.shape[1] != pool.X.shape[1]:
+        raise ShapeMismatch(
+            f"rows has {more.shape[1]} columns; {pool.X.shape[1]} were expected, as in the study."
+        )
+    if is_sparse(pool.X):
+        return scipy.sparse.csr_array(scipy.sparse.vstack([pool.X, scipy.sparse.csr_array(more)]))
+    dense = more.toarray() if is_sparse(more) else to_numpy(more)
+    return np.vstack([pool.X, dense])
