@@ -15,8 +15,8 @@ from goalward.lab.datasets import load
 PAGE = Path(__file__).parents[1] / "docs/stopping.md"
 BEGIN, END = "<!-- table: scripts/stopping_table.py -->", "<!-- end of table -->"
 DATASETS = {"digits": 400, "breast-cancer": 300, "wine": 110}
-STRATEGIES = {"margin": "margin", "dev goal": "dev/spread/first-order/sequential-curvature"}
-SEEDS, PRICE = 5, 0.001
+STRATEGIES = {"hedged": "hedged", "dev goal": "dev/spread/first-order/sequential-curvature"}
+SEEDS, PRICE = 5, 0.0002
 
 
 def measured(seeds=SEEDS, datasets=DATASETS, out=Path("out/stopping")):

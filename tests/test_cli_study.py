@@ -11,7 +11,7 @@ import goalward as gw
 from goalward.cli import app
 from goalward.cli.console import visible
 from goalward.cli.label import share
-from goalward.errors import BadParameter
+from goalward.errors import BadParameter, WouldOverwrite
 
 RUN = CliRunner()
 
@@ -74,7 +74,7 @@ def test_the_loop_as_a_program_sees_it(table, tmp_path):
     assert "every answer is charged" in shown
     assert "The budget is spent: stop." in shown
     plain = json.loads(run("status", place, "--json"))
-    assert plain["advice"] is None
+    assert plain["advice"]["price"] == 0.0002
     assert plain["criteria"][0]["verdict"] == "not known"
     assert run("ask", place, "--by", "other").strip()
     for name in ("l.csv", "l.jsonl", "l.parquet"):
@@ -147,3 +147,20 @@ def test_classes_may_hold_commas_and_rows_may_want_three_answers(given, tmp_path
         assert set(study.state.classes) == {"yes, gladly", "no"}
         assert set(study.state.labels.values()) == {"yes, gladly"}
         assert (study.state.settings.answers, study.state.settings.label) == (3, "majority")
+
+
+def test_predictions_and_the_model_are_given_away(table, tmp_path):
+    label(table, "q\n")
+    place = table.with_suffix(".labels.db")
+    for row in range(20):
+        run("tell", place, row, "bad" if row % 2 else "good")
+    out, folder = tmp_path / "out.csv", tmp_path / "model"
+    said = json.loads(run("predict", place, out, "--json"))
+    lines = out.read_text().splitlines()
+    assert said["rows"] == len(lines) - 1
+    assert lines[0].endswith("label,probability,answered,look")
+    assert sum(",true," in line for line in lines) == 20
+    assert "gw.load_model" in run("model", place, folder)
+    assert gw.load_model(folder).predict(["fine"]).tolist() == ["good"]
+    with pytest.raises(WouldOverwrite, match="--force"):
+        run("predict", place, out)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from goalward.models import Fitted
     from goalward.strategies import GoalOriented, recipe
     from goalward.study import Study as Study
+    from goalward.study import load_model as load_model
     from goalward.utility import relabel
 
     bench = lab
@@ -68,13 +69,14 @@ HOMES = {
     "Logistic": "learners",
     "LogisticClassifier": "learners",
     "Study": "study",
+    "load_model": "study",
     "recipe": "strategies",
     "relabel": "utility",
     "suggest": "adapters",
 }
 """The rooms of the names that are not rooms themselves."""
 
-WITH_APP = ["Study", "bench", "lab", "tables"]
+WITH_APP = ["Study", "bench", "lab", "load_model", "tables"]
 """Names that need `goalward[app]`, so that `from goalward import *` leaves them out."""
 
 if not TYPE_CHECKING:  # a checker would take every misspelt name for one that is loaded later

@@ -5,7 +5,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy.stats import linregress, t
 
 from goalward.stopping import (
     Snapshot,
@@ -14,13 +13,12 @@ from goalward.stopping import (
     budget_spent,
     classification_change,
     confidence_variance,
-    corrected,
     criteria,
     first_stops,
     gain_below_price,
     max_confidence,
+    next_gain,
     overall_uncertainty,
-    realised,
     seen,
     stabilizing_predictions,
 )
@@ -108,92 +106,58 @@ def test_the_budget_counts_dev_labels():
     assert budget_spent(rounds(accuracy=[0.1]), budget=None).stop is None
 
 
-def test_the_realised_ratio_is_the_slope_through_the_origin_with_its_interval():
-    """By hand for two rounds; and as weighted least squares for five."""
-    # p = 10 x 0.02, 10 x 0.01 and r = 0.1, 0.02: slope 0.4, e = 0.02, -0.02.
-    found = realised(rounds(gain=[0.02, 0.01, 0.01], goal=[-1.0, -0.9, -0.88]))
-    assert found.ratio == pytest.approx(0.4)
-    variance = (0.02**2 / 0.2 + 0.02**2 / 0.1) / 1 / 0.3
-    half = t.ppf(0.975, 1) * variance**0.5
-    assert found.low == pytest.approx(0.4 - half)
-    assert found.high == pytest.approx(0.4 + half)
-    assert found.rounds == 2
-    rng = np.random.default_rng(3)
-    gain = rng.uniform(0.01, 0.05, size=6)
-    goal = np.cumsum(rng.normal(0.1, 0.05, size=6))
-    p, r = 10 * gain[:5], np.diff(goal)
-    # Divided by sqrt(p), the line through the origin has equal variances: ordinary least squares.
-    x, z = np.sqrt(p), r / np.sqrt(p)
-    mirrored = linregress(np.concatenate([x, -x]), np.concatenate([z, -z]))
-    found = realised(rounds(gain=gain.tolist(), goal=goal.tolist()))
-    assert found.ratio == pytest.approx(mirrored.slope)
-
-
-def test_the_interval_covers_the_true_ratio():
-    """95 % by Student's t, where the errors are what the derivation says."""
-    rng = np.random.default_rng(0)
-    hits = 0
-    for _ in range(1000):
-        gain = rng.uniform(0.01, 0.05, size=6)
-        steps = 0.3 * 10 * gain[:5] + rng.normal(size=5) * 0.1 * np.sqrt(10 * gain[:5])
-        goal = np.concatenate([[0.0], np.cumsum(steps)])
-        found = realised(rounds(gain=gain.tolist(), goal=goal.tolist()))
-        hits += found.low <= 0.3 <= found.high
-    # Two standard errors of a share of 0.95 over 1000 draws.
-    assert abs(hits / 1000 - 0.95) < 0.014
-
-
-def test_rounds_that_cannot_be_compared_are_left_out():
-    columns = {"gain": [0.1, 0.1, 0.1], "goal": [0.0, 5.0, 5.5]}
-    found = realised(rounds(**columns, metric=["cross-validated", "dev", "dev"]))
-    assert (found.ratio, found.low, found.rounds) == (pytest.approx(0.5), None, 1)
-    assert realised(rounds(gain=[0.1], goal=[0.0])) is None
-    # The same labels ranked twice are one round: the newer.
-    twice = rounds(gain=[0.1, 0.1, 0.1], goal=[0.0, 0.2, 0.5])
-    twice[1] = replace(twice[1], labels=10)
-    assert realised(twice).ratio == pytest.approx((0.5 - 0.2) / 2.0)
-    assert classification_change([replace(r, predicted=(0,)) for r in twice[:2]]).stop is None
-
-
 def test_a_rise_is_measured_on_the_same_rows():
     """Dev rows that are easier than those before lift the goal of any model: that is no gain."""
     easier = {"metric": ["dev"] * 3, "gain": [0.1] * 3, "goal": [-1.0, -0.5, -0.2]}
     measured = rounds(**easier, goal_before=[None, -0.6, -0.1])
     assert [rise(*pair) for pair in pairwise(measured)] == pytest.approx([0.1, -0.1])
-    assert realised(measured).ratio == pytest.approx(0.0)
     # Not measured again: as many dev labels count as the same ones, more of them do not.
     older = rounds(**easier)
-    assert realised(older).ratio == pytest.approx(0.8 / 2.0)
+    assert [rise(*pair) for pair in pairwise(older)] == pytest.approx([0.5, 0.3])
     grown = [replace(r, bought=r.bought + i) for i, r in enumerate(older)]
-    assert realised(grown) is None
-    assert realised([*older[:2], grown[2]]).rounds == 1
+    assert [rise(*pair) for pair in pairwise(grown)] == [None, None]
     # Rows of the pool are the same in all rounds, however many dev labels there are.
     pool = [replace(r, metric="cross-validated") for r in grown]
-    assert realised(pool).ratio == pytest.approx(0.8 / 2.0)
+    assert [rise(*pair) for pair in pairwise(pool)] == pytest.approx([0.5, 0.3])
+    assert rise(pool[0], older[1]) is None
 
 
-def test_the_gain_is_discounted_and_must_stay_below_the_price():
-    gain, goal = [0.1] * 5, [0.0, 0.5, 0.6, 0.62, 0.63]
-    found = rounds(gain=gain, goal=goal)
-    assert corrected(found[:1]) == (0.1, None, None)
-    assert corrected(found[:2])[0] == pytest.approx(0.05)
-    # Ratios 0.5, 0.3, 0.62/3, 0.63/4.
-    assert [corrected(found[:n])[0] for n in (3, 4, 5)] == pytest.approx([0.03, 0.062 / 3, 0.01575])
-    assert gain_below_price(found, price=0.031).stop is True
-    assert gain_below_price(found, price=0.029).stop is False
-    assert gain_below_price(found[:2], price=1.0).stop is False
+def predictions(changed, of=100):
+    """Predictions of rounds, of which so many differ from the first round's."""
+    return [(1,) * n + (0,) * (of - n) for n in changed]
+
+
+def test_a_gain_is_told_by_the_predictions_that_changed_in_fifty_labels():
+    found = rounds(predicted=predictions([40, 30, 20, 10, 6, 3, 1]))
+    gain = next_gain(found)
+    # 70 labels now, 20 then.
+    assert (gain.labels, gain.since, gain.changed) == (70, 50, pytest.approx(0.29))
+    assert gain.high == pytest.approx(0.29 * 0.45)
+    assert 0 < gain.over(20) < gain.over(100) < gain.high
+    early = next_gain(found[:3])
+    assert (early.since, early.changed, early.high) == (20, pytest.approx(0.2), None)
+    assert next_gain(found[:1]) is None
+    assert next_gain(rounds(predicted=[None, None])) is None
+    # The same labels ranked twice are one round: the newer.
+    assert next_gain([found[0], replace(found[1], labels=10)]) is None
+
+
+def test_a_price_is_compared_with_the_upper_end_of_the_gain():
+    found = rounds(predicted=predictions([40, 4, 4, 4, 4, 4, 0]))
+    assert gain_below_price(found, price=0.00019).stop is True
+    assert gain_below_price(found, price=0.00017).stop is False
     assert gain_below_price(found, price=None).stop is None
-    # A goal that fell brings nothing; one that rose more than predicted is not trusted beyond it.
-    assert corrected(rounds(gain=[0.1, 0.1], goal=[0.0, -1.0]))[0] == 0.0
-    assert corrected(rounds(gain=[0.1, 0.2], goal=[0.0, 9.0]))[0] == 0.2
+    assert gain_below_price(found[:5], price=1.0).stop is None
 
 
-def test_two_percent_of_the_prediction_is_two_percent_of_it():
-    """A run in which 2 % came true used to be told to go on by a floor of 10 %."""
-    goal = [0.02 * 0.1 * 10 * i for i in range(6)]
-    found = rounds(gain=[0.1] * 6, goal=goal)
-    assert corrected(found)[0] == pytest.approx(0.002)
-    assert gain_below_price(found, price=0.005).stop is True
+@pytest.mark.parametrize(("least", "bought", "stop"), [(5, 30, True), (4, 30, None), (5, 29, None)])
+def test_no_rule_says_stop_before_thirty_answers_and_five_of_each_class(least, bought, stop):
+    found = rounds(predicted=predictions([0] * 7))
+    found[-1] = replace(found[-1], least=least, bought=bought)
+    said = {one.name: one.stop for one in criteria(found, price=0.0002, budget=20)}
+    assert said["gain below price"] is stop
+    assert said["classification change"] is stop
+    assert said["budget"] is True
 
 
 def test_all_rules_are_asked_and_say_where_they_come_from():

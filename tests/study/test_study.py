@@ -25,7 +25,7 @@ class Clock:
 
 
 def made(tmp_path, name="labels.db", **options):
-    options = {"pool": X, "classes": [0, 1, 2], **options}
+    options = {"pool": X, "classes": [0, 1, 2], "dev": 0.0, **options}
     return gw.Study.create(tmp_path / name, **options)
 
 
@@ -207,10 +207,11 @@ def test_why_judges_the_first_label_of_the_last_class_by_the_model_that_follows(
 def test_it_says_stop_when_a_label_costs_more_than_it_brings(tmp_path):
     study = made(tmp_path, dev=0.3)
     assert not study.stop(1.0).stop
-    answered(study, 6)
-    assert study.stop(1e6).stop
+    answered(study, 12)
+    assert study.stop(1.0).stop
     assert not study.stop(1e-12).stop
-    assert study.stop(1.0).ratio is not None
+    assert study.stop().price == 0.0002
+    assert 0.0 < study.stop().gain < study.stop().high
     with pytest.raises(BadParameter, match="price"):
         study.stop(0)
 
@@ -260,10 +261,11 @@ def test_stopping_rules_follow_the_rounds_and_are_not_known_in_old_ones(tmp_path
     old = replace(
         study.state, rounds=tuple((n, replace(r, stop_set=None)) for n, r in study.state.rounds)
     )
-    advice = gw.study.reports.stop(old, 0.001)
+    advice = gw.study.advice.stop(old, 0.001)
     said = {one.name: one.verdict for one in advice.criteria}
     assert said["stabilizing predictions"] == said["max confidence"] == "not known"
-    assert said["gain below price"] != "not known"
+    assert said["gain below price"] == "not known"
+    assert said["accuracy plateau"] != "not known"
     assert [asdict(one) for one in study.criteria(price=0.001)] == [
         asdict(k) for k in known.values()
     ]

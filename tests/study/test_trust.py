@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import goalward as gw
-from goalward.errors import BadInput, WouldOverwrite
+from goalward.errors import BadInput, Damaged, DataMissing, WouldOverwrite
 from goalward.study.answers import wilson
 
 CLASSES = ["no", "yes"]
@@ -111,3 +111,96 @@ def test_wilsons_interval():
     # Newcombe (1998), table I: 81 of 263.
     assert wilson(81, 263) == pytest.approx((0.308, 0.2553, 0.3662), abs=1e-4)
     assert wilson(0, 0) == (None, 0.0, 1.0)
+
+
+TEXTS = [f"{'a fine' if i % 2 else 'an awful'} film number {i}" for i in range(60)]
+
+
+def texts_answered(place, n=30, **options):
+    study = gw.Study.create(place / "texts.db", classes=["good", "bad"], **options)
+    for row in range(n):
+        study.tell(row, "good" if row % 2 else "bad")
+    return study
+
+
+def test_a_model_is_saved_without_code_and_reads_new_texts(tmp_path):
+    study = texts_answered(tmp_path, pool=TEXTS)
+    folder = study.save_model(tmp_path / "model")
+    assert sorted(p.name for p in folder.iterdir()) == ["arrays.npz", "model.json"]
+    loaded = gw.load_model(folder)
+    new = ["a fine day", "an awful day", *TEXTS[:5]]
+    np.testing.assert_array_equal(loaded.predict_proba(new), study.model.predict_proba(new))
+    assert loaded.predict(new[:2]).tolist() == ["good", "bad"]
+    np.testing.assert_allclose(
+        loaded.predict_proba(TEXTS), study.predict().probabilities, atol=1e-5
+    )
+    assert json.loads((folder / "model.json").read_text())["labels"] == 30
+    with pytest.raises(BadInput, match="list of texts"):
+        loaded.predict("a fine day")
+
+
+def test_a_model_that_cannot_be_read_says_which_file_and_what_to_do(told, tmp_path):
+    study, X, _ = told
+    folder = study.save_model(tmp_path / "model")
+    with pytest.raises(WouldOverwrite, match="force"):
+        study.save_model(folder)
+    study.save_model(folder, force=True)
+    assert [p.name for p in tmp_path.iterdir()] == ["model"]
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(WouldOverwrite):
+        study.save_model(tmp_path / "mine", force=True)
+    with pytest.raises(DataMissing, match="goalward model STUDY"):
+        gw.load_model(tmp_path / "none")
+    np.testing.assert_array_equal(gw.load_model(folder).predict(X), study.predict().labels)
+    arrays, words = folder / "arrays.npz", folder / "model.json"
+    whole = arrays.read_bytes()
+    arrays.write_bytes(whole[:-9])
+    with pytest.raises(Damaged, match=r"arrays\.npz"):
+        gw.load_model(folder)
+    arrays.write_bytes(whole)
+    described = json.loads(words.read_text())
+    for wrong in ({"classes": ["a"]}, {"encoder": {"kind": "vectors"}}, {"encoder": 3}):
+        words.write_text(json.dumps(described | wrong))
+        with pytest.raises((Damaged, BadInput)):
+            gw.load_model(folder)
+    words.write_text(json.dumps(described | {"model of goalward": 2}))
+    with pytest.raises(BadInput, match="Upgrade"):
+        gw.load_model(folder)
+    words.write_text("{")
+    with pytest.raises(Damaged, match=r"model\.json"):
+        gw.load_model(folder)
+
+
+def test_a_new_table_is_predicted_and_keeps_its_columns(tmp_path):
+    table, new = tmp_path / "films.csv", tmp_path / "new.csv"
+    pl.DataFrame({"text": TEXTS, "label": range(60)}).write_csv(table)
+    pl.DataFrame({"year": [1999, 2001], "text": ["a fine one", "an awful one"]}).write_csv(new)
+    study = texts_answered(tmp_path, pool=gw.tables.Table(str(table), text="text"))
+    out = tmp_path / "out.csv"
+    assert study.write_predictions(out, new) == 2
+    found = pl.read_csv(out)
+    assert found.columns == ["year", "text", "label", "probability", "answered", "look"]
+    assert found["label"].to_list() == ["good", "bad"]
+    assert found["answered"].to_list() == [False, False]
+    study.write_predictions(tmp_path / "own.csv")
+    own = pl.read_csv(tmp_path / "own.csv")
+    assert own.columns[:3] == ["text", "label_of_table", "label"]
+    assert own["label_of_table"].to_list() == list(range(60))
+    pl.DataFrame({"body": ["x"]}).write_csv(tmp_path / "other.csv")
+    with pytest.raises(BadInput, match="'text'"):
+        study.write_predictions(tmp_path / "never.csv", tmp_path / "other.csv")
+    with pytest.raises(WouldOverwrite):
+        study.write_predictions(new, new, force=True)
+    assert not (tmp_path / "never.csv").exists()
+
+
+def test_nothing_left_to_ask_is_not_told_to_go_on(tmp_path):
+    study = texts_answered(tmp_path, n=60, pool=TEXTS)
+    study.refresh()
+    assert study.status()["headline"] == "Nothing is left to ask: 60 of 60 rows have an answer."
+    assert study.stop().stop
+
+
+def test_new_studies_keep_a_tenth_of_the_answers_to_measure(tmp_path):
+    study = gw.Study.create(tmp_path / "a.db", pool=np.eye(30), classes=CLASSES)
+    assert study.state.settings.dev == 0.1

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["BenchOptions", "bench"]
 
 PARTS = (
-    *("query", "eer", "scoring", "suggest", "turns", "disk"),
+    *("query", "eer", "scoring", "suggest", "turns", "disk", "predict"),
     *("retrain", "implicit", "page", "imports"),
 )
 

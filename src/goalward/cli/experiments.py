@@ -75,8 +75,8 @@ def reproduce(options: ReproduceOptions) -> None:
 class SimulateOptions:
     """What `goalward simulate` takes."""
 
-    dataset: str = Argument(
-        ...,
+    dataset: str | None = Argument(
+        None,
         help="synth2, letter, rt-polarity, digits, digits-3v8, breast-cancer, wine, one of KEEL's "
         "(magic, segment, vowel, ...), or a .csv, .parquet or .npz file.",
     )
@@ -87,7 +87,12 @@ class SimulateOptions:
     label: str = Option("label", help="Label column of a file.")
     reach: list[float] | None = Option(None, help="Accuracies to count the labels for.")
     stopping: bool = Option(False, "--stopping", help="Say where stopping rules would have ended.")
-    price: float = Option(0.001, help="Of --stopping: a label's cost, in nats per row of the goal.")
+    price: float = Option(
+        0.0002, help="Of --stopping: what a label must bring, as a share of rows."
+    )
+    advice: bool = Option(
+        False, "--advice", help="Say how true a study's accuracy and its word to stop would be."
+    )
     out: Out = Path("out/simulation")
     jobs: Jobs = None
     as_json: AsJson = False
@@ -103,8 +108,14 @@ def simulate(options: SimulateOptions) -> None:
     they are: scale them before. Without -s: random, margin and hedged.
 
     Examples: `goalward simulate digits -s random -s margin -s dev/spread --seeds 5 --budget 100`,
-    `goalward simulate wine -s margin --stopping --price 0.001`
+    `goalward simulate wine -s margin --stopping --price 0.0002`,
+    `goalward simulate --advice --seeds 3 --budget 400`
     """
+    if options.advice:
+        _advise(options)
+        return
+    if options.dataset is None:
+        raise BadParameter("No dataset came; one was expected: goalward simulate digits, say.")
     from goalward.lab import simulate as run
     from goalward.lab import stops, stops_summary
     from goalward.lab.datasets import load
@@ -128,6 +139,27 @@ def simulate(options: SimulateOptions) -> None:
     if options.stopping:
         title = f"where each rule said stop, at {options.price:g} a label; means of {options.seeds}"
         show(f"{title} seeds", ended)
+
+
+def _advise(options: SimulateOptions) -> None:
+    """Write trust.csv and trust.md: what studies say beside what is true, with and without dev rows."""
+    from goalward.core.whole_file import whole_file
+    from goalward.lab.advice import DATASETS, advice, advice_summary, in_markdown
+
+    names = DATASETS if options.dataset is None else (options.dataset,)
+    sizes: Any = {"seeds": options.seeds, "budget": options.budget, "n_jobs": options.jobs}
+    found = advice_summary(advice(names, **sizes, out=options.out))
+    with whole_file(options.out / "trust.csv", force=True) as path:
+        found.write_csv(path)
+    tables = [in_markdown(found, kept=kept) for kept in (True, False)]
+    with whole_file(options.out / "trust.md", force=True) as path:
+        path.write_text("\n\n".join(tables) + "\n")
+    if options.as_json:
+        typer.echo(in_json(found.to_dicts()))
+        return
+    for kept, words in ((True, "a tenth of the answers measures"), (False, "no answer measures")):
+        show(f"what studies say, beside the truth: {words}", found.filter(kept=kept).drop("kept"))
+    console.print(f"Tables: {options.out / 'trust.csv'} and trust.md beside it", soft_wrap=True)
 
 
 @dataclass(frozen=True)

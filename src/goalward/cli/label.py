@@ -48,7 +48,9 @@ class LabelOptions:
         None, "--class", help="One answer, as it is, commas too; repeatable."
     )
     study: str | None = Option(None, help="Where answers go; TABLE.labels.db by default.")
-    dev: str = Option("0", help="Share of answers that measure the model: 20% or 0.2.")
+    dev: str | None = Option(
+        None, help="Share of answers that measure the model, 20% or 0.2; 10% by default."
+    )
     answers: int = Option(1, min=1, help="People who should answer each row; the majority counts.")
     by: str = Option("me", help="Your name.")
     strategy: str = STRATEGY
@@ -171,7 +173,7 @@ def _opened(options: LabelOptions) -> gw.Study:
                 options.encoding,
             ),
             classes=names,
-            dev=share(options.dev),
+            dev=share(options.dev or "10%"),
             answers=options.answers,
             label="latest" if options.answers == 1 else "majority",
             strategy=options.strategy,
@@ -210,7 +212,7 @@ def _check_agreement(study: gw.Study, place: str, options: LabelOptions) -> None
     strategy = options.strategy if options.strategy != "auto" else None
     pairs = {
         "--classes": (sorted(options.answer_names), classes),
-        "--dev": (share(options.dev), settings.dev),
+        "--dev": (options.dev and share(options.dev), settings.dev),
         "--answers": (options.answers if options.answers > 1 else None, settings.answers),
         "--strategy": (strategy, settings.strategy),
     }

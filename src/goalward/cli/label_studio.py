@@ -46,7 +46,7 @@ class LabelStudioOptions:
     embeddings: str = EMBEDDINGS
     send: str | None = Option(None, help="More columns to send with each task, with commas.")
     study: str | None = Option(None, help="Where answers go; made on the first call.")
-    dev: str = Option("0", help="Share of answers that measure the model.")
+    dev: str = Option("10%", help="Share of answers that measure the model.")
     strategy: str = STRATEGY
     refit: int = Option(10, min=1, help="New answers before the next round.")
     seed: int = SEED

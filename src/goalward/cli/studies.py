@@ -84,7 +84,9 @@ def tell(
 @app.command()
 def status(
     study: StudyPlace,
-    price: float | None = Option(None, help="What a label costs, in nats per row of the goal."),
+    price: float = Option(
+        0.0002, help="What an answer must bring, as a share of rows: 0.0002 is 2 points for 100."
+    ),
     budget: int | None = Option(
         None, min=1, help="Labels that may be bought, dev labels included."
     ),
@@ -92,32 +94,31 @@ def status(
 ) -> None:
     """Say where a study stands: labels, what they cost, learning curve, whether to stop.
 
-    Example: `goalward status labels.db --price 0.001 --budget 500`
+    Example: `goalward status labels.db --price 0.0001 --budget 500`
     """
-    from goalward.study.reports import written
+    from goalward.study.advice import written
 
     with gw.Study.open(study) as opened:
         report = opened.status()
         curve = opened.curve()
-        account = opened.account(price)
-        advice = opened.stop(price, budget=budget) if price is not None else None
-        rules = advice.criteria if advice else opened.criteria(budget=budget)
+        advice = opened.stop(price, budget=budget)
+        account = advice.account
     if as_json:
         more = {
             "curve": curve,
             "account": account,
-            "criteria": written(rules),
-            "advice": advice and advice.record(),
+            "criteria": written(advice.criteria),
+            "advice": advice.record(),
         }
         typer.echo(in_json(report | more))
         return
     _show_counts(report, account)
     if curve:
-        _show_rounds(curve, rules)
+        _show_rounds(curve, advice.criteria)
     if report["forecast"]:
         console.print(report["forecast"]["says"])
-    if advice is not None:
-        console.print(advice.reason)
+    console.print(advice.reason)
+    console.print(report["headline"], style="bold")
 
 
 def _show_counts(report: dict[str, Any], account: dict[str, Any]) -> None:
@@ -129,15 +130,14 @@ def _show_counts(report: dict[str, Any], account: dict[str, Any]) -> None:
         said = [{"annotator": name, "rows": rows} for name, rows in report["annotators"].items()]
         show("annotators", said)
     titles = {"answers": "answers bought", "training": "train the model", "dev": "measure it (dev)"}
-    if account["price"] is not None:
-        titles |= {"price": "price of one", "spent": "spent", "gained": "goal rose by"}
+    titles |= {"gained": "goal rose by"}
     line = {title: account[name] for name, title in titles.items()}
     show("account: every answer is charged, dev answers too", [line])
 
 
 def _show_rounds(curve: list[dict[str, Any]], rules: tuple[Criterion, ...]) -> None:
     titles = {"labels": "training labels", "dev_labels": "dev labels", "bought": "all labels"}
-    titles |= {name: name for name in ("metric", "accuracy", "log_loss", "goal", "gain")}
+    titles |= {name: name for name in ("accuracy", "low", "high", "log_loss", "goal", "gain")}
     lines = [{title: line[name] for name, title in titles.items()} for line in curve[-10:]]
     show("rounds: what the model was fitted on, and how good it was", lines)
     said = [

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
+from shutil import rmtree
 
 from goalward.errors import NotWritten, WouldOverwrite
 
-__all__ = ["refuse_existing", "refuse_inputs", "same_file", "whole_file"]
+__all__ = ["refuse_existing", "refuse_inputs", "same_file", "whole_file", "whole_folder"]
 
 
 @contextmanager
@@ -46,6 +47,44 @@ def whole_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
         ) from error
     finally:
         partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_folder(path: str | Path, *, holds: str, force: bool = False) -> Iterator[Path]:
+    """Give a folder to write to; when the block ends without an error, it becomes `path`.
+
+    Parameters
+    ----------
+    holds
+        A file that every such folder has: without it, `force` takes the place of nothing.
+    force
+        Take the place of such a folder; without it that is `WouldOverwrite`.
+    """
+    path = Path(path)
+    if not (force and (path / holds).is_file()):
+        refuse_existing(path)
+    partial = path.with_name(f".{path.name[:100]}.{token_hex(4)}.part")
+    before = partial.with_suffix(".before")
+    try:
+        partial.mkdir(parents=True)
+        yield partial
+        for file in partial.iterdir():
+            with file.open("rb+") as opened:
+                os.fsync(opened.fileno())
+        if path.exists():
+            path.rename(before)
+        partial.rename(path)
+        _keep_name(path.parent)
+    except OSError as error:
+        if before.exists() and not path.exists():
+            before.rename(path)
+        raise NotWritten(
+            f"{path} could not be written ({error.strerror or error}). Give another path, or make "
+            "room; nothing else was changed."
+        ) from error
+    finally:
+        for left in (partial, before):
+            rmtree(left, ignore_errors=True)
 
 
 def refuse_existing(path: Path) -> None:

@@ -6,7 +6,6 @@ needs to be stored.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -15,14 +14,11 @@ import polars as pl
 from numpy.typing import NDArray
 from sklearn.model_selection import KFold
 
-from goalward.errors import BadParameter, Unsupported
-from goalward.goals import DevLoss, Entropy
+from goalward.errors import BadParameter
 from goalward.lab.curves import Curves
 from goalward.lab.datasets import Dataset
 from goalward.lab.session import fitted_to, measure
-from goalward.labels import Spread
-from goalward.stopping import Snapshot, first_stops, seen
-from goalward.utility import FirstOrder
+from goalward.stopping import PRICE, Snapshot, first_stops, seen
 
 __all__ = ["stops", "stops_summary"]
 
@@ -31,14 +27,12 @@ FOLDS = 5
 
 
 def stops(
-    curves: Curves, dataset: Dataset, *, price: float = 0.001, budget: int | None = None
+    curves: Curves, dataset: Dataset, *, price: float = PRICE, budget: int | None = None
 ) -> pl.DataFrame:
     """Return one line per strategy, seed and rule: when it said stop, and the accuracy then.
 
     A strategy that uses dev labels is measured on them and has them counted as bought, as in a
-    study with a dev set; any other is cross-validated on its own labels, and its goal is the
-    certainty of the pool. `unpredicted` counts the rounds whose gain first order cannot tell, on
-    which the rule that looks at it has nothing to say.
+    study with a dev set; any other is cross-validated on its own labels.
 
     Parameters
     ----------
@@ -47,10 +41,10 @@ def stops(
     dataset
         The dataset it was run on.
     price, budget
-        What a label must gain, in nats per row of the goal; labels that may be bought.
+        What a label must gain, as a share of all rows; labels that may be bought.
     """
     if not price > 0:
-        raise BadParameter(f"price={price!r}; above 0 was expected. Pass price=0.001, say.")
+        raise BadParameter(f"price={price!r}; above 0 was expected. Pass price=0.0002, say.")
     names = set(curves.table["dataset"].unique())
     if names != {dataset.name}:
         raise BadParameter(
@@ -77,7 +71,6 @@ def stops(
                     "final_labels": rounds[-1].bought,
                     "final_accuracy": accuracy[-1],
                     "lost": accuracy[-1] - accuracy[at],
-                    "unpredicted": sum(one.gain is None for one in rounds[:-1]),
                 }
             )
     return pl.DataFrame(lines)
@@ -98,7 +91,6 @@ def stops_summary(table: pl.DataFrame) -> pl.DataFrame:
             pl.col("accuracy").mean(),
             pl.col("lost").mean(),
             pl.col("lost").max().alias("worst_lost"),
-            pl.col("unpredicted").sum(),
         )
         .with_columns(saved=1 - pl.col("labels") / pl.col("of"))
     )
@@ -110,21 +102,14 @@ def _snapshots(mine: pl.DataFrame, dataset: Dataset, seed: int) -> list[Snapshot
     split = dataset.split(seed)
     fixed = np.sort(np.random.default_rng([seed, 11]).permutation(split.pool)[:STOP_ROWS])
     on_dev = bool(mine["labels_with_dev"][0] > mine["labels"][0])
-    rows = split.dev if on_dev else split.pool
-    goal = DevLoss(dataset.X[rows], dataset.y[rows]) if on_dev else Entropy(dataset.X[rows])
     known = split.init
     snapshots = []
     for line in mine.iter_rows(named=True):
         fitted = fitted_to(dataset, known, dataset.y[known])
         batch = np.array(line["rows"], dtype=np.int64)
-        gain, proba = None, np.empty((0, len(fitted.classes)))
+        proba = np.empty((0, len(fitted.classes)))
         if len(batch):
-            X = dataset.X[batch]
-            proba = fitted.predict_proba(X)
-            # First order refuses classes that are separated and hardly penalised.
-            with suppress(Unsupported):
-                gains = Spread()(FirstOrder()(fitted, goal, X), fitted, X)
-                gain = float(np.mean(gains)) / len(rows)
+            proba = fitted.predict_proba(dataset.X[batch])
         if on_dev:
             accuracy: float | None = measure(fitted, dataset, split.dev)[0]
         else:
@@ -133,10 +118,9 @@ def _snapshots(mine: pl.DataFrame, dataset: Dataset, seed: int) -> list[Snapshot
             Snapshot(
                 labels=len(known),
                 bought=int(line["labels_with_dev"]),
+                least=int(min(np.sum(dataset.y[known] == c) for c in dataset.classes)),
                 metric="dev" if on_dev else "cross-validated",
                 accuracy=accuracy,
-                goal=goal.value(fitted) / len(rows),
-                gain=gain,
                 **seen(fitted.predict_proba(dataset.X[fixed]), proba),
             )
         )

@@ -1,7 +1,7 @@
 """When to stop buying labels: our own rule and published ones, side by side."""
 
 from goalward.stopping.forecasts import Forecast, forecast
-from goalward.stopping.gains import Realised, corrected, gain_below_price, realised
+from goalward.stopping.gains import PRICE, Gain, gain_below_price, next_gain
 from goalward.stopping.rules import (
     accuracy_plateau,
     bounded_change,
@@ -17,23 +17,23 @@ from goalward.stopping.rules import (
 from goalward.stopping.snapshot import Criterion, Snapshot, seen
 
 __all__ = [
+    "PRICE",
     "Criterion",
     "Forecast",
-    "Realised",
+    "Gain",
     "Snapshot",
     "accuracy_plateau",
     "bounded_change",
     "budget_spent",
     "classification_change",
     "confidence_variance",
-    "corrected",
     "criteria",
     "first_stops",
     "forecast",
     "gain_below_price",
     "max_confidence",
+    "next_gain",
     "overall_uncertainty",
-    "realised",
     "seen",
     "stabilizing_predictions",
 ]

@@ -7,6 +7,7 @@ are shown (`criteria`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from operator import ge, le, lt
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import cohen_kappa_score
 
-from goalward.stopping.gains import gain_below_price
+from goalward.stopping.gains import enough, gain_below_price
 from goalward.stopping.snapshot import Criterion, Snapshot, bought_rounds
 
 __all__ = [
@@ -39,12 +40,14 @@ def criteria(
 ) -> tuple[Criterion, ...]:
     """Return what every rule says after the last of the rounds.
 
+    Before 30 answers, and 5 of each class, none but the budget says anything.
+
     Parameters
     ----------
     rounds
         All rounds so far, oldest first.
     price
-        What a label must gain, in nats per row of the goal.
+        What a label must gain, as a share of all rows: 0.0002 is two points for 100 labels.
     budget
         Labels that may be bought, dev labels included.
 
@@ -54,7 +57,7 @@ def criteria(
     >>> [c.name for c in criteria(rounds) if c.stop]
     ['stabilizing predictions', 'bounded change', 'classification change']
     """
-    return (
+    found: tuple[Criterion, ...] = (
         gain_below_price(rounds, price=price),
         stabilizing_predictions(rounds),
         bounded_change(rounds),
@@ -63,8 +66,10 @@ def criteria(
         confidence_variance(rounds),
         overall_uncertainty(rounds),
         max_confidence(rounds),
-        budget_spent(rounds, budget=budget),
     )
+    if not enough(rounds):
+        found = tuple(replace(one, stop=None) for one in found)
+    return (*found, budget_spent(rounds, budget=budget))
 
 
 def first_stops(

@@ -21,6 +21,8 @@ class Snapshot:
     ----------
     labels, bought
         Labels the model was fitted on, and those paid for so far: dev labels too.
+    least
+        Labels of the class that has fewest; None: not known, and no reason to wait.
     metric, accuracy
         How the accuracy was measured ("dev" or "cross-validated"), and what it was.
     goal, gain
@@ -46,6 +48,7 @@ class Snapshot:
 
     labels: int
     bought: int
+    least: int | None = None
     metric: str | None = None
     accuracy: float | None = None
     goal: float | None = None

@@ -1,9 +1,9 @@
 """How many rows the model gets right, with an honest interval, though a strategy chose the answers.
 
-The rows that a strategy asks for are the hard ones: counted as they are, they say 61 % where 96 %
-is true. So it is learned how often the model is right at a given confidence, from answers that it
-did not know: those kept to measure, which are random, and the others, each left out. That is then
-averaged over the confidences of the whole pool.
+The rows that a strategy asks for are the hard ones: counted as they are, they say far too little.
+So it is learned how often the model is right where its likeliest class leads by so much, from
+answers that it did not know: those kept to measure, which are random, and the others, each left
+out. That is then averaged over the leads in the whole pool.
 """
 
 from __future__ import annotations
@@ -13,17 +13,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
+from scipy.special import expit
 
 from goalward.study.answers import LeftOut
 
 __all__ = ["Estimate", "estimated", "measured"]
 
-PRIOR = np.array([1.0, 1.0, 0.0]), np.array([1.5, 0.7, 0.5])
-"""Mean and deviation, before any answer, of: the log-odds of being right at the mean confidence; how
-they rise with a deviation of confidence; how much they differ for rows that a strategy chose."""
-LEVEL = 0.95
-DRAWS = 2000
+MEAN = np.array([-0.5, 3.1, -0.25])
+DEVIATION = np.array([1.0, 1.55, 0.5])
+CORRELATION = np.array([[1.0, -0.2, -0.1], [-0.2, 1.0, -0.3], [-0.1, -0.3, 1.0]])
+"""Of α, β and δ below, before any answer: as the models of simulated studies on 25 datasets had them."""
+MOST = 100
+"""Chosen rows count as so many at most: that they differ from others by δ alone is not quite true."""
+LEVEL = 0.93
+DRAWS, PLACES = 2000, 50
 
 
 @dataclass(frozen=True)
@@ -38,38 +41,54 @@ class Estimate:
 
 def measured(answers: LeftOut, pool: NDArray[Any]) -> Estimate:
     """Return the accuracy over a pool, of whose rows `pool` are (n, k) probabilities."""
-    return estimated(answers.proba.max(axis=1), answers.right, answers.chosen, pool.max(axis=1))
+    return estimated(_lead(answers.proba), answers.right, answers.chosen, _lead(pool))
 
 
 def estimated(
-    confidence: NDArray[Any], right: NDArray[Any], chosen: NDArray[Any], pool: NDArray[Any]
+    lead: NDArray[Any], right: NDArray[Any], chosen: NDArray[Any], pool: NDArray[Any]
 ) -> Estimate:
-    """Return the accuracy that answers speak for, over the confidences of a pool.
+    """Return the accuracy that answers speak for, averaged over a pool.
 
-    log-odds(right) = α + βz + δ·chosen with z the log-odds of the confidence, scaled as in the pool.
-    The posterior is a Gaussian at its mode (Laplace); accuracy is σ(α + βz) averaged over the pool.
+    log-odds(right) = α + β log(1 + l) + δ·chosen with l = log p₁ - log p₂, how far the likeliest class
+    leads the next. The posterior of the three is a Gaussian at its mode (Laplace), and accuracy the
+    mean over the pool of σ(α + β log(1 + l)), β not below 0.
+
+    Parameters
+    ----------
+    lead, pool
+        l of every answer, by a model that did not know it, and of rows of the pool.
+    right, chosen
+        Whether the likeliest class is the answer, and whether a strategy chose the row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> few, half = np.array([0.1, 0.3, 0.8, 2.0]), np.array([0, 1, 1, 1], dtype=bool)
+    >>> said = estimated(few, half, ~half, pool=few)
+    >>> said.low < said.value < said.high
+    True
     """
-    everywhere = _log_odds(pool)
-    mean, scale = everywhere.mean(), max(float(everywhere.std()), 1e-6)
-    z = np.clip((_log_odds(confidence) - mean) / scale, -4.0, 4.0)
-    design = np.column_stack([np.ones_like(z), z, chosen])
-    before, deviation = PRIOR
-    theta, precision = before.copy(), np.diag(deviation**-2.0)
-    for _ in range(50):
+    design = np.column_stack([np.ones(len(lead)), np.log1p(lead), chosen])
+    weights = np.where(chosen, min(1.0, MOST / max(chosen.sum(), 1)), 1.0)
+    precision = np.linalg.inv(CORRELATION * np.outer(DEVIATION, DEVIATION))
+    theta = MEAN
+    for _ in range(100):
         p = expit(design @ theta)
-        slope = design.T @ (right - p) - precision @ (theta - before)
-        curvature = (design * (p * (1.0 - p))[:, None]).T @ design + precision
+        slope = design.T @ (weights * (right - p)) - precision @ (theta - MEAN)
+        curvature = (design * (weights * p * (1.0 - p))[:, None]).T @ design + precision
         step = np.linalg.solve(curvature, slope)
-        theta = theta + step
-        if np.abs(step).max() < 1e-9:
+        largest = float(np.abs(step).max())
+        theta = theta + step * min(1.0, 2.0 / max(largest, 1e-300))
+        if largest < 1e-9:
             break
-    noise = np.random.default_rng(0).standard_normal((DRAWS, 3))
-    draws = theta + np.linalg.solve(np.linalg.cholesky(curvature).T, noise.T).T
-    places = np.quantile((everywhere - mean) / scale, (np.arange(50) + 0.5) / 50)
-    shares = expit(draws[:, :1] + draws[:, 1:2] * np.clip(places, -4.0, 4.0)).mean(axis=1)
+    noise = np.random.default_rng(0).standard_normal((3, DRAWS))
+    alpha, beta, _ = theta[:, None] + np.linalg.solve(np.linalg.cholesky(curvature).T, noise)
+    places = np.quantile(np.log1p(pool), (np.arange(PLACES) + 0.5) / PLACES)
+    shares = expit(alpha + np.maximum(beta, 0.0) * places[:, None]).mean(axis=0)
     low, high = np.quantile(shares, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Estimate(float(shares.mean()), float(low), float(high), len(right))
 
 
-def _log_odds(confidence: NDArray[Any]) -> NDArray[Any]:
-    return np.asarray(logit(np.clip(confidence.astype(np.float64), 1e-6, 1.0 - 1e-6)))
+def _lead(proba: NDArray[Any]) -> NDArray[Any]:
+    second, first = np.sort(np.maximum(proba.astype(np.float64), 1e-12), axis=1)[:, -2:].T
+    return np.asarray(np.log(first) - np.log(second))

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from goalward.stopping import Criterion
-from goalward.study import decisions, exchange, reports
+from goalward.stopping import PRICE, Criterion
+from goalward.study import advice, decisions, exchange, reports
 from goalward.study.agreement import Agreement, agreements
 from goalward.study.answers import Doubts, LeftOut, Scores
 from goalward.study.ledger import Ledger
 from goalward.study.model import Predictions, StudyModel
 from goalward.study.pools import PoolLoader, StudyPool
-from goalward.study.predictions import write_predictions
+from goalward.study.predictions import pool_predictions, table_predictions
 from goalward.study.rounds import StudyRound
 from goalward.study.state import State
 from goalward.study.why import Why, explain
-from goalward.tables.write import check_target
+from goalward.tables.write import check_target, write_table
 
 __all__ = ["Findings", "Place"]
 
@@ -52,11 +53,13 @@ class Findings:
     @property
     def model(self) -> StudyModel:
         """The model of all answers, those that measure too, with what makes numbers of rows."""
-        return self._now().exported
+        return replace(self._now().exported, encoder=self.pool.reader)
 
     def predict(self, X: Any = None) -> Predictions:
-        """Return labels and probabilities of rows: numbers, texts or a frame; None is the pool."""
-        return self.model.predictions(self.pool.X if X is None else X)
+        """Return labels and probabilities of rows: texts, a frame or numbers; None is the pool."""
+        if X is None:
+            return self._now().exported.predictions(self.pool.X)
+        return self.model.predictions(X)
 
     def write_predictions(
         self, path: Place, table: Place | None = None, *, raw: bool = False, force: bool = False
@@ -68,7 +71,15 @@ class Findings:
         `export`.
         """
         check_target(path, force=force, inputs=[*self._rows.files(), *([table] if table else [])])
-        return write_predictions(self._now(), path, table, raw=raw, force=force)
+        now = self._now()
+        frame = pool_predictions(now) if table is None else table_predictions(self.model, table)
+        write_table(frame, path, raw=raw, force=force)
+        return frame.height
+
+    def save_model(self, folder: Place, *, force: bool = False) -> Path:
+        """Write the model to a folder that `gw.load_model` reads; nothing in it is code."""
+        about = {"labels": len(self.state.labels), "accuracy": advice.accuracy(self.state)}
+        return self.model.save(folder, force=force, **about)
 
     def doubts(self) -> Doubts:
         """Return the rows with answers, first those whose answer the model, without it, doubts most."""
@@ -106,17 +117,17 @@ class Findings:
 
     def account(self, price: float | None = None) -> dict[str, Any]:
         """Return what was bought and, at a price per answer, what was spent."""
-        return reports.account(self.state, price)
+        return advice.account(self.state, price)
 
-    def stop(self, price: float, *, budget: int | None = None) -> reports.Advice:
-        """Return whether the next label gains `price` (nats per row of the goal), and other rules."""
-        return reports.stop(self.state, price, budget)
+    def stop(self, price: float = PRICE, *, budget: int | None = None) -> advice.Advice:
+        """Return whether an answer brings its price, a share of all rows; and what other rules say."""
+        return advice.stop(self.state, price, budget)
 
     def criteria(
         self, *, price: float | None = None, budget: int | None = None
     ) -> tuple[Criterion, ...]:
         """Return what every stopping rule says now."""
-        return reports.rules(self.state, price, budget)
+        return advice.rules(self.state, price, budget)
 
     def export(
         self, path: Place, *, raw: bool = False, every: bool = False, force: bool = False

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from hashlib import sha256
+from importlib.metadata import version
+from io import BytesIO
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from goalward.core.arrays import softmax
 from goalward.core.rows import clean_rows
-from goalward.errors import BadInput
+from goalward.core.threads import cores, one_blas_thread
+from goalward.core.whole_file import whole_folder
+from goalward.errors import BadInput, Damaged, DataMissing
 from goalward.journal.events import Label
 from goalward.models import Fitted
-from goalward.models.linear import LinearModel
-from goalward.models.softmax import Softmax
-from goalward.pool import as_pool
+from goalward.pool import Pool, as_pool
+from goalward.tables.encoder import Encoder, Vectors
 
-__all__ = ["Predictions", "StudyModel"]
+__all__ = ["Predictions", "StudyModel", "load_model"]
 
 BLOCK = 2**20
 """Numbers of a block of rows: a few MB, which stay in the cache between two products."""
+WINDOW = 64
+"""Blocks under way at once, so that memory stays bounded whatever is read."""
+DESCRIBED, ARRAYS = "model.json", "arrays.npz"
+FORMAT = 1
 
 
 class Predictions(NamedTuple):
@@ -50,31 +62,44 @@ class StudyModel:
     classes
         In the order of the columns.
     encoder
-        Makes numbers of texts or of the rows of a table; None where rows are numbers already.
+        Makes numbers of texts or of the rows of a table.
     intercept
         Whether the last row of `params` is added to every row.
+
+    Examples
+    --------
+    >>> import tempfile, goalward as gw
+    >>> place = f"{tempfile.mkdtemp()}/labels.db"
+    >>> texts = ["good film", "bad film", "good good", "so bad", "a good one", "bad, bad"]
+    >>> study = gw.Study.create(place, pool=texts, classes=["good", "bad"], dev=0)
+    >>> _ = study.tell_many([(row, "good" if "good" in texts[row] else "bad") for row in range(6)])
+    >>> folder = study.model.save(f"{place}.model")
+    >>> gw.load_model(folder).predict(["good", "bad"]).tolist()
+    ['good', 'bad']
     """
 
     params: NDArray[Any] = field(repr=False)
     classes: tuple[Label, ...]
-    encoder: Any = field(default=None, repr=False)
+    encoder: Encoder = field(repr=False)
     intercept: bool = True
 
     @classmethod
-    def of(cls, fitted: Fitted, classes: Sequence[Label], encoder: Any = None) -> StudyModel:
+    def of(
+        cls, fitted: Fitted, classes: Sequence[Label], encoder: Encoder | None = None
+    ) -> StudyModel:
         """Return a fitted model without the rows that it was fitted on."""
         linear = fitted.model.linear("A study's model")
+        encoder = encoder or Vectors(fitted.n_features)
         return cls(np.asarray(fitted.params), tuple(classes), encoder, linear.intercept)
 
     def predict_proba(self, rows: Any) -> NDArray[Any]:
-        """Return (n, k) probabilities of rows: numbers, or texts or a frame as the study's own."""
-        X = self._numbers(rows)
-        parts = [self._proba(X.part(at.start, at.stop)) for at in self._cuts(X)]
-        return np.concatenate(parts) if parts else np.empty((0, len(self.classes)))
+        """Return (n, k) probabilities of rows: texts or a frame like the study's own, or numbers."""
+        found = [softmax(logits.T) for logits in self._logits(rows)]
+        return np.concatenate(found) if found else np.empty((0, len(self.classes)))
 
     def predict(self, rows: Any) -> NDArray[Any]:
         """Return the likeliest class of each row."""
-        return self._named(self.predict_proba(rows).argmax(axis=1))
+        return self._named(self.likeliest(rows)[0])
 
     def predictions(self, rows: Any) -> Predictions:
         """Return labels and probabilities."""
@@ -82,38 +107,116 @@ class StudyModel:
         return Predictions(self._named(proba.argmax(axis=1)), proba)
 
     def likeliest(self, rows: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the place of the likeliest class and its probability; a block at a time."""
-        X = self._numbers(rows)
-        codes = np.empty(len(X), dtype=np.int32)
-        confidence = np.empty(len(X), dtype=np.float32)
-        for at in self._cuts(X):
-            proba = self._proba(X.part(at.start, at.stop))
-            codes[at], confidence[at] = proba.argmax(axis=1), proba.max(axis=1)
-        return codes, confidence
+        """Return the place of the likeliest class of each row, and its probability."""
+        codes, confidence = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.float32)]
+        for logits in self._logits(rows):
+            codes.append(logits.argmax(axis=0))
+            confidence.append(1.0 / np.exp(logits - logits.max(axis=0)).sum(axis=0))
+        return np.concatenate(codes), np.concatenate(confidence)
 
-    def _cuts(self, X: Any) -> list[slice]:
+    def _logits(self, rows: Any) -> Iterator[NDArray[Any]]:
+        """Yield the logits, (k, n), of a few MB of rows at a time, by all cores; the first are 0.
+
+        One product less than classes, and for two of them as fast as the rows are read.
+        """
+        pool, weights = self._numbers(rows), self.params[:, 1:] - self.params[:, :1]
         size = max(1, BLOCK // max(1, self.params.shape[0]))
-        return [slice(at, min(at + size, len(X))) for at in range(0, len(X), size)]
+        width = len(weights) - self.intercept
 
-    def _proba(self, rows: Any) -> NDArray[Any]:
-        model = LinearModel(self.intercept)
-        X = clean_rows(rows, "X", n_features=model.n_features(self.params))
-        return np.asarray(Softmax().proba(model.logits(self.params.astype(X.dtype), X)))
+        def block(start: int) -> NDArray[Any]:
+            part = pool.part(start, min(start + size, len(pool)))
+            X = clean_rows(part, "X", n_features=width, finite=False)
+            W = weights.astype(X.dtype)
+            columns = W[:width, 0] if W.shape[1] == 1 else np.ascontiguousarray(W[:width].T).T
+            moved = np.asarray(X @ columns).reshape(X.shape[0], -1).T
+            if self.intercept:
+                moved = moved + W[-1][:, None]
+            if not np.isfinite(moved).all():
+                clean_rows(part, "X", n_features=width)
+            return np.concatenate([np.zeros_like(moved[:1]), moved])
 
-    def _numbers(self, rows: Any) -> Any:
+        many = WINDOW * size
+        with ThreadPoolExecutor(cores()) as threads, one_blas_thread():
+            for first in range(0, len(pool), many):
+                yield from threads.map(block, range(first, min(first + many, len(pool)), size))
+
+    def _numbers(self, rows: Any) -> Pool:
         if isinstance(rows, str):
             raise BadInput("One text came; a list of texts was expected. Write [text].")
-        words = isinstance(rows, (pl.DataFrame, pl.Series)) or (
-            len(rows) and isinstance(rows[0], str) if isinstance(rows, (list, tuple)) else False
+        if hasattr(rows, "iloc"):
+            rows = pl.from_pandas(rows)
+        words = (
+            isinstance(rows, (list, tuple, pl.Series)) and len(rows) and isinstance(rows[0], str)
         )
-        if words and self.encoder is None:
-            raise BadInput(
-                f"Texts came, and the study has rows of {self.params.shape[0] - self.intercept} "
-                "numbers; as many numbers for each row were expected. Compute them as for the study."
-            )
-        return as_pool(self.encoder.transform(rows) if words else rows)
+        frame = isinstance(rows, pl.DataFrame)
+        return as_pool(self.encoder.transform(rows) if words or frame else rows)
 
     def _named(self, codes: NDArray[Any]) -> NDArray[Any]:
         kinds = {type(label) for label in self.classes}
         names = np.array(self.classes, dtype=None if len(kinds) == 1 else object)
         return np.asarray(names[codes])
+
+    def save(self, folder: str | Path, *, force: bool = False, **about: Any) -> Path:
+        """Write the model to a new folder, whole or not at all, and return the folder.
+
+        `model.json` describes it and `arrays.npz` holds its numbers: nothing in them is code. What
+        else is `about` it stands in the first. `force` takes the place of another model.
+        """
+        described, arrays = self.encoder.state()
+        numbers = BytesIO()
+        kept: Any = {f"encoder.{name}": array for name, array in arrays.items()}
+        np.savez(numbers, params=self.params, **kept)
+        words = {
+            "model of goalward": FORMAT,
+            "version": version("goalward"),
+            "classes": list(self.classes),
+            "intercept": self.intercept,
+            **about,
+            "encoder": described,
+            "sha256": sha256(numbers.getvalue()).hexdigest(),
+        }
+        with whole_folder(folder, holds=DESCRIBED, force=force) as partial_folder:
+            (partial_folder / ARRAYS).write_bytes(numbers.getvalue())
+            (partial_folder / DESCRIBED).write_text(json.dumps(words, indent=1), "utf-8")
+        return Path(folder)
+
+
+def load_model(folder: str | Path) -> StudyModel:
+    """Return a model that `StudyModel.save` or `goalward model` wrote; a stranger's runs no code.
+
+    `DataMissing` where there is none, `Damaged` where its files do not belong together.
+    """
+    folder = Path(folder)
+    try:
+        words = json.loads((folder / DESCRIBED).read_text("utf-8"))
+        content = (folder / ARRAYS).read_bytes()
+    except OSError as error:
+        raise DataMissing(
+            f"{error.filename} could not be opened ({error.strerror}); the folder of a model, with "
+            f"{DESCRIBED} and {ARRAYS}, was expected. Write one with `goalward model STUDY {folder}`."
+        ) from error
+    except ValueError as error:
+        raise _damaged(folder / DESCRIBED, f"is no JSON: {error}") from error
+    found = words.get("model of goalward") if isinstance(words, dict) else None
+    if found != FORMAT:
+        raise BadInput(
+            f"{folder / DESCRIBED} is of format {found!r}; {FORMAT} was expected. Upgrade goalward, or "
+            "write the model again."
+        )
+    if sha256(content).hexdigest() != words.get("sha256"):
+        raise _damaged(folder / ARRAYS, f"is not the file that {DESCRIBED} describes")
+    try:
+        with np.load(BytesIO(content), allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+        params, classes = arrays.pop("params"), tuple(words["classes"])
+        inner = {name.removeprefix("encoder."): value for name, value in arrays.items()}
+        encoder = Encoder.restored(words["encoder"], inner)
+        if params.ndim != 2 or params.shape[1] != len(classes) or params.dtype.kind != "f":
+            raise ValueError(f"weights {params.dtype} {params.shape} of {len(classes)} classes")
+        return StudyModel(params, classes, encoder, bool(words["intercept"]))
+    except (AttributeError, KeyError, TypeError, ValueError, OSError) as error:
+        raise _damaged(folder, f"holds no model: {error}") from error
+
+
+def _damaged(path: Path, why: str) -> Damaged:
+    return Damaged(f"{path} {why}; what was written was expected. Write the model again.")

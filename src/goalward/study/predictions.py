@@ -15,33 +15,35 @@ from goalward.study.exchange import beside, label_cell, label_kind
 from goalward.study.model import StudyModel
 from goalward.study.pools import StudyPool
 from goalward.study.rounds import StudyRound
-from goalward.tables.read import read_table
-from goalward.tables.write import write_table
 
-__all__ = ["write_predictions"]
+__all__ = ["pool_predictions", "table_predictions"]
 
 LOOK, MOST = 0.05, 200
 """The share of unanswered rows to look at, the least certain ones, and how many at most."""
 
 
-def write_predictions(
-    now: StudyRound, path: str | Path, table: str | Path | None, *, raw: bool, force: bool
-) -> int:
-    """Write the pool's rows, or those of a new table, with what is predicted; return how many.
+def pool_predictions(now: StudyRound) -> pl.DataFrame:
+    """Return the pool's rows with what is predicted.
 
     A row that a person answered has that label; the probability is the model's, of the label shown.
     """
-    model = now.exported
-    if table is None:
-        shown, (codes, confidence, answered) = _own_columns(now.pool), _of_pool(now, model)
-    else:
-        shown = read_table(table)
-        codes, confidence = model.likeliest(shown)
-        answered = np.zeros(len(codes), dtype=bool)
-    frame = _predicted(model.classes, codes, confidence, answered)
-    whole = pl.concat([beside(shown, frame.columns), frame], how="horizontal")
-    write_table(whole, path, raw=raw, force=force)
-    return whole.height
+    model, labels = now.exported, now.state.labels
+    codes, confidence = model.likeliest(now.pool.X)
+    rows = np.array(list(labels))
+    said = np.array([model.classes.index(label) for label in labels.values()])
+    codes[rows] = said
+    confidence[rows] = model.predict_proba(now.pool.take(rows))[np.arange(len(rows)), said]
+    answered = np.zeros(len(codes), dtype=bool)
+    answered[rows] = True
+    return _joined(_own_columns(now.pool), _predicted(model.classes, codes, confidence, answered))
+
+
+def table_predictions(model: StudyModel, table: str | Path) -> pl.DataFrame:
+    """Return the rows of another table, like the one the model was made with, with what it says."""
+    shown, X = model.encoder.read(table)
+    codes, confidence = model.likeliest(X)
+    nobody = np.zeros(len(codes), dtype=bool)
+    return _joined(shown, _predicted(model.classes, codes, confidence, nobody))
 
 
 def _own_columns(pool: StudyPool) -> pl.DataFrame:
@@ -51,17 +53,8 @@ def _own_columns(pool: StudyPool) -> pl.DataFrame:
     return rows if pool.texts is None else rows.with_columns(text=pl.Series(pool.texts))
 
 
-def _of_pool(now: StudyRound, model: StudyModel) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return label, probability and whether a person answered, of every row of the pool."""
-    codes, confidence = model.likeliest(now.pool.X)
-    labels = now.state.labels
-    rows = np.array(list(labels))
-    said = np.array([model.classes.index(label) for label in labels.values()])
-    codes[rows] = said
-    confidence[rows] = model.predict_proba(now.pool.take(rows))[np.arange(len(rows)), said]
-    answered = np.zeros(len(codes), dtype=bool)
-    answered[rows] = True
-    return codes, confidence, answered
+def _joined(shown: pl.DataFrame, said: pl.DataFrame) -> pl.DataFrame:
+    return pl.concat([beside(shown, said.columns), said], how="horizontal")
 
 
 def _predicted(

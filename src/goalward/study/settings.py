@@ -22,6 +22,8 @@ from goalward.strategies.reference import drawn_numbers
 __all__ = ["Options", "Settings", "is_whole", "plain_label", "plain_text", "upgraded"]
 
 LONGEST_NAME = 200
+DEV = 0.1
+"""The share of answers that a new study measures with, where its maker does not say."""
 
 
 class Options(TypedDict, total=False):
@@ -52,8 +54,8 @@ class Settings:
         What "auto" stands for: what was recommended when the study was made. It stays so until the
         study's owner changes it (`upgrade`).
     dev
-        The share of rows that measure the model and never train it. Which ones is decided by the
-        seed and the row alone.
+        The share of rows that measure the model and train only the one that is exported. Which ones
+        is decided by the seed and the row alone. 0.1 in new studies, where nothing else is said.
     label
         Which label is used where annotators disagree: "latest" or "majority" (of equally many,
         the latest).
@@ -104,7 +106,8 @@ class Settings:
                 f"classes={list(classes)!r}; two or more distinct classes were expected. Declare all "
                 "of them, also those without a label yet."
             )
-        options["strategy"] = checked_strategy(strategy, options.get("dev", 0.0))
+        options.setdefault("dev", DEV)
+        options["strategy"] = checked_strategy(strategy, options["dev"])
         return cls(classes=labels, learner=_written_learner(learner), auto=RECOMMENDED, **options)
 
     def to_json(self) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from goalward.lab.speed.gpu import gpu
-from goalward.lab.speed.limits import out_of_core, scoring, suggesting, turns
+from goalward.lab.speed.limits import out_of_core, predicting, scoring, suggesting, turns
 from goalward.lab.speed.page import page
 from goalward.lab.speed.queries import against_error_reduction, against_margin, imports
 from goalward.lab.speed.race import Ratio
@@ -18,6 +18,7 @@ PARTS: dict[str, Callable[[bool], list[Ratio]]] = {
     "suggest": suggesting,
     "turns": turns,
     "disk": out_of_core,
+    "predict": predicting,
     "retrain": retraining,
     "implicit": stepping,
     "page": page,

@@ -24,6 +24,7 @@ from goalward.scale import rank
 from goalward.solvers import ConjugateGradient
 from goalward.strategies import GoalOriented, recipe
 from goalward.strategies.request import Request
+from goalward.study.model import StudyModel
 from goalward.utility import FirstOrder
 from goalward.utility.first_order import Direction
 
@@ -32,6 +33,7 @@ __all__ = [
     "any_direction",
     "any_model",
     "out_of_core",
+    "predicting",
     "rows_on_disk",
     "scoring",
     "suggesting",
@@ -151,14 +153,29 @@ def out_of_core(quick: bool) -> list[Ratio]:
     return results
 
 
-def rows_on_disk(folder: Path, rows: int) -> tuple[Path, Callable[[], float]]:
-    """Write rows of 768 features, and return where they are and what does no more than read them.
+def predicting(quick: bool) -> list[Ratio]:
+    """Return labels and probabilities for a file of vectors, in the page cache, against reading it."""
+    rows, repeats = (20_000, 1) if quick else (1_000_000, 5)
+    results = []
+    with tempfile.TemporaryDirectory() as folder:
+        path, read = rows_on_disk(Path(folder), rows, 384)
+        for K in (2, 10):
+            model = StudyModel.of(any_model(384, K)[0], range(K))
+            predict = partial(model.likeliest, open_pool(path))
+            times, _ = race(predict, read, repeats, threads=None)
+            what = f"predicting {rows:,} x 384 rows of a study, K={K}, float32, {cores()} cores"
+            results.append(Ratio(what, "reading them (their sum)", *times, "<= 1.5"))
+    return results
+
+
+def rows_on_disk(folder: Path, rows: int, d: int = 768) -> tuple[Path, Callable[[], float]]:
+    """Write rows of d features, and return where they are and what does no more than read them.
 
     They are one random block, repeated: what they hold does not matter for speed.
     """
     path, size = folder / "pool.npy", 20_000
-    block = _rows(size, 768)
-    file = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(rows, 768))
+    block = _rows(size, d)
+    file = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(rows, d))
     for start in range(0, rows, size):
         file[start : start + size] = block[: rows - start]
     file.flush()

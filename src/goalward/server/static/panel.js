@@ -2,7 +2,7 @@
 import { charts } from "./charts.js";
 import { at, call, make } from "./net.js";
 
-const key = `goalward:${at("main").dataset.study}:price`;
+const key = `goalward:${at("main").dataset.study}:price-in-accuracy`;
 const short = (number) => (number === null || number === undefined ? "–" : Number(number.toPrecision(3)).toString());
 const count = (number) => number.toLocaleString("en");
 let rounds = -1;
@@ -48,9 +48,9 @@ function curves(now) {
   advise();
 }
 
-function spent({ answers, training, dev, spent: cost, gained }) {
+function spent({ answers, training, dev, gained }) {
   at("account").hidden = !answers;
-  const parts = [`${count(answers)} answers bought${dev ? ` (${count(training)} rows train, ${count(dev)} measure)` : ""}: ${short(cost)} spent`];
+  const parts = [`${count(answers)} answers bought${dev ? ` (${count(training)} rows train, ${count(dev)} measure)` : ""}`];
   if (gained !== null) parts.push(`the goal ${gained < 0 ? "fell" : "rose"} by ${short(Math.abs(gained))}`);
   at("account").textContent = `${parts.join("; ")}.`;
 }
@@ -79,7 +79,7 @@ async function advise() {
     const said = await call(`/api/stop?price=${encodeURIComponent(price)}`);
     if (turn !== asked) return; // a later question was answered sooner
     at("stop").classList.toggle("ends", said.stop);
-    at("gain").textContent = short(said.expected);
+    at("gain").textContent = said.gain === null ? "–" : `${(100 * said.gain).toFixed(1)} points`;
     at("advice").textContent = said.gain === null ? said.reason
       : said.stop ? `You could stop now. ${said.reason}` : said.reason;
     spent(said.account);
@@ -89,7 +89,7 @@ async function advise() {
 
 // `other` is called when the news are of another study, `told` with those of this one.
 export function panel(other, told) {
-  let price = "0.0005";
+  let price = "0.0002";
   try { price = localStorage.getItem(key) || price; } catch { /* no store */ }
   at("price").value = price;
   at("price").addEventListener("change", () => {

@@ -1,0 +1,229 @@
+"""Whether more answers are worth their price, and how good the model is, in words."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from goalward.errors import BadParameter
+from goalward.journal.events import Label
+from goalward.stopping import (
+    PRICE,
+    Criterion,
+    Gain,
+    Snapshot,
+    budget_spent,
+    criteria,
+    gain_below_price,
+    next_gain,
+)
+from goalward.stopping.gains import AHEAD, ANSWERS, BACK, EACH, enough, rise
+from goalward.stopping.snapshot import bought_rounds
+from goalward.study.state import State
+
+__all__ = [
+    "Advice",
+    "account",
+    "accuracy",
+    "headline",
+    "labels_per_class",
+    "rules",
+    "snapshots",
+    "stop",
+    "written",
+]
+
+SOON = 20
+"""Answers whose gain is told, where it is a point at least."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Whether to stop, and what that rests on.
+
+    Parameters
+    ----------
+    stop
+        True when the next 100 answers bring less than their price even at the upper end of what
+        they may, when the budget is spent, or when nothing is left to ask. Never on gains before
+        there are 30 answers, and 5 of each class.
+    gain, low, high
+        How far accuracy is expected to rise with the next 100 answers, and the ends of its interval;
+        None until models can be compared.
+    price
+        What an answer must bring, as a share of all rows: 0.0002 is two points for 100 answers.
+    left
+        Rows that could still be asked and would train the model.
+    account
+        What was bought and what it cost: see `account`.
+    criteria
+        What this rule and published ones say; none is the best everywhere.
+    reason
+        The same in a sentence.
+    """
+
+    stop: bool
+    gain: float | None
+    low: float | None
+    high: float | None
+    price: float
+    left: int
+    account: dict[str, Any] = field(hash=False)
+    criteria: tuple[Criterion, ...]
+    reason: str
+
+    def record(self) -> dict[str, Any]:
+        """Return the advice as plain values."""
+        return asdict(self) | {"criteria": written(self.criteria)}
+
+
+def written(rules: Sequence[Criterion]) -> list[dict[str, Any]]:
+    """Return what rules say as plain values."""
+    return [asdict(one) | {"verdict": one.verdict} for one in rules]
+
+
+def rules(
+    state: State, price: float | None = None, budget: int | None = None
+) -> tuple[Criterion, ...]:
+    """Return what every stopping rule says now; those without a price or budget are not known."""
+    if budget is not None and budget < 1:
+        raise BadParameter(
+            f"budget={budget!r}; at least 1 label was expected. Leave it out for none."
+        )
+    # The newest ranking may lie some answers back; what was bought is known to the last one.
+    bought = Snapshot(labels=len(state.labels), bought=len(state.labels))
+    found = criteria(snapshots(state), price=price)
+    return (*found[:-1], budget_spent([bought], budget=budget))
+
+
+def stop(state: State, price: float = PRICE, budget: int | None = None) -> Advice:
+    """Return whether the next answers are worth their price, and what other rules say."""
+    if not price > 0:
+        raise BadParameter(
+            f"price={price!r}; what an answer must bring, above 0, was expected: {PRICE}, two points of "
+            "accuracy for 100 answers, say."
+        )
+    said, ahead = rules(state, price, budget), next_gain(snapshots(state))
+    done = state.settings.is_dev(range(state.n_rows))
+    done[state.closed] = True
+    left = int((~done).sum())
+    high = ahead.high if ahead else None
+    return Advice(
+        stop=bool(said[0].stop or said[-1].stop) or left == 0,
+        gain=ahead.over(AHEAD) if ahead else None,
+        low=None if high is None else 0.0,
+        high=high,
+        price=price,
+        left=left,
+        account=account(state, price),
+        criteria=said,
+        reason=_reason(state, said, ahead, left),
+    )
+
+
+def _reason(state: State, said: Sequence[Criterion], ahead: Gain | None, left: int) -> str:
+    """Return why to stop or to go on, in a sentence."""
+    if left == 0:
+        return "Nothing is left to ask that would train the model: stop."
+    if said[-1].stop:
+        return "The budget is spent: stop."
+    if state.ranking is None:
+        return "No model yet: go on until two classes have labels."
+    few = {label: n for label, n in labels_per_class(state).items() if n < EACH}
+    if len(state.labels) < ANSWERS or few:
+        lacking = [f"{label} has {n}" for label, n in few.items()][:3]
+        more = f" ({', '.join(lacking)})" if few else ""
+        return f"Go on: {ANSWERS} answers, and {EACH} of each class, come first{more}."
+    if ahead is None or ahead.high is None:
+        return f"Go on: models {BACK} answers apart are compared first."
+    verdict = "stop" if said[0].stop else "go on"
+    return (
+        f"The last {ahead.since} answers changed {_points(ahead.changed)} of 100 predictions, so the next "
+        f"{AHEAD} are expected to bring {_points(ahead.over(AHEAD))} points of accuracy and at most "
+        f"{_points(ahead.high)}, and must bring {_points(said[0].threshold or 0.0)}: {verdict}."
+    )
+
+
+def _points(share: float) -> str:
+    return f"{100 * share:.1f}".removesuffix(".0")
+
+
+def labels_per_class(state: State) -> dict[Label, int]:
+    """Return how many labels each class has; those that have none too."""
+    return dict.fromkeys(state.classes, 0) | Counter(state.labels.values())
+
+
+def accuracy(state: State) -> dict[str, Any] | None:
+    """Return how many rows the newest model gets right, with its interval; None where not known."""
+    last = state.ranking
+    if last is None or last.accuracy is None or last.low is None or last.high is None:
+        return None
+    # Outwards: what is shown must hold the truth as often as what was computed.
+    low, high = math.floor(100 * last.low), math.ceil(100 * last.high)
+    said = f"About {100 * last.accuracy:.0f} % right ({low} to {high} %)."
+    values = {"value": last.accuracy, "low": last.low, "high": last.high, "on": last.on}
+    return {**values, "says": said}
+
+
+def headline(state: State) -> str:
+    """Return where a study stands, in a sentence or two for people."""
+    if len(state.closed) >= state.n_rows:
+        return f"Nothing is left to ask: {len(state.labels)} of {state.n_rows} rows have an answer."
+    known, rounds = accuracy(state), snapshots(state)
+    if known is None:
+        return "No model yet: answer until two classes have labels."
+    ahead = next_gain(rounds)
+    if enough(rounds) and gain_below_price(rounds, price=PRICE).stop:
+        most = f"{100 * AHEAD * PRICE:.0f} points"
+        return f"{known['says']} You could stop: {AHEAD} more answers would bring less than {most}."
+    if ahead is None:
+        return f"{known['says']} Keep going."
+    soon = next((n for n in (SOON, AHEAD) if ahead.over(n) >= 0.01), AHEAD)
+    points = round(100 * ahead.over(soon))
+    brings = f"about +{points} point{'s' * (points > 1)}" if points else "less than a point"
+    return f"{known['says']} Keep going: {soon} more answers, {brings}."
+
+
+def account(state: State, price: float | None = None) -> dict[str, Any]:
+    """Return what was bought: answers, labels, and those of them that train or measure.
+
+    `spent` is the price times the answers, dev answers too: where several annotators answer a
+    row, each answer is paid for. `gained` is what the goal rose since the first round with the
+    same measure, in the same units: the sum of the rounds' rises, each on the rows of its own time
+    (`stopping.gains.rise`). None until there is one.
+    """
+    rounds = bought_rounds(snapshots(state))
+    known = [
+        risen
+        for before, after in pairwise(rounds)
+        if (after.metric == "dev") == (rounds[-1].metric == "dev")
+        and (risen := rise(before, after)) is not None
+    ]
+    return {
+        "answers": state.n_answers,
+        "labels": len(state.labels),
+        "training": len(state.training),
+        "dev": len(state.dev),
+        "price": price,
+        "spent": None if price is None else price * state.n_answers,
+        "gained": sum(known) if known else None,
+    }
+
+
+def snapshots(state: State) -> list[Snapshot]:
+    """Return the rounds as stopping rules see them, with the labels per class of now."""
+    names = ("labels", "metric", "accuracy", "goal", "gain", "goal_before")
+    least = min(labels_per_class(state).values())
+    return [
+        Snapshot(
+            bought=ranked.labels + ranked.dev_labels,
+            least=least,
+            **{name: getattr(ranked, name) for name in names},
+            **(ranked.stop_set or {}),
+        )
+        for _, ranked in state.rounds
+    ]
