@@ -12,14 +12,17 @@ import tempfile
 import threading
 import time
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 
 import uvicorn
+from PIL import Image
 from playwright.sync_api import sync_playwright
 
 import goalward as gw
 from goalward.samples import CLASSES, write_sample
 from goalward.server import create_app
+from goalward.server.desk import Desk
 from goalward.server.guard import Keys
 from goalward.server.serve import listening
 from goalward.server.served_study import ServedStudy
@@ -62,20 +65,21 @@ def answered(folder: Path) -> gw.Study:
 
 
 @contextmanager
-def served(study: gw.Study):
-    """Serve a study while its pages are looked at."""
+def serving(make):
+    """Serve the application that is made of keys, while its pages are looked at."""
     listener = listening("127.0.0.1", 0)
     port = listener.getsockname()[1]
-    shown = ServedStudy(study, Keys("only for these pictures", port=port), by="ann")
-    server = uvicorn.Server(uvicorn.Config(create_app(shown), log_level="critical"))
+    keys = Keys("only for these pictures", port=port)
+    server = uvicorn.Server(uvicorn.Config(app := make(keys), log_level="critical"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     while not server.started:
         time.sleep(0.01)
     try:
-        yield f"http://127.0.0.1:{port}", shown.keys
+        yield f"http://127.0.0.1:{port}", keys
     finally:
-        shown.live.close()
+        if app.state.served is not None:
+            app.state.served.live.close()
         server.should_exit = True
         thread.join(timeout=30)
         listener.close()
@@ -100,49 +104,94 @@ def keys(page) -> None:
     page.keyboard.press("?")
 
 
+def details(page) -> None:
+    """Open what the sentence rests on."""
+    drawn(page)
+    page.click("#details > summary")
+
+
+def end(page) -> None:
+    """Finish for now."""
+    drawn(page)
+    page.click("#finish")
+
+
+def columns(page) -> None:
+    """Choose the table that is there."""
+    page.click("[data-table]")
+    page.wait_for_selector("#study:not([hidden])")
+
+
+def listed(page) -> None:
+    """Wait for the list of answers."""
+    page.wait_for_selector("main[data-ready]")
+
+
+def there(page) -> None:
+    """Wait for nothing: the page is there."""
+
+
 STATES = {
     "label": ("/", drawn),
+    "details": ("/", details),
     "why": ("/", why),
     "keys": ("/", keys),
-    "review": ("/review", lambda page: page.wait_for_selector("main[data-ready]")),
-    "mistakes": (
-        "/review?only=doubted",
-        lambda page: page.wait_for_selector("main[data-ready]"),
-    ),
-    "scores": ("/scores", lambda page: None),
-    "api": ("/docs", lambda page: None),
+    "end": ("/", end),
+    "review": ("/review", listed),
+    "mistakes": ("/review?only=doubted", listed),
+    "scores": ("/scores", there),
+    "api": ("/docs", there),
 }
-"""Where each state of the page is, and how one comes there."""
+"""Where each state of the page of a study is, and how one comes there."""
+BEGINNINGS = {"start": ("/", there), "columns": ("/", columns)}
+"""The same where there is no study yet."""
+LOOKS = (("", "light", DESK), ("-dark", "dark", DESK), ("-phone", "light", PHONE))
+
+
+def take(browser, folder: Path, address: str, tokens: Keys, states: dict) -> None:
+    """Write a picture of every state in every look."""
+    for ending, look, size in LOOKS:
+        page = browser.new_page(viewport=size, color_scheme=look)
+        page.on("pageerror", lambda error: print("page error:", error))
+        page.goto(f"{address}/login")
+        if not ending:
+            keep(page, folder / "sign-in.png")
+        page.goto(f"{address}/start?token={tokens.link()}")
+        for name, (path, reach) in states.items():
+            page.goto(f"{address}{path}")
+            reach(page)
+            keep(page, folder / f"{name}{ending}.png")
+        page.close()
+
+
+def keep(page, path: Path) -> None:
+    """Write what is seen, with as many colours as such a page needs."""
+    page.evaluate("document.fonts.ready")
+    picture = Image.open(BytesIO(page.screenshot(animations="disabled"))).convert("RGB")
+    picture.quantize(96, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
 def main(folder: Path) -> None:
-    """Write a picture of every state."""
+    """Write all pictures."""
     folder.mkdir(parents=True, exist_ok=True)
     options = ["--no-first-run", "--disable-background-networking"]
     if os.geteuid() == 0:
         options.append("--no-sandbox")
     with (
         tempfile.TemporaryDirectory() as scratch,
+        tempfile.TemporaryDirectory() as empty,
         answered(Path(scratch)) as study,
-        served(study) as (address, tokens),
         sync_playwright() as playwright,
     ):
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=options)
-        for ending, look, size in (
-            ("", "light", DESK),
-            ("-dark", "dark", DESK),
-            ("-phone", "light", PHONE),
-        ):
-            page = browser.new_page(viewport=size, color_scheme=look)
-            page.on("pageerror", lambda error: print("page error:", error))
-            page.goto(f"{address}/login")
-            if not ending:
-                page.screenshot(path=folder / "sign-in.png")
-            page.goto(f"{address}/start?token={tokens.link()}")
-            for name, (path, reach) in STATES.items():
-                page.goto(f"{address}{path}")
-                reach(page)
-                page.screenshot(path=folder / f"{name}{ending}.png", full_page=size is PHONE)
+        with serving(lambda keys: create_app(ServedStudy(study, keys, by="ann"))) as (place, keys):
+            take(browser, folder, place, keys, STATES)
+        (home := Path(empty) / "tables").mkdir()
+        write_sample(home)
+        with serving(
+            lambda keys: create_app(desk=Desk(keys, lambda s: ServedStudy(s, keys), home))
+        ) as (place, keys):
+            take(browser, folder, place, keys, BEGINNINGS)
         browser.close()
 
 

@@ -40,7 +40,7 @@ function curves(now) {
   at("no-charts").hidden = Boolean(now.ranking);
   at("details").hidden = !now.ranking;
   // With nothing left to ask, only how good it is: no advice.
-  at("headline").textContent = now.left || !now.accuracy ? now.headline : now.accuracy.says;
+  at("headline").textContent = (now.left || !now.accuracy ? now.headline : now.accuracy.says).replaceAll(" %", "\u00a0%");
   // The last answers of all make no ranking any more, and end the advice.
   if (!now.ranking || (now.rounds === rounds && now.left)) return;
   rounds = now.rounds;
