@@ -441,3 +441,41 @@ def test_hostile_texts_names_and_classes_do_nothing(chromium, tmp_path):
             )
             assert eve.page.evaluate("window.xss") is None
             eve.context.close()
+
+
+def test_two_tabs_of_one_person_tell_each_other(sit, study):
+    ann = sit()
+    other = ann.context.new_page()
+    other.on("pageerror", lambda error: ann.errors.append(str(error)))
+    other.goto(ann.page.url)
+    for page in (ann.page, other):
+        expect(page.locator("#tabs")).to_be_visible()
+    shown = ann.page.inner_text("#row-number")
+    expect(other.locator("#row-number")).to_have_text(shown)
+    # What is answered in one is gone from the other, where the next row is asked.
+    ann.page.keyboard.press("1")
+    expect(other.locator("#row-number")).not_to_have_text(shown)
+    expect(ann.page.locator("#row-number")).to_have_text(other.inner_text("#row-number"))
+    # Undone in the other, it is back there, and nobody's row changes under their eyes.
+    ann.saved(1)
+    other.keyboard.press("u")
+    expect(other.locator("#row-number")).to_have_text(shown)
+    ann.page.reload()
+    expect(ann.page.locator("#row-number")).to_have_text(shown)
+    # An answer that one cannot send stays its own, and is not asked again in the other meanwhile.
+    ann.page.route("**/api/tell", lambda route: route.abort())
+    ann.page.keyboard.press("1")
+    expect(ann.page.locator("#saved.waiting")).to_contain_text("Not saved yet: 1")
+    expect(other.locator("#row-number")).not_to_have_text(shown)
+    other.reload()
+    expect(other.locator("#row-number")).to_have_text(re.compile("Row"))
+    expect(other.locator("#row-number")).not_to_have_text(shown)
+    assert not study.state.labels
+    # A tab that is closed leaves it to the next one.
+    ann.page.close()
+    expect(other.locator("#tabs")).to_be_hidden()
+    third = ann.context.new_page()
+    third.goto(other.url)
+    expect(third.locator("#count")).to_have_text("1")
+    assert len(study.state.labels) == 1
+    ann.errors.clear()  # the browser reports the failed requests

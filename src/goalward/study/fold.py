@@ -61,7 +61,8 @@ def advance(state: State, recorded: Recorded) -> State:
             return replace(state, classes=(*state.classes, label), renamed=names)
         case events.Extended(pool=pool):
             # What was ranked before did not know the new rows.
-            return replace(state, pool=pool, changed=seq)
+            aside = frozenset(pool.get("aside", ()))
+            return replace(state, pool=pool, aside=aside, changed=seq)
         case events.Described():
             return _described(state, event)
         case events.Ranked():

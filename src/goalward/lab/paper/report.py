@@ -167,9 +167,7 @@ def _rows(names: Iterable[str], rows: Iterable[str], kind: str = "plain") -> str
     body = "\n".join(f"<tr>{row}</tr>" for row in rows)
     table = f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>"
     # By keyboard too: a part that scrolls can be reached.
-    return (
-        f"<div class='scroll {kind}' tabindex='0' role='group' aria-label='Table'>{table}</div>"
-    )
+    return f"<div class='scroll {kind}' tabindex='0' role='group' aria-label='Table'>{table}</div>"
 
 
 def _cell(value: Any) -> str:

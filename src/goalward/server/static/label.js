@@ -7,6 +7,7 @@ import { keys } from "./keys.js";
 import { Outbox } from "./outbox.js";
 import { panel } from "./panel.js";
 import { notes, preload, show, whole } from "./row.js";
+import { Tabs } from "./tabs.js";
 import { onWho, who } from "./who.js";
 import { explain } from "./why.js";
 
@@ -16,6 +17,8 @@ let nothing = false; // the server has no row for this person
 let elsewhere = false; // another study is served here now
 let contact = Date.now();
 let outbox = null;
+let tabs = null;
+const boxes = {}; // name -> outbox: one that still sends goes on when its name comes back
 
 const current = () => queue[0];
 
@@ -62,9 +65,25 @@ function take(rows) {
   draw();
 }
 
-function newOutbox() {
-  return new Outbox(`goalward:${at("main").dataset.study}:${who()}:outbox`, {
+function begin() {
+  const mine = `goalward:${at("main").dataset.study}:${who()}`;
+  tabs?.close();
+  tabs = new Tabs(mine, {
+    taken(row) { queue = queue.filter((one) => one.row !== row); draw(); },
+    saved() { if (!elsewhere) ask(); },
+    others(count) { at("tabs").hidden = count === 0; },
+  });
+  outbox = boxes[mine] ??= newOutbox(`${mine}:outbox`);
+  queue = [];
+  draw();
+  // What another tab left unsent is known once those that are there have said so.
+  tabs.known.then(() => { outbox.adopt(tabs.alive); ask(); outbox.flush(); });
+}
+
+function newOutbox(name) {
+  return new Outbox(name, {
     saved(item, reply) {
+      tabs.say("saved", item.body.row);
       if (outbox.size === 0) { say(item.said); complain(); }
       if (reply.next) take(reply.next); else if (current()?.row === reply.row) { current().notes = reply.notes; notes(reply.notes); }
     },
@@ -90,6 +109,7 @@ function send(path, more, said) {
   if (!row) return;
   queue.shift();
   outbox.add(path, { by: who(), row: row.row, ...more }, said);
+  tabs.say("taken", row.row);
   draw();
 }
 
@@ -115,6 +135,7 @@ async function undo() {
     if (row === null) return say("Nothing to undo.");
     queue = [];
     take(next);
+    tabs.say("saved", row);
     say(`${next[0]?.name ?? "The row"} is open again.`);
   } catch (error) { if (error.other) leave(error); else complain(`Undo did not work: ${error.message}`); }
 }
@@ -150,10 +171,9 @@ at("row-whole").addEventListener("click", () => whole(current()).catch((error) =
 addEventListener("online", () => outbox.retry());
 addEventListener("focus", () => { if (Date.now() - contact > STALE) ask(); });
 addEventListener("beforeunload", (event) => { if (outbox.size && !(elsewhere && outbox.kept)) event.preventDefault(); });
-onWho(() => { queue = []; draw(); outbox = newOutbox(); outbox.flush().then(ask); });
+onWho(begin);
 
-outbox = newOutbox();
-draw();
+begin();
 const news = (now) => {
   drawAnswers(now.classes, answer);
   guide(now);
@@ -162,5 +182,3 @@ const news = (now) => {
 };
 panel(ask, news);
 edits(news);
-ask();
-outbox.flush();

@@ -1,17 +1,31 @@
-// Answers on their way: sent in order, kept in the browser until the server has them on disk.
+// Answers on their way: sent in order, kept in the browser until the server has them on disk. Tabs share
+// the place where they are kept, and each sends its own.
 import { call } from "./net.js";
+import { tab } from "./tabs.js";
 
 export class Outbox {
   constructor(key, { saved, waiting, refused, other }) {
     Object.assign(this, { key, saved, waiting, refused, other, running: false, delay: 1000, kept: true });
-    try { this.items = JSON.parse(localStorage.getItem(key)) || []; } catch { this.items = []; }
+    this.items = [];
+  }
+
+  // Everybody's.
+  get stored() {
+    try { return JSON.parse(localStorage.getItem(this.key)) || []; } catch { return []; }
+  }
+
+  // Takes over what a tab left behind that is there no more: this one before it was loaded again, say.
+  adopt(alive) {
+    const left = this.stored.filter((item) => item.tab !== tab && !alive.has(item.tab));
+    this.items = [...left.map((item) => ({ ...item, tab })), ...this.items];
+    this.keep(left);
   }
 
   get size() { return this.items.length; }
-  holds(row) { return this.items.some((item) => item.body.row === row); }
+  holds(row) { return [...this.items, ...this.stored].some((item) => item.body.row === row); }
 
   add(path, body, said) {
-    this.items.push({ path, body, said });
+    this.items.push({ path, body, said, tab });
     this.keep();
     return this.flush();
   }
@@ -58,9 +72,11 @@ export class Outbox {
 
   retry() { this.delay = 1000; this.wake?.(); }
   drop(item) { this.items = this.items.filter((other) => other !== item); this.keep(); }
-  keep() {
+  keep(adopted = []) {
+    const gone = new Set(adopted.map((item) => JSON.stringify(item)));
+    const others = this.stored.filter((item) => item.tab !== tab && !gone.has(JSON.stringify(item)));
     try {
-      localStorage.setItem(this.key, JSON.stringify(this.items));
+      localStorage.setItem(this.key, JSON.stringify([...others, ...this.items]));
       this.kept = true;
     } catch { this.kept = false; /* a full or forbidden store */ }
   }
