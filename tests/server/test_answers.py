@@ -7,7 +7,7 @@ import pytest
 
 import goalward as gw
 from tests.conftest import need
-from tests.server.conftest import TOKEN, running, texts, truth
+from tests.server.conftest import TOKEN, running, texts, truth, until
 
 need("fastapi")
 need("playwright")
@@ -194,6 +194,57 @@ def test_classes_are_renamed_added_and_described_while_labelling(at_a_page):
     expect(ann.page.locator("#classes-problem")).to_contain_text("'great' already")
     ann.page.click("#classes-cancel")
     ann.errors.clear()  # the browser reports the refused request
+
+
+def test_a_guess_is_shown_only_where_it_is_wanted_and_enter_takes_it(at_a_page):
+    shy, _ = at_a_page(texts(40), ["good", "bad"])
+    ann, study = at_a_page(texts(40), ["good", "bad"], guess=True)
+    for person in (shy, ann):
+        person.page.keyboard.press("Enter")  # there is none yet
+        for _ in range(12):
+            person.answer()
+        person.saved(12)
+    expect(shy.page.locator(".guess")).to_have_count(0)
+    until(lambda: study.state.ranking is not None)
+    ann.page.reload()
+    ann.ready()
+    guess = ann.page.locator("#answers button.guess")
+    expect(guess).to_have_count(1)
+    expect(guess.locator(".guessed")).to_contain_text("%")
+    row, label = ann.row, guess.locator("span").first.inner_text()
+    ann.press("Enter")
+    ann.saved(13)
+    assert study.state.labels[row] == label
+    # Enter on a button is that button.
+    before = ann.page.inner_text("#row-number")
+    ann.page.focus("#why-button")
+    ann.page.keyboard.press("Enter")
+    expect(ann.page.locator("#why")).to_be_visible()
+    assert ann.page.inner_text("#row-number") == before
+
+
+@pytest.mark.parametrize("in_a_table", [True, False])
+def test_rows_are_found_by_their_words_and_answered_there(at_a_page, tmp_path, in_a_table):
+    said = [*texts(70), "a Witty essay, <i>found</i> late"]
+    pool = said
+    if in_a_table:
+        pl.DataFrame({"text": said, "n": range(71)}).write_csv(tmp_path / "t.csv")
+        pool = gw.tables.Table(str(tmp_path / "t.csv"), text="text")
+    ann, study = at_a_page(pool, ["good", "bad"])
+    study.tell(0, "bad", by="bo")
+    ann.page.click("text=Search all rows")
+    expect(ann.page.locator(".line")).to_have_count(50)
+    expect(ann.page.locator(".head .soft")).to_contain_text("70 rows")
+    ann.page.fill("input[name=search]", "witty ESSAY")
+    with ann.page.expect_navigation():
+        ann.page.keyboard.press("Enter")
+    ann.page.wait_for_selector("main[data-ready]")
+    expect(ann.page.locator(".line")).to_have_count(1)
+    expect(ann.page.locator(".preview")).to_have_text(said[-1])
+    ann.page.select_option(".line select", label="good")
+    ann.page.wait_for_selector(".line.changed")
+    assert study.state.labels[70] == "good"
+    assert study.state.standings[70]["ann"].label == "good"
 
 
 def test_a_long_row_scrolls_by_keyboard(at_a_page):

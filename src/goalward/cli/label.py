@@ -66,6 +66,9 @@ class LabelOptions:
     )
     name: list[str] | None = Option(None, help="A host name the page is reached by; repeatable.")
     browser: bool = Option(True, "--browser/--no-browser", help="Open the page in the browser.")
+    guess: bool = Option(
+        False, "--guess", help="Show what the model would say; it biases: people tend to agree."
+    )
 
     @property
     def answer_names(self) -> list[str]:
@@ -101,6 +104,7 @@ def label(options: LabelOptions) -> None:
         names=options.name or (),
         images=options.images,
         browser=options.browser,
+        guess=options.guess,
     )
     if _begins_on_the_page(options):
         page(options.table)

@@ -127,7 +127,7 @@ class AnswerFilter(BaseModel):
 
     label: str = Field("", max_length=1000, description="The label used, as text.")
     by: str = Field("", max_length=1000, description="An annotator who said something.")
-    only: Literal["all", "doubted", "skipped", "disagreeing", "noted", "dev"] = "all"
+    only: Literal["all", "open", "doubted", "skipped", "disagreeing", "noted", "dev"] = "all"
     search: str = Field("", max_length=1000, description="Words the row must hold.")
 
 
@@ -143,6 +143,9 @@ class RowView(BaseModel):
     utility: float | None = Field(description="The score that led to it being asked.")
     ranking: int | None = Field(description="The number of the ranking it was asked from.")
     notes: list[dict[str, str]]
+    guess: tuple[Label, float] | None = Field(
+        None, description="What the model would say, and how sure it is; with --guess."
+    )
 
 
 class NextRows(BaseModel):

@@ -5,9 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import polars as pl
+
+from goalward.journal.events import Label
 from goalward.server.messages import AnswerFilter, RowView
 from goalward.study import State, Study
 from goalward.study.rounds import ready
+from goalward.tables.cells import as_text
 
 __all__ = ["answered_rows", "legible", "preview", "row_name", "row_view"]
 
@@ -19,7 +23,14 @@ PAGE = 50
 """Answers on one page of the list."""
 
 
-def row_view(study: Study, state: State, row: int, *, whole: bool = False) -> RowView:
+def row_view(
+    study: Study,
+    state: State,
+    row: int,
+    *,
+    whole: bool = False,
+    guess: tuple[Label, float] | None = None,
+) -> RowView:
     """Return what a page needs of a row; long texts are cut unless `whole`."""
     content = study.show(row)
     text = content.get("text")
@@ -37,6 +48,7 @@ def row_view(study: Study, state: State, row: int, *, whole: bool = False) -> Ro
         utility=utility,
         ranking=ranking,
         notes=_notes(state, row),
+        guess=guess,
     )
 
 
@@ -70,6 +82,8 @@ def answered_rows(study: Study, wanted: AnswerFilter, page: int) -> dict[str, An
     Newest first; likely mistakes by how much the model, without the answer, doubts it.
     """
     state = study.state
+    if wanted.only == "open":
+        return _open_rows(study, wanted.search, page)
     doubted = _doubted(study) if wanted.only == "doubted" else {}
     dev, words = set(state.dev), wanted.search.casefold()
 
@@ -105,6 +119,35 @@ def answered_rows(study: Study, wanted: AnswerFilter, page: int) -> dict[str, An
     }
 
 
+def _open_rows(study: Study, search: str, page: int) -> dict[str, Any]:
+    """Return one page of the rows that nobody answered and that hold some words, in their order."""
+    state = study.state
+    found = _holding(study, search) if search else range(study.n_rows)
+    kept = [row for row in found if state.label(row) is None]
+    shown = kept[page * PAGE : (page + 1) * PAGE]
+    dev = state.settings.is_dev(shown).tolist()
+    return {
+        "total": len(kept),
+        "page": page,
+        "pages": -(-len(kept) // PAGE),
+        "rows": [
+            _answer(study, state, row) | {"dev": measures, "doubted": None}
+            for row, measures in zip(shown, dev, strict=True)
+        ],
+    }
+
+
+def _holding(study: Study, search: str) -> list[int]:
+    """Return the rows that hold some words, in whatever of their cells."""
+    words, table = search.lower(), study.pool.table
+    if table is None:
+        rows = range(study.n_rows)
+        return [row for row in rows if words in _words(study.show(row))]
+    cells = pl.all().str.to_lowercase().str.contains(words, literal=True)
+    found = as_text(table.frame).select(pl.any_horizontal(cells.fill_null(False)).alias("held"))
+    return found["held"].arg_true().to_list()
+
+
 def _doubted(study: Study) -> dict[int, dict[str, Any]]:
     """Return the rows with another label than the model would give without it, worst first."""
     labels = study.state.labels
@@ -118,8 +161,8 @@ def _doubted(study: Study) -> dict[int, dict[str, Any]]:
 
 
 def _answer(study: Study, state: State, row: int) -> dict[str, Any]:
-    content, said = study.show(row), state.standings[row]
-    when = datetime.fromtimestamp(max(s.at for s in said.values()), UTC)
+    content, said = study.show(row), state.said(row)
+    when = [datetime.fromtimestamp(s.at, UTC).isoformat(timespec="seconds") for s in said.values()]
     return {
         "row": row,
         "name": row_name(content),
@@ -128,7 +171,7 @@ def _answer(study: Study, state: State, row: int) -> dict[str, Any]:
         "label": state.label(row),
         "answers": [{"by": name, "label": said[name].label} for name in sorted(said)],
         "notes": _notes(state, row),
-        "at": when.isoformat(timespec="seconds"),
+        "at": max(when, default=None),
     }
 
 

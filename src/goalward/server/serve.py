@@ -11,6 +11,7 @@ from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 from types import FrameType
+from typing import Unpack
 
 import uvicorn
 
@@ -18,7 +19,7 @@ from goalward.errors import BadParameter
 from goalward.server.app import create_app
 from goalward.server.desk import Desk
 from goalward.server.guard import Keys
-from goalward.server.served_study import ServedStudy
+from goalward.server.served_study import ServedStudy, Shown
 from goalward.study import Study
 
 __all__ = ["PORT", "listening", "serve"]
@@ -30,13 +31,12 @@ PORT = 8321
 def serve(
     study: Study | Path | None,
     *,
-    by: str = "me",
     host: str = "127.0.0.1",
     port: int | None = None,
     token: str | None = None,
     names: Iterable[str] = (),
-    images: Path | None = None,
     browser: bool = True,
+    **shown: Unpack[Shown],
 ) -> None:
     """Serve the page over a study until Ctrl-C.
 
@@ -49,6 +49,8 @@ def serve(
         and answer.
     names
         Host names the server is reached by, besides its addresses.
+    shown
+        See `ServedStudy`.
     """
     remote = not is_loopback(host)
     if remote and token is None:
@@ -64,7 +66,7 @@ def serve(
     reached = f"http://{hosts[0]}:{number}" if hosts else None
 
     def serving(made: Study) -> ServedStudy:
-        return ServedStudy(made, keys, by=by, images=images, address=reached)
+        return ServedStudy(made, keys, address=reached, **shown)
 
     if study is None or isinstance(study, Path):
         desk = Desk(keys, serving, Path(), study)
@@ -87,8 +89,8 @@ def serve(
                 app.state.served.live.close()
             super().handle_exit(sig, frame)
 
-    shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
-    address = f"http://[{shown}]:{number}" if ":" in shown else f"http://{shown}:{number}"
+    named = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+    address = f"http://[{named}]:{number}" if ":" in named else f"http://{named}:{number}"
     link = f"{address}/start?token={keys.link()}"
     print(f"Label at {link}\nThe link works once. Ctrl-C ends; every answer is kept.", flush=True)
     if browser:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 from zlib import crc32
 
 from goalward.server.guard import Keys
@@ -18,7 +18,7 @@ from goalward.study.refitter import Refitter
 from goalward.study.rounds import ready
 from goalward.study.state import Description
 
-__all__ = ["HELD", "ServedStudy"]
+__all__ = ["HELD", "ServedStudy", "Shown"]
 
 HELD = 3
 """Rows an annotator has in hand: the one shown and two that are loaded behind it."""
@@ -27,6 +27,14 @@ SUMMARISED = (
     *("classes", "annotators", "ranking", "accuracy", "headline"),
 )
 """What the side panel shows of a study's status."""
+
+
+class Shown(TypedDict, total=False):
+    """How a study is shown; see `ServedStudy`."""
+
+    by: str
+    images: Path | None
+    guess: bool
 
 
 class ServedStudy:
@@ -38,6 +46,8 @@ class ServedStudy:
         The annotator's name until the page is told another.
     images
         Folder that pictures may be read from; the table's by default.
+    guess
+        Show what the model would say; people agree with it more often than they should.
     address
         Where other machines reach the page; None if they do not.
     """
@@ -49,10 +59,11 @@ class ServedStudy:
         *,
         by: str = "me",
         images: Path | None = None,
+        guess: bool = False,
         address: str | None = None,
     ) -> None:
         self.study, self.keys, self.by, self.images = study, keys, by, images
-        self.address = address
+        self.guess, self.address = guess, address
         # Only its last part is shown: where things lie on this machine is nobody's business.
         self.name = legible(study.url.replace("\\", "/").rpartition("/")[2])
         self.title = legible(Path(study.state.pool.get("path", self.name)).name)
@@ -79,7 +90,10 @@ class ServedStudy:
     def views(self, rows: list[int], *, whole: bool = False) -> list[RowView]:
         """Return what a page needs of some rows."""
         state = self.study.state
-        return [row_view(self.study, state, row, whole=whole) for row in rows]
+        guesses = self.study.guesses(rows) if self.guess else {}
+        return [
+            row_view(self.study, state, row, whole=whole, guess=guesses.get(row)) for row in rows
+        ]
 
     def changed(self) -> None:
         """Say that answers changed."""

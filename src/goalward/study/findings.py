@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from goalward.core.arrays import to_numpy
+from goalward.journal.events import Label
 from goalward.stopping import PRICE, Criterion
 from goalward.study import advice, decisions, exchange, reports
 from goalward.study.agreement import Agreement, agreements
@@ -80,6 +83,19 @@ class Findings:
         """Write the model to a folder that `gw.load_model` reads; nothing in it is code."""
         about = {"labels": len(self.state.labels), "accuracy": advice.accuracy(self.state)}
         return self.model.save(folder, force=force, **about)
+
+    def guesses(self, rows: Sequence[int]) -> dict[int, tuple[Label, float]]:
+        """Return row -> label and probability by the model of the last ranking; never a fit.
+
+        Empty until this process made a ranking, and after classes were added to it.
+        """
+        now, classes = self._round, self.state.classes
+        if now is None or len(now.state.classes) != len(classes):
+            return {}
+        known = [row for row in rows if row < now.pool.n_rows]
+        proba = to_numpy(now.fitted.predict_proba(now.pool.take(known))) if known else ()
+        best = [(int(p.argmax()), float(p.max())) for p in proba]
+        return {r: (classes[place], p) for r, (place, p) in zip(known, best, strict=True)}
 
     def doubts(self) -> Doubts:
         """Return the rows with answers, first those whose answer the model, without it, doubts most."""

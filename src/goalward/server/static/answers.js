@@ -71,6 +71,17 @@ export function drawAnswers(known, choose) {
   help();
 }
 
+// Marks what the model would say; gives its number, or -1.
+export function guessed(row) {
+  const index = row?.guess ? labels.indexOf(row.guess[0]) : -1;
+  [...at("answers").children].forEach((one, number) => {
+    one.classList.toggle("guess", number === index);
+    one.querySelector(".guessed")?.remove();
+    if (number === index) one.append(make("span", "guessed soft small", `${Math.round(100 * row.guess[1])} % ↵`));
+  });
+  return index;
+}
+
 // What each key of a class does.
 export function answerKeys(choose) {
   return Object.fromEntries(held.classes.flatMap((key, index) => (key ? [[key, () => choose(index)]] : [])));

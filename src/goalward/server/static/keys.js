@@ -32,6 +32,7 @@ export function keys(actions) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.repeat) return;
     if (document.querySelector("dialog[open]")) return;
     if (event.target.closest("input, textarea, select, [contenteditable]")) return;
+    if (event.key === "Enter" && event.target.closest("a, button, summary")) return; // it opens what has the focus
     const now = actions();
     const action = now[event.key] || now[event.key.toLowerCase()];
     if (!action || (!box.checked && event.key !== "Escape")) return;

@@ -1,6 +1,6 @@
 // Labelling: an answer shows the next row at once, which was loaded before; saving goes on behind.
 import { at, call } from "./net.js";
-import { actionKeys, answerKeys, drawAnswers, labelAt } from "./answers.js";
+import { actionKeys, answerKeys, drawAnswers, guessed, labelAt } from "./answers.js";
 import { edits, guide } from "./classes.js";
 import { ended, finished, reached } from "./end.js";
 import { keys } from "./keys.js";
@@ -18,6 +18,7 @@ let elsewhere = false; // another study is served here now
 let contact = Date.now();
 let outbox = null;
 let tabs = null;
+let guess = -1; // the class that the model would say, where it is asked to
 const boxes = {}; // name -> outbox: one that still sends goes on when its name comes back
 
 const current = () => queue[0];
@@ -41,6 +42,7 @@ function draw() {
     why(false);
   }
   for (const button of document.querySelectorAll(".needs-row")) button.disabled = !row;
+  guess = guessed(row);
   queue.slice(1).forEach(preload);
 }
 
@@ -155,7 +157,7 @@ function note() {
 }
 
 const actions = { undo, skip: () => send("/api/skip", {}, "Skipped."), note, why: () => why() };
-const others = { "?": () => at("help").showModal(), "/": () => { if (!at("find").hidden) at("find-text").focus(); }, Escape: () => why(false) };
+const others = { "?": () => at("help").showModal(), "/": () => { if (!at("find").hidden) at("find-text").focus(); }, Escape: () => why(false), Enter: () => { if (guess >= 0) answer(guess); } };
 for (const name of ["undo", "skip", "note"]) at(name).addEventListener("click", actions[name]);
 at("why-button").addEventListener("click", actions.why);
 at("help-button").addEventListener("click", others["?"]);
