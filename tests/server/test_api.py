@@ -144,7 +144,9 @@ def test_the_model_is_fitted_in_the_background_and_charts_follow(client, study):
     assert sum(one["probability"] for one in why["labels"]) == pytest.approx(1.0)
     assert any(one["helps"] for one in why["labels"])
     assert why["labels"][0]["helps"][0]["preview"]
-    assert client.get("/api/stop?price=1000").json()["stop"] is True
+    advice = client.get("/api/stop?price=1000").json()
+    assert advice["stop"] is False
+    assert advice["reason"].startswith("Go on: models 50 answers apart")
     said = client.get("/api/stop?price=1e-12").json()
     assert said["stop"] is False
     assert said["account"]["answers"] == 60
