@@ -196,7 +196,7 @@ def _gone_on_with(place: str, path: str, tick: Callable[[str], None]) -> gw.Stud
     except PoolChanged:
         study = gw.Study.open(place, tick=tick)
         try:
-            console.print(f"{study.extend()} new rows were taken in.")
+            Terminal(stderr=True).print(f"{study.extend()} new rows were taken in.")
         except GoalwardError:
             study.close()
             raise

@@ -35,8 +35,6 @@ LARGEST = 2**30
 """Bytes that one server takes in, over all uploads."""
 SECONDS = 60.0
 """Within which the next piece of an upload must come."""
-DEV = 0.1
-"""Share of the answers that measure the model."""
 DEEPEST = 3
 """Parts of a picture's name: its folder, a folder in that, and its own."""
 SEEN = 500
@@ -177,7 +175,7 @@ class Desk:
             numeric=tuple(named.get("numeric", ())),
             category=tuple(named.get("category", ())),
         )
-        study = Study.create(place, pool=table, classes=wanted.classes, dev=DEV)
+        study = Study.create(place, pool=table, classes=wanted.classes)
         for column in named.get("answers", ()):
             cells = enumerate(texts(read_table(path)[column]))
             study.tell_many(
@@ -191,7 +189,7 @@ class Desk:
         place = _place(path)
         if place.exists():
             return Study.open(place)
-        return Study.create(place, pool=Table(str(path), text="text"), classes=CLASSES, dev=DEV)
+        return Study.create(place, pool=Table(str(path), text="text"), classes=CLASSES)
 
     def _path(self, number: int) -> Path:
         if not 0 <= number < len(self._tables):
