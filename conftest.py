@@ -1,5 +1,6 @@
 """Examples in docstrings that need an optional package are skipped where it is missing."""
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -9,3 +10,6 @@ ADAPTERS = Path(__file__).parent / "src/goalward/adapters"
 collect_ignore = [
     str(ADAPTERS / name) for name, package in NEEDS.items() if find_spec(package) is None
 ]
+
+# A sentence encoder takes seconds to load; tests that are about one name it.
+os.environ.setdefault("GOALWARD_EMBEDDINGS", "tfidf")

@@ -1,6 +1,7 @@
 """The work behind the page: whatever happens to a fit, it is said, and the next answer tries again."""
 
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +17,8 @@ from goalward.study.refitter import Refitter  # noqa: E402
 
 class Fitting:
     """A study whose fits fail as told; `dues` rankings are due."""
+
+    pool = SimpleNamespace(ready=True)
 
     def __init__(self, *errors):
         self.errors, self.dues, self.fits, self.failing_due = list(errors), 1, 0, None

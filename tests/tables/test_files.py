@@ -93,6 +93,14 @@ def test_other_signs_in_texts_separate_nothing(tmp_path, text, separator):
         assert written(tmp_path / "t.csv")[1][1] == separator
 
 
+@pytest.mark.parametrize("extra", range(3))
+def test_a_large_file_is_known_by_its_beginning(tmp_path, extra):
+    # Wherever the part that is looked at ends: in a cell, in quotes, between lines.
+    lines = [f'{i};"some words, of row {i}{"," * extra}";{i % 5}' for i in range(6000)]
+    (tmp_path / "t.csv").write_text("\n".join(["id;text;stars", *lines]) + "\n")
+    assert read_table(tmp_path / "t.csv").shape == (6000, 3)
+
+
 def test_one_may_insist(tmp_path):
     (tmp_path / "t.csv").write_bytes("text\tn\nПривет\t1\n".encode("cp1251"))
     frame = read_table(tmp_path / "t.csv", encoding="cp1251", separator="tab")

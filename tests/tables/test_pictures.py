@@ -99,7 +99,7 @@ def test_a_folder_without_pictures_says_so(tmp_path):
         Table(tmp_path / "empty").settled()
     (tmp_path / "empty" / "a.png").write_bytes(b"nothing")
     with pytest.raises(BadInput, match="0 of 1 pictures could be read"):
-        Table(tmp_path / "empty").settled().load()
+        Table(tmp_path / "empty").settled().load().prepare(print)
 
 
 def test_an_image_encoder_sees_them(folder, tmp_path):
@@ -113,7 +113,7 @@ def test_an_image_encoder_sees_them(folder, tmp_path):
     encoder = Encoder.restored(*loaded.encoder().state())
     assert np.allclose(encoder.transform([str(folder / "005.png")]), loaded.X[5], atol=1e-4)
     with pytest.raises(BadInput, match="no image encoder"):
-        Table(folder, embeddings=str(tmp_path / "nowhere")).settled().load()
+        Table(folder, embeddings=str(tmp_path / "nowhere")).settled().load().prepare(print)
 
 
 def random_encoder(out):

@@ -117,7 +117,7 @@ def test_columns_are_guessed_only_where_there_is_one_way(tmp_path):
     with pytest.raises(BadParameter, match="'tile'"):
         Table(path, text="tile").settled()
     with pytest.raises(BadInput, match="0 of 1 pictures"):
-        Table(path, image="title").settled().load()
+        Table(path, image="title").settled().load().prepare(print)
 
 
 def test_vectors_beside_the_table_are_used(tmp_path):

@@ -106,7 +106,7 @@ class ServedStudy:
         busy, trouble = self.refitter.busy, self.refitter.trouble
         check = crc32((trouble or "").encode("utf-8", "replace"))
         return {
-            "version": f"{status['events']}-{int(busy)}-{check:x}",
+            "version": f"{status['events']}-{int(busy)}-{check:x}-{self.refitter.preparing}",
             "study": self.id,
             **{name: status[name] for name in SUMMARISED},
             "classes": [
@@ -118,5 +118,6 @@ class ServedStudy:
             "left": state.n_rows - len(state.closed),
             "rounds": len(state.rounds),
             "fitting": busy,
+            "preparing": self.refitter.preparing,
             "trouble": trouble,
         }

@@ -25,8 +25,9 @@ from goalward.journal.store import Store
 from goalward.pool import as_pool
 from goalward.tables.columns import without_text
 from goalward.tables.encoder import Encoder, Tick, Vectors, joined, silent
+from goalward.tables.loaded import Loaded
 from goalward.tables.read import beside
-from goalward.tables.table import Loaded, Table
+from goalward.tables.table import Table
 from goalward.tables.watch import Watch, rows_digest
 from goalward.tables.words import Words
 
@@ -40,18 +41,44 @@ PART = 64 * 2**20
 
 @dataclass(frozen=True, eq=False)
 class StudyPool:
-    """The rows in memory: numbers for the model, and what a person sees of them."""
+    """The rows: numbers for the model, and what a person sees of them.
 
-    X: Any = field(repr=False)
-    digest: str
+    Parameters
+    ----------
+    rows
+        The numbers, where they came in memory; those of a table are made when they are needed.
+    """
+
+    rows: Any = field(default=None, repr=False)
     texts: list[str] | None = field(default=None, repr=False)
     table: Loaded | None = field(default=None, repr=False)
     watch: Watch | None = field(default=None, repr=False)
 
     @property
+    def X(self) -> Any:
+        """The numbers of all rows; waits for those that take long to make."""
+        return self.rows if self.table is None else self.table.X
+
+    @property
+    def ready(self) -> bool:
+        """Whether nobody has to wait for the numbers."""
+        return self.table is None or self.table.ready
+
+    def prepared(self, tick: Tick | None = None) -> Self:
+        """Return the pool with its numbers made."""
+        if self.table is not None and not self.table.ready:
+            _ = self.table.X if tick is None else self.table.prepare(tick)
+        return self
+
+    @cached_property
+    def digest(self) -> str:
+        """What tells these numbers from any other."""
+        return _digest(self.X)
+
+    @property
     def n_rows(self) -> int:
         """How many rows there are."""
-        return int(self.X.shape[0])
+        return int(self.rows.shape[0]) if self.table is None else self.table.frame.height
 
     def take(self, rows: Sequence[int] | NDArray[Any]) -> Any:
         """Return the numbers of some rows."""
@@ -60,7 +87,7 @@ class StudyPool:
     def checked(self) -> Self:
         """Return the pool; `PoolChanged` if a file of it is not what it was when it was loaded."""
         if self.watch is not None:
-            self.watch.check(self.X)
+            self.watch.check(self.X if self.ready else None)
         return self
 
     def encoder(self, tick: Tick = silent) -> Encoder:
@@ -171,13 +198,12 @@ def _load(journal: Store, kept: Mapping[str, Any], moved: Any, tick: Tick) -> St
         table = _found(kept, journal.path.parent if journal.path else None, moved)
         watch = Watch(table.files, kept["fingerprint"])
         loaded = table.load(tick)
-        X = loaded.X
-        if X.shape[0] != kept["n_rows"]:
+        if loaded.frame.height != kept["n_rows"]:
             raise PoolChanged(
-                f"{table.path} has {X.shape[0]} rows; {kept['n_rows']} were expected."
+                f"{table.path} has {loaded.frame.height} rows; {kept['n_rows']} were expected."
             )
         # Nothing came between the digests and the rows.
-        return StudyPool(X, _digest(X), table=loaded, watch=watch).checked()
+        return StudyPool(table=loaded, watch=watch).checked()
     if moved is not None:
         raise BadParameter(
             "pool= was given and the study has its rows inside; none was expected. Leave it out."
@@ -192,9 +218,12 @@ def _load(journal: Store, kept: Mapping[str, Any], moved: Any, tick: Tick) -> St
                 f"The rows of {journal.name} are no sparse matrix any more ({error}); those that "
                 "were stored were expected. Restore a backup of the study."
             ) from error
-    digest = sha256("".join(part for a in kept["arrays"] for part in a["parts"]).encode())
     texts = json.loads(journal.blob(kept["texts"])) if "texts" in kept else None
-    return StudyPool(X, digest.hexdigest(), texts=texts)
+    pool = StudyPool(X, texts=texts)
+    # By what was stored, which was checked.
+    digest = sha256("".join(part for a in kept["arrays"] for part in a["parts"]).encode())
+    vars(pool)["digest"] = digest.hexdigest()
+    return pool
 
 
 def _as_table(pool: Any) -> Table:
@@ -204,8 +233,11 @@ def _as_table(pool: Any) -> Table:
 def _table(table: Table, home: Path | None, tick: Tick) -> dict[str, Any]:
     table = table.settled()
     loaded = table.load(tick)
+    if table.pictured:
+        # Which of them can be shown is known when all were looked at.
+        loaded.prepare(tick)
     name = Path(table.path).name
-    for at, rows in as_pool(loaded.X).blocks(2**14):
+    for at, rows in as_pool(loaded.X).blocks(2**14) if loaded.ready else ():
         check_finite(clean_rows(rows, name, finite=False), name, start=at.start)
     path = Path(table.path).absolute()
     vectors = str(table.vectors.absolute()) if table.vectors else None
@@ -214,6 +246,10 @@ def _table(table: Table, home: Path | None, tick: Tick) -> dict[str, Any]:
         aside = np.flatnonzero(~np.any(loaded.X, axis=1)).tolist()
     elif table.texts and not table.image:
         aside = without_text(joined(loaded.frame, table.texts))
+        if len(aside) == loaded.frame.height:
+            raise BadInput(
+                f"The texts of {name} hold no words; some were expected. Check the text column: --text."
+            )
     notes = list(table.notes)
     if table.pictured and aside:
         first = loaded.frame[str(table.image)][aside[0]]
@@ -240,7 +276,7 @@ def _table(table: Table, home: Path | None, tick: Tick) -> dict[str, Any]:
         # Nobody can answer them.
         "aside": aside,
         "fingerprint": table.fingerprint(),
-        "n_rows": int(loaded.X.shape[0]),
+        "n_rows": loaded.frame.height,
     }
 
 

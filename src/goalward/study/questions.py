@@ -2,7 +2,8 @@
 
 A part of the questions, `dev`, goes to rows of the dev set in a random order, so that the labelled
 dev rows are a random sample of the pool whatever the model prefers. The others come from the
-newest ranking; where there is none, rows that cover the pool, and then a random order.
+newest ranking; where there is none, rows that cover the pool, and then a random order. While the
+numbers of a pool are still being made, it is the random order alone.
 """
 
 from __future__ import annotations
@@ -84,7 +85,9 @@ class Questions:
             for row, utility in zip(state.ranking.queue, state.ranking.utilities, strict=True):
                 if is_open(state, row, by, now):
                     yield Question(row, utility, dev)
-        first = self._first if state.ranking is None and not dev else ()
+        # Nobody waits for what rows are chosen by: until it is there, a random order does.
+        covering = state.ranking is None and not dev and self.pool().ready
+        first = self._first if covering else ()
         for row in chain(map(int, first), map(int, self._random_orders[dev])):
             if is_open(state, row, by, now):
                 yield Question(row, None, dev)

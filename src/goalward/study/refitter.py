@@ -20,13 +20,15 @@ class Refitter:
     Parameters
     ----------
     told
-        Called, in that thread, when a fit begins and when it ended.
+        Called, in that thread, when a fit begins and when it ended, and while the numbers of the
+        rows are made, which comes first: `preparing` says how far that is.
     """
 
     def __init__(self, study: Study, told: Callable[[], None] = lambda: None) -> None:
         self.study, self.told = study, told
         self.busy = False
         self.trouble: str | None = None
+        self.preparing: str | None = None
         self._wake, self._begun, self._ended, self._asked = threading.Event(), False, False, False
         self._beginning = threading.Lock()
         self._thread = threading.Thread()
@@ -77,6 +79,13 @@ class Refitter:
                 self._say(busy=False, trouble=trouble)
 
     def _catch_up(self) -> None:
+        if not self.study.pool.ready:
+            try:
+                self._prepare("reading the rows")
+                self.study.pool.prepared(self._prepare)
+            finally:
+                self.preparing = None
+                self._tell()
         # Answers that came while a ranking was made may be worth another one; where nothing is
         # left to rank, none is made.
         while not self._ended and (self._asked or self.study.due()):
@@ -85,10 +94,19 @@ class Refitter:
             if self.study.refresh() is None:
                 return
 
+    def _prepare(self, message: str) -> None:
+        if self._ended:
+            raise GoalwardError("The server ends; the rows are looked at again when it starts.")
+        self.preparing = message
+        self._tell()
+
     def _say(self, *, busy: bool, trouble: str | None) -> None:
         if (busy, trouble) == (self.busy, self.trouble):
             return
         self.busy, self.trouble = busy, trouble
+        self._tell()
+
+    def _tell(self) -> None:
         try:
             self.told()
         except Exception:

@@ -158,6 +158,8 @@ class Study(Findings):
             used_up = queue_used_up(state, n - len(held), by, now)
             if refit_due(state, "any" if refresh else "refit", used_up=used_up):
                 self.refresh(force=True, size=max(QUEUE, n))
+            elif state.ranking is None:
+                self._rows.load().prepared()
         given: dict[str, Any] = {"questions": self._questions, "n": n, "by": by}
         return self._ledger.write(decisions.asked, **given, resume=resume, at_most=at_most)
 

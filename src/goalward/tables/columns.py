@@ -137,7 +137,7 @@ def _counts(values: NDArray[Any]) -> bool:
 
 def without_text(read: Sequence[str]) -> list[int]:
     """Return the rows whose texts hold no letter and no digit."""
-    return [row for row, text in enumerate(read) if not re.search(r"\w", text)]
+    return pl.Series(read, dtype=pl.String).str.contains(r"\w").not_().arg_true().to_list()
 
 
 def notes_of(
@@ -172,10 +172,11 @@ def notes_of(
     if read is None:
         again = frame.height - frame.n_unique() if numbers else 0
     else:
-        empty = set(without_text(read))
-        if empty:
-            said.append(f"{_rows(len(empty))} without text are set aside, and never asked.")
-        again = len(read) - len(empty) - len({t for i, t in enumerate(read) if i not in empty})
+        there = pl.Series(read, dtype=pl.String)
+        there = there.filter(there.str.contains(r"\w"))
+        if empty := len(read) - len(there):
+            said.append(f"{_rows(empty)} without text are set aside, and never asked.")
+        again = len(there) - there.n_unique()
     if again:
         said.append(f"{_rows(again)} repeat another.")
     return said

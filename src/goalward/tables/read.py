@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from goalward.core.extras import needing
+from goalward.core.npy import stamp_of
 from goalward.errors import BadInput
 from goalward.tables.text_files import Written, decoded, separated, separator_of
 
@@ -19,6 +20,8 @@ __all__ = ["PICTURE", "PICTURES", "beside", "ending_of", "read_table", "written"
 
 USUAL = {".csv": ",", ".tsv": "\t"}
 """What separates cells by the name of a file, where another is not found in it."""
+_LAST: dict[tuple[Any, ...], tuple[pl.DataFrame, Written | None]] = {}
+"""The table read last, by its file's stamp and what was asked of it."""
 PICTURE = "picture"
 """The column of a folder's pictures with their paths."""
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp")
@@ -39,10 +42,30 @@ def read_table(
 def written(
     path: str | Path, separator: str | None = None, encoding: str | None = None
 ) -> tuple[pl.DataFrame, Written | None]:
-    """Return a table, and how its text was written; None for what is no text."""
+    """Return a table, and how its text was written; None for what is no text.
+
+    The last one that was read is remembered: a study is made, and opened, in a few reads.
+    """
     path = Path(path)
     if path.is_dir():
         return _folder(path), None
+    before = stamp_of(path)
+    asked = (path.absolute(), before, separator, encoding)
+    if asked in _LAST:
+        return _LAST[asked]
+    table, how = _parsed(path, separator, encoding)
+    # Another may have been written meanwhile.
+    if before is not None and before == stamp_of(path):
+        _LAST.clear()
+        _LAST.update(
+            dict.fromkeys((asked, (*asked[:2], *reversed(how or (None, None)))), (table, how))
+        )
+    return table, how
+
+
+def _parsed(
+    path: Path, separator: str | None, encoding: str | None
+) -> tuple[pl.DataFrame, Written | None]:
     ending, content = ending_of(path), _content(path)
     found: Written | None = None
     if ending == ".parquet":

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,58 +17,26 @@ from numpy.typing import NDArray
 from goalward.core.npy import NpyFile, stamp_of
 from goalward.errors import BadInput, BadParameter
 from goalward.tables.cache import cached_arrays
-from goalward.tables.cells import as_json
 from goalward.tables.columns import Kinds, notes_of
 from goalward.tables.encoder import Encoder, Tick, Vectors, from_npy, joined, silent
+from goalward.tables.loaded import Loaded
 from goalward.tables.numbers import Categories, Measures, Numbers, Together
 from goalward.tables.pictures import Pictures, Pixels, paths
 from goalward.tables.read import PICTURE, beside, read_table, written
 from goalward.tables.watch import digests
-from goalward.tables.words import Sentences, Words
+from goalward.tables.words import DRAWN, Sentences, Words, installed, text_way
 
-__all__ = ["Loaded", "Table"]
+__all__ = ["Table"]
 
 TEXT_RECIPE = "tfidf-svd-256/1"
 """Changes whenever `Words` computes something else: old caches are then left alone, and
 studies made with the old one must still find it, or say what takes its place."""
 COLUMNS_RECIPE = "columns/1"
 """Changes whenever `Measures` or `Categories` do."""
+QUICK = 2000
+"""Texts whose TF-IDF nobody waits for."""
 PLAIN = "small grey pixels, edges and colours"
 Names = Sequence[str] | str | None
-
-
-@dataclass(frozen=True, eq=False)
-class Loaded:
-    """A table in memory."""
-
-    frame: pl.DataFrame = field(repr=False)
-    X: NDArray[Any] | NpyFile = field(repr=False)
-    source: Table
-
-    @property
-    def folder(self) -> Path:
-        """Where the table lies, or the pictures; their paths start here."""
-        path = Path(self.source.path).absolute()
-        return path if path.is_dir() else path.parent
-
-    @cached_property
-    def _shown(self) -> pl.DataFrame:
-        return as_json(self.frame)
-
-    def encoder(self, tick: Tick = silent) -> Encoder:
-        """Return what makes numbers of other rows as it did of these."""
-        return self.source.encoder(tick, self.frame)
-
-    def show(self, row: int) -> dict[str, Any]:
-        """Return what a person is shown of a row, as JSON holds it."""
-        values = self._shown.row(row, named=True)
-        read = [values.pop(name) for name in self.source.texts]
-        main: dict[str, Any] = {}
-        if read:
-            main["text"] = read[0] if len(read) == 1 else "\n\n".join(str(t) for t in read if t)
-        if self.source.image:
-            main["image"] = values.pop(self.source.image)
-        return {"row": row, **main, "columns": values}
 
 
 @dataclass(frozen=True)
@@ -132,9 +100,14 @@ class Table:
         embeddings = made.embeddings
         if embeddings == "auto" and npy.is_file():
             embeddings = str(npy)
+        elif embeddings == "auto" and made.texts:
+            embeddings, said = text_way(frame.height)
+            made = replace(made, notes=(*made.notes, said) if said else made.notes)
         elif embeddings == "auto":
-            alone = "pixels" if made.image and not made.numeric + made.category else "columns"
-            embeddings = "tfidf" if made.texts else alone
+            alone = made.image and not made.numeric + made.category
+            embeddings = "pixels" if alone else "columns"
+        elif embeddings == "tfidf" and frame.height > DRAWN:
+            embeddings = "tfidf-drawn"
         elif embeddings == "numeric":
             # By its first name, which stays that of the features it had.
             embeddings = "columns"
@@ -144,6 +117,8 @@ class Table:
                 "were expected. Name them with --numeric or --category."
             )
         made = replace(made, embeddings=embeddings)
+        if made.texts and made.features.startswith("sentences/"):
+            installed(embeddings)
         features = () if made.vectors else made.numeric
         read = joined(frame, made.texts) if made.texts else None
         return replace(made, notes=(*made.notes, *notes_of(self.path, frame, how, features, read)))
@@ -192,7 +167,7 @@ class Table:
         if self.vectors:
             return "vectors/1"
         named = {"numeric": "numbers/1", "columns": COLUMNS_RECIPE}
-        named |= {"tfidf": TEXT_RECIPE, "pixels": "pixels/1"}
+        named |= {"tfidf": TEXT_RECIPE, "tfidf-drawn": "tfidf-drawn/1", "pixels": "pixels/1"}
         kind = "pictures" if self.pictured else "sentences"
         text = named.get(self.embeddings, f"{kind}/1/{self.embeddings}")
         return f"{text}+{COLUMNS_RECIPE}" if self._beside_text else text
@@ -216,7 +191,8 @@ class Table:
             return f"vectors of {self.vectors.name}"
         parts = []
         if self.embeddings not in ("numeric", "columns"):
-            named = {"tfidf": "TF-IDF", "minilm": "MiniLM vectors", "pixels": PLAIN}
+            named = {"tfidf": "TF-IDF", "tfidf-drawn": "TF-IDF"}
+            named |= {"minilm": "MiniLM vectors", "pixels": PLAIN}
             way = named.get(self.embeddings, f"{Path(self.embeddings).name} vectors")
             parts.append(f"{way} of {', '.join(self.texts) or self.image}")
         numbers = self.numeric if not parts or self._beside_text else ()
@@ -233,9 +209,16 @@ class Table:
         return read_table(self.path, separator=self.separator, encoding=self.encoding)
 
     def load(self, tick: Tick = silent) -> Loaded:
-        """Return the table and its features, computed once and then cached by content."""
-        frame = self.read()
-        return Loaded(frame, self._features(frame, tick), self)
+        """Return the table; its features are computed once and then cached by content."""
+        loaded = Loaded(self.read(), self, tick)
+        if self.quick(loaded.frame.height):
+            loaded.prepare(tick)
+        return loaded
+
+    def quick(self, rows: int) -> bool:
+        """Return whether the features of so many rows are a matter of a second."""
+        slow = self.pictured or (self.texts and not self.vectors and self.embeddings != "columns")
+        return not slow or (self.embeddings == "tfidf" and rows <= QUICK)
 
     def encoder(self, tick: Tick = silent, frame: pl.DataFrame | None = None) -> Encoder:
         """Return what makes the features, as it is for the rows of this table.
@@ -263,7 +246,8 @@ class Table:
         shrunk = len(self.numeric) ** -0.5 if self._beside_text and self.numeric else 1.0
         return Together(parts, [shrunk if isinstance(part, Measures) else 1.0 for part in parts])
 
-    def _features(self, frame: pl.DataFrame, tick: Tick) -> NDArray[Any] | NpyFile:
+    def features_of(self, frame: pl.DataFrame, tick: Tick) -> NDArray[Any] | NpyFile:
+        """Return the features of the table's own rows."""
         if self.vectors:
             return from_npy(self.vectors, frame.height)
         if self._beside_text or self.embeddings in ("numeric", "columns"):
@@ -287,10 +271,11 @@ class Table:
             learned: Callable[..., Any] = Pictures.fitted
         else:
             read = content = joined(frame, self.texts)
-            plain, learned = Words.fitted, Sentences.fitted
+            drawn = DRAWN if model == "tfidf-drawn" else None
+            plain, learned = partial(Words.fitted, drawn=drawn), Sentences.fitted
 
         def compute() -> dict[str, NDArray[Any]]:
-            by_name = model in ("tfidf", "pixels")
+            by_name = model in ("tfidf", "tfidf-drawn", "pixels")
             encoder, X = plain(read, tick) if by_name else learned(read, model, tick)
             described, arrays = encoder.state()
             kept = np.frombuffer(json.dumps(described).encode(), dtype=np.uint8)

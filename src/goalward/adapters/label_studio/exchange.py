@@ -153,7 +153,7 @@ class Order:
         """Return the first `top` rows of a study now; `prefill` says the model's labels too."""
         state = study.state
         version = version_of(state, top, prefill)
-        questions = Questions(study.n_rows, state.settings, lambda: study.pool)
+        questions = Questions(study.n_rows, state.settings, study.pool.prepared)
         rows = [one.row for one in questions.next(state, top, NOBODY, time.time())]
         labels = _model_labels(study, rows) if prefill and state.ranking is not None else {}
         results = {row: config.result(label) for row, label in labels.items()}

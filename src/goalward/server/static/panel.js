@@ -32,8 +32,19 @@ function progress(now) {
   }));
 }
 
+// How far the rows are read: "encoded 2,048 of 10,000 texts" fills a bar.
+function preparing(said) {
+  at("preparing").hidden = !said;
+  if (!said) return;
+  at("preparing-words").textContent = `${said}: rows come in a random order until then.`;
+  const [done, all] = (said.match(/[\d,]+(?= of )|(?<= of )[\d,]+/g) || []).map((n) => Number(n.replaceAll(",", "")));
+  if (all) at("preparing-bar").value = done / all;
+  else at("preparing-bar").removeAttribute("value");
+}
+
 function curves(now) {
   at("fitting").hidden = !now.fitting;
+  preparing(now.preparing);
   at("trouble").hidden = !now.trouble;
   at("trouble").textContent = now.trouble || "";
   at("charts").hidden = !now.ranking;

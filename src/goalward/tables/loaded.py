@@ -1,0 +1,78 @@
+"""A table in memory: its cells at once, its features when they are needed."""
+
+from __future__ import annotations
+
+import threading
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+from numpy.typing import NDArray
+
+from goalward.core.npy import NpyFile
+from goalward.tables.cells import as_json
+from goalward.tables.encoder import Encoder, Tick, silent
+
+if TYPE_CHECKING:
+    from goalward.tables.table import Table
+
+__all__ = ["Loaded"]
+
+
+class Loaded:
+    """A table in memory; what takes long to compute of it is computed when it is first needed.
+
+    Parameters
+    ----------
+    source
+        What the table is.
+    """
+
+    def __init__(self, frame: pl.DataFrame, source: Table, tick: Tick = silent) -> None:
+        self.frame, self.source, self._tick = frame, source, tick
+        self._X: NDArray[Any] | NpyFile | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def ready(self) -> bool:
+        """Whether the features are there."""
+        return self._X is not None
+
+    @property
+    def X(self) -> NDArray[Any] | NpyFile:
+        """The features."""
+        return self.prepare(self._tick)
+
+    def prepare(self, tick: Tick) -> NDArray[Any] | NpyFile:
+        """Return the features, computed if they are not there; others wait for it."""
+        if self._X is None:
+            with self._lock:
+                if self._X is None:
+                    self._X = self.source.features_of(self.frame, tick)
+        return self._X
+
+    @property
+    def folder(self) -> Path:
+        """Where the table lies, or the pictures; their paths start here."""
+        path = Path(self.source.path).absolute()
+        return path if path.is_dir() else path.parent
+
+    @cached_property
+    def _shown(self) -> pl.DataFrame:
+        return as_json(self.frame)
+
+    def encoder(self, tick: Tick = silent) -> Encoder:
+        """Return what makes numbers of other rows as it did of these."""
+        return self.source.encoder(tick, self.frame)
+
+    def show(self, row: int) -> dict[str, Any]:
+        """Return what a person is shown of a row, as JSON holds it."""
+        values = self._shown.row(row, named=True)
+        read = [values.pop(name) for name in self.source.texts]
+        main: dict[str, Any] = {}
+        if read:
+            main["text"] = read[0] if len(read) == 1 else "\n\n".join(str(t) for t in read if t)
+        if self.source.image:
+            main["image"] = values.pop(self.source.image)
+        return {"row": row, **main, "columns": values}
