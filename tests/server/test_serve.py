@@ -10,6 +10,7 @@ import sys
 import urllib.request
 from http.cookiejar import CookieJar
 from pathlib import Path
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -186,6 +187,8 @@ def test_a_table_and_a_study_go_by_any_name_a_file_can_have(tmp_path, monkeypatc
         assert codes.pop("other") == 409
         assert set(codes.values()) == {200}, codes
     assert (tmp_path / f"{name}.labels.db").exists()
-    assert seen["export"].headers["content-disposition"] == 'attachment; filename="labels.jsonl"'
+    sent = seen["export"].headers["content-disposition"]
+    shown = name.encode("utf-8", "backslashreplace").decode()
+    assert unquote(sent) == f"attachment; filename*=utf-8''{shown}-labels.jsonl"
     assert json.loads(seen["export"].text)["label"] == "yes"
     assert "<b>" not in seen["/"].text

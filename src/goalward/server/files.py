@@ -84,7 +84,7 @@ def _download(served: ServedStudy, name: str, write: Callable[[Path], Any]) -> R
     except BaseException:
         folder.cleanup()
         raise
-    stem = served.title.partition(".")[0] or "table"
+    stem = re.sub(r"(\.labels)?\.\w+(\.gz)?$", "", served.title) or "table"
     kind, done = TYPES[path.suffix[1:]], BackgroundTask(folder.cleanup)
     # Sent in pieces: a large table is never in memory for it.
     return FileResponse(path, media_type=kind, filename=f"{stem}-{name}", background=done)
