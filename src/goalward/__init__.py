@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from goalward.models import Fitted
     from goalward.strategies import GoalOriented, recipe
     from goalward.study import Study as Study
+    from goalward.study import annotate as annotate
     from goalward.study import load_model as load_model
     from goalward.utility import relabel
 
@@ -69,6 +70,7 @@ HOMES = {
     "Logistic": "learners",
     "LogisticClassifier": "learners",
     "Study": "study",
+    "annotate": "study",
     "load_model": "study",
     "recipe": "strategies",
     "relabel": "utility",
@@ -76,7 +78,7 @@ HOMES = {
 }
 """The rooms of the names that are not rooms themselves."""
 
-WITH_APP = ["Study", "bench", "lab", "load_model", "tables"]
+WITH_APP = ["Study", "annotate", "bench", "lab", "load_model", "tables"]
 """Names that need `goalward[app]`, so that `from goalward import *` leaves them out."""
 
 if not TYPE_CHECKING:  # a checker would take every misspelt name for one that is loaded later

@@ -12,6 +12,7 @@ EXTRAS = {
         ("fastexcel", "matplotlib", "platformdirs", "polars", "rpds", "sqlalchemy"), "app"
     ),
     **dict.fromkeys(("fastapi", "httpx", "jinja2", "starlette", "uvicorn"), "web"),
+    **dict.fromkeys(("anywidget", "traitlets"), "notebook"),
     "distributed": "dask",
     "skactiveml": "skactiveml",
     "torch": "torch",

@@ -6,6 +6,7 @@ with needing("A study"):
     from goalward.study.advice import Advice
     from goalward.study.exchange import Imported
     from goalward.study.fold import advance
+    from goalward.study.from_frame import annotate
     from goalward.study.model import Predictions, StudyModel, load_model
     from goalward.study.settings import Settings
     from goalward.study.state import State
@@ -22,5 +23,6 @@ __all__ = [
     "StudyModel",
     "Why",
     "advance",
+    "annotate",
     "load_model",
 ]

@@ -272,3 +272,13 @@ class Study(Findings):
         go on answering meanwhile. A table that the study only points to is not in it.
         """
         return copies.backup(self._ledger.store, path, inputs=self._rows.files(), force=force)
+
+    def widget(self, *, by: str = "me", render: Callable[[Any], Any] | None = None) -> Any:
+        """Return what asks for labels in a notebook, by keys: `notebook.Widget`.
+
+        `render` makes HTML, or anything that a notebook can draw, of what `show(row)` gives.
+        """
+        from goalward.notebook import Widget
+        from goalward.study.refitter import Refitter
+
+        return Widget(self, Refitter(self), by=by, render=render)

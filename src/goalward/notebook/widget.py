@@ -1,0 +1,136 @@
+"""A study in a notebook: the row, answers by key, and everything on disk when the next row is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from goalward.core.extras import needing
+from goalward.errors import GoalwardError
+from goalward.notebook.shown import as_html
+
+with needing("The notebook widget"):
+    import anywidget
+    import traitlets
+
+__all__ = ["Widget", "keys_of"]
+
+HERE = Path(__file__).parent
+HELD = 5
+"""Rows in hand: the one shown and four behind it, so that a key never waits."""
+ACTIONS = {"undo": "u", "skip": "s"}
+
+
+class Widget(anywidget.AnyWidget):
+    """What `study.widget()` shows: JupyterLab, VS Code, Colab and marimo know it.
+
+    The journal stays the truth: the page and other widgets may work on the same study meanwhile. What
+    was answered and not yet stored waits in the browser, and is sent again by the next widget.
+
+    Parameters
+    ----------
+    study
+        What is asked and told.
+    refitter
+        What fits and ranks behind the answers.
+    by
+        The annotator's name.
+    render
+        What a row is to be shown as: from what `study.show(row)` gives to a text of HTML, or to
+        anything that a notebook can draw (a figure, a picture, a frame).
+
+    Examples
+    --------
+    >>> import tempfile, goalward as gw
+    >>> place = f"{tempfile.mkdtemp()}/films.db"
+    >>> study = gw.Study.create(place, pool=["a fine film", "a bore"], classes=["good", "bad"])
+    >>> widget = study.widget()
+    >>> [row["html"] for row in widget.queue]
+    ['<p>a fine film</p>', '<p>a bore</p>']
+    """
+
+    _esm = HERE / "widget.js"
+    _css = HERE / "widget.css"
+    identity = traitlets.Unicode().tag(sync=True)
+    by = traitlets.Unicode().tag(sync=True)
+    classes: Any = traitlets.List().tag(sync=True)
+    queue: Any = traitlets.List().tag(sync=True)
+    summary: Any = traitlets.Dict().tag(sync=True)
+
+    def __init__(
+        self,
+        study: Any,
+        refitter: Any,
+        *,
+        by: str = "me",
+        render: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self._study, self._refitter, self._render = study, refitter, render
+        rows = study.ask(HELD, by=by, resume=True, at_most=True, refresh=False)
+        super().__init__(
+            identity=study.identity,
+            by=by,
+            classes=self._answers(),
+            queue=self._shown(rows),
+            summary=self._summary(),
+        )
+        self.on_msg(self._heard)
+        refitter.start()
+
+    def _heard(self, _: Any, message: dict[str, Any], buffers: Any) -> None:
+        """Do what was asked for, and say so: what is told back was stored."""
+        problem = None
+        try:
+            rows = self._done(message)
+        except (GoalwardError, IndexError, KeyError, TypeError) as error:
+            problem = str(error)
+            rows = self._study.ask(HELD, by=self.by, resume=True, at_most=True, refresh=False)
+        self._refitter.nudge()
+        self.send(
+            {
+                "done": message.get("n"),
+                "queue": self._shown(rows),
+                "summary": self._summary(),
+                "classes": self._answers(),
+                "problem": problem,
+            }
+        )
+
+    def _done(self, message: dict[str, Any]) -> list[int]:
+        study, kind = self._study, message["kind"]
+        if kind == "tell":
+            label = study.state.classes[message["label"]]
+            return study.tell_and_ask(message["row"], label, HELD, by=self.by)[1]  # type: ignore[no-any-return]
+        if kind == "skip":
+            study.skip(message["row"], by=self.by)
+        elif kind == "undo":
+            study.undo(by=self.by)
+        return study.ask(HELD, by=self.by, resume=True, at_most=True, refresh=False)  # type: ignore[no-any-return]
+
+    def _answers(self) -> list[dict[str, str]]:
+        labels = [str(label) for label in self._study.state.classes]
+        return [{"label": a, "key": b} for a, b in zip(labels, keys_of(labels), strict=True)]
+
+    def _shown(self, rows: Sequence[int]) -> list[dict[str, Any]]:
+        return [{"row": row, "html": as_html(self._study.show(row), self._render)} for row in rows]
+
+    def _summary(self) -> dict[str, Any]:
+        status = self._study.status()
+        return {name: status[name] for name in ("labels", "rows", "headline")} | {
+            "trouble": self._refitter.trouble
+        }
+
+
+def keys_of(labels: Sequence[str]) -> list[str]:
+    """Return a key for each class: its own if it is one character, else a digit, else a letter."""
+    own = [label.lower() if len(label) == 1 else "" for label in labels]
+    taken = {*own, *ACTIONS.values()}
+    free = iter([key for key in "1234567890abcdefghijklmnopqrstvwxyz" if key not in taken])
+    seen: set[str] = set()
+    keys = []
+    for key in own:
+        chosen = key if key and key not in seen else next(free, "")
+        seen.add(chosen)
+        keys.append(chosen)
+    return keys

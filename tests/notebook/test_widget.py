@@ -1,0 +1,163 @@
+"""The kernel's side of the widget: what was told back is on disk, and nothing else is told back."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import goalward as gw
+from goalward.errors import BadParameter
+from tests.conftest import need
+
+need("anywidget")
+
+from goalward.notebook.shown import as_html  # noqa: E402
+from goalward.notebook.widget import keys_of  # noqa: E402
+
+TEXTS = [f"a text, number {i}" for i in range(30)]
+
+
+@pytest.fixture
+def study(tmp_path):
+    with gw.Study.create(tmp_path / "s.db", pool=TEXTS, classes=["good", "bad"]) as made:
+        yield made
+
+
+def said_to(widget, *messages):
+    """Return what the widget answers, a message at a time."""
+    heard = []
+    widget.send = lambda content, buffers=None: heard.append(content)
+    for n, message in enumerate(messages):
+        widget._heard(widget, message | {"n": n}, [])
+    return heard
+
+
+def test_an_answer_is_on_disk_before_it_is_told_back(study):
+    widget = study.widget(by="ann")
+    first = widget.queue[0]["row"]
+    (reply,) = said_to(widget, {"kind": "tell", "row": first, "label": 1})
+    assert reply["done"] == 0
+    assert reply["problem"] is None
+    assert first not in [one["row"] for one in reply["queue"]]
+    assert len(reply["queue"]) == 5
+    with gw.Study.open(study.url) as again:
+        assert again.state.labels == {first: "bad"}
+        assert again.state.said(first).keys() == {"ann"}
+
+
+def test_the_same_message_twice_is_one_answer(study):
+    widget = study.widget()
+    message = {"kind": "tell", "row": widget.queue[0]["row"], "label": 0}
+    said_to(widget, message, message)
+    assert study.state.n_answers == 1
+
+
+def test_undo_and_skip(study):
+    widget = study.widget()
+    a, b = (one["row"] for one in widget.queue[:2])
+    replies = said_to(
+        widget,
+        {"kind": "tell", "row": a, "label": 0},
+        {"kind": "undo"},
+        {"kind": "skip", "row": a},
+    )
+    assert replies[1]["queue"][0]["row"] == a
+    assert replies[2]["queue"][0]["row"] == b
+    assert study.state.labels == {}
+    assert list(study.state.skipped) == [a]
+
+
+@pytest.mark.parametrize(
+    "message", [{"kind": "tell", "row": 99, "label": 0}, {"kind": "tell", "row": 0, "label": 7}, {}]
+)
+def test_nonsense_is_answered_and_changes_nothing(study, message):
+    (reply,) = said_to(study.widget(), message)
+    assert reply["problem"]
+    assert study.state.n_answers == 0
+    assert len(reply["queue"]) == 5
+
+
+def test_page_and_widget_work_on_one_study(study):
+    widget = study.widget()
+    first, second = (one["row"] for one in widget.queue[:2])
+    with gw.Study.open(study.url) as page:
+        page.tell(first, "good", by="page")
+        page.add_class("ugly")
+    (reply,) = said_to(widget, {"kind": "tell", "row": second, "label": 2})
+    assert study.state.labels == {first: "good", second: "ugly"}
+    assert [one["label"] for one in reply["classes"]] == ["good", "bad", "ugly"]
+
+
+def test_rows_are_ranked_behind_the_answers(study):
+    widget = study.widget()
+    widget._refitter.close()
+    widget._refitter.start()
+    for label in (0, 1, 0, 1, 0, 1):
+        said_to(widget, {"kind": "tell", "row": widget.queue[0]["row"], "label": label})
+        widget.queue = widget._shown(study.ask(3, resume=True, refresh=False))
+    widget._refitter.nudge(now=True)
+    widget._refitter.close()  # ends after the fit
+    assert study.state.ranking is not None or study.refresh() is not None
+
+
+def test_annotate_makes_a_study_and_goes_on_with_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frame = pl.DataFrame({"said": TEXTS, "n": range(30)})
+    widget = gw.annotate(frame, text="said", classes=["good", "bad"])
+    said_to(widget, {"kind": "tell", "row": widget.queue[0]["row"], "label": 0})
+    assert (tmp_path / "annotations" / "study.db").exists()
+    again = gw.annotate(frame, text="said", classes=["good", "bad"])
+    assert again.summary["labels"] == 1
+    with pytest.raises(BadParameter, match="30 rows, and 5 came"):
+        gw.annotate(TEXTS[:5], classes=["good", "bad"])
+    with pytest.raises(BadParameter, match="no text="):
+        gw.annotate(frame, classes=["good", "bad"], study="b.db")
+    with pytest.raises(BadParameter, match="'sad' is no column"):
+        gw.annotate(frame, text="sad", classes=["good", "bad"], study="b.db")
+
+
+def test_an_array_needs_a_function_that_draws_it(tmp_path):
+    pictures = np.random.default_rng(0).random((20, 64))
+    widget = gw.annotate(
+        pictures,
+        classes=[0, 1],
+        study=tmp_path / "p.db",
+        render=lambda shown: f"<b>{pictures[shown['row']].sum():.1f}</b>",
+    )
+    row = widget.queue[0]
+    assert row["html"] == f"<b>{pictures[row['row']].sum():.1f}</b>"
+
+
+class Drawn:
+    def __init__(self, **ways):
+        self.__dict__.update({name: lambda made=made: made for name, made in ways.items()})
+
+
+def test_anything_a_notebook_can_draw():
+    plt = pytest.importorskip("matplotlib.figure")
+    assert as_html({}, lambda _: Drawn(_repr_html_="<i>x</i>")) == "<i>x</i>"
+    assert "data:image/png;base64,YWI=" in as_html({}, lambda _: Drawn(_repr_png_=b"ab"))
+    assert as_html({}, lambda _: plt.Figure()).startswith('<img alt="" src="data:image/png')
+    assert as_html({}, lambda _: {"a": "<"}) == "<pre>{&#x27;a&#x27;: &#x27;&lt;&#x27;}</pre>"
+
+
+def test_texts_and_columns_cannot_run_code():
+    shown = as_html({"text": "<script>x</script>", "columns": {"<b>": "<img onerror=y>"}})
+    assert "<script" not in shown
+    assert "<img" not in shown
+    assert "<b>" not in shown
+
+
+def test_pictures_are_shown_and_missing_ones_named(tmp_path):
+    (tmp_path / "a.png").write_bytes(b"\x89PNG")
+    assert "data:image/png;base64,iVBORw==" in as_html({"image": str(tmp_path / "a.png")})
+    assert "b.png could not be opened" in as_html({"image": str(tmp_path / "b.png")})
+
+
+def test_every_class_has_a_key_of_its_own():
+    assert keys_of(["y", "n"]) == ["y", "n"]
+    assert keys_of(["good", "bad"]) == ["1", "2"]
+    assert keys_of(["1", "other"]) == ["1", "2"]
+    many = keys_of([f"class {i}" for i in range(30)])
+    assert len(set(many)) == 30
+    assert not {"u", "s"} & set(many)
+    assert len({key for key in keys_of(["A", "a", "b"]) if key}) == 3
