@@ -175,7 +175,9 @@ def headline(state: State) -> str:
         return f"Nothing is left to ask: {len(state.labels)} of {state.n_rows} rows have an answer."
     known, rounds = accuracy(state), snapshots(state)
     if known is None:
-        return "No model yet: answer until two classes have labels."
+        waits = len(set(state.training.values())) < 2
+        first = "answer until two classes have labels" if waits else "the first one is on its way"
+        return f"No model yet: {first}."
     ahead = next_gain(rounds)
     if enough(rounds) and gain_below_price(rounds, price=PRICE).stop:
         most = f"{100 * AHEAD * PRICE:.0f} points"

@@ -170,7 +170,7 @@ def installed(model: str) -> Path:
 
 def _encoded(texts: Sequence[str], model: str, tick: Tick) -> NDArray[Any]:
     folder = installed(model)
-    tick(f"encoding {len(texts):,} texts with {folder.name}")
+    tick(f"encoding {len(texts):,} texts with {'MiniLM' if model == 'minilm' else folder.name}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from sentence_transformers import SentenceTransformer
