@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import AsyncIterator, Callable
 from hashlib import file_digest
-from itertools import count, islice
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any
 
@@ -200,12 +200,12 @@ class Desk:
 def _is_table(path: Path) -> bool:
     if path.name.startswith("."):
         return False
-    if path.is_dir():
-        found = islice((*path.glob("*"), *path.glob("*/*")), SEEN)
-        return any(one.suffix.lower() in PICTURES for one in found)
     try:
+        if path.is_dir():
+            found = islice(chain(path.glob("*"), path.glob("*/*")), SEEN)
+            return any(one.suffix.lower() in PICTURES for one in found)
         return path.is_file() and bool(ending_of(path))
-    except BadInput:
+    except (BadInput, OSError):
         return False
 
 
