@@ -62,7 +62,7 @@ def table(tmp_path, monkeypatch):
 @pytest.fixture
 def study(table, tmp_path, client):
     rows = gw.tables.Table(str(table), text="text")
-    with create_study(str(tmp_path / "s.db"), client, table=rows, refit=4) as made:
+    with create_study(str(tmp_path / "s.db"), client, table=rows, refit=4, dev=0.0) as made:
         yield made
 
 
