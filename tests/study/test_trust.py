@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 import goalward as gw
+from goalward.core.npy import NpyFile
 from goalward.errors import BadInput, Damaged, DataMissing, WouldOverwrite
 from goalward.study.answers import wilson
 
@@ -204,3 +205,24 @@ def test_nothing_left_to_ask_is_not_told_to_go_on(tmp_path):
 def test_new_studies_keep_a_tenth_of_the_answers_to_measure(tmp_path):
     study = gw.Study.create(tmp_path / "a.db", pool=np.eye(30), classes=CLASSES)
     assert study.state.settings.dev == 0.1
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float16, np.int64])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_vectors_on_disk_are_predicted_where_they_are(told, tmp_path, kind, order):
+    study, X, _ = told
+    rows = np.asarray(np.round(4 * X), dtype=kind, order=order)
+    np.save(tmp_path / "rows.npy", rows)
+    model = study.model
+    codes, confidence = model.likeliest(NpyFile(tmp_path / "rows.npy"))
+    proba = model.predict_proba(rows.astype(float))
+    np.testing.assert_array_equal(codes, proba.argmax(axis=1))
+    np.testing.assert_allclose(confidence, proba.max(axis=1), atol=1e-3)
+
+
+def test_a_row_that_is_no_number_is_named(told):
+    study, X, _ = told
+    X = X[:50].copy()
+    X[17, 2] = np.nan
+    with pytest.raises(BadInput, match="row 17"):
+        study.predict(X)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.metadata import version
 from io import BytesIO
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,13 +18,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from goalward.core.arrays import softmax
+from goalward.core.npy import NpyFile
 from goalward.core.rows import clean_rows
 from goalward.core.threads import cores, one_blas_thread
 from goalward.core.whole_file import whole_folder
 from goalward.errors import BadInput, Damaged, DataMissing
 from goalward.journal.events import Label
 from goalward.models import Fitted
-from goalward.pool import Pool, as_pool
+from goalward.pool import Pool, as_pool, open_pool
 from goalward.tables.encoder import Encoder, Vectors
 
 __all__ = ["Predictions", "StudyModel", "load_model"]
@@ -123,8 +125,7 @@ class StudyModel:
         size = max(1, BLOCK // max(1, self.params.shape[0]))
         width = len(weights) - self.intercept
 
-        def block(start: int) -> NDArray[Any]:
-            part = pool.part(start, min(start + size, len(pool)))
+        def block(part: Any) -> NDArray[Any]:
             X = clean_rows(part, "X", n_features=width, finite=False)
             W = weights.astype(X.dtype)
             columns = W[:width, 0] if W.shape[1] == 1 else np.ascontiguousarray(W[:width].T).T
@@ -135,10 +136,10 @@ class StudyModel:
                 clean_rows(part, "X", n_features=width)
             return np.concatenate([np.zeros_like(moved[:1]), moved])
 
-        many = WINDOW * size
+        parts = (part for _, part in (pool.blocks(size) if len(pool) else ()))
         with ThreadPoolExecutor(cores()) as threads, one_blas_thread():
-            for first in range(0, len(pool), many):
-                yield from threads.map(block, range(first, min(first + many, len(pool)), size))
+            while window := list(islice(parts, WINDOW)):
+                yield from threads.map(block, window)
 
     def _numbers(self, rows: Any) -> Pool:
         if isinstance(rows, str):
@@ -149,6 +150,10 @@ class StudyModel:
             isinstance(rows, (list, tuple, pl.Series)) and len(rows) and isinstance(rows[0], str)
         )
         frame = isinstance(rows, pl.DataFrame)
+        if isinstance(rows, NpyFile):
+            # Rows that are used up at once are looked at where they are, without a copy.
+            held: Pool = open_pool(rows.path)
+            return held
         return as_pool(self.encoder.transform(rows) if words or frame else rows)
 
     def _named(self, codes: NDArray[Any]) -> NDArray[Any]:
