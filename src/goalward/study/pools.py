@@ -13,18 +13,16 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
 from goalward.core.arrays import is_sparse, to_numpy
 from goalward.core.rows import check_finite, clean_rows
-from goalward.core.sparse import check_sparse
-from goalward.errors import BadInput, BadParameter, Damaged, PoolChanged
+from goalward.errors import BadInput, BadParameter, PoolChanged
 from goalward.journal.engine import files_of_database
 from goalward.journal.store import Store
 from goalward.pool import as_pool
-from goalward.tables.columns import without_text
-from goalward.tables.encoder import Encoder, Tick, Vectors, joined, silent
+from goalward.study.parts import as_parts, digest_of, from_parts
+from goalward.tables.encoder import Encoder, Tick, Vectors, silent
 from goalward.tables.loaded import Loaded
 from goalward.tables.read import beside
 from goalward.tables.table import Table
@@ -35,8 +33,6 @@ __all__ = ["PoolLoader", "StudyPool", "store", "told"]
 
 FIRST_FEATURES = {"tfidf": "tfidf-svd-256/1", "numeric": "numbers/1"}
 """What made the numbers in studies that do not say: those of the first version."""
-PART = 64 * 2**20
-"""Bytes of an array kept in one piece: SQLite holds at most 1 GB in one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,14 +62,14 @@ class StudyPool:
 
     def prepared(self, tick: Tick | None = None) -> Self:
         """Return the pool with its numbers made."""
-        if self.table is not None and not self.table.ready:
-            _ = self.table.X if tick is None else self.table.prepare(tick)
+        if self.table is not None:
+            self.table.prepare(tick)
         return self
 
     @cached_property
     def digest(self) -> str:
         """What tells these numbers from any other."""
-        return _digest(self.X)
+        return digest_of(self.X)
 
     @property
     def n_rows(self) -> int:
@@ -180,10 +176,10 @@ def store(pool: Any, home: Path | None, tick: Tick) -> tuple[dict[str, Any], lis
                     "text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')."
                 ) from error
         content = json.dumps(pool).encode()
-        record, parts = _array(Words.fitted(list(pool), tick)[1])
+        record, parts = as_parts(Words.fitted(list(pool), tick)[1])
         return {**record, "texts": sha256(content).hexdigest()}, [*parts, content]
     rows = clean_rows(pool, "pool")
-    return _array(rows if is_sparse(rows) else to_numpy(rows))
+    return as_parts(rows if is_sparse(rows) else to_numpy(rows))
 
 
 def told(kept: Mapping[str, Any]) -> list[str]:
@@ -208,18 +204,8 @@ def _load(journal: Store, kept: Mapping[str, Any], moved: Any, tick: Tick) -> St
         raise BadParameter(
             "pool= was given and the study has its rows inside; none was expected. Leave it out."
         )
-    X, *others = (_restored(journal, one) for one in kept["arrays"])
-    if kept["kind"] == "sparse":
-        try:
-            X = scipy.sparse.csr_array((X, *others), shape=tuple(kept["shape"]))
-            check_sparse(X, "The pool")
-        except ValueError as error:
-            raise Damaged(
-                f"The rows of {journal.name} are no sparse matrix any more ({error}); those that "
-                "were stored were expected. Restore a backup of the study."
-            ) from error
     texts = json.loads(journal.blob(kept["texts"])) if "texts" in kept else None
-    pool = StudyPool(X, texts=texts)
+    pool = StudyPool(from_parts(journal, kept), texts=texts)
     # By what was stored, which was checked.
     digest = sha256("".join(part for a in kept["arrays"] for part in a["parts"]).encode())
     vars(pool)["digest"] = digest.hexdigest()
@@ -233,27 +219,12 @@ def _as_table(pool: Any) -> Table:
 def _table(table: Table, home: Path | None, tick: Tick) -> dict[str, Any]:
     table = table.settled()
     loaded = table.load(tick)
-    if table.pictured:
-        # Which of them can be shown is known when all were looked at.
-        loaded.prepare(tick)
+    aside, notes = loaded.aside()
     name = Path(table.path).name
     for at, rows in as_pool(loaded.X).blocks(2**14) if loaded.ready else ():
         check_finite(clean_rows(rows, name, finite=False), name, start=at.start)
     path = Path(table.path).absolute()
     vectors = str(table.vectors.absolute()) if table.vectors else None
-    aside: list[int] = []
-    if table.pictured:
-        aside = np.flatnonzero(~np.any(loaded.X, axis=1)).tolist()
-    elif table.texts and not table.image:
-        aside = without_text(joined(loaded.frame, table.texts))
-        if len(aside) == loaded.frame.height:
-            raise BadInput(
-                f"The texts of {name} hold no words; some were expected. Check the text column: --text."
-            )
-    notes = list(table.notes)
-    if table.pictured and aside:
-        first = loaded.frame[str(table.image)][aside[0]]
-        notes.append(f"{len(aside)} pictures cannot be read (first {first}); they are set aside.")
     return {
         "kind": "table",
         # By its first rows a table is known that was appended to.
@@ -272,7 +243,7 @@ def _table(table: Table, home: Path | None, tick: Tick) -> dict[str, Any]:
         "embeddings": table.embeddings,
         "features": table.features,
         "says": table.says,
-        "notes": notes,
+        "notes": [*table.notes, *notes],
         # Nobody can answer them.
         "aside": aside,
         "fingerprint": table.fingerprint(),
@@ -317,44 +288,3 @@ def _there(kept: Mapping[str, Any], name: str, relative: str, home: Path | None)
         if beside.exists():
             return str(beside)
     return kept[name]
-
-
-def _array(X: Any) -> tuple[dict[str, Any], list[bytes]]:
-    if is_sparse(X):
-        X = scipy.sparse.csr_array(X)
-        arrays = [X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)]
-        kind = "sparse"
-    else:
-        arrays, kind = [X], "array"
-    kept, parts = zip(*map(_in_parts, arrays), strict=True)
-    record = {"kind": kind, "n_rows": int(X.shape[0]), "shape": list(X.shape), "arrays": kept}
-    return record, [part for one in parts for part in one]
-
-
-def _in_parts(array: NDArray[Any]) -> tuple[dict[str, Any], list[bytes]]:
-    # Little-endian bytes with their type and shape beside them: nothing to unpickle.
-    plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-    content = plain.tobytes()
-    parts = [content[first : first + PART] for first in range(0, max(len(content), 1), PART)]
-    digests = [sha256(part).hexdigest() for part in parts]
-    return {"dtype": plain.dtype.str, "shape": list(plain.shape), "parts": digests}, parts
-
-
-def _restored(journal: Store, kept: Mapping[str, Any]) -> NDArray[Any]:
-    dtype, shape = kept["dtype"], tuple(kept["shape"])
-    content = b"".join(journal.blob(part) for part in kept["parts"])
-    if dtype not in ("<f4", "<f8", "<i8") or len(content) != int(
-        np.prod(shape, dtype=object) * int(dtype[2])
-    ):
-        raise Damaged(
-            f"An array of {journal.name} says {dtype} of shape {shape} and has {len(content)} bytes; "
-            "as many as that takes were expected. Restore a backup of the study."
-        )
-    return np.frombuffer(content, dtype=dtype).reshape(shape)
-
-
-def _digest(X: Any) -> str:
-    digest = sha256(f"{X.dtype.str}{X.shape}".encode())
-    for first in range(0, X.shape[0], 4096):
-        digest.update(np.ascontiguousarray(X[first : first + 4096]).tobytes())
-    return digest.hexdigest()

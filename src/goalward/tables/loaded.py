@@ -7,12 +7,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from goalward.core.npy import NpyFile
+from goalward.errors import BadInput
 from goalward.tables.cells import as_json
-from goalward.tables.encoder import Encoder, Tick, silent
+from goalward.tables.columns import without_text
+from goalward.tables.encoder import Encoder, Tick, joined, silent
 
 if TYPE_CHECKING:
     from goalward.tables.table import Table
@@ -42,14 +45,14 @@ class Loaded:
     @property
     def X(self) -> NDArray[Any] | NpyFile:
         """The features."""
-        return self.prepare(self._tick)
+        return self.prepare()
 
-    def prepare(self, tick: Tick) -> NDArray[Any] | NpyFile:
+    def prepare(self, tick: Tick | None = None) -> NDArray[Any] | NpyFile:
         """Return the features, computed if they are not there; others wait for it."""
         if self._X is None:
             with self._lock:
                 if self._X is None:
-                    self._X = self.source.features_of(self.frame, tick)
+                    self._X = self.source.features_of(self.frame, tick or self._tick)
         return self._X
 
     @property
@@ -65,6 +68,24 @@ class Loaded:
     def encoder(self, tick: Tick = silent) -> Encoder:
         """Return what makes numbers of other rows as it did of these."""
         return self.source.encoder(tick, self.frame)
+
+    def aside(self) -> tuple[list[int], list[str]]:
+        """Return the rows that nobody can answer, and what to say of them if that is news."""
+        source = self.source
+        if source.pictured:
+            gone = np.flatnonzero(~np.any(self.X, axis=1)).tolist()
+            first = self.frame[str(source.image)][gone[0]] if gone else ""
+            said = f"{len(gone)} pictures cannot be read (first {first}); they are set aside."
+            return gone, [said] if gone else []
+        if not source.texts or source.image:
+            return [], []
+        rows = without_text(joined(self.frame, source.texts))
+        if len(rows) == self.frame.height:
+            raise BadInput(
+                f"The texts of {Path(source.path).name} hold no words; some were expected. Check the "
+                "text column: --text."
+            )
+        return rows, []
 
     def show(self, row: int) -> dict[str, Any]:
         """Return what a person is shown of a row, as JSON holds it."""
