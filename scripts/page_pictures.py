@@ -87,7 +87,7 @@ def serving(make):
 
 def drawn(page) -> None:
     """Wait until the row and its charts are there."""
-    page.wait_for_selector("#row[data-row]")
+    page.wait_for_function("() => document.getElementById('row-number').textContent")
     page.wait_for_function(DRAWN)
 
 

@@ -27,6 +27,7 @@ def _details(page):
 
 
 def _drawn(page):
+    page.wait_for_function("() => document.getElementById('row-number').textContent")
     page.wait_for_function(
         "() => document.querySelector('[data-chart=learning] .readout').textContent"
     )

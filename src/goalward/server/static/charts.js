@@ -30,7 +30,7 @@ const CHARTS = {
     },
     says([bought, low, high, right, earlier], i) {
       return right[i] === null ? `${bought[i]} answers: ${percent(earlier[i])} of the answers that measured were right`
-        : `${bought[i]} answers: about ${percent(right[i])} right (${percent(low[i])} to ${percent(high[i])})`;
+        : `${bought[i]} answers: about ${percent(right[i])} right (${Math.floor(100 * low[i])} to ${Math.ceil(100 * high[i])} %)`;
     },
     options: {
       scales: { x: answers, y: { range: (u, low) => [Math.max(0, Math.floor(10 * Math.min(low ?? 0, 0.9)) / 10), 1] } },
