@@ -113,6 +113,13 @@ def test_the_end_says_what_was_reached_and_not_to_go_on(at_a_page):
     expect(ann.page.locator("#end")).to_be_hidden()
     ann.page.click("#finish")
     expect(ann.page.locator("#end-title")).to_have_text("So far")
+    # A row that nobody sees is neither answered nor skipped.
+    before = study.state.seq
+    for key in ("1", "s", "n"):
+        ann.page.keyboard.press(key)
+    expect(ann.page.locator("#note-dialog")).to_be_hidden()
+    expect(ann.page.locator("#skip")).to_be_disabled()
+    assert study.state.seq == before
     ann.page.click("#go-on")
     expect(ann.page.locator("#row")).to_be_visible()
 

@@ -11,6 +11,7 @@ function draw() {
   at("row").hidden = at("choices").hidden = open;
   at("go-on").hidden = nothing;
   at("finish").hidden = open;
+  for (const button of document.querySelectorAll(".needs-row")) button.disabled = open;
 }
 
 // Says whether there is nothing to ask; the screen goes away with the first row that comes.

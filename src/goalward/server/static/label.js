@@ -41,7 +41,7 @@ function draw() {
     at("row").dataset.row = String(row?.row);
     why(false);
   }
-  for (const button of document.querySelectorAll(".needs-row")) button.disabled = !row;
+  for (const button of document.querySelectorAll(".needs-row")) button.disabled = !row || finished();
   guess = guessed(row);
   queue.slice(1).forEach(preload);
 }
@@ -108,7 +108,7 @@ async function ask() {
 
 function send(path, more, said) {
   const row = current();
-  if (!row) return;
+  if (!row || finished()) return;
   queue.shift();
   outbox.add(path, { by: who(), row: row.row, ...more }, said);
   tabs.say("taken", row.row);
@@ -116,7 +116,7 @@ function send(path, more, said) {
 }
 
 function answer(index) {
-  if (!current() || finished()) return;
+  if (!current() || finished()) return; // a row that nobody sees is not answered
   const button = at("answers").children[index];
   button.classList.add("pressed");
   setTimeout(() => button.classList.remove("pressed"), 160);
@@ -145,11 +145,11 @@ async function undo() {
 function why(open = at("why").hidden) {
   at("why").hidden = !open;
   at("why-button").setAttribute("aria-expanded", String(open));
-  if (open && current()) explain(current());
+  if (open && current() && !finished()) explain(current());
 }
 
 function note() {
-  if (!current()) return;
+  if (!current() || finished()) return;
   at("note-dialog").returnValue = "";
   at("note-text").value = "";
   at("note-dialog").dataset.row = current().row;
