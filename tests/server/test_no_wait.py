@@ -10,7 +10,9 @@ from goalward.errors import BadInput, MissingExtra
 from goalward.study.refitter import Refitter
 from goalward.tables import Table, words
 from tests.conftest import need
-from tests.server.conftest import until
+from tests.server.conftest import TOKEN, until
+
+need("fastapi")
 
 
 @pytest.fixture
@@ -55,6 +57,31 @@ def test_questions_come_before_the_numbers(table, slow, tmp_path):
     assert refitter.preparing is None
     assert study.pool.ready
     assert study.state.ranking.labels == 12
+
+
+def test_a_page_goes_on_and_says_what_has_to_wait(table, slow, tmp_path):
+    from starlette.testclient import TestClient
+
+    from goalward.server.app import create_app
+    from goalward.server.guard import Keys
+    from goalward.server.served_study import ServedStudy
+
+    study = gw.Study.create(tmp_path / "s.db", pool=table, classes=["a", "b"], dev=0)
+    served = ServedStudy(study, Keys(TOKEN))
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    with TestClient(create_app(served), "http://localhost", headers=headers) as client:
+        until(lambda: served.refitter.preparing == "TF-IDF of 50 of 200 texts")
+        page = client.get("/").text
+        assert "Features: TF-IDF of text." in page
+        row = client.post("/api/ask", json={"by": "ann"}).json()["next"][0]["row"]
+        client.post("/api/tell", json={"by": "ann", "row": row, "label": "a"})
+        client.post("/api/tell", json={"by": "ann", "row": row + 1, "label": "b"})
+        for path in (f"/api/why/{row}", "/api/predictions"):
+            answer = client.get(path)
+            assert (answer.status_code, "still being read" in answer.text) == (422, True)
+        slow.set()
+        until(lambda: study.state.ranking is not None)
+        assert client.get(f"/api/why/{row}").status_code == 200
 
 
 def test_a_server_that_ends_does_not_wait_for_them(table, slow, tmp_path):

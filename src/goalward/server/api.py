@@ -171,7 +171,7 @@ def one(row: PathRow, served: Served, whole: bool = False) -> RowView:
 @api.get("/why/{row}")
 def why(row: PathRow, served: Served) -> dict[str, Any]:
     """Say what each label of a row would do to the goal, and to which dev rows most."""
-    reasons = served.study.why(known(served, row))
+    reasons = served.read().why(known(served, row))
 
     def effects(found: list[Effect]) -> list[dict[str, Any]]:
         return [{**vars(e), "preview": preview(served.study.show(e.row))} for e in found]

@@ -71,7 +71,7 @@ def predictions(served: Served, format: Format = "csv", raw: bool = False) -> Re
     return _download(
         served,
         f"predictions.{format}",
-        lambda path: served.study.write_predictions(path, raw=raw),
+        lambda path: served.read().write_predictions(path, raw=raw),
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 from zlib import crc32
 
+from goalward.errors import BadInput
 from goalward.server.guard import Keys
 from goalward.server.live_updates import LiveUpdates
 from goalward.server.messages import RowView
@@ -94,6 +95,15 @@ class ServedStudy:
         return [
             row_view(self.study, state, row, whole=whole, guess=guesses.get(row)) for row in rows
         ]
+
+    def read(self) -> Study:
+        """Return the study; refused while the numbers of its rows are made: a page does not wait."""
+        if not self.study.pool.ready:
+            raise BadInput(
+                "The rows are still being read; their numbers were expected. Answers go on meanwhile: "
+                "try again when the bar under 'How good is it?' is full."
+            )
+        return self.study
 
     def changed(self) -> None:
         """Say that answers changed."""
