@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-import typer
 from typer import Argument, Option
 
 import goalward as gw
 from goalward.cli.app import command
-from goalward.cli.console import Spinner, Terminal, console, row_text, visible
+from goalward.cli.asking import ask_here
+from goalward.cli.console import Spinner, Terminal, visible
 from goalward.errors import BadParameter, GoalwardError, NotAStudy, PoolChanged
 
 __all__ = ["LabelOptions", "exists", "label", "names_in", "share"]
@@ -27,7 +27,6 @@ MAKING = (
     *("study", "dev", "answers", "strategy", "embeddings", "seed"),
 )
 """Options that say what a study is made of."""
-HELP = "number or name: answer · s skip · u undo · n TEXT note · w why · ? help · q quit"
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ def label(options: LabelOptions) -> None:
     if options.terminal:
         with _opened(options) as study:
             _tell(study)
-            _ask_here(study, options.by)
+            ask_here(study, options.by)
         return
     # Before a study is made: what the page needs may be missing.
     from goalward.server import serve
@@ -257,70 +256,3 @@ def exists(place: str) -> bool:
     except NotAStudy:
         return False
     return True
-
-
-def _ask_here(study: gw.Study, by: str) -> None:
-    """Ask rows in the terminal until there are none or the person leaves."""
-    answered = 0
-    console.print(HELP, style="dim")
-    while True:
-        with Spinner() as tick:
-            tick("choosing the next row")
-            rows = study.ask(1, by=by, resume=True, at_most=True)
-        if not rows:
-            console.print("Nothing is left to ask.")
-            break
-        _show(study, rows[0])
-        try:
-            line = typer.prompt(f"{len(study.state.labels)} labels", prompt_suffix=" > ").strip()
-        except (typer.Abort, EOFError):
-            break
-        if line == "q":
-            break
-        try:
-            answered += _take(study, rows[0], line, by)
-        except GoalwardError as error:
-            console.print(str(error), style="red")
-    total = len(study.state.labels)
-    console.print(f"{answered} answered now, {total} labels in {study.url}")
-
-
-def _take(study: gw.Study, row: int, line: str, by: str) -> int:
-    """Do what a line says; return 1 for an answer, -1 for one taken back."""
-    word, _, rest = line.partition(" ")
-    classes = study.state.classes
-    numbered = {str(i): label for i, label in enumerate(classes, start=1)}
-    answers = numbered | {str(label): label for label in classes}
-    if line in answers:
-        study.tell(row, answers[line], by=by)
-        return 1
-    if line == "s":
-        study.skip(row, by=by)
-    elif line == "u":
-        labels = len(study.state.labels)
-        back = study.undo(by=by)
-        console.print("Nothing to undo." if back is None else f"Row {back} is open again.")
-        return len(study.state.labels) - labels
-    elif word == "n" and rest.strip():
-        study.note(row, rest.strip(), by=by)
-    elif line == "w":
-        why = study.why(row)
-        for label, change in why.utility.items():
-            said = f"{label}: probability {why.proba[label]:.2f}"
-            console.print(f"{said}, would move the goal by {change:+.3g}")
-    else:
-        console.print(HELP, style="dim")
-    return 0
-
-
-def _show(study: gw.Study, row: int) -> None:
-    from rich.panel import Panel
-    from rich.text import Text
-
-    cells = study.show(row)
-    columns = {name: cell for name, cell in cells["columns"].items() if cell not in (None, "")}
-    body = row_text(cells | {"columns": columns})
-    answers = "  ".join(f"{i}: {label}" for i, label in enumerate(study.state.classes, start=1))
-    # A panel reads markup in its title where that is not a Text.
-    below = Text(visible(answers))
-    console.print(Panel(body, title=f"row {row}", subtitle=below))

@@ -12,7 +12,7 @@ import scipy.sparse
 from goalward.core.arrays import is_sparse, to_numpy
 from goalward.core.rows import clean_rows
 from goalward.errors import BadParameter, PoolChanged, ShapeMismatch
-from goalward.study.pools import PoolLoader, StudyPool, _found, _table, store
+from goalward.study.pools import PoolLoader, StudyPool, found_table, store, table_record
 from goalward.tables.watch import rows_digest
 
 __all__ = ["grown"]
@@ -34,14 +34,14 @@ def grown(loader: PoolLoader, rows: Any) -> tuple[Mapping[str, Any], dict[str, A
                 "Rows came for a study of a table; none were expected. Append them to the table, and "
                 "call extend() without any."
             )
-        table = replace(_found(kept, home, loader.moved), notes=())
+        table = replace(found_table(kept, home, loader.moved), notes=())
         if rows_digest(table.read().head(kept["n_rows"])) != kept.get("rows"):
             raise PoolChanged(
                 f"{table.path} is not what it was with rows after it: some of its first "
                 f"{kept['n_rows']} rows differ, are gone, or were not kept by the version that made "
                 "the study. Restore them, or start a new study and import the labels."
             )
-        return kept, _table(table, home, loader.tick), []
+        return kept, table_record(table, home, loader.tick), []
     if rows is None:
         raise BadParameter(
             "No rows came for a study that has its own inside; some were expected: extend(rows)."

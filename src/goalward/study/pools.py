@@ -29,7 +29,7 @@ from goalward.tables.table import Table
 from goalward.tables.watch import Watch, rows_digest
 from goalward.tables.words import Words
 
-__all__ = ["PoolLoader", "StudyPool", "store", "told"]
+__all__ = ["PoolLoader", "StudyPool", "found_table", "store", "table_record", "told"]
 
 FIRST_FEATURES = {"tfidf": "tfidf-svd-256/1", "numeric": "numbers/1"}
 """What made the numbers in studies that do not say: those of the first version."""
@@ -164,7 +164,7 @@ class PoolLoader:
 def store(pool: Any, home: Path | None, tick: Tick) -> tuple[dict[str, Any], list[bytes]]:
     """Return a pool as data, and the bytes that must be kept inside the study."""
     if isinstance(pool, (str, os.PathLike, Table)):
-        return _table(_as_table(pool), home, tick), []
+        return table_record(_as_table(pool), home, tick), []
     if isinstance(pool, (list, tuple)) and pool and all(isinstance(x, str) for x in pool):
         for row, text in enumerate(pool):
             try:
@@ -191,7 +191,7 @@ def told(kept: Mapping[str, Any]) -> list[str]:
 def _load(journal: Store, kept: Mapping[str, Any], moved: Any, tick: Tick) -> StudyPool:
     """Return the pool of a study, checked against what was stored of it."""
     if kept["kind"] == "table":
-        table = _found(kept, journal.path.parent if journal.path else None, moved)
+        table = found_table(kept, journal.path.parent if journal.path else None, moved)
         watch = Watch(table.files, kept["fingerprint"])
         loaded = table.load(tick)
         if loaded.frame.height != kept["n_rows"]:
@@ -216,7 +216,8 @@ def _as_table(pool: Any) -> Table:
     return pool if isinstance(pool, Table) else Table(os.fspath(pool))
 
 
-def _table(table: Table, home: Path | None, tick: Tick) -> dict[str, Any]:
+def table_record(table: Table, home: Path | None, tick: Tick) -> dict[str, Any]:
+    """Return a table as data: where it is, how it is read, and what tells it from any other."""
     table = table.settled()
     loaded = table.load(tick)
     aside, notes = loaded.aside()
@@ -251,7 +252,7 @@ def _table(table: Table, home: Path | None, tick: Tick) -> dict[str, Any]:
     }
 
 
-def _found(kept: Mapping[str, Any], home: Path | None, moved: Any) -> Table:
+def found_table(kept: Mapping[str, Any], home: Path | None, moved: Any) -> Table:
     """Return the table where it is now; refused if this version makes other numbers of its rows."""
     path, vectors = _there(kept, "path", "relative", home), kept["embeddings"]
     if kept["vectors"] is not None:
