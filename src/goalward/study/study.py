@@ -9,7 +9,7 @@ from typing import Any, Self, TypeAlias, Unpack
 from goalward.errors import BadParameter
 from goalward.journal import Ranked, Store
 from goalward.study import copies, decisions, exchange
-from goalward.study.findings import Findings, Place
+from goalward.study.findings import Place, StudyFindings
 from goalward.study.growth import grown
 from goalward.study.ledger import Ledger
 from goalward.study.pools import PoolLoader
@@ -24,7 +24,7 @@ __all__ = ["Study"]
 Clock: TypeAlias = Callable[[], float]
 
 
-class Study(Findings):
+class Study(StudyFindings):
     """A pool being labelled: durable, shared, and the same after a crash.
 
     Several threads and processes may use a study at once; each call is one short transaction, and

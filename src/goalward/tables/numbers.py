@@ -14,7 +14,15 @@ from goalward.errors import BadInput, NotFinite
 from goalward.tables.cells import texts
 from goalward.tables.encoder import Encoder, Rows, Tick, checked_columns, silent
 
-__all__ = ["Categories", "Measures", "Numbers", "Together", "floats", "is_missing", "measured"]
+__all__ = [
+    "Categories",
+    "Numbers",
+    "SideBySide",
+    "TamedNumbers",
+    "floats",
+    "is_missing",
+    "measured",
+]
 
 MISSING = ("", "na", "n/a", "nan", "null", "none", "nil", "-", "?", ".")
 """What people write where there is nothing, in small letters."""
@@ -50,7 +58,7 @@ class Numbers(Encoder):
 
 
 @dataclass(frozen=True, eq=False)
-class Measures(Encoder):
+class TamedNumbers(Encoder):
     """Columns of numbers with their tails tamed, gaps filled, mean 0 and deviation 1.
 
     asinh((x - median) / width), with the width of the middle half as that of a normal distribution,
@@ -124,7 +132,7 @@ class Categories(Encoder):
 
 
 @dataclass(frozen=True, eq=False)
-class Together(Encoder):
+class SideBySide(Encoder):
     """Several kinds of features side by side.
 
     Parameters
@@ -146,7 +154,7 @@ class Together(Encoder):
         states = [part.state() for part in self.parts]
         arrays = {f"{i}.{name}": a for i, s in enumerate(states) for name, a in s[1].items()}
         described = [one for one, _ in states]
-        return {"kind": "together", "parts": described, "scales": list(self.scales)}, arrays
+        return {"kind": "sidebyside", "parts": described, "scales": list(self.scales)}, arrays
 
     @classmethod
     def made(cls, plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:

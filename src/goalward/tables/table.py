@@ -20,7 +20,7 @@ from goalward.tables.cache import cached_arrays
 from goalward.tables.columns import Kinds, notes_of
 from goalward.tables.encoder import Encoder, Tick, Vectors, from_npy, joined, silent
 from goalward.tables.loaded import Loaded
-from goalward.tables.numbers import Categories, Measures, Numbers, Together
+from goalward.tables.numbers import Categories, Numbers, SideBySide, TamedNumbers
 from goalward.tables.pictures import Pictures, Pixels, paths
 from goalward.tables.read import PICTURE, beside, read_table, written
 from goalward.tables.watch import digests
@@ -32,7 +32,7 @@ TEXT_RECIPE = "tfidf-svd-256/1"
 """Changes whenever `Words` computes something else: old caches are then left alone, and
 studies made with the old one must still find it, or say what takes its place."""
 COLUMNS_RECIPE = "columns/1"
-"""Changes whenever `Measures` or `Categories` do."""
+"""Changes whenever `TamedNumbers` or `Categories` do."""
 QUICK = 2000
 """Texts whose TF-IDF nobody waits for."""
 PLAIN = "small grey pixels, edges and colours"
@@ -238,13 +238,15 @@ class Table:
             columns = [self.image] if self.pictured else list(self.texts)
             parts = [Encoder.restored({**described, "columns": columns}, arrays)]
         if not parts or self._beside_text:
-            parts += [Measures.fitted(frame, self.numeric)] if self.numeric else []
+            parts += [TamedNumbers.fitted(frame, self.numeric)] if self.numeric else []
             parts += [Categories.fitted(frame, self.category)] if self.category else []
         if len(parts) == 1:
             return parts[0]
         # Beside text vectors, whose length is 1, as much is given to the numbers together.
         shrunk = len(self.numeric) ** -0.5 if self._beside_text and self.numeric else 1.0
-        return Together(parts, [shrunk if isinstance(part, Measures) else 1.0 for part in parts])
+        return SideBySide(
+            parts, [shrunk if isinstance(part, TamedNumbers) else 1.0 for part in parts]
+        )
 
     def features_of(self, frame: pl.DataFrame, tick: Tick) -> NDArray[Any] | NpyFile:
         """Return the features of the table's own rows."""
