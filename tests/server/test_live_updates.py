@@ -122,3 +122,19 @@ def test_more_pages_than_the_server_serves_are_told_so(served, monkeypatch):
         assert [next(lines) for lines in streams] == ["retry: 2000"] * 2
         with client.stream("GET", address) as third:
             assert third.status_code == 503
+
+
+@pytest.mark.parametrize("steps", range(5))
+def test_the_watch_ends_though_news_came_at_the_same_time(source, steps):
+    async def run():
+        live = LiveUpdates(source)
+        task = asyncio.create_task(live.watch())
+        await asyncio.sleep(0.01)
+        live._news.set()
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        done, _ = await asyncio.wait([task], timeout=20)
+        return done
+
+    assert asyncio.run(run())

@@ -63,8 +63,10 @@ class LiveUpdates:
         while True:
             if self.listeners:
                 await self._look()
+            # Not `wait_for`, which in Python 3.11 may swallow being cancelled where news came too.
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), POLL)
+                async with asyncio.timeout(POLL):
+                    await self._news.wait()
                 await asyncio.sleep(PAUSE)
             self._news.clear()
 
@@ -81,7 +83,8 @@ class LiveUpdates:
                     yield f"id: {version}\nevent: summary\ndata: {data}\n\n"
                     continue
                 try:
-                    await asyncio.wait_for(self._told.wait(), PING)
+                    async with asyncio.timeout(PING):
+                        await self._told.wait()
                 except TimeoutError:
                     yield ": ping\n\n"
         finally:
