@@ -109,12 +109,16 @@ function render({ model, el }) {
   }
 
   function heard(message) {
+    const undone = outbox.items.find((item) => item.n === message.done)?.kind === "undo";
     outbox.done(message.done);
     ({ summary, classes, problem } = message);
-    const current = queue[0];
-    const open = message.queue.filter((one) => !outbox.holds(one.row));
-    const kept = current && open.find((one) => one.row === current.row);
-    queue = kept ? [current, ...open.filter((one) => one !== kept)] : open;
+    // While something is being taken back, only the reply to that says which row comes first.
+    if (!outbox.items.some((item) => item.kind === "undo")) {
+      const current = undone ? undefined : queue[0];
+      const open = message.queue.filter((one) => !outbox.holds(one.row));
+      const kept = current && open.find((one) => one.row === current.row);
+      queue = kept ? [current, ...open.filter((one) => one !== kept)] : open;
+    }
     draw();
   }
 
