@@ -51,6 +51,7 @@ def lab(tmp_path_factory):
         *("--no-browser", "--allow-root", f"--port={port}", "--ServerApp.token=t"),
         *(f"--ServerApp.root_dir={home}", "--LabApp.news_url=None"),
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+        "--KernelRestarter.restart_limit=1000",  # five kernels killed in a row, and it gives up
     ]
     (home / ".home").mkdir()
     server = subprocess.Popen(
