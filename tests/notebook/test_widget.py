@@ -133,10 +133,12 @@ class Drawn:
 
 
 def test_anything_a_notebook_can_draw():
-    plt = pytest.importorskip("matplotlib.figure")
+    need("matplotlib")
+    from matplotlib.figure import Figure
+
     assert as_html({}, lambda _: Drawn(_repr_html_="<i>x</i>")) == "<i>x</i>"
     assert "data:image/png;base64,YWI=" in as_html({}, lambda _: Drawn(_repr_png_=b"ab"))
-    assert as_html({}, lambda _: plt.Figure()).startswith('<img alt="" src="data:image/png')
+    assert as_html({}, lambda _: Figure()).startswith('<img alt="" src="data:image/png')
     assert as_html({}, lambda _: {"a": "<"}) == "<pre>{&#x27;a&#x27;: &#x27;&lt;&#x27;}</pre>"
 
 

@@ -15,7 +15,7 @@ from goalward.goals.dev_loss import LogLikelihood
 from goalward.goals.goal import Goal, Kernel, Logits, ManyLogits, ManyValues, Term, Unsettled
 from goalward.models import Fitted
 
-__all__ = ["LeaveOneOut", "OnRows", "Shifted", "left_out"]
+__all__ = ["LeaveOneOut", "OnRows", "Shifted", "left_out", "left_out_pull"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,15 +61,8 @@ class LeaveOneOut(Unsettled):
         if self.X is not None:
             at = self._places(fitted)
             rows, targets, weights = rows_at(rows, at), rows_at(targets, at), rows_at(weights, at)
-        posterior = fitted.posterior(known.X, "LeaveOneOut")
-        M = posterior.leverage(rows, posterior.coordinates(rows))
-        logits = np.asarray(to_numpy(fitted.logits_of(rows)), dtype=np.float64)
-        w = to_numpy(weights)[:, None, None]
-        Q = fitted.loss.basis(logits.shape[1], logits)
-        proba = to_numpy(fitted.loss.proba(logits))
-        slope = w * ((proba - to_numpy(targets)) @ Q)[:, :, None]
-        kept = np.eye(Q.shape[1]) - w * fitted.loss.blocks(proba) @ M
-        shift = (M @ np.linalg.solve(kept, slope))[:, :, 0] @ Q.T
+        pull, M, Q = left_out_pull(fitted, rows, targets, weights)
+        shift = (M @ pull[:, :, None])[:, :, 0] @ Q.T
         shifts = like(shift, fitted.params, dtype=fitted.params.dtype)
         return OnRows(rows, Shifted(LogLikelihood(weights[:, None] * targets), shifts))
 
@@ -90,6 +83,24 @@ class LeaveOneOut(Unsettled):
                 "out were expected. Use DevLoss for rows that it was not trained on."
             )
         return at
+
+
+def left_out_pull(
+    fitted: Fitted, rows: Rows, targets: Any, weights: Any
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return (I - wΛM)⁻¹w(p - y) of labelled rows, their leverages M, and the basis of both.
+
+    Without row i the parameters move by 𝓗⁻¹Jᵀ of it, in the K - 1 directions that logits can move in.
+    """
+    posterior = fitted.posterior(fitted.labelled.X, "Leaving rows out")
+    M = posterior.leverage(rows, posterior.coordinates(rows))
+    logits = np.asarray(to_numpy(fitted.logits_of(rows)), dtype=np.float64)
+    w = to_numpy(weights)[:, None, None]
+    Q = fitted.loss.basis(logits.shape[1], logits)
+    proba = to_numpy(fitted.loss.proba(logits))
+    slope = w * ((proba - to_numpy(targets)) @ Q)[:, :, None]
+    kept = np.eye(Q.shape[1]) - w * fitted.loss.blocks(proba) @ M
+    return np.linalg.solve(kept, slope)[:, :, 0], M, Q
 
 
 def left_out(fitted: Fitted) -> NDArray[Any]:

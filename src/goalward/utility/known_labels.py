@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from goalward.core.arrays import to_numpy
 from goalward.errors import BadInput
 from goalward.goals import Goal
-from goalward.goals.leave_one_out import left_out
+from goalward.goals.leave_one_out import left_out, left_out_pull
 from goalward.models import Fitted, as_fitted
 
 __all__ = ["Relabelled", "relabel"]
@@ -102,14 +102,7 @@ def _changes(fitted: Fitted, goal: Goal) -> tuple[NDArray[Any], NDArray[Any]]:
     linear = fitted.model.linear("gw.relabel")
     motion = to_numpy(linear.jvp(known.X, fitted.solve(goal.gradient(fitted)).value))
     targets, w = to_numpy(known.targets), to_numpy(known.weights)[:, None]
-    logits = np.asarray(to_numpy(fitted.logits_of(known.X)), dtype=np.float64)
-    proba = to_numpy(fitted.loss.proba(logits))
-    # In the K - 1 directions that logits can move in.
-    Q = fitted.loss.basis(logits.shape[1], logits)
-    posterior = fitted.posterior(known.X, "gw.relabel")
-    M = posterior.leverage(known.X, posterior.coordinates(known.X))
-    kept = np.eye(Q.shape[1]) - w[:, :, None] * fitted.loss.blocks(proba) @ M
-    pull = np.linalg.solve(kept, (w * (proba - targets) @ Q)[:, :, None])[:, :, 0]
+    pull, _, Q = left_out_pull(fitted, known.X, targets, known.weights)
     drop = np.sum((motion @ Q) * pull, axis=1)
     change = w * (motion - np.sum(motion * targets, axis=1, keepdims=True))
     return drop, change
