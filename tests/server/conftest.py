@@ -30,6 +30,12 @@ def texts(n=120):
     return said
 
 
+def written(study):
+    """How many events the journal has that people wrote: the ranking may write at any moment."""
+    state = study.state
+    return state.seq - len(state.rounds)
+
+
 def until(holds, seconds=120):
     """Wait until something holds, however busy the machine is."""
     end = time.monotonic() + seconds

@@ -11,7 +11,7 @@ import pytest
 import goalward as gw
 from goalward.errors import Locked, NotWritten
 from tests.conftest import need
-from tests.server.conftest import TOKEN, texts, truth, until
+from tests.server.conftest import TOKEN, texts, truth, until, written
 
 need("fastapi")
 
@@ -74,7 +74,7 @@ def test_ask_tell_undo_skip_note(client, study):
 def test_only_ones_own_answer_can_be_taken_back(client, study):
     study.tell(7, "good", by="ann")
     study.skip(8, by="ann")
-    before = study.state.seq
+    before = written(study)
     for row in (7, 8):
         done = client.post("/api/withdraw", json={"by": "bo", "row": row})
         assert done.status_code == 409
@@ -84,7 +84,7 @@ def test_only_ones_own_answer_can_be_taken_back(client, study):
     done = client.post("/api/withdraw", json={"by": "bo", "row": 9})
     assert done.status_code == 409
     assert "nobody has" in done.json()["error"]
-    assert study.state.seq == before
+    assert written(study) == before
     assert study.state.labels == {7: "good"}
     # One's own, once; and a question that is in hand.
     assert client.post("/api/withdraw", json={"by": "ann", "row": 7}).status_code == 200

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 import goalward as gw
 from tests.conftest import need
-from tests.server.conftest import TOKEN
+from tests.server.conftest import TOKEN, written
 
 need("fastapi")
 
@@ -72,10 +72,10 @@ def opened(study):
 
 @pytest.mark.parametrize("path", WRITES)
 def test_a_row_is_a_json_integer_or_nothing(client, study, path):
-    before = study.state.seq
+    before = written(study)
     for row in NO_ROWS:
         refused(client.post(f"/api/{path}", content=WRITES[path] % row, headers=JSON))
-    assert study.state.seq == before
+    assert written(study) == before
     assert client.post("/api/tell", content=WRITES["tell"] % "3", headers=JSON).status_code == 200
     assert list(study.state.labels) == [3]
 
@@ -166,9 +166,9 @@ def test_an_address_that_is_no_text_is_refused_and_not_repaired(client, text):
     ],
 )
 def test_half_of_a_character_pair_and_other_labels_are_refused(client, study, path, body):
-    before = study.state.seq
+    before = written(study)
     refused(client.post(f"/api/{path}", content=json.dumps(body), headers=JSON))
-    assert study.state.seq == before
+    assert written(study) == before
 
 
 @pytest.mark.parametrize(
@@ -184,9 +184,9 @@ def test_half_of_a_character_pair_and_other_labels_are_refused(client, study, pa
     ],
 )
 def test_a_nul_is_refused_at_the_door(client, study, path, body):
-    before = study.state.seq
+    before = written(study)
     refused(client.post(f"/api/{path}", content=json.dumps(body), headers=JSON), "NUL")
-    assert study.state.seq == before
+    assert written(study) == before
 
 
 @pytest.mark.parametrize("header", ["accept", "cookie", "last-event-id", "x-anything"])
