@@ -1,22 +1,26 @@
 """scikit-activeml, the real package: its conventions, its loop, its strategies in our simulations."""
 
 import inspect
-import warnings
+from functools import partial
 
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import goalward as gw
-from goalward.errors import UnknownLabel, UnseenClass, Unsupported
+from goalward.errors import BadParameter, ShapeMismatch, Unsupported
 from goalward.testing import check_strategy, problem
 from tests.conftest import need
 
 need("skactiveml")
 from skactiveml.base import SingleAnnotatorPoolQueryStrategy  # noqa: E402
 from skactiveml.classifier import ParzenWindowClassifier, SklearnClassifier  # noqa: E402
+from skactiveml.exceptions import MappingError  # noqa: E402
 from skactiveml.pool import (  # noqa: E402
     Badge,
     MonteCarloEER,
@@ -25,6 +29,9 @@ from skactiveml.pool import (  # noqa: E402
     UncertaintySampling,
 )
 from skactiveml.utils import MISSING_LABEL, unlabeled_indices  # noqa: E402
+
+from tests.adapters import skactiveml_cases as cases  # noqa: E402
+from tests.adapters.skactiveml_cases import CASES  # noqa: E402
 
 GoalQuery = gw.adapters.skactiveml.GoalQuery
 QueryStrategy = gw.adapters.skactiveml.QueryStrategy
@@ -46,12 +53,10 @@ def test_the_loop_of_its_readme_learns_from_no_label_at_all(task):
     y = np.full(len(X), MISSING_LABEL)
     strategy = GoalQuery(problem_.goal, operator=gw.labels.Spread(), random_state=0)
     asked = []
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*fewer than two classes")
-        for _ in range(8):
-            indices = strategy.query(X=X, y=y, clf=clf, batch_size=3)
-            y[indices] = truth[indices]
-            asked += indices.tolist()
+    for _ in range(8):
+        indices = strategy.query(X=X, y=y, clf=clf, batch_size=3)
+        y[indices] = truth[indices]
+        asked += indices.tolist()
     assert len(set(asked)) == 24
     assert len(unlabeled_indices(y)) == len(X) - 24
     clf.fit(X, y)
@@ -147,13 +152,94 @@ def test_a_class_without_a_label_and_a_classifier_without_curvature(task):
     some = np.where(y == 2, MISSING_LABEL, y)
     rows = GoalQuery(problem_.goal, random_state=0).query(X, some, clf, batch_size=2)
     assert np.isnan(some[rows]).all()
-    knn = SklearnClassifier(KNeighborsClassifier(3), classes=[0, 1, 2])
     refit = GoalQuery(problem_.goal, utility=gw.utility.Retrain(), random_state=0)
-    assert refit.query(X, y, knn, candidates=np.arange(20, 26)).shape == (1,)
-    with pytest.warns(UnseenClass, match="at random"):
-        GoalQuery(problem_.goal).query(X, np.where(y == 0, 0, MISSING_LABEL), clf)
-    with pytest.raises(Unsupported, match="SklearnClassifier around"):
-        refit.query(X, y, ParzenWindowClassifier(classes=[0, 1, 2]))
+    for other in (
+        SklearnClassifier(KNeighborsClassifier(3), classes=[0, 1, 2]),
+        ParzenWindowClassifier(classes=[0, 1, 2]),
+    ):
+        assert refit.query(X, y, other, candidates=np.arange(20, 26)).shape == (1,)
+        assert GoalQuery(random_state=0).query(X, y, other, batch_size=3).shape == (3,)
+    with pytest.raises(Unsupported, match="A derivative was asked of ParzenWindow"):
+        GoalQuery(problem_.goal).query(X, y, other)
+
+
+@pytest.mark.parametrize("options", CASES.values(), ids=CASES)
+def test_every_goal_and_recipe_keeps_the_conventions(options):
+    X, y = cases.X, cases.Y
+    query = GoalQuery(**options(cases.CLASSES), random_state=np.random.RandomState(0))
+    ask = partial(query.query, X, y, cases.clf(), return_utilities=True)
+    rows, utilities = ask(batch_size=5)
+    assert len(set(rows.tolist()) & set(range(4, 12))) == 5
+    assert utilities.shape == (5, 12)
+    assert np.array_equal(np.isnan(utilities[0]), ~np.isnan(y))
+    again, same = ask(batch_size=5)
+    assert again.tolist() == rows.tolist()
+    np.testing.assert_array_equal(same, utilities)
+    # The same candidates, as indices and as rows.
+    free = np.arange(4, 12)
+    indexed, by_index = ask(candidates=free, batch_size=5)
+    as_rows, by_row = ask(candidates=X[free], batch_size=5)
+    np.testing.assert_allclose(by_index[0], utilities[0])
+    np.testing.assert_allclose(by_row[0], utilities[0, free])
+    assert indexed.tolist() == free[as_rows].tolist() == rows.tolist()
+    # No labels, one, and labels of one class.
+    for few in (
+        np.full(12, np.nan),
+        np.where(np.arange(12) < 1, 0, np.nan),
+        np.where(y == 1, np.nan, y),
+    ):
+        assert np.isnan(few[query.query(X, few, cases.clf(), batch_size=2)]).all()
+
+
+@pytest.mark.parametrize(
+    ("missing", "classes", "kind"),
+    [
+        (np.nan, [1.0, 2.0], float),
+        (0, [1, 2], int),
+        (None, [1, 2], object),
+        (None, ["A", "B"], object),
+        ("", ["A", "B"], str),
+    ],
+)
+@pytest.mark.parametrize("strategy", ["recommended", "entropy/spread/implicit", "decision-risk"])
+def test_labels_of_any_kind_give_the_same_rows(strategy, missing, classes, kind):
+    y = np.full(12, missing, dtype=kind)
+    y[:4] = [classes[0], classes[1]] * 2
+    clf = cases.clf(classes=classes, missing_label=missing)
+    query = GoalQuery(strategy=strategy, missing_label=missing, random_state=0)
+    plain = GoalQuery(strategy=strategy, random_state=0).query(cases.X, cases.Y, cases.clf())
+    assert query.query(cases.X, y, clf).tolist() == plain.tolist()
+
+
+def test_pipelines_weights_and_classifiers_that_are_fitted(task):
+    problem_, X, y, _ = task
+    pipe = make_pipeline(StandardScaler(), LogisticRegression())
+    clf = SklearnClassifier(pipe, classes=[0, 1, 2])
+    weights = np.random.default_rng(0).uniform(0.5, 2, size=len(y))
+    query = GoalQuery(problem_.goal, random_state=0)
+    got = query.query(X, y, clf, sample_weight=weights, return_utilities=True)[1][0, 20:]
+    own = clone(pipe).fit(problem_.X, problem_.y, logisticregression__sample_weight=weights[:20])
+    fitted = gw.adapters.from_sklearn(own, problem_.X, problem_.y, weights[:20], polish=True)
+    want = gw.GoalOriented(problem_.goal).suggest(fitted, problem_.X_pool).utility
+    np.testing.assert_allclose(got, want)
+    frozen = SklearnClassifier(LogisticRegression(C=0.1), classes=[0, 1, 2]).fit(X, y)
+    margin = GoalQuery(strategy="margin").query(X, y, frozen, fit_clf=False, return_utilities=True)
+    p = np.sort(frozen.predict_proba(X[20:]), axis=1)
+    np.testing.assert_allclose(margin[1][0, 20:], p[:, -2] - p[:, -1], atol=1e-3)
+    with pytest.raises(NotFittedError):
+        query.query(X, y, clf, fit_clf=False)
+    with pytest.raises(ShapeMismatch, match="sample_weight"):
+        query.query(X, y, clf, sample_weight=weights[:-1])
+    knn = SklearnClassifier(KNeighborsClassifier(), classes=[0, 1, 2])
+    with pytest.raises(Unsupported, match="whose fit takes none"):
+        query.query(X, y, knn, sample_weight=weights)
+
+
+def test_a_goal_or_a_strategy_not_both(task):
+    problem_, X, y, clf = task
+    for options in ({"goal": problem_.goal}, {"operator": "spread"}):
+        with pytest.raises(BadParameter, match="a goal with its parts, or a strategy"):
+            GoalQuery(**options, strategy="margin").query(X, y, clf)
 
 
 @pytest.mark.parametrize(
@@ -209,8 +295,16 @@ def test_truth_and_schedules_follow_the_rows_and_the_labels(task):
         exact = u[np.arange(len(rows)), truth[rows]]
         asked = GoalQuery(problem_.goal, oracle).query(X, y, clf, candidates=candidates)
         assert asked == rows[exact.argmax()]
-    with pytest.raises(UnknownLabel, match="indices in scikit-activeml"):
-        GoalQuery(problem_.goal, oracle).query(X, y, clf, candidates=X[[25, 30]])
+        assert (
+            GoalQuery(problem_.goal, oracle).query(X, y, clf, candidates=X[rows]) == exact.argmax()
+        )
+    with pytest.raises(MappingError, match="indices in scikit-activeml"):
+        GoalQuery(problem_.goal, oracle).query(X, y, clf, candidates=X[[25, 30]] + 1)
+    twice = np.vstack([X, X[25:26]])
+    with pytest.raises(MappingError):  # which of two equal rows it is, nobody knows
+        GoalQuery(problem_.goal, oracle).query(
+            twice, np.append(y, np.nan), clf, candidates=X[[25, 30]]
+        )
     told = []
 
     def temperature(round):

@@ -11,9 +11,11 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
 
 from goalward.adapters.classifier import from_classifier, from_estimator
 from goalward.adapters.sklearn import is_logistic
+from goalward.core.labels import clean_weights
 from goalward.errors import BadParameter, Separable, UnseenClass, Unsupported
 from goalward.learners import Logistic
 from goalward.models import Fitted
@@ -23,7 +25,7 @@ from goalward.strategies import Strategy, Suggestion, recipe
 from goalward.strategies.recipe_names import RECOMMENDED
 from goalward.strategies.reference import reference_rows
 
-__all__ = ["suggest"]
+__all__ = ["model_for", "strategy_for", "suggest"]
 
 WITHOUT_CURVATURE = "coverage among 4000 by random, margin in turn"
 """The parts of the recommended strategy that a model without derivatives can play."""
@@ -40,6 +42,7 @@ def suggest(
     exclude: Iterable[Any] = (),
     classes: Sequence[Hashable] = (),
     dev: tuple[Any, Any] | None = None,
+    sample_weight: Any = None,
     seed: int = 0,
 ) -> Suggestion:
     """Return the rows of a pool worth labelling next, best first.
@@ -64,6 +67,8 @@ def suggest(
         All classes, where some have no label yet.
     dev
         (X, y) of a dev set, for recipes that need one.
+    sample_weight
+        A weight for each labelled row.
     seed
         Draws the rows that goals look at, and breaks ties.
 
@@ -78,15 +83,15 @@ def suggest(
     >>> found.says
     'A clone of LogisticRegression was fitted to 2 labels; rows by hedged.'
     """
-    fitted, how = _model(model, X_labelled, y_labelled, X_pool, classes)
-    chosen, name = _strategy(strategy, fitted, X_pool, dev, seed)
+    fitted, how = model_for(model, X_labelled, y_labelled, X_pool, classes, sample_weight)
+    chosen, name = strategy_for(strategy, fitted, X_pool, dev, seed)
     if fitted.labelled.n_seen < 2 and not fitted.model.elsewhere:
         name = "coverage, until two classes have labels"
     found = chosen.suggest(fitted, X_pool, batch, exclude)
     return replace(found, says=f"{how}; rows by {name}.")
 
 
-def _strategy(
+def strategy_for(
     strategy: Any, fitted: Fitted, X_pool: Any, dev: Any, seed: int
 ) -> tuple[Strategy, str]:
     """Return the strategy that a word stands for, with its data, and what to call it."""
@@ -104,8 +109,8 @@ def _strategy(
     return recipe(name).build(dev=dev, pool=drawn, seed=seed), name
 
 
-def _model(
-    model: Any, X: Any, y: Any, X_pool: Any, classes: Sequence[Hashable]
+def model_for(
+    model: Any, X: Any, y: Any, X_pool: Any, classes: Sequence[Hashable], weights: Any = None
 ) -> tuple[Fitted, str]:
     """Return the model of the labelled rows, and how it came about."""
     if isinstance(model, type):
@@ -129,8 +134,8 @@ def _model(
         learner = model or Logistic(classes=list(classes) or None)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnseenClass)
-            return learner.fit(X, labels), f"{name} was fitted to {many}"
-    own, said = _own(model, X, labels)
+            return learner.fit(X, labels, sample_weight=weights), f"{name} was fitted to {many}"
+    own, said = _own(model, X, labels, weights)
     if not hasattr(own, "predict_proba"):
         standing = _stand_in(own, X, labels, X_pool, classes, prepared=True)
         return (
@@ -138,12 +143,12 @@ def _model(
             f"{name} has no predict_proba: Logistic on its features was fitted to {many}",
         )
     try:
-        return from_estimator(own, X, labels, classes=classes), f"{said} to {many}"
+        return from_estimator(own, X, labels, weights, classes=classes), f"{said} to {many}"
     except (Unsupported, Separable) as error:
         if not is_logistic(last_step(own)[0]):
             raise
         reason = str(error).split("; ")[0].rstrip(".")
-        return from_classifier(own, X, labels), f"{said} to {many} ({reason})"
+        return from_classifier(own, X, labels, weights), f"{said} to {many} ({reason})"
 
 
 def _name(model: Any) -> str:
@@ -153,14 +158,29 @@ def _name(model: Any) -> str:
     return type(last_step(model)[0]).__name__
 
 
-def _own(model: Any, X: Any, y: list[Any]) -> tuple[Any, str]:
+def _own(model: Any, X: Any, y: list[Any], weights: Any) -> tuple[Any, str]:
     """Return a fitted clone, or what was frozen, and a sentence on it."""
     if type(model).__name__ == "FrozenEstimator":
         return model.estimator, f"{_name(model.estimator)}, frozen, is used as it is; it was fitted"
-    fitted = clone(model).fit(X, np.asarray(y) if not isinstance(y[0], tuple) else y)
+    labels = np.asarray(y) if not isinstance(y[0], tuple) else y
+    fitted = clone(model).fit(X, labels, **_weighting(model, weights, len(y)))
     if isinstance(fitted, BaseSearchCV):
         return fitted.best_estimator_, f"The best {_name(fitted.best_estimator_)} was fitted"
     return fitted, f"A clone of {_name(model)} was fitted"
+
+
+def _weighting(model: Any, weights: Any, n_rows: int) -> dict[str, Any]:
+    """Return weights under the name that `fit` has for them."""
+    if weights is None:
+        return {}
+    last, _ = last_step(model)
+    if not has_fit_parameter(last, "sample_weight"):
+        raise Unsupported(
+            f"sample_weight came with {type(last).__name__}, whose fit takes none. Leave the weights out, "
+            "or use another classifier."
+        )
+    inside = f"{model.steps[-1][0]}__" if isinstance(model, Pipeline) else ""
+    return {f"{inside}sample_weight": clean_weights(weights, n_rows)}
 
 
 def _stand_in(

@@ -5,7 +5,6 @@ Loaded when it is asked for, since it imports scikit-activeml.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from inspect import signature
@@ -13,11 +12,14 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.validation import check_is_fitted
 
-from goalward.adapters.classifier import from_estimator
+from goalward.adapters.one_call import model_for, strategy_for
 from goalward.core.arrays import is_sparse, stack_rows, to_numpy
 from goalward.core.extras import needing
-from goalward.errors import BadInput, UnseenClass, Unsupported
+from goalward.core.labels import clean_weights
+from goalward.errors import BadInput, BadParameter, UnknownLabel, Unsupported
 from goalward.goals import Goal
 from goalward.learners import LogisticClassifier
 from goalward.models import Fitted
@@ -29,27 +31,27 @@ from goalward.strategies.request import Request, nameless
 with needing("goalward.adapters.skactiveml"):
     from skactiveml.base import SingleAnnotatorPoolQueryStrategy, SkactivemlClassifier
     from skactiveml.classifier import SklearnClassifier
+    from skactiveml.exceptions import MappingError
     from skactiveml.utils import (
         MISSING_LABEL,
         check_equal_missing_label,
         check_type,
         is_labeled,
-        simple_batch,
     )
 
 __all__ = ["GoalQuery", "QueryStrategy"]
 
 
 class GoalQuery(SingleAnnotatorPoolQueryStrategy):  # type: ignore[misc]
-    """Goal-oriented query strategy that follows scikit-activeml's conventions.
+    """Our strategies, as a query strategy that follows scikit-activeml's conventions.
 
-    The classifier should be a `SklearnClassifier` around a `LogisticRegression` (polished to its
-    optimum here), a pipeline that ends in one, or, with `utility=Retrain()`, around anything
-    with `predict_proba`. Until labels of two classes are known there is no model to
-    improve: rows are drawn at random then, with a warning.
+    As `gw.suggest`, it fits the classifier within `clf` to the rows that have a label. Of a
+    `SklearnClassifier` around a `LogisticRegression`, or a pipeline that ends in one, it is known what
+    each label would change. Others are asked what they predict, or refitted (`utility="retrain"`). Until
+    labels of two classes are known, rows are asked for that cover the candidates.
 
     Schedules follow the number of labelled rows. `Truth(labels)` has a label for every row of X, and
-    needs candidates that are rows of X: all of them, or indices.
+    needs candidates that are rows of X.
 
     Parameters
     ----------
@@ -57,6 +59,9 @@ class GoalQuery(SingleAnnotatorPoolQueryStrategy):  # type: ignore[misc]
         What should get better, such as `gw.goals.DevLoss(X_dev, y_dev)`.
     operator, utility, selection
         As in `gw.GoalOriented`, which has defaults for them.
+    strategy
+        Instead of a goal: "recommended", another recipe such as "margin", or a strategy with a seed of
+        its own. Without a goal it is the recommended one.
     missing_label, random_state
         As in every strategy of scikit-activeml.
 
@@ -69,14 +74,17 @@ class GoalQuery(SingleAnnotatorPoolQueryStrategy):  # type: ignore[misc]
     >>> clf = SklearnClassifier(LogisticRegression(), classes=[0, 1])
     >>> GoalQuery(gw.goals.DevLoss([[2.0]], [1]), random_state=0).query(X, y, clf=clf).shape
     (1,)
+    >>> GoalQuery(strategy="margin").query(X, y, clf=clf, batch_size=2)
+    array([2, 3])
     """
 
     def __init__(
         self,
-        goal: Goal,
+        goal: Goal | None = None,
         operator: Any = None,
         utility: Any = None,
         selection: Any = None,
+        strategy: Any = None,
         missing_label: Any = MISSING_LABEL,
         random_state: Any = None,
     ) -> None:
@@ -85,6 +93,7 @@ class GoalQuery(SingleAnnotatorPoolQueryStrategy):  # type: ignore[misc]
         self.operator = operator
         self.utility = utility
         self.selection = selection
+        self.strategy = strategy
 
     def query(
         self,
@@ -100,7 +109,7 @@ class GoalQuery(SingleAnnotatorPoolQueryStrategy):  # type: ignore[misc]
         """Return the indices of the candidates worth a label, and the utilities if asked for.
 
         Parameters are those of scikit-activeml's strategies. Utilities are those before the
-        batch; rows taken earlier in it are NaN.
+        batch; rows taken earlier in it are NaN, and rows that the strategy did not look at are -inf.
         """
         X, y, candidates, batch_size, return_utilities = self._validate_data(
             X, y, candidates, batch_size, return_utilities, reset=True
@@ -108,39 +117,17 @@ class GoalQuery(SingleAnnotatorPoolQueryStrategy):  # type: ignore[misc]
         check_type(clf, "clf", SkactivemlClassifier)
         check_type(fit_clf, "fit_clf", bool)
         check_equal_missing_label(clf.missing_label, self.missing_label_)
-        check_type(self.goal, "goal", Goal)
         rows, mapping = self._transform_candidates(candidates, X, y)
-        known = is_labeled(y, self.missing_label_)
+        fitted = self._fitted(X, y, clf, fit_clf, sample_weight)
+        strategy = self._strategy(fitted, X)
+        ids = _known_rows(rows, X) if mapping is None else mapping
+        try:
+            suggestion = strategy.suggest(fitted, rows, batch_size, rows=ids)
+        except UnknownLabel as error:
+            raise error if mapping is not None else MappingError(str(error)) from error
         where = np.arange(len(rows)) if mapping is None else mapping
         utilities = np.full(len(rows) if mapping is None else len(X), np.nan)
-        if len(set(y[known].tolist())) < 2:
-            warnings.warn(
-                "Labels of fewer than two classes are known, so there is no model whose goal a label "
-                "could improve: rows are drawn at random until there are.",
-                UnseenClass,
-                stacklevel=2,
-            )
-            utilities[where] = self.random_state_.random_sample(len(rows))
-            return simple_batch(utilities, self.random_state_, batch_size, return_utilities)
-        if fit_clf:
-            weights = () if sample_weight is None else (sample_weight,)
-            clf = clone(clf).fit(X, y, *weights)
-        inner = getattr(clf, "estimator_", None)
-        if inner is None:
-            raise Unsupported(
-                f"{type(clf).__name__} came as clf; a SklearnClassifier around a scikit-learn estimator was "
-                "expected. Wrap a LogisticRegression, or anything with predict_proba and "
-                "utility=gw.utility.Retrain()."
-            )
-        weighted = None if sample_weight is None else np.asarray(sample_weight)[known]
-        fitted = from_estimator(inner, X[known], y[known], weighted, classes=clf.classes_.tolist())
-        parts = {"operator": self.operator, "utility": self.utility, "selection": self.selection}
-        given = {name: part for name, part in parts.items() if part is not None}
-        seed = int(self.random_state_.randint(2**31))
-        ids = nameless("candidates", len(rows)) if mapping is None else mapping
-        strategy = GoalOriented(self.goal, **given, seed=seed)
-        suggestion = strategy.suggest(fitted, rows, batch_size, rows=ids)
-        utilities[where] = suggestion.utility
+        utilities[where] = np.nan_to_num(suggestion.utility, nan=-np.inf, posinf=np.inf)
         chosen = where[suggestion.positions]
         if not return_utilities:
             return chosen
@@ -148,6 +135,43 @@ class GoalQuery(SingleAnnotatorPoolQueryStrategy):  # type: ignore[misc]
         for i in range(1, batch_size):
             table[i, chosen[:i]] = np.nan
         return chosen, table
+
+    def _fitted(self, X: Any, y: Any, clf: Any, fit_clf: bool, sample_weight: Any) -> Fitted:
+        """Return the classifier within, fitted to the rows that have a label."""
+        known = is_labeled(y, self.missing_label_)
+        weights = None if sample_weight is None else clean_weights(sample_weight, len(y))[known]
+        model = getattr(clf, "estimator", clf)
+        if not fit_clf:
+            check_is_fitted(clf)
+            model = FrozenEstimator(getattr(clf, "estimator_", clf))
+            check_is_fitted(model)
+        named = [] if clf.classes is None else np.asarray(clf.classes).tolist()
+        # Plain labels: scikit-learn refuses whole numbers in an array of objects.
+        labels = y[known].tolist()
+        return model_for(model, X[known], labels, X, named, weights)[0]
+
+    def _strategy(self, fitted: Fitted, X: Any) -> Strategy:
+        """Return the strategy that was asked for, seeded."""
+        seed = int(self.random_state_.randint(2**31))
+        parts = {"operator": self.operator, "utility": self.utility, "selection": self.selection}
+        given = {name: part for name, part in parts.items() if part is not None}
+        if self.goal is not None and self.strategy is None:
+            check_type(self.goal, "goal", Goal)
+            return GoalOriented(self.goal, **given, seed=seed)
+        if given or self.goal is not None:
+            raise BadParameter(
+                "GoalQuery came with a strategy, or without a goal, and with parts of another one "
+                f"({', '.join(given) or 'goal'}); a goal with its parts, or a strategy, was expected."
+            )
+        return strategy_for(self.strategy or "recommended", fitted, X, None, seed)[0]
+
+
+def _known_rows(rows: Any, X: Any) -> Any:
+    """Return which rows of X some rows are, where there is no doubt; names that stand for none else."""
+    index = {row.tobytes(): i for i, row in enumerate(X)}
+    found = [index.get(row.tobytes(), -1) for row in np.asarray(rows, dtype=X.dtype)]
+    sure = len(index) == len(X) and -1 not in found and len(set(found)) == len(found)
+    return np.array(found) if sure else nameless("candidates", len(rows))
 
 
 @dataclass(frozen=True, eq=False)
