@@ -44,6 +44,8 @@ def suggest(
     dev: tuple[Any, Any] | None = None,
     sample_weight: Any = None,
     seed: int = 0,
+    costs: Any = None,
+    budget: float | None = None,
 ) -> Suggestion:
     """Return the rows of a pool worth labelling next, best first.
 
@@ -71,6 +73,8 @@ def suggest(
         A weight for each labelled row.
     seed
         Draws the rows that goals look at, and breaks ties.
+    costs, budget
+        What each row of the pool costs, and what may be spent: rows by gain per price, `batch` at most.
 
     Examples
     --------
@@ -87,8 +91,9 @@ def suggest(
     chosen, name = strategy_for(strategy, fitted, X_pool, dev, seed)
     if fitted.labelled.n_seen < 2 and not fitted.model.elsewhere:
         name = "coverage, until two classes have labels"
-    found = chosen.suggest(fitted, X_pool, batch, exclude)
-    return replace(found, says=f"{how}; rows by {name}.")
+    found = chosen.suggest(fitted, X_pool, batch, exclude, costs=costs, budget=budget)
+    bought = "" if found.cost is None else f", {len(found.rows)} for {found.cost:g}"
+    return replace(found, says=f"{how}; rows by {name}{bought}.")
 
 
 def strategy_for(

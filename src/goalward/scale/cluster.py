@@ -69,8 +69,8 @@ class Dask(OnePass):
                     [request.excluded[slice(*np.searchsorted(request.excluded, s))] for s in spans],
                     # Workers find the ids of a file in it; only those that came otherwise are sent.
                     [request.names(np.arange(*s)) if request.renamed else None for s in spans],
+                    [empty.within(*span) for span in spans],
                     rows=rows,
-                    kept=empty,
                     retries=3,
                     pure=False,
                 )
@@ -105,9 +105,9 @@ def _best_of_part(
     start: int,
     excluded: NDArray[Any],
     names: NDArray[Any] | None,
+    kept: Best,
     *,
     rows: int,
-    kept: Best,
 ) -> WorkerAnswer:
     from distributed import get_worker
 

@@ -90,6 +90,10 @@ def _best_of(
     if low < high:
         gone = torch.as_tensor(excluded[low:high] - start, device=values.device)
         values[gone] = float("-inf")
+    if empty.prices is not None:
+        part = empty.prices.part(start, start + len(values))
+        worth = part.worth(values.double().cpu().numpy())
+        values = torch.as_tensor(worth, device=values.device)
     threshold = torch.topk(values, min(empty.count, len(values))).values[-1]
     # Everything tied with the last place stays in the draw.
     fresh = torch.nonzero(values >= threshold)[:, 0]

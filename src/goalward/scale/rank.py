@@ -65,6 +65,8 @@ def rank(
     batch: int = 10,
     exclude: Iterable[Any] = (),
     round: int | None = None,
+    costs: Any = None,
+    budget: float | None = None,
     seed: int = 0,
     block: int | None = None,
     n_jobs: int = 1,
@@ -88,8 +90,9 @@ def rank(
         Any strategy instead of these: the recommended one, or a baseline.
     exclude
         Ids of rows not to suggest; they must be rows of the pool.
-    round
-        As in `suggest`.
+    round, costs, budget
+        As in `suggest`. Rows with prices are picked from the 1,000 (or 10 batches) that gain most per
+        price and the one that gains most, for which the pool is read twice.
     block, n_jobs, progress
         As in `Threads`.
     client
@@ -125,7 +128,7 @@ def rank(
             selection=selection or Top(),
             seed=seed,
         )
-    request = Request.of(model, pool, batch, exclude, None, round)
+    request = Request.of(model, pool, batch, exclude, None, round, 0, costs, budget)
     found = strategy.answer(request, engine)
     total, size = len(request.pool), request.pool.n_bytes
     return Ranking(

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from goalward.selection.prices import Prices
+
 __all__ = ["Best", "best", "mixed", "salt"]
 
 
@@ -52,6 +54,8 @@ class Best:
         See `salt`.
     floor
         What a row must reach to be looked at.
+    prices
+        Where rows have one, they are compared by gain per price, and `values` are that.
     """
 
     count: int
@@ -59,9 +63,12 @@ class Best:
     floor: float = -np.inf
     rows: NDArray[Any] = field(default_factory=partial(np.empty, 0, np.int64))
     values: NDArray[Any] = field(default_factory=partial(np.empty, 0))
+    prices: Prices | None = None
 
     def merged(self, start: int, values: NDArray[Any]) -> Best:
         """Return the best of these and of the rows from position `start` on."""
+        if self.prices is not None:
+            values = self.prices.part(start, start + len(values)).worth(values)
         # Everything tied with the last place must stay in the draw.
         fresh = np.flatnonzero(values >= self.least) if self.least > -np.inf else slice(None)
         if len(values[fresh]) > self.count:
@@ -77,7 +84,11 @@ class Best:
 
     def emptied(self) -> Best:
         """Return none of the rows, but what must be beaten: for another part of the pool."""
-        return Best(self.count, self.salt, self.least)
+        return Best(self.count, self.salt, self.least, prices=self.prices)
+
+    def within(self, start: int, stop: int) -> Best:
+        """Return the same with the prices of a part of the pool, and no others."""
+        return self if self.prices is None else replace(self, prices=self.prices.part(start, stop))
 
     def joined(self, other: Best) -> Best:
         """Return the best of both."""

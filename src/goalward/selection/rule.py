@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -16,6 +16,7 @@ from goalward.core.arrays import Array
 from goalward.core.candidates import Candidates
 from goalward.errors import BadParameter, Unsupported
 from goalward.selection.best import best
+from goalward.selection.prices import Prices
 from goalward.solvers import Solution
 
 __all__ = ["FollowingRule", "Judged", "Rule", "Selector", "Shortlist"]
@@ -148,6 +149,8 @@ class Shortlist:
         Where they are in the pool, and their scores, best first; -inf must not be picked.
     read
         How to get them as candidates, at positions.
+    prices
+        What they cost, in the same order; then they are listed by gain per price.
 
     Examples
     --------
@@ -164,6 +167,7 @@ class Shortlist:
     positions: NDArray[Any]
     values: NDArray[Any] = field(repr=False)
     read: Callable[[NDArray[Any]], Candidates] = field(repr=False)
+    prices: Prices | None = None
 
     @cached_property
     def candidates(self) -> Candidates:
@@ -172,18 +176,29 @@ class Shortlist:
 
     def best(self, count: int, rng: np.random.Generator) -> NDArray[Any]:
         """Return where the best of them stand in this list, ties by `rng`."""
-        return best(self.values, count, rng, self.positions)
+        return best(self.worth(self.values), count, rng, self.positions)
+
+    def worth(self, values: NDArray[Any], taken: Sequence[int] = ()) -> NDArray[Any]:
+        """Return what rows with these scores are compared by, once some of them are taken."""
+        return values if self.prices is None else self.prices.worth(values, taken)
+
+    def first(self, order: NDArray[Any], batch: int) -> NDArray[Any]:
+        """Return where the rows stand that are taken in this order."""
+        return (
+            order[:batch] if self.prices is None else self.prices.taken(self.values, order, batch)
+        )
 
     def ordered(self) -> Shortlist:
         """Return those that may be picked, in the order of the pool."""
         free = np.flatnonzero(np.isfinite(self.values))
         order = free[np.argsort(self.positions[free], kind="stable")]
-        return Shortlist(self.rule, self.positions[order], self.values[order], self.read)
+        prices = None if self.prices is None else self.prices.at(order)
+        return Shortlist(self.rule, self.positions[order], self.values[order], self.read, prices)
 
 
 @runtime_checkable
 class Selector(Protocol):
-    """A way to pick b rows."""
+    """A way to pick b rows; one that heeds prices has `pays = True`."""
 
     def keep(self, batch: int) -> int | None:
         """Return how many of the best rows it picks from; None for all."""

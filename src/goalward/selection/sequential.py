@@ -53,6 +53,7 @@ class Sequential:
     update: str = field(default="believed", kw_only=True)
     shortlist: int | None = field(default=50, kw_only=True)
     radius: float | None = field(default=0.01, kw_only=True)
+    pays = True
 
     def __post_init__(self) -> None:
         if self.update not in ("believed", "curvature"):
@@ -75,13 +76,32 @@ class Sequential:
     def __call__(self, shortlist: Shortlist, batch: int, rng: np.random.Generator) -> NDArray[Any]:
         """Return the positions picked, in order."""
         play = shortlist.ordered()
+        picked, gain = self._picked(play, batch, rng)
+        if play.prices is not None and len(picked):
+            gains = play.values - play.prices.zero
+            if gains.max() > gain:
+                picked, _ = self._picked(play, batch, rng, int(gains.argmax()))
+        return play.positions[picked]
+
+    def _picked(
+        self, play: Shortlist, batch: int, rng: np.random.Generator, first: int | None = None
+    ) -> tuple[list[int], float]:
+        """Return where the picked ones stand, and what they bring, each after those before it."""
         rule, values = play.rule, play.values
         copies: NearCopies | None = None
         picked: list[int] = []
+        gain, zero = 0.0, 0.0 if play.prices is None else play.prices.zero
         while True:
-            picked.append(int(best(values, 1, rng, play.positions)[0]))
+            worth = play.worth(values, picked)
+            if play.prices is not None and not np.isfinite(worth).any():
+                return picked, gain
+            if first is not None and not picked:
+                picked.append(first)
+            else:
+                picked.append(int(best(worth, 1, rng, play.positions)[0]))
+            gain += float(values[picked[-1]]) - zero
             if len(picked) == batch:
-                return play.positions[picked]
+                return picked, gain
             rows = play.candidates
             if copies is None:
                 copies = NearCopies(rows.X, self.radius)

@@ -28,13 +28,16 @@ class Top:
     Top()
     """
 
+    pays = True
+
     def keep(self, batch: int) -> int:
         """Return the batch: no other row is looked at."""
         return batch
 
     def __call__(self, shortlist: Shortlist, batch: int, rng: np.random.Generator) -> NDArray[Any]:
         """Return the positions of the best rows."""
-        return shortlist.positions[:batch]
+        order = np.arange(len(shortlist.positions))
+        return np.asarray(shortlist.positions[shortlist.first(order, batch)])
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ class Stochastic:
     """
 
     beta: float = field(default=1.0, kw_only=True)
+    pays = True
 
     def __post_init__(self) -> None:
         if not self.beta >= 0.0:
@@ -70,5 +74,6 @@ class Stochastic:
         ranks = np.empty(len(values))
         ranks[shortlist.best(len(values), rng)] = np.arange(1, len(values) + 1)
         noisy = -self.beta * np.log(ranks) + rng.gumbel(size=len(values))
-        drawn = best(np.where(np.isfinite(values), noisy, -np.inf), batch, rng, shortlist.positions)
-        return np.asarray(shortlist.positions[drawn])
+        count = batch if shortlist.prices is None else len(values)
+        drawn = best(np.where(np.isfinite(values), noisy, -np.inf), count, rng, shortlist.positions)
+        return np.asarray(shortlist.positions[shortlist.first(drawn, batch)])

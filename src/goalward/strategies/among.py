@@ -40,6 +40,11 @@ class PartOfPool(Strategy):
         """Return the rule of the strategy within."""
         return self.strategy.bind(request)
 
+    @property
+    def zero(self) -> float | None:  # type: ignore[override]
+        """That of the strategy within."""
+        return self.strategy.zero
+
     @abstractmethod
     def part(self, request: Request, engine: Engine) -> NDArray[Any] | None:
         """Return the positions of the free rows to look at; None for the pool as it is."""

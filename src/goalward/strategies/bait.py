@@ -39,6 +39,7 @@ class Bait(Strategy):
     seed: int = 0
     # One row at a time over the whole pool: each adds its information.
     selection = Sequential(shortlist=None, radius=None)
+    zero = 0.0
 
     def bind(self, request: Request) -> Rule:
         """Return how much each row alone would lower the trace."""

@@ -41,6 +41,7 @@ class Bald(Strategy):
 
     draws: int = 100
     seed: int = 0
+    zero = 0.0
 
     def __post_init__(self) -> None:
         if self.draws < 2:

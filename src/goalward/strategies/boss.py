@@ -61,6 +61,8 @@ class Boss(Strategy):
 
     def choose(self, request: Request, engine: Engine) -> Suggestion:
         """Return the best batch; a row's utility is that of the best batch proposed with it."""
+        if request.costs is not None:
+            return super().choose(request, engine)  # which refuses prices: only batches are judged
         if request.fidelity:
             self.bind(request).fidelity(None, None, request.fidelity, self.seed)
         proposed = self.proposed(request)

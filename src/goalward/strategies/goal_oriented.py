@@ -57,6 +57,7 @@ class GoalOriented(Strategy):
     utility: Any = field(default=None, kw_only=True)
     selection: Any = field(default_factory=Top, kw_only=True)
     seed: int = field(default=0, kw_only=True)
+    zero = 0.0
 
     def __post_init__(self) -> None:
         if not hasattr(self.goal, "utility"):  # a word, as a rule

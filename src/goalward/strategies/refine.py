@@ -27,6 +27,7 @@ class Herding(Strategy):
 
     seed: int = 0
     selection = Sequential(shortlist=None)
+    zero = 0.0
 
     def bind(self, request: Request) -> Rule:
         """Return by how much each row would raise the coverage of all of them."""

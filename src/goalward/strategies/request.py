@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -36,6 +37,9 @@ class Request:
         Candidates to retrain for a comparison.
     renamed
         Whether the ids are other ones than the pool itself has.
+    costs, budget
+        What each row costs, where rows have a price, and what may be spent; then `batch` is the most
+        rows that are wanted.
     """
 
     fitted: Fitted
@@ -46,6 +50,8 @@ class Request:
     round: int = 0
     fidelity: int = 0
     renamed: bool = False
+    costs: NDArray[Any] | None = None
+    budget: float = math.inf
 
     @classmethod
     def of(
@@ -57,12 +63,18 @@ class Request:
         rows: Any = None,
         round: int | None = None,
         fidelity: int = 0,
+        costs: Any = None,
+        budget: Any = None,
     ) -> Request:
         """Return what was asked for, once it is known to make sense."""
         model, pool = that_predicts(fitted), as_pool(X_pool)
         ids = pool.ids() if rows is None else clean_ids(rows, len(pool))
         excluded = excluded_positions(ids, exclude, len(pool))
         check_count("batch", batch)
+        prices, most = clean_costs(costs, budget, len(pool))
+        if prices is not None:
+            excluded = _too_dear(prices, most, excluded)
+            batch = min(batch, len(pool) - len(excluded))
         left = len(pool) - len(excluded)
         if batch > left and len(pool) > 0:
             raise PoolExhausted(
@@ -71,7 +83,8 @@ class Request:
             )
         # Without a number, what changes from round to round follows the labels that there are.
         number = len(model.labelled) if round is None else round
-        return cls(model, pool, int(batch), ids, excluded, number, fidelity, rows is not None)
+        given = (fidelity, rows is not None, prices, most)
+        return cls(model, pool, int(batch), ids, excluded, number, *given)
 
     @property
     def free(self) -> NDArray[Any]:
@@ -89,10 +102,9 @@ class Request:
 
     def narrowed(self, positions: NDArray[Any]) -> Request:
         """Return the same request of a few free rows alone."""
-        few = as_pool(self.pool.take(positions))
-        return replace(
-            self, pool=few, ids=self.names(positions), excluded=np.empty(0, dtype=np.int64)
-        )
+        few, nothing = as_pool(self.pool.take(positions)), np.empty(0, dtype=np.int64)
+        costs = None if self.costs is None else self.costs[positions]
+        return replace(self, pool=few, ids=self.names(positions), excluded=nothing, costs=costs)
 
 
 def check_count(name: str, value: Any) -> None:
@@ -101,6 +113,46 @@ def check_count(name: str, value: Any) -> None:
         raise BadParameter(
             f"{name}={value!r}; a whole number of at least 1 was expected. Use {name}=10, say."
         )
+
+
+def clean_costs(costs: Any, budget: Any, total: int) -> tuple[NDArray[Any] | None, float]:
+    """Return a price for each row, above 0, and what may be spent; None where rows have no price."""
+    if budget is not None and (costs is None or isinstance(budget, bool) or not budget > 0):
+        raise BadParameter(
+            f"budget={budget!r} came {'without costs' if costs is None else 'with costs'}; a number above "
+            "0, in the unit of costs=, was expected. Without prices, batch says how many rows."
+        )
+    if costs is None:
+        return None, math.inf
+    try:
+        prices = np.asarray(costs, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise BadParameter(
+            f"costs are no numbers ({error}); the price of each row of the pool was expected."
+        ) from error
+    if prices.shape != (total,):
+        raise ShapeMismatch(
+            f"costs has shape {prices.shape}; ({total},), a price for each row of the pool, was "
+            "expected. Pass one price per row, in the order of the pool."
+        )
+    bad = np.flatnonzero(~((prices > 0.0) & np.isfinite(prices)))
+    if len(bad):
+        raise BadParameter(
+            f"costs[{bad[0]}] is {prices[bad[0]]} ({len(bad)} such); a finite price above 0 was expected. "
+            "Give what is free a small price, and name what cannot be bought in exclude."
+        )
+    return prices, math.inf if budget is None else float(budget)
+
+
+def _too_dear(prices: NDArray[Any], budget: float, excluded: NDArray[Any]) -> NDArray[Any]:
+    """Return the excluded rows, and those that the budget alone excludes."""
+    dear = np.union1d(excluded, np.flatnonzero(prices > budget))
+    if len(dear) == len(prices) > len(excluded):
+        least = np.delete(prices, excluded).min()
+        raise PoolExhausted(
+            f"budget={budget:g} pays for no row; the cheapest costs {least:g}. Raise the budget."
+        )
+    return dear
 
 
 def clean_ids(rows: Any, total: int) -> NDArray[Any]:

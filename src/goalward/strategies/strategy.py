@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from time import perf_counter
 from typing import Any, ClassVar
@@ -13,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalward.core.arrays import to_numpy
-from goalward.errors import BadParameter, Unsupported
+from goalward.errors import BadParameter, PoolExhausted, Unsupported
 from goalward.labels.operators import warn_vacuous
 from goalward.models import Fitted
 from goalward.selection import Rule, Selector, Shortlist, Top
 from goalward.selection.best import Best, salt
+from goalward.selection.prices import Prices
 from goalward.solvers import Solution
-from goalward.strategies.engine import Engine, Memory
+from goalward.strategies.engine import Engine, Memory, Reading
 from goalward.strategies.request import Request
 from goalward.utility import Fidelity
 
@@ -57,6 +59,8 @@ class Suggestion:
         (b, K) how far from retraining the utilities of the rows can be, under every label, where the
         utility is certified (`ImplicitStep(corrections=1)` or more, `Retrain`); infinite where there
         is no proof.
+    cost
+        What the rows cost together, where they have prices.
     says
         How the rows were found, in a sentence, where goalward chose the way (`gw.suggest`).
     """
@@ -72,6 +76,7 @@ class Suggestion:
     seconds: float = field(default=0.0, repr=False)
     certificate: NDArray[Any] | None = field(default=None, repr=False)
     says: str = field(default="", repr=False)
+    cost: float | None = None
 
     @cached_property
     def per_label(self) -> NDArray[Any] | None:
@@ -94,6 +99,9 @@ class Strategy(ABC):
     """Whether it has something to say while fewer than two classes have labels."""
     only_predicts: ClassVar[bool] = False
     """Whether it asks nothing of a model but its predictions."""
+    zero: float | None = None
+    """The score of a row that brings nothing, where scores less this are gains; None where they only
+    order rows, and there is nothing to divide by a price."""
 
     def build(self, **data: Any) -> Strategy:
         """Return the strategy itself: it has its data, where a recipe waits for them."""
@@ -124,6 +132,8 @@ class Strategy(ABC):
 
     def choose(self, request: Request, engine: Engine) -> Suggestion:
         """Return the rows that a checked request asks for: bind, scan, select."""
+        if request.costs is not None:
+            return self._bought(request, engine)
         rule = self.bind(request)
         rng = np.random.default_rng([self.seed, request.round])
         keep = self.selection.keep(request.batch)
@@ -138,6 +148,12 @@ class Strategy(ABC):
         taken = perf_counter() - began
         shortlist = Shortlist(rule, reading.positions, reading.values, request.read)
         chosen = self.selection(shortlist, request.batch, rng)
+        return self._told(request, rule, reading, chosen, taken)
+
+    def _told(
+        self, request: Request, rule: Rule, reading: Reading, chosen: NDArray[Any], taken: float
+    ) -> Suggestion:
+        """Return the rows chosen, with what was thought of them and of all."""
         checked = None
         if request.fidelity:
             few = request.narrowed(request.free)
@@ -157,6 +173,46 @@ class Strategy(ABC):
             rule.certificate(request.read(chosen)) if rule.certifies else None,
         )
 
+    def _bought(self, request: Request, engine: Engine) -> Suggestion:
+        """Return rows by gain per price, as many as the budget pays for."""
+        if self.zero is None or not getattr(self.selection, "pays", False):
+            part = self.selection if self.zero is not None else self
+            raise Unsupported(
+                f"costs= came with {type(part).__name__}, which orders rows and says no gain that a price "
+                "could divide; a strategy that does was expected. Use GoalOriented, Entropy, Margin or "
+                "LeastConfident, with Top(), Stochastic() or Sequential()."
+            )
+        rule, rng = self.bind(request), np.random.default_rng([self.seed, request.round])
+        prices = Prices(np.asarray(request.costs), request.budget, self.zero)
+        free, keep = len(request.pool) - len(request.excluded), self.selection.keep(request.batch)
+        wide = free if engine.whole else max(SHORTEST, 10 * request.batch, keep or 0)
+        began = perf_counter()
+        reading = engine.scan(rule, request, Best(wide, salt(rng), prices=prices))
+        worth = np.isfinite(reading.values)
+        rows = reading.positions[worth]
+        values = reading.values[worth] * prices.costs[rows] + self.zero
+        if not engine.whole:
+            # The row of the largest gain may gain too little for its price to be among them.
+            single = engine.scan(rule, request, Best(1, salt(rng)))
+            more = ~np.isin(single.positions, rows) & (single.values > self.zero)
+            rows = np.append(rows, single.positions[more])
+            values = np.append(values, single.values[more])
+        taken = perf_counter() - began
+        if not len(rows):
+            raise PoolExhausted(
+                f"No row is worth its price: under {rule.name} none of the {free} that the budget pays for "
+                "is expected to gain anything. Stop here, or use an operator that hopes for more: spread."
+            )
+        if keep is not None and keep > request.batch:
+            # A batch alone would not do: a row that cannot be paid leaves its place to the next.
+            kept = np.union1d(np.arange(min(keep, len(rows))), values.argmax())
+            rows, values = rows[kept], values[kept]
+        few = Shortlist(rule, rows, values, request.read, prices.at(rows))
+        chosen = self.selection(few, request.batch, rng)
+        reading = replace(reading, positions=rows, values=values)
+        told = self._told(request, rule, reading, chosen, taken)
+        return replace(told, cost=math.fsum(prices.costs[chosen]))
+
     def suggest(
         self,
         fitted: Any,
@@ -168,6 +224,8 @@ class Strategy(ABC):
         round: int | None = None,
         fidelity: int = 0,
         engine: Engine | None = None,
+        costs: Any = None,
+        budget: float | None = None,
     ) -> Suggestion:
         """Return the `batch` rows of the pool worth labelling next, best first.
 
@@ -188,8 +246,13 @@ class Strategy(ABC):
             utilities can be trusted. Only strategies with a goal can.
         engine
             How the pool is read: `Memory()`, or one of `gw.scale`.
+        costs, budget
+            (N,) what each row costs, above 0, and what may be spent on this batch. Rows are taken by gain
+            per price, those that gain something and that the budget pays for, `batch` at most. For
+            strategies whose scores are gains, and the selections Top, Stochastic and Sequential.
         """
-        request = Request.of(fitted, X_pool, batch, exclude, rows, round, fidelity)
+        given = (exclude, rows, round, fidelity, costs, budget)
+        request = Request.of(fitted, X_pool, batch, *given)
         reader = Memory() if engine is None else engine
         if isinstance(reader, type) or not callable(getattr(reader, "scan", None)):
             raise BadParameter(

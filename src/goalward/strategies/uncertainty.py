@@ -96,6 +96,7 @@ class Random(Strategy):
 class _Uncertainty(Strategy):
     seed: int = 0
     only_predicts = True
+    zero = 0.0
 
     @abstractmethod
     def doubt(self, proba: Float[Array, "n k"]) -> Float[Array, " n"]:
@@ -135,6 +136,8 @@ class Margin(_Uncertainty):
     >>> Margin()
     Margin(seed=0)
     """
+
+    zero = -1.0  # where the model is certain
 
     def doubt(self, proba: Float[Array, "n k"]) -> Float[Array, " n"]:
         """Return the second largest probability less the largest."""
