@@ -9,7 +9,7 @@ from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, SGDClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -62,7 +62,24 @@ def test_a_fitted_object_is_left_as_it_was():
         ),
         (KNeighborsClassifier(), "coverage"),
         (CalibratedClassifierCV(LinearSVC(), cv=2), "clone of CalibratedClassifierCV"),
-        (SGDClassifier(loss="log_loss", random_state=0), "clone of SGDClassifier"),
+        (
+            SGDClassifier(loss="log_loss", random_state=0),
+            "SGDClassifier was fitted to 30 labels (The estimator is one-vs-rest: its classes are",
+        ),
+        (SGDClassifier(loss="modified_huber", random_state=0), "clone of SGDClassifier"),
+        (SGDClassifier(random_state=0), "SGDClassifier has no predict_proba: Logistic on its feat"),
+        (
+            LogisticRegressionCV(Cs=[0.1, 1.0], cv=2),
+            "clone of LogisticRegressionCV was fitted to 30 labels; rows by hedged.",
+        ),
+        (
+            GridSearchCV(
+                make_pipeline(StandardScaler(), RandomForestClassifier(3)),
+                {"randomforestclassifier__max_depth": [2, 3]},
+                cv=2,
+            ),
+            "The best RandomForestClassifier was fitted to 30 labels; rows by coverage",
+        ),
         (LinearSVC(), "LinearSVC has no predict_proba: Logistic on its features"),
         (
             make_pipeline(StandardScaler(), SVC()),
@@ -71,6 +88,7 @@ def test_a_fitted_object_is_left_as_it_was():
         (LogisticRegression(C=np.inf), "no penalty"),
     ],
 )
+@pytest.mark.filterwarnings("ignore::FutureWarning:sklearn")
 def test_every_classifier_gets_rows_and_is_told_how(model, says):
     found = gw.suggest(model, X[KNOWN], y[KNOWN], X[POOL], batch=4)
     assert len(set(found.rows.tolist())) == 4
@@ -83,6 +101,21 @@ def test_frozen_means_as_it_is():
     p = np.sort(fitted.predict_proba(X[POOL]), axis=1)
     assert found.rows[0] == np.argmin(p[:, -1] - p[:, -2])
     assert "frozen" in found.says
+    assert gw.suggest(FrozenEstimator(fitted), X[KNOWN], y[KNOWN], X[POOL]).says.endswith("hedged.")
+    # Fitted to other rows, it is asked what it predicts, and no more.
+    other = LogisticRegression().fit(X[POOL][:40], y[POOL][:40])
+    found = gw.suggest(FrozenEstimator(other), X[KNOWN], y[KNOWN], X[POOL])
+    assert "far from its optimum" in found.says
+    assert "rows by coverage" in found.says
+
+
+def test_stochastic_gradients_of_two_classes_go_by_influence():
+    two = KNOWN[y[KNOWN] > 0]
+    sgd = SGDClassifier(loss="log_loss", alpha=0.01, random_state=0)
+    found = gw.suggest(sgd, X[two], y[two], X[POOL], batch=5)
+    same = LogisticRegression(C=1 / (0.01 * len(two)))
+    assert found.rows.tolist() == gw.suggest(same, X[two], y[two], X[POOL], batch=5).rows.tolist()
+    assert found.says.endswith("rows by hedged.")
 
 
 @pytest.mark.parametrize(

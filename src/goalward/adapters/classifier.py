@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
 from goalward.adapters.sklearn import from_sklearn, is_logistic, trained_on
 from goalward.core.rows import column_names
-from goalward.errors import UnseenClass, Unsupported
-from goalward.learners import Logistic
+from goalward.errors import Unsupported
 from goalward.models import Fitted, Refitted
 from goalward.models.refitted import last_step
 
@@ -67,28 +63,18 @@ def from_classifier(
 
 
 def from_estimator(
-    estimator: Any, X: Any, y: Any, weights: Any = None, *, classes: Sequence[Hashable] = ()
+    estimator: Any,
+    X: Any,
+    y: Any,
+    weights: Any = None,
+    *,
+    classes: Sequence[Hashable] = (),
+    polish: bool = True,
 ) -> Fitted:
-    """Return any fitted classifier as a `Fitted`: polished if it is logistic, else to be refitted.
-
-    Parameters
-    ----------
-    classes
-        All classes. Where some of them have no label yet, a `LogisticRegression` that does
-        not know them is replaced by `Logistic` with its C, which does; intercepts are
-        penalised like weights until all classes have one.
-    """
-    model, transform = last_step(estimator)
-    if not is_logistic(model):
+    """Return any fitted classifier as a `Fitted`: polished if it is logistic, else to be refitted."""
+    if not is_logistic(last_step(estimator)[0]):
         return from_classifier(estimator, X, y, weights)
-    known = set(np.ravel(model.classes_).tolist())
-    plain = transform is None and type(model) is LogisticRegression and model.class_weight is None
-    if not plain or all(label in known for label in classes):
-        return from_sklearn(estimator, X, y, weights, polish=True)
-    own = Logistic(C=float(model.C), fit_intercept=bool(model.fit_intercept), classes=list(classes))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnseenClass)
-        return own.fit(X, y, sample_weight=weights)
+    return from_sklearn(estimator, X, y, weights, classes=classes, polish=polish)
 
 
 def _copy(blank: Any, estimator: Any) -> Any:

@@ -9,14 +9,21 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection._search import BaseSearchCV
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from goalward.adapters.classifier import from_classifier, from_estimator
 from goalward.adapters.sklearn import is_logistic
 from goalward.core.labels import clean_weights
-from goalward.errors import BadParameter, Separable, UnseenClass, Unsupported
+from goalward.errors import (
+    BadParameter,
+    LooseFit,
+    NotConverged,
+    Separable,
+    UnseenClass,
+    Unsupported,
+)
 from goalward.learners import Logistic
 from goalward.models import Fitted
 from goalward.models.refitted import last_step
@@ -147,9 +154,13 @@ def model_for(
             standing,
             f"{name} has no predict_proba: Logistic on its features was fitted to {many}",
         )
+    frozen = isinstance(model, FrozenEstimator)
     try:
-        return from_estimator(own, X, labels, weights, classes=classes), f"{said} to {many}"
-    except (Unsupported, Separable) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LooseFit)
+            adapted = from_estimator(own, X, labels, weights, classes=classes, polish=not frozen)
+        return adapted, f"{said} to {many}"
+    except (Unsupported, Separable, NotConverged) as error:
         if not is_logistic(last_step(own)[0]):
             raise
         reason = str(error).split("; ")[0].rstrip(".")
@@ -165,11 +176,11 @@ def _name(model: Any) -> str:
 
 def _own(model: Any, X: Any, y: list[Any], weights: Any) -> tuple[Any, str]:
     """Return a fitted clone, or what was frozen, and a sentence on it."""
-    if type(model).__name__ == "FrozenEstimator":
+    if isinstance(model, FrozenEstimator):
         return model.estimator, f"{_name(model.estimator)}, frozen, is used as it is; it was fitted"
     labels = np.asarray(y) if not isinstance(y[0], tuple) else y
     fitted = clone(model).fit(X, labels, **_weighting(model, weights, len(y)))
-    if isinstance(fitted, BaseSearchCV):
+    if hasattr(fitted, "best_estimator_"):
         return fitted.best_estimator_, f"The best {_name(fitted.best_estimator_)} was fitted"
     return fitted, f"A clone of {_name(model)} was fitted"
 

@@ -1,9 +1,9 @@
-"""A fitted scikit-learn LogisticRegression as a goalward model."""
+"""A fitted logistic regression of scikit-learn as a goalward model."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from inspect import signature
 from numbers import Real
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, SGDClassifier
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,7 +19,7 @@ from goalward.core.arrays import is_sparse, to_numpy
 from goalward.core.labels import as_classes, clean_weights, encode, one_per_row
 from goalward.core.rows import clean_rows, column_names
 from goalward.errors import LooseFit, NotConverged, ShapeMismatch, Unsupported
-from goalward.learners import LogisticClassifier
+from goalward.learners import Logistic, LogisticClassifier
 from goalward.models import Fitted, Labelled, LinearModel
 from goalward.models.refitted import last_step
 from goalward.models.trust import newton_distance, refuse_separable
@@ -37,7 +37,13 @@ FAR = 0.05
 
 
 def from_sklearn(
-    estimator: Any, X: object, y: object, sample_weight: object = None, *, polish: bool = False
+    estimator: Any,
+    X: object,
+    y: object,
+    sample_weight: object = None,
+    *,
+    classes: Sequence[Hashable] = (),
+    polish: bool = False,
 ) -> Fitted:
     """Return a fitted `LogisticRegression` as a `Fitted`, with the rows it was fitted to.
 
@@ -51,10 +57,16 @@ def from_sklearn(
     Parameters
     ----------
     estimator
-        A fitted `LogisticRegression`, or a `Pipeline` that ends in one. With a pipeline,
-        pool and goal rows are raw too: they pass through its earlier steps.
+        A fitted `LogisticRegression`, `LogisticRegressionCV` (at the C that it chose) or
+        `SGDClassifier(loss="log_loss")` of two classes; a `Pipeline` that ends in one, a search such as
+        `GridSearchCV` that found one, a `FrozenEstimator` around one. With a pipeline, pool and goal
+        rows are raw too: they pass through its earlier steps. The α of SGD is C = 1/(nα), and utilities
+        keep C as it is when a row comes; the order of rows under `FirstOrder` is that at a fixed α.
     X, y, sample_weight
         What it was fitted to.
+    classes
+        All classes, where some have no label yet: then the model is our `Logistic` of the same
+        features and C, which knows them, and penalises intercepts until each has a label.
     polish
         Move the model to its optimum first. Utilities assume an optimum, and scikit-learn's
         default tol=1e-4 stops well short of it; a `LooseFit` warning says so. A fit whose
@@ -68,25 +80,73 @@ def from_sklearn(
     array(['high', 'low'], dtype='<U4')
     """
     model, transform = last_step(estimator)
+    _refuse_others(model)
+    check_is_fitted(model)
+    unseen = not set(classes) <= set(np.ravel(model.classes_).tolist())
+    own: Fitted | None = getattr(model, "fitted_", None)
+    if own is not None and not unseen:
+        return replace(own, transform=transform)
+    if own is None:
+        _refuse_other_penalties(model)
+        own = _as_softmax(model, transform, X, y, sample_weight)
+    if unseen:
+        C = _inverse_penalty(model, len(own.labelled))
+        return _with_unseen(own, C, list(classes), X, y, sample_weight)
+    fitted = own.polished() if polish else own
+    refuse_separable(fitted)
+    return fitted if polish else _checked(fitted, model.tol)
+
+
+def _refuse_others(model: Any) -> None:
+    """Raise unless an estimator is a logistic regression, fitted or not."""
+    if hasattr(model, "cv_results_"):
+        raise Unsupported(
+            f"{type(model).__name__} came without a best estimator; one that was refitted to all rows was "
+            "expected. Search with refit=True."
+        )
+    if isinstance(model, SGDClassifier) and model.loss != "log_loss":
+        raise Unsupported(
+            f"SGDClassifier(loss={model.loss!r}) came, which is no logistic regression; loss='log_loss' was "
+            "expected. Refit with it. gw.suggest takes any classifier, from_classifier one with predict_proba."
+        )
     if not is_logistic(model):
         raise Unsupported(
             f"{type(model).__name__} came; a LogisticRegression, or a Pipeline that ends in "
             "one, was expected. Fit a LogisticRegression on its features, use gw.Logistic(), or take "
             "the classifier as it is with gw.adapters.from_classifier(), which refits it."
         )
-    check_is_fitted(model)
-    own: Fitted | None = getattr(model, "fitted_", None)
-    if own is not None:
-        return replace(own, transform=transform)
-    _refuse_other_penalties(model)
-    fitted = _as_softmax(model, transform, X, y, sample_weight)
-    fitted = fitted.polished() if polish else fitted
-    refuse_separable(fitted)
-    return fitted if polish else _checked(fitted, model.tol)
+
+
+def _with_unseen(
+    known: Fitted, C: float, classes: list[Any], X: Any, y: Any, sample_weight: Any
+) -> Fitted:
+    """Return the same regression of more classes, none of whose labels is known."""
+    if known.label_counts is not None:
+        raise Unsupported(
+            "The estimator has class_weight='balanced', and some of the classes have no label to count; "
+            "weights for all of them were expected. Refit with class_weight={...}, or leave classes= out."
+        )
+    columns, transform = known.columns, known.transform
+    weights, by_class = sample_weight, None
+    if known.class_weights is not None:
+        by_name = dict(zip(known.classes.tolist(), to_numpy(known.class_weights), strict=True))
+        by_class = np.array([by_name.get(label, 1.0) for label in classes])
+        weights = to_numpy(known.labelled.weights)
+    intercept = known.model.linear("classes=").intercept
+    learner = Logistic(
+        C=C,
+        fit_intercept=intercept,
+        penalize_intercept=True if intercept and known.penalty[-1] > 0 else "until-seen",
+        classes=classes,
+    )
+    fitted = learner.fit(X if transform is None else transform(X), y, sample_weight=weights)
+    return replace(fitted, transform=transform, columns=columns, class_weights=by_class)
 
 
 def is_logistic(model: Any) -> bool:
     """Return whether an estimator is a logistic regression, scikit-learn's or our own."""
+    if isinstance(model, SGDClassifier):
+        return bool(model.loss == "log_loss")
     return isinstance(model, (LogisticRegression, LogisticRegressionCV, LogisticClassifier))
 
 
@@ -116,18 +176,18 @@ def _as_softmax(
     if model.class_weight is not None:
         by_class = _class_weights(model, labelled.targets.argmax(axis=1), sample_weight)
         if isinstance(model.class_weight, str):
-            counted = labelled.weights if COUNTS_WEIGHTS else np.ones(len(labelled))
+            counted = labelled.weights if _counts_weights(model) else np.ones(len(labelled))
             counts = counted @ labelled.targets
         labelled = replace(labelled, weights=labelled.weights * (labelled.targets @ by_class))
     binary = len(model.coef_) == 1
-    C = _inverse_penalty(model) / (2.0 if binary else 1.0)
+    C = _inverse_penalty(model, len(labelled)) / (2.0 if binary else 1.0)
     columns = model.coef_.astype(np.float64)
     penalty = np.full(columns.shape[1] + model.fit_intercept, 1.0 / C)
     if model.fit_intercept:
         columns = np.column_stack([columns, model.intercept_])
         # liblinear penalises the weight of a constant feature of size intercept_scaling.
-        scaling = float(model.intercept_scaling)
-        penalty[-1] = 1.0 / (C * scaling**2) if model.solver == "liblinear" else 0.0
+        penalised = getattr(model, "solver", "") == "liblinear"
+        penalty[-1] = 1.0 / (C * float(model.intercept_scaling) ** 2) if penalised else 0.0
     if binary:
         columns = np.vstack([-0.5 * columns, 0.5 * columns])
     return Fitted(
@@ -168,38 +228,49 @@ def _checked(fitted: Fitted, tol: float) -> Fitted:
 
 
 def _refuse_other_penalties(estimator: Any) -> None:
-    penalty = getattr(estimator, "penalty", "l2")
-    names = ("l1_ratio", "l1_ratio_")
+    penalty, sgd = getattr(estimator, "penalty", "l2"), isinstance(estimator, SGDClassifier)
+    names = () if sgd else ("l1_ratio", "l1_ratio_")  # of SGD, for its elastic net alone
     ratios = [r for name in names for r in np.ravel(getattr(estimator, name, 0.0)).tolist()]
     mixed = any(isinstance(ratio, Real) and float(ratio) > 0.0 for ratio in ratios)
     if penalty in ("l1", "elasticnet") or mixed:
         raise Unsupported(
             "The estimator has an L1 penalty, whose optimum is not smooth; a squared (L2) "
-            "penalty was expected. Refit with l1_ratio=0."
+            "penalty was expected. Refit with " + ("penalty='l2'." if sgd else "l1_ratio=0.")
         )
-    if penalty is None or penalty == "none" or not np.isfinite(_inverse_penalty(estimator)):
+    if penalty is None or penalty == "none" or not np.isfinite(_inverse_penalty(estimator, 1)):
         raise Unsupported(
             "The estimator has no penalty, so its curvature may vanish; a squared (L2) penalty "
-            "was expected. Refit with a large finite C."
+            f"was expected. Refit with {'a small alpha' if sgd else 'a large finite C'}."
         )
-    multi_class = getattr(estimator, "multi_class", "auto")
-    one_vs_rest = multi_class == "ovr" or estimator.solver == "liblinear"
-    if one_vs_rest and len(getattr(estimator, "classes_", ())) > 2:
+    separate = getattr(estimator, "multi_class", "auto") == "ovr" or sgd
+    separate = separate or getattr(estimator, "solver", "") == "liblinear"
+    if separate and len(getattr(estimator, "classes_", ())) > 2:
         raise Unsupported(
             "The estimator is one-vs-rest: its classes are separate models, not a softmax; a "
-            "multinomial one was expected. Refit with solver='lbfgs'."
+            "multinomial one was expected. "
+            + ("Refit with LogisticRegression." if sgd else "Refit with solver='lbfgs'.")
         )
+
+
+def _counts_weights(estimator: Any) -> bool:
+    """Return whether balanced weights are balanced by weighted counts."""
+    return COUNTS_WEIGHTS and not isinstance(estimator, SGDClassifier)
 
 
 def _class_weights(estimator: Any, codes: NDArray[Any], sample_weight: Any) -> NDArray[Any]:
     """Return the weight that `class_weight` gives the rows of each class."""
     options = {"classes": estimator.classes_, "y": estimator.classes_[codes]}
-    if COUNTS_WEIGHTS:
+    if _counts_weights(estimator):
         options["sample_weight"] = sample_weight
     weights: NDArray[Any] = compute_class_weight(estimator.class_weight, **options)
     return weights
 
 
-def _inverse_penalty(estimator: Any) -> float:
+def _inverse_penalty(estimator: Any, n_rows: int) -> float:
+    """Return C of the sum over rows; of stochastic gradients α counts once per row."""
+    if isinstance(estimator, SGDClassifier):
+        return 1.0 / (estimator.alpha * n_rows) if estimator.alpha > 0 else np.inf
+    if isinstance(estimator, LogisticClassifier):
+        return float(estimator.fitted_.C or np.inf)
     chosen = estimator.C_ if isinstance(estimator, LogisticRegressionCV) else estimator.C
     return float(np.ravel(chosen)[0])

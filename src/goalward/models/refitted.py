@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -145,13 +146,22 @@ def that_predicts(estimator: Any) -> Fitted:
 
 
 def last_step(estimator: Any) -> tuple[Any, Callable[[Any], Any] | None]:
-    """Return the model at the end of a pipeline, and what raw rows go through in front of it."""
+    """Return the model at the end of a pipeline, and what raw rows go through in front of it.
+
+    Of a search it is the best estimator, of a frozen one what is inside.
+    """
     steps: list[Any] = []
-    while isinstance(estimator, Pipeline):
-        if len(estimator.steps) > 1:
-            steps.append(estimator[:-1])
-        estimator = estimator.steps[-1][1]
-    return estimator, partial(_through, steps) if steps else None
+    while True:
+        if isinstance(estimator, Pipeline):
+            if len(estimator.steps) > 1:
+                steps.append(estimator[:-1])
+            estimator = estimator.steps[-1][1]
+        elif isinstance(estimator, FrozenEstimator):
+            estimator = estimator.estimator
+        elif hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+        else:
+            return estimator, partial(_through, steps) if steps else None
 
 
 def _through(steps: list[Any], X: Any) -> Any:
