@@ -93,7 +93,18 @@ def test_the_wrong_answer_is_doubted_most(tmp_path):
     assert sorted(doubts.rows) == list(study.state.labels)
     assert doubts.doubt == sorted(doubts.doubt, reverse=True)
     assert row in doubts.rows[:2]
-    assert doubts.says[doubts.rows.index(row)] == "yes"
+    at = doubts.rows.index(row)
+    assert doubts.says[at] == "yes"
+    # In the goal's unit: it is the answer to look at again, and the first of all things to do.
+    trains = [i for i, gain in enumerate(doubts.look) if gain is not None]
+    assert [doubts.rows[i] for i in trains] == [r for r in doubts.rows if r in study.state.training]
+    queue = study.queue(200)
+    if row in study.state.training:
+        assert doubts.look[at] == max(doubts.look[i] for i in trains)
+        assert queue[0].row == row
+    assert {step.row for step in queue if step.what != "label"} <= set(study.state.training)
+    assert not {step.row for step in queue if step.what == "label"} & set(study.state.labels)
+    assert study.queue(3) == queue[:3]
 
 
 def test_scores_count_every_answer_that_measures(told):

@@ -5,11 +5,12 @@ import pytest
 from scipy.stats import spearmanr
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 import goalward as gw
-from goalward.errors import BadInput, Unsupported
+from goalward.errors import BadInput, BadParameter, Unsupported
 from goalward.testing import problem
 from tests.conftest import need
 
@@ -42,6 +43,88 @@ def test_it_says_what_retraining_says(n_classes, C):
     assert np.polyfit(drop, found.drop, 1)[0] == pytest.approx(1.0, abs=0.15)
     own = found.change[np.arange(len(y)), np.searchsorted(task.fitted.classes, y)]
     assert np.abs(own).max() == 0.0
+
+
+@pytest.mark.parametrize(("n_classes", "C"), [(2, 1.0), (3, 10.0), (4, 1.0)])
+def test_the_steps_lead_to_the_retrained_model(n_classes, C):
+    task = problem(n_classes=n_classes, n_labelled=40)
+    X, y, learner = np.asarray(task.X), np.asarray(task.y), gw.Logistic(C=C)
+    drop, change, _ = retrained(learner, X, y, task.goal)
+    truth = np.column_stack([change, drop])
+    errors = []
+    for word in ("first-order", "implicit", "corrected", "corrected-3", "retrain"):
+        found = gw.relabel(learner.fit(X, y), task.goal, word)
+        errors.append(np.abs(np.column_stack([found.change, found.drop]) - truth).max())
+    assert errors == sorted(errors, reverse=True)
+    assert errors[3] < 0.05 * errors[0]
+    assert errors[4] < 1e-6
+
+
+def test_what_stalls_is_retrained_one_by_one():
+    task = problem(n_classes=3, n_labelled=20)
+    fitted = gw.Logistic(C=1.0).fit(task.X, task.y)
+    few = gw.relabel(fitted, task.goal, gw.utility.Retrain(max_sweeps=1))
+    many = gw.relabel(fitted, task.goal, gw.utility.Retrain())
+    np.testing.assert_allclose(few.drop, many.drop, atol=1e-7)
+    np.testing.assert_allclose(few.change, many.change, atol=1e-7)
+
+
+def weighted(class_weight, X, y):
+    model = LogisticRegression(C=0.1, class_weight=class_weight, tol=1e-10).fit(X, y)
+    return gw.adapters.from_sklearn(model, X, y)
+
+
+@pytest.mark.parametrize("word", ["first-order", "corrected-3", "retrain"])
+def test_a_label_brings_the_weight_of_its_class(word):
+    task = problem(n_classes=2, n_labelled=60)
+    X, y = np.asarray(task.X), np.asarray(task.y)
+    fitted = weighted({0: 3.0, 1: 1.0}, X, y)
+    found = gw.relabel(fitted, task.goal, word)
+    for i in range(5):
+        other = np.where(np.arange(60) == i, 1 - y, y)
+        truth = task.goal.value(weighted({0: 3.0, 1: 1.0}, X, other)) - task.goal.value(fitted)
+        assert found.change[i, 1 - y[i]] == pytest.approx(
+            truth, rel=0.5 if "first" in word else 1e-2
+        )
+    balanced = weighted("balanced", X, y)
+    with pytest.raises(Unsupported, match="class_weight as a dict"):
+        gw.relabel(balanced, task.goal, word)
+
+
+def test_the_last_label_of_a_class_stays():
+    X = np.array([[0.0], [0.1], [0.2], [1.0]])
+    goal = gw.goals.DevLoss(X, [0, 0, 0, 1])
+    for word in ("first-order", "corrected", "retrain"):
+        found = gw.relabel(gw.Logistic(C=10.0).fit(X, [0, 0, 0, 1]), goal, word)
+        assert found.drop[3] == found.change[3, 0] == -np.inf
+        assert np.isfinite(found.drop[:3]).all()
+        assert found.look[3] == 0.0
+
+
+def test_one_queue_of_things_to_do():
+    X, y = load_digits(return_X_y=True)
+    X, flipped, learner = X / 16, np.arange(120) < 12, gw.Logistic(C=0.3)
+    known, true, pool = X[:120], y[:120], X[500:600]
+    said = np.where(flipped, (true + 3) % 10, true)
+    goal = gw.goals.DevLoss(X[200:400], y[200:400])
+    fitted = learner.fit(known, said)
+    found = gw.relabel(fitted, goal, "corrected")
+    believed = gw.labels.Expected(gw.labels.Predicted(found.temperature))
+    strategy = gw.GoalOriented(goal, operator=believed, utility="corrected")
+    queue = found.queue(strategy.suggest(fitted, pool, batch=20))
+    gains = [step.gain for step in queue]
+    assert gains == sorted(gains, reverse=True)
+    assert {step.what for step in queue} == {"label", "look", "drop"}
+    # Looked at again, the flipped ones come first, and set right they bring about what was said.
+    looked = [step.row for step in queue if step.what == "look"][:12]
+    assert np.mean(flipped[looked]) >= 0.8
+    said[looked] = true[looked]
+    brought = goal.value(learner.fit(known, said)) - goal.value(fitted)
+    assert brought == pytest.approx(sum(found.look[looked]), rel=0.5)
+    assert np.mean(found.mistaken[flipped]) > 5 * np.mean(found.mistaken[~flipped])
+    assert np.mean(found.mistaken) == pytest.approx(0.1, abs=0.05)
+    with pytest.raises(BadParameter, match=r"relabel\(fitted, goal\)"):
+        gw.relabel(fitted).queue(strategy.suggest(fitted, pool, batch=2))
 
 
 def test_the_error_falls_with_the_square_of_the_share_of_a_row():
@@ -101,3 +184,7 @@ def test_what_it_cannot_do_it_says():
     fitted = gw.adapters.from_classifier(forest.fit(task.X, task.y), task.X, task.y)
     with pytest.raises(Unsupported):
         gw.relabel(fitted)
+    with pytest.raises(Unsupported, match="ImplicitStep"):
+        gw.relabel(task.fitted, task.goal, "information")
+    with pytest.raises(BadParameter, match="corrected-3"):
+        gw.relabel(task.fitted, task.goal, "newton")

@@ -155,7 +155,7 @@ def _doubted(study: Study) -> dict[int, dict[str, Any]]:
         return {}
     return {
         row: {"says": says, "doubt": doubt}
-        for row, doubt, says in zip(*study.doubts(), strict=True)
+        for row, doubt, says, *_ in zip(*study.doubts(), strict=True)
         if says != labels.get(row)
     }
 

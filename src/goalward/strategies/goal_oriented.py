@@ -15,6 +15,7 @@ from goalward.strategies.reference import reference_rows
 from goalward.strategies.request import Request
 from goalward.strategies.strategy import Strategy
 from goalward.utility import Covering, FirstOrder, Information, Ladder
+from goalward.utility.named import as_utility
 from goalward.utility.scorer import Supposed
 
 __all__ = ["GoalOriented"]
@@ -71,7 +72,8 @@ class GoalOriented(Strategy):
         chosen = {None: own, "auto": own if alike else Ladder}.get(self.utility)
         if chosen is not None:
             object.__setattr__(self, "utility", chosen())
-        for name in ("operator", "utility", "selection"):
+        object.__setattr__(self, "utility", as_utility(self.utility))
+        for name in ("operator", "selection"):
             if isinstance(value := getattr(self, name), str):
                 object.__setattr__(self, name, _named(name, value))
         if alike and self.operator != Expected():
@@ -135,12 +137,11 @@ class GoalOriented(Strategy):
 
 
 def _named(name: str, word: str) -> Any:
-    """Return the operator, utility or selector that a word of recipes stands for."""
-    from goalward.strategies.recipe_names import OPERATORS, SELECTIONS, UTILITIES
+    """Return the operator or selector that a word of recipes stands for."""
+    from goalward.strategies.recipe_names import OPERATORS, SELECTIONS
 
     words: dict[str, dict[str, Any]] = {
         "operator": {k: make for k, make in OPERATORS.items() if k != "oracle"},
-        "utility": UTILITIES,
         "selection": SELECTIONS,
     }
     if word not in words[name]:

@@ -21,11 +21,11 @@ from goalward.strategies.recipe_names import (
     PRESETS,
     RETIRED,
     SELECTIONS,
-    UTILITIES,
     usual_parts,
 )
 from goalward.strategies.schedule import InTurn, Then, UnlessSurprised
 from goalward.strategies.strategy import Strategy
+from goalward.utility.named import UTILITIES
 
 __all__ = ["Recipe", "recipe"]
 

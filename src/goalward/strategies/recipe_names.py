@@ -40,7 +40,6 @@ from goalward.labels import (
     WorstCase,
 )
 from goalward.selection import Certain, Selector, Sequential, Stochastic, Top
-from goalward.solvers import GradientStep
 from goalward.strategies import uncertainty
 from goalward.strategies.badge import Badge
 from goalward.strategies.bait import Bait, BaitBackward
@@ -51,16 +50,6 @@ from goalward.strategies.reference import reference_rows
 from goalward.strategies.refine import Refine
 from goalward.strategies.strategy import Strategy
 from goalward.strategies.typiclust import TypiClust
-from goalward.utility import (
-    Covering,
-    FirstOrder,
-    ImplicitStep,
-    Information,
-    Ladder,
-    Retrain,
-    Utility,
-)
-from goalward.utility.cautious import Cautious
 
 __all__ = [
     "BASELINES",
@@ -73,7 +62,6 @@ __all__ = [
     "RECOMMENDED",
     "RETIRED",
     "SELECTIONS",
-    "UTILITIES",
     "usual_parts",
 ]
 
@@ -166,21 +154,6 @@ OPERATORS: dict[str, Callable[[float | None, Any], Operator]] = {
     "pi": lambda value, truth: ProbabilityOfImprovement(threshold=value or 0.0),
 }
 NUMBERED = {"predicted", "spread", "ucb", "ei", "pi"}
-UTILITIES: dict[str, Callable[[], Utility]] = {
-    "first-order": FirstOrder,
-    "implicit": ImplicitStep,
-    "gradient-step": lambda: FirstOrder(solver=GradientStep()),
-    "information": Information,
-    "covering": Covering,
-    "implicit-exact": lambda: ImplicitStep(exact_goal=True),
-    "corrected": lambda: ImplicitStep(corrections=1),
-    "corrected-3": lambda: ImplicitStep(corrections=3),
-    "retrain": Retrain,
-    "auto": lambda: Ladder(rows=20, certain=False),
-    "ladder": Ladder,
-    "cautious": Cautious,
-    "cautious-spread": lambda: Cautious(toward_zero=True),
-}
 SELECTIONS: dict[str, Callable[[], Selector]] = {
     "top": Top,
     "certain": Certain,

@@ -13,9 +13,13 @@ from scipy.special import ndtri
 from goalward.core.arrays import to_numpy
 from goalward.goals.leave_one_out import left_out
 from goalward.journal.events import Label
+from goalward.labels import Expected, Predicted
+from goalward.strategies import GoalOriented
 from goalward.study.rounds import StudyRound
+from goalward.utility import relabel
+from goalward.utility.known_labels import Step
 
-__all__ = ["ClassScores", "Doubts", "Interval", "LeftOut", "Scores", "wilson"]
+__all__ = ["ClassScores", "Doubts", "Interval", "LeftOut", "Scores", "steps", "wilson"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,19 +80,46 @@ class Doubts(NamedTuple):
         1 less the probability of the answer, by the model without that answer.
     says
         What the model would have said.
+    look, drop
+        What the goal would gain, per row of it and to first order, by looking at the answer again
+        and by dropping it; None for answers that measure, which train nothing.
     """
 
     rows: list[int]
     doubt: list[float]
     says: list[Label]
+    look: list[float | None]
+    drop: list[float | None]
 
     @classmethod
-    def of(cls, answers: LeftOut, classes: Sequence[Label]) -> Doubts:
+    def of(cls, now: StudyRound) -> Doubts:
         """Return all answers, the most doubtful first."""
+        answers, found = LeftOut.of(now), relabel(now.fitted, now.goal)
         doubt = 1.0 - answers.likelihood
         order = np.argsort(-doubt, kind="stable")
-        said = [classes[k] for k in answers.proba.argmax(axis=1)[order]]
-        return cls(answers.rows[order].tolist(), doubt[order].tolist(), said)
+        said = [now.state.classes[k] for k in answers.proba.argmax(axis=1)[order]]
+        gains: list[list[float | None]] = []
+        for gain in (found.look, found.drop):
+            assert gain is not None
+            each = [*(gain / len(now.goal_rows)).tolist(), *[None] * len(now.state.dev)]
+            gains.append([each[i] for i in order])
+        return cls(answers.rows[order].tolist(), doubt[order].tolist(), said, *gains)
+
+
+def steps(now: StudyRound, rows: Sequence[int]) -> list[Step]:
+    """Return what would raise the goal most, per row of it: label one of some rows, look again, drop.
+
+    By corrected steps, labels believed as the model, set right for mistakes, predicts them.
+    """
+    found = relabel(now.fitted, now.goal, "corrected")
+    belief = Expected(Predicted(found.temperature))
+    strategy = GoalOriented(now.goal, operator=belief, utility="corrected")
+    X = now.pool.take(rows).astype(np.float64)
+    suggestion = strategy.suggest(now.fitted, X, batch=len(rows))
+    names = {"label": list(rows)}
+    known, per_row = list(now.state.training), 1.0 / len(now.goal_rows)
+    queue = found.queue(suggestion)
+    return [Step(what, names.get(what, known)[row], per_row * gain) for what, row, gain in queue]
 
 
 class Interval(NamedTuple):

@@ -7,12 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from goalward.core.arrays import to_numpy
 from goalward.journal.events import Label
 from goalward.stopping import PRICE, Criterion
 from goalward.study import advice, decisions, exchange, reports
 from goalward.study.agreement import Agreement, agreements
-from goalward.study.answers import Doubts, LeftOut, Scores
+from goalward.study.answers import Doubts, LeftOut, Scores, steps
 from goalward.study.ledger import Ledger
 from goalward.study.model import Predictions, StudyModel
 from goalward.study.pools import PoolLoader, StudyPool
@@ -21,6 +23,7 @@ from goalward.study.rounds import StudyRound
 from goalward.study.state import State
 from goalward.study.why import Why, explain
 from goalward.tables.write import check_target, write_table
+from goalward.utility.known_labels import Step
 
 __all__ = ["Place", "StudyFindings"]
 
@@ -99,8 +102,18 @@ class StudyFindings:
 
     def doubts(self) -> Doubts:
         """Return the rows with answers, first those whose answer the model, without it, doubts most."""
+        return Doubts.of(self._now())
+
+    def queue(self, n: int = 20) -> list[Step]:
+        """Return the n things that would raise the goal most: label a row, look again at one, drop one.
+
+        Of open rows the first 100 of the ranking are weighed.
+        """
         now = self._now()
-        return Doubts.of(LeftOut.of(now), now.state.classes)
+        state, ranking = now.state, now.state.ranking
+        ranked = now.sample if ranking is None else np.array(ranking.queue)
+        rows = ranked[~np.isin(ranked, list(state.labels))][:100]
+        return steps(now, rows.tolist())[:n]
 
     def scores(self) -> Scores:
         """Return precision, recall and F1 of every class, and the confusion matrix.

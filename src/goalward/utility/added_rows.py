@@ -48,6 +48,11 @@ class Added(ABC):
         """Return z̃Ψ + S a."""
         return self.inside(psi) + self.outside(a)
 
+    @property
+    def pulls(self) -> Float[Array, "b c m"]:
+        """What the labels pull with: weight and target."""
+        return self.weights * self.targets
+
     def implicit(self, base: Base) -> tuple[Array, Array]:
         """Return Ψ and a by the implicit step: the added rows' own equations solved."""
         r = self.slopes(base)

@@ -91,7 +91,7 @@ class Slope:
         xp = namespace(point.psi)
         r = base.weights[:, None, None] * (law - base.lifted_targets[:, :, None])
         pulled = base.lowered(times(base.B.T, r))
-        alpha = rows.weights * (base.lowered(own_law) - rows.targets)
+        alpha = rows.weights * base.lowered(own_law) - rows.pulls
         g = pulled + rows.pull(alpha) + base.coordinates.ridge[:, None, None] * point.psi
         own = alpha / base.rho + point.a
         raised = base.raised(g)
@@ -221,7 +221,7 @@ def lowest(
     bend = dot(ridge * step.psi, step.psi) + base.rho * dot(step.a, out)
     pull = dot(ridge * point.psi, step.psi) + base.rho * dot(point.a, out)
     pull = pull - dot(weights * base.lifted_targets[:, :, None], step.f)
-    pull = pull - dot(rows.weights * base.lifted(rows.targets), step.own)
+    pull = pull - dot(base.lifted(rows.pulls), step.own)
     # Nor better than rounding: models that have arrived must not hold up the others.
     enough = tolerance * size + 1e-13 * xp.abs(pull)
 
@@ -257,9 +257,9 @@ def first_decrement(base: Base, rows: Added) -> NDArray[Any]:
     xp = namespace(base.start)
     zero = xp.zeros_like(rows.targets)
     psi = xp.broadcast_to(base.start[:, :, None], (*base.start.shape, zero.shape[2]))
-    alpha = base.mean(rows.logits(psi, zero)) - rows.targets
+    alpha = rows.weights * base.mean(rows.logits(psi, zero)) - rows.pulls
     pulls = []
-    for residual in (rows.weights * alpha, 1e-6 * rows.targets):
+    for residual in (alpha, 1e-6 * rows.targets):
         own = dot(residual, rows.outside(residual)) / base.rho
         inside = dot(rows.pull(residual), rows.inverse_pull(residual))
         pulls.append(np.sqrt(np.maximum(to_numpy(inside + own), 0.0)))

@@ -11,16 +11,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 from jaxtyping import Float
+from numpy.typing import NDArray
 
-from goalward.core.arrays import Array, Rows, astype, like, namespace
+from goalward.core.arrays import Array, Rows, astype, like, namespace, to_numpy
 from goalward.core.candidates import Candidates
 from goalward.goals import Goal
+from goalward.goals.leave_one_out import left_out_pull
 from goalward.labels import Resolver
 from goalward.models import Fitted
 from goalward.models.trust import refuse_flat
 from goalward.selection.rule import Judged
 from goalward.solvers import Solution, Solver, named
+from goalward.utility.changed_rows import relative_weights
 from goalward.utility.labelings import batch_codes, batch_rows
 from goalward.utility.motion import STATISTICS, Motion
 from goalward.utility.scorer import GoalRule, Scored, Scorer, Supposed, is_constant
@@ -81,6 +85,19 @@ class FirstOrder(Utility):
             return Moving(fitted, fitted.model.moving(fitted.params, v), constant, solution)
         motion = Motion.along(fitted.params, v, fitted.model.linear("FirstOrder").intercept)
         return Direction(motion, fitted.class_weights, constant, solution)
+
+    def known(self, fitted: Fitted, goal: Goal) -> Float[NDArray[Any], "n l"]:
+        """Return Δτ of other labels of the labelled rows, without one by the step of leaving it out."""
+        known = fitted.labelled
+        linear = fitted.model.linear("gw.relabel")
+        motion = to_numpy(linear.jvp(known.X, fitted.solve(goal.gradient(fitted)).value))
+        targets, w = to_numpy(known.targets), to_numpy(known.weights)[:, None]
+        heavy = w * to_numpy(relative_weights(fitted))
+        here = np.sum(motion * to_numpy(fitted.proba_of(known.X)), axis=1, keepdims=True)
+        own = np.sum(motion * targets, axis=1, keepdims=True)
+        change = heavy * (motion - here) - w * (own - here)
+        pull, _, Q = left_out_pull(fitted, known.X, targets, known.weights)
+        return np.column_stack([change, np.sum((motion @ Q) * pull, axis=1)])
 
     def batch(
         self, fitted: Fitted, goal: Goal, X_batches: Any, labels: Any = None

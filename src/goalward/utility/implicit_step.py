@@ -81,6 +81,11 @@ class ImplicitStep(Utility):
         curvature = GoalCurvature.of(neighbours, v, None if self.exact_goal else solve)
         return _Stepper(self, neighbours, curvature, v @ neighbours.base.Q, solution)
 
+    def known(self, fitted: Fitted, goal: Goal) -> Float[NDArray[Any], "n l"]:
+        """Return Δτ of other labels of the labelled rows by Newton's step, with its corrections."""
+        neighbours = Neighbours.of(fitted, goal)
+        return CorrectedModels(neighbours, self.n_jobs, corrections=1 + self.corrections).known()
+
     def batch(
         self, fitted: Fitted, goal: Goal, X_batches: Any, labels: Any = None
     ) -> Float[Array, "b l"]:

@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from goalward.core.arrays import to_numpy
-from goalward.errors import BadInput
+from goalward.errors import BadInput, BadParameter
 from goalward.goals import Goal
-from goalward.goals.leave_one_out import left_out, left_out_pull
-from goalward.models import Fitted, as_fitted
+from goalward.goals.leave_one_out import left_out
+from goalward.models import as_fitted
+from goalward.utility.named import as_utility
+from goalward.utility.utility import Utility
 
-__all__ = ["Relabelled", "relabel"]
+__all__ = ["Relabelled", "Step", "relabel"]
+
+TEMPERATURES = np.geomspace(0.2, 1.0, 7)
+SHARES = np.linspace(0.01, 0.49, 13)
+
+
+class Step(NamedTuple):
+    """One thing to do for the goal: "label" a row of the pool, "look" again at a label, or "drop" it.
+
+    `row` is a row of the pool for the first, of the labelled rows for the others.
+    """
+
+    what: str
+    row: int
+    gain: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,11 +47,19 @@ class Relabelled:
         (n,) how much to doubt the label, higher is worse. Without a goal 1 - p of the label, by that
         model. With one what the goal would gain by dropping it: the unit of `Suggestion.utility`.
     drop
-        (n,) change of the goal without the row; None without a goal.
+        (n,) change of the goal without the row, -inf where no other has its label; None without a
+        goal.
     change
         (n, K) change of the goal with each label instead of its own, whose own is 0; None without.
+    look
+        (n,) expected change of the goal by looking again, a wrong label becoming the right one; None
+        without.
     label
         (n,) what the model without the row says of it.
+    mistaken
+        (n,) probability that the label is wrong, by that model and the share of labels that seem so.
+    temperature
+        Of the model's logits that suits what was said, mistakes considered.
 
     Examples
     --------
@@ -47,24 +72,52 @@ class Relabelled:
     doubt: Float[NDArray[Any], " n"] = field(repr=False)
     drop: Float[NDArray[Any], " n"] | None = field(repr=False)
     change: Float[NDArray[Any], "n k"] | None = field(repr=False)
+    look: Float[NDArray[Any], " n"] | None = field(repr=False)
     label: NDArray[Any] = field(repr=False)
+    mistaken: Float[NDArray[Any], " n"] = field(repr=False)
+    temperature: float = field(repr=False)
 
     @property
     def rows(self) -> NDArray[Any]:
         """Labelled rows by their positions, the most doubtful first."""
         return np.argsort(-self.doubt, kind="stable")
 
+    def queue(self, suggestion: Any) -> list[Step]:
+        """Return everything that would raise the goal, most first: label, look again, drop.
+
+        Parameters
+        ----------
+        suggestion
+            From `GoalOriented(goal, ...)` of the same goal and utility: what its operator makes of the
+            labels of a row is what labelling it brings. `Expected(Predicted(found.temperature))` is
+            what `look` is.
+        """
+        if self.drop is None or self.look is None:
+            raise BadParameter(
+                "gw.relabel(fitted) came without a goal, so its doubts are probabilities; gains were "
+                "expected. Use gw.relabel(fitted, goal)."
+            )
+        new = zip(suggestion.rows.tolist(), suggestion.values.tolist(), strict=True)
+        steps = [Step("label", row, float(gain)) for row, gain in new]
+        steps += [Step("look", i, gain) for i, gain in enumerate(self.look.tolist())]
+        steps += [Step("drop", i, gain) for i, gain in enumerate(self.drop.tolist())]
+        return sorted((s for s in steps if s.gain > 0.0), key=lambda step: -step.gain)
+
     def __repr__(self) -> str:
         worst = ", ".join(map(str, self.rows[:5]))
         return f"Relabelled({len(self.doubt)} labels, most doubtful {worst})"
 
 
-def relabel(fitted: Any, goal: Goal | None = None) -> Relabelled:
+def relabel(
+    fitted: Any, goal: Goal | None = None, utility: str | Utility = "first-order"
+) -> Relabelled:
     """Return which labels to look at again, by what changing or dropping each would do.
 
-    In closed form, for all rows at once. Without row i the parameters move by
-    𝓗⁻¹Jᵀ(I - wΛM)⁻¹w(p - y), one Newton step of leaving it out (M = J𝓗⁻¹Jᵀ its leverage); with
-    label k instead of its own by 𝓗⁻¹Jᵀw(e_k - y). The goal follows to first order.
+    Without row i the parameters move by 𝓗⁻¹Jᵀ(I - wΛM)⁻¹w(p - y), one Newton step of leaving it out
+    (M = J𝓗⁻¹Jᵀ its leverage); with label k instead of its own by 𝓗⁻¹Jᵀw(e_k - y). To first order the
+    goal follows in closed form, for all rows at once. Other utilities go on from there as they do for
+    new rows: "corrected" and "corrected-3" take steps towards the retrained model and evaluate the
+    goal, "retrain" takes all.
 
     Parameters
     ----------
@@ -72,6 +125,8 @@ def relabel(fitted: Any, goal: Goal | None = None) -> Relabelled:
         A linear model: of `gw.Logistic` or `gw.adapters.from_sklearn`.
     goal
         What should get better; None to ask the model alone.
+    utility
+        How the goal's changes are predicted: a word or an object.
 
     Examples
     --------
@@ -87,22 +142,46 @@ def relabel(fitted: Any, goal: Goal | None = None) -> Relabelled:
         raise BadInput(
             f"The model has {len(known)} labelled rows; at least 2 were expected. Label more."
         )
-    proba = np.asarray(to_numpy(model.loss.proba(left_out(model))), dtype=np.float64)
+    logits = np.asarray(left_out(model), dtype=np.float64)
+    proba = np.asarray(model.loss.proba(logits))
+    targets = np.asarray(to_numpy(known.targets), dtype=np.float64)
     label = model.classes[proba.argmax(axis=1)]
+    true, T = _true_labels(logits, targets)
+    mistaken = 1.0 - np.sum(true * targets, axis=1)
     if goal is None:
-        doubt = 1.0 - np.sum(proba * to_numpy(known.targets), axis=1)
-        return Relabelled(proba, doubt, None, None, label)
-    drop, change = _changes(model, goal.settled(model))
-    return Relabelled(proba, drop, drop, change, label)
+        doubt = 1.0 - np.sum(proba * targets, axis=1)
+        return Relabelled(proba, doubt, None, None, None, label, mistaken, T)
+    changes = as_utility(utility).known(model, goal.settled(model))
+    weighed = targets * to_numpy(known.weights)[:, None]
+    # A class without a label has no intercept to speak of: its last label is not for dropping.
+    last = ((targets > 0.0) & (weighed.sum(axis=0) - weighed <= 0.0)).any(axis=1)
+    own = targets > 1.0 - 1e-12
+    change = np.where(own, 0.0, np.where(last[:, None], -np.inf, changes[:, :-1]))
+    drop = np.where(last, -np.inf, changes[:, -1])
+    look = np.where(last, 0.0, np.sum(true * np.where(np.isfinite(change), change, 0.0), axis=1))
+    return Relabelled(proba, drop, drop, change, look, label, mistaken, T)
 
 
-def _changes(fitted: Fitted, goal: Goal) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the change of a goal without each row, and with each label instead of its own."""
-    known = fitted.labelled
-    linear = fitted.model.linear("gw.relabel")
-    motion = to_numpy(linear.jvp(known.X, fitted.solve(goal.gradient(fitted)).value))
-    targets, w = to_numpy(known.targets), to_numpy(known.weights)[:, None]
-    pull, _, Q = left_out_pull(fitted, known.X, targets, known.weights)
-    drop = np.sum((motion @ Q) * pull, axis=1)
-    change = w * (motion - np.sum(motion * targets, axis=1, keepdims=True))
-    return drop, change
+def _true_labels(
+    logits: Float[NDArray[Any], "n k"], targets: Float[NDArray[Any], "n k"]
+) -> tuple[Float[NDArray[Any], "n k"], float]:
+    """Return P(true label | what was said, what a model without it says), and the model's T.
+
+    A share ε of labels is wrong, each other class alike; the model is p = softmax(f / T), T ≤ 1, since
+    a penalty makes it less sure than it should be. Both are averaged over by how likely they make what
+    was said, small shares before large ones.
+    """
+    others = max(logits.shape[1] - 1, 1)
+    total, weight, mean_T, best = np.zeros_like(logits), 0.0, 0.0, -np.inf
+    for T in TEMPERATURES:
+        proba = softmax(logits / T, axis=1)
+        for share in SHARES:
+            true = proba * (targets * (1.0 - share) + (1.0 - targets) * share / others)
+            each = np.maximum(true.sum(axis=1, keepdims=True), 1e-300)
+            likely = float(np.log(each).sum()) + 9.0 * np.log(1.0 - share)
+            faded = np.exp(min(best - likely, 0.0))  # of what came before
+            new = np.exp(min(likely - best, 0.0))
+            best = max(best, likely)
+            total, weight = faded * total + new * true / each, faded * weight + new
+            mean_T = faded * mean_T + new * T
+    return total / weight, mean_T / weight

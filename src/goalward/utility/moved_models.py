@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.core.arrays import Array, Rows, like, namespace, rows_at, to_numpy
+from goalward.core.arrays import Array, Rows, like, namespace, put_at, rows_at, to_numpy
 from goalward.core.threads import in_threads
 from goalward.errors import NotConverged
+from goalward.models import Fitted
 from goalward.solvers import Auto, ConjugateGradient
 from goalward.utility.added_rows import Added, Window
 from goalward.utility.certificate import Certificate
+from goalward.utility.changed_rows import Changed, relative_weights
 from goalward.utility.descent import FINE, Point, Walk
 from goalward.utility.neighbours import Neighbours
 from goalward.utility.one_by_one import labelled_too, value_of
@@ -74,6 +76,32 @@ class MovedModels(Scorer):
         shape = (rows.shape[0], self.neighbours.fitted.n_classes)
         return Certified(values.reshape(shape), bounds.reshape(shape))
 
+    def known(self) -> Float[NDArray[Any], "n l"]:
+        """Return Δτ with each label of the labelled rows instead of its own, and last without it."""
+        jobs = list(self.neighbours.changed())
+        return np.concatenate(in_threads(self._known, jobs, self.n_jobs))
+
+    def _known(self, part: slice, rows: Rows, changed: Changed) -> Float[NDArray[Any], "n l"]:
+        psi, a, believed = self.moved(changed)
+        values = to_numpy(self.neighbours.change(psi, a, rows, changed.Z.T)).copy()
+        each = values.size // rows.shape[0]
+        for m in np.flatnonzero(~believed):
+            values[m] = self._polished(self._relabelled(part.start + int(m) // each, int(m) % each))
+        return values.reshape(-1, each)
+
+    def _relabelled(self, i: int, k: int) -> Fitted:
+        """Return the model with label k of labelled row i; without it where that is none, or its own."""
+        fitted, known = self.neighbours.fitted, self.neighbours.fitted.labelled
+        xp, at = namespace(known.targets), np.array([i])
+        label = xp.zeros_like(known.targets[:1, :])
+        ratio = xp.zeros_like(known.weights[:1])
+        if k < fitted.n_classes and float(known.targets[i, k]) < 1.0 - 1e-12:
+            label = like(np.eye(fitted.n_classes)[[k]], label, dtype=label.dtype)
+            ratio = relative_weights(fitted)[i : i + 1, k]
+        targets = put_at(known.targets, at, label, axis=0)
+        weights = put_at(known.weights, at, ratio * known.weights[i : i + 1], axis=0)
+        return replace(fitted, labelled=replace(known, targets=targets, weights=weights))
+
     def window(self, rows: Rows, codes: NDArray[Any]) -> Float[Array, " l"]:
         """Return Δτ of one batch under each of the labelings `codes` (L, b)."""
         return self.neighbours.windows(rows, codes, self._window)
@@ -99,10 +127,13 @@ class MovedModels(Scorer):
         return like(plain, values)
 
     def _newton(self, rows: Rows, codes: NDArray[Any]) -> float:
+        return self._polished(labelled_too(self.neighbours.fitted, rows, codes))
+
+    def _polished(self, after: Fitted) -> float:
+        """Return Δτ of a model by Newton's method."""
         # A rough step is enough while far away, and products are cheaper than factors then.
         q, c = self.neighbours.base.start.shape
         solver = ConjugateGradient() if q * c > 300 else Auto()
-        after = labelled_too(self.neighbours.fitted, rows, codes)
         try:
             after = after.polished(tol=1e-10, solver=solver)
         except NotConverged:

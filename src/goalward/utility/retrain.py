@@ -61,6 +61,10 @@ class Retrain(Utility):
         fitted.check_exclusive("Retrain")
         return _Retrained(Neighbours.of(fitted, goal), self.n_jobs, options=self)
 
+    def known(self, fitted: Fitted, goal: Goal) -> Float[NDArray[Any], "n l"]:
+        """Return Δτ of other labels of the labelled rows, retrained."""
+        return _Retrained(Neighbours.of(fitted, goal), self.n_jobs, options=self).known()
+
     def batch(
         self, fitted: Fitted, goal: Goal, X_batches: Any, labels: Any = None
     ) -> Float[Array, "b l"]:

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import NDArray
 
 from goalward.core.arrays import Array
+from goalward.errors import Unsupported
 from goalward.goals import Goal
 from goalward.labels import Resolver
 from goalward.models import Fitted, as_fitted
@@ -76,6 +78,13 @@ class Utility(ABC):
         size = block_size(fitted.n_classes)
         parts = [scorer.certified(fitted.features(X)) for _, X in blocks(X_pool, size)]
         return Certified(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+    def known(self, fitted: Fitted, goal: Goal) -> Float[NDArray[Any], "n l"]:
+        """Return Δτ with each label of the labelled rows instead of its own, and last without it."""
+        raise Unsupported(
+            f"{self!r} came to gw.relabel; FirstOrder(), ImplicitStep(corrections=3) or Retrain() was "
+            "expected."
+        )
 
     def truth(self, fitted: Fitted, goal: Goal, X_pool: Any) -> Float[Array, "n k"]:
         """Return what this utility predicts, by retraining."""
