@@ -1,5 +1,7 @@
 """Tables of pandas and polars, ColumnTransformer, and wide sparse texts, straight in."""
 
+from importlib import import_module
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -12,8 +14,9 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import goalward as gw
 from goalward.adapters import from_sklearn
-from goalward.errors import ShapeMismatch
+from goalward.errors import BadInput, ShapeMismatch
 from goalward.utility import FirstOrder, ImplicitStep, Retrain
+from tests.conftest import need
 
 FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame}
 
@@ -89,3 +92,79 @@ def test_fifty_thousand_sparse_text_features_stay_sparse():
     near = ImplicitStep()(fitted, goal, pool[:20])
     exact = Retrain()(fitted, goal, pool[:20])
     np.testing.assert_allclose(near, exact, atol=0.05 * np.abs(exact).max())
+
+
+def dataset(data):
+    need("datasets")
+    return import_module("datasets").Dataset.from_dict(data)
+
+
+LAZY = {"polars.LazyFrame": pl.LazyFrame, "datasets.Dataset": dataset}
+"""Tables that are not in memory, by what makes them of columns."""
+FRONT = ColumnTransformer(
+    [("numbers", StandardScaler(), ["size", "weight"]), ("names", OneHotEncoder(), ["colour"])]
+)
+
+
+@pytest.mark.parametrize("kind", LAZY)
+def test_lazy_frames_and_datasets_are_pools(kind, rng):
+    (known, y), (pool, _), (dev, y_dev) = (table(rng, n) for n in (50, 30, 20))
+    model = make_pipeline(FRONT, LogisticRegression())
+    rows = {}
+    for make in (pd.DataFrame, LAZY[kind]):
+        X, Xp, X_dev = make(known), make(pool), make(dev)
+        found = gw.suggest(model, X, y, Xp, batch=5)
+        by_dev = gw.suggest(model, X, y, Xp, strategy="dev/spread", dev=(X_dev, y_dev))
+        start = gw.suggest(model, None, None, Xp, batch=3)
+        rows[make] = [part.rows.tolist() for part in (found, by_dev, start)]
+    assert rows[pd.DataFrame] == rows[LAZY[kind]]
+    numbers = LAZY[kind]({name: known[name] for name in ("size", "weight")})
+    fitted = gw.Logistic().fit(numbers, y)
+    assert gw.strategies.Margin().suggest(fitted, numbers, batch=2).rows.shape == (2,)
+    assert gw.GoalOriented.recommended(numbers).suggest(fitted, numbers, batch=2).rows.shape == (2,)
+
+
+def test_columns_of_a_dataset_are_texts_labels_and_vectors(rng):
+    need("datasets")
+    from datasets import Dataset, DatasetDict
+
+    texts = [f"{word} {i}" for i in range(10) for word in ("good", "bad")]
+    vectors, labels = rng.normal(size=(20, 3)), ["yes", "no"] * 10
+    rows = Dataset.from_dict({"text": texts, "embedding": vectors, "label": labels})
+    known, pool = rows.select(range(8)), rows.select(range(8, 20))
+    model = make_pipeline(TfidfVectorizer(), LogisticRegression())
+    found = gw.suggest(model, known["text"], known["label"], pool["text"], batch=3)
+    plain = gw.suggest(model, texts[:8], labels[:8], texts[8:], batch=3)
+    assert found.rows.tolist() == plain.rows.tolist()
+    found = gw.suggest(None, known["embedding"], known["label"], pool["embedding"], batch=3)
+    plain = gw.suggest(None, vectors[:8], labels[:8], vectors[8:], batch=3)
+    assert found.rows.tolist() == plain.rows.tolist()
+    with pytest.raises(BadInput, match=r"A DatasetDict with the keys 'train' came.*x\['train'\]"):
+        gw.suggest(None, None, None, DatasetDict(train=rows))
+
+
+@pytest.mark.parametrize("kind", LAZY)
+def test_lazy_frames_and_datasets_are_tables_of_studies(kind, tmp_path):
+    texts = ["a fine film", "dull plot", "great cast", "a bore"]
+    made = LAZY[kind]({"text": texts, "stars": [5, 2, 4, 1]})
+    widget = gw.annotate(made, text="text", classes=["good", "bad"], study=tmp_path / "w.db")
+    assert widget.summary["rows"] == 4
+    one = LAZY[kind]({"text": texts})
+    study = gw.Study.create(tmp_path / "t.db", pool=one, classes=["good", "bad"])
+    assert [study.show(row)["text"] for row in range(4)] == texts
+    study.extend(LAZY[kind]({"text": ["more of it"]}))
+    assert study.show(4)["text"] == "more of it"
+    numbers = LAZY[kind]({"stars": [5, 2, 4, 1], "length": [3.0, 2.0, 2.0, 2.0]})
+    counted = gw.Study.create(tmp_path / "n.db", pool=numbers, classes=["good", "bad"])
+    assert counted.show(0)["columns"] == {"0": 5.0, "1": 3.0}
+    with pytest.raises(BadInput, match=r"columns text, stars came.*frame\['text'\].*tables\.Table"):
+        gw.Study.create(tmp_path / "m.db", pool=made, classes=["good", "bad"])
+    assert not (tmp_path / "m.db").exists()
+
+
+def test_cells_without_a_text_are_empty(tmp_path):
+    for name, make in FRAMES.items():
+        frame = make({"text": ["a fine film", None, "a bore"], "n": [1, 2, 3]})
+        place = tmp_path / f"{name}.db"
+        gw.annotate(frame, text="text", classes=["good", "bad"], study=place)
+        assert gw.Study.open(place).show(1)["text"] == ""

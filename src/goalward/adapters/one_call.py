@@ -16,6 +16,7 @@ from sklearn.utils.validation import has_fit_parameter
 from goalward.adapters.classifier import from_classifier, from_estimator
 from goalward.adapters.sklearn import is_logistic
 from goalward.core.labels import clean_weights
+from goalward.core.rows import held
 from goalward.errors import (
     BadParameter,
     LooseFit,
@@ -67,7 +68,8 @@ def suggest(
     X_labelled, y_labelled
         Labelled rows and their labels; None, or empty, for a start from nothing.
     X_pool
-        Rows to choose from: an array, sparse, a frame, texts for a pipeline, a `PoolFile`.
+        Rows to choose from: an array, sparse, a frame (lazy too), a Hugging Face dataset or a column of
+        one, texts for a pipeline, a `PoolFile`.
     strategy
         "recommended", a recipe such as "margin" or "entropy/predicted/implicit", or a strategy.
     exclude
@@ -94,6 +96,7 @@ def suggest(
     >>> found.says
     'A clone of LogisticRegression was fitted to 2 labels; rows by hedged.'
     """
+    X_labelled, X_pool = held(X_labelled), held(X_pool)
     fitted, how = model_for(model, X_labelled, y_labelled, X_pool, classes, sample_weight)
     chosen, name = strategy_for(strategy, fitted, X_pool, dev, seed)
     if fitted.labelled.n_seen < 2 and not fitted.model.elsewhere:

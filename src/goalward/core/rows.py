@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import array_api_compat
@@ -12,7 +13,28 @@ from goalward.core.arrays import Rows, is_sparse, namespace, to_numpy
 from goalward.core.sparse import check_sparse
 from goalward.errors import BadInput, Empty, NotFinite, ShapeMismatch, TooLarge
 
-__all__ = ["check_columns", "check_finite", "clean_rows", "column_names"]
+__all__ = ["check_columns", "check_finite", "clean_rows", "column_names", "held"]
+
+
+def held(X: Any) -> Any:
+    """Return rows that can be counted and indexed: a lazy frame collected, a dataset as a frame.
+
+    A `LazyFrame` of polars and a `Dataset` of Hugging Face are read whole; one of its columns is a list.
+    """
+    kind = f"{type(X).__module__.partition('.')[0]}.{type(X).__name__}"
+    if kind == "polars.LazyFrame":
+        return X.collect()
+    if kind == "datasets.Dataset":
+        return X.to_pandas()
+    if kind == "datasets.Column":
+        return list(X)
+    if isinstance(X, Mapping):
+        names = ", ".join(map(repr, list(X)[:5]))
+        raise BadInput(
+            f"A {type(X).__name__} with the keys {names} came; rows were expected. Pass the part that "
+            f"holds them, x[{next(iter(X), 'train')!r}], or make a frame of it."
+        )
+    return X
 
 
 def clean_rows(
@@ -30,6 +52,7 @@ def clean_rows(
     infinity come out, and calls `check_finite` then, which saves a pass over a large pool. Nor are
     the indices of sparse rows, which `goalward.pool.blocks` has looked at.
     """
+    X = held(X)
     if finite:
         check_sparse(X, name)
     rows = _floating(X, name)

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from goalward.core.arrays import Array, Rows, is_sparse, like, namespace
 from goalward.core.candidates import Labelled
 from goalward.core.labels import as_classes, clean_weights, encode, find_classes, is_soft
-from goalward.core.rows import clean_rows, column_names
+from goalward.core.rows import clean_rows, column_names, held
 from goalward.errors import BadParameter, OneClass, ShapeMismatch, UnseenClass
 from goalward.learners.cross_validation import cross_validate
 from goalward.learners.left_out import best_left_out
@@ -102,6 +102,7 @@ class Logistic(LogisticParameters):
             A model of the same shape to start from: the one before, say.
         """
         self._check_parameters()
+        X = held(X)
         # Of named classes with penalised intercepts there is a model before the first label.
         least = int(self.classes is None or not self.penalize_intercept)
         rows = clean_rows(X, "X", least=least)

@@ -26,7 +26,7 @@ from goalward.core.arrays import (
 )
 from goalward.core.candidates import Candidates, Labelled
 from goalward.core.labels import clean_weights
-from goalward.core.rows import check_columns, clean_rows
+from goalward.core.rows import check_columns, clean_rows, held
 from goalward.errors import Unsupported
 from goalward.models.linear import LinearModel
 from goalward.models.loss import Loss
@@ -113,6 +113,7 @@ class Fitted:
 
         With finite=False their numbers are not looked at; see `core.rows.clean_rows`.
         """
+        X = held(X)
         if self.columns is not None:
             check_columns(X, self.columns, name)
         if self.transform is not None:

@@ -12,6 +12,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from goalward.core.arrays import is_sparse, rows_at
+from goalward.core.rows import held
 from goalward.core.sparse import check_sparse
 from goalward.errors import Empty, ShapeMismatch, Unsupported
 
@@ -128,6 +129,7 @@ def as_pool(X: Any, name: str = "X_pool") -> Pool:
     """
     if isinstance(X, Pool):
         return X
+    X = held(X)
     if isinstance(X, np.ma.MaskedArray):
         raise Unsupported(
             f"{name} is a masked array, whose masked cells hold no numbers; an array was expected. "

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from goalward.core.rows import held
 from goalward.pool import n_rows, take_rows
 from goalward.selection.best import mixed
 
@@ -26,6 +27,7 @@ def reference_rows(X: Any, count: int = REFERENCE, seed: int = 0) -> Any:
     Recipes and `GoalOriented.recommended` look at these. Three draws, of the first version each:
     another one would change what the same seed suggests.
     """
+    X = held(X)
     total = n_rows(X)
     if total <= count:
         return X

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from goalward.core.rows import held
 from goalward.errors import BadParameter
 from goalward.study.study import Study
 
@@ -27,7 +28,8 @@ def annotate(
     Parameters
     ----------
     rows
-        A frame, a list of texts, an array of features, or the path of a table.
+        A frame (lazy too), a Hugging Face dataset, a list of texts, an array of features, or the path
+        of a table.
     classes
         The answers.
     text
@@ -48,7 +50,7 @@ def annotate(
     >>> widget.summary["rows"]
     2
     """
-    pool = rows
+    pool = rows = held(rows)
     columns = [str(name) for name in getattr(rows, "columns", ())]
     if text is not None:
         if text not in columns:
@@ -56,8 +58,9 @@ def annotate(
                 f"text={text!r} is no column of what came ({', '.join(columns[:8]) or type(rows).__name__}); "
                 "one was expected. Leave it out for a list of texts or an array."
             )
-        pool = [str(cell) for cell in rows[text]]
-    elif columns:
+        # NaN, which no cell equals, is how pandas says that there is nothing.
+        pool = ["" if cell is None or cell != cell else str(cell) for cell in rows[text]]  # noqa: PLR0124
+    elif len(columns) > 1:
         raise BadParameter(
             f"A frame came with the columns {', '.join(columns[:8])} and no text=; the column to read "
             "was expected. For numbers pass frame[[...]].to_numpy()."

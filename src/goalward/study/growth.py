@@ -12,6 +12,7 @@ import scipy.sparse
 from goalward.core.arrays import is_sparse, to_numpy
 from goalward.core.rows import clean_rows
 from goalward.errors import BadParameter, PoolChanged, ShapeMismatch
+from goalward.study.parts import in_memory
 from goalward.study.pools import PoolLoader, StudyPool, found_table, store, table_record
 from goalward.tables.watch import rows_digest
 
@@ -50,6 +51,7 @@ def grown(loader: PoolLoader, rows: Any) -> tuple[Mapping[str, Any], dict[str, A
 
 
 def _together(pool: StudyPool, rows: Any) -> Any:
+    rows = in_memory(rows)
     if pool.texts is not None:
         return [*pool.texts, *rows]
     more = clean_rows(rows, "rows")

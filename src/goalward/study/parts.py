@@ -11,14 +11,34 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from goalward.core.arrays import is_sparse
+from goalward.core.rows import clean_rows, column_names, held
 from goalward.core.sparse import check_sparse
-from goalward.errors import Damaged
+from goalward.errors import BadInput, Damaged
 from goalward.journal.store import Store
 
-__all__ = ["as_parts", "digest_of", "from_parts"]
+__all__ = ["as_parts", "digest_of", "from_parts", "in_memory"]
 
 PART = 64 * 2**20
 """Bytes of an array kept in one piece: SQLite holds at most 1 GB in one."""
+
+
+def in_memory(pool: Any) -> Any:
+    """Return rows as a list of texts or a table of numbers, whatever held them."""
+    pool = held(pool)
+    columns = column_names(pool) or ()
+    if len(columns) == 1:
+        column = list(pool[columns[0]])
+        return column if all(isinstance(cell, str) for cell in column) else pool
+    if len(getattr(pool, "shape", ())) == 1:
+        return list(pool)
+    try:
+        return pool if not columns else clean_rows(pool, "pool")
+    except BadInput as error:
+        raise BadInput(
+            f"A frame with the columns {', '.join(columns[:8])} came, not all of them numbers ({error}); "
+            "numbers, or one column of texts, were expected. Pass frame['text'], or write the frame to a "
+            "file that keeps every column, and pass gw.tables.Table(path, text=...)."
+        ) from error
 
 
 def as_parts(X: Any) -> tuple[dict[str, Any], list[bytes]]:

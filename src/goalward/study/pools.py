@@ -21,7 +21,7 @@ from goalward.errors import BadInput, BadParameter, PoolChanged
 from goalward.journal.engine import files_of_database
 from goalward.journal.store import Store
 from goalward.pool import as_pool
-from goalward.study.parts import as_parts, digest_of, from_parts
+from goalward.study.parts import as_parts, digest_of, from_parts, in_memory
 from goalward.tables.encoder import Encoder, Tick, Vectors, silent
 from goalward.tables.loaded import Loaded
 from goalward.tables.read import beside
@@ -165,6 +165,7 @@ def store(pool: Any, home: Path | None, tick: Tick) -> tuple[dict[str, Any], lis
     """Return a pool as data, and the bytes that must be kept inside the study."""
     if isinstance(pool, (str, os.PathLike, Table)):
         return table_record(_as_table(pool), home, tick), []
+    pool = in_memory(pool)
     if isinstance(pool, (list, tuple)) and pool and all(isinstance(x, str) for x in pool):
         for row, text in enumerate(pool):
             try:

@@ -66,8 +66,9 @@ class Study(StudyFindings):
         Parameters
         ----------
         pool
-            Rows to label: an array, a sparse matrix or a list of texts (stored inside), the path
-            of a table or a `tables.Table` (kept by path and fingerprint).
+            Rows to label: an array, a sparse matrix, a list of texts, a frame of numbers or of one
+            column of texts, lazy or a Hugging Face dataset too (stored inside), the path of a table or
+            a `tables.Table` (kept by path and fingerprint).
         classes
             All classes: texts or numbers. More can be added later, by name only.
         learner, strategy
