@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from goalward import lab as lab
     from goalward import tables as tables
     from goalward.adapters import suggest
-    from goalward.learners import Logistic, LogisticClassifier
+    from goalward.learners import Logistic, LogisticClassifier, Opinion
     from goalward.models import Fitted
     from goalward.strategies import GoalOriented, recipe
     from goalward.study import Study as Study
@@ -46,6 +46,7 @@ __all__ = [
     "GoalOriented",
     "Logistic",
     "LogisticClassifier",
+    "Opinion",
     "adapters",
     "errors",
     "goals",
@@ -69,6 +70,7 @@ HOMES = {
     "GoalOriented": "strategies",
     "Logistic": "learners",
     "LogisticClassifier": "learners",
+    "Opinion": "learners",
     "Study": "study",
     "annotate": "study",
     "load_model": "study",

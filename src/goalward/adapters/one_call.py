@@ -25,7 +25,7 @@ from goalward.errors import (
     UnseenClass,
     Unsupported,
 )
-from goalward.learners import Logistic
+from goalward.learners import Logistic, Opinion
 from goalward.models import Fitted
 from goalward.models.refitted import last_step
 from goalward.pool import n_rows
@@ -54,6 +54,7 @@ def suggest(
     seed: int = 0,
     costs: Any = None,
     budget: float | None = None,
+    guesses: Any = None,
 ) -> Suggestion:
     """Return the rows of a pool worth labelling next, best first.
 
@@ -84,6 +85,9 @@ def suggest(
         Draws the rows that goals look at, and breaks ties.
     costs, budget
         What each row of the pool costs, and what may be spent: rows by gain per price, `batch` at most.
+    guesses
+        A guess for each row of the pool (None where there is none), a function that makes them of
+        `X_pool`, or an `Opinion`: used as far as the labels bear them out. For our own model.
 
     Examples
     --------
@@ -97,13 +101,33 @@ def suggest(
     'A clone of LogisticRegression was fitted to 2 labels; rows by hedged.'
     """
     X_labelled, X_pool = held(X_labelled), held(X_pool)
+    if guesses is not None:
+        model = _with_opinion(model, X_pool, guesses, classes, seed)
     fitted, how = model_for(model, X_labelled, y_labelled, X_pool, classes, sample_weight)
+    if guesses is not None:
+        how += ", with the guesses" if fitted.transform else ", the guesses not used"
     chosen, name = strategy_for(strategy, fitted, X_pool, dev, seed)
     if fitted.labelled.n_seen < 2 and not fitted.model.elsewhere:
         name = "coverage, until two classes have labels"
     found = chosen.suggest(fitted, X_pool, batch, exclude, costs=costs, budget=budget)
     bought = "" if found.cost is None else f", {len(found.rows)} for {found.cost:g}"
     return replace(found, says=f"{how}; rows by {name}{bought}.")
+
+
+def _with_opinion(
+    model: Any, X_pool: Any, guesses: Any, classes: Sequence[Hashable], seed: int
+) -> Logistic:
+    """Return our learner, told of guesses."""
+    if not isinstance(model, Logistic | None):
+        raise BadParameter(
+            f"guesses came with {_name(model)}; None or gw.Logistic() was expected as the model. Leave the "
+            "model out, or the guesses."
+        )
+    ready = isinstance(guesses, Opinion)
+    opinion = guesses if ready else Opinion.of(X_pool, guesses, seed=seed)
+    learner: Logistic = clone(model or Logistic(classes=list(classes) or None))
+    learner.set_params(opinion=opinion)
+    return learner
 
 
 def strategy_for(

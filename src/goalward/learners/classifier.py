@@ -13,6 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from goalward.core.arrays import to_numpy
 from goalward.core.labels import as_classes
 from goalward.learners.logistic import Logistic, LogisticParameters
+from goalward.learners.opinion import folded
 from goalward.models.fitted import Fitted
 
 __all__ = ["LogisticClassifier"]
@@ -26,7 +27,7 @@ class LogisticClassifier(ClassifierMixin, LogisticParameters):  # type: ignore[m
 
     Parameters
     ----------
-    C, fit_intercept, penalize_intercept, classes, tol, max_iter, solver, Cs, cv
+    C, fit_intercept, penalize_intercept, classes, tol, max_iter, solver, Cs, cv, opinion
         As in `Logistic`.
 
     Examples
@@ -53,15 +54,15 @@ class LogisticClassifier(ClassifierMixin, LogisticParameters):  # type: ignore[m
     def coef_(self) -> NDArray[Any]:
         """(K, d) weights."""
         check_is_fitted(self)
-        params = to_numpy(self.fitted_.params)
-        return (params[:-1] if self.fit_intercept else params).T
+        params, intercept = folded(self.fitted_)
+        return (params[:-1] if intercept else params).T
 
     @property
     def intercept_(self) -> NDArray[Any]:
         """(K,) intercepts."""
         check_is_fitted(self)
-        params = to_numpy(self.fitted_.params)
-        return params[-1] if self.fit_intercept else np.zeros(params.shape[1])
+        params, intercept = folded(self.fitted_)
+        return params[-1] if intercept else np.zeros(params.shape[1])
 
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Return logits; for two classes their difference, as scikit-learn does."""

@@ -41,6 +41,7 @@ class LogisticParameters(BaseEstimator):  # type: ignore[misc]
         solver: Any = "auto",
         Cs: int | Sequence[float] = 10,
         cv: int = 5,
+        opinion: Any = None,
     ) -> None:
         self.C = C
         self.fit_intercept = fit_intercept
@@ -51,6 +52,7 @@ class LogisticParameters(BaseEstimator):  # type: ignore[misc]
         self.solver = solver
         self.Cs = Cs
         self.cv = cv
+        self.opinion = opinion
 
 
 class Logistic(LogisticParameters):
@@ -76,6 +78,8 @@ class Logistic(LogisticParameters):
         ‖∇F‖ at the optimum relative to ‖∇F(0)‖.
     solver
         "auto", "cholesky", "dual", "cg" or a solver object, for the Newton steps.
+    opinion
+        An `Opinion`: what guesses say of rows, used as far as it helps to predict labels left out.
 
     Examples
     --------
@@ -103,6 +107,9 @@ class Logistic(LogisticParameters):
         """
         self._check_parameters()
         X = held(X)
+        if self.opinion is not None:
+            found: Fitted = self.opinion.fitted(self, X, y, sample_weight)
+            return found
         # Of named classes with penalised intercepts there is a model before the first label.
         least = int(self.classes is None or not self.penalize_intercept)
         rows = clean_rows(X, "X", least=least)

@@ -24,6 +24,7 @@ from goalward.core.threads import cores, one_blas_thread
 from goalward.core.whole_file import whole_folder
 from goalward.errors import BadInput, Damaged, DataMissing
 from goalward.journal.events import Label
+from goalward.learners.opinion import folded
 from goalward.models import Fitted
 from goalward.pool import Pool, as_pool, open_pool
 from goalward.tables.encoder import Encoder, Vectors
@@ -90,9 +91,9 @@ class StudyModel:
         cls, fitted: Fitted, classes: Sequence[Label], encoder: Encoder | None = None
     ) -> StudyModel:
         """Return a fitted model without the rows that it was fitted on."""
-        linear = fitted.model.linear("A study's model")
-        encoder = encoder or Vectors(fitted.n_features)
-        return cls(np.asarray(fitted.params), tuple(classes), encoder, linear.intercept)
+        params, intercept = folded(fitted, "A study's model")
+        encoder = encoder or Vectors(len(params) - intercept)
+        return cls(params, tuple(classes), encoder, intercept)
 
     def predict_proba(self, rows: Any) -> NDArray[Any]:
         """Return (n, k) probabilities of rows: texts or a frame like the study's own, or numbers."""
