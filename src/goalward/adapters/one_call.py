@@ -14,6 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from goalward.adapters.classifier import from_classifier, from_estimator
+from goalward.adapters.heads import from_head, network_in
 from goalward.adapters.sklearn import is_logistic
 from goalward.core.labels import clean_weights
 from goalward.core.rows import held
@@ -65,7 +66,8 @@ def suggest(
         `gw.Logistic()`. A clone is fitted, never the object itself; one in a `FrozenEstimator` is used
         as it is. Of a logistic regression it is known what each label would change. Other classifiers
         are asked what they predict; without `predict_proba` a logistic regression of the same features
-        stands in. `says` of what is returned tells which.
+        stands in. Of a classifier of torch, alone or in a `pipeline` of transformers, a copy of the head
+        is fitted. `says` of what is returned tells which.
     X_labelled, y_labelled
         Labelled rows and their labels; None, or empty, for a start from nothing.
     X_pool
@@ -166,6 +168,9 @@ def model_for(
             "expected."
         )
     name, many = _name(model), f"{len(labels)} label{'s' * (len(labels) != 1)}"
+    if network_in(model) is not None:
+        fitted = from_head(model, X, labels, X_pool, classes, weights)
+        return fitted, f"The head of {type(network_in(model)).__name__} was fitted to {many}"
     if len(set(labels)) < 2:
         standing = _stand_in(model, X, labels, X_pool, classes, prepared=False)
         return standing, f"{many}, of fewer than two classes, are too few for {name}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from math import prod
 from typing import Any
@@ -22,7 +22,7 @@ CACHE = 512 * 2**20
 def one_tensor(inputs: Callable[[Any], Any] | None, reference: Any, X: Any) -> Any:
     """Return raw rows as the tensor that a module takes, on the device of `reference`."""
     given = X if inputs is None else inputs(X)
-    if isinstance(given, (dict, tuple)):
+    if isinstance(given, (Mapping, tuple)):
         raise Unsupported(
             f"A row is a {type(given).__name__} of tensors; one tensor was expected where layers "
             "below the head may move. Use layers='last', which takes any input."
@@ -76,7 +76,7 @@ class Features:
         """Return raw rows as the module takes them."""
         device, dtype = self._head.weight.device, self._head.weight.dtype
         given = rows if self._inputs is None else self._inputs(rows)
-        if isinstance(given, dict):
+        if isinstance(given, Mapping):  # a dict, or what a tokenizer returns
             return {name: value.to(device) for name, value in given.items()}
         if isinstance(given, tuple):
             return tuple(value.to(device) for value in given)
@@ -98,14 +98,26 @@ def evaluated(module: Any, head: Any, given: Any) -> tuple[Any, Any]:
                 output = module(*given) if isinstance(given, tuple) else module(given)
     finally:
         hook.remove()
+    # What models of Hugging Face return holds more than logits.
+    logits = getattr(output, "logits", output)
+    if len(caught) == 1 and caught[0].ndim == 3 and logits.ndim == 2:
+        caught = [_at_one_token(head, caught[0], logits)]
     if len(caught) != 1 or caught[0].ndim != 2:
         raise Unsupported(
             f"The head was used {len(caught)} times in one pass, on "
             f"{[tuple(c.shape) for c in caught]}; once, on (rows, features), was expected. Pass "
             "layers='all', or a list of the modules that may move."
         )
-    # What models of Hugging Face return holds more than logits.
-    return caught[0], getattr(output, "logits", output)
+    return caught[0], logits
+
+
+def _at_one_token(head: Any, features: Any, logits: Any) -> Any:
+    """Return the features of the token whose logits are the row's: the last one, in decoders."""
+    import torch
+
+    with torch.no_grad():
+        gaps = (head(features) - logits[:, None]).abs().amax(dim=2)
+    return features[torch.arange(len(features), device=features.device), gaps.argmin(dim=1)]
 
 
 def _tensor(given: Any, device: Any) -> Any:
