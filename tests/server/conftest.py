@@ -80,11 +80,10 @@ def running(served, port=0):
     import uvicorn
 
     from goalward.server import create_app
-    from goalward.server.serve import listening
+    from goalward.server.serve import configured, listening
 
     listener = listening("127.0.0.1", port)
-    config = uvicorn.Config(create_app(served), log_level="critical", access_log=False)
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(configured(create_app(served)))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     until(lambda: server.started or not thread.is_alive())

@@ -418,3 +418,20 @@ def test_the_documentation_is_our_own(client):
         assert path in page
     assert "http://" not in page.replace("http://127.0.0.1:8321/api/ask", "")
     assert "https://" not in page
+
+
+def test_machines_can_watch_it(client, study):
+    study.tell(0, "good")
+    study.skip(1)
+    found = client.get("/metrics")
+    assert found.headers["content-type"].startswith("text/plain; version=0.0.4")
+    lines = [line.split() for line in found.text.splitlines() if not line.startswith("#")]
+    numbers = {name: float(value) for name, value in lines}
+    assert numbers["goalward_rows"] == 120
+    assert numbers["goalward_labels"] == numbers["goalward_skipped"] == 1
+    assert numbers["goalward_events_total"] >= 3
+    client.get("/api/rows/99999")
+    assert 'goalward_replies_total{status="404"} 1' in client.get("/metrics").text
+    del client.headers["authorization"]
+    assert client.get("/metrics").status_code == 401
+    assert client.get("/healthz").json() == {"ok": True, "study": True}

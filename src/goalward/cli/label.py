@@ -61,13 +61,41 @@ class LabelOptions:
     host: str = Option("127.0.0.1", help="Address to listen on; 0.0.0.0 needs --token.")
     port: int | None = Option(None, min=0, max=65535, help="8321, or a free one, by default.")
     token: str | None = Option(
-        None, envvar="GOALWARD_TOKEN", help="For programs and other machines; random by default."
+        None,
+        envvar="GOALWARD_TOKEN",
+        help="For programs and other machines; random by default. Others see it in the list of "
+        "processes: rather set GOALWARD_TOKEN, or use --token-file.",
     )
+    token_file: Path | None = Option(None, help="File with the token.")
+    tls_cert: Path | None = Option(None, help="Certificate (PEM): the page is HTTPS then.")
+    tls_key: Path | None = Option(None, help="Its key (PEM).")
     name: list[str] | None = Option(None, help="A host name the page is reached by; repeatable.")
     browser: bool = Option(True, "--browser/--no-browser", help="Open the page in the browser.")
     guess: bool = Option(
         False, "--guess", help="Show what the model would say; it biases: people tend to agree."
     )
+
+    @property
+    def secret(self) -> str | None:
+        """The token, wherever it is."""
+        if self.token_file is None:
+            return self.token
+        try:
+            return self.token_file.read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadParameter(
+                f"--token-file {self.token_file} cannot be read ({error}); a file with the token was "
+                "expected."
+            ) from error
+
+    @property
+    def tls(self) -> tuple[Path, Path] | None:
+        """The files of the certificate and its key."""
+        if self.tls_cert is None and self.tls_key is None:
+            return None
+        if self.tls_cert is None or self.tls_key is None:
+            raise BadParameter("One of --tls-cert and --tls-key came; both were expected.")
+        return self.tls_cert, self.tls_key
 
     @property
     def answer_names(self) -> list[str]:
@@ -99,8 +127,9 @@ def label(options: LabelOptions) -> None:
         by=options.by,
         host=options.host,
         port=options.port,
-        token=options.token,
+        token=options.secret,
         names=options.name or (),
+        tls=options.tls,
         images=options.images,
         browser=options.browser,
         guess=options.guess,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -28,6 +29,7 @@ from goalward.server.api import api
 from goalward.server.desk import Desk
 from goalward.server.files import files
 from goalward.server.guard import Guard
+from goalward.server.operation import operation
 from goalward.server.pages import pages
 from goalward.server.rows import legible
 from goalward.server.served_study import ServedStudy
@@ -90,8 +92,16 @@ def create_app(
         },
     )
     app.state.served, app.state.desk, app.state.keys = served, desk, first.keys
-    app.add_middleware(Guard, keys=first.keys, hosts=hosts, remote=remote, uploads=desk is not None)
-    for router in (pages, api, files, *([start] if desk else [])):
+    replies = app.state.replies = Counter[int]()
+    app.add_middleware(
+        Guard,
+        keys=first.keys,
+        hosts=hosts,
+        remote=remote,
+        uploads=desk is not None,
+        replies=replies,
+    )
+    for router in (pages, operation, api, files, *([start] if desk else [])):
         app.include_router(router)
     return app
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
+from collections import Counter
 from collections.abc import Iterable
 from hashlib import sha256
 from ipaddress import ip_address
@@ -23,15 +24,16 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalward.errors import BadParameter
+from goalward.server.attempts import Attempts
 
-__all__ = ["Guard", "Keys", "allowed_host"]
+__all__ = ["Guard", "Keys", "allowed_host", "caller"]
 
 SHORTEST_TOKEN = 16
 LONGEST_BODY = 512 * 1024
 """Bytes: a note of 100,000 characters fits, however it is written."""
 BODY_SECONDS = 10.0
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
-OPEN = frozenset({"/start", "/login", "/static/app.css", "/static/icon.svg"})
+OPEN = frozenset({"/start", "/login", "/static/app.css", "/static/icon.svg", "/healthz"})
 """What takes a token instead of needing one, and how that looks."""
 UPLOAD = "/api/start/upload"
 """Takes a file as it is, where tables are brought; read and bounded by who keeps it."""
@@ -61,6 +63,8 @@ class Keys:
         For programs (`Authorization: Bearer ...`) and the sign-in page; random by default.
     port
         Cookies do not tell ports apart, so the name of ours does.
+    secure
+        Whether the page is reached by HTTPS: the cookie then goes nowhere else.
 
     Examples
     --------
@@ -70,15 +74,16 @@ class Keys:
     (True, False)
     """
 
-    def __init__(self, token: str | None = None, *, port: int = 0) -> None:
+    def __init__(self, token: str | None = None, *, port: int = 0, secure: bool = False) -> None:
         if token is not None and len(token) < SHORTEST_TOKEN:
             raise BadParameter(
                 f"The token has {len(token)} characters; at least {SHORTEST_TOKEN} were expected. Leave it "
                 "out to get a random one."
             )
         self.token = token or secrets.token_urlsafe(32)
-        self.cookie = f"goalward_{port}"
+        self.cookie, self.secure = f"goalward_{port}", secure
         self.session = secrets.token_urlsafe(32)
+        self.attempts = Attempts()
         self._links: set[bytes] = set()
 
     def link(self) -> str:
@@ -96,9 +101,18 @@ class Keys:
             return False
         return True
 
-    def is_token(self, token: str) -> bool:
-        """Return whether this is the token, in constant time."""
-        return secrets.compare_digest(_digest(token), _digest(self.token))
+    def is_token(self, token: str, address: str) -> bool:
+        """Return whether this is the token, in constant time; 429 for who guessed too often."""
+        if wait := self.attempts.wait(address):
+            raise HTTPException(
+                429,
+                f"Too many wrong tokens came from {address}; try again in {wait:.0f} seconds.",
+                {"retry-after": f"{wait:.0f}"},
+            )
+        if secrets.compare_digest(_digest(token), _digest(self.token)):
+            return True
+        self.attempts.failed(address)
+        return False
 
     def is_session(self, value: str) -> bool:
         """Return whether this is the cookie's value, in constant time."""
@@ -121,6 +135,8 @@ class Guard:
         which no foreign name can pretend to.
     uploads
         Whether tables may be brought.
+    replies
+        Where replies are counted, by their status.
     """
 
     def __init__(
@@ -131,9 +147,11 @@ class Guard:
         hosts: Iterable[str] = (),
         remote: bool = False,
         uploads: bool = False,
+        replies: Counter[int] | None = None,
     ) -> None:
         self.app, self.keys, self.upload = app, keys, UPLOAD if uploads else None
         self.hosts, self.remote = LOCAL | {h.lower() for h in hosts}, remote
+        self.replies = replies if replies is not None else Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
@@ -144,6 +162,7 @@ class Guard:
 
         async def sealed(message: Message) -> None:
             if message["type"] == "http.response.start":
+                self.replies[message["status"]] += 1
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
@@ -170,8 +189,12 @@ class Guard:
                 raise HTTPException(
                     403, "The request came from another site (its Origin is not ours)."
                 )
-        # Other ports of this machine are "same-site", and other people's programs.
-        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        # Other ports of this machine are "same-site", and other people's programs. A link that works
+        # once may come from anywhere: from a file that the browser was given, say.
+        if path != "/start" and headers.get("sec-fetch-site", "none") not in (
+            "none",
+            "same-origin",
+        ):
             raise HTTPException(
                 403, "The request came from another site. Paste the address into the address bar."
             )
@@ -197,9 +220,14 @@ class Guard:
 
     def _knows(self, request: Request) -> bool:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and self.keys.is_token(token.strip()):
+        if self.keys.is_session(request.cookies.get(self.keys.cookie, "")):
             return True
-        return self.keys.is_session(request.cookies.get(self.keys.cookie, ""))
+        return scheme.lower() == "bearer" and self.keys.is_token(token.strip(), caller(request))
+
+
+def caller(request: Request) -> str:
+    """Return the address that a request came from."""
+    return request.client.host if request.client else ""
 
 
 def _refused(request: Request, refusal: HTTPException) -> Response:

@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from goalward.server.api import Served
-from goalward.server.guard import Keys
+from goalward.server.guard import Keys, caller
 from goalward.server.messages import AnswerFilter, PageNumber
 from goalward.server.rows import answered_rows, legible
 from goalward.server.served_study import ServedStudy
@@ -48,9 +48,15 @@ def page(name: str, served: ServedStudy | None, status: int = 200, **values: Any
     return HTMLResponse(body, status)
 
 
-def _signed_in(keys: Keys, to: str) -> Response:
-    response = RedirectResponse(to, 303)
-    response.set_cookie(keys.cookie, keys.session, httponly=True, samesite="strict", path="/")
+def _signed_in(request: Request, to: str) -> Response:
+    keys: Keys = request.app.state.keys
+    response: Response = RedirectResponse(to, 303)
+    if request.headers.get("sec-fetch-site") == "cross-site":
+        # From a file of ours: a strict cookie goes along with what our own page asks for only.
+        response = HTMLResponse(f'<meta http-equiv="refresh" content="0;url={to}">')
+    response.set_cookie(
+        keys.cookie, keys.session, httponly=True, samesite="strict", path="/", secure=keys.secure
+    )
     return response
 
 
@@ -100,7 +106,7 @@ def _start(request: Request, token: str = "", who: str = "") -> Response:
     keys: Keys = request.app.state.keys
     # A link works once; the redirect takes the token out of the address bar and the history.
     if keys.redeem(token):
-        return _signed_in(keys, "/?who=ask" if who == "ask" else "/")
+        return _signed_in(request, "/?who=ask" if who == "ask" else "/")
     if keys.is_session(request.cookies.get(keys.cookie, "")):
         return RedirectResponse("/", 303)  # the link again, in the browser that used it
     return page("login.html", None, 401, error="This link was used already, or is not ours.")
@@ -115,8 +121,8 @@ def _login() -> Response:
 async def _log_in(request: Request) -> Response:
     form = parse_qs((await request.body()).decode("utf-8", "replace"))
     keys: Keys = request.app.state.keys
-    if keys.is_token("".join(form.get("token", [""]))):
-        return _signed_in(keys, "/?who=ask")
+    if keys.is_token("".join(form.get("token", [""])), caller(request)):
+        return _signed_in(request, "/?who=ask")
     return page("login.html", None, 401, error="That is not the token.")
 
 

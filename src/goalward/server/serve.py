@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import socket
+import ssl
 import sys
 import threading
 import webbrowser
 from collections.abc import Iterable
 from contextlib import suppress
+from html import escape
 from ipaddress import ip_address
 from pathlib import Path
+from tempfile import mkdtemp
 from types import FrameType
 from typing import Unpack
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from goalward.errors import BadParameter
 from goalward.server.app import create_app
+from goalward.server.connections import Connection
 from goalward.server.desk import Desk
 from goalward.server.guard import Keys
 from goalward.server.served_study import ServedStudy, Shown
 from goalward.study import Study
 
-__all__ = ["PORT", "listening", "serve"]
+__all__ = ["PORT", "configured", "listening", "serve"]
 
 PORT = 8321
 """Tried first, so that a page that is open finds the server again after a restart."""
@@ -35,6 +42,7 @@ def serve(
     port: int | None = None,
     token: str | None = None,
     names: Iterable[str] = (),
+    tls: tuple[Path, Path] | None = None,
     browser: bool = True,
     **shown: Unpack[Shown],
 ) -> None:
@@ -49,6 +57,8 @@ def serve(
         and answer.
     names
         Host names the server is reached by, besides its addresses.
+    tls
+        Files of the certificate, with those above it, and of its key: the page is HTTPS then.
     shown
         See `ServedStudy`.
     """
@@ -56,14 +66,15 @@ def serve(
     if remote and token is None:
         raise BadParameter(
             f"host={host!r} can be reached by other machines and no token came; one of at least 16 "
-            "characters was expected. Pass --token, and mind that HTTP is not encrypted: put TLS in "
-            "front, or use an SSH tunnel."
+            "characters was expected. Pass --token-file, and mind that HTTP is not encrypted: pass "
+            "--tls-cert and --tls-key too, or use an SSH tunnel."
         )
+    _check_files(tls)
     listener = listening(host, port)
-    number = listener.getsockname()[1]
-    keys = Keys(token, port=number)
+    number, scheme = listener.getsockname()[1], "https" if tls else "http"
+    keys = Keys(token, port=number, secure=tls is not None)
     hosts = [*names, *([socket.gethostname()] if remote else [])]
-    reached = f"http://{hosts[0]}:{number}" if hosts else None
+    reached = f"{scheme}://{hosts[0]}:{number}" if hosts else None
 
     def serving(made: Study) -> ServedStudy:
         return ServedStudy(made, keys, address=reached, **shown)
@@ -73,28 +84,27 @@ def serve(
         app = create_app(desk=desk, hosts=hosts, remote=remote)
     else:
         app = create_app(serving(study), hosts=hosts, remote=remote)
-    # No access log: it would hold the tokens of links.
-    config = uvicorn.Config(
-        app,
-        log_level="error",
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=3,
-        timeout_keep_alive=30,
-    )
+    config = configured(app, tls)
 
     class Server(uvicorn.Server):
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
             if app.state.served is not None:
                 app.state.served.live.close()
+            forget()
             super().handle_exit(sig, frame)
 
     named = "127.0.0.1" if host in ("0.0.0.0", "::") else host
-    address = f"http://[{named}]:{number}" if ":" in named else f"http://{named}:{number}"
+    address = f"{scheme}://[{named}]:{number}" if ":" in named else f"{scheme}://{named}:{number}"
     link = f"{address}/start?token={keys.link()}"
     print(f"Label at {link}\nThe link works once. Ctrl-C ends; every answer is kept.", flush=True)
-    if browser:
-        threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
+    opened = _leading_to(link) if browser else None
+
+    def forget() -> None:
+        if opened is not None:
+            shutil.rmtree(opened.parent, ignore_errors=True)
+
+    if opened is not None:
+        threading.Thread(target=webbrowser.open, args=(opened.as_uri(),), daemon=True).start()
     # Fits run beside requests: a shorter turn (5 ms by default) lets an answer in between.
     before = sys.getswitchinterval()
     sys.setswitchinterval(0.0001)
@@ -104,6 +114,54 @@ def serve(
     finally:
         sys.setswitchinterval(before)
         listener.close()
+        forget()
+
+
+def configured(app: ASGIApp, tls: tuple[Path, Path] | None = None) -> uvicorn.Config:
+    """Return how the page is served."""
+    certificate, key = tls or (None, None)
+    return uvicorn.Config(
+        app,
+        http=Connection,
+        ws="none",
+        log_level="error",
+        # It would hold the tokens of links.
+        access_log=False,
+        server_header=False,
+        # What a proxy says of a caller is not believed unasked.
+        proxy_headers=False,
+        timeout_graceful_shutdown=3,
+        timeout_keep_alive=30,
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
+    )
+
+
+def _check_files(tls: tuple[Path, Path] | None) -> None:
+    """Raise where a certificate and its key cannot be used."""
+    if tls is None:
+        return
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(*tls)
+    except OSError as error:  # ssl.SSLError is one
+        raise BadParameter(
+            f"The certificate {tls[0]} and the key {tls[1]} cannot be used ({error}); two files in PEM "
+            "form, the key without a passphrase, were expected."
+        ) from error
+
+
+def _leading_to(link: str) -> Path:
+    """Return a page, readable by us alone, that leads to a link.
+
+    The address itself would stand in the browser's arguments, which everybody on this machine sees.
+    """
+    # Browsers that are kept apart from /tmp, as snaps are, read what lies at home.
+    home = Path.home()
+    place = home if os.access(home, os.W_OK) else None
+    path = Path(mkdtemp(prefix="goalward-", dir=place)) / "open.html"
+    path.touch(mode=0o600)
+    path.write_text(f'<meta http-equiv="refresh" content="0;url={escape(link)}">')
+    return path
 
 
 def listening(host: str, port: int | None) -> socket.socket:
