@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         utility,
     )
     from goalward import lab as lab
+    from goalward import plots as plots
     from goalward import tables as tables
     from goalward.adapters import suggest
     from goalward.learners import Logistic, LogisticClassifier, Opinion
@@ -80,7 +81,7 @@ HOMES = {
 }
 """The rooms of the names that are not rooms themselves."""
 
-WITH_APP = ["Study", "annotate", "bench", "lab", "load_model", "tables"]
+WITH_APP = ["Study", "annotate", "bench", "lab", "load_model", "plots", "tables"]
 """Names that need `goalward[app]`, so that `from goalward import *` leaves them out."""
 
 if not TYPE_CHECKING:  # a checker would take every misspelt name for one that is loaded later

@@ -12,19 +12,30 @@ need("anywidget")
 need("jupyterlab")
 
 
+LABEL = f"import os, goalward as gw\n{SAYS_ITS_PROCESS}\n{WIDGET}"
+LOOK = """import numpy as np, goalward as gw
+X = np.random.default_rng(0).normal(size=(60, 2))
+fitted = gw.Logistic().fit(X[:20], np.where(X[:20].sum(axis=1) > 0, "<script>hit = 1</script>", "bad"))
+gw.strategies.Margin().suggest(fitted, X, 3, rows=[f"<img src=x onerror='hit = 1'> {i}" for i in range(60)])"""
+CHART = """fig = gw.plots.figure(6, 3)
+_ = fig.subplots().plot([10, 20, 30], [0.5, 0.75, 0.8], label="margin")
+fig"""
+
+
+def book(*sources):
+    """Return a notebook of some cells, as its file has it."""
+    empty = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    cells = [empty | {"id": f"c{i}", "source": source} for i, source in enumerate(sources)]
+    return json.dumps({"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5})
+
+
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
-    """A server with one notebook, and its folder."""
+    """A server with two notebooks, and its folder."""
     home = tmp_path_factory.mktemp("lab")
-    cell = {"cell_type": "code", "id": "a", "metadata": {}, "outputs": [], "execution_count": None}
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    book = {
-        "cells": [cell | {"source": f"import os, goalward as gw\n{SAYS_ITS_PROCESS}\n{WIDGET}"}],
-        "metadata": kernel,
-        "nbformat": 4,
-        "nbformat_minor": 5,
-    }
-    (home / "book.ipynb").write_text(json.dumps(book))
+    (home / "book.ipynb").write_text(book(LABEL))
+    (home / "look.ipynb").write_text(book(LOOK, CHART))
     options = [
         *("--no-browser", "--allow-root", "--ServerApp.token=t", f"--ServerApp.root_dir={home}"),
         *("--LabApp.news_url=None", "--ServerApp.port_retries=0"),
@@ -57,3 +68,24 @@ def test_answers_by_keys_and_a_kernel_that_is_killed(chromium, lab):
     page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()
     cell = page.locator(".jp-CodeCell").first
     check_widget(page, home, run, lambda folder: cell.screenshot(path=folder / "notebook.png"))
+
+
+def test_objects_and_charts_are_looked_at(chromium, lab):
+    address, _ = lab
+    page = opened(chromium, f"{address}/lab/tree/look.ipynb?token=t&reset")
+    page.get_by_text("Python 3 (ipykernel) | Idle").wait_for()
+    page.locator(".jp-CodeCell .cm-content").first.click()
+    for _ in range(2):
+        page.keyboard.press("Shift+Enter")
+    point = page.locator(".gw-point").nth(1)
+    said = point.locator("text")
+    said.wait_for(state="attached")
+    assert said.evaluate("text => getComputedStyle(text).visibility") == "hidden"
+    point.locator("circle").hover()
+    said.wait_for()  # seen
+    assert said.text_content().startswith("margin: 20.")
+    shown = page.locator(".jp-OutputArea-output", has_text="rows to label")
+    assert "<img src=x onerror='hit = 1'>" in shown.inner_text()
+    assert "<script>hit = 1</script>" in shown.inner_text()
+    assert page.evaluate("typeof hit") == "undefined"
+    page.close()

@@ -237,7 +237,7 @@ class QueryStrategy(Strategy):
         order = free[np.argsort(-np.nan_to_num(first[free], nan=-np.inf), kind="stable")]
         listed = dict.fromkeys([*(np.asarray(chosen) - len(labelled)).tolist(), *order.tolist()])
         rows = np.array(list(listed)[: request.batch], dtype=np.int64)
-        return Suggestion(request.names(rows), first)
+        return Suggestion(request.names(rows), first, positions=rows, values=first[rows])
 
 
 def _as_classifier(fitted: Fitted) -> Any:

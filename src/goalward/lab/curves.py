@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from goalward.core.card import card
 from goalward.core.whole_file import whole_file
 from goalward.errors import BadParameter
 from goalward.lab.statistics import bootstrap, height, ranked, upwards
@@ -114,6 +115,14 @@ class Curves:
                 key = f"labels_to_{level:g}{end}"
                 columns[key] = [labels if np.isfinite(labels) else None for labels in middles]
         return pl.DataFrame(columns)
+
+    def _repr_html_(self) -> str:
+        from goalward.lab.plots import curve_figure
+
+        summary = self.summary().select("strategy", "area_accuracy", "final_accuracy", "seconds")
+        columns = {name.replace("_", " "): list(summary[name]) for name in summary.columns}
+        drawn = curve_figure(self, "")._repr_html_()
+        return card("Learning curves", columns, bar="area accuracy", most=1) + drawn
 
     def save(self, folder: Path) -> None:
         """Write the table as Parquet and CSV, and the summary as CSV; each whole or not at all."""

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from goalward.plots import colour, figure, quiet
+from goalward.plots import NotebookFigure, colour, figure, quiet
 
 if TYPE_CHECKING:
     import polars as pl
@@ -77,7 +76,7 @@ def curve_panel(
     axes.legend(frameon=False)
 
 
-def curve_figure(curves: Curves, title: str) -> Figure:
+def curve_figure(curves: Curves, title: str) -> NotebookFigure:
     """Draw accuracy and log-loss of every strategy over labels."""
     fig = figure(11, 4.4)
     left, right = fig.subplots(1, 2)
@@ -89,7 +88,7 @@ def curve_figure(curves: Curves, title: str) -> Figure:
 
 def critical_difference_figure(
     ranks: Mapping[str, float], distance: float, *, ours: Sequence[str] = (), title: str = ""
-) -> Figure:
+) -> NotebookFigure:
     """Return the critical-difference diagram of mean ranks (Demšar 2006).
 
     Names hang from an axis of ranks, the best at the left. A bar joins those whose ranks are less
@@ -138,7 +137,7 @@ def _groups(values: list[float], distance: float) -> list[tuple[int, int]]:
 
 def distances_figure(
     panels: Mapping[str, pl.DataFrame], *, ours: str, oracles: Sequence[str] = ()
-) -> Figure:
+) -> NotebookFigure:
     """Return one panel per group of datasets: every strategy's distance from the mean of all.
 
     Parameters
@@ -189,7 +188,7 @@ def distances_figure(
     return fig
 
 
-def fidelity_figure(table: pl.DataFrame) -> Figure:
+def fidelity_figure(table: pl.DataFrame) -> NotebookFigure:
     """Draw the share of cells that are true, by place and utility: a heat map with its numbers."""
     import polars as pl
 

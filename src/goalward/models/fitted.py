@@ -25,6 +25,7 @@ from goalward.core.arrays import (
     to_numpy,
 )
 from goalward.core.candidates import Candidates, Labelled
+from goalward.core.card import card
 from goalward.core.labels import clean_weights
 from goalward.core.rows import check_columns, clean_rows, held
 from goalward.errors import Unsupported
@@ -42,9 +43,7 @@ __all__ = ["Fitted", "as_fitted"]
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A trained classifier that knows its labelled rows, penalty and curvature.
-
-    Made by `Logistic.fit` or an adapter; goals and utilities read it.
+    """A trained classifier with its labelled rows, penalty and curvature; goals and utilities read it.
 
     Parameters
     ----------
@@ -109,10 +108,7 @@ class Fitted:
         return self.model.n_features(self.params)
 
     def features(self, X: object, name: str = "X", *, finite: bool = True) -> Rows:
-        """Return rows as the model sees them: transformed, checked, in its library.
-
-        With finite=False their numbers are not looked at; see `core.rows.clean_rows`.
-        """
+        """Return rows as the model sees them; with finite=False their numbers are not looked at."""
         X = held(X)
         if self.columns is not None:
             check_columns(X, self.columns, name)
@@ -234,6 +230,11 @@ class Fitted:
         """The map g -> 𝓗⁻¹g by the solver that `Auto` picks; its factor is made once."""
         return Auto().prepare(self.hessian)
 
+    def _repr_html_(self) -> str:
+        known = {"class": self.classes, "labels": to_numpy(self.labelled.targets).sum(axis=0)}
+        title = f"{self.n_features:,} features, {len(self.labelled):,} labelled rows"
+        return card(title, known, bar="labels", note="" if self.C is None else f"C = {self.C:.3g}")
+
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields alone: what follows from them is made again where it is wanted."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
@@ -246,10 +247,7 @@ class Fitted:
     def polished(
         self, *, tol: float = 1e-8, max_iter: int | None = None, solver: Solver | None = None
     ) -> Fitted:
-        """Return the same model moved to its optimum, or a network to the minimum nearby.
-
-        A classifier without curvature is refitted to the labelled rows.
-        """
+        """Return the model at its optimum, a network at the minimum nearby, others fitted again."""
         return self.model.polished(self, tol=tol, max_iter=max_iter, solver=solver)
 
     @cached_property

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from goalward.core.arrays import to_numpy
 from goalward.core.candidates import Candidates
 from goalward.errors import BadParameter, DuplicateRows, PoolExhausted, ShapeMismatch
 from goalward.models import Fitted
@@ -99,6 +100,14 @@ class Request:
         """Return rows at some positions as the model sees them."""
         X = self.fitted.features(self.pool.take(positions), "X_pool")
         return Candidates(self.names(positions), X, self.fitted.proba_of)
+
+    def predicted(self, positions: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Return what the model says of rows at some positions; nothing before it knows two classes."""
+        if self.fitted.labelled.n_seen < 2 and not self.fitted.model.elsewhere:
+            return {}
+        proba = to_numpy(self.read(positions).proba)
+        says = self.fitted.classes[proba.argmax(axis=1)]
+        return {"the model says": says, "probability": proba.max(axis=1, initial=0.0)}
 
     def narrowed(self, positions: NDArray[Any]) -> Request:
         """Return the same request of a few free rows alone."""

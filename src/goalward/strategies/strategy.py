@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from time import perf_counter
 from typing import Any, ClassVar
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalward.core.arrays import to_numpy
+from goalward.core.card import card
 from goalward.errors import BadParameter, PoolExhausted, Unsupported
 from goalward.labels.operators import warn_vacuous
 from goalward.models import Fitted
@@ -63,6 +64,8 @@ class Suggestion:
         What the rows cost together, where they have prices.
     says
         How the rows were found, in a sentence, where goalward chose the way (`gw.suggest`).
+    predicted
+        Gives the likeliest label of each row and its probability, for those who look at the rows.
     """
 
     rows: NDArray[Any]
@@ -77,6 +80,7 @@ class Suggestion:
     certificate: NDArray[Any] | None = field(default=None, repr=False)
     says: str = field(default="", repr=False)
     cost: float | None = None
+    predicted: Callable[[], dict[str, NDArray[Any]]] = field(default=dict, repr=False)
 
     @cached_property
     def per_label(self) -> NDArray[Any] | None:
@@ -87,6 +91,12 @@ class Suggestion:
         """
         table = self.table() if callable(self.table) else self.table
         return None if table is None else to_numpy(table)
+
+    def _repr_html_(self) -> str:
+        scored = len(self.values) == len(self.rows)
+        columns: dict[str, Any] = {"row": self.rows} | ({"utility": self.values} if scored else {})
+        columns |= self.predicted()
+        return card(f"{len(self.rows):,} rows to label", columns, bar="utility", note=self.says)
 
 
 class Strategy(ABC):
@@ -275,4 +285,5 @@ class Strategy(ABC):
                 )
         elif not part.starts and request.fitted.labelled.n_seen < 2:
             part = cold_start(request.pool.source, seed=self.seed)
-        return part.choose(request, engine)
+        found = part.choose(request, engine)
+        return replace(found, predicted=partial(request.predicted, found.positions))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from goalward.core.arrays import to_numpy
+from goalward.core.card import card
 from goalward.goals.leave_one_out import left_out
 from goalward.journal.events import Label
 from goalward.labels import Expected, Predicted
@@ -104,6 +105,12 @@ class Doubts(NamedTuple):
             each = [*(gain / len(now.goal_rows)).tolist(), *[None] * len(now.state.dev)]
             gains.append([each[i] for i in order])
         return cls(answers.rows[order].tolist(), doubt[order].tolist(), said, *gains)
+
+    def _repr_html_(self) -> str:
+        columns = {"row": self.rows, "doubt": self.doubt, "the model says": self.says}
+        return card(
+            f"{len(self.rows):,} answers, the most doubtful first", columns, bar="doubt", most=1
+        )
 
 
 def steps(now: StudyRound, rows: Sequence[int]) -> list[Step]:

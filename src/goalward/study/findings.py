@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from goalward.core.arrays import to_numpy
+from goalward.core.card import card
 from goalward.journal.events import Label
 from goalward.stopping import PRICE, Criterion
 from goalward.study import advice, decisions, exchange, reports
@@ -139,6 +140,14 @@ class StudyFindings:
     def status(self) -> dict[str, Any]:
         """Return where the study stands, as plain data."""
         return {"study": self.url, **reports.status(self.state, self._ledger.clock())}
+
+    def _repr_html_(self) -> str:
+        state = self.state
+        counts, done = advice.labels_per_class(state), len(state.labels)
+        title = f"{self.url}: {done:,} of {state.n_rows:,} rows have a label"
+        columns = {"class": list(counts), "labels": list(counts.values())}
+        note = advice.headline(state)
+        return card(title, columns, bar="labels", note=note, share=done / state.n_rows)
 
     def curve(self) -> list[dict[str, Any]]:
         """Return one line per ranking: labels, accuracy, log-loss, goal, predicted gain."""

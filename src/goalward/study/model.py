@@ -18,6 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from goalward.core.arrays import softmax
+from goalward.core.card import card
 from goalward.core.npy import NpyFile
 from goalward.core.rows import clean_rows
 from goalward.core.threads import cores, one_blas_thread
@@ -52,6 +53,11 @@ class Predictions(NamedTuple):
 
     labels: NDArray[Any]
     probabilities: NDArray[Any]
+
+    def _repr_html_(self) -> str:
+        best = self.probabilities.max(axis=1, initial=0.0)
+        columns = {"row": range(len(best)), "label": self.labels, "probability": best}
+        return card(f"{len(best):,} predictions", columns, bar="probability", most=1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from goalward.core.arrays import to_numpy
+from goalward.core.card import card
 from goalward.errors import BadInput, BadParameter
 from goalward.goals import Goal
 from goalward.goals.leave_one_out import left_out
@@ -106,6 +107,15 @@ class Relabelled:
     def __repr__(self) -> str:
         worst = ", ".join(map(str, self.rows[:5]))
         return f"Relabelled({len(self.doubt)} labels, most doubtful {worst})"
+
+    def _repr_html_(self) -> str:
+        order = self.rows
+        columns = {"row": order, "doubt": self.doubt[order], "the model says": self.label[order]}
+        title, most = (
+            f"{len(order):,} labels, the most doubtful first",
+            1 if self.drop is None else None,
+        )
+        return card(title, columns, bar="doubt", most=most)
 
 
 def relabel(
