@@ -164,3 +164,24 @@ def test_predictions_and_the_model_are_given_away(table, tmp_path):
     assert gw.load_model(folder).predict(["fine"]).tolist() == ["good"]
     with pytest.raises(WouldOverwrite, match="--force"):
         run("predict", place, out)
+
+
+def test_prices_and_people_from_the_command_line(table):
+    lines = table.read_text().splitlines()
+    priced = [f"{line},{i or 'minutes'}" for i, line in enumerate(lines)]
+    table.write_text("\n".join(priced) + "\n")
+    label(table, "1\n2\n1\nq\n", "--costs", "minutes", "--answers", "2", "--by", "ann")
+    label(table, "1\n2\n2\nq\n", "--costs", "minutes", "--by", "bo")
+    place = table.with_suffix(".labels.db")
+    with gw.Study.open(place) as study:
+        assert study.state.settings.label == "weighed"
+        spent = sum(2 * (row + 1) for row in study.state.labels)
+    shown = run("status", place)
+    assert "ann is right in about" in shown
+    assert "same label to 2 of the 3 rows" in shown.replace("\n", " ")
+    told = json.loads(run("status", place, "--json"))
+    assert told["spent"] == spent
+    assert {one["by"] for one in told["reliability"]} == {"ann", "bo"}
+    assert told["agreement"][0]["rows"] == 3
+    with pytest.raises(BadParameter, match="was made with --costs minutes, and another came"):
+        label(table, "q\n", "--costs", "id")

@@ -24,7 +24,7 @@ STRATEGY = Option("auto", help="A recipe, or auto.")
 SEED = Option(0, min=0, help="Decides everything random.")
 MAKING = (
     *("text", "image", "numeric", "category", "separator", "encoding", "classes", "one_class"),
-    *("study", "dev", "answers", "strategy", "embeddings", "seed"),
+    *("study", "dev", "answers", "again", "costs", "strategy", "embeddings", "seed"),
 )
 """Options that say what a study is made of."""
 
@@ -50,7 +50,15 @@ class LabelOptions:
     dev: str | None = Option(
         None, help="Share of answers that measure the model, 20% or 0.2; 10% by default."
     )
-    answers: int = Option(1, min=1, help="People who should answer each row; the majority counts.")
+    answers: int = Option(
+        1, min=1, help="People who should answer each row; weighed by how reliable they are."
+    )
+    again: bool = Option(
+        False, "--again", help="Ask others again where that is worth more than a new row."
+    )
+    costs: str | None = Option(
+        None, help="The column with what each row costs: rows by gain per price."
+    )
     by: str = Option("me", help="Your name.")
     strategy: str = STRATEGY
     embeddings: str = EMBEDDINGS
@@ -207,7 +215,8 @@ def _opened(options: LabelOptions) -> gw.Study:
             classes=names,
             dev=share(options.dev or "10%"),
             answers=options.answers,
-            label="latest" if options.answers == 1 else "majority",
+            again=options.again,
+            costs=options.costs,
             strategy=options.strategy,
             seed=options.seed,
             tick=tick,
@@ -246,6 +255,8 @@ def _check_agreement(study: gw.Study, place: str, options: LabelOptions) -> None
         "--classes": (sorted(options.answer_names), classes),
         "--dev": (options.dev and share(options.dev), settings.dev),
         "--answers": (options.answers if options.answers > 1 else None, settings.answers),
+        "--again": (options.again, settings.again),
+        "--costs": (options.costs, settings.costs),
         "--strategy": (strategy, settings.strategy),
     }
     for option, (asked, stored) in pairs.items():

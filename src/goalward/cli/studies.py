@@ -103,16 +103,22 @@ def status(
         curve = opened.curve()
         advice = opened.stop(price, budget=budget)
         account = advice.account
+        people = [one.record() for one in opened.reliability()]
+        agreed = [pair.record() for pair in opened.agreement()]
     if as_json:
         more = {
             "curve": curve,
             "account": account,
             "criteria": written(advice.criteria),
             "advice": advice.record(),
+            "agreement": agreed,
+            "reliability": people,
         }
         typer.echo(in_json(report | more))
         return
     _show_counts(report, account)
+    for line in (*agreed, *people):
+        console.print(line["says"])
     if curve:
         _show_rounds(curve, advice.criteria)
     if report["forecast"]:
@@ -132,6 +138,7 @@ def _show_counts(report: dict[str, Any], account: dict[str, Any]) -> None:
     titles = {"answers": "answers bought", "training": "train the model", "dev": "measure it (dev)"}
     titles |= {"gained": "goal rose by"}
     line = {title: account[name] for name, title in titles.items()}
+    line |= {"spent": report["spent"]} if "spent" in report else {}
     show("account: every answer is charged, dev answers too", [line])
 
 

@@ -22,13 +22,16 @@ from goalward.labels.operators import (
     WorstCase,
     warn_if_vacuous,
 )
+from goalward.labels.people import Consensus, DawidSkene
 
 __all__ = [
     "Belief",
     "BestCase",
     "Calibrated",
+    "Consensus",
     "Constant",
     "CrossFitted",
+    "DawidSkene",
     "Expected",
     "ExpectedImprovement",
     "Geometric",

@@ -90,7 +90,8 @@ def _review(wanted: Annotated[_ReviewWanted, Query()], served: Served) -> Respon
 def _scores(served: Served) -> Response:
     study = served.study
     found = study.scores() if ready(study.state) else None
-    summary, pairs = served.summary(), study.agreement()
+    pairs = [*study.agreement(), *study.reliability()]
+    summary = served.summary()
     return page("scores.html", served, scores=found, summary=summary, pairs=pairs, share=wilson)
 
 

@@ -1,4 +1,4 @@
-"""How far annotators agree, on the rows that two of them answered."""
+"""How far annotators agree, on the rows that two of them answered, and how reliable each is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from goalward.journal.events import Label
 from goalward.study.answers import Interval, wilson
 from goalward.study.state import State
 
-__all__ = ["Agreement", "agreements"]
+__all__ = ["Agreement", "Reliability", "agreements", "reliabilities"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,45 @@ class Agreement:
         """Return the agreement as plain values."""
         more = {"share": self.share._asdict(), "kappa": self.kappa, "says": self.says}
         return asdict(self) | more
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """An annotator, judged by the answers of all (`labels.DawidSkene`).
+
+    Parameters
+    ----------
+    answers, right
+        Answers to rows that others answered too, and how many of them are expected to be right.
+    share
+        The share of these, with its interval.
+    """
+
+    by: str
+    answers: int
+    right: float
+    share: Interval
+
+    @property
+    def says(self) -> str:
+        """The same for people."""
+        low, high = (f"{100 * end:.0f}" for end in self.share[1:])
+        return (
+            f"{self.by} is right in about {100 * self.right / self.answers:.0f} % ({low} to {high} %), by "
+            f"{self.answers} answers to rows that others answered too."
+        )
+
+    def record(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return asdict(self) | {"share": self.share._asdict(), "says": self.says}
+
+
+def reliabilities(state: State) -> list[Reliability]:
+    """Return how reliable everybody is who shares a row with somebody, the most reliable first."""
+    found = state.consensus
+    judged = zip(found.people, found.answers.tolist(), found.right.tolist(), strict=True)
+    shown = [Reliability(str(by), n, right, wilson(right, n)) for by, n, right in judged if n]
+    return sorted(shown, key=lambda one: -one.right / one.answers)
 
 
 def agreements(state: State) -> list[Agreement]:

@@ -21,6 +21,7 @@ from goalward.journal.schema import LAYOUT
 from goalward.study import pools
 from goalward.study.exchange import answers_table
 from goalward.study.fold import folded
+from goalward.study.prices import check_prices
 from goalward.study.ranking import versions
 from goalward.study.settings import Settings
 from goalward.study.state import State
@@ -43,6 +44,7 @@ def create(
     home = file_of(located(url))
     # Features first: a table that cannot be read leaves nothing behind, and the place is held only
     # for as long as it takes to write.
+    check_prices(pool, settings.costs)
     kept, blobs = pools.store(pool, home.parent if home else None, tick)
     created = Created(at=clock(), settings=settings.to_json(), pool=kept, versions=versions())
     _write(url, blobs, [created], timeout)

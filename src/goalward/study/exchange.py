@@ -59,7 +59,8 @@ def labels_table(state: State, pool: StudyPool) -> pl.DataFrame:
     for row, dev in zip(rows, state.settings.is_dev(rows).tolist(), strict=True):
         label = state.labels[row]
         said = {by: s for by, s in state.standings[row].items() if s.label == label}
-        newest = max(said.values(), key=lambda s: s.seq)
+        # Weighed, a label may be nobody's own: an adversary's answer speaks for another.
+        newest = max((said or state.standings[row]).values(), key=lambda s: s.seq)
         lines.append(
             {
                 "row": row,
@@ -74,6 +75,9 @@ def labels_table(state: State, pool: StudyPool) -> pl.DataFrame:
     schema = {"row": pl.Int64, "label": kind, "role": pl.String, "by": pl.String}
     schema |= {"answers": pl.Int64, "at": pl.String, "note": pl.String}
     frame = pl.DataFrame(lines, schema=schema)
+    if state.settings.label == "weighed":
+        sure = state.consensus.at(rows).max(axis=1).round(4)
+        frame = frame.insert_column(2, pl.Series("consensus", sure, dtype=pl.Float64))
     if pool.table is not None:
         shown = pool.table.frame[rows] if rows else pool.table.frame.clear()
     elif pool.texts is not None:

@@ -14,12 +14,13 @@ from goalward.core.card import card
 from goalward.journal.events import Label
 from goalward.stopping import PRICE, Criterion
 from goalward.study import advice, decisions, exchange, reports
-from goalward.study.agreement import Agreement, agreements
+from goalward.study.agreement import Agreement, Reliability, agreements, reliabilities
 from goalward.study.answers import Doubts, LeftOut, Scores, steps
 from goalward.study.ledger import Ledger
 from goalward.study.model import Predictions, StudyModel
 from goalward.study.pools import PoolLoader, StudyPool
 from goalward.study.predictions import pool_predictions, table_predictions
+from goalward.study.prices import spent
 from goalward.study.rounds import StudyRound
 from goalward.study.state import State
 from goalward.study.why import Why, explain
@@ -129,6 +130,10 @@ class StudyFindings:
         """Return how far every two annotators agree on the rows that both answered."""
         return agreements(self.state)
 
+    def reliability(self) -> list[Reliability]:
+        """Return how often each annotator is right, learned from the rows that several answered."""
+        return reliabilities(self.state)
+
     def why(self, row: int) -> Why:
         """Return what each label of a row would do to the goal, and to which dev rows most."""
         return explain(self._now(), decisions.checked_row(self.state, row))
@@ -139,7 +144,9 @@ class StudyFindings:
 
     def status(self) -> dict[str, Any]:
         """Return where the study stands, as plain data."""
-        return {"study": self.url, **reports.status(self.state, self._ledger.clock())}
+        state = self.state
+        paid = {} if state.settings.costs is None else {"spent": spent(state, self.pool)}
+        return {"study": self.url, **reports.status(state, self._ledger.clock()), **paid}
 
     def _repr_html_(self) -> str:
         state = self.state

@@ -26,6 +26,7 @@ def pool_predictions(now: StudyRound) -> pl.DataFrame:
     """Return the pool's rows with what is predicted.
 
     A row that a person answered has that label; the probability is the model's, of the label shown.
+    Where answers are weighed, `consensus` is the probability that they give it.
     """
     model, labels = now.exported, now.state.labels
     codes, confidence = model.likeliest(now.pool.X)
@@ -35,7 +36,12 @@ def pool_predictions(now: StudyRound) -> pl.DataFrame:
     confidence[rows] = model.predict_proba(now.pool.take(rows))[np.arange(len(rows)), said]
     answered = np.zeros(len(codes), dtype=bool)
     answered[rows] = True
-    return _joined(_own_columns(now.pool), _predicted(model.classes, codes, confidence, answered))
+    said_of = _predicted(model.classes, codes, confidence, answered)
+    if now.state.settings.label == "weighed":
+        sure = np.full(len(codes), np.nan)
+        sure[rows] = now.state.consensus.at(rows).max(axis=1).round(4)
+        said_of = said_of.with_columns(consensus=pl.Series(sure).fill_nan(None))
+    return _joined(_own_columns(now.pool), said_of)
 
 
 def table_predictions(model: StudyModel, table: str | Path) -> pl.DataFrame:

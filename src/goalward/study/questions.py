@@ -100,7 +100,7 @@ def _begun(state: State, by: str, now: float) -> list[int]:
     begun = [
         (min(s.seq for s in said.values()), row)
         for row, said in state.standings.items()
-        if is_open(state, row, by, now)
+        if state.needs_answer(row) and is_open(state, row, by, now)
     ]
     return [row for _, row in sorted(begun)]
 

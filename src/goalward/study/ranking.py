@@ -26,7 +26,9 @@ from goalward.strategies import GoalOriented, Strategy, Subsampled, recipe
 from goalward.strategies.reference import drawn_rows
 from goalward.strategies.strategy import Suggestion
 from goalward.study.accuracy import measured
+from goalward.study.again import with_asked_again
 from goalward.study.answers import LeftOut
+from goalward.study.prices import prices
 from goalward.study.rounds import StudyRound
 
 __all__ = ["queued", "rank", "versions"]
@@ -63,9 +65,11 @@ def rank(now: StudyRound, size: int, at: float) -> Ranked | None:
         head=min(head, size, free),
         closed=closed,
         round=len(state.rounds),
+        costs=prices(now.pool, state.settings.costs),
     )
     utility = suggestion.utility
     scores = np.delete(utility, closed)
+    queue, utility = with_asked_again(now, strategy, queue, utility)
     batch = queue[: state.settings.refit]
     stop_rows = drawn_rows(now.pool.n_rows, STOP_ROWS, state.settings.seed, "stop")
     proba = _proba(now, stop_rows)
@@ -130,6 +134,7 @@ def queued(
     head: int,
     closed: NDArray[Any],
     round: int,
+    costs: NDArray[Any] | None = None,
 ) -> tuple[NDArray[Any], Suggestion]:
     """Return `size` open rows, best first, and what the strategy said of all.
 
@@ -140,19 +145,28 @@ def queued(
         and so on: different rows come before copies of them.
     closed
         Rows that are left out.
+    costs
+        What each row costs: then they come by gain per price. A strategy that only orders rows, and a
+        round in which none gains anything, go without.
     """
+    costs = None if strategy.zero is None else costs
     while True:
         try:
-            suggestion = strategy.suggest(fitted, X, batch=head, exclude=closed, round=round)
+            suggestion = strategy.suggest(
+                fitted, X, batch=head, exclude=closed, round=round, costs=costs
+            )
             break
         except PoolExhausted:
             # Rows equal to one another: fewer different ones are left than the batch needs.
-            if head == 1:
+            if head == 1 and costs is None:
                 raise
-            head //= 2
+            head, costs = (head // 2, costs) if head > 1 else (1, None)
     picked = suggestion.rows
     # Rows that were not looked at have no score, and no place.
     rest = np.nan_to_num(suggestion.utility, nan=-np.inf)
+    if costs is not None:
+        gains = rest - (strategy.zero or 0.0)
+        rest = np.where(gains > 0.0, gains / costs, gains)
     rest[closed] = -np.inf
     rest[picked] = -np.inf
     most = min(size - len(picked), np.count_nonzero(rest > -np.inf))

@@ -147,7 +147,7 @@ class StudyRound:
     def _fitted(self, labels: Any, chosen: dict[str, Any]) -> Fitted:
         learner = self.state.settings.fitter(self.state.classes)
         learner.set_params(**chosen)
-        return learner.fit(self.pool.take(list(labels)), list(labels.values()))
+        return learner.fit(self.pool.take(list(labels)), self.state.targets(labels))
 
     def model_at(self, seq: int) -> Fitted:
         """Return the model of the training rows that had an answer by then, as labelled now."""

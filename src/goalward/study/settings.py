@@ -22,6 +22,7 @@ from goalward.strategies.reference import drawn_numbers
 __all__ = ["Options", "Settings", "is_whole", "plain_label", "plain_text", "upgraded"]
 
 LONGEST_NAME = 200
+LABELS = ("latest", "majority", "weighed")
 DEV = 0.1
 """The share of answers that a new study measures with, where its maker does not say."""
 
@@ -32,6 +33,8 @@ class Options(TypedDict, total=False):
     dev: float
     label: str
     answers: int
+    again: bool
+    costs: str | None
     lease: float
     refit: int
     seed: int
@@ -57,10 +60,16 @@ class Settings:
         The share of rows that measure the model and train only the one that is exported. Which ones
         is decided by the seed and the row alone. 0.1 in new studies, where nothing else is said.
     label
-        Which label is used where annotators disagree: "latest" or "majority" (of equally many,
-        the latest).
+        Which label is used where annotators disagree: "latest", "majority" (of equally many, the
+        latest), or "weighed" by how reliable each of them is (`labels.DawidSkene`), which new studies
+        with several answers a row have. Then the model is fitted to the probabilities.
     answers
         How many annotators should answer a row.
+    again
+        Whether rows with answers enough are asked again of others where that is worth more than a
+        new row; with weighed labels.
+    costs
+        The column of the table with what each row costs: rows come by gain per price.
     lease
         Seconds a row stays with the annotator it was handed to.
     refit
@@ -77,6 +86,8 @@ class Settings:
     dev: float = 0.0
     label: str = "latest"
     answers: int = 1
+    again: bool = False
+    costs: str | None = None
     lease: float = 600.0
     refit: int = 10
     goal_rows: int = 1000
@@ -107,7 +118,20 @@ class Settings:
                 "of them, also those without a label yet."
             )
         options.setdefault("dev", DEV)
+        several = options.get("again") or is_whole(options.get("answers", 1), 2)
+        options.setdefault("label", "weighed" if several else "latest")
+        if options.get("again") and options["label"] != "weighed":
+            raise BadParameter(
+                f"again=True came with label={options['label']!r}; label='weighed' was expected, which says "
+                "how sure a label is. Leave label out."
+            )
         options["strategy"] = checked_strategy(strategy, options["dev"])
+        alone = BASELINES.get(options["strategy"], BASELINES["margin"])(0)
+        if options.get("costs") is not None and alone.zero is None:
+            raise BadParameter(
+                f"costs= came with strategy={options['strategy']!r}, which puts rows in order and says no gain "
+                "that a price could divide; another strategy was expected. Leave it out."
+            )
         return cls(classes=labels, learner=_written_learner(learner), auto=RECOMMENDED, **options)
 
     def to_json(self) -> dict[str, Any]:
@@ -244,8 +268,10 @@ def _number(value: Any) -> bool:
 
 RULES: dict[str, tuple[Callable[[Any], bool], str, Any]] = {
     "dev": (lambda v: _number(v) and 0.0 <= v <= 0.9, "a share from 0 to 0.9", 0.2),
-    "label": (lambda v: v in ("latest", "majority"), "'latest' or 'majority'", "latest"),
+    "label": (lambda v: v in LABELS, "'latest', 'majority' or 'weighed'", "latest"),
     "answers": (lambda v: is_whole(v, 1), "1 or more", 1),
+    "again": (lambda v: isinstance(v, bool), "True or False", False),
+    "costs": (lambda v: v is None or (isinstance(v, str) and v != ""), "a column's name", None),
     "lease": (lambda v: _number(v) and v > 0, "seconds above 0", 600),
     "refit": (lambda v: is_whole(v, 1), "1 or more", 10),
     "goal_rows": (lambda v: is_whole(v, 1), "1 or more", 1000),

@@ -11,6 +11,7 @@ from goalward.learners import Logistic
 from goalward.strategies import cold_start
 from goalward.strategies.reference import drawn_rows
 from goalward.study.pools import StudyPool
+from goalward.study.prices import prices
 from goalward.study.settings import Settings
 
 __all__ = ["first_rows"]
@@ -30,5 +31,7 @@ def first_rows(pool: StudyPool, settings: Settings) -> NDArray[Any]:
     nothing = Logistic(classes=[0, 1], penalize_intercept=True).fit(X[:0], [])
     reference = pool.take(drawn_rows(pool.n_rows, settings.goal_rows, settings.seed))
     strategy = cold_start(reference, seed=settings.seed)
-    chosen = strategy.suggest(nothing, X, batch=min(FIRST, len(rows)), rows=rows)
+    costs = prices(pool, settings.costs)
+    costs = None if costs is None else costs[rows]
+    chosen = strategy.suggest(nothing, X, batch=min(FIRST, len(rows)), rows=rows, costs=costs)
     return np.asarray(chosen.rows)

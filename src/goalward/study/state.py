@@ -16,10 +16,12 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import numpy as np
 from rpds import HashTrieMap
 
 from goalward.journal import Mark, Ranked
 from goalward.journal.events import Label
+from goalward.labels import Consensus, DawidSkene
 from goalward.study.settings import Settings
 
 __all__ = ["Change", "Description", "Lease", "Note", "Standing", "State", "position"]
@@ -153,7 +155,19 @@ class State:
         return self.leases.get(row, HashTrieMap())
 
     def wants_answer(self, row: int, coming: int = 0) -> bool:
-        """Return whether a row needs another answer, with so many on their way."""
+        """Return whether a row needs another answer, or is worth one more, with so many on their way."""
+        return self.needs_answer(row, coming) or (coming == 0 and row in self.worth_asking_again)
+
+    @cached_property
+    def worth_asking_again(self) -> frozenset[int]:
+        """Rows that were answered often enough, and that the newest ranking asks again all the same."""
+        if not self.settings.again or self.ranking is None:
+            return frozenset()
+        queue, known = self.ranking.queue, self.ranking.based_on
+        return frozenset(r for r in queue if all(s.seq <= known for s in self.said(r).values()))
+
+    def needs_answer(self, row: int, coming: int = 0) -> bool:
+        """Return whether a row has fewer answers than it should, with so many on their way."""
         if row in self.aside:
             return False
         said = self.said(row)
@@ -164,7 +178,7 @@ class State:
     @cached_property
     def closed(self) -> list[int]:
         """Rows that need no more answers: answered often enough, skipped, or set aside."""
-        done = {row for row in self.standings if not self.wants_answer(row)}
+        done = {row for row in self.standings if not self.needs_answer(row)}
         return list(done | self.aside)
 
     @cached_property
@@ -184,6 +198,33 @@ class State:
         """Row -> label, of the rows that measure the model."""
         dev = self.settings.is_dev(list(self.labels))
         return MappingProxyType(dict(compress(self.labels.items(), dev)))
+
+    @cached_property
+    def consensus(self) -> Consensus:
+        """What all answers say together, and how reliable each annotator is; classes by their place."""
+        places = {(isinstance(label, bool), label): k for k, label in enumerate(self.classes)}
+        said = [
+            (row, by, places[isinstance(s.label, bool), s.label])
+            for row, by_whom in self.standings.items()
+            for by, s in by_whom.items()
+            if s.label is not None
+        ]
+        rows, people, labels = zip(*sorted(said), strict=True) if said else ((), (), ())
+        # Where people may be asked again, how far to trust them is the question.
+        trusting = not self.settings.again or len(set(people)) < 2
+        return DawidSkene(trusting=trusting)(rows, people, labels, range(len(self.classes)))
+
+    def targets(self, labels: Mapping[int, Label]) -> Any:
+        """Return what a model of rows with labels is fitted to: these, or (n, k) probabilities."""
+        listed = list(labels.values())
+        if self.settings.label != "weighed" or not labels:
+            return listed
+        proba = self.consensus.at(list(labels))
+        if (proba.max(axis=1) == 1.0).all():
+            return listed
+        # A class that is nobody's label is as unseen as before, however little it was given.
+        proba = proba * [position(listed, label) is not None for label in self.classes]
+        return proba / proba.sum(axis=1, keepdims=True)
 
     @cached_property
     def n_answers(self) -> int:
@@ -236,10 +277,14 @@ class State:
         return tuple(sorted(self.changes))
 
     def label(self, row: int) -> Label | None:
-        """Return the label used for a row: the latest, or that of most annotators."""
+        """Return the label used for a row: the latest, that of most annotators, or the likeliest."""
         newest_first = sorted(self.said(row).values(), key=attrgetter("seq"), reverse=True)
         labels = [s.label for s in newest_first if s.label is not None]
         if not labels or self.settings.label == "latest":
             return labels[0] if labels else None
+        if self.settings.label == "weighed":
+            proba = self.consensus.at([row])[0]
+            tied = [self.classes[k] for k in np.flatnonzero(proba > proba.max() - 1e-9)]
+            return next((one for one in labels if position(tied, one) is not None), tied[0])
         # Counter keeps the order of arrival, so that of equally many the newest wins.
         return Counter(labels).most_common(1)[0][0]
