@@ -26,7 +26,7 @@ PAGES = [
 ]
 EVERY = [*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md"]
 NEEDS = {
-    "docs/coming-from.md": ["modAL", "skactiveml"],
+    "docs/coming-from.md": ["modAL", "skactiveml", "small_text"],
     "docs/ecosystem.md": ["torch", "skactiveml"],
     "docs/examples/network_head.py": ["torch"],
     "docs/how-to/cluster.md": ["distributed"],
@@ -162,6 +162,29 @@ def test_a_newcomer_needs_one_install_and_fewer_than_15_lines():
     assert len(first) < 15
     assert ".suggest(" in first[-1]
     assert "pip install goalward" in "\n".join(blocks(PAGES[0], "bash"))
+
+
+def code_lines(block):
+    return sum(
+        bool(line.strip()) and not line.strip().startswith("#") for line in block.split("\n")
+    )
+
+
+def test_a_loop_takes_five_lines_fewer_than_anywhere_else():
+    section = PAGES[0].read_text("utf-8").split("## A loop in your own software")[1]
+    loop = re.search(r"```python\n(.*?)```", section, re.DOTALL)[1]
+    assert code_lines(loop) == 5
+    assert "gw.suggest(" in loop
+    page = DOCS / "coming-from.md"
+    starts = {"small_text": "small-text", "modAL": "modAL", "skactiveml": "scikit-activeml"}
+    lines = {}
+    for block in blocks(page, "python"):
+        for word, name in {**starts, "import goalward": "goalward"}.items():
+            if f"from {word}" in block or block.startswith(word):
+                lines.setdefault(name, code_lines(block))
+    said = re.findall(r"^\| ([\w-]+) \| (\d+) \|$", page.read_text("utf-8"), re.MULTILINE)
+    assert {name: int(count) for name, count in said} == lines
+    assert min(lines, key=lines.get) == "goalward"
 
 
 @pytest.mark.parametrize("room", ["goals", "solvers", "utility", "labels", "strategies"])
