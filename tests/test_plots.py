@@ -28,17 +28,17 @@ def test_points_say_their_values_and_lines_of_help_do_not():
     drawn(fig.subplots())
     shown = fig._repr_html_()
     assert shown.count('class="gw-point"') == 2
-    assert re.search("&lt;b&gt;margin&lt;/b&gt;: 1.0+, 0.50+<", shown)
+    assert re.search("&lt;b&gt;margin&lt;/b&gt;: 1, 0.50*<", shown)
     assert "<b>" not in shown
-    assert re.search("ours: 1.50+, 0.70+<", shown)
+    assert re.search("ours: 1.50*, 0.70*<", shown)
 
 
 def test_bars_say_their_names():
     fig = figure(4, 3)
     fig.subplots().bar(["wine", "digits"], [3.0, 1.5])
     shown = fig._repr_html_()
-    assert re.search(">wine, 3.0+<", shown)
-    assert re.search(">digits, 1.50+<", shown)
+    assert ">wine, 3<" in shown
+    assert re.search(">digits, 1.50*<", shown)
 
 
 def test_a_script_gets_the_figure_that_it_always_got():
@@ -65,7 +65,7 @@ def test_the_progress_of_a_study_has_a_point_for_every_model_that_was_measured()
     ]
     shown = progress(SimpleNamespace(curve=lambda: rounds))._repr_html_()
     assert shown.count('class="gw-point"') == 2
-    assert re.search("20.0+, 0.90+<", shown)
+    assert re.search("20, 0.90*<", shown)
     assert (
         'class="gw-point"' not in progress(SimpleNamespace(curve=lambda: rounds[:1]))._repr_html_()
     )

@@ -53,7 +53,7 @@ class NotebookFigure(Figure):
     --------
     >>> fig = figure(3, 2)
     >>> _ = fig.subplots().plot([1, 2], [0.5, 0.75], label="margin")
-    >>> "margin: 2.00" in fig._repr_html_()
+    >>> "margin: 2, 0.75" in fig._repr_html_()
     True
     """
 
@@ -91,7 +91,8 @@ def _points(axes: Any) -> Iterator[tuple[float, float, str]]:
         known = np.ma.getdata(data)[np.isfinite(np.ma.filled(data, np.nan)).all(axis=1)]
         for (x, y), (a, b) in zip(axes.transData.transform(known), known, strict=True):
             if axes.bbox.contains(x, y):
-                yield x, y, f"{name}{axes.format_xdata(a).strip()}, {axes.format_ydata(b).strip()}"
+                said = (axes.format_xdata(a).strip(), axes.format_ydata(b).strip())
+                yield x, y, name + ", ".join(re.sub(r"\.0+$", "", number) for number in said)
 
 
 def _tops(bars: Any) -> NDArray[Any]:

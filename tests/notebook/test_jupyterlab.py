@@ -83,7 +83,7 @@ def test_objects_and_charts_are_looked_at(chromium, lab):
     assert said.evaluate("text => getComputedStyle(text).visibility") == "hidden"
     point.locator("circle").hover()
     said.wait_for()  # seen
-    assert said.text_content().startswith("margin: 20.")
+    assert said.text_content().startswith("margin: 20, 0.75")
     shown = page.locator(".jp-OutputArea-output", has_text="rows to label")
     assert "<img src=x onerror='hit = 1'>" in shown.inner_text()
     assert "<script>hit = 1</script>" in shown.inner_text()

@@ -151,7 +151,7 @@ class StudyFindings:
     def _repr_html_(self) -> str:
         state = self.state
         counts, done = advice.labels_per_class(state), len(state.labels)
-        title = f"{self.url}: {done:,} of {state.n_rows:,} rows have a label"
+        title = f"{Path(self.url).name}: {done:,} of {state.n_rows:,} rows have a label"
         columns = {"class": list(counts), "labels": list(counts.values())}
         note = advice.headline(state)
         return card(title, columns, bar="labels", note=note, share=done / state.n_rows)
