@@ -78,6 +78,10 @@ class NotebookFigure(Figure):
             f'style="position:absolute;left:0;top:0;width:100%"><style>{HOVER}</style>{marks}</svg></div>'
         )
 
+    def _mime_(self) -> tuple[str, str]:
+        """Return what marimo shows, which gives every figure a way of its own."""
+        return "text/html", self._repr_html_()
+
 
 def _points(axes: Any) -> Iterator[tuple[float, float, str]]:
     """Yield where the points of some axes are on the figure, and what they say."""
@@ -123,6 +127,7 @@ def progress(study: Any) -> NotebookFigure:
     quiet(axes)
     axes.plot(x, right, color=COLOURS["average"], marker="o", ms=4, label="right")
     axes.fill_between(x, low, high, color=COLOURS["average"], alpha=0.15, lw=0)
+    axes.locator_params(axis="x", integer=True)
     axes.set(xlabel="answers", ylabel="share of rows that are right")
     return fig
 

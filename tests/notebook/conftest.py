@@ -24,6 +24,9 @@ ANSWERS = 60
 CLASSES = ["good", "bad", "ugly"]
 WIDGET = f'gw.annotate([f"text number {{i}}" for i in range(400)], classes={CLASSES})'
 SAYS_ITS_PROCESS = 'print("kernel", os.getpid())'
+CHART = """fig = gw.plots.figure(6, 3)
+_ = fig.subplots().plot([10, 20, 30], [0.5, 0.75, 0.8], label="margin")
+fig"""
 WATCH = """row => {
   let pressed = 0;
   const times = (window.goalwardTimes = []);
@@ -94,6 +97,17 @@ def answer(page, key):
 def labels_of(home):
     with gw.Study.open(home / "annotations" / "study.db") as study:
         return study.state.labels
+
+
+def check_chart(page):
+    """Hover over a point of `CHART`: it says its values, and not before."""
+    point = page.locator(".gw-point").nth(1)
+    said = point.locator("text")
+    said.wait_for(state="attached")
+    assert said.evaluate("text => getComputedStyle(text).visibility") == "hidden"
+    point.locator("circle").hover()
+    said.wait_for()  # seen
+    assert said.text_content().startswith("margin: 20, 0.75")
 
 
 def check_widget(page, home, run, picture):

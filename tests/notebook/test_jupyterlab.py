@@ -6,7 +6,15 @@ import re
 import pytest
 
 from tests.conftest import need
-from tests.notebook.conftest import SAYS_ITS_PROCESS, WIDGET, check_widget, opened, serving
+from tests.notebook.conftest import (
+    CHART,
+    SAYS_ITS_PROCESS,
+    WIDGET,
+    check_chart,
+    check_widget,
+    opened,
+    serving,
+)
 
 need("anywidget")
 need("jupyterlab")
@@ -17,9 +25,6 @@ LOOK = """import numpy as np, goalward as gw
 X = np.random.default_rng(0).normal(size=(60, 2))
 fitted = gw.Logistic().fit(X[:20], np.where(X[:20].sum(axis=1) > 0, "<script>hit = 1</script>", "bad"))
 gw.strategies.Margin().suggest(fitted, X, 3, rows=[f"<img src=x onerror='hit = 1'> {i}" for i in range(60)])"""
-CHART = """fig = gw.plots.figure(6, 3)
-_ = fig.subplots().plot([10, 20, 30], [0.5, 0.75, 0.8], label="margin")
-fig"""
 
 
 def book(*sources):
@@ -77,13 +82,7 @@ def test_objects_and_charts_are_looked_at(chromium, lab):
     page.locator(".jp-CodeCell .cm-content").first.click()
     for _ in range(2):
         page.keyboard.press("Shift+Enter")
-    point = page.locator(".gw-point").nth(1)
-    said = point.locator("text")
-    said.wait_for(state="attached")
-    assert said.evaluate("text => getComputedStyle(text).visibility") == "hidden"
-    point.locator("circle").hover()
-    said.wait_for()  # seen
-    assert said.text_content().startswith("margin: 20, 0.75")
+    check_chart(page)
     shown = page.locator(".jp-OutputArea-output", has_text="rows to label")
     assert "<img src=x onerror='hit = 1'>" in shown.inner_text()
     assert "<script>hit = 1</script>" in shown.inner_text()

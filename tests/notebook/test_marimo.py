@@ -1,9 +1,18 @@
 """A real marimo in a real browser: the same widget, the same keys, the same kills."""
 
 import re
+from textwrap import indent
 
 from tests.conftest import need
-from tests.notebook.conftest import SAYS_ITS_PROCESS, WIDGET, check_widget, opened, serving
+from tests.notebook.conftest import (
+    CHART,
+    SAYS_ITS_PROCESS,
+    WIDGET,
+    check_chart,
+    check_widget,
+    opened,
+    serving,
+)
 
 need("anywidget")
 need("marimo")
@@ -26,6 +35,12 @@ def _(gw, mo, os):
     {SAYS_ITS_PROCESS}
     mo.ui.anywidget({WIDGET})
     return
+
+
+@app.cell
+def _(gw):
+{indent(CHART, "    ")}
+    return
 """
 
 
@@ -47,7 +62,8 @@ def test_answers_by_keys_and_a_kernel_that_is_killed(chromium, tmp_path):
     options = ("edit", "book.py", "--headless", "--no-token", "--skip-update-check")
     with serving(tmp_path, "/health", "marimo", "-y", *options) as address:
         page = opened(chromium, address)
-        cell = page.locator(".marimo-cell").last
+        check_chart(page)
+        cell = page.locator(".marimo-cell").nth(1)
         check_widget(
             page, tmp_path, run, lambda folder: cell.screenshot(path=folder / "marimo.png")
         )

@@ -52,7 +52,7 @@ def card(
         at = list(columns).index(bar)
         drawn = zip(_bars(columns[bar][:LINES], most), cells[at], strict=True)
         cells[at] = [" ".join(pair) for pair in drawn]
-    left = 'style="text-align:left"'
+    left = 'style="text-align:left;padding:.2em 1.2em .2em 0"'
     head = "".join(f"<th {left}>{_words(name)}</th>" for name in columns)
     body = "".join(
         "<tr>" + "".join(f"<td {left}>{cell}</td>" for cell in line) + "</tr>"
