@@ -1,6 +1,6 @@
 """Write the table of docs/how-to/guesses.md: labels saved by guesses, and what bad ones cost.
 
-Run from the repository: `python scripts/guesses_table.py [SEEDS]`, half an hour for four seeds. Needs
+Run from the repository: `python scripts/guesses_table.py [SEEDS]`, a quarter of an hour for three seeds. Needs
 the data of `goalward benchmark`.
 """
 
@@ -30,7 +30,7 @@ GUESSERS = (
     ("50 %, anywhere", 0.5, "anywhere"),
     ("50 %, by region", 0.5, "by region"),
 )
-BATCH, BUDGET, REGIONS = 20, 200, 12
+BATCH, BUDGET, REGIONS = 20, 100, 12
 
 
 def guessed(X, y, right, where, rng):
@@ -122,7 +122,7 @@ def _cell(share, area, last):
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     with one_blas_thread():
-        found = table(int(sys.argv[1]) if len(sys.argv) > 1 else 4)
+        found = table(int(sys.argv[1]) if len(sys.argv) > 1 else 3)
     print(found)
     head, rest = PAGE.read_text("utf-8").split(BEGIN)
     PAGE.write_text(f"{head}{BEGIN}\n\n{found}\n\n{END}{rest.split(END)[1]}", "utf-8")

@@ -185,3 +185,16 @@ def test_prices_and_people_from_the_command_line(table):
     assert told["agreement"][0]["rows"] == 3
     with pytest.raises(BadParameter, match="was made with --costs minutes, and another came"):
         label(table, "q\n", "--costs", "id")
+
+
+def test_a_column_of_guesses_from_the_command_line(table):
+    lines = table.read_text().splitlines()
+    said = ["llm,sure", *(f"{('good', 'bad')[i % 2]},0.9" for i in range(40))]
+    table.write_text("\n".join(f"{a},{b}" for a, b in zip(lines, said, strict=True)) + "\n")
+    columns = ("--guesses", "llm", "--guess-probability", "sure")
+    shown = label(table, "1\n2\n" * 6, *columns)
+    assert "llm" not in shown, "a person is not told in the terminal"
+    assert "The guesses were right in" in run("status", table.with_suffix(".labels.db"))
+    label(table, "q\n", *columns)
+    with pytest.raises(BadParameter, match="made with --guesses llm, and another came"):
+        label(table, "q\n", "--guesses", "sure")

@@ -24,8 +24,9 @@ def at_a_page(chromium, tmp_path):
     """Sit down before a study that is made for it; gives the person and the study."""
     opened = []
 
-    def sit(pool, classes, **options):
-        study = gw.Study.create(tmp_path / f"{len(opened)}.db", pool=pool, classes=classes)
+    def sit(pool, classes, *, made=None, **options):
+        place = tmp_path / f"{len(opened)}.db"
+        study = gw.Study.create(place, pool=pool, classes=classes, **(made or {}))
         served = ServedStudy(study, Keys(TOKEN), by="ann", **options)
         server = running(served)
         person = Person(chromium, server.__enter__(), served)
@@ -276,3 +277,17 @@ def test_a_link_for_somebody_else_is_copied_and_says_what_it_needs(at_a_page, ad
     link = ann.page.evaluate("navigator.clipboard.readText()")
     home = re.escape(address or "http://127.0.0.1:")
     assert re.fullmatch(rf"{home}\d*/start\?token=\S{{40,}}&who=ask", link)
+
+
+def test_guesses_that_came_with_the_rows_are_shown_unless_hidden(at_a_page):
+    said = ["good", "bad"] * 20
+    ann, study = at_a_page(texts(40), ["good", "bad"], made={"guesses": said, "dev": 0})
+    guess = ann.page.locator("#answers button.guess")
+    expect(guess.locator(".guessed")).to_contain_text("50 %")
+    row = ann.row
+    assert guess.locator("span").first.inner_text() == said[row]
+    ann.press("Enter")
+    ann.saved(1)
+    assert study.state.labels[row] == said[row]
+    shy, _ = at_a_page(texts(40), ["good", "bad"], guess=False, made={"guesses": said, "dev": 0})
+    expect(shy.page.locator(".guess")).to_have_count(0)

@@ -24,7 +24,7 @@ STRATEGY = Option("auto", help="A recipe, or auto.")
 SEED = Option(0, min=0, help="Decides everything random.")
 MAKING = (
     *("text", "image", "numeric", "category", "separator", "encoding", "classes", "one_class"),
-    *("study", "dev", "answers", "again", "costs", "strategy", "embeddings", "seed"),
+    *("study", "dev", "answers", "again", "costs", "strategy", "embeddings", "seed", "guesses"),
 )
 """Options that say what a study is made of."""
 
@@ -56,9 +56,7 @@ class LabelOptions:
     again: bool = Option(
         False, "--again", help="Ask others again where that is worth more than a new row."
     )
-    costs: str | None = Option(
-        None, help="The column with what each row costs: rows by gain per price."
-    )
+    costs: str | None = Option(None, help="Column of what each row costs: most gain per price.")
     by: str = Option("me", help="Your name.")
     strategy: str = STRATEGY
     embeddings: str = EMBEDDINGS
@@ -79,8 +77,10 @@ class LabelOptions:
     tls_key: Path | None = Option(None, help="Its key (PEM).")
     name: list[str] | None = Option(None, help="A host name the page is reached by; repeatable.")
     browser: bool = Option(True, "--browser/--no-browser", help="Open the page in the browser.")
-    guess: bool = Option(
-        False, "--guess", help="Show what the model would say; it biases: people tend to agree."
+    guesses: str | None = Option(None, help="The column of a second opinion: an LLM's, a rule's.")
+    guess_probability: str | None = Option(None, help="The column that says how sure each is.")
+    guess: bool | None = Option(
+        None, "--guess/--no-guess", help="Show guesses, or the model's; people tend to agree."
     )
 
     @property
@@ -213,6 +213,8 @@ def _opened(options: LabelOptions) -> gw.Study:
                 options.encoding,
             ),
             classes=names,
+            guesses=options.guesses,
+            guess_probabilities=options.guess_probability,
             dev=share(options.dev or "10%"),
             answers=options.answers,
             again=options.again,
@@ -248,16 +250,16 @@ def _place(table: Path) -> Path:
 
 def _check_agreement(study: gw.Study, place: str, options: LabelOptions) -> None:
     """Raise if a study that is gone on with was made with other options than came now."""
-    settings = study.state.settings
+    settings, guesses = study.state.settings, study.state.pool.get("guesses", ())
     classes = sorted(str(name) for name in study.state.classes)
-    strategy = options.strategy if options.strategy != "auto" else None
     pairs = {
         "--classes": (sorted(options.answer_names), classes),
         "--dev": (options.dev and share(options.dev), settings.dev),
         "--answers": (options.answers if options.answers > 1 else None, settings.answers),
         "--again": (options.again, settings.again),
         "--costs": (options.costs, settings.costs),
-        "--strategy": (strategy, settings.strategy),
+        "--guesses": (options.guesses and [options.guesses], list(guesses[:1])),
+        "--strategy": (None if options.strategy == "auto" else options.strategy, settings.strategy),
     }
     for option, (asked, stored) in pairs.items():
         if asked and asked != stored:

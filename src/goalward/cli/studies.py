@@ -124,6 +124,8 @@ def status(
     if report["forecast"]:
         console.print(report["forecast"]["says"])
     console.print(advice.reason)
+    if report["guesses"]:
+        console.print(report["guesses"]["says"])
     console.print(report["headline"], style="bold")
 
 

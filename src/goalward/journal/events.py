@@ -168,6 +168,9 @@ class Ranked(Event):
         labels; None where there was none, and in older journals.
     C
         The inverse penalty of the model; None in older journals.
+    guesses
+        How many guesses were right, of how many that were answered, and whether the model uses them;
+        None where there are none.
     """
 
     based_on: int
@@ -194,6 +197,7 @@ class Ranked(Event):
     high: float | None = None
     on: int | None = None
     C: float | None = None
+    guesses: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -144,7 +144,7 @@ class RowView(BaseModel):
     ranking: int | None = Field(description="The number of the ranking it was asked from.")
     notes: list[dict[str, str]]
     guess: tuple[Label, float] | None = Field(
-        None, description="What the model would say, and how sure it is; with --guess."
+        None, description="What was guessed, or what the model would say, and how sure that is."
     )
 
 

@@ -35,7 +35,7 @@ class Shown(TypedDict, total=False):
 
     by: str
     images: Path | None
-    guess: bool
+    guess: bool | None
 
 
 class ServedStudy:
@@ -48,7 +48,8 @@ class ServedStudy:
     images
         Folder that pictures may be read from; the table's by default.
     guess
-        Show what the model would say; people agree with it more often than they should.
+        Show what was guessed, or what the model would say; people agree with it more often than they
+        should. None: the guesses that came with the rows, where there are some.
     address
         Where other machines reach the page; None if they do not.
     """
@@ -60,11 +61,12 @@ class ServedStudy:
         *,
         by: str = "me",
         images: Path | None = None,
-        guess: bool = False,
+        guess: bool | None = None,
         address: str | None = None,
     ) -> None:
         self.study, self.keys, self.by, self.images = study, keys, by, images
-        self.guess, self.address = guess, address
+        self.guess = bool(study.state.pool.get("guesses")) if guess is None else guess
+        self.address = address
         # Only its last part is shown: where things lie on this machine is nobody's business.
         self.name = legible(study.url.replace("\\", "/").rpartition("/")[2])
         self.title = legible(Path(study.state.pool.get("path", self.name)).name)

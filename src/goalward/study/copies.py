@@ -21,6 +21,7 @@ from goalward.journal.schema import LAYOUT
 from goalward.study import pools
 from goalward.study.exchange import answers_table
 from goalward.study.fold import folded
+from goalward.study.guesses import Guesses
 from goalward.study.prices import check_prices
 from goalward.study.ranking import versions
 from goalward.study.settings import Settings
@@ -36,16 +37,22 @@ def create(
     settings: Settings,
     pool: Any,
     *,
+    guesses: Any,
+    guess_probabilities: Any,
     clock: Callable[[], float],
     tick: Tick,
     timeout: float,
 ) -> None:
     """Make a study: its settings and its pool, and no answers."""
     home = file_of(located(url))
+    pool, said = Guesses.given(pool, guesses, guess_probabilities)
     # Features first: a table that cannot be read leaves nothing behind, and the place is held only
     # for as long as it takes to write.
     check_prices(pool, settings.costs)
     kept, blobs = pools.store(pool, home.parent if home else None, tick)
+    if said is not None:
+        kept, content = said.stored(kept)
+        blobs = [*blobs, *content]
     created = Created(at=clock(), settings=settings.to_json(), pool=kept, versions=versions())
     _write(url, blobs, [created], timeout)
 

@@ -90,10 +90,14 @@ class StudyFindings:
         return self.model.save(folder, force=force, **about)
 
     def guesses(self, rows: Sequence[int]) -> dict[int, tuple[Label, float]]:
-        """Return row -> label and probability by the model of the last ranking; never a fit.
+        """Return row -> label and probability: what was guessed, or by the model of the last ranking.
 
-        Empty until this process made a ranking, and after classes were added to it.
+        A guess that came with the rows has the share of such guesses that answers bore out, and rows
+        that measure have none. By the model: never a fit, and empty until this process made a
+        ranking, and after classes were added to it.
         """
+        if (said := self.pool.guesses) is not None:
+            return said.shown(rows, self.state)
         now, classes = self._round, self.state.classes
         if now is None or len(now.state.classes) != len(classes):
             return {}

@@ -12,6 +12,7 @@ import scipy.sparse
 from goalward.core.arrays import is_sparse, to_numpy
 from goalward.core.rows import clean_rows
 from goalward.errors import BadParameter, PoolChanged, ShapeMismatch
+from goalward.study.guesses import guess_columns
 from goalward.study.parts import in_memory
 from goalward.study.pools import PoolLoader, StudyPool, found_table, store, table_record
 from goalward.tables.watch import rows_digest
@@ -42,12 +43,19 @@ def grown(loader: PoolLoader, rows: Any) -> tuple[Mapping[str, Any], dict[str, A
                 f"{kept['n_rows']} rows differ, are gone, or were not kept by the version that made "
                 "the study. Restore them, or start a new study and import the labels."
             )
-        return kept, table_record(table, home, loader.tick), []
+        return kept, _with_guesses(kept, table_record(table, home, loader.tick)), []
     if rows is None:
         raise BadParameter(
             "No rows came for a study that has its own inside; some were expected: extend(rows)."
         )
-    return kept, *store(_together(loader.load(), rows), home, loader.tick)
+    pool, blobs = store(_together(loader.load(), rows), home, loader.tick)
+    return kept, _with_guesses(kept, pool), blobs
+
+
+def _with_guesses(kept: Mapping[str, Any], pool: dict[str, Any]) -> dict[str, Any]:
+    """Return a pool with the guesses that are inside the study; new rows have none."""
+    inside = kept.get("guesses") and not guess_columns(kept)
+    return {**pool, "guesses": kept["guesses"]} if inside else pool
 
 
 def _together(pool: StudyPool, rows: Any) -> Any:

@@ -20,7 +20,9 @@ from goalward.core.rows import check_finite, clean_rows
 from goalward.errors import BadInput, BadParameter, PoolChanged
 from goalward.journal.engine import files_of_database
 from goalward.journal.store import Store
+from goalward.learners import Opinion
 from goalward.pool import as_pool
+from goalward.study.guesses import Guesses, guess_columns
 from goalward.study.parts import as_parts, digest_of, from_parts, in_memory
 from goalward.tables.encoder import Encoder, Tick, Vectors, silent
 from goalward.tables.loaded import Loaded
@@ -32,7 +34,7 @@ from goalward.tables.words import Words
 __all__ = ["PoolLoader", "StudyPool", "found_table", "store", "table_record", "told"]
 
 FIRST_FEATURES = {"tfidf": "tfidf-svd-256/1", "numeric": "numbers/1"}
-"""What made the numbers in studies that do not say: those of the first version."""
+"""What made the numbers in studies of the first version."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +51,7 @@ class StudyPool:
     texts: list[str] | None = field(default=None, repr=False)
     table: Loaded | None = field(default=None, repr=False)
     watch: Watch | None = field(default=None, repr=False)
+    guesses: Guesses | None = field(default=None, repr=False)
 
     @property
     def X(self) -> Any:
@@ -65,6 +68,11 @@ class StudyPool:
         if self.table is not None:
             self.table.prepare(tick)
         return self
+
+    @cached_property
+    def opinion(self) -> Opinion | None:
+        """What guesses say of any row, where there are some."""
+        return None if self.guesses is None else self.guesses.opinion(self.X, seed=0)
 
     @cached_property
     def digest(self) -> str:
@@ -195,19 +203,17 @@ def _load(journal: Store, kept: Mapping[str, Any], moved: Any, tick: Tick) -> St
         table = found_table(kept, journal.path.parent if journal.path else None, moved)
         watch = Watch(table.files, kept["fingerprint"])
         loaded = table.load(tick)
-        if loaded.frame.height != kept["n_rows"]:
-            raise PoolChanged(
-                f"{table.path} has {loaded.frame.height} rows; {kept['n_rows']} were expected."
-            )
+        if (rows := loaded.frame.height) != kept["n_rows"]:
+            raise PoolChanged(f"{table.path} has {rows} rows; {kept['n_rows']} were expected.")
         # Nothing came between the digests and the rows.
-        return StudyPool(table=loaded, watch=watch).checked()
+        said = Guesses.load(journal, kept, loaded.frame)
+        return StudyPool(table=loaded, watch=watch, guesses=said).checked()
     if moved is not None:
         raise BadParameter(
             "pool= was given and the study has its rows inside; none was expected. Leave it out."
         )
     texts = json.loads(journal.blob(kept["texts"])) if "texts" in kept else None
-    pool = StudyPool(from_parts(journal, kept), texts=texts)
-    # By what was stored, which was checked.
+    pool = StudyPool(from_parts(journal, kept), texts, guesses=Guesses.load(journal, kept))
     digest = sha256("".join(part for a in kept["arrays"] for part in a["parts"]).encode())
     vars(pool)["digest"] = digest.hexdigest()
     return pool
@@ -222,10 +228,9 @@ def table_record(table: Table, home: Path | None, tick: Tick) -> dict[str, Any]:
     table = table.settled()
     loaded = table.load(tick)
     aside, notes = loaded.aside()
-    name = Path(table.path).name
-    for at, rows in as_pool(loaded.X).blocks(2**14) if loaded.ready else ():
-        check_finite(clean_rows(rows, name, finite=False), name, start=at.start)
     path = Path(table.path).absolute()
+    for at, rows in as_pool(loaded.X).blocks(2**14) if loaded.ready else ():
+        check_finite(clean_rows(rows, path.name, finite=False), path.name, start=at.start)
     vectors = str(table.vectors.absolute()) if table.vectors else None
     return {
         "kind": "table",
@@ -246,6 +251,7 @@ def table_record(table: Table, home: Path | None, tick: Tick) -> dict[str, Any]:
         "features": table.features,
         "says": table.says,
         "notes": [*table.notes, *notes],
+        "guesses": list(table.guesses),
         # Nobody can answer them.
         "aside": aside,
         "fingerprint": table.fingerprint(),
@@ -271,7 +277,8 @@ def found_table(kept: Mapping[str, Any], home: Path | None, moved: Any) -> Table
         table = replace(table, numeric=alone, separator=separator)
     else:
         names = ("category", "separator", "encoding", "notes")
-        table = replace(table, **{name: kept[name] for name in names})
+        stored = {name: kept[name] for name in names}
+        table = replace(table, **stored, guesses=guess_columns(kept))
     made_with = kept.get("features", FIRST_FEATURES.get(kept["embeddings"], table.features))
     if made_with != table.features:
         raise PoolChanged(

@@ -95,6 +95,7 @@ def rank(now: StudyRound, size: int, at: float) -> Ranked | None:
         stop_set=stop_set | {"predicted": list(stop_set["predicted"])},
         goal_before=now.goal_before(),
         C=now.fitted.C,
+        guesses=_guesses(now),
         seconds=time.perf_counter() - started,
     )
 
@@ -188,6 +189,15 @@ def _measured(now: StudyRound, pool: NDArray[Any]) -> dict[str, Any]:
         **{name: getattr(said, name) for name in ("low", "high", "on")},
         "log_loss": log_loss,
     }
+
+
+def _guesses(now: StudyRound) -> dict[str, Any] | None:
+    """Return how guesses proved, and whether the model uses them."""
+    if now.pool.guesses is None:
+        return None
+    proved = now.pool.guesses.proved(now.state)
+    used = now.fitted.transform is not None
+    return {"right": proved.right.total(), "of": proved.of.total(), "used": used}
 
 
 def _proba(now: StudyRound, rows: NDArray[Any]) -> NDArray[Any]:

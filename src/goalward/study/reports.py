@@ -56,10 +56,18 @@ def status(state: State, now: float) -> dict[str, Any]:
             **{name: getattr(latest, name) for name in MEASURES},
             "behind": state.moves - latest.moves,
         },
+        "guesses": latest
+        and latest.guesses
+        and {**latest.guesses, "says": _proved(latest.guesses)},
         "accuracy": accuracy(state),
         "headline": headline(state),
         "forecast": (ahead := forecast_of(state)) and asdict(ahead) | {"says": ahead.says},
     }
+
+
+def _proved(found: dict[str, Any]) -> str:
+    used = "used" if found["used"] else "not used"
+    return f"The guesses were right in {found['right']} of {found['of']} answers: {used}."
 
 
 def forecast_of(state: State) -> Forecast | None:

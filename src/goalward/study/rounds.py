@@ -141,12 +141,13 @@ class StudyRound:
         return moved / len(self.goal_rows), to_numpy(proba)
 
     def fit(self, labels: Any) -> Fitted:
-        """Return the model of row -> label, with the C of the round."""
-        return self._fitted(labels, {"C": self.fitted.C})
+        """Return the model of row -> label, with the C of the round and its trust in guesses."""
+        # Guesses count as much as they did there, or not at all.
+        return self._fitted(labels, {"C": self.fitted.C, "opinion": self.fitted.transform})
 
     def _fitted(self, labels: Any, chosen: dict[str, Any]) -> Fitted:
         learner = self.state.settings.fitter(self.state.classes)
-        learner.set_params(**chosen)
+        learner.set_params(**{"opinion": self.pool.opinion, **chosen})
         return learner.fit(self.pool.take(list(labels)), self.state.targets(labels))
 
     def model_at(self, seq: int) -> Fitted:

@@ -186,6 +186,10 @@ def _written_learner(learner: Any) -> dict[str, Any]:
         )
     options = learner.get_params(deep=False)
     options.pop("classes")
+    if options.pop("opinion") is not None:
+        raise BadParameter(
+            "learner= came with an opinion; a study makes its own of guesses. Pass guesses= instead."
+        )
     try:
         return dict(json.loads(json.dumps(options, allow_nan=False)))
     except (TypeError, ValueError) as error:

@@ -56,6 +56,8 @@ class Study(StudyFindings):
         classes: Sequence[Any],
         learner: Any = None,
         strategy: Any = "auto",
+        guesses: Any = None,
+        guess_probabilities: Any = None,
         clock: Clock = time.time,
         tick: Tick = silent,
         timeout: float = 30.0,
@@ -74,11 +76,16 @@ class Study(StudyFindings):
         learner, strategy
             `gw.Logistic(...)`, stored as its parameters, and a recipe such as "dev/spread", a
             baseline or "auto", stored as text.
+        guesses, guess_probabilities
+            A second opinion: a column of the table, or one for each row (None where there is none),
+            or a function that makes them of `pool`; and how sure each is. Used where answers bear
+            it out.
         clock, tick, options
             Seconds since 1970; what hears of the work while features are computed; see `Settings`.
         """
         settings = Settings.checked(classes, learner, strategy, **options)
-        copies.create(url, settings, pool, clock=clock, tick=tick, timeout=timeout)
+        given = {"guesses": guesses, "guess_probabilities": guess_probabilities}
+        copies.create(url, settings, pool, **given, clock=clock, tick=tick, timeout=timeout)
         return cls.open(url, clock=clock, tick=tick, timeout=timeout)
 
     @classmethod

@@ -63,7 +63,7 @@ class Loaded:
 
     @cached_property
     def _shown(self) -> pl.DataFrame:
-        return as_json(self.frame)
+        return as_json(self.frame.drop(self.source.guesses))
 
     def encoder(self, tick: Tick = silent) -> Encoder:
         """Return what makes numbers of other rows as it did of these."""

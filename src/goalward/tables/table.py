@@ -59,6 +59,9 @@ class Table:
         encoder does more (with the `[vision]` extra). "columns" leaves texts to people, and takes numbers and values alone.
     separator, encoding
         Of a text file; found out by default.
+    guesses
+        The column of a second opinion, and perhaps one that says how sure it is: no features, and
+        not among the columns a person sees.
     notes
         What was found in the table that a person should know; `settled` says it.
 
@@ -77,10 +80,11 @@ class Table:
     separator: str | None = None
     encoding: str | None = None
     notes: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    guesses: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", os.fspath(self.path))
-        for name in ("numeric", "category", "notes"):
+        for name in ("numeric", "category", "notes", "guesses"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if not isinstance(self.text, str | None):
             one = len(self.text) == 1
@@ -129,15 +133,15 @@ class Table:
         if isinstance(self.text, str) and self.text not in frame.columns and "," in self.text:
             made = replace(made, text=tuple(name.strip() for name in self.text.split(",")))
         name = Path(self.path).name
-        for one in (*made.texts, made.image, *made.numeric, *made.category):
+        for one in (*made.texts, made.image, *made.numeric, *made.category, *made.guesses):
             if one is not None and one not in frame.columns:
                 raise BadParameter(
                     f"{name} has the columns {', '.join(frame.columns[:12])}; one called {one!r} was "
-                    "expected. Check --text, --image, --numeric and --category."
+                    "expected. Check --text, --image, --numeric, --category and --guesses."
                 )
         if made.texts or made.image or made.numeric or made.category:
             return made
-        kinds = Kinds.of(frame)
+        kinds = Kinds.of(frame.drop(made.guesses))
         if kinds.texts:
             return replace(made, text=kinds.texts, notes=kinds.notes(read=True))
         if kinds.pictures:

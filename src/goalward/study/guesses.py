@@ -1,0 +1,134 @@
+"""Guesses that came with the rows of a study: how they proved, and what a page may show of them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Any
+
+import polars as pl
+
+from goalward.errors import BadParameter
+from goalward.journal.events import Label
+from goalward.journal.store import Store
+from goalward.learners import Opinion
+from goalward.learners.opinion import missing
+from goalward.study.settings import plain_label
+from goalward.study.state import State
+from goalward.tables.labels import label_column
+from goalward.tables.table import Table
+
+__all__ = ["Guesses", "Proved", "guess_columns"]
+
+BEFORE = 2.0
+"""Answers that the share of all guesses counts for, where few named that class."""
+
+
+@dataclass(frozen=True)
+class Proved:
+    """How guesses stood beside the answers that came, in all and for each class guessed."""
+
+    right: Counter[Label]
+    of: Counter[Label]
+
+    def share(self, label: Label) -> float:
+        """Return how often a guess of a class will be right; a half before any answer."""
+        everywhere = (self.right.total() + 1.0) / (self.of.total() + 2.0)
+        return (self.right[label] + BEFORE * everywhere) / (self.of[label] + BEFORE)
+
+
+@dataclass(frozen=True, eq=False)
+class Guesses:
+    """One for each row, None where there is none, and how sure each is if that is known."""
+
+    labels: Sequence[Any] = field(repr=False)
+    probabilities: Sequence[Any] | None = field(default=None, repr=False)
+
+    @classmethod
+    def given(cls, pool: Any, guesses: Any, probabilities: Any) -> tuple[Any, Guesses | None]:
+        """Return a pool that knows which of its columns are guesses, or guesses to be kept beside it.
+
+        Parameters
+        ----------
+        guesses, probabilities
+            Names of columns of a table; or one for each row, or a function that makes them of the
+            pool.
+        """
+        if guesses is None:
+            return pool, None
+        if isinstance(guesses, str):
+            table = pool if isinstance(pool, Table) else Table(pool)
+            columns = (guesses,) if probabilities is None else (guesses, probabilities)
+            return replace(table, guesses=columns), None
+        said = list(guesses(pool) if callable(guesses) else guesses)
+        labels = [None if missing(one) else plain_label(one) for one in said]
+        sure = probabilities
+        if sure is not None:
+            sure = [None if missing(one) else float(one) for one in sure]
+        if sure is not None and len(sure) != len(labels):
+            raise BadParameter(
+                f"{len(labels)} guesses and {len(sure)} guess_probabilities came; as many of one as of "
+                "the other were expected."
+            )
+        return pool, cls(labels, sure)
+
+    def stored(self, kept: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+        """Return what is kept of a pool with these guesses beside it."""
+        if len(self.labels) != kept["n_rows"]:
+            raise BadParameter(
+                f"{len(self.labels)} guesses came for {kept['n_rows']} rows; one for each row was "
+                "expected, None where there is none."
+            )
+        content = json.dumps([self.labels, self.probabilities]).encode()
+        return {**kept, "guesses": sha256(content).hexdigest()}, [content]
+
+    @classmethod
+    def load(
+        cls, journal: Store, kept: Mapping[str, Any], frame: pl.DataFrame | None = None
+    ) -> Guesses | None:
+        """Return the guesses of a study; rows that were added later have none but in a table."""
+        said, columns = kept.get("guesses"), guess_columns(kept)
+        if not said:
+            return None
+        if not columns:
+            labels, sure = json.loads(journal.blob(said))
+            none = [None] * (kept["n_rows"] - len(labels))
+            return cls([*labels, *none], None if sure is None else [*sure, *none])
+        assert frame is not None
+        labels, *sure = (label_column(frame[name]) for name in columns)
+        return cls(labels, sure[0] if sure else None)
+
+    def opinion(self, X: Any, seed: int) -> Opinion:
+        """Return what they say of any row."""
+        return Opinion.of(X, self.labels, probabilities=self.probabilities, seed=seed)
+
+    def named(self, rows: Sequence[int], state: State) -> dict[int, Label]:
+        """Return row -> the class that is guessed, of rows whose guess is one."""
+        classes = {str(old): new for old, new in state.renamed.items()}
+        classes |= {str(label): label for label in state.classes}
+        said = {row: str(self.labels[row]).strip() for row in rows if row < len(self.labels)}
+        return {row: classes[name] for row, name in said.items() if name in classes}
+
+    def proved(self, state: State) -> Proved:
+        """Return how they stand beside the answers."""
+        guessed = self.named(list(state.labels), state)
+        right = Counter(label for row, label in guessed.items() if state.labels[row] == label)
+        return Proved(right, Counter(guessed.values()))
+
+    def shown(self, rows: Sequence[int], state: State) -> dict[int, tuple[Label, float]]:
+        """Return row -> guess, and how often such a guess was right; none of rows that measure.
+
+        People agree with what they are shown: there, that would measure itself.
+        """
+        asked = [row for row, dev in zip(rows, state.settings.is_dev(rows), strict=True) if not dev]
+        named, proved = self.named(asked, state), self.proved(state)
+        return {row: (label, proved.share(label)) for row, label in named.items()}
+
+
+def guess_columns(kept: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the columns of a table that are guesses; none where those are inside the study."""
+    said = kept.get("guesses", ())
+    return () if isinstance(said, str) else tuple(said)
