@@ -126,6 +126,22 @@ def test_a_disputed_row_is_asked_again_of_somebody_else_and_once_a_ranking(tmp_p
     assert row not in study.ask(80, by="dan", at_most=True, refresh=False)
 
 
+def test_asking_again_pays_where_people_differ(tmp_path):
+    """The same number of answers, of two who know and two who guess; a class is easily learned."""
+    right = {}
+    for name, options in (("single", {}), ("again", {"again": True})):
+        study = made(tmp_path, f"{name}.db", **options)
+        rng = np.random.default_rng(1)
+        while study.state.n_answers < 70:
+            by = ["ann", "bo", "cy", "dan"][int(rng.integers(4))]
+            row = study.ask(1, by=by)[0]
+            knows = by in ("ann", "bo") or rng.random() < 0.4
+            study.tell(row, str(Y[row]) if knows else OTHER[str(Y[row])], by=by)
+        assert (study.state.n_answers > len(study.state.labels)) == (name == "again")
+        right[name] = np.mean(study.predict().labels == Y)
+    assert right["again"] >= right["single"]
+
+
 def prices(folder, **columns):
     table = pl.DataFrame({f"x{i}": X[:, i] for i in range(4)} | columns)
     table.write_csv(folder / "rows.csv")

@@ -133,42 +133,54 @@ class DawidSkene:
         self, row: NDArray[Any], by: NDArray[Any], said: NDArray[Any], K: int, who: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         """Return probabilities, people, confusion, answers and how many of them are right."""
-        answered = np.bincount(row)
-        shared = answered[row] > 1
-        few = np.unique(row[shared], return_inverse=True)[1], by[shared], said[shared]
-        heard = np.bincount(by[shared], minlength=len(who))
+        # Rows with the same answers are one, as often as they come.
+        table = np.zeros((row.max(initial=-1) + 1, len(who)), dtype=np.int32)
+        table[row, by] = said + 1
+        alike, place, often = np.unique(table, axis=0, return_inverse=True, return_counts=True)
+        shared = np.count_nonzero(alike, axis=1) > 1
+        among, few = often[shared, None], _listed(alike[shared])
+        heard = np.bincount(few[1], weights=among[few[0], 0], minlength=len(who)).astype(np.int64)
         q = _summed(few[0], np.eye(K)[few[2]])
         q /= np.maximum(q.sum(axis=1, keepdims=True), 1.0)
-        counts, prevalence, confusion = self._estimated(q, few, heard)
-        for _ in range(500 if shared.any() else 0):
+        counts, prevalence, confusion = self._estimated(q * among, few, heard)
+        for _ in range(100 if shared.any() else 0):
             last, q = q, _posterior(few, prevalence, confusion)
-            counts, prevalence, confusion = self._estimated(q, few, heard)
-            if np.abs(q - last).max() < 1e-6:
+            counts, prevalence, confusion = self._estimated(q * among, few, heard)
+            if np.abs(q - last).max() < 1e-5:
                 break
         if self.trusting:
             confusion[heard == 0] = np.eye(K)
         with np.errstate(divide="ignore"):
-            proba = _posterior((row, by, said), np.maximum(prevalence, 1e-12), confusion)
+            proba = _posterior(_listed(alike), prevalence, confusion)[place.ravel()]
         right = np.trace(counts, axis1=1, axis2=2)
         return proba, who, confusion, heard, right
 
     def _estimated(
         self, q: NDArray[Any], answers: tuple[Any, Any, Any], heard: NDArray[Any]
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """Return each person's (true, said) counts, the shares of the classes, and the confusion."""
+        """Return each person's (true, said) counts, the shares of the classes, and the confusion.
+
+        `q` holds the probabilities of each label, times how many rows are alike.
+        """
         row, by, said = answers
         A, K, s = len(heard), q.shape[1], max(self.strength, 1e-9)
         counts = _summed(by * K + said, q[row], A * K).reshape(A, K, K).transpose(0, 2, 1)
         right = (np.trace(counts, axis1=1, axis2=2) + s * self.accuracy) / (heard + s)
         # Who knows the truth says it, and who does not says what they often say.
         guess = (counts.sum(axis=1) + s / K) / (heard + s)[:, None]
-        prevalence = (q.sum(axis=0) + s / K) / (len(q) + s)
+        prevalence = (q.sum(axis=0) + s / K) / (q.sum() + s)
         luck = guess @ prevalence
         knows = np.maximum((right - luck) / np.maximum(1 - luck, 1e-9), 0.0)[:, None, None]
         drawn = knows * np.eye(K) + (1 - knows) * guess[:, None, :]
         confusion = counts + s * drawn
         confusion /= confusion.sum(axis=2, keepdims=True)
         return counts, prevalence, confusion
+
+
+def _listed(table: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return row, person and label of every answer in a table of them."""
+    row, by = np.nonzero(table)
+    return row, by, table[row, by] - 1
 
 
 def _posterior(

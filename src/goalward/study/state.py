@@ -214,12 +214,20 @@ class State:
         trusting = not self.settings.again or len(set(people)) < 2
         return DawidSkene(trusting=trusting)(rows, people, labels, range(len(self.classes)))
 
+    @cached_property
+    def _likeliest(self) -> dict[int, tuple[Label, ...]]:
+        """Row -> its likeliest labels by all answers: one, as a rule."""
+        proba, rows = self.consensus.proba, self.consensus.rows.tolist()
+        where, places = np.nonzero(proba > proba.max(axis=1, keepdims=True, initial=0.0) - 1e-9)
+        found: dict[int, tuple[Label, ...]] = {}
+        for i, k in zip(where.tolist(), places.tolist(), strict=True):
+            found[rows[i]] = (*found.get(rows[i], ()), self.classes[k])
+        return found
+
     def targets(self, labels: Mapping[int, Label]) -> Any:
         """Return what a model of rows with labels is fitted to: these, or (n, k) probabilities."""
-        listed = list(labels.values())
-        if self.settings.label != "weighed" or not labels:
-            return listed
-        proba = self.consensus.at(list(labels))
+        listed, weighed = list(labels.values()), self.settings.label == "weighed"
+        proba = self.consensus.at(list(labels)) if weighed else np.ones((1, 1))
         if (proba.max(axis=1) == 1.0).all():
             return listed
         # A class that is nobody's label is as unseen as before, however little it was given.
@@ -278,13 +286,14 @@ class State:
 
     def label(self, row: int) -> Label | None:
         """Return the label used for a row: the latest, that of most annotators, or the likeliest."""
+        likeliest = self._likeliest.get(row, ()) if self.settings.label == "weighed" else ()
+        if len(likeliest) == 1:
+            return likeliest[0]
         newest_first = sorted(self.said(row).values(), key=attrgetter("seq"), reverse=True)
         labels = [s.label for s in newest_first if s.label is not None]
+        if likeliest:  # of several the newest that somebody gave
+            return next((s for s in labels if position(likeliest, s) is not None), likeliest[0])
         if not labels or self.settings.label == "latest":
             return labels[0] if labels else None
-        if self.settings.label == "weighed":
-            proba = self.consensus.at([row])[0]
-            tied = [self.classes[k] for k in np.flatnonzero(proba > proba.max() - 1e-9)]
-            return next((one for one in labels if position(tied, one) is not None), tied[0])
         # Counter keeps the order of arrival, so that of equally many the newest wins.
         return Counter(labels).most_common(1)[0][0]
