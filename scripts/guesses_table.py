@@ -66,15 +66,18 @@ def curve(data, seed, guesser=None):
 
 def saved(plain, helped):
     """Return the share of labels not needed for the accuracy that all bring without guesses."""
-    bought = BATCH * np.arange(len(plain))
-    over = np.flatnonzero(helped >= plain[-1])
-    if len(over) == 0:
-        return 0.0
+    without, needed = (_needed(one, plain[-1]) for one in (plain, helped))
+    return 1.0 - needed / without
+
+
+def _needed(curve, accuracy):
+    """Return how many labels it takes to reach an accuracy; all where that is never."""
+    over = np.flatnonzero(curve >= accuracy)
+    if len(over) == 0 or over[0] == 0:
+        return BUDGET if len(over) == 0 else 0.0
     k = over[0]
-    if k == 0:
-        return 1.0
-    share = (plain[-1] - helped[k - 1]) / (helped[k] - helped[k - 1])
-    return 1.0 - (bought[k - 1] + share * BATCH) / bought[-1]
+    share = (accuracy - curve[k - 1]) / (curve[k] - curve[k - 1])
+    return BATCH * (k - 1 + share)
 
 
 def line(name, seeds):
@@ -88,35 +91,40 @@ def line(name, seeds):
     for guesser in GUESSERS:
         helped = np.mean([curve(data, seed, guesser) for seed in range(seeds)], axis=0)
         found.append((saved(plain, helped), np.mean(helped - plain), helped[-1] - plain[-1]))
-    return len(data.classes), found
+    # Means are those of the numbers that are shown.
+    return len(data.classes), np.column_stack(
+        [np.round(found, 2)[:, :1], np.round(found, 3)[:, 1:]]
+    )
 
 
-def table(seeds):
+def table(seeds, measured=line):
     """Return the table: a line for each dataset, then means with 95 % intervals over datasets."""
     heads = [name for name, *_ in GUESSERS]
     lines = [f"| dataset | classes | {' | '.join(heads)} |", "|---" * (2 + len(heads)) + "|"]
-    kept = {}
+    kept, counts = {}, {}
     for name in SETS:
-        K, kept[name] = line(name, seeds)
-        cells = " | ".join(_cell(*one) for one in kept[name])
-        lines.append(f"| {name} | {K} | {cells} |")
+        counts[name], kept[name] = measured(name, seeds)
+        lines.append(_line(name, counts[name], kept[name], [""] * len(GUESSERS), name in TEXT))
         print(lines[-1], flush=True)
-    for label, names in (("**text**", TEXT), ("**all**", SETS)):
-        means = np.array([kept[name] for name in names])
-        cells = []
-        for of in means.swapaxes(0, 1):
-            half = t.ppf(0.975, len(of) - 1) * of.std(axis=0, ddof=1) / len(of) ** 0.5
-            mean = of.mean(axis=0)
-            ends = [
-                f"{100 * m:+.1f} ± {100 * h:.1f}" for m, h in zip(mean[1:], half[1:], strict=True)
-            ]
-            cells.append(f"{mean[0]:.0%}; {ends[0]}; {ends[1]}")
-        lines.append(f"| {label} | | {' | '.join(cells)} |")
+    two = [name for name in SETS if counts[name] == 2]
+    more = [name for name in SETS if counts[name] > 2]
+    for label, names in (("text", TEXT), ("two classes", two), ("more", more), ("all", SETS)):
+        of = np.array([kept[name] for name in names])
+        half = t.ppf(0.975, len(of) - 1) * of.std(axis=0, ddof=1)[:, 1:] / len(of) ** 0.5
+        ends = [[f" ± {100 * h:.1f}" for h in each] for each in half]
+        lines.append(_line(f"*{label}*", "", of.mean(axis=0), ends, names is TEXT))
     return "\n".join(lines)
 
 
-def _cell(share, area, last):
-    return f"{share:.0%}; {100 * area:+.1f}; {100 * last:+.1f}"
+def _line(name, K, found, ends, text):
+    """Return a line; labels saved are of interest where guesses are right as a rule, on texts."""
+    cells = []
+    for (_, right, _), (share, *gains), end in zip(GUESSERS, found, ends, strict=True):
+        said = [
+            f"{100 * gain:+.1f}{more}" for gain, more in zip(gains, end or ("", ""), strict=True)
+        ]
+        cells.append("; ".join([f"**{share:.0%}**"] * (text and right > 0.5) + said))
+    return f"| {name} | {K} | {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":
