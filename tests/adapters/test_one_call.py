@@ -186,11 +186,15 @@ def test_predictions_alone_are_enough_for_some():
         (
             lambda: gw.suggest(LogisticRegression, X, y, X),
             BadParameter,
-            "Pass LogisticRegression()",
+            "made by LogisticRegression(...)",
         ),
         (lambda: gw.suggest(None, X[:5], None, X), BadParameter, "labels without rows"),
         (lambda: gw.suggest(None, X, y, X, strategy="margn"), BadParameter, "one of random"),
-        (lambda: gw.suggest(None, X, y, X, strategy=3), BadParameter, "strategy=3"),
+        (
+            lambda: gw.suggest(None, X, y, X, strategy=3),
+            BadParameter,
+            "strategy is int; 'recommended'",
+        ),
         (lambda: gw.suggest(None, TEXTS[:2], [0, 1], TEXTS), BadInput, "Pipeline"),
         (lambda: gw.strategies.Margin().suggest(LinearSVC(), X), Unsupported, "gw.suggest"),
         (lambda: gw.suggest(None, X, y, X, strategy="dev/average"), BadParameter, "dev="),

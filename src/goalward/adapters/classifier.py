@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from goalward.adapters.sklearn import from_sklearn, is_logistic, trained_on
+from goalward.core.place import in_place
 from goalward.core.rows import column_names
 from goalward.errors import Unsupported
 from goalward.models import Fitted, Refitted
@@ -50,6 +51,7 @@ def from_classifier(
     (2, 2)
     """
     model, transform = last_step(estimator)
+    in_place(model, "estimator", "a fitted classifier", "fit")
     if not hasattr(model, "predict_proba"):
         raise Unsupported(
             f"{type(model).__name__} has no predict_proba; a probabilistic classifier was expected. "

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
@@ -17,12 +17,14 @@ from goalward.adapters.classifier import from_classifier, from_estimator
 from goalward.adapters.heads import from_head, network_in
 from goalward.adapters.sklearn import is_logistic
 from goalward.core.labels import clean_weights
+from goalward.core.place import described, in_place, room_of
 from goalward.core.rows import held
 from goalward.errors import (
     BadParameter,
     LooseFit,
     NotConverged,
     Separable,
+    ShapeMismatch,
     UnseenClass,
     Unsupported,
 )
@@ -137,11 +139,8 @@ def strategy_for(
 ) -> tuple[Strategy, str]:
     """Return the strategy that a word stands for, with its data, and what to call it."""
     if not isinstance(strategy, str):
-        if not callable(getattr(strategy, "suggest", None)) or isinstance(strategy, type):
-            raise BadParameter(
-                f"strategy={strategy!r}; 'recommended', a recipe such as 'margin', or a strategy such as "
-                "gw.strategies.Margin() was expected."
-            )
+        example = "'recommended', a recipe such as 'margin', or gw.strategies.Margin()"
+        in_place(strategy, "strategy", example, "suggest")
         return strategy, type(strategy).__name__
     name = strategy
     if strategy == "recommended":
@@ -154,10 +153,10 @@ def model_for(
     model: Any, X: Any, y: Any, X_pool: Any, classes: Sequence[Hashable], weights: Any = None
 ) -> tuple[Fitted, str]:
     """Return the model of the labelled rows, and how it came about."""
-    if isinstance(model, type):
-        raise BadParameter(
-            f"{model.__name__} came as the model, a class; an object was expected. Pass "
-            f"{model.__name__}()."
+    if getattr(y, "ndim", 1) > 1:
+        raise ShapeMismatch(
+            f"y_labelled has shape {tuple(y.shape)}; one label per row was expected. Are rows and labels "
+            "in each other's place?"
         )
     labels = [] if y is None else list(y)
     if isinstance(getattr(model, "fitted_", model), Fitted) and not labels:
@@ -167,6 +166,9 @@ def model_for(
             "Labelled rows came without labels, or labels without rows; both, or None for both, were "
             "expected."
         )
+    if X_pool is None:
+        raise BadParameter("X_pool is None; the rows to choose from were expected.")
+    _check_model(model)
     name, many = _name(model), f"{len(labels)} label{'s' * (len(labels) != 1)}"
     if network_in(model) is not None:
         fitted = from_head(model, X, labels, X_pool, classes, weights)
@@ -197,6 +199,29 @@ def model_for(
             raise
         reason = str(error).split("; ")[0].rstrip(".")
         return from_classifier(own, X, labels, weights), f"{said} to {many} ({reason})"
+
+
+def _check_model(model: Any) -> None:
+    """Raise unless a model is a classifier, or None."""
+    expected = "a classifier such as sklearn's LogisticRegression(), or None for ours,"
+    if isinstance(model, Fitted):
+        raise BadParameter(
+            "model is a Fitted, and labels came to fit it to; a learner or a classifier was expected. Pass "
+            "None for X_labelled and y_labelled to use it as it is."
+        )
+    if model is None or (room_of(model) in ("", "learners") and network_in(model) is not None):
+        return
+    if isinstance(model, str) or room_of(model) not in ("", "learners"):
+        raise BadParameter(f"model is {described(model)}; {expected} was expected.")
+    in_place(model, "model", expected.rstrip(","), "fit")
+    if not hasattr(model, "predict") and not isinstance(model, Logistic):
+        raise BadParameter(
+            f"model is {type(model).__name__}, which predicts nothing; {expected} was expected."
+        )
+    if is_regressor(model):
+        raise BadParameter(
+            f"model is the regressor {type(model).__name__}; {expected} was expected."
+        )
 
 
 def _name(model: Any) -> str:

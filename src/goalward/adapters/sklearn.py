@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from goalward.core.arrays import is_sparse, to_numpy
 from goalward.core.labels import as_classes, clean_weights, encode, one_per_row
+from goalward.core.place import described
 from goalward.core.rows import clean_rows, column_names
 from goalward.errors import LooseFit, NotConverged, ShapeMismatch, Unsupported
 from goalward.learners import Logistic, LogisticClassifier
@@ -111,7 +112,7 @@ def _refuse_others(model: Any) -> None:
         )
     if not is_logistic(model):
         raise Unsupported(
-            f"{type(model).__name__} came; a LogisticRegression, or a Pipeline that ends in "
+            f"The estimator is {described(model)}; a LogisticRegression, or a Pipeline that ends in "
             "one, was expected. Fit a LogisticRegression on its features, use gw.Logistic(), or take "
             "the classifier as it is with gw.adapters.from_classifier(), which refits it."
         )

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse
 
 from goalward.core.arrays import Rows, is_sparse, namespace, to_numpy
+from goalward.core.place import described, room_of
 from goalward.core.sparse import check_sparse
 from goalward.errors import BadInput, Empty, NotFinite, ShapeMismatch, TooLarge
 
@@ -108,6 +109,8 @@ def _floating(X: object, name: str) -> Rows:
             return array
         half = str(array.dtype).endswith("float16")  # bfloat16 too
         return xp.astype(array, xp.float32 if half else xp.float64)
+    if X is None or room_of(X):
+        raise BadInput(f"{name} is {described(X)}; rows by features, (n, d), were expected.")
     try:
         plain = to_numpy(X)
     except BadInput:

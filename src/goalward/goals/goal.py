@@ -16,7 +16,7 @@ from jaxtyping import Float
 
 from goalward.core.arrays import Array, Rows, astype, namespace
 from goalward.errors import BadParameter, Unsupported
-from goalward.models import Fitted
+from goalward.models import Fitted, as_fitted
 
 __all__ = [
     "Bound",
@@ -148,6 +148,7 @@ class Goal(ABC):
 
     def value(self, fitted: Fitted) -> float:
         """Return τ at the model's parameters."""
+        fitted = as_fitted(fitted)
         self.check_loss(fitted)
         return sum(
             share * weight * float(kernel.value(logits_of(fitted, X)))

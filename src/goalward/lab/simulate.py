@@ -16,6 +16,7 @@ from typing import Any, Unpack
 import numpy as np
 import polars as pl
 
+from goalward.core.place import in_place
 from goalward.core.whole_file import whole_file
 from goalward.errors import BadInput, BadParameter, VacuousUtility
 from goalward.goals import DevLoss, Entropy, Fisher
@@ -255,4 +256,7 @@ def as_plans(strategies: Plans) -> dict[str, Recipe | Strategy]:
         strategies = {str(one): one for one in strategies}
     if not strategies:
         raise BadParameter("No strategy was named; at least 1 was expected. Name 'random', say.")
+    for name, one in strategies.items():
+        if not isinstance(one, str):
+            in_place(one, f"The strategy {name!r}", "'margin' or gw.strategies.Margin()", "build")
     return {n: recipe(s) if isinstance(s, str) else s for n, s in strategies.items()}

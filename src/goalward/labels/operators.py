@@ -12,9 +12,10 @@ from jaxtyping import Float
 
 from goalward.core.arrays import Array, astype, eps, namespace
 from goalward.core.candidates import Candidates
+from goalward.core.place import in_place
 from goalward.errors import ShapeMismatch, VacuousUtility
 from goalward.labels.beliefs import Belief, Believe, PerLabel, Predicted, Uniform
-from goalward.models import Fitted
+from goalward.models import Fitted, as_fitted
 
 __all__ = [
     "BestCase",
@@ -65,6 +66,7 @@ class Operator(ABC):
 
     def prepare(self, fitted: Fitted, round: int = 0) -> Resolver:
         """Return the operator bound to a model and a round, for blocks of candidates."""
+        in_place(self.belief, "belief", "gw.labels.Predicted()", "prepare", lacks="resolve")
         return Resolver(self, self.belief.prepare(fitted, round))
 
     def __call__(
@@ -88,6 +90,7 @@ class Operator(ABC):
         round
             For temperature schedules; the number of labelled rows by default.
         """
+        fitted = as_fitted(fitted)
         X = fitted.features(X_pool, "X_pool")
         if tuple(utility.shape) != (X.shape[0], fitted.n_classes):
             raise ShapeMismatch(

@@ -27,6 +27,7 @@ from goalward.core.arrays import (
 from goalward.core.candidates import Candidates, Labelled
 from goalward.core.card import card
 from goalward.core.labels import clean_weights
+from goalward.core.place import described
 from goalward.core.rows import check_columns, clean_rows, held
 from goalward.errors import Unsupported
 from goalward.models.linear import LinearModel
@@ -293,7 +294,7 @@ def as_fitted(model: Any) -> Fitted:
     if isinstance(inner, Fitted):
         return inner
     raise Unsupported(
-        f"{type(model).__name__} came as the model; a Fitted was expected. Fit with gw.Logistic(), "
+        f"The model is {described(model)}; a Fitted was expected. Fit with gw.Logistic(), "
         "turn a fitted scikit-learn estimator into one with gw.adapters.from_sklearn(estimator, X, "
         "y), or let gw.suggest(model, X, y, X_pool) do all of it."
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, ClassVar
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from goalward.core.arrays import is_sparse, rows_at
 from goalward.core.rows import held
 from goalward.core.sparse import check_sparse
-from goalward.errors import Empty, ShapeMismatch, Unsupported
+from goalward.errors import BadParameter, Empty, ShapeMismatch, Unsupported
 
 __all__ = ["Pool", "as_pool", "blocks", "n_rows", "take_rows"]
 
@@ -130,6 +131,11 @@ def as_pool(X: Any, name: str = "X_pool") -> Pool:
     if isinstance(X, Pool):
         return X
     X = held(X)
+    if isinstance(X, (str, os.PathLike)):
+        raise BadParameter(
+            f"{name} is the text {os.fspath(X)!r}; rows were expected. Of a file it is "
+            "gw.scale.open_pool(path), or read it into a frame."
+        )
     if isinstance(X, np.ma.MaskedArray):
         raise Unsupported(
             f"{name} is a masked array, whose masked cells hold no numbers; an array was expected. "

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from jaxtyping import Float
 
 from goalward.core.arrays import Array, eps, is_sparse, namespace
+from goalward.core.place import in_place
 from goalward.errors import BadParameter, NotConverged
 from goalward.solvers.cholesky import Cholesky
 from goalward.solvers.conjugate_gradient import ConjugateGradient
@@ -111,6 +112,7 @@ class Auto:
 def named(solver: str | Solver) -> Solver:
     """Return the solver a name stands for: "auto", "cholesky", "dual" or "cg"."""
     if not isinstance(solver, str):
+        in_place(solver, "solver", "'auto' or gw.solvers.Cholesky()", "prepare", lacks="bound")
         return solver
     known: dict[str, Solver] = {
         "auto": Auto(),

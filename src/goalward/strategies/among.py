@@ -15,7 +15,7 @@ from goalward.core.threads import one_blas_thread
 from goalward.models import Fitted
 from goalward.selection import Rule
 from goalward.strategies.engine import Engine, Memory
-from goalward.strategies.request import Request, check_count
+from goalward.strategies.request import Request, as_strategy, check_count
 from goalward.strategies.strategy import Strategy, Suggestion
 from goalward.strategies.uncertainty import Margin, Random
 
@@ -95,6 +95,7 @@ class Subsampled(PartOfPool):
     seed: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "strategy", as_strategy(self.strategy, "strategy"))
         check_count("candidates", self.candidates)
 
     def part(self, request: Request, engine: Engine) -> NDArray[Any]:
@@ -137,6 +138,8 @@ class Among(PartOfPool):
     seed: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
+        for name in ("strategy", "by"):
+            object.__setattr__(self, name, as_strategy(getattr(self, name), name))
         check_count("most", self.most)
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from goalward.core.place import in_place
 from goalward.errors import BadParameter
 from goalward.goals import Goal
 from goalward.goals.soft_pool import belief_labels
@@ -61,12 +62,14 @@ class GoalOriented(Strategy):
     zero = 0.0
 
     def __post_init__(self) -> None:
-        if not hasattr(self.goal, "utility"):  # a word, as a rule
+        goal: Any = self.goal
+        if isinstance(goal, str):
             raise BadParameter(
-                f"goal={self.goal!r}; an object that has its rows, such as "
+                f"goal={goal!r}; an object that has its rows, such as "
                 "gw.goals.DevLoss(X_dev, y_dev), was expected. In words: gw.recipe('dev/average')"
                 ".build(dev=(X_dev, y_dev)), or strategy= of gw.suggest."
             )
+        in_place(self.goal, "goal", "gw.goals.DevLoss(X_dev, y_dev)", "settled")
         own = UTILITIES[self.goal.utility]
         alike = own is not FirstOrder
         chosen = {None: own, "auto": own if alike else Ladder}.get(self.utility)
@@ -76,6 +79,8 @@ class GoalOriented(Strategy):
         for name in ("operator", "selection"):
             if isinstance(value := getattr(self, name), str):
                 object.__setattr__(self, name, _named(name, value))
+        in_place(self.operator, "operator", "gw.labels.Spread()", "resolve")
+        in_place(self.selection, "selection", "gw.selection.Sequential()", "keep")
         if alike and self.operator != Expected():
             raise BadParameter(
                 f"operator={self.operator!r} came with {self.goal!r}, under which every label of a row "

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
+from goalward.core.place import in_place
 from goalward.errors import BadParameter
 from goalward.strategies.among import Among
 from goalward.strategies.goal_oriented import GoalOriented
@@ -142,6 +143,7 @@ class Recipe:
 
 def recipe(text: str) -> Recipe:
     """Return the recipe a text stands for, completed and checked."""
+    in_place(text, "A recipe", "'margin' or 'dev/spread'", "strip")
     word = text.strip().lower()
     word = PRESETS.get(word, word)
     if made := _made_of(word):

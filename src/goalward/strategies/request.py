@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from goalward.core.arrays import to_numpy
 from goalward.core.candidates import Candidates
+from goalward.core.place import in_place
 from goalward.errors import BadParameter, DuplicateRows, PoolExhausted, ShapeMismatch
 from goalward.models import Fitted
 from goalward.models.refitted import that_predicts
 from goalward.pool import Pool, as_pool
 
-__all__ = ["Request", "check_count", "nameless"]
+__all__ = ["Request", "as_strategy", "check_count", "nameless"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,3 +227,13 @@ def excluded_positions(
         )
     positions = listed if ids is None else [known[row] for row in listed]
     return np.unique(np.asarray(positions, dtype=np.int64))
+
+
+def as_strategy(part: Any, name: str) -> Any:
+    """Return a part of another strategy; words of recipes stand for those that need no data."""
+    from goalward.strategies.recipe import recipe
+
+    if isinstance(part, str):
+        return recipe(part).build()
+    in_place(part, name, "gw.strategies.Margin() or 'margin'", "turn")
+    return part

@@ -11,7 +11,7 @@ from goalward.errors import BadParameter
 from goalward.models import Fitted
 from goalward.selection import Rule
 from goalward.strategies.goal_oriented import GoalOriented
-from goalward.strategies.request import Request, check_count
+from goalward.strategies.request import Request, as_strategy, check_count
 from goalward.strategies.strategy import Strategy
 
 __all__ = ["InTurn", "Then", "UnlessSurprised"]
@@ -66,7 +66,8 @@ class InTurn(Turns):
     seed: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "strategies", tuple(self.strategies))
+        parts = (as_strategy(part, "A strategy in turn") for part in self.strategies)
+        object.__setattr__(self, "strategies", tuple(parts))
         if len(self.strategies) < 2:
             raise BadParameter(
                 f"InTurn came with {len(self.strategies)} strategies; at least 2 were expected. Use a "
@@ -108,6 +109,8 @@ class Then(Turns):
     seed: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
+        for name in ("first", "later"):
+            object.__setattr__(self, name, as_strategy(getattr(self, name), name))
         check_count("labels", self.labels)
 
     @property

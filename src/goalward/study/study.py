@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self, TypeAlias, Unpack
 
+from goalward.core.place import in_place
 from goalward.errors import BadParameter
 from goalward.journal import Ranked, Store
 from goalward.study import copies, decisions, exchange
@@ -99,6 +100,8 @@ class Study(StudyFindings):
         tick: Tick = silent,
     ) -> Self:
         """Return a study, every event checked; `pool` says where its file is, if it was moved."""
+        if not isinstance(url, str):
+            in_place(url, "The place of a study", "'labels.db' or a Path", "__fspath__")
         ledger = Ledger(Store.open(url, timeout=timeout), clock)
         return cls(ledger, PoolLoader(ledger.store, lambda: ledger.known.pool, pool, tick))
 

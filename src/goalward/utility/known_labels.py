@@ -12,6 +12,7 @@ from scipy.special import softmax
 
 from goalward.core.arrays import to_numpy
 from goalward.core.card import card
+from goalward.core.place import in_place
 from goalward.errors import BadInput, BadParameter
 from goalward.goals import Goal
 from goalward.goals.leave_one_out import left_out
@@ -161,6 +162,7 @@ def relabel(
     if goal is None:
         doubt = 1.0 - np.sum(proba * targets, axis=1)
         return Relabelled(proba, doubt, None, None, None, label, mistaken, T)
+    in_place(goal, "goal", "gw.goals.DevLoss(X_dev, y_dev)", "settled")
     changes = as_utility(utility).known(model, goal.settled(model))
     weighed = targets * to_numpy(known.weights)[:, None]
     # A class without a label has no intercept to speak of: its last label is not for dropping.

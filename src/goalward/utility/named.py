@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from goalward.core.place import in_place
 from goalward.errors import BadParameter
 from goalward.solvers import GradientStep
 from goalward.utility.cautious import Cautious
@@ -37,6 +38,7 @@ UTILITIES: dict[str, Callable[[], Utility]] = {
 def as_utility(utility: str | Utility) -> Utility:
     """Return the utility that a word stands for; one that is there already as it is."""
     if not isinstance(utility, str):
+        in_place(utility, "utility", "gw.utility.ImplicitStep()", "bound")
         return utility
     if utility not in UTILITIES:
         raise BadParameter(

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from goalward.core.arrays import Array
+from goalward.core.place import in_place
 from goalward.errors import Unsupported
 from goalward.goals import Goal
 from goalward.labels import Resolver
@@ -65,6 +66,7 @@ class Utility(ABC):
     def __call__(self, fitted: Any, goal: Goal, X_pool: Any) -> Float[Array, "n k"]:
         """Return Δτ in units of the goal, for every row of the pool under every label."""
         fitted = as_fitted(fitted)
+        in_place(goal, "goal", "gw.goals.DevLoss(X_dev, y_dev)", "settled")
         return tabulate(self.bound(fitted, goal), fitted, X_pool)
 
     def certified(self, fitted: Any, goal: Goal, X_pool: Any) -> Certified:

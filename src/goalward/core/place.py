@@ -1,0 +1,46 @@
+"""An object in the wrong place: what it is, and where it goes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from goalward.errors import BadParameter
+
+__all__ = ["described", "in_place", "room_of"]
+
+ROOMS = {
+    "goals": "a goal, which goes into gw.GoalOriented(goal)",
+    "labels.operators": "an operator, operator= of gw.GoalOriented",
+    "labels": "a belief, which goes into an operator such as gw.labels.Expected(belief)",
+    "utility": "a utility, utility= of gw.GoalOriented",
+    "selection": "a selector, selection= of gw.GoalOriented",
+    "solvers": "a solver, solver= of a utility",
+    "strategies": "a strategy: strategy.suggest(fitted, X_pool), or strategy= of gw.suggest",
+    "learners": "a learner, which learner.fit(X, y) makes a model of",
+    "models": "a fitted model, which goes where `fitted` stands",
+    "study": "a study, whose model is study.model and whose next rows are study.ask(10)",
+}
+"""What the things of a package are, and where they go."""
+
+
+def described(value: Any) -> str:
+    """Return what a thing is: its type, and of our own things where they go."""
+    if isinstance(value, str):
+        return repr(value)
+    if isinstance(value, type):
+        return f"the class {value.__name__}, and an object is made by {value.__name__}(...)"
+    room, name = room_of(value), type(value).__name__
+    return f"{name}, {ROOMS[room]}" if room else name
+
+
+def room_of(value: Any) -> str:
+    """Return the package that a thing of ours is from; nothing of others."""
+    _, _, inside = f"{type(value).__module__}.".partition("goalward.")
+    return next((room for room in ROOMS if inside.startswith(f"{room}.")), "")
+
+
+def in_place(value: Any, name: str, example: str, has: str, lacks: str = "") -> None:
+    """Raise unless a thing can stand at a place: it is no class, and has what it is asked for there."""
+    fits = hasattr(value, has) and not (lacks and hasattr(value, lacks))
+    if isinstance(value, type) or not fits:
+        raise BadParameter(f"{name} is {described(value)}; {example} was expected, say.")
