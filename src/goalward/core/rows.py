@@ -29,7 +29,7 @@ def held(X: Any) -> Any:
         return X.to_pandas()
     if kind == "datasets.Column":
         return list(X)
-    if isinstance(X, Mapping):
+    if isinstance(X, Mapping) and not is_sparse(X):
         names = ", ".join(map(repr, list(X)[:5]))
         raise BadInput(
             f"A {type(X).__name__} with the keys {names} came; rows were expected. Pass the part that "
