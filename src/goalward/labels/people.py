@@ -33,6 +33,12 @@ class Consensus:
     answers, right
         How many of their answers are on rows that others answered too, and how many of those are
         expected to be right.
+
+    Examples
+    --------
+    >>> found = DawidSkene()([0, 0, 1, 1], ["ann", "bo", "ann", "bo"], ["yes", "yes", "no", "no"])
+    >>> found.people, found.answers.tolist(), int(found.at([1]).argmax())
+    (('ann', 'bo'), [2, 2], 0)
     """
 
     rows: NDArray[Any]
@@ -85,12 +91,14 @@ class DawidSkene:
 
     Examples
     --------
-    >>> rows = [0, 0, 0, 1, 1, 1, 2, 2, 2, 3]
-    >>> people = ["ann", "bo", "cy"] * 3 + ["cy"]
-    >>> said = ["yes", "yes", "no", "no", "no", "yes", "yes", "yes", "no", "no"]
+    Cy contradicted the others eight times, so cy's word alone is taken for its contrary.
+
+    >>> rows = [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5, 5, 5, 6, 6, 6, 7, 7, 7, 8]
+    >>> people = ["ann", "bo", "cy"] * 8 + ["cy"]
+    >>> said = ["yes", "yes", "no", "no", "no", "yes"] * 4 + ["no"]
     >>> found = DawidSkene()(rows, people, said)
     >>> found.classes[found.proba.argmax(axis=1)].tolist()
-    ['yes', 'no', 'yes', 'yes']
+    ['yes', 'no', 'yes', 'no', 'yes', 'no', 'yes', 'no', 'yes']
     """
 
     strength: float = 10.0

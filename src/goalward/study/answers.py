@@ -18,7 +18,7 @@ from goalward.labels import Expected, Predicted
 from goalward.strategies import GoalOriented
 from goalward.study.rounds import StudyRound
 from goalward.utility import relabel
-from goalward.utility.known_labels import Step
+from goalward.utility.known_labels import Todo
 
 __all__ = ["ClassScores", "Doubts", "Interval", "LeftOut", "Scores", "steps", "wilson"]
 
@@ -113,7 +113,7 @@ class Doubts(NamedTuple):
         )
 
 
-def steps(now: StudyRound, rows: Sequence[int]) -> list[Step]:
+def steps(now: StudyRound, rows: Sequence[int]) -> list[Todo]:
     """Return what would raise the goal most, per row of it: label one of some rows, look again, drop.
 
     By corrected steps, labels believed as the model, set right for mistakes, predicts them.
@@ -126,7 +126,7 @@ def steps(now: StudyRound, rows: Sequence[int]) -> list[Step]:
     names = {"label": list(rows)}
     known, per_row = list(now.state.training), 1.0 / len(now.goal_rows)
     queue = found.queue(suggestion)
-    return [Step(what, names.get(what, known)[row], per_row * gain) for what, row, gain in queue]
+    return [Todo(what, names.get(what, known)[row], per_row * gain) for what, row, gain in queue]
 
 
 class Interval(NamedTuple):

@@ -25,7 +25,7 @@ from goalward.study.rounds import StudyRound
 from goalward.study.state import State
 from goalward.study.why import Why, explain
 from goalward.tables.write import check_target, write_table
-from goalward.utility.known_labels import Step
+from goalward.utility.known_labels import Todo
 
 __all__ = ["Place", "StudyFindings"]
 
@@ -110,7 +110,7 @@ class StudyFindings:
         """Return the rows with answers, first those whose answer the model, without it, doubts most."""
         return Doubts.of(self._now())
 
-    def queue(self, n: int = 20) -> list[Step]:
+    def queue(self, n: int = 20) -> list[Todo]:
         """Return the n things that would raise the goal most: label a row, look again at one, drop one.
 
         Of open rows the first 100 of the ranking are weighed.

@@ -27,7 +27,7 @@ from goalward.study.parts import as_parts, digest_of, from_parts, in_memory
 from goalward.tables.encoder import Encoder, Tick, Vectors, silent
 from goalward.tables.loaded import Loaded
 from goalward.tables.read import beside
-from goalward.tables.table import Table
+from goalward.tables.table import Table, named_table
 from goalward.tables.watch import Watch, rows_digest
 from goalward.tables.words import Words
 
@@ -171,8 +171,8 @@ class PoolLoader:
 
 def store(pool: Any, home: Path | None, tick: Tick) -> tuple[dict[str, Any], list[bytes]]:
     """Return a pool as data, and the bytes that must be kept inside the study."""
-    if isinstance(pool, (str, os.PathLike, Table)):
-        return table_record(_as_table(pool), home, tick), []
+    if (table := named_table(pool)) is not None:
+        return table_record(table, home, tick), []
     pool = in_memory(pool)
     if isinstance(pool, (list, tuple)) and pool and all(isinstance(x, str) for x in pool):
         for row, text in enumerate(pool):
@@ -220,7 +220,7 @@ def _load(journal: Store, kept: Mapping[str, Any], moved: Any, tick: Tick) -> St
 
 
 def _as_table(pool: Any) -> Table:
-    return pool if isinstance(pool, Table) else Table(os.fspath(pool))
+    return named_table(pool) or Table(os.fspath(pool))
 
 
 def table_record(table: Table, home: Path | None, tick: Tick) -> dict[str, Any]:

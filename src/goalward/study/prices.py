@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from typing import Any
 
 import polars as pl
@@ -13,7 +12,7 @@ from goalward.errors import BadParameter
 from goalward.strategies.request import clean_costs
 from goalward.study.pools import StudyPool
 from goalward.study.state import State
-from goalward.tables.table import Table
+from goalward.tables.table import named_table
 
 __all__ = ["check_prices", "prices", "spent"]
 
@@ -28,8 +27,7 @@ def prices(pool: StudyPool, column: str | None) -> NDArray[Any] | None:
 def check_prices(pool: Any, column: str | None) -> None:
     """Refuse a column of costs that what a study is made of does not have, or that holds no prices."""
     if column is not None:
-        named = isinstance(pool, (str, os.PathLike, Table))
-        table = (pool if isinstance(pool, Table) else Table(os.fspath(pool))) if named else None
+        table = named_table(pool)
         _numbers(table.read() if table else None, column)
 
 

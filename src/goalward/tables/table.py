@@ -26,7 +26,7 @@ from goalward.tables.read import PICTURE, beside, read_table, written
 from goalward.tables.watch import digests
 from goalward.tables.words import DRAWN, Sentences, Words, installed, text_way
 
-__all__ = ["Table"]
+__all__ = ["Table", "named_table"]
 
 TEXT_RECIPE = "tfidf-svd-256/1"
 """Changes whenever `Words` computes something else: old caches are then left alone, and
@@ -290,3 +290,9 @@ class Table:
         recipe = self.features.partition("+")[0]
         arrays = cached_arrays(recipe, content, wanted, compute)
         return {name: array for name, array in arrays.items() if wanted(name)}
+
+
+def named_table(pool: Any) -> Table | None:
+    """Return the table that a pool is, or is the path of; None for rows in memory."""
+    path = isinstance(pool, (str, os.PathLike))
+    return Table(os.fspath(pool)) if path else pool if isinstance(pool, Table) else None

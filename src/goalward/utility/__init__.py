@@ -5,7 +5,7 @@ from goalward.utility.fidelity import Fidelity, fidelity
 from goalward.utility.first_order import FirstOrder
 from goalward.utility.implicit_step import ImplicitStep
 from goalward.utility.information import Information
-from goalward.utility.known_labels import Relabelled, Step, relabel
+from goalward.utility.known_labels import Relabelled, Todo, relabel
 from goalward.utility.labelings import resolve_batches
 from goalward.utility.ladder import Ladder
 from goalward.utility.network_step import NetworkStep
@@ -25,7 +25,7 @@ __all__ = [
     "Retrain",
     "Scored",
     "Scorer",
-    "Step",
+    "Todo",
     "Utility",
     "fidelity",
     "relabel",

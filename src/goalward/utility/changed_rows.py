@@ -13,11 +13,11 @@ from goalward.models import Fitted
 from goalward.utility.added_rows import Singles
 from goalward.utility.base import Base
 
-__all__ = ["Changed", "relative_weights"]
+__all__ = ["ChangedRows", "relative_weights"]
 
 
 @dataclass(frozen=True)
-class Changed(Singles):
+class ChangedRows(Singles):
     """Labelled rows under each of K labels instead of their own, and last without one.
 
     With label k instead of y, and w_k its weight, the objective gains w_k ℓ(f, k) and loses
@@ -30,7 +30,7 @@ class Changed(Singles):
     @classmethod
     def of_labelled(
         cls, base: Base, part: slice, rows: Rows, ratios: Float[Array, "n k"]
-    ) -> Changed:
+    ) -> ChangedRows:
         """Return the models of some labelled rows, K + 1 of each; ratios are w_k / w."""
         Z, y, w = (rows_at(x, part) for x in (base.B, base.targets, base.weights))
         xp = namespace(Z)
@@ -44,7 +44,7 @@ class Changed(Singles):
         bends = xp.where(dropped, -w[:, None], bends)
         pulls = xp.reshape(xp.permute_dims(pulls, (2, 0, 1)), (1, y.shape[1], -1))
         made = cls.of(base, rows, Z, pulls, xp.reshape(bends, (1, 1, -1)))
-        return cast(Changed, made)
+        return cast(ChangedRows, made)
 
     @property
     def pulls(self) -> Float[Array, "1 c m"]:

@@ -20,13 +20,13 @@ from goalward.models import as_fitted
 from goalward.utility.named import as_utility
 from goalward.utility.utility import Utility
 
-__all__ = ["Relabelled", "Step", "relabel"]
+__all__ = ["Relabelled", "Todo", "relabel"]
 
 TEMPERATURES = np.geomspace(0.2, 1.0, 7)
 SHARES = np.linspace(0.01, 0.49, 13)
 
 
-class Step(NamedTuple):
+class Todo(NamedTuple):
     """One thing to do for the goal: "label" a row of the pool, "look" again at a label, or "drop" it.
 
     `row` is a row of the pool for the first, of the labelled rows for the others.
@@ -84,7 +84,7 @@ class Relabelled:
         """Labelled rows by their positions, the most doubtful first."""
         return np.argsort(-self.doubt, kind="stable")
 
-    def queue(self, suggestion: Any) -> list[Step]:
+    def queue(self, suggestion: Any) -> list[Todo]:
         """Return everything that would raise the goal, most first: label, look again, drop.
 
         Parameters
@@ -100,9 +100,9 @@ class Relabelled:
                 "expected. Use gw.relabel(fitted, goal)."
             )
         new = zip(suggestion.rows.tolist(), suggestion.values.tolist(), strict=True)
-        steps = [Step("label", row, float(gain)) for row, gain in new]
-        steps += [Step("look", i, gain) for i, gain in enumerate(self.look.tolist())]
-        steps += [Step("drop", i, gain) for i, gain in enumerate(self.drop.tolist())]
+        steps = [Todo("label", row, float(gain)) for row, gain in new]
+        steps += [Todo("look", i, gain) for i, gain in enumerate(self.look.tolist())]
+        steps += [Todo("drop", i, gain) for i, gain in enumerate(self.drop.tolist())]
         return sorted((s for s in steps if s.gain > 0.0), key=lambda step: -step.gain)
 
     def __repr__(self) -> str:

@@ -18,7 +18,7 @@ from goalward.models import Fitted
 from goalward.solvers import Auto, ConjugateGradient
 from goalward.utility.added_rows import Added, Window
 from goalward.utility.certificate import Certificate
-from goalward.utility.changed_rows import Changed, relative_weights
+from goalward.utility.changed_rows import ChangedRows, relative_weights
 from goalward.utility.descent import FINE, Point, Walk
 from goalward.utility.neighbours import Neighbours
 from goalward.utility.one_by_one import labelled_too, value_of
@@ -81,7 +81,7 @@ class MovedModels(Scorer):
         jobs = list(self.neighbours.changed())
         return np.concatenate(in_threads(self._known, jobs, self.n_jobs))
 
-    def _known(self, part: slice, rows: Rows, changed: Changed) -> Float[NDArray[Any], "n l"]:
+    def _known(self, part: slice, rows: Rows, changed: ChangedRows) -> Float[NDArray[Any], "n l"]:
         psi, a, believed = self.moved(changed)
         values = to_numpy(self.neighbours.change(psi, a, rows, changed.Z.T)).copy()
         each = values.size // rows.shape[0]

@@ -16,7 +16,7 @@ from goalward.solvers import Inverse
 from goalward.solvers.coordinates import Coordinates
 from goalward.utility.added_rows import Added, Singles, Window
 from goalward.utility.base import Base
-from goalward.utility.changed_rows import Changed, relative_weights
+from goalward.utility.changed_rows import ChangedRows, relative_weights
 
 __all__ = ["CHUNK", "Neighbours"]
 
@@ -91,7 +91,7 @@ class Neighbours:
         )
         return Z, added
 
-    def changed(self) -> Iterator[tuple[slice, Rows, Changed]]:
+    def changed(self) -> Iterator[tuple[slice, Rows, ChangedRows]]:
         """Return the labelled rows in parts, with the models that change or drop one of them."""
         known = self.fitted.labelled
         ratios = relative_weights(self.fitted)
@@ -99,7 +99,7 @@ class Neighbours:
         for first in range(0, len(known), step):
             part = slice(first, first + step)
             rows = rows_at(known.X, part)
-            yield part, rows, Changed.of_labelled(self.base, part, rows, rows_at(ratios, part))
+            yield part, rows, ChangedRows.of_labelled(self.base, part, rows, rows_at(ratios, part))
 
     def windows(
         self, rows: Rows, codes: NDArray[Any], gain: Callable[..., Float[Array, " l"]]
