@@ -87,10 +87,11 @@ def test_a_request_that_does_not_come_is_not_waited_for(address, monkeypatch):
 def test_guesses_wear_off():
     now = [0.0]
     attempts = Attempts(lambda: now[0])
-    for _ in range(AT_ONCE):
+    for guess in range(AT_ONCE):
         assert attempts.wait("here") == 0.0
-        attempts.failed("here")
-    attempts.failed("here")
+        attempts.failed("here", guess)
+        attempts.failed("here", guess)  # the same is no other guess
+    attempts.failed("here", AT_ONCE)
     assert attempts.wait("here") == pytest.approx(SECONDS)
     assert attempts.wait("there") == 0.0
     now[0] = SECONDS
@@ -98,9 +99,13 @@ def test_guesses_wear_off():
 
 
 def test_who_guesses_must_wait_and_who_is_signed_in_need_not(client, served):
-    wrong = {"authorization": "Bearer not the token at all"}
-    replies = [client.get("/api/status", headers=wrong).status_code for _ in range(AT_ONCE + 5)]
-    assert replies[:AT_ONCE] == [401] * AT_ONCE
+    def guess(token):
+        return client.get("/api/status", headers={"authorization": f"Bearer {token}"}).status_code
+
+    assert {guess("one that was good yesterday") for _ in range(3 * AT_ONCE)} == {401}
+    assert client.get("/api/status").status_code == 200
+    replies = [guess(f"perhaps it is {i}") for i in range(AT_ONCE + 5)]
+    assert replies[: AT_ONCE - 1] == [401] * (AT_ONCE - 1)
     assert replies[-1] == 429
     refused = client.post("/login", content=f"token={TOKEN}")
     assert refused.status_code == 429

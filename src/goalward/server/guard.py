@@ -111,7 +111,7 @@ class Keys:
             )
         if secrets.compare_digest(_digest(token), _digest(self.token)):
             return True
-        self.attempts.failed(address)
+        self.attempts.failed(address, _digest(token))
         return False
 
     def is_session(self, value: str) -> bool:
