@@ -146,7 +146,7 @@ def test_classes_may_hold_commas_and_rows_may_want_three_answers(given, tmp_path
     with gw.Study.open(table.with_suffix(".labels.db")) as study:
         assert set(study.state.classes) == {"yes, gladly", "no"}
         assert set(study.state.labels.values()) == {"yes, gladly"}
-        assert (study.state.settings.answers, study.state.settings.label) == (3, "majority")
+        assert (study.state.settings.answers, study.state.settings.label) == (3, "weighed")
 
 
 def test_predictions_and_the_model_are_given_away(table, tmp_path):
