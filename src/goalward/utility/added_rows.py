@@ -53,6 +53,12 @@ class Added(ABC):
         """What the labels pull with: weight and target."""
         return self.weights * self.targets
 
+    def unmoved(self, base: Base) -> tuple[Array, Array]:
+        """Return Ψ and a of the optimum before, for every model."""
+        xp = namespace(base.start)
+        shape = (*base.start.shape, self.targets.shape[2])
+        return xp.broadcast_to(base.start[:, :, None], shape) + 0.0, xp.zeros_like(self.targets)
+
     def implicit(self, base: Base) -> tuple[Array, Array]:
         """Return Ψ and a by the implicit step: the added rows' own equations solved."""
         r = self.slopes(base)
@@ -232,9 +238,7 @@ class Window(Added):
 
     def start(self, base: Base) -> tuple[Array, Array]:
         """Return the optimum before: the joint equations of a batch cost more than they save."""
-        xp = namespace(base.start)
-        shape = (*base.start.shape, self.targets.shape[2])
-        return xp.broadcast_to(base.start[:, :, None], shape) + 0.0, xp.zeros_like(self.targets)
+        return self.unmoved(base)
 
     def slopes(self, base: Base) -> Float[Array, "b c m"]:
         """Return the slopes of all rows' losses where each model will be, F kept quadratic."""

@@ -56,13 +56,11 @@ class ChangedRows(Singles):
 
         There a row's curvature is a part of 𝓗₀, and what is left without it is positive.
         """
-        return super().bend(base, base.loss.law(base.lifted(self.logits(*self.implicit(base)))))
+        return super().bend(base, base.loss.law(base.lifted(self.logits(*self.unmoved(base)))))
 
     def implicit(self, base: Base) -> tuple[Array, Array]:
         """Return the optimum before: the step from there is Newton's, as far as the line search goes."""
-        xp = namespace(base.start)
-        shape = (*base.start.shape, self.targets.shape[2])
-        return xp.broadcast_to(base.start[:, :, None], shape) + 0.0, xp.zeros_like(self.targets)
+        return self.unmoved(base)
 
 
 def relative_weights(fitted: Fitted) -> Float[Array, "n k"]:

@@ -254,10 +254,7 @@ def first_decrement(base: Base, rows: Added) -> NDArray[Any]:
 
     A label the model is certain of pulls with nothing, so residuals count as 1e-6 at least.
     """
-    xp = namespace(base.start)
-    zero = xp.zeros_like(rows.targets)
-    psi = xp.broadcast_to(base.start[:, :, None], (*base.start.shape, zero.shape[2]))
-    alpha = rows.weights * base.mean(rows.logits(psi, zero)) - rows.pulls
+    alpha = rows.weights * base.mean(rows.logits(*rows.unmoved(base))) - rows.pulls
     pulls = []
     for residual in (alpha, 1e-6 * rows.targets):
         own = dot(residual, rows.outside(residual)) / base.rho
