@@ -75,20 +75,21 @@ def client(served):
 
 
 @contextmanager
-def running(served, port=0):
+def running(served, port=0, tls=None):
     """Serve a study on the loopback, on a free port by default; yields its address."""
     import uvicorn
 
     from goalward.server import create_app
+    from goalward.server.logs import Logged
     from goalward.server.serve import configured, listening
 
     listener = listening("127.0.0.1", port)
-    server = uvicorn.Server(configured(create_app(served)))
+    server = uvicorn.Server(configured(Logged(create_app(served)), tls))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     until(lambda: server.started or not thread.is_alive())
     try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        yield f"{'https' if tls else 'http'}://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         served.live.close()
         server.should_exit = True

@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import urllib.request
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from goalward.errors import BadParameter
 from goalward.samples import CLASSES, write_sample
 from tests.conftest import need
-from tests.server.conftest import TOKEN, until
+from tests.server.conftest import TOKEN, running, until
 
 need("fastapi")
 
@@ -31,9 +32,9 @@ def connect(address):
     return socket.create_connection((at.hostname, at.port), timeout=120)
 
 
-def asked(address):
+def asked(address, trusted=None):
     request = urllib.request.Request(f"{address}/api/status", headers=BEARER)
-    with urllib.request.urlopen(request, timeout=120) as reply:
+    with urllib.request.urlopen(request, timeout=120, context=trusted) as reply:
         return reply.status
 
 
@@ -128,6 +129,25 @@ def certificate(tmp_path):
     made.private_key_pem.write_to_path(str(paths[1]))
     authority.cert_pem.write_to_path(str(paths[2]))
     return paths
+
+
+def test_handshakes_that_stop_half_way_make_room(served, certificate, monkeypatch):
+    cert, key, authority = certificate
+    with running(served, tls=(cert, key)) as address:
+        lines = [connect(address) for _ in range(300)]
+        try:
+            for line in lines[::2]:
+                with suppress(OSError):  # closed already
+                    line.sendall(b"\x16\x03\x01\x02")  # a hello that does not go on
+            assert asked(address, ssl.create_default_context(cafile=authority)) == 200
+            until(lambda: sum(map(is_closed, lines)) >= 300 - connections.WAITING_EACH)
+            assert not is_closed(lines[-1])
+        finally:
+            for line in lines:
+                line.close()
+        monkeypatch.setattr(connections, "HEADER_SECONDS", 0.3)
+        with connect(address) as silent:
+            assert silent.recv(1) == b""
 
 
 def test_the_page_over_tls_with_its_secrets_in_files(certificate, tmp_path):

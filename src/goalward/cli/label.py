@@ -77,6 +77,7 @@ class LabelOptions:
     tls_key: Path | None = Option(None, help="Its key (PEM).")
     name: list[str] | None = Option(None, help="A host name the page is reached by; repeatable.")
     browser: bool = Option(True, "--browser/--no-browser", help="Open the page in the browser.")
+    log: Path | None = Option(None, help="A file for what happens, as JSON lines; - is stderr.")
     guesses: str | None = Option(None, help="The column of a second opinion: an LLM's, a rule's.")
     guess_probability: str | None = Option(None, help="The column that says how sure each is.")
     guess: bool | None = Option(
@@ -140,6 +141,7 @@ def label(options: LabelOptions) -> None:
         tls=options.tls,
         images=options.images,
         browser=options.browser,
+        log=options.log,
         guess=options.guess,
     )
     if _begins_on_the_page(options):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import socket
@@ -23,14 +24,16 @@ from starlette.types import ASGIApp
 
 from goalward.errors import BadParameter
 from goalward.server.app import create_app
-from goalward.server.connections import Connection
+from goalward.server.connections import Connection, Listener
 from goalward.server.desk import Desk
 from goalward.server.guard import Keys
+from goalward.server.logs import Logged, logs_written
 from goalward.server.served_study import ServedStudy, Shown
 from goalward.study import Study
 
 __all__ = ["PORT", "configured", "listening", "serve"]
 
+LOG = logging.getLogger(__name__)
 PORT = 8321
 """Tried first, so that a page that is open finds the server again after a restart."""
 
@@ -44,6 +47,7 @@ def serve(
     names: Iterable[str] = (),
     tls: tuple[Path, Path] | None = None,
     browser: bool = True,
+    log: Path | None = None,
     **shown: Unpack[Shown],
 ) -> None:
     """Serve the page over a study until Ctrl-C.
@@ -59,6 +63,8 @@ def serve(
         Host names the server is reached by, besides its addresses.
     tls
         Files of the certificate, with those above it, and of its key: the page is HTTPS then.
+    log
+        A file for what happens, a JSON object a line; "-" is stderr.
     shown
         See `ServedStudy`.
     """
@@ -84,7 +90,7 @@ def serve(
         app = create_app(desk=desk, hosts=hosts, remote=remote)
     else:
         app = create_app(serving(study), hosts=hosts, remote=remote)
-    config = configured(app, tls)
+    config = configured(Logged(app), tls)
 
     class Server(uvicorn.Server):
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -109,8 +115,10 @@ def serve(
     before = sys.getswitchinterval()
     sys.setswitchinterval(0.0001)
     try:
-        with suppress(KeyboardInterrupt):
+        with logs_written(log), suppress(KeyboardInterrupt):
+            LOG.info("serving at %s", address)
             Server(config).run(sockets=[listener])
+            LOG.info("ended")
     finally:
         sys.setswitchinterval(before)
         listener.close()
@@ -123,7 +131,11 @@ def configured(app: ASGIApp, tls: tuple[Path, Path] | None = None) -> uvicorn.Co
     return uvicorn.Config(
         app,
         http=Connection,
+        # Others take connections past our `Listener`.
+        loop="asyncio",
         ws="none",
+        # Ours, bounded: see `logs_written`.
+        log_config=None,
         log_level="error",
         # It would hold the tokens of links.
         access_log=False,
@@ -170,7 +182,7 @@ def listening(host: str, port: int | None) -> socket.socket:
     problem = ""
     for number in (PORT, 0) if port is None else (port,):
         # The protocol by its name: asyncio sets TCP_NODELAY, worth 40 ms an answer, only then.
-        found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        found = Listener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             found.bind((host, number))
