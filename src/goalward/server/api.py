@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, HTTPException, Path, Query, Request
 
+from goalward.server.addresses import home, root, route
 from goalward.server.messages import (
     Annotator,
     AnswerFilter,
@@ -34,11 +35,11 @@ async def _served(request: Request) -> ServedStudy:
     served: ServedStudy | None = request.app.state.served
     if served is not None:
         return served
-    if request.scope["path"].startswith("/api/"):
+    if route(request).startswith("/api/"):
         raise HTTPException(
             409, "No study is open here yet; a table was expected. Choose one on /new."
         )
-    raise HTTPException(303, "Choose a table first.", headers={"location": "/new"})
+    raise HTTPException(303, "Choose a table first.", headers={"location": f"{root(request)}/new"})
 
 
 Served = Annotated[ServedStudy, Depends(_served)]
@@ -149,9 +150,9 @@ def refresh(served: Served) -> dict[str, bool]:
 
 
 @api.post("/invite")
-def invite(served: Served) -> dict[str, str | None]:
+def invite(request: Request, served: Served) -> dict[str, str | None]:
     """Return the `path` of a link for somebody else, which opens the page once, and where it leads."""
-    path = f"/start?token={served.keys.link()}&who=ask"
+    path = f"{home(request)}/start?token={served.keys.link()}&who=ask"
     if served.address is None:
         says = (
             "It opens on this computer only, once, in another browser, say. For other computers "

@@ -24,6 +24,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalward.errors import BadParameter
+from goalward.server.addresses import home, route
 from goalward.server.attempts import Attempts
 
 __all__ = ["Guard", "Keys", "allowed_host", "caller"]
@@ -170,7 +171,7 @@ class Guard:
 
         try:
             self._check(Request(scope))
-            if scope["path"] != self.upload:
+            if route(Request(scope)) != self.upload:
                 receive = await _whole(scope, receive)
         except HTTPException as refusal:
             await _refused(Request(scope), refusal)(scope, receive, sealed)
@@ -178,7 +179,7 @@ class Guard:
         await self.app(scope, receive, sealed)
 
     def _check(self, request: Request) -> None:
-        headers, path = request.headers, request.scope["path"]
+        headers, path = request.headers, route(request)
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not allowed_host(hosts[0], self.hosts, remote=self.remote):
             raise HTTPException(
@@ -233,7 +234,7 @@ def caller(request: Request) -> str:
 def _refused(request: Request, refusal: HTTPException) -> Response:
     asked_by_a_person = request.method == "GET" and "text/html" in request.headers.get("accept", "")
     if refusal.status_code == 401 and asked_by_a_person:
-        return RedirectResponse("/login", 303)
+        return RedirectResponse(f"{home(request)}/login", 303)
     # What was sent and not read would be taken for the next request.
     headers = {**(refusal.headers or {}), "connection": "close"}
     return JSONResponse({"error": refusal.detail}, refusal.status_code, headers=headers)

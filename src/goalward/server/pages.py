@@ -11,6 +11,7 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from goalward.server.addresses import home, origin, root
 from goalward.server.api import Served
 from goalward.server.guard import Keys, caller
 from goalward.server.messages import AnswerFilter, PageNumber
@@ -42,28 +43,37 @@ pages = APIRouter(include_in_schema=False)
 """The routes that people open."""
 
 
-def page(name: str, served: ServedStudy | None, status: int = 200, **values: Any) -> HTMLResponse:
+def page(
+    request: Request, name: str, served: ServedStudy | None, status: int = 200, **values: Any
+) -> HTMLResponse:
     """Return a page; without a study it has nothing to lead to."""
-    body = TEMPLATES.get_template(name).render(served=served, page=name, **values)
+    values |= {"root": root(request), "home": home(request), "page": name}
+    body = TEMPLATES.get_template(name).render(served=served, **values)
     return HTMLResponse(body, status)
 
 
 def _signed_in(request: Request, to: str) -> Response:
     keys: Keys = request.app.state.keys
+    to = home(request) + to
     response: Response = RedirectResponse(to, 303)
     if request.headers.get("sec-fetch-site") == "cross-site":
         # From a file of ours: a strict cookie goes along with what our own page asks for only.
         response = HTMLResponse(f'<meta http-equiv="refresh" content="0;url={to}">')
     response.set_cookie(
-        keys.cookie, keys.session, httponly=True, samesite="strict", path="/", secure=keys.secure
+        keys.cookie,
+        keys.session,
+        httponly=True,
+        samesite="strict",
+        path=home(request) or "/",
+        secure=keys.secure,
     )
     return response
 
 
 @pages.get("/")
-def _label(served: Served) -> Response:
+def _label(request: Request, served: Served) -> Response:
     said = [legible(line) for line in told(served.study.state.pool)]
-    return page("label.html", served, summary=served.summary(), told=said)
+    return page(request, "label.html", served, summary=served.summary(), told=said)
 
 
 class _ReviewWanted(AnswerFilter):
@@ -71,10 +81,13 @@ class _ReviewWanted(AnswerFilter):
 
 
 @pages.get("/review")
-def _review(wanted: Annotated[_ReviewWanted, Query()], served: Served) -> Response:
+def _review(
+    request: Request, wanted: Annotated[_ReviewWanted, Query()], served: Served
+) -> Response:
     at, state = wanted.at, served.study.state
     kept = wanted.model_dump(exclude_defaults=True)
     return page(
+        request,
         "review.html",
         served,
         found=answered_rows(served.study, wanted, at),
@@ -87,19 +100,23 @@ def _review(wanted: Annotated[_ReviewWanted, Query()], served: Served) -> Respon
 
 
 @pages.get("/scores")
-def _scores(served: Served) -> Response:
+def _scores(request: Request, served: Served) -> Response:
     study = served.study
     found = study.scores() if ready(study.state) else None
     pairs = [*study.agreement(), *study.reliability()]
     summary = served.summary()
-    return page("scores.html", served, scores=found, summary=summary, pairs=pairs, share=wilson)
+    return page(
+        request, "scores.html", served, scores=found, summary=summary, pairs=pairs, share=wilson
+    )
 
 
 @pages.get("/docs")
 def _docs(request: Request, served: Served) -> Response:
     described = _endpoints(request.app.openapi())
-    here = str(request.base_url).rstrip("/")
-    return page("docs.html", served, endpoints=described, cookie=served.keys.cookie, here=here)
+    here = origin(request) + root(request)
+    return page(
+        request, "docs.html", served, endpoints=described, cookie=served.keys.cookie, here=here
+    )
 
 
 @pages.get("/start")
@@ -109,13 +126,17 @@ def _start(request: Request, token: str = "", who: str = "") -> Response:
     if keys.redeem(token):
         return _signed_in(request, "/?who=ask" if who == "ask" else "/")
     if keys.is_session(request.cookies.get(keys.cookie, "")):
-        return RedirectResponse("/", 303)  # the link again, in the browser that used it
-    return page("login.html", None, 401, error="This link was used already, or is not ours.")
+        return RedirectResponse(
+            f"{home(request)}/", 303
+        )  # the link again, in the browser that used it
+    return page(
+        request, "login.html", None, 401, error="This link was used already, or is not ours."
+    )
 
 
 @pages.get("/login")
-def _login() -> Response:
-    return page("login.html", None, error=None)
+def _login(request: Request) -> Response:
+    return page(request, "login.html", None, error=None)
 
 
 @pages.post("/login")
@@ -124,7 +145,7 @@ async def _log_in(request: Request) -> Response:
     keys: Keys = request.app.state.keys
     if keys.is_token("".join(form.get("token", [""])), caller(request)):
         return _signed_in(request, "/?who=ask")
-    return page("login.html", None, 401, error="That is not the token.")
+    return page(request, "login.html", None, 401, error="That is not the token.")
 
 
 @pages.get("/static/{name}")

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
+from goalward.server.addresses import root
 from goalward.server.desk import Desk
 from goalward.server.messages import ChosenTable, NewStudy
 from goalward.server.pages import page
@@ -30,8 +31,9 @@ start = APIRouter(include_in_schema=False)
 @start.get("/new")
 def _new(request: Request, desk: AtDesk) -> Response:
     if request.app.state.served is not None:
-        return RedirectResponse("/", 303)
-    return page("start.html", None, listed=desk.listed(), folder=desk.folder.resolve().name)
+        return RedirectResponse(f"{root(request)}/", 303)
+    folder = desk.folder.resolve().name
+    return page(request, "start.html", None, listed=desk.listed(), folder=folder)
 
 
 @start.post("/api/start/upload")
@@ -70,4 +72,4 @@ async def _begun(request: Request, make: Callable[[], Study]) -> dict[str, str]:
         # The rows before the page opens, not with its first answer.
         await run_in_threadpool(lambda: study.pool)
         await state.serve(desk.serving(study))
-    return {"path": "/"}
+    return {"path": f"{root(request)}/"}

@@ -2,6 +2,8 @@
 
 export const at = (id) => document.getElementById(id);
 const study = at("main").dataset.study;
+// Where the application stands: "" or a path such as /labels. Paths of the interface are below it.
+export const below = (path) => document.documentElement.dataset.root + path;
 
 export class Failed extends Error {
   // `other`: the server has another study now, and nothing of this page's may go there.
@@ -17,7 +19,7 @@ export async function call(path, body, patience = 15000) {
   };
   let response;
   try {
-    response = await fetch(path, { ...options, signal: AbortSignal.timeout(patience) });
+    response = await fetch(below(path), { ...options, signal: AbortSignal.timeout(patience) });
   } catch {
     throw new Failed(0, "The server cannot be reached.");
   }

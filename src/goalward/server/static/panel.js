@@ -1,6 +1,6 @@
 // The side panel: progress, classes, curves, and whether to stop. Told by the server what is new.
 import { charts } from "./charts.js";
-import { at, call, make } from "./net.js";
+import { at, below, call, make } from "./net.js";
 
 const key = `goalward:${at("main").dataset.study}:price-in-accuracy`;
 const short = (number) => (number === null || number === undefined ? "–" : Number(number.toPrecision(3)).toString());
@@ -120,7 +120,7 @@ export function panel(other, told) {
     news?.close();
     news = null;
     if (document.hidden) return;
-    news = new EventSource("/api/events");
+    news = new EventSource(below("/api/events"));
     news.addEventListener("summary", (event) => show(JSON.parse(event.data)));
   };
   document.addEventListener("visibilitychange", listen);

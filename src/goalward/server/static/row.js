@@ -1,5 +1,5 @@
 // One row on the page: text, picture or columns; only ever as text.
-import { at, call, make } from "./net.js";
+import { at, below, call, make } from "./net.js";
 
 const LONG = 600;
 
@@ -18,8 +18,8 @@ export function show(row, empty) {
   at("row-origin").textContent = row && row.utility !== null ? "chosen by the model" : "";
   const image = at("row-image");
   image.hidden = !row?.image;
-  if (row?.image && image.getAttribute("src") !== row.image) {
-    image.src = row.image;
+  if (row?.image && image.getAttribute("src") !== below(row.image)) {
+    image.src = below(row.image);
     image.alt = `Picture of ${row.name}`;
   }
   text(row ?? { length: 0 }, row ? row.text : null);
@@ -36,7 +36,7 @@ export function notes(list) {
 }
 
 export function preload(row) {
-  if (row.image) new Image().src = row.image;
+  if (row.image) new Image().src = below(row.image);
 }
 
 at("row-image").addEventListener("load", (event) => {

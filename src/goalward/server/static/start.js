@@ -1,5 +1,5 @@
 // The start page: a table is dropped or chosen, its columns and the answers are named, and it begins.
-import { at, call, make } from "./net.js";
+import { at, below, call, make } from "./net.js";
 
 const USES = [["text", "is read"], ["numeric", "numbers for the model"], ["category", "values for the model"], ["image", "path of a picture"], ["answers", "answers given already"], ["shown", "is only shown"]];
 const PATIENCE = 600000; // a large table takes a while
@@ -61,7 +61,7 @@ const look = (table) => busy("Reading the table…", async () => show(await call
 async function bring(file, name) {
   let response;
   try {
-    response = await fetch(`/api/start/upload?name=${encodeURIComponent(name)}`, {
+    response = await fetch(below(`/api/start/upload?name=${encodeURIComponent(name)}`), {
       method: "POST", headers: { "Content-Type": "application/octet-stream" }, body: file,
     });
   } catch { throw new Error("The file could not be sent: it is larger than 1 GB, or the server has ended."); }
