@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from typer import Argument, Option
@@ -14,6 +13,7 @@ import goalward as gw
 from goalward.cli.app import command
 from goalward.cli.asking import ask_here
 from goalward.cli.console import Spinner, Terminal, visible
+from goalward.cli.serving import ServingOptions
 from goalward.errors import BadParameter, GoalwardError, NotAStudy, PoolChanged
 
 __all__ = ["LabelOptions", "exists", "label", "names_in", "share"]
@@ -30,7 +30,7 @@ MAKING = (
 
 
 @dataclass(frozen=True)
-class LabelOptions:
+class LabelOptions(ServingOptions):
     """What `goalward label` takes."""
 
     table: Path | None = Argument(
@@ -64,47 +64,11 @@ class LabelOptions:
     terminal: bool = Option(False, "--terminal", help="Answer here instead of in a browser.")
     sample: bool = Option(False, "--sample", help="Try it on a small set that comes along.")
     images: Path | None = Option(None, help="Folder with the pictures; the table's by default.")
-    host: str = Option("127.0.0.1", help="Address to listen on; 0.0.0.0 needs --token.")
-    port: int | None = Option(None, min=0, max=65535, help="8321, or a free one, by default.")
-    token: str | None = Option(
-        None,
-        envvar="GOALWARD_TOKEN",
-        help="For programs and other machines; random by default. Others see it in the list of "
-        "processes: rather set GOALWARD_TOKEN, or use --token-file.",
-    )
-    token_file: Path | None = Option(None, help="File with the token.")
-    tls_cert: Path | None = Option(None, help="Certificate (PEM): the page is HTTPS then.")
-    tls_key: Path | None = Option(None, help="Its key (PEM).")
-    name: list[str] | None = Option(None, help="A host name the page is reached by; repeatable.")
-    browser: bool = Option(True, "--browser/--no-browser", help="Open the page in the browser.")
-    log: Path | None = Option(None, help="A file for what happens, as JSON lines; - is stderr.")
     guesses: str | None = Option(None, help="The column of a second opinion: an LLM's, a rule's.")
     guess_probability: str | None = Option(None, help="The column that says how sure each is.")
     guess: bool | None = Option(
         None, "--guess/--no-guess", help="Show guesses, or the model's; people tend to agree."
     )
-
-    @property
-    def secret(self) -> str | None:
-        """The token, wherever it is."""
-        if self.token_file is None:
-            return self.token
-        try:
-            return self.token_file.read_text().strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise BadParameter(
-                f"--token-file {self.token_file} cannot be read ({error}); a file with the token was "
-                "expected."
-            ) from error
-
-    @property
-    def tls(self) -> tuple[Path, Path] | None:
-        """The files of the certificate and its key."""
-        if self.tls_cert is None and self.tls_key is None:
-            return None
-        if self.tls_cert is None or self.tls_key is None:
-            raise BadParameter("One of --tls-cert and --tls-key came; both were expected.")
-        return self.tls_cert, self.tls_key
 
     @property
     def answer_names(self) -> list[str]:
@@ -130,20 +94,12 @@ def label(options: LabelOptions) -> None:
         return
     # Before a study is made: what the page needs may be missing.
     from goalward.server import serve
+    from goalward.server.served_study import Shown
 
-    page = partial(
-        serve,
-        by=options.by,
-        host=options.host,
-        port=options.port,
-        token=options.secret,
-        names=options.name or (),
-        tls=options.tls,
-        images=options.images,
-        browser=options.browser,
-        log=options.log,
-        guess=options.guess,
-    )
+    def page(study: gw.Study | Path | None) -> None:
+        shown = Shown(by=options.by, images=options.images, guess=options.guess)
+        serve(study, **options.served, **shown)
+
     if _begins_on_the_page(options):
         page(options.table)
         return
