@@ -3,6 +3,7 @@
 from goalward.core.extras import needing
 
 with needing("A study"):
+    from goalward.journal import membership
     from goalward.journal.events import Created, Event, Mark, Ranked, Recorded, Told, Undone
     from goalward.journal.schema import Transaction
     from goalward.journal.store import Store
@@ -17,4 +18,5 @@ __all__ = [
     "Told",
     "Transaction",
     "Undone",
+    "membership",
 ]

@@ -19,6 +19,7 @@ __all__ = [
     "Created",
     "Described",
     "Event",
+    "Exported",
     "Extended",
     "Label",
     "Lost",
@@ -208,6 +209,14 @@ class Changed(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Exported(Event):
+    """Somebody took something out of the study: "labels.csv", "predictions.parquet", ..."""
+
+    by: str
+    what: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Lost(Event):
     """An event that was damaged stood here; `text` is what could be read of it."""
 
@@ -218,10 +227,10 @@ KINDS: dict[str, Callable[..., Event]] = {
     kind.__name__.lower(): kind
     for kind in (
         *(Created, Asked, Told, Skipped, Withdrawn, Undone, Noted, ClassAdded, Ranked),
-        *(Changed, Lost, Described, Extended),
+        *(Changed, Lost, Described, Extended, Exported),
     )
 }
-SINCE: dict[type[Event], int] = {Changed: 4, Lost: 4, Described: 5, Extended: 5}
+SINCE: dict[type[Event], int] = {Changed: 4, Lost: 4, Described: 5, Extended: 5, Exported: 6}
 """The version of the journal from which on an event is known, where that is not the first."""
 
 

@@ -6,6 +6,7 @@ Version 3 has the same tables; its rankings may carry a stop set, which older pr
 Version 4 has the same tables; its journal may hold lost events and changes of the settings. A study
 is of version 3 until the first of these is written, so that older programs can read what they know.
 Version 5 has the same tables; its journal may hold descriptions of classes, and more rows, likewise.
+Version 6 has the same tables; its journal may hold exports, or be that of a team, likewise.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ __all__ = [
 
 LAYOUT = 3
 """The version of the tables below; older ones are brought up to it."""
-VERSION = 5
+VERSION = 6
 """The newest that can be read. Every version, past and to come, has goalward_study.version."""
 
 METADATA = MetaData()

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from rpds import HashTrieMap
 
+from goalward.errors import NotAStudy
 from goalward.journal import Recorded, events
 from goalward.study.settings import Settings
 from goalward.study.state import Change, Description, Lease, Note, Standing, State, position
@@ -70,7 +71,12 @@ def advance(state: State, recorded: Recorded) -> State:
         case events.Lost(text=text):
             # It may have been an answer: what was fitted before is out of date.
             return replace(state, lost=(*state.lost, (seq, text)), moves=state.moves + 1)
-    raise TypeError(f"an event of type {type(event).__name__}")
+        case events.Exported():
+            return state
+    raise NotAStudy(
+        f"There is a {type(event).__name__} in this journal; that of a study was expected. Check the "
+        "address: a team's is for --team."
+    )
 
 
 def _asked(state: State, seq: int, event: events.Asked) -> State:

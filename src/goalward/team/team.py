@@ -1,0 +1,282 @@
+"""A team on disk: a journal of its own, beside the studies it works on."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+import unicodedata
+from collections.abc import Callable
+from functools import reduce
+from hashlib import sha256
+from pathlib import Path
+from typing import Self
+
+from goalward.errors import BadParameter, NotAStudy
+from goalward.journal import Event, Store, Transaction
+from goalward.journal.membership import (
+    Appointed,
+    Founded,
+    Invited,
+    Joined,
+    Removed,
+    Revoked,
+    SignedIn,
+)
+from goalward.team.members import ROLES, Members, Person, Session, advance, key
+from goalward.team.passphrase import hashed, matches
+
+__all__ = ["Team"]
+
+DAY = 86400.0
+LASTS = 7 * DAY
+"""How long a sign-in and a link last unless another time was asked for."""
+Clock = Callable[[], float]
+Decide = Callable[[Members, float], list[Event]]
+
+
+class Team:
+    """Who may work on studies, and who is signed in.
+
+    Nothing of it is in a study: a study of any version is given a team, and a copy of a study tells
+    nobody's passphrase. Several processes may use a team at once; what a call returned for is on
+    disk, and other processes know it at their next call.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> team = Team.create(f"{tempfile.mkdtemp()}/team.db")
+    >>> link = team.invite("Ann", "owner")
+    >>> _ = team.join(link, "four words of mine")
+    >>> session = team.sign_in("ann", "four words of mine")
+    >>> team.who(session).role()
+    'owner'
+    >>> team.sign_in("ann", "something else") is None
+    True
+    """
+
+    def __init__(self, store: Store, clock: Clock = time.time) -> None:
+        self.store, self.clock = store, clock
+        self._lock = threading.RLock()
+        self._known = Members()
+        if self.members.lasts == 0:
+            raise NotAStudy(
+                f"There is no team at {store.name}; one was expected. Make one with `goalward team create`."
+            )
+
+    @classmethod
+    def create(cls, place: str | Path, *, lasts: float = LASTS, clock: Clock = time.time) -> Self:
+        """Return a new team at a path or in a database; a sign-in lasts so many seconds."""
+        if not 60 <= lasts <= 400 * DAY:
+            raise BadParameter(f"lasts={lasts!r}; 60 seconds to 400 days were expected.")
+        founded = Founded(at=clock(), lasts=float(lasts))
+        return cls(Store.create(place, lambda held: held.append(founded)), clock)
+
+    @classmethod
+    def open(cls, place: str | Path, *, clock: Clock = time.time) -> Self:
+        """Return a team that is there, every event checked."""
+        return cls(Store.open(place), clock)
+
+    def close(self) -> None:
+        """Let go of the database; nothing needs to be saved."""
+        self.store.close()
+
+    @property
+    def members(self) -> Members:
+        """Where the team stands now, with what other processes did."""
+        with self._lock:
+            news = self.store.read(self._known.mark)
+            self._known = reduce(advance, news, self._known)
+            return self._known
+
+    def _write(self, decide: Decide) -> None:
+        def held(transaction: Transaction) -> Members:
+            members = reduce(advance, transaction.news, self._known)
+            for event in decide(members, self.clock()):
+                members = advance(members, transaction.append(event))
+            return members
+
+        with self._lock:
+            self._known = self.store.write(self._known.mark, held)
+
+    def invite(
+        self, name: str, role: str | None = None, *, by: str = "", study: str = "", days: float = 7
+    ) -> str:
+        """Return what opens /join once, for somebody who then chooses a passphrase.
+
+        Parameters
+        ----------
+        role
+            One of `ROLES`, in the study of that identity, or in all; None: as it is, for somebody
+            who belongs to the team and lost their passphrase.
+        by
+            Who invites.
+        """
+        name, token = _checked_name(name), secrets.token_urlsafe(32)
+        if not 0 < days <= 400:
+            raise BadParameter(f"days={days!r}; more than 0 and at most 400 were expected.")
+
+        def decide(members: Members, now: float) -> list[Event]:
+            person = members.person(name)
+            if role is None:
+                members.known(name)
+            else:
+                _checked_role(role)
+            called, until = person.name if person else name, now + days * DAY
+            invite = digest(token)
+            return [
+                Invited(
+                    at=now, by=by, name=called, invite=invite, role=role, study=study, until=until
+                )
+            ]
+
+        self._write(decide)
+        return token
+
+    def join(self, token: str, passphrase: str) -> str:
+        """Take up an invitation, which is used up then, and return whose it was."""
+        secret, names = hashed(passphrase), list[str]()
+
+        def decide(members: Members, now: float) -> list[Event]:
+            link = members.invitations.get(digest(token))
+            if link is None or link.until <= now:
+                raise BadParameter(
+                    "This link was used already, is too old, or is not ours. Ask who sent it for another."
+                )
+            names.append(link.name)
+            return [Joined(at=now, name=link.name, invite=link.id, secret=secret)]
+
+        self._write(decide)
+        return names[-1]
+
+    def sign_in(self, name: str, passphrase: str, place: str = "", before: str = "") -> str | None:
+        """Return a new session, or None where name and passphrase do not belong together.
+
+        It takes the same time whether there is such a name or not.
+
+        Parameters
+        ----------
+        place
+            Where somebody sits, for people to read.
+        before
+            The session that this browser had, which is over then.
+        """
+        kept = self.members.person(name)
+        if not matches(passphrase, kept.secret if kept else ""):
+            return None
+        token = secrets.token_urlsafe(32)
+
+        def decide(members: Members, now: float) -> list[Event]:
+            person = members.person(name)
+            if person is None or kept is None or person.secret != kept.secret:
+                return []  # removed, or given another passphrase, while this one was looked at
+            old = members.sessions.get(digest(before))
+            over = [Revoked(at=now, by=person.name, what=old.id)] if old else []
+            session, until = digest(token), now + members.lasts
+            came = SignedIn(at=now, name=person.name, session=session, until=until, place=place)
+            return [*over, came]
+
+        self._write(decide)
+        return token if digest(token) in self._known.sessions else None
+
+    def who(self, token: str) -> Person | None:
+        """Return whose session this is; None where it is nobody's, or over."""
+        members = self.members
+        session = members.sessions.get(digest(token))
+        if session is None or session.until <= self.clock():
+            return None
+        return members.person(session.name)
+
+    def named(self, name: str, place: str = "") -> Person | None:
+        """Return who a proxy says is there, noted as often as a sign-in would be needed."""
+        members, now = self.members, self.clock()
+        person = members.person(name)
+        if person is None or (person.seen or 0) + members.lasts > now:
+            return person
+        came = SignedIn(at=now, name=person.name, session="", until=now, place=place)
+        self._write(lambda known, _: [came] if known.person(name) else [])
+        return self._known.person(name)
+
+    def appoint(self, name: str, role: str | None, *, by: str = "", study: str = "") -> None:
+        """Give somebody a role; a name that is not known belongs to the team from now on.
+
+        None takes a role in one study back, so that the one in all of them counts again.
+        """
+        name = _checked_name(name)
+        if role is not None or not study:
+            _checked_role(role)
+
+        def decide(members: Members, now: float) -> list[Event]:
+            person = members.person(name)
+            called = person.name if person else name
+            event = Appointed(at=now, by=by, name=called, role=role, study=study)
+            if person is not None and person.role() == "owner" and role != "owner" and not study:
+                _keep_an_owner(members, person)
+            return [event]
+
+        self._write(decide)
+
+    def remove(self, name: str, *, by: str = "") -> None:
+        """Let somebody in no longer; what they answered stays theirs."""
+
+        def decide(members: Members, now: float) -> list[Event]:
+            person = members.known(name)
+            _keep_an_owner(members, person)
+            return [Removed(at=now, by=by, name=person.name)]
+
+        self._write(decide)
+
+    def revoke(self, id: str, *, by: str = "", name: str | None = None) -> None:
+        """End a session, or a link that was not used, by the first characters of its id.
+
+        With a `name`, one of their own sessions only.
+        """
+
+        def decide(members: Members, now: float) -> list[Event]:
+            theirs = [s.id for s in members.open(now, name)]
+            links = [i.id for i in members.invited(now)] if name is None else []
+            found = [one for one in (*theirs, *links) if len(id) >= 8 and one.startswith(id)]
+            if len(found) != 1:
+                raise BadParameter(
+                    f"There is no session or link {id[:80]!r} that may be ended here; the first 8 or more "
+                    "characters of one were expected."
+                )
+            return [Revoked(at=now, by=by, what=found[0])]
+
+        self._write(decide)
+
+    def sign_out(self, token: str) -> None:
+        """End a session by its own token."""
+
+        def decide(members: Members, now: float) -> list[Event]:
+            session: Session | None = members.sessions.get(digest(token))
+            return [Revoked(at=now, by=session.name, what=session.id)] if session else []
+
+        self._write(decide)
+
+
+def digest(token: str) -> str:
+    """Return what is kept of a token; looked up by hash, so that time says nothing about it."""
+    return sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _checked_name(name: str) -> str:
+    name = unicodedata.normalize("NFC", name.strip())
+    if not 1 <= len(name) <= 200 or not name.isprintable():
+        raise BadParameter(
+            f"The name {name[:80]!r} came; 1 to 200 characters that can be printed were expected."
+        )
+    return name
+
+
+def _checked_role(role: str | None) -> None:
+    if role not in ROLES:
+        raise BadParameter(f"The role {role!r} came; one of {', '.join(ROLES)} was expected.")
+
+
+def _keep_an_owner(members: Members, person: Person) -> None:
+    others = (p for p in members.people.values() if key(p.name) != key(person.name))
+    if person.role() == "owner" and not any(p.role() == "owner" for p in others):
+        raise BadParameter(
+            f"{person.name} is the only owner; a team needs one. Make somebody else an owner first."
+        )
