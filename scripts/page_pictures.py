@@ -23,7 +23,7 @@ import goalward as gw
 from goalward.samples import CLASSES, write_sample
 from goalward.server import create_app
 from goalward.server.desk import Desk
-from goalward.server.guard import Keys
+from goalward.server.keys import Keys
 from goalward.server.serve import listening
 from goalward.server.served_study import ServedStudy
 

@@ -55,7 +55,7 @@ def study(tmp_path):
 @pytest.fixture
 def served(study):
     need("fastapi")
-    from goalward.server.guard import Keys
+    from goalward.server.keys import Keys
     from goalward.server.served_study import ServedStudy
 
     return ServedStudy(study, Keys(TOKEN, port=1), by="ann")

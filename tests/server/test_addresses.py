@@ -11,7 +11,7 @@ need("fastapi")
 from starlette.testclient import TestClient  # noqa: E402
 
 from goalward.server import create_app  # noqa: E402
-from goalward.server.pages import STATIC  # noqa: E402
+from goalward.server.door import STATIC  # noqa: E402
 from tests.server.conftest import TOKEN  # noqa: E402
 
 PREFIX = "/labels"

@@ -8,7 +8,7 @@ from tests.server.conftest import PATIENCE, TOKEN, running, texts, written
 
 need("fastapi")
 
-from goalward.server.guard import Keys  # noqa: E402
+from goalward.server.keys import Keys  # noqa: E402
 from goalward.server.served_study import ServedStudy  # noqa: E402
 
 WRITES = [

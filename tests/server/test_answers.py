@@ -14,7 +14,7 @@ need("playwright")
 
 from playwright.sync_api import expect  # noqa: E402
 
-from goalward.server.guard import Keys  # noqa: E402
+from goalward.server.keys import Keys  # noqa: E402
 from goalward.server.served_study import ServedStudy  # noqa: E402
 from tests.server.test_page import Person  # noqa: E402
 

@@ -330,7 +330,7 @@ def hostile_client(hostile):
     from starlette.testclient import TestClient
 
     from goalward.server import create_app
-    from goalward.server.guard import Keys
+    from goalward.server.keys import Keys
     from goalward.server.served_study import ServedStudy
 
     headers = {"authorization": f"Bearer {TOKEN}"}
@@ -378,7 +378,7 @@ def test_pictures_come_only_from_the_tables_folder_and_only_as_pictures(tmp_path
     from starlette.testclient import TestClient
 
     from goalward.server import create_app
-    from goalward.server.guard import Keys
+    from goalward.server.keys import Keys
     from goalward.server.served_study import ServedStudy
 
     home = tmp_path / "home"

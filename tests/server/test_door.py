@@ -17,7 +17,7 @@ from tests.server.conftest import TOKEN, written
 need("fastapi")
 
 from goalward.server import create_app  # noqa: E402
-from goalward.server.guard import Keys  # noqa: E402
+from goalward.server.keys import Keys  # noqa: E402
 from goalward.server.served_study import ServedStudy  # noqa: E402
 
 JSON = {"content-type": "application/json"}

@@ -63,7 +63,7 @@ def test_a_page_goes_on_and_says_what_has_to_wait(table, slow, tmp_path):
     from starlette.testclient import TestClient
 
     from goalward.server.app import create_app
-    from goalward.server.guard import Keys
+    from goalward.server.keys import Keys
     from goalward.server.served_study import ServedStudy
 
     study = gw.Study.create(tmp_path / "s.db", pool=table, classes=["a", "b"], dev=0)

@@ -14,7 +14,7 @@ def client(tmp_path, monkeypatch):
     from starlette.testclient import TestClient
 
     from goalward.server import create_app
-    from goalward.server.guard import Keys
+    from goalward.server.keys import Keys
     from goalward.server.served_study import ServedStudy
 
     monkeypatch.setattr("goalward.tables.cache.user_cache_path", lambda name: tmp_path / "cache")

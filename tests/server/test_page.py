@@ -407,7 +407,7 @@ PAYLOADS = [
 
 
 def test_hostile_texts_names_and_classes_do_nothing(chromium, tmp_path):
-    from goalward.server.guard import Keys
+    from goalward.server.keys import Keys
     from goalward.server.served_study import ServedStudy
 
     pool = [f"{text} number {i}" for i, text in enumerate(PAYLOADS * 2)]

@@ -223,7 +223,7 @@ def log(
 
     kinds = {word.strip().lower() for word in (kind or "").split(",")} - {""}
     with closing(Store.open(place)) as store:
-        lines = []
+        lines = list[dict[str, Any]]()
         for recorded in store.read():
             what, values = type(recorded.event).__name__.lower(), dict(vars(recorded.event))
             if (what in kinds) if kinds else what not in ("asked", "ranked", "created"):

@@ -4,7 +4,7 @@ from goalward.core.extras import needing
 
 with needing("The labelling page (unlike --terminal)"):
     from goalward.server.app import create_app
-    from goalward.server.guard import Keys
+    from goalward.server.keys import Keys
     from goalward.server.serve import serve
     from goalward.server.served_study import ServedStudy
 

@@ -27,6 +27,7 @@ from goalward.errors import (
 )
 from goalward.server.api import api
 from goalward.server.desk import Desk
+from goalward.server.door import door
 from goalward.server.files import files
 from goalward.server.guard import Guard
 from goalward.server.operation import operation
@@ -101,7 +102,7 @@ def create_app(
         uploads=desk is not None,
         replies=replies,
     )
-    for router in (pages, operation, api, files, *([start] if desk else [])):
+    for router in (pages, door, operation, api, files, *([start] if desk else [])):
         app.include_router(router)
     return app
 

@@ -16,7 +16,7 @@ import polars as pl
 from goalward.core.whole_file import whole_file
 from goalward.errors import BadInput, BadParameter, PoolChanged
 from goalward.samples import CLASSES, write_sample
-from goalward.server.guard import Keys
+from goalward.server.keys import Keys
 from goalward.server.messages import NewStudy
 from goalward.server.rows import legible
 from goalward.server.served_study import ServedStudy

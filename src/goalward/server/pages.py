@@ -1,19 +1,17 @@
-"""The pages: label, review, sign in, and the interface's documentation. All from our own files."""
+"""The pages: label, review, scores, and the interface's documentation."""
 
 from __future__ import annotations
 
 import json
-from importlib.resources import files
 from typing import Annotated, Any
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import urlencode
 
-from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi import APIRouter, Query, Request
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, Response
 
 from goalward.server.addresses import home, origin, root
 from goalward.server.api import Served
-from goalward.server.guard import Keys, caller
 from goalward.server.messages import AnswerFilter, PageNumber
 from goalward.server.rows import answered_rows, legible
 from goalward.server.served_study import ServedStudy
@@ -23,18 +21,6 @@ from goalward.study.rounds import ready
 
 __all__ = ["page", "pages"]
 
-TYPES = {
-    "css": "text/css; charset=utf-8",
-    "js": "text/javascript; charset=utf-8",
-    "svg": "image/svg+xml",
-    "txt": "text/plain; charset=utf-8",
-}
-# All read at the start: a request can name a file, never a path.
-STATIC = {
-    file.name: file.read_bytes()
-    for file in (files("goalward.server") / "static").iterdir()
-    if file.name.rpartition(".")[2] in TYPES
-}
 TEMPLATES = Environment(
     loader=PackageLoader("goalward.server"), autoescape=True, undefined=StrictUndefined
 )
@@ -50,24 +36,6 @@ def page(
     values |= {"root": root(request), "home": home(request), "page": name}
     body = TEMPLATES.get_template(name).render(served=served, **values)
     return HTMLResponse(body, status)
-
-
-def _signed_in(request: Request, to: str) -> Response:
-    keys: Keys = request.app.state.keys
-    to = home(request) + to
-    response: Response = RedirectResponse(to, 303)
-    if request.headers.get("sec-fetch-site") == "cross-site":
-        # From a file of ours: a strict cookie goes along with what our own page asks for only.
-        response = HTMLResponse(f'<meta http-equiv="refresh" content="0;url={to}">')
-    response.set_cookie(
-        keys.cookie,
-        keys.session,
-        httponly=True,
-        samesite="strict",
-        path=home(request) or "/",
-        secure=keys.secure,
-    )
-    return response
 
 
 @pages.get("/")
@@ -117,42 +85,6 @@ def _docs(request: Request, served: Served) -> Response:
     return page(
         request, "docs.html", served, endpoints=described, cookie=served.keys.cookie, here=here
     )
-
-
-@pages.get("/start")
-def _start(request: Request, token: str = "", who: str = "") -> Response:
-    keys: Keys = request.app.state.keys
-    # A link works once; the redirect takes the token out of the address bar and the history.
-    if keys.redeem(token):
-        return _signed_in(request, "/?who=ask" if who == "ask" else "/")
-    if keys.is_session(request.cookies.get(keys.cookie, "")):
-        return RedirectResponse(
-            f"{home(request)}/", 303
-        )  # the link again, in the browser that used it
-    return page(
-        request, "login.html", None, 401, error="This link was used already, or is not ours."
-    )
-
-
-@pages.get("/login")
-def _login(request: Request) -> Response:
-    return page(request, "login.html", None, error=None)
-
-
-@pages.post("/login")
-async def _log_in(request: Request) -> Response:
-    form = parse_qs((await request.body()).decode("utf-8", "replace"))
-    keys: Keys = request.app.state.keys
-    if keys.is_token("".join(form.get("token", [""])), caller(request)):
-        return _signed_in(request, "/?who=ask")
-    return page(request, "login.html", None, 401, error="That is not the token.")
-
-
-@pages.get("/static/{name}")
-def _asset(name: str) -> Response:
-    if name not in STATIC:
-        raise HTTPException(404, "There is no such file.")
-    return Response(STATIC[name], media_type=TYPES[name.rpartition(".")[2]])
 
 
 def _endpoints(openapi: dict[str, Any]) -> list[dict[str, Any]]:

@@ -26,7 +26,7 @@ from goalward.errors import BadParameter
 from goalward.server.app import create_app
 from goalward.server.connections import Connection, Listener
 from goalward.server.desk import Desk
-from goalward.server.guard import Keys
+from goalward.server.keys import Keys
 from goalward.server.logs import Logged, logs_written
 from goalward.server.served_study import ServedStudy, Shown
 from goalward.study import Study

@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 from zlib import crc32
 
 from goalward.errors import BadInput
-from goalward.server.guard import Keys
+from goalward.server.keys import Keys
 from goalward.server.live_updates import LiveUpdates
 from goalward.server.messages import RowView
 from goalward.server.rows import legible, row_view
