@@ -67,6 +67,12 @@ def need(module: str) -> None:
 
 
 @pytest.fixture
+def tried(record_property):
+    """Say how many tries an attack was; one where nothing is said. `scripts/attack` adds them up."""
+    return lambda n: record_property("tries", int(n))
+
+
+@pytest.fixture
 def rng():
     return np.random.default_rng(0)
 

@@ -47,6 +47,7 @@ def changed(path, statement, *values):
     connection.close()
 
 
+@pytest.mark.attack("bytes changed in a study")
 def test_a_changed_byte_inside_an_event_is_found_on_opening(place):
     changed(place, "UPDATE goalward_events SET body = replace(body, 'high', 'HIGH') WHERE seq = 3")
     before = place.read_bytes()
@@ -61,6 +62,7 @@ def test_a_changed_byte_inside_an_event_is_found_on_opening(place):
     assert place.read_bytes() == before
 
 
+@pytest.mark.attack("bytes changed in a study")
 def test_bytes_flipped_on_disk_are_found(place):
     content = bytearray(place.read_bytes())
     where = content.index(b'"label":"high"')
@@ -79,6 +81,7 @@ def test_bytes_flipped_on_disk_are_found(place):
         "UPDATE goalward_events SET seq = 7 WHERE seq = 3",
     ],
 )
+@pytest.mark.attack("events cut off or moved")
 def test_events_cut_off_or_moved_are_found(place, statement):
     changed(place, statement)
     with pytest.raises(Damaged):
@@ -92,6 +95,7 @@ def test_a_damaged_array_is_found_when_it_is_needed(place):
 
 
 @pytest.mark.parametrize("left", [0.3, 0.6, 0.9])
+@pytest.mark.attack("files cut off")
 def test_a_truncated_file_is_a_clear_error_and_is_left_alone(place, left):
     content = place.read_bytes()[: int(place.stat().st_size * left)]
     place.write_bytes(content)
@@ -103,6 +107,7 @@ def test_a_truncated_file_is_a_clear_error_and_is_left_alone(place, left):
 @pytest.mark.parametrize(
     "content", [b"a,b\n1,2\n", os.urandom(5000), b"SQLite format 3\0" + b"x" * 90]
 )
+@pytest.mark.attack("files that are no study")
 def test_a_file_of_something_else_is_refused_and_left_alone(tmp_path, content):
     path = tmp_path / "labels.db"
     path.write_bytes(content)
@@ -185,6 +190,7 @@ def test_an_old_file_that_is_damaged_is_not_upgraded(tmp_path):
     left.close()
 
 
+@pytest.mark.attack("full disk, locked study")
 def test_a_study_held_by_another_process_is_a_clear_error(place):
     holder = sqlite3.connect(place, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
@@ -216,7 +222,8 @@ def fill(path, report):
     report.send((acknowledged, -1, "no error"))
 
 
-def test_a_full_disk_is_a_clear_error_and_loses_nothing_acknowledged(place):
+@pytest.mark.attack("full disk, locked study")
+def test_a_full_disk_is_a_clear_error_and_loses_nothing_acknowledged(place, tried):
     context = multiprocessing.get_context("forkserver")
     heard, report = context.Pipe(duplex=False)
     worker = context.Process(target=fill, args=(place, report))
@@ -228,6 +235,7 @@ def test_a_full_disk_is_a_clear_error_and_loses_nothing_acknowledged(place):
     with gw.Study.open(place) as study:
         assert sum(len(notes) for notes in study.state.notes.values()) == acknowledged
         study.tell(3, "low", by="ann")
+    tried(acknowledged)
 
 
 CUT_OFF = """
@@ -241,6 +249,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.attack("kill -9 inside a write")
 def test_what_a_killed_process_left_half_written_is_undone_on_opening(place):
     """Its pages are in the file already, and the way back in the journal beside it."""
     before = place.stat().st_size
@@ -268,6 +277,7 @@ Store.create(sys.argv[1], fill)
 """
 
 
+@pytest.mark.attack("kill -9 inside a write")
 def test_a_study_whose_maker_was_killed_half_way_is_a_free_place(tmp_path):
     """Looking at it undoes what was written, and leaves an empty file."""
     path = tmp_path / "labels.db"

@@ -78,6 +78,7 @@ def test_a_pool_file_that_changes_is_noticed_at_the_next_read(change, path):
             read()
 
 
+@pytest.mark.attack("vectors that lie or change")
 def test_a_file_that_changes_during_a_scan_stops_it(path):
     fitted, goal, pool = setting(n_pool=40_000)
     np.save(path, pool)
@@ -146,6 +147,7 @@ except DataMissing as error:
 
 
 @pytest.mark.parametrize("body", [SCAN, KEPT, DURING], ids=["scan", "kept", "during a read"])
+@pytest.mark.attack("vectors that lie or change")
 def test_a_file_that_is_shortened_is_an_error_and_no_signal(body, tmp_path):
     code = SHORTENED.format(path=str(tmp_path / "pool.npy"), body=textwrap.dedent(body))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -153,6 +155,7 @@ def test_a_file_that_is_shortened_is_an_error_and_no_signal(body, tmp_path):
     assert done.stdout.startswith("stopped")
 
 
+@pytest.mark.attack("vectors that lie or change")
 def test_a_header_that_asks_for_more_than_is_there_is_refused(tmp_path):
     for name, shape in (("large", (10**13, 1)), ("wide", (2**62, 2**62)), ("off", (-1, 4))):
         with (tmp_path / f"{name}.npy").open("wb") as file:

@@ -180,6 +180,7 @@ DOORS = {
 
 
 @pytest.mark.parametrize("door", DOORS)
+@pytest.mark.attack("vectors that lie or change")
 def test_every_door_refuses_an_index_outside_the_matrix(door, tmp_path):
     with pytest.raises(errors.BadInput, match=r"index.*were expected"):
         DOORS[door](BROKEN["an index just out of range"](_whole()), tmp_path)
@@ -229,6 +230,7 @@ def test_a_broken_file_is_refused_by_open_pool(case, tmp_path):
         open_pool(tmp_path / "pool.npz")
 
 
+@pytest.mark.attack("vectors that lie or change")
 def test_a_broken_file_ends_no_process(tmp_path):
     """The case that was a segmentation fault."""
     X = BROKEN["an index out of range"](_whole())
@@ -304,6 +306,7 @@ def _objects(path):
 
 
 @pytest.mark.parametrize("make", [_bomb, _lying, _empty_rows, _cut, _flipped, _objects])
+@pytest.mark.attack("vectors that lie or change")
 def test_an_archive_is_measured_before_it_is_unpacked(make, tmp_path):
     path = tmp_path / "pool.npz"
     make(path)

@@ -58,6 +58,7 @@ class Slow(Spread):
         return super().resolve(utility, belief)
 
 
+@pytest.mark.attack("workers killed, or gone for good")
 def test_a_worker_killed_mid_run_changes_nothing(client, setting):
     fitted, goal, pool = setting
     alone = rank(pool, fitted, goal, operator=Spread(), batch=25)

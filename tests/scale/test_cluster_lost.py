@@ -72,6 +72,7 @@ def impatient(monkeypatch):
 
 
 @pytest.mark.usefixtures("impatient")
+@pytest.mark.attack("workers killed, or gone for good")
 def test_workers_that_all_die_are_missed(processes, setting):
     client, _, workers = processes
     fitted, goal, pool = setting
@@ -102,6 +103,7 @@ def _first(pool):
 
 
 @pytest.mark.usefixtures("impatient")
+@pytest.mark.attack("workers killed, or gone for good")
 def test_a_scheduler_that_dies_is_missed(processes, setting):
     client, scheduler, _ = processes
     fitted, goal, pool = setting
@@ -180,6 +182,7 @@ def _other_bytes(mine, theirs):
     os.utime(theirs, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
 
 
+@pytest.mark.attack("other bytes on a worker")
 def test_other_bytes_of_the_same_size_and_time_are_noticed(client, elsewhere):
     fitted, goal, pool, mine, theirs = elsewhere
     _other_bytes(mine, theirs)
@@ -193,6 +196,7 @@ def test_a_file_that_a_worker_does_not_have_is_an_error(client, elsewhere):
         rank(pool, fitted, goal, operator=Spread(), client=client)
 
 
+@pytest.mark.attack("other bytes on a worker")
 def test_bytes_that_change_between_two_rounds_are_noticed(client, elsewhere):
     fitted, goal, pool, mine, theirs = elsewhere
     shutil.copyfile(mine, theirs)  # another time, the same bytes

@@ -29,6 +29,7 @@ def make(path):
 
 
 @pytest.mark.parametrize(("path", "body"), WRITES)
+@pytest.mark.attack("pages of another study")
 def test_a_request_that_names_another_study_changes_nothing(client, served, study, path, body):
     before = written(study)
     for other in ("0" * 64, "", "x", b"\xed\xa0\x80"):
@@ -60,6 +61,7 @@ def test_a_study_goes_by_itself_and_not_by_its_path(tmp_path):
         assert ServedStudy(fresh, Keys(TOKEN)).id != known
 
 
+@pytest.mark.attack("pages of another study")
 def test_an_old_page_writes_nothing_into_a_new_study_and_loses_nothing(chromium, tmp_path):
     from playwright.sync_api import expect
 

@@ -252,7 +252,8 @@ def test_exports_are_what_was_said(client, study):
     assert client.get("/api/export?every=true").text.count("\n") == 7
 
 
-def test_a_full_disk_and_a_locked_study_say_so(client, served, monkeypatch):
+@pytest.mark.attack("full disk, locked study")
+def test_a_full_disk_and_a_locked_study_say_so(client, served, monkeypatch, tried):
     def fails(error):
         def tell(*args, **options):
             raise error
@@ -264,8 +265,10 @@ def test_a_full_disk_and_a_locked_study_say_so(client, served, monkeypatch):
         monkeypatch.setattr(served.study, "tell_and_ask", fails(error))
         done = client.post("/api/tell", json=body)
         assert (done.status_code, done.json()["error"]) == (status, str(error))
+    tried(2)
 
 
+@pytest.mark.attack("study deleted or replaced while in use")
 def test_answers_to_a_study_whose_file_is_gone_or_another_are_not_called_saved(
     client, study, tmp_path
 ):
@@ -339,6 +342,7 @@ def hostile_client(hostile):
         yield client
 
 
+@pytest.mark.attack("formulas in tables and exports")
 def test_hostile_texts_are_shown_as_text_and_exported_harmlessly(hostile_client, hostile):
     client = hostile_client
     for row, text in enumerate(HOSTILE):
@@ -374,6 +378,7 @@ def unreadable(path):
     raise PermissionError(13, "Permission denied")
 
 
+@pytest.mark.attack("pictures from elsewhere, or none")
 def test_pictures_come_only_from_the_tables_folder_and_only_as_pictures(tmp_path, monkeypatch):
     from starlette.testclient import TestClient
 

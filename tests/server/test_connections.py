@@ -49,7 +49,8 @@ def is_closed(line):
         return True
 
 
-def test_half_open_connections_make_room_for_requests(address):
+@pytest.mark.attack("half-open connections")
+def test_half_open_connections_make_room_for_requests(address, tried):
     lines = []
     try:
         for _ in range(300):
@@ -67,9 +68,11 @@ def test_half_open_connections_make_room_for_requests(address):
     finally:
         for line in lines:
             line.close()
+    tried(300)
 
 
-def test_a_request_that_does_not_come_is_not_waited_for(address, monkeypatch):
+@pytest.mark.attack("half-open connections")
+def test_a_request_that_does_not_come_is_not_waited_for(address, monkeypatch, tried):
     monkeypatch.setattr(connections, "HEADER_SECONDS", 0.3)
     with connect(address) as silent, connect(address) as half, connect(address) as second:
         half.sendall(HALF)
@@ -83,6 +86,7 @@ def test_a_request_that_does_not_come_is_not_waited_for(address, monkeypatch):
                     left = line.recv(65536)
                 except ConnectionResetError:
                     break
+    tried(3)
 
 
 def test_guesses_wear_off():
@@ -99,7 +103,8 @@ def test_guesses_wear_off():
     assert attempts.wait("here") == 0.0
 
 
-def test_who_guesses_must_wait_and_who_is_signed_in_need_not(client, served):
+@pytest.mark.attack("guesses at a secret")
+def test_who_guesses_must_wait_and_who_is_signed_in_need_not(client, served, tried):
     def guess(token):
         return client.get("/api/status", headers={"authorization": f"Bearer {token}"}).status_code
 
@@ -115,6 +120,7 @@ def test_who_guesses_must_wait_and_who_is_signed_in_need_not(client, served):
     del client.headers["authorization"]
     client.cookies.set(served.keys.cookie, served.keys.session)
     assert client.get("/api/status").status_code == 200
+    tried(AT_ONCE + 5)
 
 
 @pytest.fixture
@@ -131,7 +137,8 @@ def certificate(tmp_path):
     return paths
 
 
-def test_handshakes_that_stop_half_way_make_room(served, certificate, monkeypatch):
+@pytest.mark.attack("half-open TLS handshakes")
+def test_handshakes_that_stop_half_way_make_room(served, certificate, monkeypatch, tried):
     cert, key, authority = certificate
     with running(served, tls=(cert, key)) as address:
         lines = [connect(address) for _ in range(300)]
@@ -148,8 +155,10 @@ def test_handshakes_that_stop_half_way_make_room(served, certificate, monkeypatc
         monkeypatch.setattr(connections, "HEADER_SECONDS", 0.3)
         with connect(address) as silent:
             assert silent.recv(1) == b""
+    tried(301)
 
 
+@pytest.mark.attack("secrets in the list of processes")
 def test_the_page_over_tls_with_its_secrets_in_files(certificate, tmp_path):
     cert, key, authority = certificate
     table, seen = write_sample(tmp_path), tmp_path / "seen"

@@ -71,16 +71,19 @@ def opened(study):
 
 
 @pytest.mark.parametrize("path", WRITES)
-def test_a_row_is_a_json_integer_or_nothing(client, study, path):
+@pytest.mark.attack("malformed or endless bodies")
+def test_a_row_is_a_json_integer_or_nothing(client, study, path, tried):
     before = written(study)
     for row in NO_ROWS:
         refused(client.post(f"/api/{path}", content=WRITES[path] % row, headers=JSON))
     assert written(study) == before
     assert client.post("/api/tell", content=WRITES["tell"] % "3", headers=JSON).status_code == 200
     assert list(study.state.labels) == [3]
+    tried(len(NO_ROWS))
 
 
 @pytest.mark.parametrize("n", ["3.0", '"3"', "true", "1e1", "0", "101", "null"])
+@pytest.mark.attack("malformed or endless bodies")
 def test_a_count_is_a_json_integer_too(client, n):
     refused(client.post("/api/ask", content=f'{{"by": "ann", "n": {n}}}', headers=JSON))
 
@@ -113,12 +116,14 @@ def test_a_count_is_a_json_integer_too(client, n):
         "9" * 5000,
     ],
 )
-def test_a_row_in_an_address_is_plain_digits(client, number):
+@pytest.mark.attack("malformed addresses")
+def test_a_row_in_an_address_is_plain_digits(client, number, tried):
     for place in ("rows", "images", "why"):
         done = client.get(f"/api/{place}/{number}")
         refused(done)
         assert "model" not in done.text
         assert "picture" not in done.text
+    tried(3)
 
 
 @pytest.mark.parametrize(
@@ -135,6 +140,7 @@ def test_a_row_in_an_address_is_plain_digits(client, number):
         "/api/stop?price=nan",
     ],
 )
+@pytest.mark.attack("malformed addresses")
 def test_numbers_in_a_query_are_written_plainly(client, address):
     refused(client.get(address))
 
@@ -143,11 +149,13 @@ BROKEN = ["%ED%A0%80", "%FF", "a%C3", "%F8%88%80%80%80"]
 
 
 @pytest.mark.parametrize("text", BROKEN)
-def test_an_address_that_is_no_text_is_refused_and_not_repaired(client, text):
+@pytest.mark.attack("malformed addresses")
+def test_an_address_that_is_no_text_is_refused_and_not_repaired(client, text, tried):
     for path in ("/api/answers?by=", "/api/answers?search=", "/api/answers?label=", "/review?by="):
         refused(client.get(path + text), "UTF-8")
     refused(client.get(f"/static/{text}"), "UTF-8")
     refused(client.get(f"/start?token={text}"), "UTF-8")
+    tried(6)
 
 
 @pytest.mark.parametrize(
@@ -165,6 +173,7 @@ def test_an_address_that_is_no_text_is_refused_and_not_repaired(client, text):
         ("withdraw", {"by": "\udbff", "row": 0}),
     ],
 )
+@pytest.mark.attack("malformed or endless bodies")
 def test_half_of_a_character_pair_and_other_labels_are_refused(client, study, path, body):
     before = written(study)
     refused(client.post(f"/api/{path}", content=json.dumps(body), headers=JSON))
@@ -183,6 +192,7 @@ def test_half_of_a_character_pair_and_other_labels_are_refused(client, study, pa
         ("withdraw", {"by": "a\0", "row": 0}),
     ],
 )
+@pytest.mark.attack("malformed or endless bodies")
 def test_a_nul_is_refused_at_the_door(client, study, path, body):
     before = written(study)
     refused(client.post(f"/api/{path}", content=json.dumps(body), headers=JSON), "NUL")
@@ -191,12 +201,14 @@ def test_a_nul_is_refused_at_the_door(client, study, path, body):
 
 @pytest.mark.parametrize("header", ["accept", "cookie", "last-event-id", "x-anything"])
 @pytest.mark.parametrize("value", [b"\xed\xa0\x80", b"\xff", "\u00e4\u20ac".encode()])
+@pytest.mark.attack("malformed headers")
 def test_headers_may_hold_any_bytes(client, header, value):
     done = client.post("/api/ask", json={"by": "ann"}, headers={header: value})
     assert done.status_code == 200
 
 
 @pytest.mark.parametrize("length", [b"9" * 5000, b"-1", b"1_0", b"\xb2", b"x", b""])
+@pytest.mark.attack("malformed headers")
 def test_a_length_that_is_no_number_is_refused(client, length):
     done = client.post("/api/ask", content=b"{}", headers={**JSON, "content-length": length})
     assert done.status_code == 413
@@ -205,6 +217,7 @@ def test_a_length_that_is_no_number_is_refused(client, length):
 @pytest.mark.parametrize(
     "body", ["[" * 50_000, '{"by": ' + "9" * 5000 + "}", b"\xff", b"\xed\xa0\x80"]
 )
+@pytest.mark.attack("malformed or endless bodies")
 def test_what_cannot_be_parsed_is_refused_with_what_was_expected(client, body):
     refused(client.post("/api/ask", content=body, headers=JSON), "JSON")
 
@@ -218,7 +231,8 @@ def test_what_cannot_be_parsed_is_refused_with_what_was_expected(client, body):
         ([0.5, 1.5], ["true", '"0.5"', "1", "0"]),
     ],
 )
-def test_an_answer_is_a_class_of_its_own_kind(tmp_path, classes, wrong):
+@pytest.mark.attack("malformed or endless bodies")
+def test_an_answer_is_a_class_of_its_own_kind(tmp_path, classes, wrong, tried):
     with gw.Study.create(tmp_path / "k.db", pool=["a b", "c d", "e f"], classes=classes) as study:
         with opened(study) as client:
             for label in wrong:
@@ -230,6 +244,7 @@ def test_an_answer_is_a_class_of_its_own_kind(tmp_path, classes, wrong):
         told = [study.state.labels[row] for row in range(len(classes))]
         assert told == classes
         assert [type(label) for label in told] == [type(label) for label in classes]
+    tried(len(wrong))
 
 
 @pytest.mark.parametrize("options", [{"text": "text"}, {"numeric": ("i", "half")}])

@@ -73,30 +73,37 @@ def test_the_list_of_routes_is_complete(client):
 
 
 @every_route
-def test_without_a_token_nothing_is_said(client, method, path):
+@pytest.mark.attack("no token, or a wrong one")
+def test_without_a_token_nothing_is_said(client, method, path, tried):
     for headers in ({}, {"authorization": "Bearer no"}, {"cookie": "goalward_1=no"}):
         done = client.request(method, path, headers={"authorization": "", **headers})
         assert done.status_code == 401
         assert set(done.json()) == {"error"}
+    tried(3)
 
 
 @every_route
-def test_a_foreign_origin_is_refused_whatever_the_method(client, method, path):
+@pytest.mark.attack("foreign Origin or Sec-Fetch-Site")
+def test_a_foreign_origin_is_refused_whatever_the_method(client, method, path, tried):
     foreign = [{"origin": o} for o in ("http://evil.example", "null", "http://127.0.0.1:9", "x")]
     foreign += [{"sec-fetch-site": site} for site in ("cross-site", "same-site")]
     for headers in foreign:
         for any_method in (method, *METHODS):
             assert client.request(any_method, path, headers=headers).status_code == 403
+    tried(len(foreign) * (1 + len(METHODS)))
 
 
 @pytest.mark.parametrize("host", FOREIGN)
-def test_a_foreign_host_is_refused_before_anything_else(client, host):
+@pytest.mark.attack("foreign Host")
+def test_a_foreign_host_is_refused_before_anything_else(client, host, tried):
     for method in METHODS:
         for token in ({}, {"authorization": ""}):
             done = client.request(method, "/api/status", headers={"host": host, **token})
             assert done.status_code == 400
+    tried(2 * len(METHODS))
 
 
+@pytest.mark.attack("foreign Host")
 def test_two_hosts_are_one_too_many(address):
     name, port = address.removeprefix("http://").split(":")
     with socket.create_connection((name, int(port)), timeout=120) as raw:
@@ -124,14 +131,17 @@ def test_our_own_origin_is_welcome(client):
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "x/y"])
-def test_json_that_says_it_is_something_else_is_refused(client, kind):
+@pytest.mark.attack("other Content-Type")
+def test_json_that_says_it_is_something_else_is_refused(client, kind, tried):
     for path in ("/api/ask", "/api/tell", "/api/undo"):
         done = client.post(path, content='{"by": "ann"}', headers={"content-type": kind})
         assert done.status_code == 415
     assert client.post("/api/ask", content='{"by": "ann"}').status_code == 422
+    tried(4)
 
 
-def test_long_bodies_are_refused_with_and_without_their_length(client, served):
+@pytest.mark.attack("malformed or endless bodies")
+def test_long_bodies_are_refused_with_and_without_their_length(client, served, tried):
     body = b'{"by": "' + b"a" * 2**20 + b'"}'
     assert client.post("/api/ask", content=body).status_code == 413
 
@@ -143,8 +153,10 @@ def test_long_bodies_are_refused_with_and_without_their_length(client, served):
     deep = b"[" * 200_000
     json = {"content-type": "application/json"}
     assert client.post("/api/ask", content=deep, headers=json).status_code in (400, 422)
+    tried(3)
 
 
+@pytest.mark.attack("malformed or endless bodies")
 def test_a_body_that_never_comes_ends_the_request(served, monkeypatch):
     monkeypatch.setattr("goalward.server.guard.BODY_SECONDS", 0.05)
     app, sent = create_app(served), []
@@ -173,7 +185,8 @@ def test_every_answer_is_sealed(client, path):
     assert headers["cache-control"] == "no-store"
 
 
-def test_a_link_works_once_and_becomes_a_strict_cookie(client, served):
+@pytest.mark.attack("links used again, or guessed")
+def test_a_link_works_once_and_becomes_a_strict_cookie(client, served, tried):
     out = TestClient(client.app, "http://127.0.0.1:8321", follow_redirects=False)
     token = served.keys.link()
     first = out.get("/start", params={"token": token})
@@ -195,6 +208,7 @@ def test_a_link_works_once_and_becomes_a_strict_cookie(client, served):
     guest = TestClient(client.app, "http://127.0.0.1:8321")
     assert guest.get(invited).url.query == b"who=ask"
     assert guest.get(invited, headers={"cookie": ""}).status_code == 401
+    tried(5)
 
 
 @pytest.mark.parametrize(
@@ -218,6 +232,7 @@ def test_a_link_works_once_and_becomes_a_strict_cookie(client, served):
         "/api/rows/1e3",
     ],
 )
+@pytest.mark.attack("paths that lead out")
 def test_paths_lead_nowhere(client, path):
     assert client.get(path).status_code in (404, 422)
 

@@ -54,7 +54,8 @@ def test_a_rotated_file_is_begun_anew(tmp_path):
     assert [one["event"] for one in lines(path)] == ["second"]
 
 
-def test_lines_are_bounded_in_number_and_length(tmp_path):
+@pytest.mark.attack("logs that fill a disk")
+def test_lines_are_bounded_in_number_and_length(tmp_path, tried):
     path, log = tmp_path / "server.log", logging.getLogger("asyncio")
     with logs_written(path):
         for i in range(5000):
@@ -67,6 +68,7 @@ def test_lines_are_bounded_in_number_and_length(tmp_path):
     assert len(written) == TROUBLES_ALIKE + 1
     assert max(map(len, path.read_text().splitlines())) < 3 * LONGEST
     assert written[-1]["trace"].endswith("y")
+    tried(5001)
 
 
 def test_of_good_lines_there_may_be_more_and_every_minute_anew():

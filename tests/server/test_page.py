@@ -130,7 +130,8 @@ def test_skip_note_and_undo_after_a_reload(sit, study):
     assert not study.state.skipped
 
 
-def test_two_people_at_once_never_get_the_same_row(sit, study):
+@pytest.mark.attack("people at once, in Chromium")
+def test_two_people_at_once_never_get_the_same_row(sit, study, tried):
     ann, bo = sit("ann b."), sit("bo")
     seen = {"ann": set(), "bo": set()}
     for _ in range(10):
@@ -141,6 +142,7 @@ def test_two_people_at_once_never_get_the_same_row(sit, study):
     ann.saved(20)
     bo.saved(20)
     assert study.state.annotators == ("ann b.", "bo")
+    tried(2)
 
 
 POINTS = "document.querySelector('[data-chart=learning] .readout').textContent"
@@ -246,6 +248,7 @@ def test_a_fit_that_fails_is_said_on_the_page_until_one_succeeds(sit, study, mon
     ann.saved(9)
 
 
+@pytest.mark.attack("server gone while people answer")
 def test_answers_are_kept_and_sent_when_the_server_comes_back(sit, study):
     ann = sit()
     ann.page.route("**/api/tell", lambda route: route.abort())
@@ -406,7 +409,8 @@ PAYLOADS = [
 ]
 
 
-def test_hostile_texts_names_and_classes_do_nothing(chromium, tmp_path):
+@pytest.mark.attack("scripts in texts, names, classes and notes, in Chromium")
+def test_hostile_texts_names_and_classes_do_nothing(chromium, tmp_path, tried):
     from goalward.server.keys import Keys
     from goalward.server.served_study import ServedStudy
 
@@ -437,6 +441,7 @@ def test_hostile_texts_names_and_classes_do_nothing(chromium, tmp_path):
             )
             assert eve.page.evaluate("window.xss") is None
             eve.context.close()
+    tried(len(pool))
 
 
 def test_two_tabs_of_one_person_tell_each_other(sit, study):

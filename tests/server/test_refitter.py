@@ -70,6 +70,7 @@ def work():
         (GeneratorExit(), ["GeneratorExit"]),
     ],
 )
+@pytest.mark.attack("fits that fail")
 def test_a_fit_that_fails_is_told_and_the_next_answer_tries_again(work, error, words):
     study, told = Fitting(error), []
     refitter = work(study, lambda refitter: told.append(refitter.busy))
@@ -108,6 +109,7 @@ def test_nobody_to_tell_ends_no_fits(work):
         refitter.nudge()
 
 
+@pytest.mark.attack("fits that fail")
 def test_a_worker_that_died_all_the_same_is_begun_again(work, monkeypatch):
     study = Fitting(MemoryError())
     with monkeypatch.context() as patched:

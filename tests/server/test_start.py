@@ -133,6 +133,7 @@ def test_the_sample_opens(client, desk):
     "name",
     ["../../evil.csv", "..\\evil.csv", "/etc/evil.csv", ".hidden.csv", "a\0b.csv", "%2e%2e.csv"],
 )
+@pytest.mark.attack("uploads: foreign, endless, with odd names")
 def test_uploads_stay_in_their_folder_whatever_their_name(client, desk, name):
     done = bring(client, name, b"text\nsome words here\nand others\n")
     assert done.status_code == 200, done.text
@@ -142,6 +143,7 @@ def test_uploads_stay_in_their_folder_whatever_their_name(client, desk, name):
     assert len(list(desk.folder.parent.iterdir())) == 1
 
 
+@pytest.mark.attack("uploads: foreign, endless, with odd names")
 def test_uploads_are_bounded_and_leave_nothing_behind(client, desk, monkeypatch):
     monkeypatch.setattr(desk, "_room", 1000)
     done = bring(client, "large.csv", b"text\n" + b"word " * 1000)
@@ -167,6 +169,7 @@ def test_the_same_file_is_not_kept_twice_and_another_of_its_name_is_not_overwrit
     assert sorted(path.name for path in desk.folder.iterdir()) == ["2-t.csv", "t.csv"]
 
 
+@pytest.mark.attack("uploads: foreign, endless, with odd names")
 def test_only_our_own_page_brings_files(client, desk, study):
     table = b"text\none film\n"
     foreign = {**UPLOAD, "origin": "http://evil.example"}

@@ -1,5 +1,7 @@
 """Backups made while others work, put back, and what is left of damaged studies."""
 
+import contextlib
+import os
 import random
 import shutil
 import sqlite3
@@ -10,7 +12,14 @@ from typer.testing import CliRunner
 
 import goalward as gw
 from goalward.cli import app
-from goalward.errors import Damaged, EventsLost, NewerVersion, StudyExists, WouldOverwrite
+from goalward.errors import (
+    Damaged,
+    EventsLost,
+    NewerVersion,
+    NotAStudy,
+    StudyExists,
+    WouldOverwrite,
+)
 from goalward.journal import Store
 from tests.journal.test_store import OLD, changed
 
@@ -54,7 +63,8 @@ def test_a_backup_is_the_study_to_the_letter(place, tmp_path):
     assert Store.open(copy).read() == Store.open(place).read()
 
 
-def test_a_backup_at_any_moment_is_whole(place, tmp_path):
+@pytest.mark.attack("backup while others answer")
+def test_a_backup_at_any_moment_is_whole(place, tmp_path, tried):
     """Somebody answers all the while."""
     ended = threading.Event()
     with gw.Study.open(place) as study, gw.Study.open(place) as busy:
@@ -74,6 +84,7 @@ def test_a_backup_at_any_moment_is_whole(place, tmp_path):
         finally:
             ended.set()
             thread.join()
+    tried(20)
 
 
 def test_a_backup_is_put_back(place, tmp_path):
@@ -137,7 +148,8 @@ KEPT = {"text": 1, "digest": 0, "bytes": 1, "gone": 2}
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
-def test_one_damaged_event_costs_one_event(place, tmp_path, kind):
+@pytest.mark.attack("one event damaged, then recovered")
+def test_one_damaged_event_costs_one_event(place, tmp_path, kind, tried):
     whole = Store.open(place).read()
     random.seed(0)
     for seq in [2, 3, *random.sample(range(4, len(whole)), 8), len(whole)]:
@@ -171,6 +183,7 @@ def test_one_damaged_event_costs_one_event(place, tmp_path, kind):
             second = gw.Study.recover(rescued, again)
         with second:
             assert second.state.labels == gw.Study.open(rescued).state.labels
+    tried(11)
 
 
 def test_a_whole_study_recovered_is_the_same(place, tmp_path):
@@ -179,6 +192,7 @@ def test_a_whole_study_recovered_is_the_same(place, tmp_path):
     assert Store.open(tmp_path / "rescued.db").read() == Store.open(place).read()
 
 
+@pytest.mark.attack("damaged pages")
 def test_a_damaged_page_costs_what_stood_on_it(place, tmp_path):
     with gw.Study.open(place) as study:
         for row in range(100):
@@ -206,6 +220,42 @@ def test_a_damaged_page_costs_what_stood_on_it(place, tmp_path):
         assert study.state.seq == total
         assert 1 <= len(study.state.lost) <= 20
         assert len(study.state.labels) >= 20
+
+
+FLIPS = int(os.environ.get("GOALWARD_FLIPS", "30"))
+
+
+def _one_bit(content, rng):
+    where = rng.randrange(len(content))
+    content[where] ^= 1 << rng.randrange(8)
+    return content
+
+
+def _cut(content, rng):
+    return content[: rng.randrange(len(content))]
+
+
+def _bad_page(content, rng):
+    where = rng.randrange(len(content) // 4096) * 4096
+    content[where : where + 4096] = rng.randbytes(4096)
+    return content
+
+
+@pytest.mark.parametrize("damage", [_one_bit, _cut, _bad_page])
+@pytest.mark.attack("one bit, a cut, a bad page anywhere in a study's file")
+def test_damage_anywhere_is_found_or_changes_nothing(place, tmp_path, damage, tried):
+    """What was said is never something else without a word."""
+    with gw.Study.open(place) as study:
+        said, classes, rows = dict(study.state.labels), study.state.classes, study.pool.X.tolist()
+    whole, rng, copy = place.read_bytes(), random.Random(1), tmp_path / "copy.db"
+    for _ in range(FLIPS):
+        copy.write_bytes(damage(bytearray(whole), rng))
+        with contextlib.suppress(Damaged, NotAStudy), gw.Study.open(copy) as study:
+            assert dict(study.state.labels) == said
+            assert study.state.classes == classes
+            assert study.pool.X.tolist() == rows
+        copy.with_name("copy.db-journal").unlink(missing_ok=True)
+    tried(FLIPS)
 
 
 def _has_dbstat(raw):

@@ -79,11 +79,14 @@ def check_race(places):
             assert study.pool.X[0, 1] == ord(winner)
 
 
-def test_of_two_that_create_at_one_place_one_wins(tmp_path):
+@pytest.mark.attack("two that create at one place")
+def test_of_two_that_create_at_one_place_one_wins(tmp_path, tried):
     check_race([f"{tmp_path}/{n}.db" for n in range(ROUNDS)])
     assert len(list(tmp_path.iterdir())) == ROUNDS
+    tried(ROUNDS)
 
 
+@pytest.mark.attack("two that create at one place")
 def test_of_two_that_create_in_one_database_one_wins(postgres):
     check_race([postgres])
 

@@ -2,6 +2,8 @@
 
 import os
 
+import pytest
+
 from tests.study.interrupts import lines, reported, signals
 from tests.study.test_kill import CONTEXT
 
@@ -21,13 +23,19 @@ def struck(*arguments):
     return said
 
 
-def test_a_signal_at_any_moment(tmp_path):
+@pytest.mark.attack("Ctrl-C inside any call")
+def test_a_signal_at_any_moment(tmp_path, tried):
     assert struck(signals, tmp_path, tmp_path / "labels.db", TRIES) == TRIES
+    tried(TRIES)
 
 
-def test_a_signal_at_any_moment_on_postgresql(postgres, tmp_path):
+@pytest.mark.attack("Ctrl-C inside any call")
+def test_a_signal_at_any_moment_on_postgresql(postgres, tmp_path, tried):
     assert struck(signals, tmp_path, postgres, TRIES // 4) == TRIES // 4
+    tried(TRIES // 4)
 
 
-def test_an_interrupt_in_any_line(tmp_path):
+@pytest.mark.attack("Ctrl-C inside any call")
+def test_an_interrupt_in_any_line(tmp_path, tried):
     assert struck(lines, tmp_path, tmp_path / "labels.db", TRIES) > TRIES // 2
+    tried(TRIES // 2)

@@ -9,6 +9,7 @@ import signal
 import time
 
 import numpy as np
+import pytest
 
 import goalward as gw
 from goalward.errors import NotAStudy
@@ -141,23 +142,32 @@ def check_file(path, first, said):
         assert path.name.endswith((".in.csv", ".new.db-journal")), path
 
 
-def test_nothing_is_torn_when_a_busy_process_is_killed(tmp_path):
+@pytest.mark.attack("kill -9 of a process that answers, SQLite")
+def test_nothing_is_torn_when_a_busy_process_is_killed(tmp_path, tried):
     (tmp_path / "files").mkdir()
     busy_harness(f"sqlite:///{tmp_path}/labels.db", tmp_path / "files", KILLS)
+    tried(KILLS)
 
 
-def test_nothing_is_torn_on_postgresql(postgres, tmp_path):
+@pytest.mark.attack("kill -9 of a process that answers, PostgreSQL")
+def test_nothing_is_torn_on_postgresql(postgres, tmp_path, tried):
     busy_harness(postgres, tmp_path, KILLS)
+    tried(KILLS)
 
 
-def test_no_acknowledged_answer_is_lost_when_the_process_is_killed(tmp_path):
+@pytest.mark.attack("kill -9 of a process that answers, SQLite")
+def test_no_acknowledged_answer_is_lost_when_the_process_is_killed(tmp_path, tried):
     harness(f"sqlite:///{tmp_path}/labels.db", KILLS)
+    tried(KILLS)
 
 
-def test_no_acknowledged_answer_is_lost_on_postgresql(postgres):
+@pytest.mark.attack("kill -9 of a process that answers, PostgreSQL")
+def test_no_acknowledged_answer_is_lost_on_postgresql(postgres, tried):
     harness(postgres, KILLS)
+    tried(KILLS)
 
 
+@pytest.mark.attack("processes at once")
 def test_two_workers_at_once_never_answer_the_same_row(tmp_path):
     place = f"sqlite:///{tmp_path}/labels.db"
     gw.Study.create(place, pool=POOL, classes=["low", "high"], lease=600).close()

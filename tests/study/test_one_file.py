@@ -32,6 +32,7 @@ def labels_in(path):
         return dict(opened.state.labels)
 
 
+@pytest.mark.attack("file copied or moved while in use")
 def test_a_copied_file_holds_every_answer(study, place):
     for row in range(200):
         study.tell(row, "low")
@@ -41,7 +42,8 @@ def test_a_copied_file_holds_every_answer(study, place):
     assert sorted(p.name for p in place.parent.iterdir()) == ["copy.db", "labels.db"]
 
 
-def test_a_copy_between_answers_is_whole_every_time(study, place):
+@pytest.mark.attack("file copied or moved while in use")
+def test_a_copy_between_answers_is_whole_every_time(study, place, tried):
     copy = place.with_name("copy.db")
     for row in range(60):
         study.tell(row, "low" if row % 2 else "high")
@@ -49,8 +51,10 @@ def test_a_copy_between_answers_is_whole_every_time(study, place):
         assert len(Store.open(copy).read()) == study.state.seq
         if row % 20 == 5:
             study.refresh()
+    tried(60)
 
 
+@pytest.mark.attack("file copied or moved while in use")
 def test_a_file_moved_after_a_kill_holds_every_answer(study, place):
     """Only the one file is taken away, from under a process that had it open and was killed."""
     rows = range(0, 300, 15)
@@ -78,7 +82,8 @@ def test_a_study_with_a_write_ahead_log_becomes_one_file(study, place):
     assert labels_in(copy) == {3: "low", 4: "high"}
 
 
-def test_answers_to_a_deleted_study_are_refused(study, place):
+@pytest.mark.attack("study deleted or replaced while in use")
+def test_answers_to_a_deleted_study_are_refused(study, place, tried):
     study.tell(0, "low")
     aside = place.with_name("aside.db")
     place.rename(aside)
@@ -89,9 +94,11 @@ def test_answers_to_a_deleted_study_are_refused(study, place):
     aside.rename(place)
     study.tell(1, "low")
     assert labels_in(place) == {0: "low", 1: "low"}
+    tried(2)
 
 
-def test_answers_to_another_study_at_the_same_place_are_refused(study, place, tmp_path):
+@pytest.mark.attack("study deleted or replaced while in use")
+def test_answers_to_another_study_at_the_same_place_are_refused(study, place, tmp_path, tried):
     study.tell(0, "low")
     place.unlink()
     with gw.Study.create(place, pool=POOL, classes=["low", "high"]) as other:
@@ -102,8 +109,10 @@ def test_answers_to_another_study_at_the_same_place_are_refused(study, place, tm
         with pytest.raises(Replaced, match="another study"):
             verb()
     assert set(labels_in(place).values()) == {"high"}
+    tried(3)
 
 
+@pytest.mark.attack("study deleted or replaced while in use")
 def test_an_older_copy_put_back_under_a_running_study_is_noticed(study, place):
     study.tell(0, "low")
     older = place.with_name("older.db")
@@ -126,6 +135,7 @@ def test_a_study_is_its_owners_alone(study, place, tmp_path):
 
 @pytest.mark.parametrize("name", ["a#b.db", "a?b.db", "a%41.db", "a b&c=d.db", "ü;'\".db", "a#.db"])
 @pytest.mark.parametrize("prefix", ["", "sqlite:///"])
+@pytest.mark.attack("odd paths")
 def test_any_path_can_hold_a_study(tmp_path, name, prefix):
     place = f"{prefix}{tmp_path}/{name}"
     with gw.Study.create(place, pool=POOL, classes=["low", "high"]) as study:

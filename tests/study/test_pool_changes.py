@@ -65,6 +65,7 @@ def test_vectors_that_change_stop_the_study(change, use, study, tmp_path):
     assert not (tmp_path / "labels.csv").exists()
 
 
+@pytest.mark.attack("vectors that lie or change")
 def test_a_table_that_changes_stops_the_study_too(study, tmp_path):
     _written(tmp_path / "rows.csv")
     with pytest.raises(PoolChanged, match=r"rows\.csv"):
@@ -92,6 +93,7 @@ def test_rankings_are_those_of_rows_in_memory(study, tmp_path):
     assert study.refresh(force=True).queue == other.refresh().queue
 
 
+@pytest.mark.attack("vectors that lie or change")
 def test_vectors_that_are_shortened_during_a_round_end_no_process(tmp_path):
     code = f"""
 import os, sys

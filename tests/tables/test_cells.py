@@ -89,6 +89,7 @@ def test_jsonl_keeps_lists_and_structs_and_writes_the_rest_as_text(tmp_path, odd
 
 
 @pytest.mark.parametrize("ending", [".csv", ".tsv"])
+@pytest.mark.attack("formulas in tables and exports")
 def test_a_csv_holds_lists_as_json_and_no_formula(tmp_path, odd, ending):
     with study_of(tmp_path, odd) as study:
         study.export(tmp_path / f"l{ending}")
@@ -214,6 +215,7 @@ def test_a_label_that_may_mean_two_classes_is_refused(tmp_path):
     assert study.import_labels(tmp_path / "l.csv").refused == ((2, "'1' may be any of 1, '1'"),)
 
 
+@pytest.mark.attack("formulas in tables and exports")
 def test_no_line_of_a_file_for_spreadsheets_starts_a_formula(tmp_path):
     texts = [f"{sign}1+1" for sign in SIGNS]
     kinds = (pl.String, pl.Categorical, pl.Enum(texts))

@@ -31,6 +31,7 @@ def folder(tmp_path):
 @pytest.mark.parametrize("name", ["rows.csv", "rows.npy", "study.csv"])
 @pytest.mark.parametrize("link", [None, "symlink_to", "hardlink_to"])
 @pytest.mark.parametrize("every", [False, True])
+@pytest.mark.attack("exports onto what they read")
 def test_the_study_its_table_and_its_vectors_are_never_written_over(folder, name, link, every):
     target = folder / name
     if link:
@@ -79,6 +80,7 @@ def test_another_file_is_replaced_only_by_force(folder):
     "cell",
     [3.7, -0.5, "1_0", " 3", "٣", True, "true", "inf", "nan", "1e3", "+3", "", -1, "-1", None],
 )
+@pytest.mark.attack("row numbers that are none")
 def test_an_import_takes_row_numbers_as_they_are(folder, cell):
     lines = [{"row": cell, "label": "x"}, {"row": 3.0, "label": "y"}, {"row": "04", "label": "y"}]
     (folder / "l.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
@@ -102,6 +104,7 @@ def test_columns_of_other_types_are_no_row_numbers(folder, cells):
 
 
 @pytest.mark.parametrize("row", ["1_0", " 3", "٣", "+3", "3.7", "true"])
+@pytest.mark.attack("row numbers that are none")
 def test_tell_takes_row_numbers_as_they_are(folder, row):
     done = RUN.invoke(app, ["tell", str(folder / "study.csv"), row, "x"])
     assert done.exit_code == 2
@@ -139,6 +142,7 @@ def test_an_unknown_ending_is_said_before_the_work(folder):
         study.export(folder / "labels.xlsx")
 
 
+@pytest.mark.attack("exports onto what they read")
 def test_a_folder_that_is_read_is_not_written_into(tmp_path):
     pool = tmp_path / "pool"
     (pool / "c").mkdir(parents=True)
