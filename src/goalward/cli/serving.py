@@ -32,6 +32,10 @@ class ServingOptions:
     tls_cert: Path | None = Option(None, help="Certificate (PEM): the page is HTTPS then.")
     tls_key: Path | None = Option(None, help="Its key (PEM).")
     name: list[str] | None = Option(None, help="A host name the page is reached by; repeatable.")
+    prefix: str = Option("", help="The path the page stands below, behind a proxy: /labels, say.")
+    proxy: list[str] | None = Option(
+        None, help="Address or network whose X-Forwarded headers are believed; repeatable."
+    )
     browser: bool = Option(True, "--browser/--no-browser", help="Open the page in the browser.")
     log: Path | None = Option(None, help="A file for what happens, as JSON lines; - is stderr.")
 
@@ -60,11 +64,13 @@ class ServingOptions:
     @property
     def served(self) -> dict[str, Any]:
         """What `server.serve` is given."""
+        from goalward.server import Outside
+
         return {
             "host": self.host,
             "port": self.port,
             "token": self.secret,
-            "names": self.name or (),
+            "outside": Outside(tuple(self.name or ()), self.prefix, tuple(self.proxy or ())),
             "tls": self.tls,
             "browser": self.browser,
             "log": self.log,

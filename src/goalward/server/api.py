@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, HTTPException, Path, Query, Request
 
-from goalward.server.addresses import home, root, route
+from goalward.server.addresses import home, origin, root, route
+from goalward.server.guard import LOCAL
 from goalward.server.messages import (
     Annotator,
     AnswerFilter,
@@ -153,14 +154,17 @@ def refresh(served: Served) -> dict[str, bool]:
 def invite(request: Request, served: Served) -> dict[str, str | None]:
     """Return the `path` of a link for somebody else, which opens the page once, and where it leads."""
     path = f"{home(request)}/start?token={served.keys.link()}&who=ask"
-    if served.address is None:
+    # Where whoever asks found the page, others do too; but not by the loopback's names.
+    here = request.url.hostname in LOCAL
+    address = served.address if here else origin(request)
+    if address is None:
         says = (
             "It opens on this computer only, once, in another browser, say. For other computers "
             "start with --host 0.0.0.0 --token and a token of your own."
         )
     else:
-        says = f"It works once, for whoever can reach {served.address}: in the same network, say."
-    return {"path": path, "address": served.address, "says": says}
+        says = f"It works once, for whoever can reach {address}: in the same network, say."
+    return {"path": path, "address": address, "says": says}
 
 
 @api.get("/rows/{row}")

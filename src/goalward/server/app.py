@@ -31,6 +31,7 @@ from goalward.server.door import door
 from goalward.server.files import files
 from goalward.server.guard import Guard
 from goalward.server.operation import operation
+from goalward.server.outside import DIRECT, Outside
 from goalward.server.pages import pages
 from goalward.server.rows import legible
 from goalward.server.served_study import ServedStudy
@@ -60,6 +61,7 @@ def create_app(
     desk: Desk | None = None,
     hosts: Iterable[str] = (),
     remote: bool = False,
+    outside: Outside = DIRECT,
 ) -> FastAPI:
     """Return the application over a study, or a desk where one begins; see `Guard` for the others."""
     first = served or desk
@@ -101,6 +103,7 @@ def create_app(
         remote=remote,
         uploads=desk is not None,
         replies=replies,
+        outside=outside,
     )
     for router in (pages, door, operation, api, files, *([start] if desk else [])):
         app.include_router(router)

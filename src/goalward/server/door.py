@@ -45,7 +45,8 @@ def _signed_in(request: Request, to: str) -> Response:
         httponly=True,
         samesite="strict",
         path=home(request) or "/",
-        secure=keys.secure,
+        # To where the page is HTTPS, the cookie goes by that alone.
+        secure=request.url.scheme == "https",
     )
     return response
 
@@ -57,9 +58,8 @@ def _start(request: Request, token: str = "", who: str = "") -> Response:
     if keys.redeem(token):
         return _signed_in(request, "/?who=ask" if who == "ask" else "/")
     if keys.is_session(request.cookies.get(keys.cookie, "")):
-        return RedirectResponse(
-            f"{home(request)}/", 303
-        )  # the link again, in the browser that used it
+        # The link again, in the browser that used it.
+        return RedirectResponse(f"{home(request)}/", 303)
     return page(
         request, "login.html", None, 401, error="This link was used already, or is not ours."
     )

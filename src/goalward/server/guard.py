@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalward.server.addresses import home, route
 from goalward.server.keys import Keys
+from goalward.server.outside import DIRECT, Outside
 
 __all__ = ["Guard", "allowed_host", "caller"]
 
@@ -63,6 +64,8 @@ class Guard:
         Whether tables may be brought.
     replies
         Where replies are counted, by their status.
+    outside
+        The path that the application stands below, and the proxies before it.
     """
 
     def __init__(
@@ -74,10 +77,12 @@ class Guard:
         remote: bool = False,
         uploads: bool = False,
         replies: Counter[int] | None = None,
+        outside: Outside = DIRECT,
     ) -> None:
         self.app, self.keys, self.upload = app, keys, UPLOAD if uploads else None
         self.hosts, self.remote = LOCAL | {h.lower() for h in hosts}, remote
         self.replies = replies if replies is not None else Counter()
+        self.outside = outside
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
@@ -95,6 +100,7 @@ class Guard:
             await send(message)
 
         try:
+            self.outside.apply(scope)
             self._check(Request(scope))
             if route(Request(scope)) != self.upload:
                 receive = await _whole(scope, receive)

@@ -26,8 +26,6 @@ class Keys:
         For programs (`Authorization: Bearer ...`) and the sign-in page; random by default.
     port
         Cookies do not tell ports apart, so the name of ours does.
-    secure
-        Whether the page is reached by HTTPS: the cookie then goes nowhere else.
 
     Examples
     --------
@@ -37,14 +35,14 @@ class Keys:
     (True, False)
     """
 
-    def __init__(self, token: str | None = None, *, port: int = 0, secure: bool = False) -> None:
+    def __init__(self, token: str | None = None, *, port: int = 0) -> None:
         if token is not None and len(token) < SHORTEST_TOKEN:
             raise BadParameter(
                 f"The token has {len(token)} characters; at least {SHORTEST_TOKEN} were expected. Leave it "
                 "out to get a random one."
             )
         self.token = token or secrets.token_urlsafe(32)
-        self.cookie, self.secure = f"goalward_{port}", secure
+        self.cookie = f"goalward_{port}"
         self.session = secrets.token_urlsafe(32)
         self.attempts = Attempts()
         self._links: set[bytes] = set()

@@ -10,7 +10,6 @@ import ssl
 import sys
 import threading
 import webbrowser
-from collections.abc import Iterable
 from contextlib import suppress
 from html import escape
 from ipaddress import ip_address
@@ -28,6 +27,7 @@ from goalward.server.connections import Connection, Listener
 from goalward.server.desk import Desk
 from goalward.server.keys import Keys
 from goalward.server.logs import Logged, logs_written
+from goalward.server.outside import DIRECT, Outside
 from goalward.server.served_study import ServedStudy, Shown
 from goalward.study import Study
 
@@ -44,7 +44,7 @@ def serve(
     host: str = "127.0.0.1",
     port: int | None = None,
     token: str | None = None,
-    names: Iterable[str] = (),
+    outside: Outside = DIRECT,
     tls: tuple[Path, Path] | None = None,
     browser: bool = True,
     log: Path | None = None,
@@ -59,8 +59,8 @@ def serve(
     host
         Another than the loopback needs a `token` of your own: whoever has it can read the pool
         and answer.
-    names
-        Host names the server is reached by, besides its addresses.
+    outside
+        The names, the path and the proxies that the server is reached by.
     tls
         Files of the certificate, with those above it, and of its key: the page is HTTPS then.
     log
@@ -78,8 +78,8 @@ def serve(
     _check_files(tls)
     listener = listening(host, port)
     number, scheme = listener.getsockname()[1], "https" if tls else "http"
-    keys = Keys(token, port=number, secure=tls is not None)
-    hosts = [*names, *([socket.gethostname()] if remote else [])]
+    keys = Keys(token, port=number)
+    hosts = [*outside.names, *([socket.gethostname()] if remote else [])]
     reached = f"{scheme}://{hosts[0]}:{number}" if hosts else None
 
     def serving(made: Study) -> ServedStudy:
@@ -87,9 +87,9 @@ def serve(
 
     if study is None or isinstance(study, Path):
         desk = Desk(keys, serving, Path(), study)
-        app = create_app(desk=desk, hosts=hosts, remote=remote)
+        app = create_app(desk=desk, hosts=hosts, remote=remote, outside=outside)
     else:
-        app = create_app(serving(study), hosts=hosts, remote=remote)
+        app = create_app(serving(study), hosts=hosts, remote=remote, outside=outside)
     config = configured(Logged(app), tls)
 
     class Server(uvicorn.Server):
@@ -101,7 +101,7 @@ def serve(
 
     named = "127.0.0.1" if host in ("0.0.0.0", "::") else host
     address = f"{scheme}://[{named}]:{number}" if ":" in named else f"{scheme}://{named}:{number}"
-    link = f"{address}/start?token={keys.link()}"
+    link = f"{address}{outside.prefix}/start?token={keys.link()}"
     print(f"Label at {link}\nThe link works once. Ctrl-C ends; every answer is kept.", flush=True)
     opened = _leading_to(link) if browser else None
 
