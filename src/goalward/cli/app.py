@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
@@ -51,7 +51,11 @@ def command(
         def run(**given: Any) -> None:
             function(options(**given))
 
-        run.__signature__ = inspect.signature(options, eval_str=True)  # type: ignore[attr-defined]
+        signature = inspect.signature(options)
+        # A field's type is read where its class was written, which may be another file.
+        kinds = get_type_hints(options, include_extras=True)
+        fields = [one.replace(annotation=kinds[name]) for name, one in signature.parameters.items()]
+        run.__signature__ = signature.replace(parameters=fields)  # type: ignore[attr-defined]
         run.__name__, run.__doc__ = function.__name__, function.__doc__
         app.command(name)(run)
         return function

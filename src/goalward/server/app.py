@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
@@ -30,6 +30,8 @@ from goalward.server.desk import Desk
 from goalward.server.door import door
 from goalward.server.files import files
 from goalward.server.guard import Guard
+from goalward.server.house import BELOW, house
+from goalward.server.keys import Keys
 from goalward.server.operation import operation
 from goalward.server.outside import DIRECT, Outside
 from goalward.server.pages import pages
@@ -37,7 +39,7 @@ from goalward.server.rows import legible
 from goalward.server.served_study import ServedStudy
 from goalward.server.start import start
 
-__all__ = ["create_app"]
+__all__ = ["create_app", "create_house"]
 
 STATUS: dict[type[GoalwardError], int] = {
     DataMissing: 404,
@@ -81,7 +83,79 @@ def create_app(
                 await serve(served)
             yield
 
-    app = FastAPI(
+    app = _application(lifespan)
+    app.state.served, app.state.desk, app.state.keys = served, desk, first.keys
+    app.state.listed = lambda: {"": app.state.served}
+    _guarded(app, first.keys, hosts, remote, outside, uploads=desk is not None)
+    for router in (pages, door, operation, api, files, *([start] if desk else [])):
+        app.include_router(router)
+    return app
+
+
+def create_house(
+    studies: Mapping[str, ServedStudy],
+    troubles: Mapping[str, str],
+    *,
+    keys: Keys,
+    hosts: Iterable[str] = (),
+    remote: bool = False,
+    outside: Outside = DIRECT,
+) -> FastAPI:
+    """Return the application over several studies, each an application below one guard.
+
+    Parameters
+    ----------
+    troubles
+        Why others could not be opened; the list says so.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with AsyncExitStack() as running:
+            for served in studies.values():
+                await running.enter_async_context(served.open())
+            yield
+            for served in studies.values():
+                served.refitter.end()
+
+    app = _application(lifespan)
+    app.state.keys, app.state.troubles = keys, troubles
+    app.state.listed = lambda: {**studies, **dict.fromkeys(troubles)}
+    _guarded(app, keys, hosts, remote, outside)
+    for router in (house, door, operation):
+        app.include_router(router)
+    for name, served in studies.items():
+        one = _application()
+        one.state.served, one.state.keys = served, keys
+        for router in (pages, api, files):
+            one.include_router(router)
+        app.mount(f"{BELOW}/{name}", one)
+    return app
+
+
+def _guarded(
+    app: FastAPI,
+    keys: Keys,
+    hosts: Iterable[str],
+    remote: bool,
+    outside: Outside,
+    *,
+    uploads: bool = False,
+) -> None:
+    replies = app.state.replies = Counter[int]()
+    app.add_middleware(
+        Guard,
+        keys=keys,
+        hosts=hosts,
+        remote=remote,
+        uploads=uploads,
+        replies=replies,
+        outside=outside,
+    )
+
+
+def _application(lifespan: Any = None) -> FastAPI:
+    return FastAPI(
         title="goalward",
         description="Ask and tell over a durable study. Rows are numbers, names are annotators'.",
         # The stock pages load scripts from outside; /docs is our own.
@@ -94,20 +168,6 @@ def create_app(
             RequestValidationError: _unfit,
         },
     )
-    app.state.served, app.state.desk, app.state.keys = served, desk, first.keys
-    replies = app.state.replies = Counter[int]()
-    app.add_middleware(
-        Guard,
-        keys=first.keys,
-        hosts=hosts,
-        remote=remote,
-        uploads=desk is not None,
-        replies=replies,
-        outside=outside,
-    )
-    for router in (pages, door, operation, api, files, *([start] if desk else [])):
-        app.include_router(router)
-    return app
 
 
 async def _on_purpose(status: int, request: Request, error: Exception) -> JSONResponse:

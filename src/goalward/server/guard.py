@@ -147,7 +147,7 @@ class Guard:
                 ) from None
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         expected = "application/octet-stream" if path == self.upload else "application/json"
-        if path.startswith("/api/") and kind not in ("", expected):
+        if "/api/" in path and kind not in ("", expected):
             raise HTTPException(415, f"Content-Type is {kind[:80]!r}; {expected} was expected.")
 
     def _knows(self, request: Request) -> bool:

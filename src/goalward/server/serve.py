@@ -16,15 +16,16 @@ from ipaddress import ip_address
 from pathlib import Path
 from tempfile import mkdtemp
 from types import FrameType
-from typing import Unpack
+from typing import Any, Unpack
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from goalward.errors import BadParameter
-from goalward.server.app import create_app
+from goalward.server.app import create_app, create_house
 from goalward.server.connections import Connection, Listener
 from goalward.server.desk import Desk
+from goalward.server.house import House
 from goalward.server.keys import Keys
 from goalward.server.logs import Logged, logs_written
 from goalward.server.outside import DIRECT, Outside
@@ -39,7 +40,7 @@ PORT = 8321
 
 
 def serve(
-    study: Study | Path | None,
+    study: Study | House | Path | None,
     *,
     host: str = "127.0.0.1",
     port: int | None = None,
@@ -55,7 +56,7 @@ def serve(
     Parameters
     ----------
     study
-        Or the table of one that is still to be made on the page; None: it is chosen there.
+        Or several; or the table of one that is still to be made on the page; None: it is chosen there.
     host
         Another than the loopback needs a `token` of your own: whoever has it can read the pool
         and answer.
@@ -85,17 +86,20 @@ def serve(
     def serving(made: Study) -> ServedStudy:
         return ServedStudy(made, keys, address=reached, **shown)
 
+    door: dict[str, Any] = {"hosts": hosts, "remote": remote, "outside": outside}
     if study is None or isinstance(study, Path):
-        desk = Desk(keys, serving, Path(), study)
-        app = create_app(desk=desk, hosts=hosts, remote=remote, outside=outside)
+        app = create_app(desk=Desk(keys, serving, Path(), study), **door)
+    elif isinstance(study, House):
+        served = {name: serving(one) for name, one in study.studies.items()}
+        app = create_house(served, study.troubles, keys=keys, **door)
     else:
-        app = create_app(serving(study), hosts=hosts, remote=remote, outside=outside)
+        app = create_app(serving(study), **door)
     config = configured(Logged(app), tls)
 
     class Server(uvicorn.Server):
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            if app.state.served is not None:
-                app.state.served.live.close()
+            for served in filter(None, app.state.listed().values()):
+                served.live.close()
             forget()
             super().handle_exit(sig, frame)
 

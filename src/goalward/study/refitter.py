@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+from goalward.core.threads import cores
 from goalward.errors import GoalwardError
 from goalward.study.study import Study
 
 __all__ = ["Refitter"]
 
 LOG = logging.getLogger(__name__)
+# Studies of one process take turns: ten that fit at once would all be slow, and so would answers.
+_PREPARING = threading.BoundedSemaphore(1)
+_FITTING = threading.BoundedSemaphore(max(1, cores() // 2))
 
 
 class Refitter:
@@ -50,10 +55,14 @@ class Refitter:
                 )
                 self._thread.start()
 
-    def close(self) -> None:
-        """End after the fit that is under way."""
+    def end(self) -> None:
+        """Begin no other fit."""
         self._ended = True
         self._wake.set()
+
+    def close(self) -> None:
+        """End after the fit that is under way."""
+        self.end()
         if self._thread.is_alive():
             self._thread.join(timeout=30)
 
@@ -81,8 +90,9 @@ class Refitter:
     def _catch_up(self) -> None:
         if not self.study.pool.ready:
             try:
-                self._prepare("reading the rows")
-                self.study.pool.prepared(self._prepare)
+                with self._turn(_PREPARING):
+                    self._prepare("reading the rows")
+                    self.study.pool.prepared(self._prepare)
             finally:
                 self.preparing = None
                 self._tell()
@@ -90,9 +100,20 @@ class Refitter:
         # left to rank, none is made.
         while not self._ended and (self._asked or self.study.due()):
             self._asked = False
-            self._say(busy=True, trouble=self.trouble)
-            if self.study.refresh() is None:
-                return
+            with self._turn(_FITTING):
+                self._say(busy=True, trouble=self.trouble)
+                if self._ended or self.study.refresh() is None:
+                    return
+
+    @contextmanager
+    def _turn(self, turns: threading.Semaphore) -> Iterator[None]:
+        while not turns.acquire(timeout=0.2):
+            if self._ended:
+                raise GoalwardError("The server ends; the rows are ranked when it starts again.")
+        try:
+            yield
+        finally:
+            turns.release()
 
     def _prepare(self, message: str) -> None:
         if self._ended:

@@ -1,0 +1,135 @@
+"""Several studies in one server: a list of them, and each below a path of its own.
+
+A path holds a name that was given at the start and is looked up as it is; no request names a file.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any, Self
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from goalward.errors import BadParameter, GoalwardError
+from goalward.server.pages import page
+from goalward.server.rows import legible
+from goalward.server.served_study import ServedStudy
+from goalward.study import Study
+
+__all__ = ["BELOW", "House", "house"]
+
+BELOW = "/s"
+"""Where studies stand, each by its name."""
+
+house = APIRouter()
+"""The routes of a server with several studies, beside those of each."""
+
+
+class House:
+    """Studies by name, and what kept the others from being opened.
+
+    Parameters
+    ----------
+    places
+        Paths or addresses of the studies.
+    tick
+        Called with what is being done.
+    """
+
+    def __init__(
+        self, places: Iterable[str], tick: Callable[[str], None] = lambda message: None
+    ) -> None:
+        self.studies: dict[str, Study] = {}
+        self.troubles: dict[str, str] = {}
+        self._opened = ExitStack()
+        for place in places:
+            name = self._free(named(place))
+            tick(f"opening {name}")
+            try:
+                study = self._opened.enter_context(Study.open(place, tick=tick))
+                # The rows too, before the page opens, not with its first answer.
+                study.pool  # noqa: B018
+                self.studies[name] = study
+            except GoalwardError as error:
+                # Where things lie on this machine is nobody's business.
+                self.troubles[name] = str(error).replace(f"{Path(place).absolute().parent}/", "")
+        if not self.studies:
+            self.close()
+            said = " ".join(self.troubles.values()) or "No study came."
+            raise BadParameter(f"There is nothing to serve; studies were expected. {said}")
+
+    def _free(self, name: str) -> str:
+        taken = {*self.studies, *self.troubles}
+        names = (f"{name}-{n}" if n > 1 else name for n in count(1))
+        return next(one for one in names if one not in taken)
+
+    def close(self) -> None:
+        """Let go of all studies."""
+        self._opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def named(place: str) -> str:
+    """Return what a study goes by in paths.
+
+    Examples
+    --------
+    >>> named("data/Reviews 2026.labels.db"), named("postgresql://me@host/db?study=mails")
+    ('reviews-2026', 'mails')
+    """
+    stem = re.sub(r".*[/=]", "", place).removesuffix(".db").removesuffix(".labels")
+    return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-") or "study"
+
+
+@house.get("/", include_in_schema=False)
+def _list(request: Request, who: str = "") -> Response:
+    asked = "?who=ask" if who == "ask" else ""
+    return page(request, "studies.html", None, studies=studies(request), below=BELOW, asked=asked)
+
+
+@house.get("/api/studies")
+def studies(request: Request) -> list[dict[str, Any]]:
+    """List the studies: how far each is, who labels now, how good the model is, the last answer."""
+    listed: dict[str, ServedStudy | None] = request.app.state.listed()
+    troubles: dict[str, str] = request.app.state.troubles
+    return [
+        {"name": name, "title": name, "trouble": legible(troubles[name])}
+        if served is None
+        else {
+            "name": name,
+            "title": re.sub(r"(\.labels)?\.db$", "", served.name),
+            **_standing(served),
+        }
+        for name, served in sorted(listed.items(), key=lambda one: (one[1] is None, one[0]))
+    ]
+
+
+def _standing(served: ServedStudy) -> dict[str, Any]:
+    """Return where a study stands, or why that cannot be said just now."""
+    try:
+        summary, state = served.summary(), served.study.state
+    except GoalwardError as error:
+        return {"trouble": legible(str(error))}
+    now = time.time()
+    held = (pair for row in state.leases.values() for pair in row.items())
+    newest = ((by, state.standings.get(one.row)) for by, one in state.changes.items() if one)
+    times = [said[by].at for by, said in newest if said is not None and by in said]
+    answered = max(times, default=None)
+    return {
+        **{name: summary[name] for name in ("rows", "labels", "skipped", "left", "accuracy")},
+        "labelling": sorted({by for by, lease in held if lease.live(now)}),
+        "last": answered and datetime.fromtimestamp(answered, UTC).isoformat(timespec="minutes"),
+        "trouble": summary["trouble"],
+    }
