@@ -37,7 +37,7 @@ class BenchmarkOptions:
     quick: bool = Option(
         False, "--quick", help="9 sets of the design, 2 seeds, 100 labels: minutes, not hours."
     )
-    seeds: int | None = Option(None, min=1, help="Paired splits; 5 in the main run.")
+    seeds: int | None = Option(None, min=1, help="Paired splits; 4 in the main run.")
     budget: int | None = Option(None, min=2, help="Labels bought.")
     out: Path | None = Option(
         None,

@@ -178,7 +178,7 @@ class Part:
     datasets: Sequence[str]
     strategies: Sequence[str] = STRATEGIES
     protocols: Sequence[Protocol] = (PROTOCOLS["full"],)
-    seeds: int = 5
+    seeds: int = 4
 
     def jobs(self) -> list[Job]:
         """Return its sessions, each once, seed by seed: stopped early it has whole comparisons."""
@@ -207,7 +207,7 @@ FACTOR_NAMES = tuple(PROTOCOLS)[1:]
 PARTS = {
     "design": Part(DESIGN),
     "confirm": Part(CONFIRM),
-    "factors": Part(FACTORS, RIVALS, [PROTOCOLS[name] for name in FACTOR_NAMES], seeds=3),
+    "factors": Part(FACTORS, RIVALS, [PROTOCOLS[name] for name in FACTOR_NAMES], seeds=2),
     # The oracle is dear; the sessions of the others are those of the main run.
     "ceiling": Part(FACTORS, (*RIVALS, ORACLE), [Protocol("ceiling")], seeds=2),
     "quick": Part(
