@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import goalward as gw
 from goalward.cli import app
 from goalward.cli.console import visible
-from goalward.cli.label import share
+from goalward.cli.making import share
 from goalward.errors import BadParameter, WouldOverwrite
 
 RUN = CliRunner()
@@ -52,8 +52,9 @@ def test_a_person_labels_in_the_terminal_and_goes_on_later(table):
 
 
 def test_the_loop_as_a_program_sees_it(table, tmp_path):
-    label(table, "q\n", "--dev", "20%")
-    place = table.with_suffix(".labels.db")
+    making = ("create", table, "--text", "text", "--classes", "good,bad", "--dev", "20%", "--json")
+    made, place = json.loads(run(*making)), table.with_suffix(".labels.db")
+    assert made == json.loads(run(*making)) == {"study": str(place), "rows": 40, "labels": 0}
     for _ in range(4):
         for row in json.loads(run("ask", place, "-n", "5", "--by", "bot", "--json")):
             answer = "good" if "fine" in row["text"] else "bad"

@@ -2,78 +2,32 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from typer import Argument, Option
+from typer import Option
 
 import goalward as gw
 from goalward.cli.app import command
 from goalward.cli.asking import ask_here
-from goalward.cli.console import Spinner, Terminal, visible
+from goalward.cli.console import Spinner
+from goalward.cli.making import MakingOptions, exists, opened, place_of, tell_findings
 from goalward.cli.serving import ServingOptions
-from goalward.errors import BadParameter, GoalwardError, NotAStudy, PoolChanged
 
-__all__ = ["LabelOptions", "exists", "label", "names_in", "share"]
-
-NUMERIC = Option(None, help="Columns of numbers, with commas; the model's features.")
-EMBEDDINGS = Option("auto", help="auto, tfidf, minilm, a .npy file, or an encoder's folder.")
-STRATEGY = Option("auto", help="A recipe, or auto.")
-SEED = Option(0, min=0, help="Decides everything random.")
-MAKING = (
-    *("text", "image", "numeric", "category", "separator", "encoding", "classes", "one_class"),
-    *("study", "dev", "answers", "again", "costs", "strategy", "embeddings", "seed", "guesses"),
-)
-"""Options that say what a study is made of."""
+__all__ = ["LabelOptions", "label"]
 
 
 @dataclass(frozen=True)
-class LabelOptions(ServingOptions):
+class LabelOptions(ServingOptions, MakingOptions):
     """What `goalward label` takes."""
 
-    table: Path | None = Argument(
-        None, help=".csv, .tsv, .xlsx, .json, .jsonl or .parquet (also .gz); a folder of pictures."
-    )
-    text: str | None = Option(None, help="The column to read; several with commas.")
-    image: str | None = Option(None, help="The column with paths of pictures.")
-    numeric: str | None = NUMERIC
-    category: str | None = Option(None, help="Columns of a few values each, with commas.")
-    separator: str | None = Option(None, help="Between cells: ';', tab, ...; else found out.")
-    encoding: str | None = Option(None, help="cp1252, utf-16, shift_jis, ...; else found out.")
-    classes: str | None = Option(None, help="The answers, with commas; needed for a new study.")
-    one_class: list[str] | None = Option(
-        None, "--class", help="One answer, as it is, commas too; repeatable."
-    )
-    study: str | None = Option(None, help="Where answers go; TABLE.labels.db by default.")
-    dev: str | None = Option(
-        None, help="Share of answers that measure the model, 20% or 0.2; 10% by default."
-    )
-    answers: int = Option(
-        1, min=1, help="People who should answer each row; weighed by how reliable they are."
-    )
-    again: bool = Option(
-        False, "--again", help="Ask others again where that is worth more than a new row."
-    )
-    costs: str | None = Option(None, help="Column of what each row costs: most gain per price.")
     by: str = Option("me", help="Your name.")
-    strategy: str = STRATEGY
-    embeddings: str = EMBEDDINGS
-    seed: int = SEED
     terminal: bool = Option(False, "--terminal", help="Answer here instead of in a browser.")
     sample: bool = Option(False, "--sample", help="Try it on a small set that comes along.")
     images: Path | None = Option(None, help="Folder with the pictures; the table's by default.")
-    guesses: str | None = Option(None, help="The column of a second opinion: an LLM's, a rule's.")
-    guess_probability: str | None = Option(None, help="The column that says how sure each is.")
     guess: bool | None = Option(
         None, "--guess/--no-guess", help="Show guesses, or the model's; people tend to agree."
     )
-
-    @property
-    def answer_names(self) -> list[str]:
-        """The classes, however they were given."""
-        return [*names_in(self.classes), *(self.one_class or [])]
 
 
 @command(LabelOptions)
@@ -88,8 +42,8 @@ def label(options: LabelOptions) -> None:
     `goalward label reviews.csv --text text --classes positive,negative --dev 20%`
     """
     if options.terminal:
-        with _opened(options) as study:
-            _tell(study)
+        with _study(options) as study:
+            tell_findings(study)
             ask_here(study, options.by)
         return
     # Before a study is made: what the page needs may be missing.
@@ -103,156 +57,32 @@ def label(options: LabelOptions) -> None:
     if _begins_on_the_page(options):
         page(options.table)
         return
-    with _opened(options) as study:
+    with _study(options) as study:
         with Spinner() as tick:
             tick("loading the rows")
             study.pool  # noqa: B018 - before the page opens, not with its first answer
-        _tell(study)
+        tell_findings(study)
         page(study)
 
 
 def _begins_on_the_page(options: LabelOptions) -> bool:
     """Return whether a person is to say on the page what the study is made of."""
+    said = (one.name for one in fields(MakingOptions) if one.name != "table")
     if options.sample or any(
-        getattr(options, name) != getattr(LabelOptions, name).default for name in MAKING
+        getattr(options, name) != getattr(LabelOptions, name).default for name in said
     ):
         return False
     table = options.table
     # A table that is not there is said here, as one that cannot be read is.
-    return table is None or (table.exists() and not exists(str(_place(table))))
+    return table is None or (table.exists() and not exists(str(place_of(table))))
 
 
-def _tell(study: gw.Study) -> None:
-    """Say what the model looks at, and what was found in the table."""
-    from goalward.study.pools import told
-
-    # Beside what programs read: the address of the page is the first line for them.
-    for line in told(study.state.pool):
-        Terminal(stderr=True).print(visible(line), style="dim")
-
-
-def _opened(options: LabelOptions) -> gw.Study:
-    """Return the study of a table, made where there is none."""
+def _study(options: LabelOptions) -> gw.Study:
+    """Return the study of a table, or of the sample."""
     if options.table is None and options.sample:
         from goalward.samples import CLASSES, write_sample
 
         classes = options.classes or ",".join(CLASSES)
         table = write_sample(Path("out/sample"))
         options = replace(options, table=table, text="text", dev="20%", classes=classes)
-    if options.table is None:
-        raise BadParameter("No table came; one was expected: reviews.csv, say, or --sample.")
-    path, place = str(options.table), options.study or str(_place(options.table))
-    with Spinner() as tick:
-        tick("opening the study")
-        if exists(place):
-            study = _gone_on_with(place, path, tick)
-            _check_agreement(study, place, options)
-            return study
-        names, said = options.answer_names, dict[int, str]()
-        if options.table.is_dir():
-            from goalward.tables.pictures import first_labels
-
-            names, said = first_labels(gw.tables.read_table(path), names)
-        if not names:
-            raise BadParameter(
-                "A new study was asked for without classes; at least two were expected. Write "
-                "--classes positive,negative, or --class for each."
-            )
-        study = gw.Study.create(
-            place,
-            pool=gw.tables.Table(
-                path,
-                options.text,
-                options.image,
-                tuple(names_in(options.numeric)),
-                options.embeddings,
-                tuple(names_in(options.category)),
-                options.separator,
-                options.encoding,
-            ),
-            classes=names,
-            guesses=options.guesses,
-            guess_probabilities=options.guess_probability,
-            dev=share(options.dev or "10%"),
-            answers=options.answers,
-            again=options.again,
-            costs=options.costs,
-            strategy=options.strategy,
-            seed=options.seed,
-            tick=tick,
-        )
-        # What a subfolder is called is somebody's answer, which may be corrected like any.
-        study.tell_many(said.items(), by="folder")
-        return study
-
-
-def _gone_on_with(place: str, path: str, tick: Callable[[str], None]) -> gw.Study:
-    """Return the study of a table; rows that were appended meanwhile are taken in."""
-    try:
-        return gw.Study.open(place, pool=gw.tables.Table(path), tick=tick)
-    except PoolChanged:
-        study = gw.Study.open(place, tick=tick)
-        try:
-            Terminal(stderr=True).print(f"{study.extend()} new rows were taken in.")
-        except GoalwardError:
-            study.close()
-            raise
-        return study
-
-
-def _place(table: Path) -> Path:
-    from goalward.tables.read import beside
-
-    return beside(table, ".labels.db")
-
-
-def _check_agreement(study: gw.Study, place: str, options: LabelOptions) -> None:
-    """Raise if a study that is gone on with was made with other options than came now."""
-    settings, guesses = study.state.settings, study.state.pool.get("guesses", ())
-    classes = sorted(str(name) for name in study.state.classes)
-    pairs = {
-        "--classes": (sorted(options.answer_names), classes),
-        "--dev": (options.dev and share(options.dev), settings.dev),
-        "--answers": (options.answers if options.answers > 1 else None, settings.answers),
-        "--again": (options.again, settings.again),
-        "--costs": (options.costs, settings.costs),
-        "--guesses": (options.guesses and [options.guesses], list(guesses[:1])),
-        "--strategy": (None if options.strategy == "auto" else options.strategy, settings.strategy),
-    }
-    for option, (asked, stored) in pairs.items():
-        if asked and asked != stored:
-            said = ", ".join(stored) if isinstance(stored, list) else stored
-            study.close()
-            raise BadParameter(
-                f"{place} was made with {option} {said}, and another came; what a study was made with "
-                f"stays. Leave {option} out, or begin another study with --study other.db."
-            )
-
-
-def share(text: str) -> float:
-    """Return 0.2 for "20%" and for "0.2"."""
-    try:
-        return float(text[:-1]) / 100 if text.endswith("%") else float(text)
-    except ValueError as error:
-        raise BadParameter(f"--dev {text}; a share such as 20% or 0.2 was expected.") from error
-
-
-def names_in(text: str | None) -> list[str]:
-    """Return what stands between commas; "in quotes, with one" is one name."""
-    names = next(csv.reader([text or ""], skipinitialspace=True), [])
-    return [name.strip() for name in names if name.strip()]
-
-
-def exists(place: str) -> bool:
-    """Return whether there is a study at a path or in a database."""
-    from goalward.journal.engine import file_of, located
-    from goalward.journal.store import Store
-
-    path = file_of(located(place))
-    if path is not None:
-        return path.exists() and path.stat().st_size > 0
-    try:
-        Store.open(place).close()
-    except NotAStudy:
-        return False
-    return True
+    return opened(options)

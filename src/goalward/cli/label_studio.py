@@ -15,7 +15,7 @@ from typer import Option
 
 from goalward.cli.app import AsJson, command
 from goalward.cli.console import Spinner, console, reply
-from goalward.cli.label import EMBEDDINGS, NUMERIC, SEED, STRATEGY, exists, names_in, share
+from goalward.cli.making import EMBEDDINGS, NUMERIC, SEED, STRATEGY, exists, names_in, share
 from goalward.core.extras import needing
 from goalward.errors import BadParameter, GoalwardError
 
