@@ -20,7 +20,7 @@ Option = partial(typer.Option, rich_help_panel="The page")
 class ServingOptions:
     """Where a page is served, and who gets in."""
 
-    host: str = Option("127.0.0.1", help="Address to listen on; 0.0.0.0 needs --token.")
+    host: str = Option("127.0.0.1", help="Address to listen on; 0.0.0.0 needs --token or --team.")
     port: int | None = Option(None, min=0, max=65535, help="8321, or a free one, by default.")
     token: str | None = Option(
         None,
@@ -35,6 +35,12 @@ class ServingOptions:
     prefix: str = Option("", help="The path the page stands below, behind a proxy: /labels, say.")
     proxy: list[str] | None = Option(
         None, help="Address or network whose X-Forwarded headers are believed; repeatable."
+    )
+    team: str | None = Option(
+        None, help="Who may come in, by name: what `goalward team create` made."
+    )
+    user_header: str = Option(
+        "", help="Header in which --proxy says who of the team is there: X-Forwarded-User, say."
     )
     browser: bool = Option(True, "--browser/--no-browser", help="Open the page in the browser.")
     log: Path | None = Option(None, help="A file for what happens, as JSON lines; - is stderr.")
@@ -70,7 +76,10 @@ class ServingOptions:
             "host": self.host,
             "port": self.port,
             "token": self.secret,
-            "outside": Outside(tuple(self.name or ()), self.prefix, tuple(self.proxy or ())),
+            "outside": Outside(
+                tuple(self.name or ()), self.prefix, tuple(self.proxy or ()), self.user_header
+            ),
+            "team": self.team,
             "tls": self.tls,
             "browser": self.browser,
             "log": self.log,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, HTTPException, Path, Query, Request
@@ -25,11 +26,12 @@ from goalward.server.messages import (
     RowView,
     UndoResult,
 )
-from goalward.server.rows import answered_rows, preview
+from goalward.server.roles import sees_others
+from goalward.server.rows import answered_rows, own_answers, preview
 from goalward.server.served_study import HELD, ServedStudy
 from goalward.study.why import Effect
 
-__all__ = ["ERRORS", "PathRow", "Served", "api", "known"]
+__all__ = ["ERRORS", "PathRow", "Served", "api", "known", "seen_answers"]
 
 
 async def _served(request: Request) -> ServedStudy:
@@ -74,60 +76,87 @@ async def _same_study(
         )
 
 
+async def _who(request: Request) -> Callable[[str | None], str]:
+    """Return what makes of a claimed name the one that counts: whoever signed in has theirs."""
+    name: str | None = request.state.person.name
+
+    def counts(claimed: str | None) -> str:
+        if name is not None and claimed in (None, name):
+            return name
+        if name is None and claimed is not None:
+            return claimed
+        if claimed is None:
+            raise HTTPException(422, "body.by: the name of who answers was expected.")
+        raise HTTPException(
+            403,
+            f"{name} is signed in here, and cannot answer for {claimed}; nothing was stored. Answers "
+            f"that were not sent stay in this browser until {claimed} signs in again.",
+            {"x-goalward-person": "other"},
+        )
+
+    return counts
+
+
+Who = Annotated[Callable[[str | None], str], Depends(_who)]
+"""Whose name stands beside what is stored."""
+
 api = APIRouter(prefix="/api", responses=ERRORS, dependencies=[Depends(_same_study)])
 """The routes that read and write answers."""
 
 
 @api.post("/ask")
-def ask(wish: RowsRequest, served: Served) -> NextRows:
+def ask(wish: RowsRequest, served: Served, who: Who) -> NextRows:
     """Hand out rows: those the annotator has in hand, then the best that are free."""
-    return NextRows(next=served.next_rows(wish.by, wish.n))
+    return NextRows(next=served.next_rows(who(wish.by), wish.n))
 
 
 @api.post("/tell")
-def tell(answer: AnswerRequest, served: Served) -> AnswerStored:
+def tell(answer: AnswerRequest, served: Served, who: Who) -> AnswerStored:
     """Store an answer; it is on disk when this returns. The same again changes nothing."""
-    seq, rows = served.study.tell_and_ask(answer.row, answer.label, HELD, by=answer.by)
+    seq, rows = served.study.tell_and_ask(answer.row, answer.label, HELD, by=who(answer.by))
     served.changed()
     return AnswerStored(seq=seq, next=served.views(rows))
 
 
 @api.post("/skip")
-def skip(mark: RowRequest, served: Served) -> NextRows:
+def skip(mark: RowRequest, served: Served, who: Who) -> NextRows:
     """Leave a row unanswered; nobody is asked it again."""
-    served.study.skip(mark.row, by=mark.by)
+    by = who(mark.by)
+    served.study.skip(mark.row, by=by)
     served.changed()
-    return NextRows(next=served.next_rows(mark.by))
+    return NextRows(next=served.next_rows(by))
 
 
 @api.post("/undo")
-def undo(who: Annotator, served: Served) -> UndoResult:
+def undo(said: Annotator, served: Served, who: Who) -> UndoResult:
     """Undo the annotator's last answer, skip or withdrawal; the row is theirs again."""
-    row = served.study.undo(by=who.by)
+    by = who(said.by)
+    row = served.study.undo(by=by)
     served.changed()
-    return UndoResult(row=row, next=served.next_rows(who.by))
+    return UndoResult(row=row, next=served.next_rows(by))
 
 
 @api.post("/withdraw")
-def withdraw(mark: RowRequest, served: Served) -> NextRows:
+def withdraw(mark: RowRequest, served: Served, who: Who) -> NextRows:
     """Take back the annotator's answer to a row, or give back the question; 409 for others'."""
-    if not served.study.withdraw(mark.row, by=mark.by):
+    by = who(mark.by)
+    if not served.study.withdraw(mark.row, by=by):
         others = sorted(served.study.state.standings.get(mark.row, ()))
         said = f"{', '.join(others[:5])}{' and others' if len(others) > 5 else ''}" or "nobody"
         raise HTTPException(
             409,
-            f"{mark.by} has no answer to row {mark.row}; {said} {'have' if len(others) > 1 else 'has'}. "
+            f"{by} has no answer to row {mark.row}; {said} {'have' if len(others) > 1 else 'has'}. "
             "Only who gave an answer can take it back: write another answer instead, under your own "
             "name.",
         )
     served.changed()
-    return NextRows(next=served.next_rows(mark.by))
+    return NextRows(next=served.next_rows(by))
 
 
 @api.post("/note")
-def note(remark: NoteRequest, served: Served) -> RowView:
+def note(remark: NoteRequest, served: Served, who: Who) -> RowView:
     """Write something about a row."""
-    served.study.note(remark.row, remark.text, by=remark.by)
+    served.study.note(remark.row, remark.text, by=who(remark.by))
     served.live.changed()
     return served.views([remark.row])[0]
 
@@ -153,6 +182,8 @@ def refresh(served: Served) -> dict[str, bool]:
 @api.post("/invite")
 def invite(request: Request, served: Served) -> dict[str, str | None]:
     """Return the `path` of a link for somebody else, which opens the page once, and where it leads."""
+    if served.keys.team is not None:
+        raise HTTPException(409, "This server has accounts: invite people on /people, by name.")
     path = f"{home(request)}/start?token={served.keys.link()}&who=ask"
     # Where whoever asks found the page, others do too; but not by the loopback's names.
     here = request.url.hostname in LOCAL
@@ -246,9 +277,27 @@ class _AnswersWanted(AnswerFilter):
 
 
 @api.get("/answers")
-def answers(wanted: Annotated[_AnswersWanted, Query()], served: Served) -> dict[str, Any]:
-    """List answered rows, newest first, 50 a page."""
-    return answered_rows(served.study, wanted, wanted.page)
+def answers(
+    request: Request, wanted: Annotated[_AnswersWanted, Query()], served: Served
+) -> dict[str, Any]:
+    """List answered rows, newest first, 50 a page; a team's annotators see their own answers."""
+    return seen_answers(request, served, wanted, wanted.page)
+
+
+def seen_answers(
+    request: Request, served: ServedStudy, wanted: AnswerFilter, page: int
+) -> dict[str, Any]:
+    """Return one page of answered rows: everybody's, or of an annotator of a team their own."""
+    if sees_others(request):
+        return answered_rows(served.study, wanted, page)
+    name: str = request.state.person.name
+    # Which label was used, and whether others disagree, would tell what they said.
+    if wanted.label or wanted.by not in ("", name) or wanted.only not in ("all", "open"):
+        raise HTTPException(
+            403,
+            f"{name} is annotator here: answers of others are for reviewers. Leave the filter out.",
+        )
+    return own_answers(served.study, wanted, page, name)
 
 
 def known(served: ServedStudy, row: int) -> int:

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
@@ -35,6 +35,8 @@ from goalward.server.keys import Keys
 from goalward.server.operation import operation
 from goalward.server.outside import DIRECT, Outside
 from goalward.server.pages import pages
+from goalward.server.people import people
+from goalward.server.roles import allowed
 from goalward.server.rows import legible
 from goalward.server.served_study import ServedStudy
 from goalward.server.start import start
@@ -87,7 +89,7 @@ def create_app(
     app.state.served, app.state.desk, app.state.keys = served, desk, first.keys
     app.state.listed = lambda: {"": app.state.served}
     _guarded(app, first.keys, hosts, remote, outside, uploads=desk is not None)
-    for router in (pages, door, operation, api, files, *([start] if desk else [])):
+    for router in (pages, operation, api, files, *([start] if desk else [])):
         app.include_router(router)
     return app
 
@@ -122,7 +124,7 @@ def create_house(
     app.state.keys, app.state.troubles = keys, troubles
     app.state.listed = lambda: {**studies, **dict.fromkeys(troubles)}
     _guarded(app, keys, hosts, remote, outside)
-    for router in (house, door, operation):
+    for router in (house, operation):
         app.include_router(router)
     for name, served in studies.items():
         one = _application()
@@ -152,6 +154,8 @@ def _guarded(
         replies=replies,
         outside=outside,
     )
+    for router in (door, *([people] if keys.team else [])):
+        app.include_router(router)
 
 
 def _application(lifespan: Any = None) -> FastAPI:
@@ -162,6 +166,7 @@ def _application(lifespan: Any = None) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         lifespan=lifespan,
+        dependencies=[Depends(allowed)],
         exception_handlers={
             **{kind: partial(_on_purpose, status) for kind, status in STATUS.items()},
             HTTPException: _refused,

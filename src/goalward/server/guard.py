@@ -22,16 +22,16 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalward.server.addresses import home, route
-from goalward.server.keys import Keys
+from goalward.server.keys import Keys, Speaker
 from goalward.server.outside import DIRECT, Outside
 
-__all__ = ["Guard", "allowed_host", "caller"]
+__all__ = ["Guard", "allowed_host"]
 
 LONGEST_BODY = 512 * 1024
 """Bytes: a note of 100,000 characters fits, however it is written."""
 BODY_SECONDS = 10.0
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
-OPEN = frozenset({"/start", "/login", "/static/app.css", "/static/icon.svg", "/healthz"})
+OPEN = frozenset({"/start", "/login", "/join", "/static/app.css", "/static/icon.svg", "/healthz"})
 """What takes a token instead of needing one, and how that looks."""
 UPLOAD = "/api/start/upload"
 """Takes a file as it is, where tables are brought; read and bounded by who keeps it."""
@@ -99,17 +99,21 @@ class Guard:
                     headers.setdefault(name, value)
             await send(message)
 
+        request = Request(scope)
         try:
+            scope.setdefault("state", {})
             self.outside.apply(scope)
-            self._check(Request(scope))
-            if route(Request(scope)) != self.upload:
+            self._check_source(request)
+            scope["state"]["person"] = await self._person(request)
+            self._check_form(request)
+            if route(request) != self.upload:
                 receive = await _whole(scope, receive)
         except HTTPException as refusal:
-            await _refused(Request(scope), refusal)(scope, receive, sealed)
+            await _refused(request, refusal)(scope, receive, sealed)
             return
         await self.app(scope, receive, sealed)
 
-    def _check(self, request: Request) -> None:
+    def _check_source(self, request: Request) -> None:
         headers, path = request.headers, route(request)
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not allowed_host(hosts[0], self.hosts, remote=self.remote):
@@ -123,19 +127,32 @@ class Guard:
                 )
         # Other ports of this machine are "same-site", and other people's programs. A link that works
         # once may come from anywhere: from a file that the browser was given, say.
-        if path != "/start" and headers.get("sec-fetch-site", "none") not in (
+        if path not in ("/start", "/join") and headers.get("sec-fetch-site", "none") not in (
             "none",
             "same-origin",
         ):
             raise HTTPException(
                 403, "The request came from another site. Paste the address into the address bar."
             )
-        if path not in OPEN and not self._knows(request):
+
+    async def _person(self, request: Request) -> Speaker | None:
+        """Return who speaks; nobody needs to where the door is open."""
+        if route(request) in OPEN:
+            return None
+        person = await self.keys.speaker(request)
+        if person is None:
             raise HTTPException(
                 401,
-                "A token is needed: open the link that the server printed.",
+                "Nobody is signed in here, or not any more: sign in, in another tab if you like. Answers "
+                "that were not sent stay in this browser."
+                if self.keys.team
+                else "A token is needed: open the link that the server printed.",
                 {"www-authenticate": "Bearer"},
             )
+        return person
+
+    def _check_form(self, request: Request) -> None:
+        headers, path = request.headers, route(request)
         # Bytes that are no text would be read as other characters, repaired.
         for part in (request.scope.get("raw_path") or b"", request.scope["query_string"]):
             try:
@@ -149,17 +166,6 @@ class Guard:
         expected = "application/octet-stream" if path == self.upload else "application/json"
         if "/api/" in path and kind not in ("", expected):
             raise HTTPException(415, f"Content-Type is {kind[:80]!r}; {expected} was expected.")
-
-    def _knows(self, request: Request) -> bool:
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        if self.keys.is_session(request.cookies.get(self.keys.cookie, "")):
-            return True
-        return scheme.lower() == "bearer" and self.keys.is_token(token.strip(), caller(request))
-
-
-def caller(request: Request) -> str:
-    """Return the address that a request came from."""
-    return request.client.host if request.client else ""
 
 
 def _refused(request: Request, refusal: HTTPException) -> Response:

@@ -18,6 +18,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from goalward.errors import BadParameter, GoalwardError
+from goalward.server.keys import Speaker
 from goalward.server.pages import page
 from goalward.server.rows import legible
 from goalward.server.served_study import ServedStudy
@@ -101,8 +102,12 @@ def _list(request: Request, who: str = "") -> Response:
 
 @house.get("/api/studies")
 def studies(request: Request) -> list[dict[str, Any]]:
-    """List the studies: how far each is, who labels now, how good the model is, the last answer."""
+    """List the studies: how far each is, who labels now, how good the model is, the last answer.
+
+    Of a server with accounts, those in which somebody has a role.
+    """
     listed: dict[str, ServedStudy | None] = request.app.state.listed()
+    person: Speaker = request.state.person
     troubles: dict[str, str] = request.app.state.troubles
     return [
         {"name": name, "title": name, "trouble": legible(troubles[name])}
@@ -113,6 +118,7 @@ def studies(request: Request) -> list[dict[str, Any]]:
             **_standing(served),
         }
         for name, served in sorted(listed.items(), key=lambda one: (one[1] is None, one[0]))
+        if person.role("" if served is None else served.id)
     ]
 
 

@@ -71,7 +71,12 @@ class Annotator(BaseModel):
     """Somebody."""
 
     model_config = ConfigDict(extra="forbid")
-    by: Text = Field(min_length=1, max_length=200, description="The annotator's name.")
+    by: Text | None = Field(
+        None,
+        min_length=1,
+        max_length=200,
+        description="The annotator's name; not needed of who signed in, whose name it must be.",
+    )
 
 
 class RowsRequest(Annotator):

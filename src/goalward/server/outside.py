@@ -33,6 +33,8 @@ class Outside:
         The path it stands below, as in https://example.org/labels/; proxies pass it on as it is.
     proxies
         Addresses or networks whose X-Forwarded headers are believed.
+    user_header
+        The header in which these proxies, and nobody else, say which member of a team is there.
 
     Examples
     --------
@@ -47,6 +49,7 @@ class Outside:
     names: tuple[str, ...] = ()
     prefix: str = ""
     proxies: tuple[str, ...] = ()
+    user_header: str = ""
     _networks: tuple[object, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -65,12 +68,19 @@ class Outside:
                 "expected."
             ) from error
         object.__setattr__(self, "_networks", networks)
+        if self.user_header and not networks:
+            raise BadParameter(
+                f"--user-header {self.user_header} came without --proxy; the address of the proxy that sets "
+                "it was expected. From others it says nothing."
+            )
 
     def apply(self, scope: Scope) -> None:
         """Write into a request what is true of it; refuse what no proxy of ours would send."""
         client = scope.get("client")
         if client and self._is_proxy(_address(client[0])):
             self._believe(scope)
+            if self.user_header:
+                scope.setdefault("state", {})["named"] = self._user(Headers(scope=scope))
         path, prefix = scope["path"], self.prefix
         if not prefix:
             return
@@ -86,6 +96,17 @@ class Outside:
 
     def _is_proxy(self, address: IPv4Address | IPv6Address | None) -> bool:
         return address is not None and any(address in network for network in self._networks)  # type: ignore[operator]
+
+    def _user(self, headers: Headers) -> str | None:
+        said = headers.getlist(self.user_header)
+        if len(said) > 1:
+            raise HTTPException(
+                400, f"{self.user_header} came {len(said)} times; once was expected."
+            )
+        # On the wire headers are Latin-1; proxies write UTF-8.
+        return (
+            said[0].encode("latin-1").decode("utf-8", "replace").strip() or None if said else None
+        )
 
     def _believe(self, scope: Scope) -> None:
         headers = Headers(scope=scope)

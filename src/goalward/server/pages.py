@@ -11,9 +11,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, Response
 
 from goalward.server.addresses import home, origin, root
-from goalward.server.api import Served
+from goalward.server.api import Served, seen_answers
+from goalward.server.keys import Speaker, TokenHolder
 from goalward.server.messages import AnswerFilter, PageNumber
-from goalward.server.rows import answered_rows, legible
+from goalward.server.roles import may, sees_others, study_of
+from goalward.server.rows import legible
 from goalward.server.served_study import ServedStudy
 from goalward.study.answers import wilson
 from goalward.study.pools import told
@@ -34,6 +36,8 @@ def page(
 ) -> HTMLResponse:
     """Return a page; without a study it has nothing to lead to."""
     values |= {"root": root(request), "home": home(request), "page": name}
+    person: Speaker = getattr(request.state, "person", None) or TokenHolder()
+    values |= {"person": person, "may": lambda path: may(person, path, study_of(request))}
     body = TEMPLATES.get_template(name).render(served=served, **values)
     return HTMLResponse(body, status)
 
@@ -58,7 +62,8 @@ def _review(
         request,
         "review.html",
         served,
-        found=answered_rows(served.study, wanted, at),
+        found=seen_answers(request, served, wanted, at),
+        everybody=sees_others(request),
         chosen=wanted.model_dump(),
         classes=list(state.classes),
         annotators=state.annotators,

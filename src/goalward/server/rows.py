@@ -13,7 +13,7 @@ from goalward.study import State, Study
 from goalward.study.rounds import ready
 from goalward.tables.cells import as_text
 
-__all__ = ["answered_rows", "legible", "preview", "row_name", "row_view"]
+__all__ = ["answered_rows", "legible", "own_answers", "preview", "row_name", "row_view"]
 
 LONGEST = 20_000
 """Characters shown before somebody asks for all."""
@@ -117,6 +117,15 @@ def answered_rows(study: Study, wanted: AnswerFilter, page: int) -> dict[str, An
             for row in shown
         ],
     }
+
+
+def own_answers(study: Study, wanted: AnswerFilter, page: int, by: str) -> dict[str, Any]:
+    """Return one page of the rows that one person answered, without what others said of them."""
+    found = answered_rows(study, wanted.model_copy(update={"by": by}), page)
+    for line in found["rows"]:
+        said = [one for one in line["answers"] if one["by"] == by]
+        line |= {"answers": said, "label": said[0]["label"] if said else None}
+    return found
 
 
 def _open_rows(study: Study, search: str, page: int) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from goalward.server.logs import Logged, logs_written
 from goalward.server.outside import DIRECT, Outside
 from goalward.server.served_study import ServedStudy, Shown
 from goalward.study import Study
+from goalward.team import Team
 
 __all__ = ["PORT", "configured", "listening", "serve"]
 
@@ -45,6 +46,7 @@ def serve(
     host: str = "127.0.0.1",
     port: int | None = None,
     token: str | None = None,
+    team: str | Path | None = None,
     outside: Outside = DIRECT,
     tls: tuple[Path, Path] | None = None,
     browser: bool = True,
@@ -60,6 +62,8 @@ def serve(
     host
         Another than the loopback needs a `token` of your own: whoever has it can read the pool
         and answer.
+    team
+        Where the team is whose members may come in, by name; the token is for programs then.
     outside
         The names, the path and the proxies that the server is reached by.
     tls
@@ -70,16 +74,21 @@ def serve(
         See `ServedStudy`.
     """
     remote = not is_loopback(host)
-    if remote and token is None:
+    if remote and token is None and team is None:
         raise BadParameter(
             f"host={host!r} can be reached by other machines and no token came; one of at least 16 "
-            "characters was expected. Pass --token-file, and mind that HTTP is not encrypted: pass "
-            "--tls-cert and --tls-key too, or use an SSH tunnel."
+            "characters was expected. Pass --team or --token-file, and mind that HTTP is not encrypted: "
+            "pass --tls-cert and --tls-key too, or use an SSH tunnel."
         )
+    if outside.user_header and team is None:
+        raise BadParameter(
+            "--user-header came without --team; a team that knows the names was expected."
+        )
+    members = None if team is None else Team.open(team)
     _check_files(tls)
     listener = listening(host, port)
     number, scheme = listener.getsockname()[1], "https" if tls else "http"
-    keys = Keys(token, port=number)
+    keys = Keys(token, port=number, team=members)
     hosts = [*outside.names, *([socket.gethostname()] if remote else [])]
     reached = f"{scheme}://{hosts[0]}:{number}" if hosts else None
 
@@ -105,8 +114,10 @@ def serve(
 
     named = "127.0.0.1" if host in ("0.0.0.0", "::") else host
     address = f"{scheme}://[{named}]:{number}" if ":" in named else f"{scheme}://{named}:{number}"
-    link = f"{address}{outside.prefix}/start?token={keys.link()}"
-    print(f"Label at {link}\nThe link works once. Ctrl-C ends; every answer is kept.", flush=True)
+    link, once = f"{address}{outside.prefix}/", "Sign in by name."
+    if members is None:
+        link, once = f"{link}start?token={keys.link()}", "The link works once."
+    print(f"Label at {link}\n{once} Ctrl-C ends; every answer is kept.", flush=True)
     opened = _leading_to(link) if browser else None
 
     def forget() -> None:
@@ -127,6 +138,8 @@ def serve(
         sys.setswitchinterval(before)
         listener.close()
         forget()
+        if members is not None:
+            members.close()
 
 
 def configured(app: ASGIApp, tls: tuple[Path, Path] | None = None) -> uvicorn.Config:

@@ -23,7 +23,7 @@ from goalward.journal.membership import (
     Revoked,
     SignedIn,
 )
-from goalward.team.members import ROLES, Members, Person, Session, advance, key
+from goalward.team.members import ROLES, Invitation, Members, Person, Session, advance, key
 from goalward.team.passphrase import hashed, matches
 
 __all__ = ["Team"]
@@ -132,6 +132,11 @@ class Team:
 
         self._write(decide)
         return token
+
+    def invitation(self, token: str) -> Invitation | None:
+        """Return what a link is for; None if it was used, is too old, or never was."""
+        found = self.members.invitations.get(digest(token))
+        return found if found is not None and found.until > self.clock() else None
 
     def join(self, token: str, passphrase: str) -> str:
         """Take up an invitation, which is used up then, and return whose it was."""

@@ -25,8 +25,8 @@ export async function call(path, body, patience = 15000) {
   }
   const said = await response.json().catch(() => ({}));
   if (response.ok) return said;
-  if (response.status === 401) throw new Failed(401, "The server was started again: open the link it printed.");
-  const other = response.status === 409 && response.headers.has("X-Goalward-Study");
+  // Another study is served now, or somebody else signed in.
+  const other = response.headers.has(response.status === 409 ? "X-Goalward-Study" : "X-Goalward-Person");
   throw new Failed(response.status, said.error || `The server answered ${response.status}.`, other);
 }
 

@@ -1,0 +1,142 @@
+"""The page of a team: who belongs to it, who is signed in; everybody's own account on it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
+
+from goalward.server.addresses import home, origin
+from goalward.server.keys import Keys, Speaker
+from goalward.server.messages import Text
+from goalward.server.pages import page
+from goalward.server.roles import may
+from goalward.team import Person, Session, Team
+from goalward.team.members import key
+from goalward.team.team import digest
+
+__all__ = ["people"]
+
+people = APIRouter()
+"""The routes of a server with accounts."""
+
+
+async def _team(request: Request) -> Team:
+    team: Team = request.app.state.keys.team
+    return team
+
+
+OfTeam = Annotated[Team, Depends(_team)]
+
+
+class Named(BaseModel):
+    """Somebody."""
+
+    model_config = ConfigDict(extra="forbid")
+    name: Text = Field(min_length=1, max_length=200, description="Somebody's name.")
+
+
+class RoleOf(Named):
+    """Somebody, and what they are to be."""
+
+    role: Literal["annotator", "reviewer", "owner"]
+
+
+class Invited(Named):
+    """Somebody who is to get a link."""
+
+    role: Literal["annotator", "reviewer", "owner"] | None = Field(
+        None, description="What they are to be; none: what they are, with a new passphrase."
+    )
+
+
+class Ended(BaseModel):
+    """A session, or a link that was not used."""
+
+    model_config = ConfigDict(extra="forbid")
+    id: Text = Field(min_length=8, max_length=64, description="As /api/team says it.")
+
+
+@people.get("/people", include_in_schema=False)
+def _people(request: Request, team: OfTeam) -> Response:
+    served = getattr(request.app.state, "served", None)
+    return page(request, "people.html", served, account=_account(request, team))
+
+
+@people.get("/api/team")
+def members(request: Request, team: OfTeam) -> dict[str, Any]:
+    """Say who belongs to the team and who is signed in; but for its owners, of oneself only."""
+    return _account(request, team)
+
+
+@people.post("/api/team/invite")
+def invite_person(wanted: Invited, request: Request, team: OfTeam) -> dict[str, str]:
+    """Return a link by which somebody chooses a passphrase, once, within a week."""
+    token = team.invite(wanted.name, wanted.role, by=_name(request))
+    return {"name": wanted.name, "link": f"{origin(request)}{home(request)}/join?invite={token}"}
+
+
+@people.post("/api/team/role")
+def give_role(wanted: RoleOf, request: Request, team: OfTeam) -> dict[str, Any]:
+    """Give somebody of the team another role."""
+    team.appoint(team.members.known(wanted.name).name, wanted.role, by=_name(request))
+    return _account(request, team)
+
+
+@people.post("/api/team/remove")
+def remove_person(wanted: Named, request: Request, team: OfTeam) -> dict[str, Any]:
+    """Let somebody in no longer; their answers stay."""
+    team.remove(wanted.name, by=_name(request))
+    return _account(request, team)
+
+
+@people.post("/api/team/revoke")
+def revoke(wanted: Ended, request: Request, team: OfTeam) -> dict[str, Any]:
+    """End a session of one's own; for owners of the team anybody's, and links too."""
+    person: Speaker = request.state.person
+    owner = may(person, "/api/team/remove")
+    team.revoke(wanted.id, by=_name(request), name=None if owner else person.name)
+    return _account(request, team)
+
+
+def _name(request: Request) -> str:
+    """Return who does something, for the journal."""
+    return request.state.person.name or "token"
+
+
+def _account(request: Request, team: Team) -> dict[str, Any]:
+    person, keys = request.state.person, request.app.state.keys
+    now, known = team.clock(), team.members
+    owner = may(person, "/api/team/remove")
+    here = digest(request.cookies.get(keys.cookie, ""))
+    shown = known.people.values() if owner else [known.known(person.name)]
+    return {
+        "owner": owner,
+        "people": [
+            _described(one, keys, [_session(s, here) for s in known.open(now, one.name)])
+            for one in sorted(shown, key=lambda one: key(one.name))
+        ],
+        "invited": [
+            {"id": link.id[:16], "name": link.name, "role": link.role, "until": _when(link.until)}
+            for link in (known.invited(now) if owner else [])
+        ],
+    }
+
+
+def _described(one: Person, keys: Keys, sessions: list[dict[str, Any]]) -> dict[str, Any]:
+    seen = max(filter(None, (one.seen, keys.seen.get(one.name))), default=None)
+    studies = {study[:12]: role for study, role in sorted(one.roles.items()) if study}
+    said = {"name": one.name, "role": one.role(), "studies": studies, "sessions": sessions}
+    return {**said, "seen": None if seen is None else _when(seen)}
+
+
+def _session(session: Session, here: str) -> dict[str, Any]:
+    said = {"id": session.id[:16], "place": session.place, "here": session.id == here}
+    return {**said, "since": _when(session.since), "until": _when(session.until)}
+
+
+def _when(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
