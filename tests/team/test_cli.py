@@ -1,6 +1,8 @@
 """`goalward team` and `goalward log`, as a person and as a program use them."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -81,3 +83,16 @@ def test_what_happened_is_told_of_a_team_and_of_a_study(run):
     said = run("log", "labels.db")
     assert [(one["what"], one["who"]) for one in said] == [("told", "bo"), ("undone", "bo")]
     assert len(run("log", "labels.db", "--last", "1")) == 1
+
+
+def test_the_commands_of_the_page_about_accounts_run(run):
+    page = Path(__file__).parents[2] / "docs/how-to/accounts.md"
+    blocks = re.findall(r"```bash\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    assert len(blocks) == 3
+    for block in blocks:
+        for line in block.splitlines():
+            words = line.partition("#")[0].split()
+            assert words[0] == "goalward"
+            said = run(*[word for word in words[1:] if word != "--json"])
+            if words[2] in ("create", "invite"):
+                _joined(said)

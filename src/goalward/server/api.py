@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, HTTPException, Path, Query, Request
@@ -26,12 +25,12 @@ from goalward.server.messages import (
     RowView,
     UndoResult,
 )
-from goalward.server.roles import sees_others
-from goalward.server.rows import answered_rows, own_answers, preview
+from goalward.server.roles import Who, seen_answers
+from goalward.server.rows import preview
 from goalward.server.served_study import HELD, ServedStudy
 from goalward.study.why import Effect
 
-__all__ = ["ERRORS", "PathRow", "Served", "api", "known", "seen_answers"]
+__all__ = ["ERRORS", "PathRow", "Served", "api", "known"]
 
 
 async def _served(request: Request) -> ServedStudy:
@@ -75,30 +74,6 @@ async def _same_study(
             headers={"x-goalward-study": served.id},
         )
 
-
-async def _who(request: Request) -> Callable[[str | None], str]:
-    """Return what makes of a claimed name the one that counts: whoever signed in has theirs."""
-    name: str | None = request.state.person.name
-
-    def counts(claimed: str | None) -> str:
-        if name is not None and claimed in (None, name):
-            return name
-        if name is None and claimed is not None:
-            return claimed
-        if claimed is None:
-            raise HTTPException(422, "body.by: the name of who answers was expected.")
-        raise HTTPException(
-            403,
-            f"{name} is signed in here, and cannot answer for {claimed}; nothing was stored. Answers "
-            f"that were not sent stay in this browser until {claimed} signs in again.",
-            {"x-goalward-person": "other"},
-        )
-
-    return counts
-
-
-Who = Annotated[Callable[[str | None], str], Depends(_who)]
-"""Whose name stands beside what is stored."""
 
 api = APIRouter(prefix="/api", responses=ERRORS, dependencies=[Depends(_same_study)])
 """The routes that read and write answers."""
@@ -281,23 +256,7 @@ def answers(
     request: Request, wanted: Annotated[_AnswersWanted, Query()], served: Served
 ) -> dict[str, Any]:
     """List answered rows, newest first, 50 a page; a team's annotators see their own answers."""
-    return seen_answers(request, served, wanted, wanted.page)
-
-
-def seen_answers(
-    request: Request, served: ServedStudy, wanted: AnswerFilter, page: int
-) -> dict[str, Any]:
-    """Return one page of answered rows: everybody's, or of an annotator of a team their own."""
-    if sees_others(request):
-        return answered_rows(served.study, wanted, page)
-    name: str = request.state.person.name
-    # Which label was used, and whether others disagree, would tell what they said.
-    if wanted.label or wanted.by not in ("", name) or wanted.only not in ("all", "open"):
-        raise HTTPException(
-            403,
-            f"{name} is annotator here: answers of others are for reviewers. Leave the filter out.",
-        )
-    return own_answers(served.study, wanted, page, name)
+    return seen_answers(request, served.study, wanted, wanted.page)
 
 
 def known(served: ServedStudy, row: int) -> int:

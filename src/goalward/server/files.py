@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, HTTPException
+from fastapi import APIRouter, Header, HTTPException, Request
 from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, Response, StreamingResponse
 
 from goalward.errors import DataMissing
 from goalward.server.api import ERRORS, PathRow, Served, known
 from goalward.server.live_updates import MOST
+from goalward.server.roles import still_allowed
 from goalward.server.served_study import ServedStudy
 from goalward.study import Study
 
@@ -57,30 +59,41 @@ def images(row: PathRow, served: Served) -> Response:
 
 @files.get("/export", **_answers(*(kind.partition(";")[0] for kind in TYPES.values())))
 def export(
-    served: Served, format: Format = "csv", raw: bool = False, every: bool = False
+    request: Request, served: Served, format: Format = "csv", raw: bool = False, every: bool = False
 ) -> Response:
     """Return the labels with the table's columns; formula-like cells escaped unless `raw`."""
     return _download(
-        served, f"labels.{format}", lambda path: served.study.export(path, raw=raw, every=every)
+        request,
+        served,
+        f"labels.{format}",
+        lambda path: served.study.export(path, raw=raw, every=every),
     )
 
 
 @files.get("/predictions", **_answers(*(kind.partition(";")[0] for kind in TYPES.values())))
-def predictions(served: Served, format: Format = "csv", raw: bool = False) -> Response:
+def predictions(
+    request: Request, served: Served, format: Format = "csv", raw: bool = False
+) -> Response:
     """Return every row of the table with its label: a person's, or the model's and how sure it is."""
     return _download(
+        request,
         served,
         f"predictions.{format}",
         lambda path: served.read().write_predictions(path, raw=raw),
     )
 
 
-def _download(served: ServedStudy, name: str, write: Callable[[Path], Any]) -> Response:
+def _download(
+    request: Request, served: ServedStudy, name: str, write: Callable[[Path], Any]
+) -> Response:
     """Return a file that is written now, under the table's name and its own."""
     folder = TemporaryDirectory()
     path = Path(folder.name) / name
     try:
         write(path)
+        if served.keys.team is not None:
+            # Before a byte is sent.
+            served.study.exported(name, by=request.state.person.name or "token")
     except BaseException:
         folder.cleanup()
         raise
@@ -92,13 +105,23 @@ def _download(served: ServedStudy, name: str, write: Callable[[Path], Any]) -> R
 
 @files.get("/events", include_in_schema=False)
 async def events(
-    served: Served, last_event_id: Annotated[str | None, Header(max_length=100)] = None
+    request: Request,
+    served: Served,
+    last_event_id: Annotated[str | None, Header(max_length=100)] = None,
 ) -> StreamingResponse:
     """Push a summary whenever something changed (server-sent events)."""
     if served.live.listeners >= MOST:
         raise HTTPException(503, f"{MOST} pages are open already; close some.")
+
+    async def summaries() -> AsyncIterator[str]:
+        async with aclosing(served.live.listen(last_event_id)) as messages:
+            async for message in messages:
+                if not await still_allowed(request):
+                    break
+                yield message
+
     return StreamingResponse(
-        served.live.listen(last_event_id),
+        summaries(),
         media_type="text/event-stream",
         headers={"x-accel-buffering": "no"},
     )

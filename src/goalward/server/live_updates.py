@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -70,7 +70,7 @@ class LiveUpdates:
                 await asyncio.sleep(PAUSE)
             self._news.clear()
 
-    async def listen(self, last: str | None = None) -> AsyncIterator[str]:
+    async def listen(self, last: str | None = None) -> AsyncGenerator[str]:
         """Return the stream of one listener, beginning with what it has not seen."""
         self.listeners += 1
         try:

@@ -11,10 +11,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, Response
 
 from goalward.server.addresses import home, origin, root
-from goalward.server.api import Served, seen_answers
+from goalward.server.api import Served
 from goalward.server.keys import Speaker, TokenHolder
 from goalward.server.messages import AnswerFilter, PageNumber
-from goalward.server.roles import may, sees_others, study_of
+from goalward.server.roles import may, seen_answers, sees_others, study_of
 from goalward.server.rows import legible
 from goalward.server.served_study import ServedStudy
 from goalward.study.answers import wilson
@@ -62,7 +62,7 @@ def _review(
         request,
         "review.html",
         served,
-        found=seen_answers(request, served, wanted, at),
+        found=seen_answers(request, served.study, wanted, at),
         everybody=sees_others(request),
         chosen=wanted.model_dump(),
         classes=list(state.classes),

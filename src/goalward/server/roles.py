@@ -1,18 +1,35 @@
-"""Who may do what: the least role that each route needs, and `allowed`, which holds to it.
+"""Who may do what: the least role that each route needs, whose name counts, whose answers are seen.
 
 The table in docs/how-to/accounts.md is this one; what stands in no list is an owner's.
 """
 
 from __future__ import annotations
 
-from fastapi import Request
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 
 from goalward.server.guard import OPEN
-from goalward.server.keys import Speaker
+from goalward.server.keys import Keys, Speaker
+from goalward.server.messages import AnswerFilter
+from goalward.server.rows import answered_rows, own_answers
+from goalward.study import Study
 from goalward.team import ROLES
 
-__all__ = ["ANNOTATOR", "MEMBER", "REVIEWER", "allowed", "least", "may", "sees_others", "study_of"]
+__all__ = [
+    "ANNOTATOR",
+    "MEMBER",
+    "REVIEWER",
+    "Who",
+    "allowed",
+    "least",
+    "may",
+    "seen_answers",
+    "sees_others",
+    "study_of",
+]
 
 MEMBER = frozenset(
     {"/people", "/logout", "/static/{name}", "/api/team", "/api/team/revoke", "/api/studies"}
@@ -75,6 +92,57 @@ async def allowed(request: Request) -> None:
     )
 
 
+async def still_allowed(request: Request) -> bool:
+    """Return whether who opened a stream may go on hearing it: they may be signed out meanwhile."""
+    keys: Keys = request.app.state.keys
+    if keys.team is None:
+        return True
+    try:
+        person = await keys.speaker(request)
+    except HTTPException:
+        return False
+    return person is not None and may(person, request.scope["route"].path, study_of(request))
+
+
 def sees_others(request: Request) -> bool:
     """Return whether somebody may see what others answered."""
     return may(request.state.person, "/api/agreement", study_of(request))
+
+
+def seen_answers(request: Request, study: Study, wanted: AnswerFilter, page: int) -> dict[str, Any]:
+    """Return one page of answered rows: everybody's, or of an annotator of a team their own."""
+    if sees_others(request):
+        return answered_rows(study, wanted, page)
+    name: str = request.state.person.name
+    # Which label was used, and whether others disagree, would tell what they said.
+    if wanted.label or wanted.by not in ("", name) or wanted.only not in ("all", "open"):
+        raise HTTPException(
+            403,
+            f"{name} is annotator here: answers of others are for reviewers. Leave the filter out.",
+        )
+    return own_answers(study, wanted, page, name)
+
+
+async def _who(request: Request) -> Callable[[str | None], str]:
+    """Return what makes of a claimed name the one that counts: whoever signed in has theirs."""
+    name: str | None = request.state.person.name
+
+    def counts(claimed: str | None) -> str:
+        if name is not None and claimed in (None, name):
+            return name
+        if name is None and claimed is not None:
+            return claimed
+        if claimed is None:
+            raise HTTPException(422, "body.by: the name of who answers was expected.")
+        raise HTTPException(
+            403,
+            f"{name} is signed in here, and cannot answer for {claimed}; nothing was stored. Answers "
+            f"that were not sent stay in this browser until {claimed} signs in again.",
+            {"x-goalward-person": "other"},
+        )
+
+    return counts
+
+
+Who = Annotated[Callable[[str | None], str], Depends(_who)]
+"""Whose name stands beside what is stored."""

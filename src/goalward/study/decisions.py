@@ -26,6 +26,7 @@ __all__ = [
     "checked_row",
     "class_added",
     "described",
+    "exported",
     "extended",
     "imported",
     "noted",
@@ -136,6 +137,11 @@ def noted(state: State, now: float, row: int, by: str, text: str) -> tuple[None,
     row, by = checked_row(state, row), plain_text(by, "by")
     text = plain_text(text, "The note", longest=100_000)
     return None, [events.Noted(at=now, row=row, by=by, text=text)]
+
+
+def exported(state: State, now: float, what: str, by: str) -> tuple[None, list[Event]]:
+    """Return that somebody took something out."""
+    return None, [events.Exported(at=now, by=plain_text(by, "by"), what=what)]
 
 
 def class_added(state: State, now: float, label: Any) -> tuple[None, list[Event]]:

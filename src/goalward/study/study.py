@@ -218,6 +218,10 @@ class Study(StudyFindings):
         """Write something about a row."""
         self._ledger.write(decisions.noted, row=row, by=by, text=text)
 
+    def exported(self, what: str, *, by: str) -> None:
+        """Write down that somebody takes something out: "labels.csv", say."""
+        self._ledger.write(decisions.exported, what=what, by=by)
+
     def add_class(self, label: Any) -> None:
         """Declare one more class; known ones stay as they are."""
         self._ledger.write(decisions.class_added, label=label)

@@ -1,0 +1,475 @@
+"""People with accounts: every route as every role, and the ways in."""
+
+import re
+import shutil
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+import goalward as gw
+from tests.conftest import need
+
+need("fastapi")
+
+import httpx  # noqa: E402
+from starlette.testclient import TestClient  # noqa: E402
+
+from goalward.errors import BadParameter  # noqa: E402
+from goalward.journal import events, membership  # noqa: E402
+from goalward.server import Keys, Outside, ServedStudy, create_app, serve  # noqa: E402
+from goalward.team import ROLES, Team, passphrase  # noqa: E402
+from tests.server.conftest import TOKEN, running  # noqa: E402
+from tests.study.test_first_version import EXPECTED, KEPT, NAMES, _without_times  # noqa: E402
+
+HERE = "http://127.0.0.1:8321"
+WORDS = "four words of mine"
+PEOPLE = {"annotator": "Bo", "reviewer": "Cleo", "owner": "Ann"}
+PAGE = Path(__file__).parents[2] / "docs/how-to/accounts.md"
+
+
+class Clock:
+    now = 1.8e9
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture(autouse=True)
+def cheap(monkeypatch):
+    monkeypatch.setattr(passphrase, "COST", 2**4)
+    monkeypatch.setattr(passphrase, "_NOBODY", f"scrypt$16$8$3${'00' * 16}${'00' * 32}")
+
+
+@pytest.fixture
+def team(tmp_path):
+    made = Team.create(tmp_path / "team.db", clock=Clock())
+    for role, name in PEOPLE.items():
+        made.join(made.invite(name, role), WORDS)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def served(study, team):
+    return ServedStudy(study, Keys(TOKEN, port=1, team=team))
+
+
+@pytest.fixture
+def app(served):
+    made = create_app(served)
+    with TestClient(made, HERE):
+        yield made
+
+
+def signed_in(app, name, words=WORDS):
+    client = TestClient(app, HERE, follow_redirects=False)
+    done = client.post("/login", data={"name": name, "passphrase": words})
+    assert done.status_code == 303, done.text
+    return client
+
+
+@pytest.fixture
+def bo(app):
+    return signed_in(app, "Bo")
+
+
+@pytest.fixture
+def cleo(app):
+    return signed_in(app, "Cleo")
+
+
+@pytest.fixture
+def ann(app):
+    return signed_in(app, "Ann")
+
+
+def routes(app):
+    """Every method and path that the application has."""
+    # Newer versions of FastAPI keep included routers whole.
+    included = (getattr(route, "original_router", None) for route in app.routes)
+    every = [*app.routes, *(one for router in included if router for one in router.routes)]
+    found = [route for route in every if hasattr(route, "methods")]
+    assert len(found) > 30
+    return sorted((m, route.path) for route in found for m in route.methods - {"HEAD"})
+
+
+def said_in_docs():
+    """What docs/how-to/accounts.md says of each path: three cells."""
+    found = {}
+    for line in PAGE.read_text("utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 5 and "`/" in cells[1]:
+            for path in re.findall(r"`([^`]+)`", cells[1]):
+                assert path not in found
+                found[path] = dict(zip(ROLES, cells[2:], strict=True))
+    return found
+
+
+def test_the_table_in_the_docs_names_every_route(app):
+    assert set(said_in_docs()) == {path for _, path in routes(app)}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_route_as_every_role_is_as_the_docs_say(app, served, study, role):
+    served.live.close()  # so that streams end
+    before, said, name = study.state.seq, said_in_docs(), PEOPLE[role]
+    client = signed_in(app, name)
+    for method, path in sorted(routes(app), key=lambda route: route[1] == "/logout"):
+        real = path.replace("{row}", "0").replace("{name}", "label.js")
+        done = client.request(method, real, json={} if method == "POST" else None)
+        refused = said[path][role] == "no"
+        assert (done.status_code == 403) == refused, (role, method, path, done.text)
+        assert done.status_code != 401 or path in ("/login", "/start", "/join")
+        assert done.status_code < 500
+        if refused:
+            assert name in done.json()["error"]
+    kinds = {type(r.event) for r in study._ledger.store.read() if r.seq > before}
+    assert kinds <= {events.Asked, events.Exported, events.Ranked}
+
+
+def test_nobody_gets_anywhere_without_signing_in(app, team):
+    for cookie in ("", "x" * 43, *team.members.sessions, app.state.keys.session):
+        client = TestClient(app, HERE, cookies={"goalward_1": cookie}, follow_redirects=False)
+        for method, path in routes(app):
+            if path in ("/login", "/join", "/start", "/healthz"):
+                continue
+            real = path.replace("{row}", "0").replace("{name}", "label.js")
+            assert client.request(method, real).status_code == 401, path
+
+
+def test_a_role_in_another_study_is_none_in_this(app, team, served):
+    team.join(team.invite("Dan", "owner", study="another"), WORDS)
+    dan = signed_in(app, "Dan")
+    for path in ("/", "/api/status", "/api/answers", "/api/export"):
+        assert dan.get(path).status_code == 403
+    assert dan.post("/api/tell", json={"row": 0, "label": "good"}).status_code == 403
+    assert dan.get("/people").status_code == 200
+    assert dan.post("/api/team/remove", json={"name": "Bo"}).status_code == 403
+    assert [p["name"] for p in dan.get("/api/team").json()["people"]] == ["Dan"]
+    team.appoint("Dan", "owner", study=served.id)
+    assert dan.get("/api/export").status_code == 200
+    # An owner of a study, and not of the team.
+    assert dan.post("/api/team/invite", json={"name": "E"}).status_code == 403
+
+
+def test_nobody_answers_for_another(app, bo, ann, study):
+    for path, more in (
+        ("/api/tell", {"row": 0, "label": "good"}),
+        ("/api/skip", {"row": 0}),
+        ("/api/undo", {}),
+        ("/api/withdraw", {"row": 0}),
+        ("/api/note", {"row": 0, "text": "x"}),
+        ("/api/ask", {}),
+    ):
+        before = study.state.seq
+        for client in (bo, ann):
+            done = client.post(path, json={"by": "Cleo", **more})
+            assert done.status_code == 403
+            assert done.headers["x-goalward-person"] == "other"
+        assert study.state.seq == before
+    assert bo.post("/api/tell", json={"row": 0, "label": "good", "by": "bo"}).status_code == 403
+    assert bo.post("/api/tell", json={"row": 0, "label": "good"}).status_code == 200
+    assert bo.post("/api/tell", json={"row": 1, "label": "bad", "by": "Bo"}).status_code == 200
+    assert {row: set(said) for row, said in study.state.standings.items()} == {0: {"Bo"}, 1: {"Bo"}}
+
+
+def test_an_annotator_sees_their_own_answers_only(app, bo, cleo, study):
+    study.tell(0, "good", by="Ann")
+    study.tell(0, "bad", by="Bo")
+    study.tell(1, "good", by="Ann")
+    seen = bo.get("/api/answers").json()
+    assert [line["row"] for line in seen["rows"]] == [0]
+    assert seen["rows"][0]["answers"] == [{"by": "Bo", "label": "bad"}]
+    assert seen["rows"][0]["label"] == "bad"
+    for wanted in ({"by": "Ann"}, {"label": "good"}, {"only": "disagreeing"}, {"only": "doubted"}):
+        assert bo.get("/api/answers", params=wanted).status_code == 403
+        assert bo.get("/review", params=wanted).status_code == 403
+        assert cleo.get("/api/answers", params=wanted).status_code == 200
+    assert "Ann" not in bo.get("/review").text
+    assert "Ann" in cleo.get("/review").text
+    assert bo.get("/api/answers", params={"only": "open"}).json()["total"] == study.n_rows - 2
+
+
+def test_pages_offer_what_a_role_may_do(bo, cleo, ann):
+    pages = {name: c.get("/").text for name, c in (("bo", bo), ("cleo", cleo), ("ann", ann))}
+    offered = {
+        name: [w in text for w in ("/api/export", ">Scores<", ">People<")]
+        for name, text in pages.items()
+    }
+    assert offered == {"bo": [False] * 3, "cleo": [True, True, False], "ann": [True] * 3}
+    assert 'data-by="Bo"' in pages["bo"]
+    assert "who-dialog" not in pages["bo"]
+
+
+def test_signing_in_makes_a_new_strict_cookie_and_ends_the_old_session(app, team):
+    client = TestClient(app, HERE, follow_redirects=False, cookies={"goalward_1": "chosen"})
+    seen = set()
+    for _ in range(3):
+        done = client.post("/login", data={"name": "bo", "passphrase": WORDS})
+        cookie = done.headers["set-cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=strict" in cookie
+        assert "Max-Age=604800" in cookie
+        assert "Secure" not in cookie
+        seen.add(re.search("goalward_1=([^;]+)", cookie)[1])
+        assert len(team.members.open(team.clock(), "Bo")) == 1
+    assert len(seen) == 3
+    assert "chosen" not in seen
+    https = TestClient(app, HERE.replace("http:", "https:"), follow_redirects=False)
+    done = https.post("/login", data={"name": "bo", "passphrase": WORDS})
+    assert "Secure" in done.headers["set-cookie"]
+
+
+def test_a_wrong_name_and_a_wrong_passphrase_get_the_same_reply(app, team):
+    team.appoint("Eve", "annotator")
+    said = set()
+    for name in ("Bo", "Nobody", "Eve"):
+        client = TestClient(app, HERE)
+        done = client.post("/login", data={"name": name, "passphrase": "something else"})
+        assert done.status_code == 401
+        assert "set-cookie" not in done.headers
+        said.add(done.text.replace(name, ""))
+    assert len(said) == 1
+    for sent in ({}, {"name": "Bo"}, {"name": "Bo", "passphrase": ""}, {"token": TOKEN}):
+        assert TestClient(app, HERE).post("/login", data=sent).status_code == 401
+
+
+def test_guesses_are_slowed_down_at_sign_in_and_at_links(app):
+    client = TestClient(app, HERE)
+    replies = [
+        client.post("/login", data={"name": "Bo", "passphrase": f"guess {n}"}).status_code
+        for n in range(30)
+    ]
+    assert replies.count(429) >= 15
+    assert client.post("/login", data={"name": "Bo", "passphrase": WORDS}).status_code == 429
+    other = TestClient(app, HERE, client=("10.0.0.9", 1), follow_redirects=False)
+    assert other.post("/login", data={"name": "Bo", "passphrase": WORDS}).status_code == 303
+    third = TestClient(app, HERE, client=("10.0.0.10", 1))
+    words = {"passphrase": WORDS, "again": WORDS}
+    tries = [third.post("/join", data={"invite": f"x{n}", **words}).status_code for n in range(30)]
+    assert tries.count(429) >= 15
+
+
+def test_sessions_end_by_time_by_their_owner_and_by_an_owner_of_the_team(app, team, bo, ann, cleo):
+    (mine,) = bo.get("/api/team").json()["people"]
+    assert mine["sessions"][0]["here"]
+    assert "owner" not in {p["role"] for p in bo.get("/api/team").json()["people"]}
+    anns = next(p for p in ann.get("/api/team").json()["people"] if p["name"] == "Ann")
+    stolen = {"id": anns["sessions"][0]["id"]}
+    for client in (bo, cleo):
+        assert client.post("/api/team/revoke", json=stolen).status_code == 422
+    second = signed_in(app, "Bo")
+    assert bo.post("/api/team/revoke", json={"id": mine["sessions"][0]["id"]}).status_code == 200
+    assert bo.get("/api/status").status_code == 401
+    bos = next(p for p in ann.get("/api/team").json()["people"] if p["name"] == "Bo")
+    assert ann.post("/api/team/revoke", json={"id": bos["sessions"][0]["id"]}).status_code == 200
+    assert second.get("/api/status").status_code == 401
+    third = signed_in(app, "Bo")
+    assert third.post("/logout").status_code == 303
+    assert third.get("/api/status").status_code == 401
+    assert cleo.get("/api/status").status_code == 200
+    team.clock.now += 7 * 86400
+    assert cleo.get("/api/status").status_code == 401
+    page = cleo.get("/", headers={"accept": "text/html"})
+    assert page.headers["location"] == "/login"
+
+
+def test_removed_and_demoted_people_are_so_at_once(app, ann, bo, cleo):
+    assert ann.post("/api/team/role", json={"name": "Cleo", "role": "annotator"}).status_code == 200
+    assert cleo.get("/api/export").status_code == 403
+    assert ann.post("/api/team/remove", json={"name": "Bo"}).status_code == 200
+    assert bo.get("/api/status").status_code == 401
+    for body in ({"name": "Ann"}, {"name": "Nobody"}):
+        assert ann.post("/api/team/remove", json=body).status_code == 422
+    done = ann.post("/api/team/role", json={"name": "Nobody", "role": "owner"})
+    assert done.status_code == 422
+
+
+def test_an_invitation_from_the_page_to_the_first_answer(app, ann, study):
+    made = ann.post("/api/team/invite", json={"name": "Dan", "role": "annotator"}).json()
+    assert made["link"].startswith(f"{HERE}/join?invite=")
+    assert [i["name"] for i in ann.get("/api/team").json()["invited"]] == ["Dan"]
+    dan = TestClient(app, HERE, follow_redirects=False)
+    # From a mail or a chat, as browsers open it; looking does not use it up.
+    for _ in range(2):
+        page = dan.get(made["link"], headers={"sec-fetch-site": "cross-site"})
+        assert page.status_code == 200
+        assert "Dan" in page.text
+    invite = made["link"].partition("invite=")[2]
+    for words, again in (("short", "short"), (WORDS, "other words here")):
+        done = dan.post("/join", data={"invite": invite, "passphrase": words, "again": again})
+        assert done.status_code == 422
+    done = dan.post("/join", data={"invite": invite, "passphrase": WORDS, "again": WORDS})
+    assert done.status_code == 303
+    assert dan.post("/api/tell", json={"row": 3, "label": "bad"}).status_code == 200
+    assert set(study.state.standings[3]) == {"Dan"}
+    assert TestClient(app, HERE).get(made["link"]).status_code == 401
+    foreign = {"origin": "http://evil.example"}
+    for path in ("/join", "/login", "/logout", "/api/team/invite"):
+        assert ann.post(path, data={}, headers=foreign).status_code == 403
+
+
+def test_a_program_goes_on_with_the_token_and_is_an_owner(app, study):
+    program = TestClient(app, HERE, headers={"authorization": f"Bearer {TOKEN}"})
+    told = program.post("/api/tell", json={"row": 0, "label": "good", "by": "anybody"})
+    assert told.status_code == 200
+    assert program.post("/api/tell", json={"row": 1, "label": "good"}).status_code == 422
+    assert program.get("/api/export").status_code == 200
+    assert program.get("/metrics").status_code == 200
+    assert (
+        program.post("/api/team/invite", json={"name": "Dan", "role": "owner"}).status_code == 200
+    )
+    assert program.get("/people").status_code == 200
+    assert program.post("/api/invite").status_code == 409
+    wrong = TestClient(app, HERE, headers={"authorization": "Bearer no"})
+    assert wrong.get("/api/status").status_code == 401
+
+
+def test_who_answered_undid_and_exported_is_in_the_journal(app, bo, cleo, study):
+    bo.post("/api/tell", json={"row": 0, "label": "good"})
+    bo.post("/api/tell", json={"row": 1, "label": "good"})
+    bo.post("/api/undo", json={})
+    assert bo.get("/api/export").status_code == 403
+    assert cleo.get("/api/export", params={"format": "jsonl"}).status_code == 200
+    written = [r.event for r in study._ledger.store.read()]
+    assert [(e.by, e.row) for e in written if isinstance(e, events.Told)] == [("Bo", 0), ("Bo", 1)]
+    assert [e.by for e in written if isinstance(e, events.Undone)] == ["Bo"]
+    assert [(e.by, e.what) for e in written if isinstance(e, events.Exported)] == [
+        ("Cleo", "labels.jsonl")
+    ]
+    came = [r.event for r in app.state.keys.team.store.read()]
+    assert {e.name for e in came if isinstance(e, membership.SignedIn)} == {"Bo", "Cleo"}
+    assert study._ledger.store.version() == 6
+
+
+def test_a_stream_ends_for_who_is_signed_out(served, team):
+    with running(served) as address, httpx.Client(base_url=address, timeout=120) as client:
+        client.post("/login", data={"name": "Bo", "passphrase": WORDS})
+        with client.stream("GET", "/api/events") as stream:
+            lines = stream.iter_lines()
+            assert next(line for line in lines if line.startswith("id:"))
+            team.remove("Bo")
+            served.study.tell(0, "good", by="Ann")
+            served.changed()
+            assert not [line for line in lines if line.startswith("id:")]
+
+
+class TestProxies:
+    """A name in a header, from named proxies only."""
+
+    def client(self, served, address, header="X-Forwarded-User", **headers):
+        outside = Outside(proxies=("10.0.0.5", "10.1.0.0/24"), user_header=header)
+        app = create_app(served, outside=outside)
+        return TestClient(app, HERE, client=(address, 1), headers=headers)
+
+    def test_a_named_proxy_is_believed(self, served, study, team):
+        for address in ("10.0.0.5", "10.1.0.77"):
+            with self.client(served, address, **{"x-forwarded-user": "BO"}) as bo:
+                told = bo.post("/api/tell", json={"row": 0, "label": "good"})
+                assert told.status_code == 200
+                assert bo.get("/api/export").status_code == 403
+        assert set(study.state.standings[0]) == {"Bo"}
+        came = [r.event for r in team.store.read() if isinstance(r.event, membership.SignedIn)]
+        assert len(came) == 1
+
+    @pytest.mark.parametrize("address", ["10.0.0.6", "127.0.0.1", "10.1.1.1", "::1", "testclient"])
+    def test_nobody_else_is(self, served, address):
+        for name in ("x-forwarded-user", "X_Forwarded_User", "remote-user"):
+            with self.client(served, address, **{name: "Ann"}) as client:
+                assert client.get("/api/status").status_code == 401
+
+    def test_who_claims_to_be_forwarded_by_the_proxy_is_not_it(self, served):
+        lies = {"x-forwarded-user": "Ann", "x-forwarded-for": "10.0.0.5"}
+        with self.client(served, "10.0.0.6", **lies) as client:
+            assert client.get("/api/status").status_code == 401
+
+    def test_unknown_names_and_two_names_are_refused(self, served):
+        with self.client(served, "10.0.0.5", **{"x-forwarded-user": "Mallory"}) as client:
+            assert client.get("/api/status").status_code == 403
+        with self.client(served, "10.0.0.5") as client:
+            two = [("x-forwarded-user", "Bo"), ("x-forwarded-user", "Ann")]
+            assert client.get("/api/status", headers=two).status_code == 400
+            assert client.get("/api/status").status_code == 401
+            assert client.get("/api/status", headers={"x-forwarded-user": ""}).status_code == 401
+
+    def test_it_is_off_unless_named(self, served):
+        with self.client(served, "10.0.0.5", "", **{"x-forwarded-user": "Ann"}) as client:
+            assert client.get("/api/status").status_code == 401
+        with pytest.raises(BadParameter, match="without --proxy"):
+            Outside(user_header="X-Forwarded-User")
+        with pytest.raises(BadParameter, match="without --team"):
+            serve(None, outside=Outside(proxies=("10.0.0.5",), user_header="X-Forwarded-User"))
+
+    def test_real_addresses_behind_the_proxy_are_what_is_slowed_down(self, served):
+        with self.client(served, "10.0.0.5") as client:
+            for n in range(15):
+                guess = {"name": "Bo", "passphrase": f"guess {n}"}
+                client.post("/login", data=guess, headers={"x-forwarded-for": "192.0.2.1"})
+            right = {"name": "Bo", "passphrase": WORDS}
+            slow = client.post("/login", data=right, headers={"x-forwarded-for": "192.0.2.1"})
+            assert slow.status_code == 429
+            other = client.post("/login", data=right, headers={"x-forwarded-for": "192.0.2.2"})
+            assert other.status_code == 200
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_study_of_the_first_version_is_given_accounts_and_loses_nothing(name, tmp_path):
+    shutil.copytree(KEPT, tmp_path / "moved")
+    team = Team.create(tmp_path / "team.db")
+    team.join(team.invite("Cleo", "owner"), WORDS)
+    expected = EXPECTED[name]
+    later = 1.76e9 + 200
+    with gw.Study.open(tmp_path / "moved" / f"{name}.sqlite", clock=lambda: later) as study:
+        who = sorted(study.state.annotators)[0]
+        before = study._ledger.store.read()
+
+        def kept():
+            labels = {str(k): v for k, v in study.state.labels.items()}
+            notes = {str(k): [n.text for n in v] for k, v in study.state.notes.items()}
+            return labels, sorted(study.state.skipped), notes
+
+        was = (expected["labels"], expected["skipped"], expected["notes"])
+        # As it is: with a token, by any name.
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        with TestClient(create_app(ServedStudy(study, Keys(TOKEN))), HERE, headers=headers) as old:
+            alone = old.get("/api/export").text
+            assert kept() == was
+        assert study._ledger.store.version() == 3
+        # Then with accounts: who answered before finds what they said.
+        team.join(team.invite(who, "annotator"), WORDS)
+        app = create_app(ServedStudy(study, Keys(team=team)))
+        with TestClient(app, HERE):
+            person, cleo = signed_in(app, who), signed_in(app, "Cleo")
+            said = {row for row, by in study.state.standings.items() if who in by}
+            seen = person.get("/api/answers").json()
+            assert seen["total"] == len(said)
+            assert cleo.get("/api/export").text == alone
+            assert kept() == was
+            row = next(iter(said))
+            label = study.state.standings[row][who].label
+            if label is not None:
+                told = person.post("/api/tell", json={"row": row, "label": label})
+                assert told.status_code == 200
+            assert kept() == was
+        after = study._ledger.store.read()
+        assert after[: len(before)] == before
+        assert _without_times(alone)
+    with gw.Study.open(tmp_path / "moved" / f"{name}.sqlite") as again:
+        assert {str(k): v for k, v in again.state.labels.items()} == expected["labels"]
+
+
+def test_a_server_with_a_team_prints_no_link_that_opens_it(study, team, monkeypatch, capsys):
+    ready = threading.Event()
+    monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: ready.set())
+    place = team.store.path
+    serve(study, team=place, port=0, browser=False)
+    said = capsys.readouterr().out
+    assert ready.is_set()
+    assert "token" not in said
+    assert "Sign in by name" in said
+    serve(study, team=place, host="0.0.0.0", port=0, browser=False)
+    with pytest.raises(BadParameter, match="--team or --token-file"):
+        serve(study, host="0.0.0.0", port=0, browser=False)
+    assert socket.gethostname()
