@@ -19,6 +19,10 @@ from starlette.testclient import TestClient  # noqa: E402
 from goalward.errors import BadParameter  # noqa: E402
 from goalward.journal import events, membership  # noqa: E402
 from goalward.server import Keys, Outside, ServedStudy, create_app, serve  # noqa: E402
+from goalward.server.app import create_house  # noqa: E402
+from goalward.server.desk import Desk  # noqa: E402
+from goalward.server.house import house  # noqa: E402
+from goalward.server.start import start  # noqa: E402
 from goalward.team import ROLES, Team, passphrase  # noqa: E402
 from tests.server.conftest import TOKEN, running  # noqa: E402
 from tests.study.test_first_version import EXPECTED, KEPT, NAMES, _without_times  # noqa: E402
@@ -108,7 +112,8 @@ def said_in_docs():
 
 
 def test_the_table_in_the_docs_names_every_route(app):
-    assert set(said_in_docs()) == {path for _, path in routes(app)}
+    others = {route.path for router in (house, start) for route in router.routes}
+    assert set(said_in_docs()) == {path for _, path in routes(app)} | others
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -127,6 +132,23 @@ def test_every_route_as_every_role_is_as_the_docs_say(app, served, study, role):
             assert name in done.json()["error"]
     kinds = {type(r.event) for r in study._ledger.store.read() if r.seq > before}
     assert kinds <= {events.Asked, events.Exported, events.Ranked}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_only_owners_begin_studies(team, tmp_path, role):
+    app = create_app(desk=Desk(Keys(port=1, team=team), None, tmp_path))
+    with TestClient(app, HERE):
+        client = signed_in(app, PEOPLE[role])
+        for route in start.routes:
+            (method,) = route.methods
+            if route.path.endswith("upload"):
+                kind = {"content-type": "application/octet-stream"}
+                done = client.post(route.path, content=b"", headers=kind)
+            elif route.path.endswith("sample") and role == "owner":
+                continue  # it would make one
+            else:
+                done = client.request(method, route.path, json={} if method == "POST" else None)
+            assert (done.status_code == 403) == (role != "owner"), (route.path, done.text)
 
 
 def test_nobody_gets_anywhere_without_signing_in(app, team):
@@ -473,3 +495,47 @@ def test_a_server_with_a_team_prints_no_link_that_opens_it(study, team, monkeypa
     with pytest.raises(BadParameter, match="--team or --token-file"):
         serve(study, host="0.0.0.0", port=0, browser=False)
     assert socket.gethostname()
+
+
+def test_of_several_studies_everybody_gets_their_own(tmp_path, team):
+    studies = {
+        name: gw.Study.create(tmp_path / f"{name}.db", pool=[[0.0], [1.0]], classes=["a", "b"])
+        for name in ("one", "two")
+    }
+    keys = Keys(TOKEN, port=1, team=team)
+    served = {name: ServedStudy(study, keys) for name, study in studies.items()}
+    one, two = served["one"].id, served["two"].id
+    team.join(team.invite("Dan", "annotator", study=one), WORDS)
+    team.join(team.invite("Eve", "owner", study=two), WORDS)
+    team.appoint("Eve", "annotator", study=one)
+    app = create_house(served, {"three": "It is damaged."}, keys=keys)
+    with TestClient(app, HERE):
+        people = {name: signed_in(app, name) for name in ("Dan", "Eve", "Bo", "Ann")}
+        listed = {
+            name: {s["name"] for s in client.get("/api/studies").json()}
+            for name, client in people.items()
+        }
+        assert listed == {
+            "Dan": {"one"},
+            "Eve": {"one", "two"},
+            "Bo": {"one", "two", "three"},
+            "Ann": {"one", "two", "three"},
+        }
+        assert "/s/two/" not in people["Dan"].get("/").text
+        for path in ("/", "/api/status", "/api/rows/0", "/api/answers", "/api/export", "/docs"):
+            assert people["Dan"].get(f"/s/two{path}").status_code == 403
+        told = {"row": 0, "label": "a"}
+        assert people["Dan"].post("/s/two/api/tell", json=told).status_code == 403
+        assert people["Dan"].post("/s/one/api/tell", json=told).status_code == 200
+        assert people["Eve"].get("/s/two/api/export").status_code == 200
+        assert people["Eve"].get("/s/one/api/export").status_code == 403
+        assert people["Eve"].get("/metrics").status_code == 403
+        assert people["Eve"].post("/api/team/invite", json={"name": "F"}).status_code == 403
+        assert people["Ann"].get("/metrics").status_code == 200
+        assert people["Ann"].get("/people").status_code == 200
+        assert people["Ann"].get("/s/one/people").status_code == 404
+        assert people["Bo"].get("/s/one/api/export").status_code == 403
+    assert set(studies["one"].state.standings[0]) == {"Dan"}
+    assert not studies["two"].state.standings
+    for study in studies.values():
+        study.close()
