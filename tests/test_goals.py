@@ -22,9 +22,11 @@ from goalward.goals import (
 from goalward.goals.calibrated_dev_loss import CalibratedLikelihood
 from goalward.goals.certainty import LikeliestClass, NegativeEntropy, NegativeTrace
 from goalward.goals.custom import Autograd, Differences
-from goalward.goals.dev_loss import LogLikelihood
+from goalward.goals.dev_loss import LogLikelihood, MinusLoss
+from goalward.goals.each_label import EachLabel, in_pairs, per_label
 from goalward.goals.smooth import SoftF1, SoftPoints
 from goalward.goals.worst_group import SoftMinimum
+from goalward.models import Sigmoid, Softmax, Squared
 from goalward.testing import check_goal, problem
 from tests.conftest import need
 
@@ -43,17 +45,35 @@ KERNELS = {
     "weighted calibrated": CalibratedLikelihood(WEIGHTS[:, None] * SOFT, 0.4, 3.0),
     "calibrated, cold": CalibratedLikelihood(np.eye(3)[[0, 1, 0, 1, 1]], 0.05, 0.3),
     "calibrated, hot": CalibratedLikelihood(np.eye(3)[[2, 2, 2, 2, 0]]),
-    "worst group": SoftMinimum(np.eye(3)[[0, 1, 2, 1, 1]], GROUPS, 0.5),
-    "soft worst group": SoftMinimum(SOFT, GROUPS, 2.0),
+    "worst group": SoftMinimum(
+        MinusLoss(Softmax(), np.eye(3)[[0, 1, 2, 1, 1]], np.ones(5)), GROUPS, 0.5
+    ),
+    "soft worst group": SoftMinimum(MinusLoss(Softmax(), SOFT, WEIGHTS), GROUPS, 2.0),
     "accuracy": SoftPoints(np.eye(3)[[0, 1, 2, 1, 1]] / 5, 0.7),
     "f1": SoftF1(np.eye(3)[[0, 1, 2, 1, 1]], np.ones(5), np.array([0.0, 1.0, 0.0]), 0.7),
     "macro f1": SoftF1(SOFT, WEIGHTS, np.full(3, 1 / 3), 1.0),
 }
 
 
+PARTLY = np.where(SOFT > 0.6, np.nan, SOFT > 0.3)
+OTHERS = {
+    "labels": MinusLoss(Sigmoid(), PARTLY, WEIGHTS),
+    "numbers": MinusLoss(Squared((1.0,)), SOFT, WEIGHTS),
+    "entropy of labels": EachLabel(NegativeEntropy()),
+    "one label": EachLabel(LikeliestClass(), 1),
+    "micro f1": per_label(SoftF1(*in_pairs(PARTLY, WEIGHTS), np.array([0.0, 1.0]), 0.7), Sigmoid()),
+    "worst group of numbers": SoftMinimum(MinusLoss(Squared((1.0,)), SOFT, WEIGHTS), GROUPS, 0.5),
+}
+"""Of losses under which every logit counts by itself: their rows need not sum to zero."""
+
+
 def onto(kernel, to_xp):
-    values = vars(kernel).values()
-    return type(kernel)(*(to_xp(v) if isinstance(v, np.ndarray) else v for v in values))
+    def moved(value):
+        if isinstance(value, np.ndarray):
+            return to_xp(value)
+        return onto(value, to_xp) if hasattr(value, "cotangent") else value
+
+    return type(kernel)(*map(moved, vars(kernel).values()))
 
 
 def goals(task):
@@ -76,9 +96,9 @@ def goals(task):
     ]
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", KERNELS | OTHERS)
 def test_cotangent_is_the_slope_of_the_value(name, rng, to_xp):
-    kernel = onto(KERNELS[name], to_xp)
+    kernel = onto((KERNELS | OTHERS)[name], to_xp)
     f, s = rng.normal(size=(2, 5, 3))
     h = 1e-6
     slope = (float(kernel.value(to_xp(f + h * s))) - float(kernel.value(to_xp(f - h * s)))) / (
@@ -88,9 +108,9 @@ def test_cotangent_is_the_slope_of_the_value(name, rng, to_xp):
     assert np.sum(u * s) == pytest.approx(slope, rel=1e-7)
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", KERNELS | OTHERS)
 def test_curvature_is_the_slope_of_the_cotangent(name, rng, to_xp):
-    kernel = onto(KERNELS[name], to_xp)
+    kernel = onto((KERNELS | OTHERS)[name], to_xp)
     f, s = rng.normal(size=(2, 5, 3))
     h = 1e-6
     above, below = (to_numpy(kernel.cotangent(to_xp(f + e * s))) for e in (h, -h))

@@ -176,7 +176,7 @@ def test_operators_run_on_every_array_library(operator, to_xp):
 
 
 def test_shapes_must_fit():
-    with pytest.raises(gw.errors.ShapeMismatch, match=r"\(40, 3\), rows by classes"):
+    with pytest.raises(gw.errors.ShapeMismatch, match=r"\(40, 3\), rows by answers"):
         WorstCase()(scored()[:5], TASK.fitted, TASK.X_pool)
     with pytest.raises(gw.errors.ShapeMismatch, match="rows has 2 ids"):
         WorstCase()(scored(), TASK.fitted, TASK.X_pool, rows=[1, 2])

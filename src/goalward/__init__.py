@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from goalward import plots as plots
     from goalward import tables as tables
     from goalward.adapters import suggest
-    from goalward.learners import Logistic, LogisticClassifier, Opinion
+    from goalward.learners import Logistic, LogisticClassifier, MultiLabel, Opinion, Ridge
     from goalward.models import Fitted
     from goalward.strategies import GoalOriented, recipe
     from goalward.study import Study as Study
@@ -47,7 +47,9 @@ __all__ = [
     "GoalOriented",
     "Logistic",
     "LogisticClassifier",
+    "MultiLabel",
     "Opinion",
+    "Ridge",
     "adapters",
     "errors",
     "goals",
@@ -71,7 +73,9 @@ HOMES = {
     "GoalOriented": "strategies",
     "Logistic": "learners",
     "LogisticClassifier": "learners",
+    "MultiLabel": "learners",
     "Opinion": "learners",
+    "Ridge": "learners",
     "Study": "study",
     "annotate": "study",
     "load_model": "study",

@@ -8,7 +8,7 @@ from skactiveml.utils import MISSING_LABEL
 from sklearn.linear_model import LogisticRegression
 
 import goalward as gw
-from goalward.strategies.recipe_names import BASELINES, LABEL_FREE, PRESETS
+from goalward.strategies.recipe_names import BASELINES, LABEL_FREE, OF_NUMBERS, PRESETS
 
 X = np.random.default_rng(0).normal(size=(12, 2))
 Y = np.array([0.0, 1.0, 0.0, 1.0] + [MISSING_LABEL] * 8)
@@ -58,7 +58,7 @@ GOALS = {
 RECIPES = sorted(
     word
     for word in [*BASELINES, *LABEL_FREE, *PRESETS, "recommended"]
-    if word == "recommended" or not gw.recipe(word).needs - {"pool"}
+    if word == "recommended" or (word not in OF_NUMBERS and not gw.recipe(word).needs - {"pool"})
 )
 """Every word that needs no dev labels."""
 OBJECTS = {

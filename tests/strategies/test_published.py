@@ -9,6 +9,7 @@ from scipy.stats import spearmanr
 
 import goalward as gw
 from goalward.errors import BadParameter
+from goalward.labels.learned import jackknifed
 from goalward.strategies import Margin, UnlessSurprised
 from goalward.testing import check_operator, check_strategy, problem
 from goalward.utility import FirstOrder, Retrain
@@ -231,7 +232,7 @@ def test_the_jackknife_keeps_the_only_label_of_a_class():
         task.learner.fit(np.delete(task.X, j, axis=0), np.delete(y, j)).params for j in range(5)
     ]
     check_operator(gw.labels.Expected(gw.labels.Jackknife()))
-    np.testing.assert_allclose(fitted.jackknifed.params, np.mean(some, axis=0), atol=1e-6)
+    np.testing.assert_allclose(jackknifed(fitted).params, np.mean(some, axis=0), atol=1e-6)
 
 
 def test_without_curvature_rows_are_ranked_worse():

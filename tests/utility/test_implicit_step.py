@@ -86,8 +86,8 @@ def test_slopes_solve_their_equation(n_classes, size, rng):
     M = size * (L @ L.transpose(0, 2, 1)) / c
     f = 4.0 * rng.normal(size=(40, c))
     Q = Softmax().basis(n_classes, f)
-    weights = np.ones((c, n_classes))
-    r = implicit_slopes(Equations(f, M, Q.T, weights, Q, Softmax()), most=400)
+    weights = np.ones((1, c, n_classes))
+    r = implicit_slopes(Equations(f, M, Q.T[None], weights, Q, Softmax()), most=400)
     logits = np.einsum("kc,ncl->nkl", Q, f[:, :, None] - M @ r)
     p = np.exp(logits - logits.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)

@@ -111,7 +111,7 @@ def suggest(
     if guesses is not None:
         how += ", with the guesses" if fitted.transform else ", the guesses not used"
     chosen, name = strategy_for(strategy, fitted, X_pool, dev, seed)
-    if fitted.labelled.n_seen < 2 and not fitted.model.elsewhere:
+    if not (fitted.told or fitted.model.elsewhere):
         name = "coverage, until two classes have labels"
     found = chosen.suggest(fitted, X_pool, batch, exclude, costs=costs, budget=budget)
     bought = "" if found.cost is None else f", {len(found.rows)} for {found.cost:g}"

@@ -15,6 +15,7 @@ from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, SGDCl
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
+from goalward.adapters.sklearn_others import as_other, is_other
 from goalward.core.arrays import is_sparse, to_numpy
 from goalward.core.labels import as_classes, clean_weights, encode, one_per_row
 from goalward.core.place import described
@@ -63,6 +64,8 @@ def from_sklearn(
         `GridSearchCV` that found one, a `FrozenEstimator` around one. With a pipeline, pool and goal
         rows are raw too: they pass through its earlier steps. The α of SGD is C = 1/(nα), and utilities
         keep C as it is when a row comes; the order of rows under `FirstOrder` is that at a fixed α.
+        For several labels a `OneVsRestClassifier` or `MultiOutputClassifier` of `LogisticRegression`,
+        for numbers a `Ridge`: these are moved to their optimum in any case.
     X, y, sample_weight
         What it was fitted to.
     classes
@@ -81,6 +84,8 @@ def from_sklearn(
     array(['high', 'low'], dtype='<U4')
     """
     model, transform = last_step(estimator)
+    if is_other(model):
+        return as_other(model, transform, X, y, sample_weight)
     _refuse_others(model)
     check_is_fitted(model)
     unseen = not set(classes) <= set(np.ravel(model.classes_).tolist())

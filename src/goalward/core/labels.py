@@ -17,10 +17,10 @@ from goalward.errors import BadInput, Empty, NotFinite, ShapeMismatch, UnknownLa
 __all__ = ["as_classes", "clean_weights", "encode", "find_classes", "is_soft", "one_per_row"]
 
 REGRESSION = (
-    "Only classes can be learned here, and regression is not: bin the values, np.digitize(y, edges), "
-    "pass them as texts, or name them all with classes=[...]."
+    "Numbers are learned by gw.Ridge(). For classes bin the values, np.digitize(y, edges), pass them as "
+    "texts, or name them all with classes=[...]."
 )
-SEVERAL = "Fit one model per label, on a column of zeros and ones each."
+SEVERAL = "Rows with several labels are learned by gw.MultiLabel()."
 
 
 def is_soft(y: object) -> bool:

@@ -4,7 +4,7 @@ from goalward.goals.calibrated_dev_loss import CalibratedDevLoss
 from goalward.goals.certainty import Entropy, ExpectedAccuracy, Fisher
 from goalward.goals.coverage import Coverage
 from goalward.goals.custom import Custom
-from goalward.goals.dev_loss import DevLoss
+from goalward.goals.dev_loss import DevLoss, MeanSquaredError
 from goalward.goals.goal import Coupled, Coupling, Goal, Kernel, Term, Weighted
 from goalward.goals.leave_one_out import LeaveOneOut
 from goalward.goals.posterior import (
@@ -35,6 +35,7 @@ __all__ = [
     "Goal",
     "Kernel",
     "LeaveOneOut",
+    "MeanSquaredError",
     "PosteriorGoal",
     "PredictionVariance",
     "SmoothAccuracy",

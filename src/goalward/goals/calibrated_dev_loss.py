@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import ClassVar
 
 from jaxtyping import Float
 
@@ -50,6 +51,8 @@ class CalibratedDevLoss(DevGoal):
     >>> goal.temperature(fitted) > 0.05
     True
     """
+
+    kinds: ClassVar[tuple[str, ...]] = ("class",)
 
     def temperature(self, fitted: Fitted) -> float:
         """Return the best temperature of the model on the dev rows."""

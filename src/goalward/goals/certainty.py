@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from jaxtyping import Float
 
 from goalward.core.arrays import Array, like, log_softmax, namespace, softmax
+from goalward.goals.each_label import per_label
 from goalward.goals.goal import Goal, Kernel, Logits, ManyLogits, ManyValues, Term, file_parts
 from goalward.models import Fitted
 
@@ -139,17 +140,21 @@ class RowSum(Goal):
 
     X: Any = field(repr=False)
     kernel: ClassVar[Kernel]
+    kinds: ClassVar[tuple[str, ...]] = ("class", "labels")
 
     def pieces(self) -> list[tuple[float, Goal]]:
         return [(1.0, replace(self, X=X)) for _, X in file_parts(self.X)]
 
     def terms(self, fitted: Fitted) -> list[Term]:
         X = fitted.features(self.X, f"X of {type(self).__name__}")
-        return [Term(1.0, X, self.kernel)]
+        return [Term(1.0, X, per_label(self.kernel, fitted.loss))]
 
 
 class Entropy(RowSum):
     """τ = Σ Σ_k p_k log p_k: minus the summed entropy of predictions on unlabelled rows.
+
+    Of several labels it is the sum over labels, of no and yes each. The entropy of a number does not
+    depend on what is predicted: there is `PredictionVariance` for that.
 
     The paper finds that raising it can lower accuracy (§6.3): prefer it as a baseline to
     beat, not as a default.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from jaxtyping import Float
@@ -54,6 +54,7 @@ class Coverage(Goal):
     array([0])
     """
 
+    kinds: ClassVar[tuple[str, ...]] = ("class", "labels", "numbers")
     X: Any = field(repr=False)
     radius: float | None = field(default=None, kw_only=True)
     uncertain: bool = field(default=True, kw_only=True)
@@ -76,7 +77,7 @@ class Coverage(Goal):
         X = fitted.features(self.X, "X of Coverage")
         rows, known = unit_rows(X), unit_rows(fitted.labelled.X)
         # Where no two classes have labels nothing is known, and all rows count alike.
-        told = self.uncertain and fitted.labelled.n_seen >= 2
+        told = self.uncertain and fitted.told and fitted.loss.kind == "class"
         weights = (_doubts(fitted, X) if told else np.ones(rows.shape[0])) / rows.shape[0]
         radius = self.radius or _radius(
             known if len(fitted.labelled) >= FEW else _spread(rows, FEW)

@@ -12,13 +12,16 @@ from jaxtyping import Float
 
 from goalward.core.arrays import Array, Rows, log_softmax, namespace, softmax, to_numpy
 from goalward.errors import BadInput, BadParameter, ShapeMismatch, Unsupported
+from goalward.goals.each_label import in_pairs, per_label
 from goalward.goals.goal import Goal, Kernel, Logits, ManyLogits, ManyValues, Term, file_parts
-from goalward.models import Fitted
+from goalward.models import Fitted, Loss
 
 __all__ = [
     "DevGoal",
     "DevLoss",
     "LogLikelihood",
+    "MeanSquaredError",
+    "MinusLoss",
     "check_in_memory",
     "check_some_weight",
     "check_temperature",
@@ -34,6 +37,10 @@ class DevGoal(Goal):
 
     coupled: ClassVar[bool] = True
     """Whether rows depend on one another. Then some must count, and a file is not read in parts."""
+
+    paired: ClassVar[bool] = True
+    """Whether several labels come to the kernel as rows of two classes, and not as they are."""
+    kinds: ClassVar[tuple[str, ...]] = ("class", "labels")
 
     X: Any = field(repr=False)
     y: Any = field(repr=False)
@@ -57,6 +64,8 @@ class DevGoal(Goal):
         weights = fitted.row_weights(self.weights, X.shape[0])
         if self.coupled:
             check_some_weight(float(namespace(weights).sum(weights)), name)
+        if self.paired and fitted.loss.kind == "labels":
+            return X, per_label(self.kernel(fitted, *in_pairs(targets, weights)), fitted.loss)
         return X, self.kernel(fitted, targets, weights)
 
     def terms(self, fitted: Fitted) -> list[Term]:
@@ -83,12 +92,15 @@ class DevGoal(Goal):
 class DevLoss(DevGoal):
     """τ = Σ log p_y over dev rows: higher is better, so the loss falls.
 
+    Of several labels it is the sum over those that are answered; of numbers -½ Σ (f - y)².
+
     Parameters
     ----------
     X
         Dev rows.
     y
-        Their labels, or (m, K) distributions over the classes.
+        Their labels, or (m, K) distributions over the classes; of a model of several labels or of
+        numbers what it was fitted to.
     weights
         A weight per row; ones by default.
 
@@ -101,6 +113,8 @@ class DevLoss(DevGoal):
     """
 
     coupled: ClassVar[bool] = False
+    paired: ClassVar[bool] = False
+    kinds: ClassVar[tuple[str, ...]] = ("class", "labels", "numbers")
 
     @property
     def effective_rows(self) -> float:
@@ -110,8 +124,58 @@ class DevLoss(DevGoal):
         w = to_numpy(self.weights).astype(np.float64)
         return float(w.sum() ** 2 / max(float(np.sum(w * w)), 1e-300))
 
-    def kernel(self, fitted: Fitted, targets: Logits, weights: Weights) -> LogLikelihood:
-        return LogLikelihood(weights[:, None] * targets)
+    def kernel(self, fitted: Fitted, targets: Logits, weights: Weights) -> Kernel:
+        if fitted.loss.kind == "class":
+            return LogLikelihood(weights[:, None] * targets)
+        return MinusLoss(fitted.loss, targets, weights)
+
+
+@dataclass(frozen=True, eq=False)
+class MeanSquaredError(DevGoal):
+    """τ = -mean (f - y)² over dev rows, and over the numbers of each: its rise is that of R².
+
+    Parameters
+    ----------
+    X, y, weights
+        Dev rows with their numbers, as for `DevLoss`.
+
+    Examples
+    --------
+    >>> import goalward as gw
+    >>> fitted = gw.Ridge().fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0])
+    >>> gw.goals.MeanSquaredError([[1.0]], [5.0]).value(fitted)
+    -4.0
+    """
+
+    paired: ClassVar[bool] = False
+    kinds: ClassVar[tuple[str, ...]] = ("numbers",)
+
+    def kernel(self, fitted: Fitted, targets: Logits, weights: Weights) -> MinusLoss:
+        total = namespace(weights).sum(weights)
+        return MinusLoss(fitted.loss, targets, 2.0 * weights / (total * targets.shape[1]))
+
+
+@dataclass(frozen=True)
+class MinusLoss:
+    """-Σ w loss, with u = w (t - p) and W = -wΛ, under any loss."""
+
+    loss: Loss
+    targets: Logits
+    weights: Weights
+
+    def rows(self, logits: ManyLogits) -> Float[Array, "*b m"]:
+        """Return minus the loss of every row, without its weight."""
+        return -self.loss.rows(logits, self.targets)
+
+    def value(self, logits: ManyLogits) -> ManyValues:
+        return namespace(logits).sum(self.weights * self.rows(logits), axis=-1)
+
+    def cotangent(self, logits: ManyLogits) -> ManyLogits:
+        return -self.weights[:, None] * self.loss.slope(logits, self.targets)
+
+    def curvature(self, logits: Logits, motion: Logits) -> Logits:
+        proba = self.loss.seen(self.loss.proba(logits), self.targets)
+        return -self.weights[:, None] * self.loss.curvature(proba, motion)
 
 
 @dataclass(frozen=True)

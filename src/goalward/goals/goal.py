@@ -106,8 +106,8 @@ class Goal(ABC):
     utility: ClassVar[str] = "first-order"
     """The recipe word of the utility that predicts how the goal changes, where none is chosen."""
 
-    exclusive: ClassVar[bool] = True
-    """Whether it is written for outcomes of which exactly one happens, as under `Softmax`."""
+    kinds: ClassVar[tuple[str, ...]] = ("class",)
+    """What a model may learn for the goal to have a meaning: "class", "labels", "numbers"."""
 
     @abstractmethod
     def terms(self, fitted: Fitted) -> list[Term]:
@@ -116,8 +116,7 @@ class Goal(ABC):
     def check_loss(self, fitted: Fitted) -> None:
         """Raise where the model's loss is not one that the goal is written for."""
         for _, part in self.parts:
-            if part.exclusive:
-                fitted.check_exclusive(type(part).__name__)
+            fitted.check_kind(type(part).__name__, part.kinds)
 
     @property
     def parts(self) -> tuple[tuple[float, Goal], ...]:
@@ -192,6 +191,7 @@ class Goal(ABC):
 class Bound(Goal):
     """A goal whose rows went through the model's pipeline already."""
 
+    kinds: ClassVar[tuple[str, ...]] = ("class", "labels", "numbers")
     bound: list[Term]
 
     def terms(self, fitted: Fitted) -> list[Term]:

@@ -8,8 +8,8 @@ label it is: they have a utility of their own, `gw.utility.Information`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from jaxtyping import Float
@@ -18,8 +18,9 @@ from scipy.special import ndtr
 
 from goalward.core.arrays import Array, softmax, to_numpy
 from goalward.errors import BadParameter, Unsupported
+from goalward.goals.each_label import paired
 from goalward.goals.goal import Goal, Logits
-from goalward.models import Fitted, Softmax
+from goalward.models import Fitted, Loss, Softmax
 
 __all__ = ["DecisionRisk", "Epig", "FisherRatio", "PosteriorGoal", "PredictionVariance"]
 
@@ -52,6 +53,8 @@ class PosteriorGoal(Goal):
     """
 
     X: Any = field(repr=False)
+    loss: Loss = field(default=Softmax(), repr=False, kw_only=True)
+    """That of the model, once the goal is bound to one."""
     utility = "information"
 
     @abstractmethod
@@ -68,11 +71,20 @@ class PosteriorGoal(Goal):
     def value(self, fitted: Fitted) -> float:
         """Return minus the mean risk at the model's parameters and covariance."""
         self.check_loss(fitted)
+        bound = self.under(fitted.loss)
         rows = fitted.features(self.X, f"X of {type(self).__name__}")
         posterior = fitted.posterior(rows, type(self).__name__)
         M = posterior.leverage(rows, posterior.coordinates(rows))
         logits = np.asarray(to_numpy(fitted.logits_of(rows)), dtype=np.float64)
-        return -float(np.mean(self.risk(logits, M)))
+        return -float(np.mean(bound.risk(logits, M)))
+
+    def under(self, loss: Loss) -> PosteriorGoal:
+        """Return the goal of models with a loss."""
+        return replace(self, loss=loss)
+
+    def curvature(self, logits: Logits) -> Blocks:
+        """Return QᵀΛQ, the curvature of each row's loss in its effective directions."""
+        return np.asarray(self.loss.blocks(self.loss.proba(logits)))
 
     def terms(self, fitted: Fitted) -> NoReturn:
         raise Unsupported(
@@ -101,11 +113,13 @@ class FisherRatio(PosteriorGoal):
     True
     """
 
+    kinds: ClassVar[tuple[str, ...]] = ("class", "labels", "numbers")
+
     def risk(self, logits: Logits, M: Blocks) -> Risks:
-        return np.asarray(np.einsum("mab,mba->m", _curvature(logits), M))
+        return np.asarray(np.einsum("mab,mba->m", self.curvature(logits), M))
 
     def slope(self, logits: Logits, M: Blocks) -> Blocks:
-        return _curvature(logits)
+        return self.curvature(logits)
 
 
 class PredictionVariance(PosteriorGoal):
@@ -124,11 +138,13 @@ class PredictionVariance(PosteriorGoal):
     array([0])
     """
 
+    kinds: ClassVar[tuple[str, ...]] = ("class", "labels", "numbers")
+
     def risk(self, logits: Logits, M: Blocks) -> Risks:
         return np.asarray(np.einsum("mab,mba->m", self.slope(logits, M), M))
 
     def slope(self, logits: Logits, M: Blocks) -> Blocks:
-        blocks = _curvature(logits)
+        blocks = self.curvature(logits)
         return blocks @ blocks
 
 
@@ -147,20 +163,17 @@ class Epig(PosteriorGoal):
     True
     """
 
+    kinds: ClassVar[tuple[str, ...]] = ("class", "labels", "numbers")
+
     def risk(self, logits: Logits, M: Blocks) -> Risks:
-        _, logdet = np.linalg.slogdet(np.eye(M.shape[1]) + _curvature(logits) @ M)
+        _, logdet = np.linalg.slogdet(np.eye(M.shape[1]) + self.curvature(logits) @ M)
         return np.asarray(0.5 * logdet)
 
     def slope(self, logits: Logits, M: Blocks) -> Blocks:
         # ½ (I + ΛM)⁻¹Λ, symmetric but for rounding.
-        blocks = _curvature(logits)
+        blocks = self.curvature(logits)
         slope = np.linalg.solve(np.eye(M.shape[1]) + blocks @ M, blocks)
         return 0.25 * (slope + slope.transpose(0, 2, 1))
-
-
-def _curvature(logits: Logits) -> Blocks:
-    """Return QᵀΛQ, the curvature of each row's loss in contrasts."""
-    return np.asarray(Softmax().blocks(softmax(logits)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,6 +198,8 @@ class DecisionRisk(PosteriorGoal):
     A label's gain is its part of what the next labels bring, and minus `value` is the sum of all
     gains to come: each label is expected to raise the value by its gain, which tests compare with
     retraining. (At fixed logits the value would rise by something else.)
+
+    Of several labels each is a decision between no and yes, and the risks add up.
 
     Rows far from the boundary have nothing at stake however uncertain; rows near it as much as
     they are uncertain. So the goal joins what margin sampling looks for and what variance
@@ -211,6 +226,7 @@ class DecisionRisk(PosteriorGoal):
     array([0])
     """
 
+    kinds: ClassVar[tuple[str, ...]] = ("class", "labels")
     share: float = field(default=1 / 16, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -220,6 +236,8 @@ class DecisionRisk(PosteriorGoal):
             )
 
     def risk(self, logits: Logits, M: Blocks) -> Risks:
+        if self.loss.kind == "labels":
+            return self.under(Softmax()).risk(*_pairs(logits, M)).reshape(logits.shape).sum(axis=1)
         _, gap, spread, stake = _decisions(logits, M)
         share = self.share
         if share == 1.0:
@@ -229,9 +247,18 @@ class DecisionRisk(PosteriorGoal):
         return np.asarray(stake * share / (1.0 - share) * left)
 
     def slope(self, logits: Logits, M: Blocks) -> Blocks:
+        if self.loss.kind == "labels":
+            each = self.under(Softmax()).slope(*_pairs(logits, M)).reshape(logits.shape)
+            return 0.5 * each[:, :, None] * np.eye(logits.shape[1])
         e, gap, spread, stake = _decisions(logits, self.share * M)
         weight = self.share * stake * _density(gap / spread) / (2.0 * spread)
         return np.asarray(weight[:, None, None] * e[:, :, None] * e[:, None, :])
+
+
+def _pairs(logits: Logits, M: Blocks) -> tuple[Logits, Blocks]:
+    """Return each label as a row of two classes, whose contrast f/√2 has half of f's variance."""
+    own = 0.5 * np.einsum("maa->ma", M).reshape(-1, 1, 1)
+    return np.asarray(paired(logits)), own
 
 
 def _decisions(logits: Logits, M: Blocks) -> tuple[NDArray[Any], Risks, Risks, Risks]:

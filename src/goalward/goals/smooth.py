@@ -9,9 +9,10 @@ import numpy as np
 from jaxtyping import Float
 
 from goalward.core.arrays import Array, like, namespace, softmax, to_numpy
-from goalward.errors import BadInput
+from goalward.errors import BadInput, BadParameter
 from goalward.goals.dev_loss import DevGoal, Weights, check_some_weight, check_temperature
-from goalward.goals.goal import Coupled, Coupling, Goal, Logits, ManyLogits, ManyValues
+from goalward.goals.each_label import in_pairs, per_label
+from goalward.goals.goal import Coupled, Coupling, Goal, Logits, ManyLogits, ManyValues, Term
 from goalward.models import Fitted
 
 __all__ = ["SmoothAccuracy", "SmoothF1", "SoftF1", "SoftPoints"]
@@ -107,7 +108,9 @@ class SmoothF1(DevGoal):
     X, y, weights
         Dev rows with labels, as for `DevLoss`.
     positive
-        The class whose F1 is meant. None is the mean over all classes that have dev rows (macro).
+        The class whose F1 is meant, or the label. None is the mean over all that have dev rows (macro).
+    average
+        "micro" counts all labels of all rows together, where rows have several.
     temperature
         Width of the boundary, in logits.
 
@@ -123,9 +126,47 @@ class SmoothF1(DevGoal):
 
     positive: Any = field(default=None, kw_only=True)
     temperature: float = field(default=1.0, kw_only=True)
+    average: str = field(default="macro", kw_only=True)
 
     def __post_init__(self) -> None:
         check_temperature(self.temperature, "SmoothF1")
+        if self.average not in ("macro", "micro"):
+            raise BadParameter(
+                f"average={self.average!r} of SmoothF1; 'macro' or 'micro' was expected."
+            )
+
+    def terms(self, fitted: Fitted) -> list[Term]:
+        if fitted.loss.kind == "labels":
+            return self._of_labels(fitted)
+        if self.average == "micro":
+            raise BadParameter(
+                "average='micro' of SmoothF1 came with a model of one class for each row, whose micro F1 is "
+                "its accuracy; a model of several labels was expected. Use SmoothAccuracy."
+            )
+        return super().terms(fitted)
+
+    def _of_labels(self, fitted: Fitted) -> list[Term]:
+        """Return the F1 of yes: one term for each label that counts, or one of all together."""
+        X = fitted.features(self.X, "X of SmoothF1")
+        targets = fitted.targets(self.y, X.shape[0], "y of SmoothF1")
+        weights = fitted.row_weights(self.weights, X.shape[0])
+        yes = like(np.array([0.0, 1.0]), targets, dtype=targets.dtype)
+        columns: list[int | None] = [None]
+        if self.average == "macro":
+            present = np.nansum(to_numpy(targets) * to_numpy(weights)[:, None], axis=0) > 0.0
+            named = fitted.classes == self.positive if self.positive is not None else present
+            columns = [*np.flatnonzero(present & named).tolist()]
+        if not columns:
+            raise BadInput(
+                f"No dev row of SmoothF1 has a yes (positive={self.positive!r}), so F1 is 0 whatever the model "
+                "says; at least 1 was expected. Add dev rows with it."
+            )
+        found = []
+        for k in columns:
+            some = targets if k is None else targets[:, k : k + 1]
+            kernel = SoftF1(*in_pairs(some, weights), yes, self.temperature)
+            found.append(Term(1.0 / len(columns), X, per_label(kernel, fitted.loss, k)))
+        return found
 
     def kernel(self, fitted: Fitted, targets: Logits, weights: Weights) -> SoftF1:
         present = to_numpy(namespace(targets).sum(weights[:, None] * targets, axis=0)) > 0.0

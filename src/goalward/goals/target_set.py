@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,8 @@ class TargetSet(Unsettled):
     >>> bool(settled.weights[-1] > 1 > settled.weights[0]), settled.effective_rows < 40
     (True, True)
     """
+
+    kinds: ClassVar[tuple[str, ...]] = ("class", "labels", "numbers")
 
     X: Any = field(repr=False)
     y: Any = field(repr=False)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.core.arrays import Array, like, log_softmax, namespace, softmax, to_numpy
+from goalward.core.arrays import Array, like, namespace, softmax, to_numpy
 from goalward.errors import BadInput, ShapeMismatch
-from goalward.goals.dev_loss import DevGoal, LogLikelihood, Weights, check_temperature
+from goalward.goals.dev_loss import DevGoal, MinusLoss, Weights, check_temperature
 from goalward.goals.goal import Coupled, Coupling, Logits, ManyLogits, ManyValues
 from goalward.models import Fitted
 
@@ -21,7 +21,7 @@ __all__ = ["SoftMinimum", "WorstGroup"]
 
 @dataclass(frozen=True, eq=False)
 class WorstGroup(DevGoal):
-    """τ = -T log mean_g exp(-a_g/T), a_g the mean log p_y of the dev rows of group g.
+    """τ = -T log mean_g exp(-a_g/T), a_g the mean log p_y of the dev rows of group g, or minus their loss.
 
     It lies between the worst group's a_g and the mean over groups: T → 0 is the worst group,
     T → ∞ the mean in which every group counts the same.
@@ -43,6 +43,9 @@ class WorstGroup(DevGoal):
     >>> goal.by_group(fitted)["north"] > goal.value(fitted) > goal.by_group(fitted)["south"]
     True
     """
+
+    paired: ClassVar[bool] = False
+    kinds: ClassVar[tuple[str, ...]] = ("class", "labels", "numbers")
 
     groups: Any = field(repr=False)
     temperature: float = field(default=0.1, kw_only=True)
@@ -73,7 +76,7 @@ class WorstGroup(DevGoal):
                 "0 was expected. Leave the group out."
             )
         shares = like(share / total, targets, dtype=targets.dtype)
-        return SoftMinimum(targets, shares, self.temperature)
+        return SoftMinimum(MinusLoss(fitted.loss, targets, weights), shares, self.temperature)
 
     def _coded(self) -> tuple[list[Hashable], NDArray[Any]]:
         """Return the groups in the order they first stand in, and each row's place among them."""
@@ -100,20 +103,19 @@ def _is_missing(group: Hashable) -> bool:
 
 @dataclass(frozen=True)
 class SoftMinimum(Coupled):
-    """-T log mean_g exp(-a_g/T) with a = sharesᵀ (Σ_k t log p).
+    """-T log mean_g exp(-a_g/T) with a = -sharesᵀ loss.
 
     Groups count by q = softmax(-a/T), so u = Σ_g q_g ∂a_g, and W is that of the rows weighted
     by q, less (1/T) Σ_gh (diag(q) - qqᵀ)_gh ∂a_g ∂a_hᵀ.
     """
 
-    targets: Logits
+    each: MinusLoss
     shares: Float[Array, "m g"]
     temperature: float
 
     def means(self, logits: ManyLogits) -> Float[Array, "*b g"]:
         """Return a of every group."""
-        rows = namespace(logits).sum(self.targets * log_softmax(logits), axis=-1)
-        return rows @ self.shares
+        return self.each.rows(logits) @ self.shares
 
     def value(self, logits: ManyLogits) -> ManyValues:
         xp = namespace(logits)
@@ -130,11 +132,11 @@ class SoftMinimum(Coupled):
     def coupling(self, logits: Logits) -> Coupling:
         xp = namespace(logits)
         q, _ = self._weighted(logits)
-        rows = LogLikelihood(self.targets).cotangent(logits)
+        rows = -self.each.loss.slope(logits, self.each.targets)
         eye = xp.eye(q.shape[0], dtype=q.dtype, device=q.device)
         middle = (q[:, None] * q[None, :] - eye * q[:, None]) / self.temperature
         return Coupling(self.shares.T[:, :, None] * rows[None, :, :], middle)
 
-    def _weighted(self, logits: Logits) -> tuple[Array, LogLikelihood]:
+    def _weighted(self, logits: Logits) -> tuple[Array, MinusLoss]:
         q = softmax(self.means(logits) / -self.temperature)
-        return q, LogLikelihood((self.shares @ q)[:, None] * self.targets)
+        return q, replace(self.each, weights=self.shares @ q)

@@ -20,9 +20,9 @@ from goalward.labels.operators import (
     Spread,
     UpperConfidence,
     WorstCase,
-    warn_if_vacuous,
 )
 from goalward.labels.people import Consensus, DawidSkene
+from goalward.labels.vacuous import warn_if_vacuous
 
 __all__ = [
     "Belief",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Real
@@ -10,10 +10,10 @@ from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import Float
 
-from goalward.core.arrays import Array, like, log_softmax, namespace, softmax
+from goalward.core.arrays import Array
 from goalward.core.candidates import Candidates
 from goalward.errors import BadParameter, UnknownLabel
-from goalward.models import Fitted
+from goalward.models import Fitted, Loss
 
 __all__ = ["Belief", "Believe", "Constant", "Geometric", "Linear", "Predicted", "Truth", "Uniform"]
 
@@ -33,7 +33,7 @@ class Belief(Protocol):
 
 @dataclass(frozen=True)
 class Uniform:
-    """Every label equally likely: the paper's Average.
+    """Every label equally likely: the paper's Average. Of numbers, which cannot be, their own law.
 
     Examples
     --------
@@ -42,12 +42,11 @@ class Uniform:
     """
 
     def prepare(self, fitted: Fitted, round: int = 0) -> Believe:
-        return _uniform
+        return partial(_uniform, fitted.loss)
 
 
-def _uniform(candidates: Candidates) -> PerLabel:
-    p = candidates.proba
-    return namespace(p).full_like(p, 1.0 / p.shape[1])
+def _uniform(loss: Loss, candidates: Candidates) -> PerLabel:
+    return loss.even(candidates.proba)
 
 
 @dataclass(frozen=True)
@@ -82,20 +81,11 @@ class Predicted:
                 f"The temperature of round {round} is {T}; 0 or more was expected. Use 1 for "
                 "the prediction itself."
             )
-        return partial(_softened, float(T))
+        return partial(_softened, fitted.loss, float(T))
 
 
-def _softened(T: float, candidates: Candidates) -> PerLabel:
-    p = candidates.proba
-    xp = namespace(p)
-    if T == 1.0:
-        return p
-    if T == 0.0:
-        best = xp.astype(p == xp.max(p, axis=1, keepdims=True), p.dtype)
-        return best / xp.sum(best, axis=1, keepdims=True)
-    tiny = float(xp.finfo(p.dtype).smallest_normal)
-    log_p = xp.log(xp.maximum(p, xp.full_like(p, tiny)))
-    return softmax(log_softmax(log_p) / T)
+def _softened(loss: Loss, T: float, candidates: Candidates) -> PerLabel:
+    return loss.softened(candidates.proba, T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,12 +118,12 @@ class Truth:
 def _true(labels: Any, fitted: Fitted, candidates: Candidates) -> PerLabel:
     listed = [_label(labels, row) for row in candidates.rows.tolist()]
     targets = fitted.targets(listed, len(listed), "labels of Truth")
-    return like(targets, candidates.proba, dtype=candidates.proba.dtype)
+    return fitted.loss.standing_for(targets, candidates.proba)
 
 
-def _label(labels: Any, row: Any) -> Hashable:
+def _label(labels: Any, row: Any) -> Any:
     try:
-        label: Hashable = labels[row]
+        label = labels[row]
     except (KeyError, IndexError, TypeError) as error:
         raise UnknownLabel(
             f"Truth has no label for row {row!r}; one for every row of the pool was expected. Pass "

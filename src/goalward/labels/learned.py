@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,8 +12,8 @@ from scipy.optimize import minimize_scalar
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 
-from goalward.core.arrays import like, plain_rows, softmax, stack_rows, to_numpy
-from goalward.core.candidates import Candidates
+from goalward.core.arrays import like, plain_rows, rows_at, softmax, stack_rows, to_numpy
+from goalward.core.candidates import Candidates, Labelled
 from goalward.errors import BadInput, BadParameter, Unsupported
 from goalward.labels.beliefs import Belief, Believe, PerLabel
 from goalward.models import Fitted
@@ -26,6 +26,7 @@ __all__ = [
     "at_temperature",
     "every_class",
     "fitted_temperature",
+    "jackknifed",
 ]
 
 
@@ -155,7 +156,26 @@ class Jackknife:
     """
 
     def prepare(self, fitted: Fitted, round: int = 0) -> Believe:
-        return partial(_by_model, fitted.jackknifed)
+        return partial(_by_model, jackknifed(fitted))
+
+
+def jackknifed(fitted: Fitted) -> Fitted:
+    """Return the mean of the models that each miss one label; the only label of a class is not missed."""
+    fitted.model.linear("The jackknife")
+    fitted.check_kind("The jackknife")
+    known = fitted.labelled
+    mass = to_numpy(known.weights)[:, None] * to_numpy(known.targets)
+    # Rounding aside: a class without a label would send its free intercept to minus infinity.
+    only = (mass > 0.0) & (mass >= (1.0 - 1e-9) * mass.sum(axis=0))
+    left = np.flatnonzero(mass.any(axis=1) & ~only.any(axis=1))
+    total = 0.0 * fitted.params
+    for row in left.tolist():
+        others = np.delete(np.arange(len(mass)), row)
+        fewer = fitted.expecting(-known.targets[row, :])
+        parts = (known.X, known.targets, fewer.labelled.weights)
+        rows = Labelled(*(rows_at(part, others) for part in parts))
+        total = total + replace(fewer, labelled=rows).polished().params
+    return replace(fitted, params=total / len(left)) if len(left) else fitted
 
 
 def _by_model(fitted: Fitted, candidates: Candidates) -> PerLabel:
@@ -232,6 +252,7 @@ def _tempered(p: NDArray[Any], T: float) -> NDArray[Any]:
 
 def labelled_rows(fitted: Fitted) -> tuple[Any, NDArray[Any]]:
     """Return the labelled rows of positive weight and their likeliest class."""
+    fitted.check_kind("LabelModel")
     counted = np.flatnonzero(to_numpy(fitted.labelled.weights) > 0)
     codes = to_numpy(fitted.labelled.targets).argmax(axis=1)
     return plain_rows(fitted.labelled.X)[counted], codes[counted]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
@@ -13,8 +12,9 @@ from jaxtyping import Float
 from goalward.core.arrays import Array, astype, eps, namespace
 from goalward.core.candidates import Candidates
 from goalward.core.place import in_place
-from goalward.errors import ShapeMismatch, VacuousUtility
+from goalward.errors import ShapeMismatch
 from goalward.labels.beliefs import Belief, Believe, PerLabel, Predicted, Uniform
+from goalward.labels.vacuous import warn_if_vacuous
 from goalward.models import Fitted, as_fitted
 
 __all__ = [
@@ -27,21 +27,29 @@ __all__ = [
     "Spread",
     "UpperConfidence",
     "WorstCase",
-    "warn_if_vacuous",
-    "warn_vacuous",
 ]
 
 PerRow = Float[Array, " n"]
 
 
 class Resolver(NamedTuple):
-    """An operator bound to a model and a round: its belief is made, once."""
+    """An operator bound to a model and a round: its belief is made, once.
+
+    Of rows that ask several questions, each is resolved by itself.
+    """
 
     operator: Operator
     believe: Believe
+    questions: int = 1
 
     def __call__(self, utility: PerLabel, candidates: Candidates) -> PerRow:
-        return self.operator.resolve(utility, self.believe(candidates))
+        belief = self.believe(candidates)
+        if self.questions == 1:
+            return self.operator.resolve(utility, belief)
+        xp, n = namespace(utility), utility.shape[0]
+        apart = (n * self.questions, utility.shape[1] // self.questions)
+        each = self.operator.resolve(xp.reshape(utility, apart), xp.reshape(belief, apart))
+        return self.operator.together(xp.reshape(each, (n, self.questions)))
 
 
 class Operator(ABC):
@@ -64,10 +72,15 @@ class Operator(ABC):
     def resolve(self, utility: PerLabel, belief: PerLabel) -> PerRow:
         """Return one number per row, from its utilities and what its label is believed to be."""
 
+    def together(self, each: Float[Array, "n q"]) -> PerRow:
+        """Return the number of a row from those of its questions: utilities of answers add up."""
+        return namespace(each).sum(each, axis=1)
+
     def prepare(self, fitted: Fitted, round: int = 0) -> Resolver:
         """Return the operator bound to a model and a round, for blocks of candidates."""
         in_place(self.belief, "belief", "gw.labels.Predicted()", "prepare", lacks="resolve")
-        return Resolver(self, self.belief.prepare(fitted, round))
+        questions = fitted.loss.questions(fitted.n_classes)
+        return Resolver(self, self.belief.prepare(fitted, round), questions)
 
     def __call__(
         self,
@@ -83,7 +96,7 @@ class Operator(ABC):
         Parameters
         ----------
         utility
-            (N, K) from a utility.
+            (N, L) from a utility, a column for each answer: for classes K.
         rows
             Ids of the rows, so that `Truth(labels)` stays aligned in a shrinking pool;
             positions by default.
@@ -92,10 +105,10 @@ class Operator(ABC):
         """
         fitted = as_fitted(fitted)
         X = fitted.features(X_pool, "X_pool")
-        if tuple(utility.shape) != (X.shape[0], fitted.n_classes):
+        if tuple(utility.shape) != (X.shape[0], fitted.n_answers):
             raise ShapeMismatch(
-                f"utility has shape {tuple(utility.shape)}; ({X.shape[0]}, {fitted.n_classes}), "
-                "rows by classes, was expected. Score the same pool that is passed here."
+                f"utility has shape {tuple(utility.shape)}; ({X.shape[0]}, {fitted.n_answers}), "
+                "rows by answers, was expected. Score the same pool that is passed here."
             )
         ids = np.arange(X.shape[0]) if rows is None else rows
         if not isinstance(ids, np.ndarray):
@@ -203,6 +216,11 @@ class Spread(Operator):
     def resolve(self, utility: PerLabel, belief: PerLabel) -> PerRow:
         return deviation(utility, belief)
 
+    def together(self, each: Float[Array, "n q"]) -> PerRow:
+        """Return the deviation of the sum: answers to different questions are independent."""
+        xp = namespace(each)
+        return xp.sqrt(xp.sum(each * each, axis=1))
+
 
 @dataclass(frozen=True)
 class UpperConfidence(Operator):
@@ -259,39 +277,3 @@ class ProbabilityOfImprovement(Operator):
     def resolve(self, utility: PerLabel, belief: PerLabel) -> PerRow:
         better = namespace(utility).astype(utility > self.threshold, utility.dtype)
         return mean(better, belief)
-
-
-def warn_if_vacuous(lowest: float, highest: float, scale: float, eps: float, name: str) -> None:
-    """Warn if all rows score the same to rounding while their utilities differ.
-
-    Parameters
-    ----------
-    lowest, highest
-        Over the rows, after the operator.
-    scale
-        The largest spread over the rows of a label's utility, before it.
-    eps
-        The rounding unit of the numbers.
-    """
-    gap = highest - lowest
-    if scale > 0.0 and gap <= 1e4 * eps * scale:
-        warn_vacuous(
-            name, f" (spread {gap:.1e}, while utilities of a label spread over {scale:.1e})"
-        )
-
-
-def warn_vacuous(name: str, found: str = "") -> None:
-    """Warn that all rows score the same under an operator, by what was found or by Remark 1."""
-    reason = "the operator does not tell them apart"
-    if "Predicted" in name:
-        reason = (
-            "to first order the expected utility under the model's own prediction is "
-            "constant (Remark 1 of the paper)"
-        )
-    warnings.warn(
-        f"Every candidate scores the same under {name}{found}, so the choice is arbitrary: {reason}. "
-        "Use Spread(Predicted()), Expected(Uniform()), a LabelModel, or a utility beyond first "
-        "order such as Retrain().",
-        VacuousUtility,
-        stacklevel=4,
-    )

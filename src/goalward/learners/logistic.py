@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from goalward.core.arrays import Array, Rows, is_sparse, like, namespace
-from goalward.core.candidates import Labelled
+from goalward.core.arrays import like
 from goalward.core.labels import as_classes, clean_weights, encode, find_classes, is_soft
 from goalward.core.rows import clean_rows, column_names, held
 from goalward.errors import BadParameter, OneClass, ShapeMismatch, UnseenClass
 from goalward.learners.cross_validation import cross_validate
 from goalward.learners.left_out import best_left_out
+from goalward.learners.linear_fit import labelled_rows, started
 from goalward.models import LinearModel
 from goalward.models.fitted import Fitted
 from goalward.models.trust import refuse_separable
@@ -127,7 +127,7 @@ class Logistic(LogisticParameters):
         chosen = self.C == "cv"
         seen = self._seen(targets, weights, classes)
         C = cross_validate(self, X, y, sample_weight=sample_weight).C if chosen else float(self.C)
-        labelled = _labelled(rows, targets, weights)
+        labelled = labelled_rows(rows, targets, weights)
         penalty = np.full(rows.shape[1] + self.fit_intercept, 1.0 / C)
         free = penalty.copy()
         frees = self.fit_intercept and self.penalize_intercept in (False, "until-seen")
@@ -135,7 +135,7 @@ class Logistic(LogisticParameters):
         freed = None if seen or np.all(free == penalty) else like(free, labelled.targets)
         params = like(np.zeros((len(penalty), len(classes))), labelled.targets)
         if start is not None:
-            params = _started(start, params, classes)
+            params = started(start, params, classes)
         first = Fitted(
             params,
             labelled,
@@ -211,28 +211,3 @@ class Logistic(LogisticParameters):
                 stacklevel=3,
             )
         return bool(seen.all())
-
-
-def _labelled(rows: Rows, targets: NDArray[Any], weights: NDArray[Any]) -> Labelled:
-    """Return the labelled rows in double precision: they are few, and 1e-8 needs it.
-
-    They are copied, so that a caller who edits an array later does not edit the model.
-    """
-    reference = np.empty(0) if is_sparse(rows) else rows
-    xp = namespace(reference)
-    own = rows.copy() if is_sparse(rows) else xp.asarray(rows, copy=True)
-    return Labelled(
-        like(own, reference, dtype=xp.float64),
-        like(targets, reference, dtype=xp.float64),
-        like(weights, reference, dtype=xp.float64),
-    )
-
-
-def _started(start: Fitted, params: Array, classes: NDArray[Any]) -> Array:
-    if tuple(start.params.shape) != tuple(params.shape) or list(start.classes) != list(classes):
-        raise ShapeMismatch(
-            f"start has parameters {tuple(start.params.shape)} for {start.n_classes} classes; "
-            f"{tuple(params.shape)} for the same classes was expected. Leave start out, or "
-            "give classes=[...] so that it stays the same from fit to fit."
-        )
-    return like(start.params, params, dtype=params.dtype)

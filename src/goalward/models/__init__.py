@@ -8,7 +8,10 @@ from goalward.models.model import Jacobian, Model
 from goalward.models.network import Network
 from goalward.models.objective import Hessian, Objective
 from goalward.models.refitted import Refitted
+from goalward.models.separate import Separate
+from goalward.models.sigmoid import Sigmoid
 from goalward.models.softmax import Softmax
+from goalward.models.squared import Squared
 from goalward.models.trust import Validity, inspected
 
 __all__ = [
@@ -22,7 +25,10 @@ __all__ = [
     "Network",
     "Objective",
     "Refitted",
+    "Separate",
+    "Sigmoid",
     "Softmax",
+    "Squared",
     "Validity",
     "as_fitted",
     "inspected",

@@ -20,7 +20,6 @@ from goalward.core.arrays import (
     like,
     namespace,
     norm,
-    rows_at,
     stack_rows,
     to_numpy,
 )
@@ -40,6 +39,8 @@ from goalward.solvers import Auto, Inverse, Solve, Solver
 from goalward.solvers.coordinates import Coordinates
 
 __all__ = ["Fitted", "as_fitted"]
+
+KINDS = {"class": "one class for each row", "labels": "several labels", "numbers": "numbers"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +105,11 @@ class Fitted:
         return len(self.classes)
 
     @cached_property
+    def n_answers(self) -> int:
+        """L: what may be answered to the questions of a row; for classes K."""
+        return self.loss.n_answers(self.n_classes)
+
+    @cached_property
     def n_features(self) -> int:
         """The number of features the model sees."""
         return self.model.n_features(self.params)
@@ -156,10 +162,17 @@ class Fitted:
         xp = namespace(targets)
         expecting = self.expecting(xp.sum(targets, axis=0))
         old = expecting.labelled
-        weights = xp.concat([old.weights, xp.sum(targets * expecting.label_weights, axis=1)])
+        weights = xp.concat([old.weights, expecting.weights_of(targets)])
         X = stack_rows(old.X, rows)
         known = Labelled(X, xp.concat([old.targets, targets]), weights)
         return replace(expecting, labelled=known)
+
+    def weights_of(self, targets: Float[Array, "n k"]) -> Float[Array, " n"]:
+        """Return what rows labelled now weigh: by their classes, or 1."""
+        xp = namespace(targets)
+        if self.loss.kind == "class":
+            return xp.sum(targets * self.label_weights, axis=1)
+        return xp.ones_like(targets[:, 0])
 
     def expecting(self, labels: Float[Array, " k"]) -> Fitted:
         """Return the same parameters and rows, weighted and penalised as more labels will have it.
@@ -179,6 +192,11 @@ class Fitted:
         return replace(after, labelled=labelled, class_weights=by_class, label_counts=counts)
 
     @property
+    def told(self) -> bool:
+        """Whether labels say enough to go by: two classes, or two rows of labels or numbers."""
+        return (self.labelled.n_seen if self.loss.kind == "class" else len(self.labelled)) >= 2
+
+    @property
     def seen(self) -> Array:
         """Which classes have a label with weight."""
         return self.labelled.weights @ self.labelled.targets > 0.0
@@ -189,31 +207,13 @@ class Fitted:
         missing = np.flatnonzero(~to_numpy(self.seen))
         return int(missing[0]) if self.freed is not None and len(missing) == 1 else None
 
-    @cached_property
-    def jackknifed(self) -> Fitted:
-        """The mean of the models that each miss one label; the only label of a class is not missed."""
-        self.model.linear("The jackknife")
-        known = self.labelled
-        mass = to_numpy(known.weights)[:, None] * to_numpy(known.targets)
-        # Rounding aside: a class without a label would send its free intercept to minus infinity.
-        only = (mass > 0.0) & (mass >= (1.0 - 1e-9) * mass.sum(axis=0))
-        left = np.flatnonzero(mass.any(axis=1) & ~only.any(axis=1))
-        total = 0.0 * self.params
-        for row in left.tolist():
-            others = np.delete(np.arange(len(mass)), row)
-            fewer = self.expecting(-known.targets[row, :])
-            parts = (known.X, known.targets, fewer.labelled.weights)
-            rows = Labelled(*(rows_at(part, others) for part in parts))
-            total = total + replace(fewer, labelled=rows).polished().params
-        return replace(self, params=total / len(left)) if len(left) else self
-
     def predict_proba(self, X: object) -> Float[Array, "n k"]:
         """Return (n, K) probabilities, columns in the order of `classes`."""
         return self.loss.proba(self.logits(X))
 
     def predict(self, X: object) -> NDArray[Any]:
-        """Return the most probable class of each row."""
-        return np.asarray(self.classes[to_numpy(self.logits(X)).argmax(axis=1)])
+        """Return the most probable class of each row; 0 or 1 for each of several labels; or numbers."""
+        return self.loss.decided(to_numpy(self.logits(X)), self.classes)
 
     @property
     def objective(self) -> Objective:
@@ -232,9 +232,10 @@ class Fitted:
         return Auto().prepare(self.hessian)
 
     def _repr_html_(self) -> str:
-        known = {"class": self.classes, "labels": to_numpy(self.labelled.targets).sum(axis=0)}
+        word = "sum" if self.loss.kind == "numbers" else "labels"
+        known = {"class": self.classes, word: np.nansum(to_numpy(self.labelled.targets), axis=0)}
         title = f"{self.n_features:,} features, {len(self.labelled):,} labelled rows"
-        return card(title, known, bar="labels", note="" if self.C is None else f"C = {self.C:.3g}")
+        return card(title, known, bar=word, note="" if self.C is None else f"C = {self.C:.3g}")
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields alone: what follows from them is made again where it is wanted."""
@@ -252,10 +253,10 @@ class Fitted:
         return self.model.polished(self, tol=tol, max_iter=max_iter, solver=solver)
 
     @cached_property
-    def label_weights(self) -> Float[Array, " k"]:
-        """The weight that a row labelled now gets, by its class."""
-        targets = self.labelled.targets
-        xp, count = namespace(targets), targets.shape[1]
+    def label_weights(self) -> Float[Array, " l"]:
+        """The weight that a row labelled now gets, by its answer."""
+        targets, count = self.labelled.targets, self.n_answers
+        xp = namespace(targets)
         equal = xp.ones(count, dtype=targets.dtype, device=targets.device)
         return equal if self.class_weights is None else self.class_weights
 
@@ -272,13 +273,12 @@ class Fitted:
             )
         return high
 
-    def check_exclusive(self, asker: str) -> None:
-        """Raise unless exactly one outcome happens; in the name of what is written for that."""
-        if not self.loss.exclusive:
+    def check_kind(self, asker: str, kinds: tuple[str, ...] = ("class",)) -> None:
+        """Raise unless what the model learns is of a kind that `asker` is written for."""
+        if self.loss.kind not in kinds:
             raise Unsupported(
-                f"{asker} came with a model of the loss {self.loss!r}, under which outcomes do not "
-                "exclude one another; Softmax() was expected. Write a goal with exclusive = False, and "
-                "use FirstOrder() or ImplicitStep()."
+                f"{asker} came with a model of {KINDS[self.loss.kind]} ({self.loss!r}); one of "
+                f"{' or '.join(KINDS[kind] for kind in kinds)} was expected. docs/goals.md says what serves which."
             )
 
     def flatness(self) -> float:

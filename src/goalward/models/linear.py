@@ -93,7 +93,8 @@ class LinearModel(Model):
     ) -> Hessian:
         """Return ∇²F."""
         F = objective
-        return Hessian(F.labelled, F.penalty, self, F.loss, F.loss.proba(logits))
+        proba = F.loss.seen(F.loss.proba(logits), F.labelled.targets)
+        return Hessian(F.labelled, F.penalty, self, F.loss, proba)
 
     def gradient_scale(self, objective: Objective, params: Float[Array, "p k"]) -> float:
         """Return ‖∇F(0)‖, or where that is nothing a scale below which ∇F is rounding."""

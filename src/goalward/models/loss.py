@@ -6,6 +6,11 @@ its slope is p - t with p the expected target, its curvature Λ = ∂p/∂f, and
 Directions of f that change no p are not seen. The others are spanned by the columns of `basis`,
 Q (K x c), orthonormal: all that must be factored is factored there, which also fixes the gauge of
 free intercepts exactly.
+
+A row asks one question or several, and each has a few possible answers. Under `Softmax` there is
+one question, with K answers. Otherwise each outcome is a question by itself, and an answer to it is
+a target that differs from what is expected, p, in that outcome alone: the other outcomes do not
+move then, so utilities of a row's questions add up.
 """
 
 from __future__ import annotations
@@ -14,10 +19,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.core.arrays import Array, namespace
+from goalward.core.arrays import Array, like, namespace, to_numpy
+from goalward.errors import Unsupported
 
 __all__ = ["Loss"]
 
@@ -29,8 +36,14 @@ class Loss(ABC):
     faster or more exact. `gw.testing.check_loss` checks all of them against differences.
     """
 
-    exclusive: ClassVar[bool] = False
-    """Whether exactly one outcome happens, so that p is a distribution over them."""
+    kind: ClassVar[str] = "numbers"
+    """What a target is: "class", one outcome of K; "labels", a yes or no to each; "numbers"."""
+    nodes: ClassVar[tuple[float, ...]] = (-1.0, 1.0)
+    """Answers to a question, in deviations from what is expected, and how likely each is. These two
+    have the mean and the variance of the law, whatever it is."""
+    shares: ClassVar[tuple[float, ...]] = (0.5, 0.5)
+    steepest: ClassVar[float] = 0.5
+    """The most that Λ may be, as far as damped steps reckon with it."""
     fused: ClassVar[bool] = False
     """Whether the kernels that score a pool in one pass are written for this loss."""
 
@@ -47,8 +60,10 @@ class Loss(ABC):
         """Return p, the law of a label."""
 
     @abstractmethod
-    def rows(self, logits: Float[Array, "n k"], targets: Float[Array, "n k"]) -> Float[Array, " n"]:
-        """Return the loss of each row."""
+    def rows(
+        self, logits: Float[Array, "*n k"], targets: Float[Array, "n k"]
+    ) -> Float[Array, "*n"]:
+        """Return the loss of each row; leading axes are other models."""
 
     @abstractmethod
     def curvature(
@@ -63,19 +78,110 @@ class Loss(ABC):
         """Return QᵀTQ: how QᵀΛQ of each row changes when its logits move by `motion`."""
 
     def slope(
-        self, logits: Float[Array, "n k"], targets: Float[Array, "n k"]
-    ) -> Float[Array, "n k"]:
+        self, logits: Float[Array, "*n k"], targets: Float[Array, "n k"]
+    ) -> Float[Array, "*n k"]:
         """Return ∂loss/∂logits = p - t."""
         return self.proba(logits) - targets
 
-    def along(self, proba: Float[Array, "n k"], motion: Float[Array, "n k"]) -> Float[Array, "n k"]:
-        """Return d loss((x, k)) for every outcome k when the logits move by `motion`.
+    def answered(self, targets: Float[Array, "n k"]) -> Float[Array, "n k"] | None:
+        """Return 1 where an outcome has a target and 0 where it has none; None if all have."""
+        return None
 
-        With s the motion, ⟨p - e_k, s⟩ = Σ_j p_j s_j - s_k, so all K outcomes of a row
-        cost one row of logits and no gradient for each.
+    def seen(self, proba: Float[Array, "n k"], targets: Float[Array, "n k"]) -> Float[Array, "n k"]:
+        """Return p of labelled rows as their curvature sees it."""
+        return proba
+
+    def questions(self, n_outcomes: int) -> int:
+        """Return how many questions a row asks: one for each outcome."""
+        return n_outcomes
+
+    def n_answers(self, n_outcomes: int) -> int:
+        """Return L: the possible answers to all questions of a row, one question after another."""
+        return n_outcomes * len(self.nodes)
+
+    def deviation(self, proba: Float[Array, "n k"]) -> Float[Array, "n k"]:
+        """Return the standard deviation of each outcome's target: the curvature is its variance."""
+        return namespace(proba).sqrt(self.diagonal(proba))
+
+    def answers(self, proba: Float[Array, "n k"]) -> Float[Array, "_ l k"]:
+        """Return the targets that stand for the answers to the questions of each row."""
+        xp, K = namespace(proba), proba.shape[1]
+        eye = xp.eye(K, dtype=proba.dtype, device=proba.device)
+        moved = self.given(proba) - proba[:, :, None]
+        apart = moved[:, :, :, None] * eye[None, :, None, :]
+        return proba[:, None, :] + xp.reshape(apart, (proba.shape[0], -1, K))
+
+    def given(self, proba: Float[Array, "n k"]) -> Float[Array, "n k a"]:
+        """Return the numbers that may be answered to each question."""
+        nodes = like(np.array(self.nodes), proba, dtype=proba.dtype)
+        return proba[:, :, None] + self.deviation(proba)[:, :, None] * nodes
+
+    def chances(self, proba: Float[Array, "n k"]) -> Float[Array, "n l"]:
+        """Return how likely each answer is; those of a question sum to 1."""
+        xp = namespace(proba)
+        shares = like(np.tile(self.shares, proba.shape[1]), proba, dtype=proba.dtype)
+        return xp.broadcast_to(shares, (proba.shape[0], shares.shape[0]))
+
+    def even(self, proba: Float[Array, "n k"]) -> Float[Array, "n l"]:
+        """Return every answer equally likely; of numbers, which cannot be, their own law."""
+        return self.chances(proba)
+
+    def softened(self, proba: Float[Array, "n k"], T: float) -> Float[Array, "n l"]:
+        """Return the law of the answers at a temperature."""
+        if T == 1.0:
+            return self.chances(proba)
+        raise Unsupported(
+            f"A temperature of {T:g} came with a model of numbers ({self!r}); 1 was expected, since the "
+            "answers that are tried follow the label's own law. Use Predicted()."
+        )
+
+    def standing_for(
+        self, targets: Float[Array, "n k"], proba: Float[Array, "n k"]
+    ) -> Float[Array, "n l"]:
+        """Return weights of the answers that make a target of them.
+
+        Polynomials through the answers: a utility that is one, of their degree, is exact.
         """
+        at, given = to_numpy(targets)[:, :, None], to_numpy(self.given(proba))
+        weights = np.ones(given.shape)
+        for i in range(given.shape[2]):
+            for j in range(given.shape[2]):
+                if i != j:
+                    apart = given[:, :, i] - given[:, :, j]
+                    apart = np.where(np.abs(apart) > 1e-12, apart, 1e-12)
+                    weights[:, :, i] *= (at[:, :, 0] - given[:, :, j]) / apart
+        own = to_numpy(self.chances(proba)).reshape(given.shape)
+        weights = np.where(np.isnan(weights), own, weights)
+        return like(weights.reshape(len(weights), -1), proba, dtype=proba.dtype)
+
+    def supposed(
+        self, belief: Float[Array, "n l"], proba: Float[Array, "n k"]
+    ) -> Float[Array, "n k"]:
+        """Return the target that a belief about the answers amounts to."""
+        xp = namespace(proba)
+        given = self.given(proba)
+        return xp.sum(xp.reshape(belief, given.shape) * given, axis=2)
+
+    def decided(self, logits: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
+        """Return what is predicted for rows: p, a column alone where there is one outcome."""
+        p = np.asarray(self.proba(logits))
+        return p[:, 0] if len(classes) == 1 else p
+
+    def along(self, proba: Float[Array, "n k"], motion: Float[Array, "n k"]) -> Float[Array, "n l"]:
+        """Return d loss for every answer when the logits move by `motion`: ⟨p - t, s⟩."""
         xp = namespace(proba, motion)
-        return xp.sum(proba * motion, axis=-1, keepdims=True) - motion
+        away = proba[:, :, None] - self.given(proba)
+        return xp.reshape(away * motion[:, :, None], (proba.shape[0], -1))
+
+    def own_slopes(
+        self,
+        f: Float[Array, "n c"],
+        M: Float[Array, "n c c"],
+        targets: Float[Array, "_ c l"],
+        weights: Float[Array, "_ c l"],
+    ) -> Float[Array, "n c l"] | None:
+        """Return r = w (p(f - Mr) - t) of single rows, where there is a short way to it."""
+        return None
 
     def unseen(self, v: Float[Array, "p k"]) -> Array:
         """Return the part of v outside the basis; it may broadcast over the outcomes."""

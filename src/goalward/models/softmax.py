@@ -21,8 +21,9 @@ from goalward.core.arrays import Array, like, log_softmax, namespace, softmax
 from goalward.core.labels import encode
 from goalward.errors import ShapeMismatch
 from goalward.models.loss import Loss
+from goalward.models.own_logit import own_logit
 
-__all__ = ["Softmax"]
+__all__ = ["Softmax", "tempered"]
 
 
 @cache
@@ -41,7 +42,7 @@ class Softmax(Loss):
     array([[0.5, 0.5]])
     """
 
-    exclusive: ClassVar[bool] = True
+    kind: ClassVar[str] = "class"
     fused: ClassVar[bool] = True
 
     def targets(self, y: object, classes: NDArray[Any], n_rows: int, name: str) -> NDArray[Any]:
@@ -62,10 +63,76 @@ class Softmax(Loss):
         """Return softmax(logits)."""
         return softmax(logits)
 
-    def rows(self, logits: Float[Array, "n k"], targets: Float[Array, "n k"]) -> Float[Array, " n"]:
+    def rows(
+        self, logits: Float[Array, "*n k"], targets: Float[Array, "n k"]
+    ) -> Float[Array, "*n"]:
         """Return -Σ_k t_k log p_k for each row."""
         xp = namespace(logits)
         return -xp.sum(targets * log_softmax(logits), axis=-1)
+
+    def questions(self, n_outcomes: int) -> int:
+        """Return 1: which class it is."""
+        return 1
+
+    def n_answers(self, n_outcomes: int) -> int:
+        """Return K."""
+        return n_outcomes
+
+    def answers(self, proba: Float[Array, "n k"]) -> Float[Array, "1 l k"]:
+        """Return each class alone, the same for all rows."""
+        xp = namespace(proba)
+        return xp.eye(proba.shape[1], dtype=proba.dtype, device=proba.device)[None, :, :]
+
+    def chances(self, proba: Float[Array, "n k"]) -> Float[Array, "n k"]:
+        """Return p."""
+        return proba
+
+    def even(self, proba: Float[Array, "n k"]) -> Float[Array, "n k"]:
+        """Return 1/K."""
+        return namespace(proba).full_like(proba, 1.0 / proba.shape[1])
+
+    def softened(self, proba: Float[Array, "n k"], T: float) -> Float[Array, "n k"]:
+        """Return softmax(log p / T); of T = 0 the likeliest class."""
+        return tempered(proba, T)
+
+    def standing_for(
+        self, targets: Float[Array, "n k"], proba: Float[Array, "n k"]
+    ) -> Float[Array, "n k"]:
+        """Return the target: it is a distribution over the answers."""
+        return like(targets, proba, dtype=proba.dtype)
+
+    def supposed(
+        self, belief: Float[Array, "n k"], proba: Float[Array, "n k"]
+    ) -> Float[Array, "n k"]:
+        """Return the belief, a soft label."""
+        return belief
+
+    def decided(self, logits: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
+        """Return the most probable class of each row."""
+        return np.asarray(classes[logits.argmax(axis=1)])
+
+    def along(self, proba: Float[Array, "n k"], motion: Float[Array, "n k"]) -> Float[Array, "n k"]:
+        """Return d loss((x, k)) for every class k when the logits move by `motion`.
+
+        With s the motion, ⟨p - e_k, s⟩ = Σ_j p_j s_j - s_k, so all K classes of a row cost one row
+        of logits and no gradient for each.
+        """
+        xp = namespace(proba, motion)
+        return xp.sum(proba * motion, axis=-1, keepdims=True) - motion
+
+    def own_slopes(
+        self,
+        f: Float[Array, "n c"],
+        M: Float[Array, "n c c"],
+        targets: Float[Array, "_ c l"],
+        weights: Float[Array, "_ c l"],
+    ) -> Float[Array, "n c l"] | None:
+        """Return the slopes of two classes, by their one contrast."""
+        if f.shape[1] > 1:
+            return None
+        t, w = targets[:, 0, :], weights[:, 0, :]
+        root = own_logit(f, w * M[:, 0, :], t)
+        return (w * (self.law(root[:, None, :])[:, 0, :] - t))[:, None, :]
 
     def curvature(
         self, proba: Float[Array, "*n k"], motion: Float[Array, "*n k"]
@@ -169,3 +236,16 @@ def _spread(share: Float[Array, "n k"], Q: Float[Array, "k c"]) -> Float[Array, 
     K, c = Q.shape
     pairs = xp.reshape(Q[:, :, None] * Q[:, None, :], (K, c * c))
     return xp.reshape(share @ pairs, (-1, c, c))
+
+
+def tempered(p: Float[Array, "*n k"], T: float) -> Float[Array, "*n k"]:
+    """Return softmax(log p / T); of T = 0 the likeliest, shared where several are."""
+    xp = namespace(p)
+    if T == 1.0:
+        return p
+    if T == 0.0:
+        best = xp.astype(p == xp.max(p, axis=-1, keepdims=True), p.dtype)
+        return best / xp.sum(best, axis=-1, keepdims=True)
+    tiny = float(xp.finfo(p.dtype).smallest_normal)
+    log_p = xp.log(xp.maximum(p, xp.full_like(p, tiny)))
+    return softmax(log_softmax(log_p) / T)

@@ -5,15 +5,17 @@ from goalward.strategies.badge import Badge
 from goalward.strategies.bait import Bait, BaitBackward
 from goalward.strategies.bald import Bald
 from goalward.strategies.boss import Boss
+from goalward.strategies.committee import Committee, ModelChange
 from goalward.strategies.core_set import CoreSet
 from goalward.strategies.goal_oriented import GoalOriented
+from goalward.strategies.greedy_sampling import GreedySampling
 from goalward.strategies.recipe import Recipe, recipe
 from goalward.strategies.refine import Refine
 from goalward.strategies.schedule import InTurn, Then, UnlessSurprised
 from goalward.strategies.starts import cold_start
 from goalward.strategies.strategy import Strategy, Suggestion
 from goalward.strategies.typiclust import TypiClust
-from goalward.strategies.uncertainty import Entropy, LeastConfident, Margin, Random
+from goalward.strategies.uncertainty import Entropy, LabelMargin, LeastConfident, Margin, Random
 
 __all__ = [
     "Among",
@@ -22,12 +24,16 @@ __all__ = [
     "BaitBackward",
     "Bald",
     "Boss",
+    "Committee",
     "CoreSet",
     "Entropy",
     "GoalOriented",
+    "GreedySampling",
     "InTurn",
+    "LabelMargin",
     "LeastConfident",
     "Margin",
+    "ModelChange",
     "Random",
     "Recipe",
     "Refine",

@@ -36,6 +36,7 @@ class Badge(Strategy):
 
     def bind(self, request: Request) -> Rule:
         """Return the length of each row's gradient."""
+        request.fitted.check_kind("Badge")
         return GradientRule(request.fitted)
 
     @property

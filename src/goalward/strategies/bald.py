@@ -51,6 +51,7 @@ class Bald(Strategy):
         """Return H(mean p) - mean H(p) over the draws, which are made here."""
         fitted = request.fitted
         fitted.model.linear("Bald")
+        fitted.check_kind("Bald")
         inverse = Inverse.of(fitted.hessian, Coordinates.spanned(fitted.hessian))
         coordinates = inverse.coordinates
         rng = np.random.default_rng([self.seed, request.round])

@@ -61,6 +61,7 @@ class Boss(Strategy):
 
     def choose(self, request: Request, engine: Engine) -> Suggestion:
         """Return the best batch; a row's utility is that of the best batch proposed with it."""
+        request.fitted.check_kind("Boss")
         if request.costs is not None:
             return super().choose(request, engine)  # which refuses prices: only batches are judged
         if request.fidelity:
@@ -78,7 +79,7 @@ class Boss(Strategy):
         """Return the batches, each once."""
         rng = np.random.default_rng([self.seed, request.round])
         ensemble = proposers(self.strategies, request)
-        if not self.strategies and request.fitted.labelled.n_seen > 1:
+        if not self.strategies and request.fitted.told:
             ensemble.append(Proposer.of(CoreSet(), request))
         free, times = request.free, max(1, self.batches // len(ensemble))
         few, many = min(4 * request.batch, len(free)), min(LARGEST, len(free))

@@ -48,7 +48,7 @@ def proposers(strategies: Sequence[Strategy], request: Request) -> list[Proposer
             goals = (DecisionRisk(sample), FisherRatio(sample))
             noisy = [GoalOriented(goal, selection=Stochastic()) for goal in goals]
             strategies = [*strategies, Badge(), *noisy]
-    if request.fitted.labelled.n_seen < 2:
+    if not request.fitted.told:
         strategies = [each for each in strategies if each.starts] or [_Any()]
     return [Proposer.of(each, request) for each in strategies]
 

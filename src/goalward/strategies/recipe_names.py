@@ -45,7 +45,9 @@ from goalward.strategies.badge import Badge
 from goalward.strategies.bait import Bait, BaitBackward
 from goalward.strategies.bald import Bald
 from goalward.strategies.boss import Boss
+from goalward.strategies.committee import Committee, ModelChange
 from goalward.strategies.core_set import CoreSet
+from goalward.strategies.greedy_sampling import GreedySampling
 from goalward.strategies.reference import reference_rows
 from goalward.strategies.refine import Refine
 from goalward.strategies.strategy import Strategy
@@ -56,6 +58,7 @@ __all__ = [
     "GOALS",
     "LABEL_FREE",
     "NUMBERED",
+    "OF_NUMBERS",
     "OPERATORS",
     "ORACLES",
     "PRESETS",
@@ -72,6 +75,10 @@ BASELINES: dict[str, Callable[[int], Strategy]] = {
     "least-confident": uncertainty.LeastConfident,
     "uncertainty": uncertainty.LeastConfident,
     "core-set": CoreSet,
+    "label-margin": uncertainty.LabelMargin,
+    "greedy": GreedySampling,
+    "committee": Committee,
+    "model-change": ModelChange,
     "badge": Badge,
     "bait": Bait,
     "bait-backward": BaitBackward,
@@ -79,6 +86,8 @@ BASELINES: dict[str, Callable[[int], Strategy]] = {
     "typiclust": TypiClust,
     "refine": lambda seed: Refine(seed=seed),
 }
+OF_NUMBERS = frozenset({"greedy", "committee", "model-change"})
+"""Those of models of numbers."""
 ORACLES: dict[str, Callable[[Any, int], Strategy]] = {
     "boss": lambda truth, seed: Boss(truth, seed=seed)
 }

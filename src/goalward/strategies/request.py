@@ -104,7 +104,7 @@ class Request:
 
     def predicted(self, positions: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Return what the model says of rows at some positions; nothing before it knows two classes."""
-        if self.fitted.labelled.n_seen < 2 and not self.fitted.model.elsewhere:
+        if not (self.fitted.told or self.fitted.model.elsewhere):
             return {}
         proba = to_numpy(self.read(positions).proba)
         says = self.fitted.classes[proba.argmax(axis=1)]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from goalward.core.arrays import to_numpy
 from goalward.core.card import card
 from goalward.errors import BadParameter, PoolExhausted, Unsupported
-from goalward.labels.operators import warn_vacuous
+from goalward.labels.vacuous import warn_vacuous
 from goalward.models import Fitted
 from goalward.selection import Rule, Selector, Shortlist, Top
 from goalward.selection.best import Best, salt
@@ -283,7 +283,7 @@ class Strategy(ABC):
                     "came without them; gw.suggest(model, X_labelled, y_labelled, X_pool) was expected. "
                     "Margin, Entropy, LeastConfident and Random do with its predictions."
                 )
-        elif not part.starts and request.fitted.labelled.n_seen < 2:
+        elif not (part.starts or request.fitted.told):
             part = cold_start(request.pool.source, seed=self.seed)
         found = part.choose(request, engine)
         return replace(found, predicted=partial(request.predicted, found.positions))

@@ -20,7 +20,7 @@ from goalward.strategies.engine import Engine
 from goalward.strategies.request import Request
 from goalward.strategies.strategy import Strategy
 
-__all__ = ["Entropy", "LeastConfident", "Margin", "Random", "RowRule"]
+__all__ = ["Entropy", "LabelMargin", "LeastConfident", "Margin", "Random", "RowRule"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,11 +103,24 @@ class _Uncertainty(Strategy):
         """Return how unsure a prediction is."""
 
     def bind(self, request: Request) -> Rule:
-        """Return the doubt about every row."""
+        """Return the doubt about every row; of several labels that about each, added up."""
+        request.fitted.check_kind(type(self).__name__, ("class", "labels"))
+        if request.fitted.loss.kind == "labels":
+            return RowRule(self._of_labels, anywhere=True)
         return RowRule(self._doubt, anywhere=True)
 
     def _doubt(self, rows: Candidates) -> Float[Array, " n"]:
         return self.doubt(rows.proba)
+
+    def _of_labels(self, rows: Candidates) -> Float[Array, " n"]:
+        p = rows.proba
+        xp = namespace(p)
+        pairs = xp.reshape(xp.stack([1.0 - p, p], axis=2), (-1, 2))
+        return self.pooled(xp.reshape(self.doubt(pairs), p.shape))
+
+    def pooled(self, doubts: Float[Array, "n k"]) -> Float[Array, " n"]:
+        """Return the doubt about a row from that about each of its labels."""
+        return namespace(doubts).sum(doubts, axis=1)
 
 
 @dataclass(frozen=True)
@@ -148,6 +161,21 @@ class Margin(_Uncertainty):
             second = xp.maximum(second, xp.minimum(first, proba[:, k]))
             first = xp.maximum(first, proba[:, k])
         return second - first
+
+
+@dataclass(frozen=True)
+class LabelMargin(Margin):
+    """Rows of several labels whose least certain label is least certain (Brinker 2006, one-vs-rest).
+
+    Examples
+    --------
+    >>> LabelMargin()
+    LabelMargin(seed=0)
+    """
+
+    def pooled(self, doubts: Float[Array, "n k"]) -> Float[Array, " n"]:
+        """Return the largest doubt about a label."""
+        return namespace(doubts).max(doubts, axis=1)
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,8 @@ def check_goal(goal: Goal, fitted: Fitted, *, rtol: float = 1e-6, seed: int = 0)
     for weight, X, kernel in goal.terms(fitted):
         assert np.isfinite(weight)
         logits = to_numpy(fitted.logits_of(X))
+        if fitted.loss.kind == "class":
+            _check_shift(goal, kernel.cotangent(logits))
         _check_kernel(goal, kernel, logits, rng.normal(size=logits.shape), rtol)
     # Last: a kernel that is wrong makes the gradient wrong, and says better why.
     gradient = to_numpy(goal.gradient(fitted))
@@ -53,12 +55,14 @@ def check_goal(goal: Goal, fitted: Fitted, *, rtol: float = 1e-6, seed: int = 0)
     _same(np.sum(gradient * v), slope, message, rtol, rounding)
 
 
+def _check_shift(goal: Goal, u: NDArray[Any]) -> None:
+    message = f"{goal!r} changes when a constant is added to all logits of a row"
+    _same(u.sum(axis=1), 0.0, message, atol=1e-9 * max(1.0, np.abs(u).max()))
+
+
 def _check_kernel(
     goal: Goal, kernel: Kernel, logits: NDArray[Any], step: NDArray[Any], rtol: float
 ) -> None:
-    u = kernel.cotangent(logits)
-    message = f"{goal!r} changes when a constant is added to all logits of a row"
-    _same(u.sum(axis=1), 0.0, message, atol=1e-9 * max(1.0, np.abs(u).max()))
     bent = kernel.curvature(logits, step)
     scale = max(np.abs(bent).max(), 1e-12)
     slope = _slope(kernel.cotangent, logits, step)
@@ -100,8 +104,16 @@ def check_loss(loss: Loss, n_outcomes: int = 3, seed: int = 0) -> None:
     same(bent, expected, "curvature is not the slope of slope")
     expected = _slope(lambda f: loss.blocks(loss.proba(f)), f, s)
     same(loss.third(p, s), expected, "third is not the slope of blocks")
-    along = np.stack([np.sum(loss.slope(f, e) * s, axis=1) for e in units], axis=1)
-    same(loss.along(p, s), along, "along is not ⟨slope, motion⟩ of every outcome")
+    answers = np.broadcast_to(loss.answers(p), (len(f), loss.n_answers(n_outcomes), n_outcomes))
+    along = [np.sum(loss.slope(f, answers[:, a]) * s, axis=1) for a in range(answers.shape[1])]
+    same(loss.along(p, s), np.stack(along, axis=1), "along is not ⟨slope, motion⟩ of every answer")
+    chances, asked = loss.chances(p), loss.questions(n_outcomes)
+    totals = chances.reshape(len(f), asked, -1).sum(axis=2)
+    same(totals, 1.0, "the chances of a question's answers do not sum to 1")
+    away = answers - p[:, None, :]
+    same(np.einsum("nl,nlk->nk", chances, away), 0.0, "answers are not p in the mean")
+    same(loss.supposed(chances, p), p, "supposed is not the mean of the answers")
+    same(loss.supposed(loss.standing_for(t, p), p), t, "standing_for does not make the target")
 
     same(Q.T @ Q, np.eye(Q.shape[1]), "the basis is not orthonormal")
     unseen = np.broadcast_to(loss.unseen(s), s.shape)

@@ -155,9 +155,13 @@ class Singles(Added):
         """Return the slopes of the rows' losses where each model will be, F kept quadratic."""
         xp = namespace(self.Z)
         f = self.Z.T @ base.start
-        each = (self._by_row(self.targets)[0, :, 0, :], self._by_row(self.weights)[0, :, 0, :])
-        weights = xp.broadcast_to(each[1], each[0].shape)
-        r = implicit_slopes(Equations(f, self.leverage, each[0], weights, base.Q, base.loss))
+        some = slice(1) if base.loss.kind == "class" else slice(None)
+        targets, weights = (
+            xp.permute_dims(self._by_row(x)[0, :, some, :], (1, 0, 2))
+            for x in (self.targets, self.weights)
+        )
+        weights = xp.broadcast_to(weights[:1, :, :], (1, *targets.shape[1:]))
+        r = implicit_slopes(Equations(f, self.leverage, targets, weights, base.Q, base.loss))
         return xp.reshape(xp.permute_dims(r, (1, 0, 2)), self.targets.shape)
 
     def surviving(self, keep: NDArray[Any]) -> NDArray[Any]:
@@ -246,7 +250,7 @@ class Window(Added):
         joint = (self.leverage.shape[0], self.targets.shape[2])
         weights = xp.broadcast_to(self.weights, self.targets.shape)
         f = xp.reshape(self.Z @ base.start, (1, joint[0]))
-        targets, heavy = xp.reshape(self.targets, joint), xp.reshape(weights, joint)
+        targets, heavy = (xp.reshape(x, (1, *joint)) for x in (self.targets, weights))
         r = implicit_slopes(
             Equations(f, self.leverage[None, :, :], targets, heavy, base.Q, base.loss)
         )

@@ -33,6 +33,8 @@ class Base:
         (K, c) contrasts.
     loss
         What a label costs.
+    answered
+        Which outcomes of the labelled rows have a target, where some have none.
     """
 
     inverse: Inverse
@@ -43,6 +45,7 @@ class Base:
     start: Float[Array, "q c"]
     Q: Float[Array, "k c"]
     loss: Loss
+    answered: Float[Array, "n l 1"] | None = None
 
     @property
     def coordinates(self) -> Coordinates:
@@ -57,7 +60,12 @@ class Base:
     @cached_property
     def law(self) -> Float[Array, "n l 1"]:
         """The labelled rows' law at the optimum before."""
-        return self.loss.law(times(self.B, self.lifted(self.start[:, :, None])))
+        return self.law_at(times(self.B, self.lifted(self.start[:, :, None])))
+
+    def law_at(self, f: Float[Array, "n l m"]) -> Float[Array, "n l m"]:
+        """Return the labelled rows' law at some logits; nothing where there is no target."""
+        law = self.loss.law(f)
+        return law if self.answered is None else law * self.answered
 
     @cached_property
     def lifted_targets(self) -> Float[Array, "n l"]:

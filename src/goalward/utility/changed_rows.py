@@ -65,6 +65,7 @@ class ChangedRows(Singles):
 
 def relative_weights(fitted: Fitted) -> Float[Array, "n k"]:
     """Return what each labelled row would weigh with each label, as a share of what it does."""
+    fitted.check_kind("gw.relabel")
     if fitted.label_counts is not None:
         raise Unsupported(
             "gw.relabel came with a goal and class_weight='balanced': a label that changes changes the "

@@ -75,7 +75,8 @@ class Covers(Scorer):
         """Return the gain of every row, once for each label."""
         proba = self.fitted.loss.proba(self.fitted.logits_of(rows))
         found = like(self.gains(rows), proba, dtype=proba.dtype)
-        return Scored(namespace(proba).broadcast_to(found[:, None], proba.shape), proba)
+        shape = (len(found), self.fitted.n_answers)
+        return Scored(namespace(proba).broadcast_to(found[:, None], shape), proba)
 
     def gains(self, rows: Rows) -> Float[NDArray[Any], " n"]:
         """Return the gain of every row, block by block."""

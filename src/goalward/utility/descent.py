@@ -156,7 +156,7 @@ class Walk:
 
     def __init__(self, base: Base, rows: Added, point: Point) -> None:
         self.base, self.rows, self.point = base, rows, point
-        self.laws = base.loss.law(point.f), base.loss.law(point.own)
+        self.laws = base.law_at(point.f), base.loss.law(point.own)
         self.bend = rows.bend(base, self.laws[1])
         self._steps = 0
         self._last: tuple[Array, Array, Array, Point] | None = None
@@ -234,7 +234,7 @@ def lowest(
     low, high = xp.zeros_like(bend), xp.full_like(bend, float("inf"))
     for left in reversed(range(LINE_STEPS)):
         f, own = point.f + length * step.f, point.own + length * step.own
-        law, own_law = loss.law(f), loss.law(own)
+        law, own_law = base.law_at(f), loss.law(own)
         slope = pull + length * bend + dot(weights * law, step.f)
         slope = slope + dot(rows.weights * own_law, step.own)
         going = xp.abs(slope) > enough

@@ -18,7 +18,7 @@ from goalward.core.arrays import Array, like, namespace, put_at, to_numpy
 from goalward.models import Loss
 from goalward.utility.anderson import Anderson
 
-__all__ = ["Equations", "implicit_slopes", "own_logit"]
+__all__ = ["Equations", "implicit_slopes"]
 
 TOLERANCE = 1e-8
 """Largest miss of an equation; a label's slope is of order 1."""
@@ -38,20 +38,21 @@ class Equations:
     M
         Leverage.
     targets, weights
-        Each labeling in contrasts, and the weight of its rows, repeated over contrasts.
+        Each labeling in contrasts, and the weight of its rows, repeated over contrasts; one for
+        all rows, or one for each.
     """
 
     f: Float[Array, "n s"]
     M: Float[Array, "n s s"]
-    targets: Float[Array, "s l"]
-    weights: Float[Array, "s l"]
+    targets: Float[Array, "_ s l"]
+    weights: Float[Array, "_ s l"]
     Q: Float[Array, "k c"]
     loss: Loss
 
     def start(self) -> Float[Array, "n s l"]:
         """Return r = 0."""
         xp = namespace(self.f)
-        shape = (*self.f.shape, self.targets.shape[1])
+        shape = (*self.f.shape, self.targets.shape[2])
         return xp.zeros(shape, dtype=self.f.dtype, device=self.f.device)
 
     def logits(self, r: Float[Array, "n s l"]) -> Float[Array, "n s l"]:
@@ -75,7 +76,8 @@ class Equations:
         b = s // c
         by_row = xp.reshape(xp.permute_dims(f, (0, 2, 1)), (-1, c))
         own = self.loss.blocks(self.loss.proba(by_row @ self.Q.T))
-        by_label = xp.reshape(self.weights.T, (n_labels, b, c))[None, :, :, :1, None]
+        each = xp.permute_dims(self.weights, (0, 2, 1))
+        by_label = xp.reshape(each, (-1, n_labels, b, c))[:, :, :, :1, None]
         own = xp.reshape(own, (n, n_labels, b, c, c)) * by_label
         diagonal = xp.eye(b, dtype=f.dtype, device=f.device)[None, None, :, None, :, None]
         return xp.reshape(own[:, :, :, :, None, :] * diagonal, (n, n_labels, s, s))
@@ -92,17 +94,22 @@ class Equations:
         """Return (I + BM)⁻¹ of every row, B between the curvature at f and its bound."""
         xp = namespace(self.f)
         eye = xp.eye(self.f.shape[1], dtype=self.f.dtype, device=self.f.device)
-        weights = xp.max(self.weights, axis=1, keepdims=True)
-        heaviest = replace(self, targets=self.targets[:, :1], weights=weights)
+        weights = xp.max(self.weights, axis=2, keepdims=True)
+        heaviest = replace(self, targets=self.targets[:, :, :1], weights=weights)
         here = heaviest.curvature(self.f[:, :, None])[:, 0, :, :]
-        bound = 0.5 * float(xp.max(self.weights))
+        bound = self.loss.steepest * float(xp.max(self.weights))
         B = BOLD * here + (1.0 - BOLD) * bound * eye
         return xp.linalg.inv(eye + xp.matmul(B, self.M))
 
     def only(self, index: Array) -> Equations:
         """Return those of the rows at `index`."""
-        xp = namespace(self.f)
-        return replace(self, f=xp.take(self.f, index, axis=0), M=xp.take(self.M, index, axis=0))
+        take = namespace(self.f).take
+        f, M = take(self.f, index, axis=0), take(self.M, index, axis=0)
+        if self.targets.shape[0] == 1:
+            return replace(self, f=f, M=M)
+        targets, weights = take(self.targets, index, axis=0), self.weights
+        weights = weights if weights.shape[0] == 1 else take(weights, index, axis=0)
+        return replace(self, f=f, M=M, targets=targets, weights=weights)
 
 
 def implicit_slopes(equations: Equations, *, most: int = 60) -> Float[Array, "n s l"]:
@@ -111,10 +118,10 @@ def implicit_slopes(equations: Equations, *, most: int = 60) -> Float[Array, "n 
     xp = namespace(f)
     n, s = f.shape
     r = done = equations.start()
-    if s == 1:
-        targets = xp.broadcast_to(equations.targets, r[:, 0, :].shape)
-        root = own_logit(f, equations.weights * equations.M[:, 0, :], targets)
-        return equations.slope(root[:, None, :])
+    if s == equations.Q.shape[1]:
+        own = equations.loss.own_slopes(f, equations.M, equations.targets, equations.weights)
+        if own is not None:
+            return own
     damp = equations.damping()
     active = np.arange(n)
     history = Anderson()
@@ -171,29 +178,3 @@ def _damped_newton(equations: Equations) -> Float[Array, "n s l"]:
             length = xp.where(best_size < size, length, 0.5 * length)
         r, miss, size = best, best_miss, best_size
     return r
-
-
-def own_logit(
-    f0: Float[Array, "g 1"], M: Float[Array, "g l"], t: Float[Array, "g l"]
-) -> Float[Array, "g l"]:
-    """Return the root of f = f₀ - M (p(f) - t), for two classes in their one contrast.
-
-    Newton's method within a bracket: |p - t| ≤ √2 and f + M p(f) is increasing. A step that
-    leaves the bracket, or does not halve the one before, is a bisection instead.
-    """
-    xp = namespace(f0)
-    low, high = f0 - 2.0**0.5 * M, f0 + 2.0**0.5 * M
-    f = f0 + 0.0 * t
-    last = high - low
-    for _ in range(60):
-        p = xp.tanh(f * 0.5**0.5)
-        miss = f - f0 + M * (p * 0.5**0.5 - t)
-        low, high = xp.where(miss < 0.0, f, low), xp.where(miss < 0.0, high, f)
-        step = -miss / (1.0 + 0.5 * M * (1.0 - p * p))
-        middle = 0.5 * (low + high)
-        newton = (f + step > low) & (f + step < high) & (xp.abs(step) <= 0.5 * last)
-        moved = xp.where(newton, f + step, middle)
-        last, f = xp.abs(moved - f), moved
-        if bool(xp.all(last <= 1e-14 + 1e-15 * xp.abs(f))):
-            break
-    return f

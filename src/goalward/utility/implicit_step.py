@@ -125,7 +125,7 @@ class _Stepper(Scorer):
         xp = namespace(Z)
         M = base.inverse.leverage(rows, Z)
         f = Z @ base.start
-        r = self._slopes(f, M)
+        r = self._slopes(f, M, self.neighbours.answers(rows))
         if self.options.exact_goal:
             utility = self._evaluated(rows, Z, r)
         else:
@@ -134,18 +134,22 @@ class _Stepper(Scorer):
         blocks = fitted.loss.blocks(fitted.loss.proba(f @ base.Q.T))
         return Scored(utility, proba, xp.sum(blocks * M, axis=(1, 2)))
 
-    def _slopes(self, f: Float[Array, "n c"], M: Float[Array, "n c c"]) -> Float[Array, "n c k"]:
+    def _slopes(
+        self, f: Float[Array, "n c"], M: Float[Array, "n c c"], targets: Float[Array, "_ c l"]
+    ) -> Float[Array, "n c l"]:
         """Return the rows' slopes where the model will be, by threads."""
         fitted, Q = self.neighbours.fitted, self.neighbours.base.Q
         xp = namespace(f)
-        weights = xp.broadcast_to(fitted.label_weights, (Q.shape[1], fitted.n_classes))
+        L, shared = fitted.n_answers, targets.shape[0] == 1
+        weights = xp.broadcast_to(fitted.label_weights, (1, Q.shape[1], L))
         # Blocks that stay in a core's cache: 1.6 times faster than the whole at once.
-        step = max(16, 2**17 // (Q.shape[1] * fitted.n_classes))
+        step = max(16, 2**17 // (Q.shape[1] * L))
         parts = [slice(i, i + step) for i in range(0, f.shape[0], step)]
-        jobs = [
-            (Equations(rows_at(f, part), rows_at(M, part), Q.T, weights, Q, fitted.loss),)
-            for part in parts
-        ]
+        jobs = []
+        for part in parts:
+            t = targets if shared else rows_at(targets, part)
+            some = rows_at(f, part), rows_at(M, part)
+            jobs.append((Equations(*some, t, weights, Q, fitted.loss),))
         return xp.concat(in_threads(implicit_slopes, jobs, self.options.n_jobs), axis=0)
 
     def _evaluated(self, rows: Rows, Z: Array, r: Float[Array, "n c l"]) -> Float[Array, "n l"]:

@@ -77,7 +77,7 @@ class Information(Utility):
     def truth(self, fitted: Fitted, goal: Goal, X_pool: Any) -> NDArray[Any]:
         """Return what a label is expected to add to the goal's value, once for each label."""
         change = expected_change(fitted, goal, fitted.features(X_pool, "X_pool"))
-        return np.repeat(change[:, None], fitted.n_classes, axis=1)
+        return np.repeat(change[:, None], fitted.n_answers, axis=1)
 
     def batch(self, fitted: Fitted, goal: Goal, X_batches: Any, labels: Any = None) -> Any:
         """Refuse: the labels of a batch change nothing here."""
@@ -106,7 +106,8 @@ class Gains(Scorer):
     def of(cls, fitted: Fitted, parts: Sequence[tuple[float, PosteriorGoal]]) -> Gains:
         """Return the gains of a weighted sum of goals, their reference rows read in blocks."""
         first = type(parts[0][1]).__name__
-        fitted.check_exclusive(first)
+        for _, goal in parts:
+            goal.check_loss(fitted)
         rows = [fitted.features(goal.X, f"X of {type(goal).__name__}") for _, goal in parts]
         posterior = fitted.posterior(reduce(stack_rows, rows), first)
         asked = cls._asked(fitted, posterior, parts, rows)
@@ -142,7 +143,8 @@ class Gains(Scorer):
                 part = rows_at(some, np.arange(start, min(start + step, m)))
                 Z = posterior.coordinates(part)
                 logits = np.asarray(to_numpy(fitted.logits_of(part)), dtype=np.float64)
-                slope = weight * (goal.slope(logits, posterior.leverage(part, Z)) / m)
+                bound = goal.under(fitted.loss)
+                slope = weight * (bound.slope(logits, posterior.leverage(part, Z)) / m)
                 F += dense_curvature(Z, slope, np.zeros(Z.shape[1]))
         return F
 
@@ -152,7 +154,7 @@ class Gains(Scorer):
         xp = namespace(proba)
         found = like(gains(blocks, M, N), proba, dtype=proba.dtype)
         leverage = np.einsum("nab,nba->n", blocks, M)
-        per_label = xp.broadcast_to(found[:, None], proba.shape)
+        per_label = xp.broadcast_to(found[:, None], (len(found), self.fitted.n_answers))
         return Scored(per_label, proba, like(leverage, proba, dtype=proba.dtype))
 
     def under(self, resolver: Resolver, supposed: Supposed) -> Rule:
@@ -170,7 +172,9 @@ class Gains(Scorer):
         """Return predictions, coordinates, Λ times the expected weight, M and N of rows."""
         Z = self.posterior.coordinates(rows)
         proba = self.fitted.loss.proba(self.fitted.logits_of(rows))
-        weights = to_numpy(proba @ astype(self.fitted.label_weights, proba.dtype))
+        weights = np.ones(rows.shape[0])
+        if self.fitted.loss.kind == "class":
+            weights = to_numpy(proba @ astype(self.fitted.label_weights, proba.dtype))
         blocks = np.asarray(to_numpy(self.fitted.loss.blocks(proba)), dtype=np.float64)
         M, N = self.posterior.leverage(rows, Z), self.posterior.form(self.bent, Z)
         return proba, Z, weights[:, None, None] * blocks, M, N

@@ -94,6 +94,7 @@ def batches(fitted: Fitted, X_batches: Any, labels: Any) -> list[tuple[Rows, NDA
 
 def batch_rows(fitted: Fitted, X_batches: Any) -> tuple[Rows, int, int]:
     """Return all rows of all batches in one table, the number of batches, and their size."""
+    fitted.check_kind("A batch under whole labelings")
     if fitted.label_counts is not None or fitted.freed is not None:
         raise Unsupported(
             "A batch came with class_weight='balanced', or with a class that has no label yet: its "

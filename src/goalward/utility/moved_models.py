@@ -56,10 +56,10 @@ class MovedModels(Scorer):
 
     def singles(self, rows: Rows) -> Float[Array, "n k"]:
         """Return Δτ of each row under each label."""
-        n_rows, n_classes = rows.shape[0], self.neighbours.fitted.n_classes
+        n_rows, L = rows.shape[0], self.neighbours.fitted.n_answers
         Z, added = self.neighbours.singles(rows)
-        values = self._values(added, rows, Z, lambda m: ([m // n_classes], [m % n_classes]))
-        return namespace(values).reshape(values, (n_rows, n_classes))
+        values = self._values(added, rows, Z, lambda m: ([m // L], [m % L]))
+        return namespace(values).reshape(values, (n_rows, L))
 
     def certified(self, rows: Rows) -> Certified:
         """Return Δτ of every row under every label, and how far from retraining each can be."""
@@ -73,7 +73,7 @@ class MovedModels(Scorer):
         psi, a, _ = self.moved(added)
         values = to_numpy(self.neighbours.change(psi, a, rows, Z))
         bounds = shared(added, psi, a, rows, Z, values)
-        shape = (rows.shape[0], self.neighbours.fitted.n_classes)
+        shape = (rows.shape[0], self.neighbours.fitted.n_answers)
         return Certified(values.reshape(shape), bounds.reshape(shape))
 
     def known(self) -> Float[NDArray[Any], "n l"]:

@@ -70,7 +70,7 @@ class Neighbours:
 
     def chunks(self, rows: Rows) -> Iterator[Rows]:
         """Return rows in chunks whose models, one per label, fit the cache."""
-        step = max(1, CHUNK // (self._largest() * self.fitted.n_classes))
+        step = max(1, CHUNK // (self._largest() * self.fitted.n_answers))
         for first in range(0, rows.shape[0], step):
             yield rows_at(rows, slice(first, first + step))
 
@@ -78,18 +78,23 @@ class Neighbours:
         """Return coordinates of rows, and the models that add one of them under each label."""
         Z = self.base.coordinates(rows)
         xp = namespace(Z)
-        K = self.fitted.n_classes
-        shape = (1, K - 1, rows.shape[0], K)
-        targets = xp.broadcast_to(self.base.Q.T[None, :, None, :], shape)
-        weights = xp.broadcast_to(self.fitted.label_weights, (1, 1, rows.shape[0], K))
+        L, c = self.fitted.n_answers, self.base.Q.shape[1]
+        inside = xp.permute_dims(self.answers(rows), (1, 0, 2))
+        targets = xp.broadcast_to(inside[None, :, :, :], (1, c, rows.shape[0], L))
+        weights = xp.broadcast_to(self.fitted.label_weights, (1, 1, rows.shape[0], L))
         added = Singles.of(
             self.base,
             rows,
             Z,
-            xp.reshape(targets, (1, K - 1, -1)),
+            xp.reshape(targets, (1, c, -1)),
             xp.reshape(weights, (1, 1, -1)),
         )
         return Z, added
+
+    def answers(self, rows: Rows) -> Float[Array, "_ c l"]:
+        """Return the targets of rows under each answer, in contrasts; one for all rows, or for each."""
+        targets = self.fitted.loss.answers(self.fitted.proba_of(rows))
+        return namespace(targets).permute_dims(targets @ self.base.Q, (0, 2, 1))
 
     def changed(self) -> Iterator[tuple[slice, Rows, ChangedRows]]:
         """Return the labelled rows in parts, with the models that change or drop one of them."""
@@ -183,15 +188,20 @@ def _base_of(fitted: Fitted) -> Base:
     if coordinates.basis is not None:
         inside = coordinates.basis.T @ (labelled.X @ start[: fitted.n_features, :])
         start = xp.concat([inside, start[-1:, :]]) if coordinates.intercept else inside
+    targets, answered = labelled.targets, fitted.loss.answered(labelled.targets)
+    if answered is not None:
+        targets = xp.where(answered > 0.0, targets, xp.zeros_like(targets))
+        answered = answered[:, :, None]
     return Base(
         inverse,
         coordinates(labelled.X),
-        labelled.targets @ Q,
+        targets @ Q,
         labelled.weights,
         rho,
         start,
         Q,
         fitted.loss,
+        answered,
     )
 
 

@@ -102,8 +102,8 @@ class _NetworkStepper(Scorer):
             Equations(
                 xp.reshape(f @ Q, (-1, s)),
                 xp.matmul(xp.reshape(J, pulled.shape), xp.permute_dims(pulled, (0, 2, 1))),
-                xp.reshape(targets @ Q, (-1, s)).T,
-                xp.reshape(weights, (-1, s)).T,
+                xp.reshape(targets @ Q, (-1, s)).T[None, :, :],
+                xp.reshape(weights, (-1, s)).T[None, :, :],
                 Q,
                 fitted.loss,
             )

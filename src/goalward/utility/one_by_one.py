@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from time import perf_counter
 from typing import Any
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, Rows, like, rows_at, to_numpy
 from goalward.core.threads import one_blas_thread
+from goalward.errors import Unsupported
 from goalward.goals import Goal, Term
 from goalward.goals.goal import logits_of
 from goalward.models import Fitted
@@ -23,6 +25,7 @@ __all__ = ["OneByOne", "expected_change", "labelled_too", "value_of"]
 
 LOG = logging.getLogger(__name__)
 
+MOST_ANSWERS = 1024
 PATIENCE = 2.0
 """Seconds from which an estimate of the time is logged."""
 
@@ -59,7 +62,7 @@ class OneByOne(Scorer):
     def __call__(self, rows: Rows) -> Scored:
         """Return Δτ of every row under every label."""
         proba = self.given.proba_of(rows)
-        return Scored(self.labelled_as(rows, range(self.given.n_classes)), proba)
+        return Scored(self.labelled_as(rows, range(self.given.n_answers)), proba)
 
     def labelled_as(self, rows: Rows, codes: Sequence[int]) -> Float[Array, "n l"]:
         """Return Δτ of every row under some labels."""
@@ -96,9 +99,14 @@ class OneByOne(Scorer):
 
 
 def labelled_too(fitted: Fitted, rows: Rows, codes: NDArray[Any]) -> Fitted:
-    """Return the model as it is, with more labelled rows."""
-    targets = like(np.eye(fitted.n_classes)[codes], fitted.params, dtype=fitted.params.dtype)
-    return fitted.with_rows(rows, targets)
+    """Return the model as it is, with more labelled rows: each by the number of its answer."""
+    answers = to_numpy(fitted.loss.answers(fitted.proba_of(rows)))
+    which = np.arange(len(codes)) if len(answers) > 1 else 0
+    return _with(fitted, rows, answers[which, codes])
+
+
+def _with(fitted: Fitted, rows: Rows, targets: NDArray[Any]) -> Fitted:
+    return fitted.with_rows(rows, like(targets, fitted.params, dtype=fitted.params.dtype))
 
 
 def value_of(fitted: Fitted, terms: list[Term]) -> float:
@@ -111,8 +119,27 @@ def expected_change(fitted: Fitted, goal: Goal, rows: Rows) -> NDArray[Any]:
     here = fitted.polished()
     before, found = goal.value(here), []
     with one_blas_thread():
-        for i, chances in enumerate(to_numpy(fitted.proba_of(rows)).tolist()):
+        proba = fitted.proba_of(rows)
+        for i in range(rows.shape[0]):
             row = rows_at(rows, slice(i, i + 1))
-            after = [labelled_too(here, row, np.array([k])).polished() for k in range(len(chances))]
-            found.append([goal.value(one) - before for one in after] @ np.array(chances))
+            targets, chances = whole_answers(fitted, to_numpy(proba)[i : i + 1])
+            after = [_with(here, row, target[None]).polished() for target in targets]
+            found.append([goal.value(one) - before for one in after] @ chances)
     return np.array(found)
+
+
+def whole_answers(fitted: Fitted, proba: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the answers to all questions of a row together, and how likely each is."""
+    loss = fitted.loss
+    asked = loss.questions(fitted.n_classes)
+    chances = to_numpy(loss.chances(proba)).reshape(asked, -1)
+    if asked == 1 and loss.kind == "class":
+        return to_numpy(loss.answers(proba))[0], chances[0]
+    given = to_numpy(loss.given(proba))[0]
+    if given.shape[1] ** asked > MOST_ANSWERS:
+        raise Unsupported(
+            f"All answers to the {asked} questions of a row are {given.shape[1]}**{asked}; at most "
+            f"{MOST_ANSWERS} can be retrained. Compare on a few of the labels."
+        )
+    targets = np.array(list(product(*given)))
+    return targets, np.array([np.prod(each) for each in product(*chances)])

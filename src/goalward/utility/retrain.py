@@ -58,7 +58,6 @@ class Retrain(Utility):
         """Return the utility with its shared factorisation made, where there can be one."""
         if not fitted.model.is_linear:
             return OneByOne.of(fitted, goal)
-        fitted.check_exclusive("Retrain")
         return _Retrained(Neighbours.of(fitted, goal), self.n_jobs, options=self)
 
     def known(self, fitted: Fitted, goal: Goal) -> Float[NDArray[Any], "n l"]:

@@ -109,7 +109,8 @@ class Supposed:
         x = like(row.X, fitted.params, dtype=dtype)
         target = proba = fitted.proba_of(x)
         if believe is not None:
-            target = like(believe(Candidates(row.rows, x, proba)), fitted.params, dtype=dtype)
+            belief = like(believe(Candidates(row.rows, x, proba)), fitted.params, dtype=dtype)
+            target = fitted.loss.supposed(belief, proba)
         inverse = self._followed(x, proba, target)
         moved = fitted.with_rows(x, target)
         if believe is not None:
@@ -125,7 +126,7 @@ class Supposed:
             if not (steady and fitted.model.is_linear and fits(fitted.hessian)):
                 return None
             held = Updated.of(fitted.hessian)
-        weight = float(namespace(target).sum(target * fitted.label_weights))
+        weight = float(fitted.weights_of(target)[0])
         return held.added(x, weight * fitted.loss.blocks(proba)[0, ...])
 
 
