@@ -213,7 +213,7 @@ def names_in(text: str | None) -> list[str]:
 
 def exists(place: str) -> bool:
     """Return whether there is a study at a path or in a database."""
-    from goalward.journal.engine import file_of, located
+    from goalward.journal.places import file_of, located
     from goalward.journal.store import Store
 
     path = file_of(located(place))

@@ -1,4 +1,4 @@
-"""`goalward serve`: several studies in one server."""
+"""Several studies: which there are, and all of them in one server."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from typer import Argument, Option
 
-from goalward.cli.app import command
-from goalward.cli.console import Spinner, Terminal
+from goalward.cli.app import AsJson, app, command
+from goalward.cli.console import Spinner, Terminal, reply
 from goalward.cli.serving import ServingOptions
 
-__all__ = ["ServeOptions", "serve"]
+__all__ = ["ServeOptions", "serve", "studies"]
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class ServeOptions(ServingOptions):
     """What `goalward serve` takes."""
 
     studies: list[str] = Argument(
-        ..., metavar="STUDY...", help="labels.db, or postgresql://user@host/database."
+        ..., metavar="STUDY...", help="labels.db, a folder, or postgresql://user@host/database."
     )
     by: str = Option("me", help="Your name.")
 
@@ -41,3 +41,19 @@ def serve(options: ServeOptions) -> None:
         for name, trouble in house.troubles.items():
             Terminal(stderr=True).print(f"{name} is not served. {trouble}", style="yellow")
         page(house, by=options.by, **options.served)
+
+
+@app.command()
+def studies(
+    place: str = Argument(..., help="A folder, or postgresql://user@host/database."),
+    as_json: AsJson = False,
+) -> None:
+    """List the studies of a database or a folder, by the addresses that other commands take.
+
+    Example: `goalward studies postgresql://ann@db.example.org/labels`
+    """
+    from goalward.journal.catalogue import studies_at
+    from goalward.journal.places import shown
+
+    found = [shown(one) for one in studies_at(place)]
+    reply("\n".join(found) or "There is none.", found, as_json=as_json)

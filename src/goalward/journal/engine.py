@@ -7,39 +7,33 @@ holds it, so that `cp` and `mv` between answers take all of a study with them.
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 import warnings
 from contextlib import closing
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.pool import QueuePool
 
 from goalward.errors import (
-    BadParameter,
     Damaged,
     Locked,
-    MissingExtra,
     NetworkFile,
     NotAStudy,
     NotWritten,
     StudyExists,
 )
+from goalward.journal.places import file_of, schema_of
 
 __all__ = [
     "APPLICATION",
     "claim",
     "connect",
-    "file_of",
     "files_of_database",
     "leave_write_ahead",
-    "located",
     "meaning",
     "opened",
     "readable",
@@ -48,46 +42,6 @@ __all__ = [
 APPLICATION = 0x67777264
 """SQLite's application id of a study, "gwrd": at byte 68 of the file."""
 NETWORKS = ("nfs", "cifs", "smb", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs", "lustre")
-
-
-def located(place: str | Path) -> URL:
-    """Return the URL of a study given as a URL or as the path of a file.
-
-    What stands after sqlite:/// is a path as it is, whatever its characters: # ? and % too.
-    """
-    if isinstance(place, Path) or "://" not in place:
-        return URL.create("sqlite", database=str(Path(place).absolute()))
-    if file := re.fullmatch(r"sqlite(?:\+\w+)?://(?:/(.*))?", place, re.DOTALL):
-        if not file[1] or file[1] == ":memory:":
-            raise BadParameter(
-                f"{place!r} names no file; a study lives in one, so that it survives. Write "
-                "sqlite:///labels.db."
-            )
-        return URL.create("sqlite", database=str(Path(file[1]).absolute()))
-    try:
-        url = make_url(place)
-    except ArgumentError as error:
-        raise BadParameter(
-            f"{place!r} is not the address of a study; a path, sqlite:///path or "
-            "postgresql://user@host/database was expected."
-        ) from error
-    backend = url.get_backend_name()
-    if backend != "postgresql":
-        raise BadParameter(
-            f"{place!r} is a {backend} database; SQLite or PostgreSQL was expected. Write "
-            "sqlite:///labels.db or postgresql://user@host/database."
-        )
-    if find_spec("psycopg") is None:
-        raise MissingExtra(
-            "A study in PostgreSQL needs psycopg, which is not installed. Run `pip install "
-            "goalward[postgres]`."
-        )
-    return url.set(drivername="postgresql+psycopg")
-
-
-def file_of(url: URL) -> Path | None:
-    """Return the file of an SQLite study; None for a server."""
-    return Path(str(url.database)) if url.get_backend_name() == "sqlite" else None
 
 
 def files_of_database(path: Path) -> list[Path]:
@@ -156,8 +110,8 @@ def connect(url: URL, timeout: float) -> Engine:
     """Return an engine whose write transactions start with the lock, and end on the disk."""
     path = file_of(url)
     if path is None:
-        engine = create_engine(url, pool_pre_ping=True)
-        event.listen(engine, "begin", partial(_begin_postgres, timeout))
+        engine = create_engine(url.difference_update_query(["study"]), pool_pre_ping=True)
+        event.listen(engine, "begin", partial(_begin_postgres, timeout, schema_of(url)))
         return engine
     _warn_of_network(path)
     engine = create_engine(
@@ -238,7 +192,9 @@ def _begin_sqlite(connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if purpose == "write" else "BEGIN")
 
 
-def _begin_postgres(timeout: float, connection: Connection) -> None:
+def _begin_postgres(timeout: float, schema: str | None, connection: Connection) -> None:
+    if schema is not None:
+        connection.exec_driver_sql(f'SET LOCAL search_path TO "{schema}"')
     if connection.get_execution_options().get("purpose") == "write":
         connection.exec_driver_sql(f"SET LOCAL lock_timeout = {int(1000 * timeout)}")
         # A server may be set to acknowledge before the disk has it.

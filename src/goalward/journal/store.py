@@ -21,6 +21,7 @@ from sqlalchemy.exc import DBAPIError
 from goalward.errors import Damaged, NotAStudy, NotWritten, Replaced, StudyExists
 from goalward.journal import engine, schema
 from goalward.journal.events import START, Mark, Recorded, chained, parsed
+from goalward.journal.places import file_of, located, schema_of
 from goalward.journal.schema import BLOBS, EVENTS, STUDY, Transaction
 
 __all__ = ["Store"]
@@ -37,14 +38,15 @@ class Store:
     Parameters
     ----------
     place
-        The path of a file, sqlite:///path, or postgresql://user@host/database.
+        The path of a file, sqlite:///path, or postgresql://user@host/database,
+        which may end in ?study=NAME.
     timeout
         Seconds to wait for another process's transaction.
     """
 
     def __init__(self, place: str | Path, *, timeout: float = 30.0) -> None:
-        url = engine.located(place)
-        self.path = engine.file_of(url)
+        url = located(place)
+        self.path, self._schema = file_of(url), schema_of(url)
         self.name = str(self.path or url.render_as_string(hide_password=True))
         self._engine: Engine = engine.connect(url, timeout)
         self._process = os.getpid()
@@ -78,6 +80,8 @@ class Store:
                 connection.execute(
                     text("SELECT pg_advisory_xact_lock(:key)"), {"key": engine.APPLICATION}
                 )
+                if store._schema is not None:
+                    connection.execute(text(f'CREATE SCHEMA IF NOT EXISTS "{store._schema}"'))
             if schema.version_of(connection, store.name) is None:
                 schema.create(connection)
             elif _head(connection) != START:

@@ -18,6 +18,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from goalward.errors import BadParameter, GoalwardError
+from goalward.journal.catalogue import studies_at
+from goalward.journal.places import shown
 from goalward.server.keys import Speaker
 from goalward.server.pages import page
 from goalward.server.rows import legible
@@ -39,7 +41,7 @@ class House:
     Parameters
     ----------
     places
-        Paths or addresses of the studies.
+        Paths or addresses of the studies; of a database or a folder, all that are there.
     tick
         Called with what is being done.
     """
@@ -51,23 +53,36 @@ class House:
         self.troubles: dict[str, str] = {}
         self._opened = ExitStack()
         for place in places:
-            name = self._free(named(place))
-            tick(f"opening {name}")
             try:
-                study = self._opened.enter_context(Study.open(place, tick=tick))
-                # The rows too, before the page opens, not with its first answer.
-                study.pool  # noqa: B018
-                self.studies[name] = study
+                found = studies_at(place)
             except GoalwardError as error:
-                # Where things lie on this machine is nobody's business.
-                self.troubles[name] = str(error).replace(f"{Path(place).absolute().parent}/", "")
+                self._left_out(place, error)
+                continue
+            for one in found:
+                self._open(one, tick)
         if not self.studies:
             self.close()
             said = " ".join(self.troubles.values()) or "No study came."
             raise BadParameter(f"There is nothing to serve; studies were expected. {said}")
 
-    def _free(self, name: str) -> str:
-        taken = {*self.studies, *self.troubles}
+    def _open(self, place: str, tick: Callable[[str], None]) -> None:
+        tick(f"opening {shown(place)}")
+        try:
+            study = self._opened.enter_context(Study.open(place, tick=tick))
+            # The rows too, before the page opens, not with its first answer.
+            study.pool  # noqa: B018
+        except GoalwardError as error:
+            self._left_out(place, error)
+        else:
+            self.studies[self._free(place)] = study
+
+    def _left_out(self, place: str, error: GoalwardError) -> None:
+        # Where things lie on this machine is nobody's business.
+        said = str(error).replace(f"{Path(place).absolute().parent}/", "")
+        self.troubles[self._free(place)] = said
+
+    def _free(self, place: str) -> str:
+        name, taken = named(place), {*self.studies, *self.troubles}
         names = (f"{name}-{n}" if n > 1 else name for n in count(1))
         return next(one for one in names if one not in taken)
 
@@ -90,8 +105,11 @@ def named(place: str) -> str:
     >>> named("data/Reviews 2026.labels.db"), named("postgresql://me@host/db?study=mails")
     ('reviews-2026', 'mails')
     """
-    stem = re.sub(r".*[/=]", "", place).removesuffix(".db").removesuffix(".labels")
-    return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-") or "study"
+    return re.sub(r"[^a-z0-9]+", "-", _title(shown(place)).lower()).strip("-") or "study"
+
+
+def _title(place: str) -> str:
+    return re.sub(r".*[/=]|(\.labels)?\.db$", "", place)
 
 
 @house.get("/", include_in_schema=False)
@@ -112,11 +130,7 @@ def studies(request: Request) -> list[dict[str, Any]]:
     return [
         {"name": name, "title": name, "trouble": legible(troubles[name])}
         if served is None
-        else {
-            "name": name,
-            "title": re.sub(r"(\.labels)?\.db$", "", served.name),
-            **_standing(served),
-        }
+        else {"name": name, "title": _title(served.name), **_standing(served)}
         for name, served in sorted(listed.items(), key=lambda one: (one[1] is None, one[0]))
         if person.role("" if served is None else served.id)
     ]

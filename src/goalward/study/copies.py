@@ -15,7 +15,8 @@ from typing import Any
 from goalward.core.whole_file import refuse_existing, refuse_inputs, same_file, whole_file
 from goalward.errors import Damaged, EventsLost, WouldOverwrite
 from goalward.journal import Created, Event, Recorded, Store, Transaction
-from goalward.journal.engine import file_of, files_of_database, located
+from goalward.journal.engine import files_of_database
+from goalward.journal.places import file_of, located
 from goalward.journal.salvage import Salvaged, salvage
 from goalward.journal.schema import LAYOUT
 from goalward.study import pools

@@ -17,7 +17,7 @@ from goalward.adapters.label_studio.client import Client
 from goalward.adapters.label_studio.config import LabelConfig
 from goalward.core.whole_file import whole_file
 from goalward.errors import BadParameter, Empty, LabelStudioError, StudyExists
-from goalward.journal.engine import file_of, located
+from goalward.journal.places import file_of, located
 from goalward.study import Study
 from goalward.tables import Table
 
