@@ -11,7 +11,7 @@ from typing import Any
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 
 from goalward.errors import (
     BadInput,
@@ -34,7 +34,7 @@ from goalward.server.house import BELOW, house
 from goalward.server.keys import Keys
 from goalward.server.operation import operation
 from goalward.server.outside import DIRECT, Outside
-from goalward.server.pages import pages
+from goalward.server.pages import page, pages
 from goalward.server.people import people
 from goalward.server.roles import allowed
 from goalward.server.rows import legible
@@ -179,8 +179,10 @@ async def _on_purpose(status: int, request: Request, error: Exception) -> JSONRe
     return _problem(str(error), status)
 
 
-async def _refused(request: Request, error: HTTPException) -> JSONResponse:
+async def _refused(request: Request, error: HTTPException) -> Response:
     said = str(error.detail)
+    if error.status_code == 403 and "text/html" in request.headers.get("accept", ""):
+        return page(request, "refused.html", None, 403, said=legible(said))
     if error.status_code == 400 and error.__cause__ is not None:
         # Too deep, a number of thousands of digits, not UTF-8: FastAPI only says that it failed.
         said = "The body could not be read; a JSON object as /docs describes it was expected."
