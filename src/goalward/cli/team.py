@@ -4,19 +4,30 @@ from __future__ import annotations
 
 from contextlib import closing
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
 
 import goalward as gw
-from goalward.cli.app import AsJson, app
+from goalward.cli.app import AsJson, Force, app
 from goalward.cli.console import in_json, reply, show
 
 if TYPE_CHECKING:
     from goalward.team import Team
 
-__all__ = ["create", "invite", "listed", "log", "remove", "revoke", "role", "sessions"]
+__all__ = [
+    "create",
+    "invite",
+    "listed",
+    "log",
+    "remove",
+    "revoke",
+    "role",
+    "sessions",
+    "team_backup",
+]
 
 team = typer.Typer(
     no_args_is_help=True,
@@ -204,6 +215,30 @@ def revoke(
     with _opened(place) as found:
         found.revoke(id)
     reply(f"{id} is over.", {"revoked": id}, as_json=as_json)
+
+
+@team.command("backup")
+def team_backup(
+    place: Place,
+    path: Path = Argument(..., help="The file to write: team.backup.db, say."),
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write all of a team to a file, while the page is served; it is checked before it is there.
+
+    The file is a team itself. What was invited or revoked later is not in it.
+
+    Example: `goalward team backup team.db team.backup.db`
+    """
+    from goalward.study import copies
+
+    with _opened(place) as found:
+        events = copies.backup(found.store, path, force=force)
+    reply(
+        f"{events} events in {path}, checked.",
+        {"path": str(path), "events": events},
+        as_json=as_json,
+    )
 
 
 @app.command()
