@@ -10,19 +10,19 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, event, select, text
+from sqlalchemy import Connection, Engine, delete, event, insert, inspect, select, text
 from sqlalchemy.exc import DBAPIError
 
 from goalward.errors import Damaged, NotAStudy, NotWritten, Replaced, StudyExists
 from goalward.journal import engine, schema
 from goalward.journal.events import START, Mark, Recorded, chained, parsed
 from goalward.journal.places import file_of, located, schema_of
-from goalward.journal.schema import BLOBS, EVENTS, STUDY, Transaction
+from goalward.journal.schema import BLOBS, EVENTS, PARTS, STUDY, Part, Transaction
 
 __all__ = ["Store"]
 
@@ -137,11 +137,49 @@ class Store:
             "Study.create or `goalward label`."
         )
 
-    def read(self, after: Mark = START) -> list[Recorded]:
-        """Return the events that were appended after a mark, checked."""
+    def read(self, after: Mark = START, most: int | None = None) -> list[Recorded]:
+        """Return the events that were appended after a mark, the first `most` of them, checked."""
         if after.seq and self.run(_head, purpose="peek") == after:
             return []
-        return self.run(lambda connection: self._after(connection, after, _head(connection)))
+        return self.run(lambda connection: self._after(connection, after, _head(connection), most))
+
+    def digest(self, seq: int) -> str | None:
+        """Return the digest of an event; None where there is none."""
+        query = select(EVENTS.c.digest).where(EVENTS.c.seq == seq)
+        return self.run(lambda connection: connection.execute(query).scalar_one_or_none())
+
+    def parts(self) -> list[Part]:
+        """Return what was kept of what the events add up to, in order."""
+
+        def found(connection: Connection) -> list[Part]:
+            if not inspect(connection).has_table(PARTS.name):
+                return []
+            rows = connection.execute(select(PARTS).order_by(PARTS.c.seq))
+            return [Part(seq, digest, checksum, bytes(b)) for seq, digest, checksum, b in rows]
+
+        return self.run(found)
+
+    def keep(self, parts: Sequence[Part]) -> int:
+        """Keep parts, in place of others from the same numbers on; return how many those were."""
+
+        def kept(connection: Connection) -> int:
+            connection.execute(select(STUDY).with_for_update())
+            PARTS.create(connection, checkfirst=True)
+            first, last = parts[0].seq, parts[-1].seq
+            query = select(PARTS).where(PARTS.c.seq.between(first, last))
+            there = {
+                row.seq: Part(*row[:3], bytes(row.content)) for row in connection.execute(query)
+            }
+            wrong = [p.seq for p in parts if there.get(p.seq, p) != p]
+            if wrong:
+                # What follows was made of it.
+                connection.execute(delete(PARTS).where(PARTS.c.seq >= wrong[0]))
+            for part in parts:
+                if part.seq not in there or (wrong and part.seq >= wrong[0]):
+                    connection.execute(insert(PARTS), part._asdict())
+            return len(wrong)
+
+        return self.run(kept, purpose="write")
 
     def write(self, after: Mark, decide: Callable[[Transaction], T]) -> T:
         """Hold the study and decide: what is appended then is stored whole, or not at all."""
@@ -179,7 +217,9 @@ class Store:
         """Let go of all connections."""
         self._engine.dispose()
 
-    def _after(self, connection: Connection, after: Mark, head: Mark) -> list[Recorded]:
+    def _after(
+        self, connection: Connection, after: Mark, head: Mark, most: int | None = None
+    ) -> list[Recorded]:
         if head == after:
             return []
         # The last known event is read again: another study, or an older copy of this one, may
@@ -188,6 +228,7 @@ class Store:
             select(EVENTS.c.seq, EVENTS.c.body, EVENTS.c.digest)
             .where(EVENTS.c.seq >= after.seq)
             .order_by(EVENTS.c.seq)
+            .limit(None if most is None else most + (after.seq > 0))
         )
         if after.seq:
             known = rows.fetchone()
@@ -202,7 +243,7 @@ class Store:
                 raise self._broken(at)
             at = Mark(seq, digest)
             found.append(Recorded(seq, parsed(seq, body), digest, body))
-        if at != head:
+        if at != head and len(found) != most:
             raise self._broken(at)
         return found
 

@@ -137,6 +137,19 @@ class DawidSkene:
         by = np.array([place[name] for name in people], dtype=np.int64)
         return Consensus(ids, names, *self._learned(row, by, said, len(names), tuple(who)))
 
+    def coded(
+        self,
+        rows: NDArray[Any],
+        people: NDArray[Any],
+        labels: NDArray[Any],
+        who: tuple[Any, ...],
+        n_classes: int,
+    ) -> Consensus:
+        """Return the same of people and labels that are given by their places."""
+        ids, row = np.unique(rows, return_inverse=True)
+        names = np.arange(n_classes)
+        return Consensus(ids, names, *self._learned(row, people, labels, n_classes, who))
+
     def _learned(
         self, row: NDArray[Any], by: NDArray[Any], said: NDArray[Any], K: int, who: tuple[Any, ...]
     ) -> tuple[Any, ...]:

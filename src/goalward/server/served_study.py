@@ -127,7 +127,7 @@ class ServedStudy:
             ],
             "guidelines": state.guidelines,
             "model": ready(state),
-            "left": state.n_rows - len(state.closed),
+            "left": state.n_rows - state.n_closed,
             "rounds": len(state.rounds),
             "fitting": busy,
             "preparing": self.refitter.preparing,

@@ -23,6 +23,7 @@ from goalward.stopping import (
 )
 from goalward.stopping.gains import AHEAD, ANSWERS, BACK, EACH, enough, rise
 from goalward.stopping.snapshot import bought_rounds
+from goalward.study.rounds import ready
 from goalward.study.state import State
 
 __all__ = [
@@ -95,7 +96,7 @@ def rules(
             f"budget={budget!r}; at least 1 label was expected. Leave it out for none."
         )
     # The newest ranking may lie some answers back; what was bought is known to the last one.
-    bought = Snapshot(labels=len(state.labels), bought=len(state.labels))
+    bought = Snapshot(labels=state.n_labels, bought=state.n_labels)
     found = criteria(snapshots(state), price=price)
     return (*found[:-1], budget_spent([bought], budget=budget))
 
@@ -134,7 +135,7 @@ def _reason(state: State, said: Sequence[Criterion], ahead: Gain | None, left: i
     if state.ranking is None:
         return "No model yet: go on until two classes have labels."
     few = {label: n for label, n in labels_per_class(state).items() if n < EACH}
-    if len(state.labels) < ANSWERS or few:
+    if state.n_labels < ANSWERS or few:
         lacking = [f"{label} has {n}" for label, n in few.items()][:3]
         more = f" ({', '.join(lacking)})" if few else ""
         return f"Go on: {ANSWERS} answers, and {EACH} of each class, come first{more}."
@@ -154,7 +155,10 @@ def _points(share: float) -> str:
 
 def labels_per_class(state: State) -> dict[Label, int]:
     """Return how many labels each class has; those that have none too."""
-    return dict.fromkeys(state.classes, 0) | Counter(state.labels.values())
+    found: Counter[Label] = Counter()
+    for (_, label), n in state.counts.items():
+        found[label] += n
+    return dict.fromkeys(state.classes, 0) | found
 
 
 def accuracy(state: State) -> dict[str, Any] | None:
@@ -171,11 +175,11 @@ def accuracy(state: State) -> dict[str, Any] | None:
 
 def headline(state: State) -> str:
     """Return where a study stands, in a sentence or two for people."""
-    if len(state.closed) >= state.n_rows:
-        return f"Nothing is left to ask: {len(state.labels)} of {state.n_rows} rows have an answer."
+    if state.n_closed >= state.n_rows:
+        return f"Nothing is left to ask: {state.n_labels} of {state.n_rows} rows have an answer."
     known, rounds = accuracy(state), snapshots(state)
     if known is None:
-        waits = len(set(state.training.values())) < 2
+        waits = not ready(state)
         first = "answer until two classes have labels" if waits else "the first one is on its way"
         return f"No model yet: {first}."
     ahead = next_gain(rounds)
@@ -207,9 +211,9 @@ def account(state: State, price: float | None = None) -> dict[str, Any]:
     ]
     return {
         "answers": state.n_answers,
-        "labels": len(state.labels),
-        "training": len(state.training),
-        "dev": len(state.dev),
+        "labels": state.n_labels,
+        "training": state.n_training,
+        "dev": state.n_labels - state.n_training,
         "price": price,
         "spent": None if price is None else price * state.n_answers,
         "gained": sum(known) if known else None,

@@ -15,10 +15,11 @@ from typing import Any, TypeAlias
 from goalward.errors import BadParameter, PoolChanged, PoolExhausted, UnknownLabel
 from goalward.journal import Recorded, events
 from goalward.journal.events import Event, Label
+from goalward.study.answered import position
 from goalward.study.fold import folded
 from goalward.study.questions import Questions, rows_held
 from goalward.study.settings import plain_label, plain_text, upgraded
-from goalward.study.state import Description, State, position
+from goalward.study.state import Description, State
 
 __all__ = [
     "asked",
@@ -58,8 +59,8 @@ def asked(
     rows = tuple(question.row for question in new)
     if len(held) + len(rows) < n and not at_most:
         raise PoolExhausted(
-            f"{n} rows were asked for and {len(held) + len(rows)} are left ({len(state.labels)} "
-            f"labelled, {len(state.skipped)} skipped, {len(state.pending)} pending). Ask for fewer, or "
+            f"{n} rows were asked for and {len(held) + len(rows)} are left ({state.n_labels} "
+            f"labelled, {state.n_skipped} skipped, {len(state.pending)} pending). Ask for fewer, or "
             "tell or withdraw the pending rows."
         )
     event = events.Asked(
@@ -125,7 +126,7 @@ def withdrawn(state: State, now: float, row: int, by: str) -> tuple[bool, list[E
 
 def undone(state: State, now: float, by: str) -> tuple[int | None, list[Event]]:
     """Return the row of an annotator's last change, which is theirs again."""
-    last = state.changes.get(plain_text(by, "by"))
+    last = state.last_change(plain_text(by, "by"))
     if last is None:
         return None, []
     until = now + state.settings.lease

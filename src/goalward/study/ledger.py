@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
-from goalward.errors import NotAStudy
+from goalward.errors import Locked, NotAStudy, NotWritten
 from goalward.journal import Event, Store, Transaction
 from goalward.study.fold import advance, folded
+from goalward.study.snapshots import load
 from goalward.study.state import State
 
 __all__ = ["Ledger"]
 
 T = TypeVar("T")
+MOST = 20_000
+"""Events that are read at once: a long journal is never in memory whole."""
 
 
 class Ledger:
@@ -28,8 +33,12 @@ class Ledger:
     def __init__(self, store: Store, clock: Callable[[], float]) -> None:
         self.store, self.clock = store, clock
         self._lock = threading.RLock()
-        self.known = folded(State(), store.read())
+        self.known = load(store)
         """Where the study stood at the last look."""
+        self.checked = self.known.seq == 0
+        """Whether every event was read, not only those after what was kept."""
+        self.suspect = False
+        self._catch_up()
         if self.known.seq == 0:
             raise NotAStudy(
                 f"The study at {store.name} was never finished being made and holds no answers; a whole "
@@ -40,9 +49,46 @@ class Ledger:
     def state(self) -> State:
         """Where the study stands now, with what other processes did."""
         with self._lock:
+            return self._catch_up()
+
+    def _catch_up(self) -> State:
+        while news := self.store.read(self.known.mark, most=MOST):
             # State and mark are one value, set once: nothing that strikes between can part them.
-            self.known = folded(self.known, self.store.read(self.known.mark))
-            return self.known
+            self.known = folded(self.known, news)
+            self._keep()
+        return self.known
+
+    def _keep(self) -> None:
+        """Keep what need not be read again; where that cannot be written, it is read again."""
+        if parts := self.known.unsaved:
+            self.known = self.known.moved(unsaved=())
+            with suppress(Locked, NotWritten):
+                self.store.keep(parts)
+
+    def check(self, pause: float = 0.0) -> int:
+        """Read every event again, and compare what was kept with what they add up to.
+
+        Raises `Damaged` where an event is not what was written; what was kept and does not fit is
+        made anew. Returns how many events there are.
+
+        Parameters
+        ----------
+        pause
+            Seconds to wait after every 500 events: for who checks while others answer.
+        """
+        state = State()
+        while news := self.store.read(state.mark, most=500):
+            state = folded(state, news)
+            if state.unsaved:
+                wrong = self.store.keep(state.unsaved)
+                state = state.moved(unsaved=())
+                self.suspect = self.suspect or wrong > 0
+            time.sleep(pause)
+        with self._lock:
+            if self.suspect:
+                self.known, self.suspect = state, False
+            self.checked = True
+        return state.seq
 
     def write(
         self,
@@ -74,4 +120,5 @@ class Ledger:
         with self._lock:
             # Only what is on disk counts.
             self.known, result = self.store.write(self.known.mark, held)
+            self._keep()
             return result

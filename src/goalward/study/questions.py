@@ -97,12 +97,8 @@ def _begun(state: State, by: str, now: float) -> list[int]:
     """Return rows others have answered that need more answers, oldest first."""
     if state.settings.answers == 1:
         return []
-    begun = [
-        (min(s.seq for s in said.values()), row)
-        for row, said in state.standings.items()
-        if state.needs_answer(row) and is_open(state, row, by, now)
-    ]
-    return [row for _, row in sorted(begun)]
+    begun = sorted((seq, row) for row, seq in state.begun.items())
+    return [row for _, row in begun if is_open(state, row, by, now)]
 
 
 def is_open(state: State, row: int, by: str, now: float) -> bool:

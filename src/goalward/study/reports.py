@@ -32,22 +32,17 @@ def status(state: State, now: float) -> dict[str, Any]:
     latest = state.ranking
     return {
         "rows": state.n_rows,
-        "labels": len(state.labels),
-        "training": len(state.training),
-        "dev": len(state.dev),
+        "labels": state.n_labels,
+        "training": state.n_training,
+        "dev": state.n_labels - state.n_training,
         "answers": state.n_answers,
-        "skipped": len(state.skipped),
+        "skipped": state.n_skipped,
         "pending": sum(
             any(lease.live(now) for lease in held.values()) for held in state.leases.values()
         ),
         "classes": [{"label": k, "labels": n} for k, n in labels_per_class(state).items()],
-        "annotators": {
-            by: sum(by in said for said in state.standings.values()) for by in state.annotators
-        },
-        "disagreements": sum(
-            len({s.label for s in said.values() if s.label is not None}) > 1
-            for said in state.standings.values()
-        ),
+        "annotators": {by: state.counted("by", by) for by in state.annotators},
+        "disagreements": state.counted("disagreements"),
         "events": state.seq,
         "lost": len(state.lost),
         "settings": asdict(state.settings),

@@ -35,7 +35,7 @@ When = Literal["any", "refit", "soon"]
 
 def ready(state: State) -> bool:
     """Return whether a model can be fitted: labels of two classes among the training rows."""
-    return len(set(state.training.values())) >= 2
+    return sum(not dev for dev, _ in state.counts) >= 2
 
 
 def refit_due(state: State, when: When = "refit", *, used_up: bool = False) -> bool:
@@ -49,7 +49,7 @@ def refit_due(state: State, when: When = "refit", *, used_up: bool = False) -> b
     if not ready(state):
         return False
     refit = state.settings.refit
-    enough = {"any": 1, "refit": refit, "soon": min(refit, max(1, len(state.training) // 4))}
+    enough = {"any": 1, "refit": refit, "soon": min(refit, max(1, state.n_training // 4))}
     return used_up or state.news >= enough[when]
 
 
@@ -156,8 +156,9 @@ class StudyRound:
 
     def known_at(self, seq: int) -> dict[int, Any]:
         """Return row -> label, as labelled now, of the training rows with an answer by then."""
-        first = self.state.first_answers
-        return {row: label for row, label in self.state.training.items() if first[row] <= seq}
+        rows, first = self.state.first_answers
+        known = set(rows[first <= seq].tolist())
+        return {row: label for row, label in self.state.training.items() if row in known}
 
     def goal_before(self) -> float | None:
         """Return the goal, per row, of the model of the last ranking with other training labels.

@@ -99,7 +99,10 @@ class Study(StudyFindings):
         clock: Clock = time.time,
         tick: Tick = silent,
     ) -> Self:
-        """Return a study, every event checked; `pool` says where its file is, if it was moved."""
+        """Return a study; `pool` says where its file is, if it was moved.
+
+        Every event is checked, but those that older parts of the study were kept of (`check` reads all).
+        """
         if not isinstance(url, str):
             in_place(url, "The place of a study", "'labels.db' or a Path", "__fspath__")
         ledger = Ledger(Store.open(url, timeout=timeout), clock)
@@ -287,6 +290,14 @@ class Study(StudyFindings):
         go on answering meanwhile. A table that the study only points to is not in it.
         """
         return copies.backup(self._ledger.store, path, inputs=self._rows.files(), force=force)
+
+    def check(self, *, pause: float = 0.0) -> int:
+        """Read every event again and return how many there are; `Damaged` if one is not as written.
+
+        A study with thousands of events opens from what was kept of the older ones: this compares that
+        with them, and makes it anew where it is wrong. `pause` waits so many seconds after every 500.
+        """
+        return self._ledger.check(pause)
 
     def widget(self, *, by: str = "me", render: Callable[[Any], Any] | None = None) -> Any:
         """Return what asks for labels in a notebook, by keys: `notebook.Widget`.
