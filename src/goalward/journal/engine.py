@@ -117,7 +117,7 @@ def connect(url: URL, timeout: float) -> Engine:
     engine = create_engine(
         url, creator=lambda: opened(path, timeout=timeout), poolclass=QueuePool, max_overflow=50
     )
-    event.listen(engine, "begin", _begin_sqlite)
+    event.listen(engine, "begin", partial(_begin_sqlite, timeout))
     return engine
 
 
@@ -184,10 +184,12 @@ def leave_write_ahead(path: Path, timeout: float) -> None:
         raise meaning(str(path), error) from error
 
 
-def _begin_sqlite(connection: Connection) -> None:
+def _begin_sqlite(timeout: float, connection: Connection) -> None:
     # Locking at the start, a writer waits its turn; locking later, it would fail at once. A single
     # query ("peek") is one moment by itself.
     purpose = connection.get_execution_options().get("purpose", "read")
+    patience = connection.get_execution_options().get("patience", timeout)
+    connection.exec_driver_sql(f"PRAGMA busy_timeout={int(1000 * patience)}")
     if purpose != "peek":
         connection.exec_driver_sql("BEGIN IMMEDIATE" if purpose == "write" else "BEGIN")
 

@@ -137,11 +137,20 @@ class Store:
             "Study.create or `goalward label`."
         )
 
-    def read(self, after: Mark = START, most: int | None = None) -> list[Recorded]:
-        """Return the events that were appended after a mark, the first `most` of them, checked."""
-        if after.seq and self.run(_head, purpose="peek") == after:
+    def read(
+        self, after: Mark = START, *, most: int | None = None, patience: float | None = None
+    ) -> list[Recorded]:
+        """Return the events that were appended after a mark, the first `most` of them, checked.
+
+        `patience` is how long to wait for another process; None for as long as it takes to write.
+        """
+        if after.seq and self.run(_head, purpose="peek", patience=patience) == after:
             return []
-        return self.run(lambda connection: self._after(connection, after, _head(connection), most))
+
+        def found(connection: Connection) -> list[Recorded]:
+            return self._after(connection, after, _head(connection), most)
+
+        return self.run(found, patience=patience)
 
     def digest(self, seq: int) -> str | None:
         """Return the digest of an event; None where there is none."""
@@ -179,7 +188,7 @@ class Store:
                     connection.execute(insert(PARTS), part._asdict())
             return len(wrong)
 
-        return self.run(kept, purpose="write")
+        return self.run(kept, purpose="write", patience=0.2)
 
     def write(self, after: Mark, decide: Callable[[Transaction], T]) -> T:
         """Hold the study and decide: what is appended then is stored whole, or not at all."""
@@ -254,7 +263,13 @@ class Store:
             f"that is whole with `goalward recover` or Study.recover({self.name!r}, 'rescued.db')."
         )
 
-    def run(self, work: Callable[[Connection], T], *, purpose: str = "read") -> T:
+    def run(
+        self,
+        work: Callable[[Connection], T],
+        *,
+        purpose: str = "read",
+        patience: float | None = None,
+    ) -> T:
         """Return what `work` does in one transaction, which ends here in any case.
 
         A plain function around everything: an interrupt may strike in the very lines that end a
@@ -267,7 +282,8 @@ class Store:
             self._process = os.getpid()
         if self.path is not None:
             self._look(self.path)
-        database = self._engine.execution_options(purpose=purpose)
+        waits = {} if patience is None else {"patience": patience}
+        database = self._engine.execution_options(purpose=purpose, **waits)
         try:
             with database.connect() as connection, connection.begin():
                 return work(connection)

@@ -154,10 +154,16 @@ class DawidSkene:
         self, row: NDArray[Any], by: NDArray[Any], said: NDArray[Any], K: int, who: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         """Return probabilities, people, confusion, answers and how many of them are right."""
-        # Rows with the same answers are one, as often as they come.
-        table = np.zeros((row.max(initial=-1) + 1, len(who)), dtype=np.int32)
-        table[row, by] = said + 1
-        alike, place, often = np.unique(table, axis=0, return_inverse=True, return_counts=True)
+        # Rows with the same answers are one, as often as they come; those with one answer are one for
+        # each person and label.
+        alone = (np.bincount(row) == 1)[row]
+        place = np.empty(row.max(initial=-1) + 1, dtype=np.int64)
+        place[row[alone]] = by[alone] * K + said[alone]
+        several, inner = np.unique(row[~alone], return_inverse=True)
+        table = np.zeros((len(several), len(who)), dtype=np.int32)
+        table[inner, by[~alone]] = said[~alone] + 1
+        alike, found, often = np.unique(table, axis=0, return_inverse=True, return_counts=True)
+        place[several] = len(who) * K + found.ravel()
         shared = np.count_nonzero(alike, axis=1) > 1
         among, few = often[shared, None], _listed(alike[shared])
         heard = np.bincount(few[1], weights=among[few[0], 0], minlength=len(who)).astype(np.int64)
@@ -172,7 +178,10 @@ class DawidSkene:
         if self.trusting:
             confusion[heard == 0] = np.eye(K)
         with np.errstate(divide="ignore"):
-            proba = _posterior(_listed(alike), prevalence, confusion)[place.ravel()]
+            single = np.arange(len(who) * K)
+            first = _posterior((single, single // K, single % K), prevalence, confusion)
+            rest = _posterior(_listed(alike), prevalence, confusion)
+            proba = np.concatenate([first, rest])[place]
         right = np.trace(counts, axis1=1, axis2=2)
         return proba, who, confusion, heard, right
 

@@ -222,7 +222,7 @@ def curve(served: Served) -> list[dict[str, Any]]:
 @api.get("/scores")
 def scores(served: Served) -> dict[str, Any]:
     """Return precision, recall and F1 of every class, with intervals, and the confusion matrix."""
-    return served.study.scores().record()
+    return served.study.scores(last=True).record()
 
 
 @api.get("/agreement")

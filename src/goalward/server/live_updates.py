@@ -11,6 +11,7 @@ import json
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
+from time import perf_counter
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -61,13 +62,16 @@ class LiveUpdates:
         self._loop = asyncio.get_running_loop()
         self._news, self._told, self._closed = asyncio.Event(), asyncio.Event(), False
         while True:
+            began = perf_counter()
             if self.listeners:
                 await self._look()
+            # However long a look takes, it is a tenth of the time.
+            rest = max(PAUSE, 9 * (perf_counter() - began))
             # Not `wait_for`, which in Python 3.11 may swallow being cancelled where news came too.
             with suppress(TimeoutError):
                 async with asyncio.timeout(POLL):
                     await self._news.wait()
-                await asyncio.sleep(PAUSE)
+                await asyncio.sleep(rest)
             self._news.clear()
 
     async def listen(self, last: str | None = None) -> AsyncGenerator[str]:

@@ -66,8 +66,8 @@ def _numbers(served: ServedStudy | None) -> dict[str, int]:
     return {
         "up": 1,
         "rows": state.n_rows,
-        "labels": len(state.labels),
-        "skipped": len(state.skipped),
+        "labels": state.n_labels,
+        "skipped": state.n_skipped,
         "events_total": state.seq,
         "rankings_total": len(state.rounds),
         "listeners": served.live.listeners,

@@ -75,7 +75,7 @@ def _review(
 @pages.get("/scores")
 def _scores(request: Request, served: Served) -> Response:
     study = served.study
-    found = study.scores() if ready(study.state) else None
+    found = study.scores(last=True) if ready(study.state) else None
     pairs = [*study.agreement(), *study.reliability()]
     summary = served.summary()
     return page(

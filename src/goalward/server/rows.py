@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-import polars as pl
+import numpy as np
+from numpy.typing import NDArray
 
 from goalward.journal.events import Label
 from goalward.server.messages import AnswerFilter, RowView
 from goalward.study import State, Study
 from goalward.study.rounds import ready
-from goalward.tables.cells import as_text
 
 __all__ = ["answered_rows", "legible", "own_answers", "preview", "row_name", "row_view"]
 
@@ -79,43 +79,21 @@ def legible(text: str) -> str:
 def answered_rows(study: Study, wanted: AnswerFilter, page: int) -> dict[str, Any]:
     """Return one page of answered rows and how many there are in all.
 
-    Newest first; likely mistakes by how much the model, without the answer, doubts it.
+    Newest first; likely mistakes by how much the model, without the answer, doubts it. Open rows are
+    those that nobody answered, in their order.
     """
     state = study.state
-    if wanted.only == "open":
-        return _open_rows(study, wanted.search, page)
     doubted = _doubted(study) if wanted.only == "doubted" else {}
-    dev, words = set(state.dev), wanted.search.casefold()
-
-    def fits(row: int) -> bool:
-        said = state.standings[row]
-        return (
-            (not wanted.label or str(state.label(row)) == wanted.label)
-            and (not wanted.by or wanted.by in said)
-            and {
-                "all": True,
-                "doubted": row in doubted,
-                "skipped": state.label(row) is None,
-                "disagreeing": len({s.label for s in said.values()} - {None}) > 1,
-                "noted": row in state.notes,
-                "dev": row in dev,
-            }[wanted.only]
-            and (not words or words in _words(study.show(row)))
-        )
-
-    newest = {row: max(s.seq for s in said.values()) for row, said in state.standings.items()}
-    order = {row: place for place, row in enumerate(doubted)}
-    kept = [row for row in newest if fits(row)]
-    kept.sort(key=lambda row: order.get(row, -newest[row]))
-    shown = kept[page * PAGE : (page + 1) * PAGE]
+    kept = _kept(state, wanted, doubted)
+    if wanted.search:
+        held = study.pool.words.str.contains(wanted.search.casefold(), literal=True).to_numpy()
+        kept = kept[held[kept]]
+    shown = kept[page * PAGE : (page + 1) * PAGE].tolist()
     return {
         "total": len(kept),
         "page": page,
         "pages": -(-len(kept) // PAGE),
-        "rows": [
-            _answer(study, state, row) | {"dev": row in dev, "doubted": doubted.get(row)}
-            for row in shown
-        ],
+        "rows": [_answer(study, state, row) | {"doubted": doubted.get(row)} for row in shown],
     }
 
 
@@ -128,33 +106,39 @@ def own_answers(study: Study, wanted: AnswerFilter, page: int, by: str) -> dict[
     return found
 
 
-def _open_rows(study: Study, search: str, page: int) -> dict[str, Any]:
-    """Return one page of the rows that nobody answered and that hold some words, in their order."""
-    state = study.state
-    found = _holding(study, search) if search else range(study.n_rows)
-    kept = [row for row in found if state.label(row) is None]
-    shown = kept[page * PAGE : (page + 1) * PAGE]
-    dev = state.settings.is_dev(shown).tolist()
-    return {
-        "total": len(kept),
-        "page": page,
-        "pages": -(-len(kept) // PAGE),
-        "rows": [
-            _answer(study, state, row) | {"dev": measures, "doubted": None}
-            for row, measures in zip(shown, dev, strict=True)
-        ],
-    }
-
-
-def _holding(study: Study, search: str) -> list[int]:
-    """Return the rows that hold some words, in whatever of their cells."""
-    words, table = search.lower(), study.pool.table
-    if table is None:
-        rows = range(study.n_rows)
-        return [row for row in rows if words in _words(study.show(row))]
-    cells = pl.all().str.to_lowercase().str.contains(words, literal=True)
-    found = as_text(table.frame).select(pl.any_horizontal(cells.fill_null(False)).alias("held"))
-    return found["held"].arg_true().to_list()
+def _kept(state: State, wanted: AnswerFilter, doubted: dict[int, Any]) -> NDArray[Any]:
+    """Return the rows that are wanted, whatever their words, in the order they are shown."""
+    lines, (labelled, codes) = state.columns, state.used
+    if wanted.only == "open":
+        return np.setdiff1d(np.arange(state.n_rows), labelled, assume_unique=True)
+    if wanted.only == "doubted":
+        rows = np.array(list(doubted), dtype=np.int64)
+    else:
+        places = np.flatnonzero(lines.stands)
+        # By row, and of a row by number: its last line is its newest.
+        last = places[np.append(np.diff(lines.row[places]) > 0, True)[: len(places)]]
+        rows = lines.row[last[np.argsort(-lines.seq[last])]]
+    among = None
+    if wanted.only == "skipped":
+        rows = rows[~np.isin(rows, labelled)]
+    elif wanted.only == "disagreeing":
+        answers = lines.row[lines.answers]
+        several = lines.answers[np.bincount(answers, minlength=1)[answers] > 1]
+        K = len(lines.names)
+        of = np.unique(lines.row[several].astype(np.int64) * K + lines.label[several]) // K
+        among = of[1:][of[1:] == of[:-1]]
+    elif wanted.only == "noted":
+        among = np.array(list(state.notes), dtype=np.int64)
+    elif wanted.only == "dev":
+        among = labelled[state.settings.is_dev(labelled)]
+    rows = rows if among is None else rows[np.isin(rows, among)]
+    if wanted.label:
+        named = [k for k, label in enumerate(state.classes) if str(label) == wanted.label]
+        rows = rows[np.isin(rows, labelled[np.isin(codes, named)])]
+    if wanted.by:
+        theirs = [a for a, by in enumerate(lines.people) if by == wanted.by]
+        rows = rows[np.isin(rows, lines.row[lines.stands & np.isin(lines.by, theirs)])]
+    return rows
 
 
 def _doubted(study: Study) -> dict[int, dict[str, Any]]:
@@ -181,12 +165,8 @@ def _answer(study: Study, state: State, row: int) -> dict[str, Any]:
         "answers": [{"by": name, "label": said[name].label} for name in sorted(said)],
         "notes": _notes(state, row),
         "at": max(when, default=None),
+        "dev": state.settings.measures(row),
     }
-
-
-def _words(content: dict[str, Any]) -> str:
-    parts = [content.get("text"), content.get("image"), *content["columns"].values()]
-    return " ".join(str(part) for part in parts if part is not None).casefold()
 
 
 def _image(content: dict[str, Any], row: int) -> str | None:

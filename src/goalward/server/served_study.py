@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any, TypedDict
 from zlib import crc32
 
-from goalward.errors import BadInput
+from goalward.errors import BadInput, GoalwardError
 from goalward.server.keys import Keys
 from goalward.server.live_updates import LiveUpdates
 from goalward.server.messages import RowView
@@ -21,6 +22,8 @@ from goalward.study.state import Description
 
 __all__ = ["HELD", "ServedStudy", "Shown"]
 
+PAUSE = 0.2
+"""Seconds between looks at 500 events each, so that answers come first."""
 HELD = 3
 """Rows an annotator has in hand: the one shown and two that are loaded behind it."""
 SUMMARISED = (
@@ -74,17 +77,38 @@ class ServedStudy:
         self.id = study.identity
         self.live = LiveUpdates(self.summary)
         self.refitter = Refitter(study, self.live.changed)
+        self.damage: str | None = None
+        """What a look at every event found."""
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """Work in the background while the server runs."""
         watch = asyncio.create_task(self.live.watch())
         self.refitter.start()
+        Thread(target=self._check, name="goalward-check", daemon=True).start()
         yield
         watch.cancel()
         with suppress(asyncio.CancelledError):
             await watch
         await asyncio.to_thread(self.refitter.close)
+
+    def _check(self) -> None:
+        """Make what a search needs, and read every event that opening did not, behind the page."""
+        try:
+            self.study.pool.words  # noqa: B018
+            if not self.study.checked:
+                self.study.check(pause=PAUSE)
+        except GoalwardError as error:
+            self.damage = str(error)
+            self.live.changed()
+
+    def _waits(self) -> str | None:
+        if self.study.behind is None:
+            return None
+        return (
+            "Another program holds the study, so this is how it stood before. Answers wait in this page: "
+            "close that program, or wait until it is done."
+        )
 
     def next_rows(self, by: str, n: int = HELD) -> list[RowView]:
         """Return the rows in an annotator's hands, new ones added; never waits for a fit."""
@@ -115,7 +139,8 @@ class ServedStudy:
     def summary(self) -> dict[str, Any]:
         """Return where the study stands, as the side panel shows it."""
         status, state = self.study.status(), self.study.state
-        busy, trouble = self.refitter.busy, self.refitter.trouble
+        busy = self.refitter.busy
+        trouble = self.damage or self.refitter.trouble or self._waits()
         check = crc32((trouble or "").encode("utf-8", "replace"))
         return {
             "version": f"{status['events']}-{int(busy)}-{check:x}-{self.refitter.preparing}",

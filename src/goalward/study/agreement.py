@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
 
-from goalward.journal.events import Label
+import numpy as np
+
 from goalward.study.answers import Interval, wilson
 from goalward.study.state import State
 
@@ -105,17 +105,21 @@ def reliabilities(state: State) -> list[Reliability]:
 
 def agreements(state: State) -> list[Agreement]:
     """Return how far every two annotators agree, those with most rows in common first."""
-    shared: dict[tuple[str, str], list[tuple[Label, Label]]] = {}
-    for said in state.standings.values():
-        given = [(by, said[by].label) for by in sorted(said)]
-        for (one, first), (other, second) in combinations(given, 2):
-            if first is None or second is None:
-                continue  # skipped
-            shared.setdefault((one, other), []).append((first, second))
-    found = []
-    for (one, other), labels in shared.items():
-        n, same = len(labels), sum(a == b for a, b in labels)
-        ours, theirs = (Counter(given) for given in zip(*labels, strict=True))
-        chance = sum(ours[label] * theirs[label] for label in ours) / n**2
-        found.append(Agreement(one, other, n, same, wilson(same, n), chance))
+    lines, found = state.columns, []
+    # What each annotator answered, row by row: only rows with several answers can be shared.
+    rows, counts = np.unique(lines.row[lines.answers], return_counts=True)
+    shared = lines.answers[np.isin(lines.row[lines.answers], rows[counts > 1])]
+    heard = {lines.people[code]: code for code in np.unique(lines.by[shared]).tolist()}
+    given = {by: shared[lines.by[shared] == heard[by]] for by in sorted(heard)}
+    for one, other in combinations(given, 2):
+        both = (given[one], given[other])
+        _, *at = np.intersect1d(
+            *(lines.row[g] for g in both), assume_unique=True, return_indices=True
+        )
+        ours, theirs = (lines.label[g[i]] for g, i in zip(both, at, strict=True))
+        if n := len(ours):
+            same = int(np.count_nonzero(ours == theirs))
+            K = len(lines.names)
+            often = np.bincount(ours, minlength=K) * np.bincount(theirs, minlength=K)
+            found.append(Agreement(one, other, n, same, wilson(same, n), int(often.sum()) / n**2))
     return sorted(found, key=lambda pair: -pair.rows)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rpds import HashTrieMap
+from rpds import HashTrieMap, HashTrieSet
 
 from goalward.journal import Mark
 from goalward.journal.events import START, Label
@@ -50,6 +50,8 @@ class Answered:
     tally, begun
         What there is how often (`tally.facts`); rows that somebody answered and that need more
         answers -> the number of the first.
+    reopened
+        Rows that were done and need an answer again, since the base.
     """
 
     settings: Settings = Settings()
@@ -62,6 +64,7 @@ class Answered:
     cuts: HashTrieMap[str, int] = HashTrieMap()
     tally: Tally = HashTrieMap()
     begun: HashTrieMap[int, int] = HashTrieMap()
+    reopened: HashTrieSet[int] = HashTrieSet()
 
     def said(self, row: int) -> HashTrieMap[str, Standing]:
         """Return annotator -> what they last said about a row."""
@@ -119,11 +122,9 @@ class Answered:
     @cached_property
     def closed(self) -> NDArray[Any]:
         """Rows that need no more answers: answered often enough, skipped, or set aside."""
-        lines, size = self.columns, int(self.columns.row.max(initial=-1)) + 1
-        answers = np.bincount(lines.row[lines.answers], minlength=size)
-        said = np.bincount(lines.row[lines.stands], minlength=size) > 0
-        done = np.flatnonzero(said & ((answers == 0) | (answers >= self.settings.answers)))
-        return np.union1d(done, np.array(list(self.aside), dtype=np.int64))
+        done = self.columns.done(self.settings.answers)
+        more = sorted(self.aside.difference(done.tolist())) if self.aside else []
+        return np.sort(np.concatenate([done, np.array(more, dtype=np.int64)]), kind="stable")
 
     @cached_property
     def used(self) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -254,14 +255,15 @@ class Answered:
     def first_answers(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """The rows that somebody answered, sorted, and the number of each one's first answer."""
         answers = np.flatnonzero(self.columns.label >= 0)
-        rows, first = np.unique(self.columns.row[answers], return_index=True)
-        return rows, self.columns.seq[answers[first]]
+        rows = self.columns.row[answers]
+        first = answers[np.diff(rows, prepend=-1) > 0]
+        return self.columns.row[first], self.columns.seq[first]
 
     @property
     def skipped(self) -> frozenset[int]:
         """Rows that somebody skipped and nobody answered."""
         said = self.columns.row[self.columns.stands]
-        return frozenset(np.setdiff1d(said, self.used[0]).tolist())
+        return frozenset(said[~np.isin(said, self.used[0])].tolist())
 
     def label(self, row: int) -> Label | None:
         """Return the label used for a row: the latest, that of most annotators, or the likeliest."""

@@ -45,14 +45,17 @@ class LeftOut:
     @classmethod
     def of(cls, now: StudyRound) -> LeftOut:
         """Return the answers of a round: those that train first, then those that measure."""
-        state, fitted = now.state, now.fitted
-        rows = np.array([*state.training, *state.dev], dtype=np.int64)
-        truth = np.array([state.classes.index(state.labels[row]) for row in rows.tolist()])
-        proba = [to_numpy(fitted.loss.proba(left_out(fitted)))]
-        if state.dev:
-            proba.append(to_numpy(fitted.predict_proba(now.pool.take(list(state.dev)))))
-        chosen = np.arange(len(rows)) < len(state.training)
-        return cls(rows, truth, np.concatenate(proba), chosen)
+        if "left_out" not in vars(now):
+            (rows, truth), fitted = now.state.used, now.fitted
+            measures = now.state.settings.is_dev(rows)
+            proba = [to_numpy(fitted.loss.proba(left_out(fitted)))]
+            if measures.any():
+                proba.append(to_numpy(fitted.predict_proba(now.pool.take(rows[measures]))))
+            order = np.argsort(measures, kind="stable")
+            found = cls(rows[order], truth[order], np.concatenate(proba), ~measures[order])
+            # Rankings and pages ask for the same.
+            vars(now)["left_out"] = found
+        return vars(now)["left_out"]
 
     @property
     def right(self) -> NDArray[Any]:

@@ -47,6 +47,16 @@ class StudyFindings:
         return self._ledger.state
 
     @property
+    def behind(self) -> str | None:
+        """Why `state` is of an earlier moment: another program holds the study; None where it is not."""
+        return self._ledger.behind
+
+    @property
+    def checked(self) -> bool:
+        """Whether every event was read, not only those after what was kept of the older ones."""
+        return self._ledger.checked
+
+    @property
     def pool(self) -> StudyPool:
         """The rows, loaded when they are first needed and checked."""
         return self._rows.load()
@@ -121,12 +131,20 @@ class StudyFindings:
         rows = ranked[~np.isin(ranked, list(state.labels))][:100]
         return steps(now, rows.tolist())[:n]
 
-    def scores(self) -> Scores:
+    def _last(self) -> StudyRound:
+        """Return the round of the last ranking made here, where answers only changed since; no fit."""
+        state, last = self.state, self._round
+        if last is None or (last.state.classes, last.state.pool) != (state.classes, state.pool):
+            return self._now()
+        return last
+
+    def scores(self, *, last: bool = False) -> Scores:
         """Return precision, recall and F1 of every class, and the confusion matrix.
 
-        On the answers that measure; on all, each left out, while those are too few.
+        On the answers that measure; on all, each left out, while those are too few. `last`: of the
+        last ranking made here, if there is one, so that nobody waits for a fit.
         """
-        now = self._now()
+        now = self._last() if last else self._now()
         answers = LeftOut.of(now)
         return Scores.of(answers.measuring() if now.has_dev else answers, now.state.classes)
 

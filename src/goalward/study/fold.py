@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import reduce
 from typing import Any, TypeAlias
 
-from rpds import HashTrieMap
+from rpds import HashTrieMap, HashTrieSet
 
 from goalward.errors import NotAStudy
 from goalward.journal import Recorded, events
@@ -50,6 +50,7 @@ def settled(state: State) -> State:
         unsaved=(*state.unsaved, part_of(state)),
         lines=state.columns,
         asked=state.asked.joined(Asked.of(questions)) if state.asked_since else state.asked,
+        reopened=HashTrieSet(),
         **dict.fromkeys(("recent", "changes", "cuts", "asked_since"), nothing),
     )
 
@@ -213,7 +214,7 @@ def _recounted(state: State, **changes: Any) -> State:
         said = state.said(row)
         after = after.moved(**adjusted(state, row, said, {}))
         after = after.moved(**adjusted(after, row, {}, said))
-        state = state.moved(tally=after.tally, begun=after.begun)
+        state = state.moved(tally=after.tally, begun=after.begun, reopened=after.reopened)
     return after
 
 

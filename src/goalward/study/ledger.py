@@ -17,6 +17,8 @@ from goalward.study.state import State
 __all__ = ["Ledger"]
 
 T = TypeVar("T")
+PATIENCE = 0.3
+"""Seconds that a look waits for others; answers wait longer."""
 MOST = 20_000
 """Events that are read at once: a long journal is never in memory whole."""
 
@@ -38,6 +40,9 @@ class Ledger:
         self.checked = self.known.seq == 0
         """Whether every event was read, not only those after what was kept."""
         self.suspect = False
+        self.behind: str | None = None
+        """Why the last look was not into the study itself; None where it was."""
+        self._look_again = 0.0
         self._catch_up()
         if self.known.seq == 0:
             raise NotAStudy(
@@ -47,15 +52,33 @@ class Ledger:
 
     @property
     def state(self) -> State:
-        """Where the study stands now, with what other processes did."""
-        with self._lock:
-            return self._catch_up()
+        """Where the study stands now, with what other processes did.
 
-    def _catch_up(self) -> State:
-        while news := self.store.read(self.known.mark, most=MOST):
+        While another process holds it, and nothing can be read, where it stood at the last look:
+        `behind` says so.
+        """
+        if self.behind is not None and time.monotonic() < self._look_again:
+            return self.known
+        # Whoever writes holds the lock as long as they wait themselves.
+        if not self._lock.acquire(timeout=PATIENCE):
+            return self._held("another call waits for it")
+        try:
+            return self._catch_up(PATIENCE)
+        except Locked as error:
+            return self._held(str(error))
+        finally:
+            self._lock.release()
+
+    def _held(self, why: str) -> State:
+        self.behind, self._look_again = why, time.monotonic() + 1.0
+        return self.known
+
+    def _catch_up(self, patience: float | None = None) -> State:
+        while news := self.store.read(self.known.mark, most=MOST, patience=patience):
             # State and mark are one value, set once: nothing that strikes between can part them.
             self.known = folded(self.known, news)
             self._keep()
+        self.behind = None
         return self.known
 
     def _keep(self) -> None:

@@ -114,6 +114,13 @@ class Lines:
         """The places of the answers that stand."""
         return np.flatnonzero(self.stands & (self.label >= 0))
 
+    def done(self, answers: int) -> NDArray[Any]:
+        """Return the rows with so many answers, and those that were skipped only."""
+        size = len(self.starts) - 1
+        given = np.bincount(self.row[self.answers], minlength=size)
+        said = np.bincount(self.row[self.stands], minlength=size) > 0
+        return np.flatnonzero(said & ((given == 0) | (given >= answers)))
+
     def standing(self, place: int) -> Standing | None:
         """Return what a line says."""
         code = int(self.label[place])

@@ -36,10 +36,7 @@ def spent(state: State, pool: StudyPool) -> float | None:
     costs = prices(pool, state.settings.costs)
     if costs is None:
         return None
-    paid = {
-        r: sum(s.label is not None for s in said.values()) for r, said in state.standings.items()
-    }
-    return math.fsum(costs[row] * count for row, count in paid.items())
+    return math.fsum(costs[state.columns.row[state.columns.answers]])
 
 
 def _numbers(frame: pl.DataFrame | None, column: str) -> NDArray[Any] | None:

@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from heapq import merge
 from itertools import chain
 from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from goalward.study.pools import StudyPool
@@ -48,16 +50,37 @@ class Questions:
     n_rows: int
     settings: Settings = field(repr=False)
     pool: Callable[[], StudyPool] = field(repr=False)
+    _base: list[Any] = field(default_factory=list, repr=False)
 
     @cached_property
     def _first(self) -> NDArray[Any]:
         return first_rows(self.pool(), self.settings)
 
     @cached_property
+    def _places(self) -> NDArray[Any]:
+        places = np.empty(self.n_rows, dtype=np.int64)
+        places[self.settings.random_order(self.n_rows, "order")] = np.arange(self.n_rows)
+        return places
+
+    @cached_property
     def _random_orders(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        order = self.settings.random_order(self.n_rows, "order")
+        order = np.argsort(self._places)
         dev = self.settings.is_dev(order)
         return order[~dev], order[dev]
+
+    def _left(self, state: State, dev: bool) -> Iterator[int]:
+        """Give the rows of a role in their random order, without those done by the base and since."""
+        if not self._base or self._base[0] is not state.lines:
+            done = np.zeros(self.n_rows, dtype=bool)
+            done[state.lines.done(self.settings.answers)] = True
+            rows = [order[~done[order]] for order in self._random_orders]
+            self._base[:] = [state.lines, done, rows, [self._places[each] for each in rows]]
+        _, done, rows, places = self._base
+        # Taken back since, they have their place in the order again.
+        again = [row for row in state.reopened if done[row] and state.settings.measures(row) == dev]
+        back = sorted((self._places[row], row) for row in again)
+        for _, row in merge(zip(places[dev], rows[dev], strict=True), back):
+            yield int(row)
 
     def next(self, state: State, n: int, by: str, now: float) -> list[Question]:
         """Return up to n questions for an annotator."""
@@ -88,7 +111,7 @@ class Questions:
         # Nobody waits for what rows are chosen by: until it is there, a random order does.
         covering = state.ranking is None and not dev and self.pool().ready
         first = self._first if covering else ()
-        for row in chain(map(int, first), map(int, self._random_orders[dev])):
+        for row in chain(map(int, first), self._left(state, dev)):
             if is_open(state, row, by, now):
                 yield Question(row, None, dev)
 

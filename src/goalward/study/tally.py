@@ -19,6 +19,8 @@ __all__ = ["Tally", "adjusted", "facts", "used_label"]
 
 Tally: TypeAlias = "HashTrieMap[tuple[Any, ...], int]"
 Said: TypeAlias = Mapping[str, Standing]
+DONE = ("closed",)
+"""The row needs no more answers."""
 
 
 def used_label(said: Said, rule: str, among: Sequence[Label] | None = None) -> Label | None:
@@ -46,7 +48,7 @@ def facts(state: Answered, row: int, said: Said) -> Iterator[tuple[Any, ...]]:
             yield ("answers",)
     settings = state.settings
     if row not in state.aside and (not labels or len(labels) >= settings.answers):
-        yield ("closed",)
+        yield DONE
     if len(labels) > 1 and len(set(labels)) > 1:
         yield ("disagreements",)
     if labels:
@@ -58,15 +60,20 @@ def facts(state: Answered, row: int, said: Said) -> Iterator[tuple[Any, ...]]:
 
 
 def adjusted(state: Answered, row: int, before: Said, after: Said) -> dict[str, Any]:
-    """Return tally and begun rows when what is said of a row becomes something else."""
-    tally, begun = state.tally, state.begun
-    for sign, said in ((-1, before), (1, after)):
-        for fact in facts(state, row, said):
+    """Return tally, begun and reopened rows when what is said of a row becomes something else."""
+    tally, begun, reopened = state.tally, state.begun, state.reopened
+    was, now = (list(facts(state, row, said)) for said in (before, after))
+    for sign, found in ((-1, was), (1, now)):
+        for fact in found:
             count = tally.get(fact, 0) + sign
             tally = tally.insert(fact, count) if count else tally.remove(fact)
+    if DONE in now:
+        reopened = reopened.discard(row)
+    elif DONE in was:
+        reopened = reopened.insert(row)
     answers = sum(s.label is not None for s in after.values())
     if 0 < answers < state.settings.answers and row not in state.aside:
         begun = begun.insert(row, min(s.seq for s in after.values()))
     elif state.settings.answers > 1:
         begun = begun.discard(row)
-    return {"tally": tally, "begun": begun}
+    return {"tally": tally, "begun": begun, "reopened": reopened}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from goalward.core.npy import NpyFile
 from goalward.errors import BadInput
-from goalward.tables.cells import as_json
+from goalward.tables.cells import as_json, as_text
 from goalward.tables.columns import without_text
 from goalward.tables.encoder import Encoder, Tick, joined, silent
 
@@ -86,6 +86,14 @@ class Loaded:
                 "text column: --text."
             )
         return rows, []
+
+    @property
+    def words(self) -> pl.Series:
+        """What a person is shown of every row, in one text each."""
+        first = [*self.source.texts, *([self.source.image] if self.source.image else [])]
+        cells = as_text(self._shown).select(pl.col(first), pl.exclude(first).cast(pl.String))
+        words = pl.concat_str(pl.all(), separator=" ", ignore_nulls=True).alias("words")
+        return cells.select(words)["words"] if cells.width else pl.Series([""] * cells.height)
 
     def show(self, row: int) -> dict[str, Any]:
         """Return what a person is shown of a row, as JSON holds it."""
