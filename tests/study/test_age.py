@@ -1,6 +1,9 @@
 """A study that has grown old: columns, what is counted, and what is kept beside the journal."""
 
+import sqlite3
+import threading
 from collections import Counter
+from dataclasses import replace
 from itertools import starmap
 
 import numpy as np
@@ -10,9 +13,10 @@ from hypothesis import strategies as st
 
 import goalward as gw
 from goalward.errors import Damaged
-from goalward.journal import Recorded, events
+from goalward.journal import Recorded, events, parts
 from goalward.journal.store import Store
 from goalward.study import fold, snapshots
+from goalward.study.rankings import add_ranking
 from goalward.study.state import State
 
 ROWS, PEOPLE, NAMES = 6, ("ann", "bo", "cy"), ("a", "b", "c", "d")
@@ -150,8 +154,8 @@ def test_columns_and_counts_are_those_of_a_plain_fold(journal, every):
         patch.setattr(fold, "EVERY", every)
         layered = fold.folded(State(), recorded(found))
         # From the parts that were kept on the way, and what came after the last.
-        kept = [snapshots._read(part.content) for part in layered.unsaved]
-        again = snapshots.restored(layered.base, kept) if kept else State()
+        read = [snapshots._read(part.content) for part in layered.unsaved]
+        again = snapshots.restored(layered.base, read) if read else State()
         again = fold.folded(again, recorded(found)[again.seq :])
     assert written(layered) == written(once)
     assert written(again) == written(once)
@@ -192,6 +196,10 @@ def old(tmp_path, monkeypatch):
     return place
 
 
+def kept(place):
+    return Store.open(place).run(parts.found)
+
+
 def _damage(place, table, column, seq, content):
     def strike(connection):
         query = f"UPDATE {table} SET {column} = :new WHERE seq = :seq"
@@ -201,7 +209,7 @@ def _damage(place, table, column, seq, content):
 
 
 def test_an_old_study_opens_from_what_was_kept_and_reads_only_the_rest(old, monkeypatch):
-    assert [part.seq for part in Store.open(old).parts()] == [10, 20, 30, 40, 50]
+    assert [part.seq for part in kept(old)] == [10, 20, 30, 40, 50]
     read = []
     monkeypatch.setattr(Store, "read", _heard(Store.read, read))
     with gw.Study.open(old) as study:
@@ -219,24 +227,23 @@ def _heard(read, heard):
 
 @pytest.mark.parametrize("place", [0, 5, 40, 300, -1])
 def test_a_flipped_bit_in_what_was_kept_is_seen_and_made_anew(old, place):
-    store = Store.open(old)
-    before, content = store.parts(), bytearray(store.parts()[2].content)
+    before, content = kept(old), bytearray(kept(old)[2].content)
     content[place] ^= 4
     _damage(old, "goalward_parts", "content", 30, bytes(content))
     with gw.Study.open(old) as study:
         assert study.state.labels == {row: "ab"[row % 2] for row in range(50)}
-    assert Store.open(old).parts() == before
+    assert kept(old) == before
 
 
 def test_what_was_kept_of_another_journal_is_not_used(old, tmp_path):
     _damage(old, "goalward_parts", "digest", 50, "0" * 64)
     with gw.Study.open(old) as study:
         assert len(study.state.labels) == 50
-    assert Store.open(old).parts()[-1].digest == Store.open(old).digest(50)
+    assert kept(old)[-1].digest == Store.open(old).read()[49].digest
 
 
 def test_what_was_kept_wrongly_is_found_by_a_check(old):
-    good = Store.open(old).parts()
+    good = kept(old)
     wrong = fold.folded(State(), Store.open(old).read()[:9])
     state = wrong.moved(seq=10, digest=good[0].digest, moves=99)
     _damage(old, "goalward_parts", "content", 10, (part := snapshots.part_of(state)).content)
@@ -245,7 +252,7 @@ def test_what_was_kept_wrongly_is_found_by_a_check(old):
         assert len(study.state.labels) == 49
         assert study.check() == 51
         assert len(study.state.labels) == 50
-    assert Store.open(old).parts() == good
+    assert kept(old) == good
 
 
 def test_a_damaged_old_event_is_found_by_a_check_and_recovered(old, tmp_path):
@@ -259,3 +266,54 @@ def test_a_damaged_old_event_is_found_by_a_check_and_recovered(old, tmp_path):
         rescued = gw.Study.recover(old, tmp_path / "rescued.db")
     assert len(rescued.state.labels) == 49
     rescued.close()
+
+
+@pytest.fixture
+def held(old):
+    """Another program that holds a study, and nothing can be read meanwhile."""
+    other = sqlite3.connect(old, timeout=0.0, isolation_level=None, check_same_thread=False)
+
+    def hold():
+        other.execute("BEGIN EXCLUSIVE")
+        return lambda: other.execute("ROLLBACK")
+
+    yield hold
+    other.close()
+
+
+def test_a_look_does_not_wait_for_who_holds_the_study(old, held):
+    with gw.Study.open(old, timeout=600) as study:
+        let_go = held()
+        assert study.state.labels == {row: "ab"[row % 2] for row in range(50)}
+        assert study.status()["labels"] == 50
+        assert "held by another process" in study.behind
+        # Nor for an answer that waits itself.
+        telling = threading.Thread(target=study.tell, args=(55, "a"))
+        telling.start()
+        while not study._ledger._lock._is_owned() and study._ledger._lock.acquire(blocking=False):
+            study._ledger._lock.release()
+        assert study.status()["labels"] == 50
+        let_go()
+        telling.join()
+        while study.behind is not None:
+            study.status()
+        assert study.status()["labels"] == 51
+
+
+def test_of_many_rankings_only_the_newest_has_what_grows(tmp_path):
+    with gw.Study.create(tmp_path / "s.db", pool=np.eye(60), classes=["a", "b"], dev=0) as study:
+        for row in range(4):
+            study.tell(row, "ab"[row % 2])
+        first = study.refresh()
+    rounds = []
+    for n in range(300):
+        add_ranking(rounds, n, replace(first, labels=4 + n))
+    assert [ranked.queue for _, ranked in rounds[:-1]] == [()] * 299
+    assert rounds[-1][1].queue == first.queue
+    seen = [n for n, ranked in rounds if ranked.stop_set["predicted"] is not None]
+    assert seen[0] == 0
+    assert seen[1:] == list(range(199, 300))
+    same = []
+    for n in range(300):
+        add_ranking(same, n, first)
+    assert [n for n, r in same if r.stop_set["predicted"] is not None] == [299]

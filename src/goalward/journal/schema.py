@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple
 
 from sqlalchemy import (
     Column,
@@ -44,10 +43,8 @@ __all__ = [
     "BLOBS",
     "EVENTS",
     "LAYOUT",
-    "PARTS",
     "STUDY",
     "VERSION",
-    "Part",
     "Transaction",
     "create",
     "keep_backup",
@@ -81,24 +78,6 @@ BLOBS = Table(
     Column("digest", String(64), primary_key=True),
     Column("content", LargeBinary, nullable=False),
 )
-PARTS = Table(
-    "goalward_parts",
-    # Older programs do not look for it, and a study without it lacks nothing.
-    MetaData(),
-    Column("seq", Integer, primary_key=True, autoincrement=False),
-    Column("digest", String(64), nullable=False),
-    Column("checksum", String(64), nullable=False),
-    Column("content", LargeBinary, nullable=False),
-)
-
-
-class Part(NamedTuple):
-    """A piece of what the events up to a number add up to, with that event's digest."""
-
-    seq: int
-    digest: str
-    checksum: str
-    content: bytes
 
 
 @dataclass

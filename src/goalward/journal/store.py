@@ -10,19 +10,19 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, delete, event, insert, inspect, select, text
+from sqlalchemy import Connection, Engine, event, select, text
 from sqlalchemy.exc import DBAPIError
 
 from goalward.errors import Damaged, NotAStudy, NotWritten, Replaced, StudyExists
 from goalward.journal import engine, schema
 from goalward.journal.events import START, Mark, Recorded, chained, parsed
 from goalward.journal.places import file_of, located, schema_of
-from goalward.journal.schema import BLOBS, EVENTS, PARTS, STUDY, Part, Transaction
+from goalward.journal.schema import BLOBS, EVENTS, STUDY, Transaction
 
 __all__ = ["Store"]
 
@@ -151,44 +151,6 @@ class Store:
             return self._after(connection, after, _head(connection), most)
 
         return self.run(found, patience=patience)
-
-    def digest(self, seq: int) -> str | None:
-        """Return the digest of an event; None where there is none."""
-        query = select(EVENTS.c.digest).where(EVENTS.c.seq == seq)
-        return self.run(lambda connection: connection.execute(query).scalar_one_or_none())
-
-    def parts(self) -> list[Part]:
-        """Return what was kept of what the events add up to, in order."""
-
-        def found(connection: Connection) -> list[Part]:
-            if not inspect(connection).has_table(PARTS.name):
-                return []
-            rows = connection.execute(select(PARTS).order_by(PARTS.c.seq))
-            return [Part(seq, digest, checksum, bytes(b)) for seq, digest, checksum, b in rows]
-
-        return self.run(found)
-
-    def keep(self, parts: Sequence[Part]) -> int:
-        """Keep parts, in place of others from the same numbers on; return how many those were."""
-
-        def kept(connection: Connection) -> int:
-            connection.execute(select(STUDY).with_for_update())
-            PARTS.create(connection, checkfirst=True)
-            first, last = parts[0].seq, parts[-1].seq
-            query = select(PARTS).where(PARTS.c.seq.between(first, last))
-            there = {
-                row.seq: Part(*row[:3], bytes(row.content)) for row in connection.execute(query)
-            }
-            wrong = [p.seq for p in parts if there.get(p.seq, p) != p]
-            if wrong:
-                # What follows was made of it.
-                connection.execute(delete(PARTS).where(PARTS.c.seq >= wrong[0]))
-            for part in parts:
-                if part.seq not in there or (wrong and part.seq >= wrong[0]):
-                    connection.execute(insert(PARTS), part._asdict())
-            return len(wrong)
-
-        return self.run(kept, purpose="write", patience=0.2)
 
     def write(self, after: Mark, decide: Callable[[Transaction], T]) -> T:
         """Hold the study and decide: what is appended then is stored whole, or not at all."""

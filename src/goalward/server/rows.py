@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from goalward.journal.events import Label
 from goalward.server.messages import AnswerFilter, RowView
 from goalward.study import State, Study
+from goalward.study.pools import StudyPool
 from goalward.study.rounds import ready
 
-__all__ = ["answered_rows", "legible", "own_answers", "preview", "row_name", "row_view"]
+__all__ = ["answered_rows", "legible", "own_answers", "preview", "row_name", "row_view", "searched"]
 
 LONGEST = 20_000
 """Characters shown before somebody asks for all."""
 LONGEST_CELL = 500
 MOST_COLUMNS = 40
+WORDS: WeakKeyDictionary[StudyPool, pl.Series] = WeakKeyDictionary()
 PAGE = 50
 """Answers on one page of the list."""
 
@@ -76,6 +80,20 @@ def legible(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
+def searched(pool: StudyPool) -> pl.Series:
+    """Return all that each row can be found by, letters alike whether small or large; made once."""
+    if pool not in WORDS:
+        if pool.table is not None:
+            cells = pool.table.words.to_list()
+        elif pool.texts is not None:
+            cells = pool.texts
+        else:
+            shown = map(pool.show, range(pool.n_rows))
+            cells = [" ".join(map(str, one["columns"].values())) for one in shown]
+        WORDS[pool] = pl.Series([text.casefold() for text in cells], dtype=pl.String)
+    return WORDS[pool]
+
+
 def answered_rows(study: Study, wanted: AnswerFilter, page: int) -> dict[str, Any]:
     """Return one page of answered rows and how many there are in all.
 
@@ -86,7 +104,7 @@ def answered_rows(study: Study, wanted: AnswerFilter, page: int) -> dict[str, An
     doubted = _doubted(study) if wanted.only == "doubted" else {}
     kept = _kept(state, wanted, doubted)
     if wanted.search:
-        held = study.pool.words.str.contains(wanted.search.casefold(), literal=True).to_numpy()
+        held = searched(study.pool).str.contains(wanted.search.casefold(), literal=True).to_numpy()
         kept = kept[held[kept]]
     shown = kept[page * PAGE : (page + 1) * PAGE].tolist()
     return {

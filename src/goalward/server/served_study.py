@@ -14,7 +14,7 @@ from goalward.errors import BadInput, GoalwardError
 from goalward.server.keys import Keys
 from goalward.server.live_updates import LiveUpdates
 from goalward.server.messages import RowView
-from goalward.server.rows import legible, row_view
+from goalward.server.rows import legible, row_view, searched
 from goalward.study import Study
 from goalward.study.refitter import Refitter
 from goalward.study.rounds import ready
@@ -95,7 +95,7 @@ class ServedStudy:
     def _check(self) -> None:
         """Make what a search needs, and read every event that opening did not, behind the page."""
         try:
-            self.study.pool.words  # noqa: B018
+            searched(self.study.pool)
             if not self.study.checked:
                 self.study.check(pause=PAUSE)
         except GoalwardError as error:

@@ -112,11 +112,11 @@ def agreements(state: State) -> list[Agreement]:
     heard = {lines.people[code]: code for code in np.unique(lines.by[shared]).tolist()}
     given = {by: shared[lines.by[shared] == heard[by]] for by in sorted(heard)}
     for one, other in combinations(given, 2):
-        both = (given[one], given[other])
-        _, *at = np.intersect1d(
-            *(lines.row[g] for g in both), assume_unique=True, return_indices=True
+        ours, theirs = given[one], given[other]
+        _, i, j = np.intersect1d(
+            lines.row[ours], lines.row[theirs], assume_unique=True, return_indices=True
         )
-        ours, theirs = (lines.label[g[i]] for g, i in zip(both, at, strict=True))
+        ours, theirs = lines.label[ours[i]], lines.label[theirs[j]]
         if n := len(ours):
             same = int(np.count_nonzero(ours == theirs))
             K = len(lines.names)

@@ -212,7 +212,7 @@ class Answered:
     def counts(self) -> Mapping[tuple[bool, Label], int]:
         """(Whether it measures, label) -> how many rows have that label."""
         if self.settings.label != "weighed":
-            return {key[1:]: n for key, n in self.tally.items() if key[0] == "label"}  # type: ignore[misc]
+            return {key[1:]: n for key, n in self.tally.items() if key[0] == "label"}
         pairs, n = np.unique(2 * self.used[1] + self._is_dev, return_counts=True)
         found = zip(pairs.tolist(), n.tolist(), strict=True)
         return {(bool(pair % 2), self.classes[pair // 2]): count for pair, count in found}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +55,7 @@ class LeftOut:
             found = cls(rows[order], truth[order], np.concatenate(proba), ~measures[order])
             # Rankings and pages ask for the same.
             vars(now)["left_out"] = found
-        return vars(now)["left_out"]
+        return cast(LeftOut, vars(now)["left_out"])
 
     @property
     def right(self) -> NDArray[Any]:

@@ -156,6 +156,14 @@ class StudyFindings:
         """Return how often each annotator is right, learned from the rows that several answered."""
         return reliabilities(self.state)
 
+    def check(self, *, pause: float = 0.0) -> int:
+        """Read every event again and return how many there are; `Damaged` if one is not as written.
+
+        A study with thousands of events opens from what was kept of the older ones: this compares that
+        with them, and makes it anew where it is wrong. `pause` waits so many seconds after every 500.
+        """
+        return self._ledger.check(pause)
+
     def why(self, row: int) -> Why:
         """Return what each label of a row would do to the goal, and to which dev rows most."""
         return explain(self._now(), decisions.checked_row(self.state, row))

@@ -6,10 +6,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from goalward.errors import Locked, NotAStudy, NotWritten
 from goalward.journal import Event, Store, Transaction
+from goalward.journal.parts import Part, keep
 from goalward.study.fold import advance, folded
 from goalward.study.snapshots import load
 from goalward.study.state import State
@@ -86,7 +88,10 @@ class Ledger:
         if parts := self.known.unsaved:
             self.known = self.known.moved(unsaved=())
             with suppress(Locked, NotWritten):
-                self.store.keep(parts)
+                self._kept(parts)
+
+    def _kept(self, new: Sequence[Part]) -> bool:
+        return self.store.run(partial(keep, parts=new), purpose="write", patience=PATIENCE)
 
     def check(self, pause: float = 0.0) -> int:
         """Read every event again, and compare what was kept with what they add up to.
@@ -103,9 +108,9 @@ class Ledger:
         while news := self.store.read(state.mark, most=500):
             state = folded(state, news)
             if state.unsaved:
-                wrong = self.store.keep(state.unsaved)
+                wrong = self._kept(state.unsaved)
                 state = state.moved(unsaved=())
-                self.suspect = self.suspect or wrong > 0
+                self.suspect = self.suspect or wrong
             time.sleep(pause)
         with self._lock:
             if self.suspect:

@@ -107,7 +107,7 @@ class Lines:
             self.by[order[1:]] == self.by[order[:-1]]
         )
         last[order[:-1][same]] = False
-        return last & (self.label != WITHDRAWN)
+        return np.asarray(last & (self.label != WITHDRAWN))
 
     @cached_property
     def answers(self) -> NDArray[Any]:

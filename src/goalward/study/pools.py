@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from goalward.core.arrays import is_sparse, to_numpy
@@ -115,18 +114,6 @@ class StudyPool:
     def reader(self) -> Encoder:
         """The encoder, kept for the next time."""
         return self.encoder()
-
-    @cached_property
-    def words(self) -> pl.Series:
-        """All that a row can be found by, letters alike whether small or large."""
-        if self.table is not None:
-            cells = self.table.words.to_list()
-        elif self.texts is not None:
-            cells = self.texts
-        else:
-            rows = map(self.show, range(self.n_rows))
-            cells = [" ".join(map(str, shown["columns"].values())) for shown in rows]
-        return pl.Series([text.casefold() for text in cells], dtype=pl.String)
 
     def show(self, row: int) -> dict[str, Any]:
         """Return what a person is shown of a row: text, image or columns."""

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 import numpy as np
 from rpds import HashTrieMap
 
-from goalward.journal import Mark, Store
+from goalward.journal import Mark, Store, parts
 from goalward.journal.events import START, canonical, parsed
-from goalward.journal.schema import Part
+from goalward.journal.parts import Part
 from goalward.study.lines import KINDS, Asked, Lines
 from goalward.study.rankings import add_ranking
 from goalward.study.settings import Settings
@@ -92,48 +94,47 @@ def _read(content: bytes) -> _Read:
 
 def load(store: Store) -> State:
     """Return where a study stood at its newest part that is whole and of its journal; or its start."""
-    whole: list[Part] = []
     read: list[_Read] = []
     at = START
-    for part in store.parts():
+    for part in store.run(parts.found):
         if sha256(part.content).hexdigest() != part.checksum:
             break
         found = _read(part.content)
         if found.news["format"] != FORMAT or Mark(*found.news["after"]) != at:
             break
         at = Mark(part.seq, part.digest)
-        whole.append(part)
         read.append(found)
-    if not whole or store.digest(at.seq) != at.digest:
+    if not read or store.run(partial(parts.digest, seq=at.seq)) != at.digest:
         return State()
     return restored(at, read)
 
 
-def restored(at: Mark, parts: Sequence[_Read]) -> State:
-    """Return the state that parts, one after the other, tell of."""
-    small = json.loads(parts[-1].small["json"])
-    columns = [np.concatenate(each) for each in zip(*(part.lines for part in parts), strict=True)]
-    named = {"people": tuple(small["people"]), "names": tuple(small["names"])}
-    news = Lines(*columns, **named)
+def restored(at: Mark, read: Sequence[_Read]) -> State:
+    """Return the state that parts which were read, one after the other, tell of."""
+    small = json.loads(read[-1].small["json"])
+    columns = [np.concatenate(each) for each in zip(*(part.lines for part in read), strict=True)]
+    people, names = tuple(small["people"]), tuple(small["names"])
+    news = Lines(**dict(zip(KINDS, columns, strict=True)), people=people, names=names)
     gone = np.zeros(len(news), dtype=bool)
-    for part in parts:
+    for part in read:
         # Undone since: what an annotator did from a number on, up to where the part begins.
         for by, cut in part.news["cuts"]:
             first, end = np.searchsorted(news.seq, [cut, part.news["after"][0] + 1])
             gone[first:end] |= news.by[first:end] == news.people.index(by)
     if gone.any():
-        news = Lines(*(column[~gone] for column in columns), **named)
+        kept = {name: getattr(news, name)[~gone] for name in KINDS}
+        news = replace(news, **kept)
     rounds: list[Any] = []
     notes: dict[int, tuple[Note, ...]] = {}
-    for part in parts:
+    for part in read:
         for seq, body in part.news["rounds"]:
-            add_ranking(rounds, seq, parsed(seq, body))  # type: ignore[arg-type]
+            add_ranking(rounds, seq, parsed(seq, body))
         for _, row, note in part.news["notes"]:
             notes[row] = (*notes.get(row, ()), Note(*note))
     leases: dict[int, dict[str, Lease]] = {}
     for row, by, lease in small["leases"]:
         leases.setdefault(row, {})[by] = Lease(*lease)
-    questions = (np.concatenate(each) for each in zip(*(part.asked for part in parts), strict=True))
+    questions = (np.concatenate(each) for each in zip(*(part.asked for part in read), strict=True))
     pool = small["pool"]
     described = {place: Description(*said) for place, said in small["described"]}
     plain = {name: small[name] for name in PLAIN}

@@ -18,7 +18,7 @@ from rpds import HashTrieMap
 
 from goalward.journal import Mark, Ranked
 from goalward.journal.events import Label
-from goalward.journal.schema import Part
+from goalward.journal.parts import Part
 from goalward.study.answered import Answered
 from goalward.study.lines import Asked, ByRow
 

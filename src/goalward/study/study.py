@@ -291,14 +291,6 @@ class Study(StudyFindings):
         """
         return copies.backup(self._ledger.store, path, inputs=self._rows.files(), force=force)
 
-    def check(self, *, pause: float = 0.0) -> int:
-        """Read every event again and return how many there are; `Damaged` if one is not as written.
-
-        A study with thousands of events opens from what was kept of the older ones: this compares that
-        with them, and makes it anew where it is wrong. `pause` waits so many seconds after every 500.
-        """
-        return self._ledger.check(pause)
-
     def widget(self, *, by: str = "me", render: Callable[[Any], Any] | None = None) -> Any:
         """Return what asks for labels in a notebook, by keys: `notebook.Widget`.
 
