@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import goalward as gw
+from goalward.cli.studies import status
 from goalward.errors import Damaged
 from goalward.journal import Recorded, events, parts
 from goalward.journal.store import Store
@@ -260,6 +261,8 @@ def test_a_damaged_old_event_is_found_by_a_check_and_recovered(old, tmp_path):
     _damage(old, "goalward_events", "body", 5, body.replace('"a"', '"b"').replace('"b"', '"a"'))
     with gw.Study.open(old) as study, pytest.raises(Damaged, match="Event 5 of"):
         study.check()
+    with pytest.raises(Damaged, match="Event 5 of"):
+        status(str(old), check=True)
     with pytest.raises(Damaged, match="Event 5 of"), gw.Study.open(old) as study:
         study.backup(tmp_path / "copy.db")
     with pytest.warns(gw.errors.EventsLost):
@@ -290,7 +293,7 @@ def test_a_look_does_not_wait_for_who_holds_the_study(old, held):
         # Nor for an answer that waits itself.
         telling = threading.Thread(target=study.tell, args=(55, "a"))
         telling.start()
-        while not study._ledger._lock._is_owned() and study._ledger._lock.acquire(blocking=False):
+        while study._ledger._lock.acquire(blocking=False):
             study._ledger._lock.release()
         assert study.status()["labels"] == 50
         let_go()

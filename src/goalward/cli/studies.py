@@ -90,6 +90,9 @@ def status(
     budget: int | None = Option(
         None, min=1, help="Labels that may be bought, dev labels included."
     ),
+    check: bool = Option(
+        False, "--check", help="Read every event first; one that is damaged is named."
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Say where a study stands: labels, what they cost, learning curve, whether to stop.
@@ -99,6 +102,8 @@ def status(
     from goalward.study.advice import written
 
     with gw.Study.open(study) as opened:
+        if check:
+            opened.check()
         report = opened.status()
         curve = opened.curve()
         advice = opened.stop(price, budget=budget)

@@ -184,9 +184,8 @@ class Answered:
     def consensus(self) -> Consensus:
         """What all answers say together, and how reliable each annotator is; classes by their place."""
         lines = self.columns
-        row, by, label = (
-            c[lines.answers] for c in (lines.row, lines.by, self._places[lines.label])
-        )
+        row, by, said = (c[lines.answers] for c in (lines.row, lines.by, lines.label))
+        label = self._places[said]
         heard = [lines.people[code] for code in np.unique(by).tolist()]
         # Where people may be asked again, how far to trust them is the question.
         trusting = not self.settings.again or len(heard) < 2
