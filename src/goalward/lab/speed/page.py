@@ -6,17 +6,10 @@ vectors beside it; the client answers as fast as it is let, so a fit is under wa
 
 from __future__ import annotations
 
-import http.client
-import json
 import math
-import re
-import secrets
-import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from goalward.errors import GoalwardError
+from goalward.lab.speed.age import age
+from goalward.lab.speed.client import CLASSES, running
 from goalward.lab.speed.race import Ratio, timed
 
 __all__ = ["page", "page_latency"]
-
-CLASSES = ("good", "bad")
 
 
 def page(quick: bool) -> list[Ratio]:
@@ -63,6 +56,7 @@ def page(quick: bool) -> list[Ratio]:
             target="<= 30 s",
             note="their vectors are made behind it",
         ),
+        *age((1000,) if quick else (1000, 10_000, 100_000, 1_000_000), 100 if quick else 2000),
     ]
 
 
@@ -124,39 +118,7 @@ def page_latency(rows: int, features: int, answers: int) -> tuple[list[float], l
 
 @contextmanager
 def _served(table: Path, *options: str) -> Iterator[Callable[..., Any]]:
-    """Give a client of the command, started and ended as a person would."""
-    token = secrets.token_urlsafe(32)
-    command = [sys.executable, "-m", "goalward", "label", str(table), "--text", "text"]
-    command += ["--classes", ",".join(CLASSES), "--dev", "20%", "--no-browser", "--port", "0"]
-    command += ["--token", token, *options]
-    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen(command, text=True, **pipes)
-    try:
-        assert process.stdout is not None
-        found = re.search(r":(\d+)/start", process.stdout.readline())
-        if found is None:
-            said = process.communicate()[1]
-            raise GoalwardError(f"The page did not start: {said.strip()[-500:]}")
-        # One connection that stays open, as a browser's does.
-        connection = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=60)
-        with closing(connection):
-            yield partial(_call, connection, token)
-    finally:
-        process.send_signal(signal.SIGINT)
-        try:
-            process.communicate(timeout=120)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-
-
-def _call(
-    connection: http.client.HTTPConnection, token: str, method: str, path: str, body: Any = None
-) -> Any:
-    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    connection.request(method, path, None if body is None else json.dumps(body), headers)
-    answer = connection.getresponse()
-    said = json.loads(answer.read())
-    if answer.status >= 400:
-        raise GoalwardError(f"{method} {path} answered {answer.status}: {said}")
-    return said
+    """Give a client of a new study."""
+    new = ("--text", "text", "--classes", ",".join(CLASSES), "--dev", "20%", *options)
+    with running(table, *new) as connect:
+        yield connect()
