@@ -128,7 +128,7 @@ def restored(at: Mark, read: Sequence[_Read]) -> State:
     notes: dict[int, tuple[Note, ...]] = {}
     for part in read:
         for seq, body in part.news["rounds"]:
-            add_ranking(rounds, seq, parsed(seq, body))
+            add_ranking(rounds, seq, parsed(seq, body))  # type: ignore[arg-type]
         for _, row, note in part.news["notes"]:
             notes[row] = (*notes.get(row, ()), Note(*note))
     leases: dict[int, dict[str, Lease]] = {}

@@ -98,7 +98,7 @@ def aged(folder: Path, answers: int) -> Path:
     last = store.read()[-1]
 
     def filled(transaction: Transaction) -> None:
-        mark, lines = transaction.mark, []
+        mark, lines = transaction.mark, list[dict[str, Any]]()
         for row in rng.permutation(rows)[:answers].tolist():
             by = f"p{row % PEOPLE}"
             at = 1.7e9 + len(lines)
