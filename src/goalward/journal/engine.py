@@ -185,8 +185,7 @@ def leave_write_ahead(path: Path, timeout: float) -> None:
 
 
 def _begin_sqlite(timeout: float, connection: Connection) -> None:
-    # Locking at the start, a writer waits its turn; locking later, it would fail at once. A single
-    # query ("peek") is one moment by itself.
+    # Locking later, a writer would fail at once. A single query ("peek") is one moment by itself.
     given = {"purpose": "read", "patience": timeout, **connection.get_execution_options()}
     connection.exec_driver_sql(f"PRAGMA busy_timeout={int(1000 * given['patience'])}")
     if (purpose := given["purpose"]) != "peek":
