@@ -159,8 +159,9 @@ class StudyFindings:
     def check(self, *, pause: float = 0.0) -> int:
         """Read every event again and return how many there are; `Damaged` if one is not as written.
 
-        A study with thousands of events opens from what was kept of the older ones: this compares that
-        with them, and makes it anew where it is wrong. `pause` waits so many seconds after every 500.
+        Opening reads every event too, but those before the newest part that was kept of what they add
+        up to, every 4096 events. This compares the parts with them, and makes wrong ones anew. `pause`
+        waits so many seconds after every 500 events.
         """
         return self._ledger.check(pause)
 

@@ -99,10 +99,7 @@ class Study(StudyFindings):
         clock: Clock = time.time,
         tick: Tick = silent,
     ) -> Self:
-        """Return a study; `pool` says where its file is, if it was moved.
-
-        Every event is checked, but those that older parts of the study were kept of (`check` reads all).
-        """
+        """Return a study, checked as `check` says; `pool` says where its file is, if it was moved."""
         if not isinstance(url, str):
             in_place(url, "The place of a study", "'labels.db' or a Path", "__fspath__")
         ledger = Ledger(Store.open(url, timeout=timeout), clock)
