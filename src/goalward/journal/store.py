@@ -140,10 +140,7 @@ class Store:
     def read(
         self, after: Mark = START, *, most: int | None = None, patience: float | None = None
     ) -> list[Recorded]:
-        """Return the events that were appended after a mark, the first `most` of them, checked.
-
-        `patience` is how long to wait for another process; None for as long as it takes to write.
-        """
+        """Return the first `most` events after a mark, checked; `patience` is the timeout, if shorter."""
         if after.seq and self.run(_head, purpose="peek", patience=patience) == after:
             return []
 
