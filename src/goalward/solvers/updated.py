@@ -65,7 +65,6 @@ class Updated:
 
 def fits(hessian: LinearCurvature, largest: int = 2500) -> bool:
     """Return whether an inverse by features is worth holding for this Hessian."""
-    n_params, n_classes = hessian.shape
-    size = n_params * (n_classes - 1)
-    rows = hessian.proba.shape[0] * (n_classes - 1)
+    c = hessian.basis.shape[1]
+    size, rows = hessian.shape[0] * c, hessian.proba.shape[0] * c
     return not is_sparse(hessian.labelled.X) and 100 <= size <= largest and rows >= size / 2

@@ -134,7 +134,7 @@ class Gains(Scorer):
     ) -> NDArray[Any]:
         """Return F: for each goal the mean of J_rᵀ slope_r J_r, weighted."""
         size = len(posterior.matrix)
-        c = fitted.n_classes - 1
+        c = fitted.hessian.basis.shape[1]
         F = np.zeros((size, size))
         step = max(1, LARGEST_BLOCK // (c * c))
         for (weight, goal), some in zip(parts, rows, strict=True):

@@ -1,0 +1,246 @@
+"""Rows with several labels, and rows with numbers: who needs the fewest of them, on real tables.
+
+Every strategy spends the same budget on the same splits, from no label on. What is compared is the
+area under the curve of macro-F1, or of R² (what is worse than the mean counts as 0).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from sklearn.datasets import load_diabetes, load_digits
+from sklearn.metrics import f1_score, r2_score
+from sklearn.preprocessing import scale
+
+from goalward.core.whole_file import whole_file
+from goalward.errors import BadParameter
+from goalward.lab.datasets.keel import table
+from goalward.lab.parallel import Tell, finished, telling
+from goalward.lab.statistics import bootstrap, height
+from goalward.lab.store import Records
+from goalward.learners import MultiLabel, Ridge
+from goalward.strategies import recipe
+
+__all__ = ["SETS", "STRATEGIES", "ahead", "play_task", "play_tasks", "task_rows"]
+
+MADE_BY = f"1 {version('goalward')}"
+LARGEST = 1000
+"""Rows of a pool, and of a test set."""
+
+
+class Rows(NamedTuple):
+    """Features, and (n, K) labels or numbers."""
+
+    X: NDArray[Any]
+    y: NDArray[Any]
+
+
+def _digits(X: NDArray[Any], digit: NDArray[Any]) -> Rows:
+    """Return four questions about digits: even, prime, from 5 on, and with a loop."""
+    asked = ((0, 2, 4, 6, 8), (2, 3, 5, 7), (5, 6, 7, 8, 9), (0, 6, 8, 9))
+    return Rows(scale(X), np.stack([np.isin(digit, some) for some in asked], axis=1))
+
+
+def _keel_digits(name: str) -> Rows:
+    found = table(name)
+    return _digits(found.numbers, found.y.astype(int))
+
+
+def _letter() -> Rows:
+    """Return four questions about letters: vowel, before N, with a closed loop, mirrored."""
+    found = table("letter")
+    asked = ("AEIOU", "ABCDEFGHIJKLM", "ABDOPQR", "AHIMOTUVWXY")
+    answers = np.stack([np.isin(found.y, list(some)) for some in asked], axis=1)
+    return Rows(scale(found.numbers), answers)
+
+
+def _votes() -> Rows:
+    """Return the party and the last three votes, from the other thirteen."""
+    found = table("housevotes")
+    party = found.y == found.y[0]
+    return Rows(found.indicators[:, :-3], np.column_stack([party, found.indicators[:, -3:] == 1]))
+
+
+def _about_class(name: str, n_questions: int) -> Rows:
+    """Return yes or no to drawn halves of the classes of a table."""
+    found = table(name)
+    classes = np.unique(found.y)
+    rng = np.random.default_rng(0)
+    halves = [
+        rng.choice(classes, size=len(classes) // 2, replace=False) for _ in range(n_questions)
+    ]
+    X = np.hstack([scale(found.numbers), found.indicators])
+    return Rows(X, np.stack([np.isin(found.y, half) for half in halves], axis=1))
+
+
+def _column(name: str) -> Rows:
+    """Return the last column of 20 values or more of a table, from its others, the class left out."""
+    found = table(name)
+    many = [len(np.unique(column)) >= 20 for column in found.numbers.T]
+    last = int(np.flatnonzero(many)[-1])
+    X = np.hstack([scale(np.delete(found.numbers, last, axis=1)), found.indicators])
+    return Rows(X, found.numbers[:, [last]])
+
+
+def _diabetes() -> Rows:
+    X, y = load_diabetes(return_X_y=True)
+    return Rows(scale(X), y[:, None])
+
+
+COLUMNS = (
+    *("abalone-17_vs_7-8-9-10", "bupa", "contraceptive", "ecoli1", "iris", "new-thyroid1"),
+    *("kddcup-guess_passwd_vs_satan", "page-blocks0", "penbased", "pima", "saheart", "satimage"),
+    *("segment", "vehicle", "vowel", "wdbc", "wine", "winequality-red-4"),
+)
+"""Tables of KEEL whose column half of the rows predict for the other half with 0.3 ≤ R² ≤ 0.97."""
+
+SETS: dict[str, dict[str, Callable[[], Rows]]] = {
+    "labels": {
+        "digits": lambda: _digits(*load_digits(return_X_y=True)),
+        "optdigits": partial(_keel_digits, "optdigits"),
+        "penbased": partial(_keel_digits, "penbased"),
+        "letter": _letter,
+        "housevotes": _votes,
+        **{name: partial(_about_class, name, 4) for name in ("satimage", "segment", "vowel")},
+    },
+    "numbers": {"diabetes": _diabetes, **{name: partial(_column, name) for name in COLUMNS}},
+}
+"""What each set is: see the functions above."""
+
+STRATEGIES = {
+    "labels": (
+        *("random", "label-margin", "margin", "entropy"),
+        *("hedged", "decision-risk", "epig", "fisher-ratio"),
+    ),
+    "numbers": (
+        *("random", "greedy", "committee", "model-change", "core-set"),
+        *("fisher-ratio", "epig", "coverage"),
+    ),
+}
+OURS = {"labels": "decision-risk", "numbers": "fisher-ratio"}
+"""What is recommended for each."""
+
+
+class Job(NamedTuple):
+    """One session."""
+
+    task: str
+    dataset: str
+    strategy: str
+    seed: int
+    batch: int = 5
+    budget: int = 60
+
+
+@cache
+def task_rows(task: str, dataset: str) -> Rows:
+    """Return the rows of a set."""
+    if dataset not in SETS.get(task, {}):
+        raise BadParameter(
+            f"{task}:{dataset} came; of {', '.join(SETS)} one of {', '.join(SETS.get(task, {}))} was expected."
+        )
+    X, y = SETS[task][dataset]()
+    return Rows(X, y.astype(np.float64))
+
+
+def play_task(job: Job) -> dict[str, Any]:
+    """Return the curve of one session, and its mean height."""
+    X, y = task_rows(job.task, job.dataset)
+    order = np.random.default_rng([11, job.seed]).permutation(len(X))
+    cut = min(LARGEST, len(X) // 4)
+    test, pool = order[:cut], order[cut : cut + LARGEST]
+    chooser = recipe(job.strategy).build(pool=X[pool], seed=job.seed)
+    names = range(y.shape[1])
+    learner = MultiLabel(labels=names) if job.task == "labels" else Ridge(outputs=names)
+    taken: list[int] = []
+    curve = []
+    with warnings.catch_warnings():
+        # A comparison may hold strategies that say nothing on some data: they score as they do.
+        warnings.simplefilter("ignore")
+        while True:
+            fitted = learner.fit(X[pool[taken]], y[pool[taken]])
+            curve.append(_measured(job.task, y[test], fitted.predict(X[test])))
+            left = min(job.batch, job.budget - len(taken), len(pool) - len(taken))
+            if left <= 0:
+                break
+            given = (fitted, X[pool], left, taken)
+            taken += chooser.suggest(*given, round=len(curve) - 1).rows.tolist()
+    area = float(height(np.array(curve)))
+    return {**job._asdict(), "made_by": MADE_BY, "area": round(area, 4), "final": curve[-1]}
+
+
+def _measured(task: str, truth: NDArray[Any], said: NDArray[Any]) -> float:
+    if task == "labels":
+        return round(float(f1_score(truth, said, average="macro", zero_division=0.0)), 4)
+    return round(max(float(r2_score(truth, said)), 0.0), 4)
+
+
+def play_tasks(
+    task: str,
+    *,
+    datasets: Sequence[str] | None = None,
+    strategies: Sequence[str] | None = None,
+    seeds: int = 5,
+    budget: int = 60,
+    out: Path | str,
+    n_jobs: int | None = None,
+    progress: Tell = True,
+) -> pl.DataFrame:
+    """Return a line for every session; what `out` holds of them already is not played again."""
+    jobs = [
+        Job(task, dataset, strategy, seed, budget=budget)
+        for dataset in datasets or SETS[task]
+        for strategy in strategies or STRATEGIES[task]
+        for seed in range(seeds)
+    ]
+    store = Records(Path(out) / f"{task}.jsonl")
+    done = {
+        Job(*(line[name] for name in Job._fields)): line
+        for line in store
+        if line.get("made_by") == MADE_BY
+    }
+    missing = [job for job in jobs if job not in done]
+    before = len(jobs) - len(missing)
+    with (
+        store.appending() as keep,
+        telling(progress, len(jobs), "benchmark", "sessions", before) as tell,
+    ):
+        for count, line in enumerate(finished(play_task, missing, n_jobs), before + 1):
+            keep(line)
+            done[Job(*(line[name] for name in Job._fields))] = line
+            tell(count)
+    frame = pl.DataFrame([done[job] for job in jobs])
+    with whole_file(Path(out) / f"{task}.csv", force=True) as path:
+        frame.drop("made_by").write_csv(path)
+    return frame
+
+
+def ahead(lines: pl.DataFrame) -> pl.DataFrame:
+    """Return each strategy's mean area, and how far ours is ahead of it: by set, 95 % over sets."""
+    task = lines["task"][0]
+    means = lines.group_by("dataset", "strategy", maintain_order=True).agg(pl.col("area").mean())
+    wide = means.pivot("strategy", index="dataset", values="area")
+    ours = OURS[task] if OURS[task] in wide.columns else wide.columns[1]
+    found = []
+    for strategy in wide.columns[1:]:
+        gap = (wide[ours] - wide[strategy]).to_numpy()
+        mean, low, high = bootstrap(gap)
+        found.append(
+            {
+                "strategy": strategy,
+                "area": round(float(wide[strategy].mean()), 4),  # type: ignore[arg-type]
+                "ours ahead": round(mean, 4),
+                "from": round(low, 4),
+                "to": round(high, 4),
+                "on sets": f"{int((gap > 0).sum())} of {len(gap)}",
+            }
+        )
+    return pl.DataFrame(found)
