@@ -97,6 +97,7 @@ def test_the_list_says_how_far_each_is_and_what_cannot_be_opened(client, places)
     assert 'href="/s/mails/?who=ask"' in client.get("/?who=ask").text
 
 
+@pytest.mark.attack("one of several studies damaged")
 def test_a_study_that_cannot_be_read_any_more_is_said_and_stops_nobody(client, places, house):
     (name,) = [place for place in places if "mails" in place]
     aside = re.sub("mails", "away", name)
@@ -129,7 +130,8 @@ def test_numbers_are_said_for_each_study(client):
 
 
 @pytest.mark.parametrize(("method", "path"), [*ROUTES, ("GET", "/api/studies")])
-def test_one_door_is_before_every_study(client, method, path):
+@pytest.mark.attack("no token, foreign Host or Origin at one of several studies")
+def test_one_door_is_before_every_study(client, method, path, tried):
     for below in ("", "/s/mails", "/s/nothing"):
         there = below + path
         for headers in ({"authorization": ""}, {"authorization": "Bearer no"}):
@@ -141,9 +143,11 @@ def test_one_door_is_before_every_study(client, method, path):
         if "/api/" in there:
             sent = {"content-type": "text/plain"}
             assert client.request(method, there, headers=sent).status_code == 415
+    tried(12)
 
 
-def test_what_takes_no_token_at_the_door_takes_one_below_it(client):
+@pytest.mark.attack("no token, foreign Host or Origin at one of several studies")
+def test_what_takes_no_token_at_the_door_takes_one_below_it(client, tried):
     for path in ("/start", "/login", "/healthz", "/static/app.css", "/metrics"):
         assert client.get(f"/s/mails{path}", headers={"authorization": ""}).status_code == 401
     # And a stranger cannot find out which studies there are.
@@ -151,12 +155,14 @@ def test_what_takes_no_token_at_the_door_takes_one_below_it(client):
     for name in ("mails", "broken", "nothing"):
         sent = client.get(f"/s/{name}/", headers=stranger, follow_redirects=False)
         assert (sent.status_code, sent.headers["location"]) == (303, "/login")
+    tried(8)
 
 
 @pytest.mark.parametrize(
     "name",
     ["..", "%2e%2e", "mails.labels.db", "../mails", "..%2fmails", "mails%00", "MAILS", "", "%5c"],
 )
+@pytest.mark.attack("paths that lead out")
 def test_no_name_in_a_path_is_a_file(client, name):
     reply = client.get(f"/s/{name}/api/status", follow_redirects=False)
     assert reply.status_code in (400, 404)

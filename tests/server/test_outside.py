@@ -73,7 +73,8 @@ def test_origins_and_hosts_are_those_of_outside(served):
             assert proxy.get("/labels/api/status", headers=asked).status_code == status
 
 
-def test_what_anybody_else_forwards_is_not_believed(served):
+@pytest.mark.attack("forwarded headers of strangers")
+def test_what_anybody_else_forwards_is_not_believed(served, tried):
     with calling(served, OTHER) as stranger:
         asked = {**BEARER, **forwarded()}
         # Its own Host counts, which is not ours; and a name of ours makes no HTTPS of HTTP.
@@ -82,8 +83,10 @@ def test_what_anybody_else_forwards_is_not_believed(served):
         opened = stranger.get(link, headers={**forwarded(), "host": NAME})
         assert opened.status_code == 303
         assert "Secure" not in opened.headers["set-cookie"]
+    tried(2)
 
 
+@pytest.mark.attack("forwarded headers of strangers")
 def test_guesses_are_slowed_down_for_the_caller_and_not_for_the_proxy(served):
     def guess(client, number, address):
         wrong = {"authorization": f"Bearer {number}", "host": NAME, "x-forwarded-for": address}
@@ -125,6 +128,7 @@ def test_guesses_are_slowed_down_for_the_caller_and_not_for_the_proxy(served):
         ([], "10.0.0.3"),
     ],
 )
+@pytest.mark.attack("forwarded headers of strangers")
 def test_the_last_address_that_is_no_proxy_of_ours_calls(values, caller):
     headers = [("x-forwarded-for", value) for value in values]
     if caller is None:
@@ -146,6 +150,7 @@ def test_a_scheme_is_one_of_two_and_the_last():
 
 
 @given(st.text(st.characters(max_codepoint=255), max_size=20))
+@pytest.mark.attack("forwarded headers of strangers")
 def test_no_text_makes_a_stranger_a_proxy_or_breaks_anything(text):
     headers = [(f"x-forwarded-{name}", text) for name in ("for", "proto", "host")]
     assert seen(OTHER, headers) == (OTHER[0], None, None)
@@ -155,6 +160,7 @@ def test_no_text_makes_a_stranger_a_proxy_or_breaks_anything(text):
         assert scheme in (None, "http", "https")
 
 
+@pytest.mark.attack("paths that lead out")
 def test_outside_the_prefix_there_is_nothing(served):
     with calling(served, OTHER) as client:
         for path in ("/", "/labelsx", "/labelslogin", "/login", "/api/status", "/healthz", "//"):

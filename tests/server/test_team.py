@@ -117,7 +117,8 @@ def test_the_table_in_the_docs_names_every_route(app):
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_every_route_as_every_role_is_as_the_docs_say(app, served, study, role):
+@pytest.mark.attack("every route as every role")
+def test_every_route_as_every_role_is_as_the_docs_say(app, served, study, role, tried):
     served.live.close()  # so that streams end
     before, said, name = study.state.seq, said_in_docs(), PEOPLE[role]
     client = signed_in(app, name)
@@ -132,9 +133,11 @@ def test_every_route_as_every_role_is_as_the_docs_say(app, served, study, role):
             assert name in done.json()["error"]
     kinds = {type(r.event) for r in study._ledger.store.read() if r.seq > before}
     assert kinds <= {events.Asked, events.Exported, events.Ranked}
+    tried(len(routes(app)))
 
 
 @pytest.mark.parametrize("role", ROLES)
+@pytest.mark.attack("every route as every role")
 def test_only_owners_begin_studies(team, tmp_path, role):
     app = create_app(desk=Desk(Keys(port=1, team=team), None, tmp_path))
     with TestClient(app, HERE):
@@ -151,7 +154,8 @@ def test_only_owners_begin_studies(team, tmp_path, role):
             assert (done.status_code == 403) == (role != "owner"), (route.path, done.text)
 
 
-def test_nobody_gets_anywhere_without_signing_in(app, team):
+@pytest.mark.attack("no sign-in")
+def test_nobody_gets_anywhere_without_signing_in(app, team, tried):
     for cookie in ("", "x" * 43, *team.members.sessions, app.state.keys.session):
         client = TestClient(app, HERE, cookies={"goalward_1": cookie}, follow_redirects=False)
         for method, path in routes(app):
@@ -159,8 +163,10 @@ def test_nobody_gets_anywhere_without_signing_in(app, team):
                 continue
             real = path.replace("{row}", "0").replace("{name}", "label.js")
             assert client.request(method, real).status_code == 401, path
+    tried(len(routes(app)))
 
 
+@pytest.mark.attack("other people's studies and answers")
 def test_a_role_in_another_study_is_none_in_this(app, team, served):
     team.join(team.invite("Dan", "owner", study="another"), WORDS)
     dan = signed_in(app, "Dan")
@@ -176,6 +182,7 @@ def test_a_role_in_another_study_is_none_in_this(app, team, served):
     assert dan.post("/api/team/invite", json={"name": "E"}).status_code == 403
 
 
+@pytest.mark.attack("other people's studies and answers")
 def test_nobody_answers_for_another(app, bo, ann, study):
     for path, more in (
         ("/api/tell", {"row": 0, "label": "good"}),
@@ -197,6 +204,7 @@ def test_nobody_answers_for_another(app, bo, ann, study):
     assert {row: set(said) for row, said in study.state.standings.items()} == {0: {"Bo"}, 1: {"Bo"}}
 
 
+@pytest.mark.attack("other people's studies and answers")
 def test_an_annotator_sees_their_own_answers_only(app, bo, cleo, study):
     study.tell(0, "good", by="Ann")
     study.tell(0, "bad", by="Bo")
@@ -225,6 +233,7 @@ def test_pages_offer_what_a_role_may_do(bo, cleo, ann):
     assert "who-dialog" not in pages["bo"]
 
 
+@pytest.mark.attack("sessions that are over")
 def test_signing_in_makes_a_new_strict_cookie_and_ends_the_old_session(app, team):
     client = TestClient(app, HERE, follow_redirects=False, cookies={"goalward_1": "chosen"})
     seen = set()
@@ -244,7 +253,8 @@ def test_signing_in_makes_a_new_strict_cookie_and_ends_the_old_session(app, team
     assert "Secure" in done.headers["set-cookie"]
 
 
-def test_a_wrong_name_and_a_wrong_passphrase_get_the_same_reply(app, team):
+@pytest.mark.attack("guesses at a passphrase, a name or an invitation")
+def test_a_wrong_name_and_a_wrong_passphrase_get_the_same_reply(app, team, tried):
     team.appoint("Eve", "annotator")
     said = set()
     for name in ("Bo", "Nobody", "Eve"):
@@ -256,9 +266,11 @@ def test_a_wrong_name_and_a_wrong_passphrase_get_the_same_reply(app, team):
     assert len(said) == 1
     for sent in ({}, {"name": "Bo"}, {"name": "Bo", "passphrase": ""}, {"token": TOKEN}):
         assert TestClient(app, HERE).post("/login", data=sent).status_code == 401
+    tried(7)
 
 
-def test_guesses_are_slowed_down_at_sign_in_and_at_links(app):
+@pytest.mark.attack("guesses at a passphrase, a name or an invitation")
+def test_guesses_are_slowed_down_at_sign_in_and_at_links(app, tried):
     client = TestClient(app, HERE)
     replies = [
         client.post("/login", data={"name": "Bo", "passphrase": f"guess {n}"}).status_code
@@ -272,9 +284,13 @@ def test_guesses_are_slowed_down_at_sign_in_and_at_links(app):
     words = {"passphrase": WORDS, "again": WORDS}
     tries = [third.post("/join", data={"invite": f"x{n}", **words}).status_code for n in range(30)]
     assert tries.count(429) >= 15
+    tried(61)
 
 
-def test_sessions_end_by_time_by_their_owner_and_by_an_owner_of_the_team(app, team, bo, ann, cleo):
+@pytest.mark.attack("sessions that are over")
+def test_sessions_end_by_time_by_their_owner_and_by_an_owner_of_the_team(
+    app, team, bo, ann, cleo, tried
+):
     (mine,) = bo.get("/api/team").json()["people"]
     assert mine["sessions"][0]["here"]
     assert "owner" not in {p["role"] for p in bo.get("/api/team").json()["people"]}
@@ -296,9 +312,11 @@ def test_sessions_end_by_time_by_their_owner_and_by_an_owner_of_the_team(app, te
     assert cleo.get("/api/status").status_code == 401
     page = cleo.get("/", headers={"accept": "text/html"})
     assert page.headers["location"] == "/login"
+    tried(3)
 
 
-def test_removed_and_demoted_people_are_so_at_once(app, ann, bo, cleo):
+@pytest.mark.attack("sessions that are over")
+def test_removed_and_demoted_people_are_so_at_once(app, ann, bo, cleo, tried):
     assert ann.post("/api/team/role", json={"name": "Cleo", "role": "annotator"}).status_code == 200
     assert cleo.get("/api/export").status_code == 403
     assert ann.post("/api/team/remove", json={"name": "Bo"}).status_code == 200
@@ -307,6 +325,7 @@ def test_removed_and_demoted_people_are_so_at_once(app, ann, bo, cleo):
         assert ann.post("/api/team/remove", json=body).status_code == 422
     done = ann.post("/api/team/role", json={"name": "Nobody", "role": "owner"})
     assert done.status_code == 422
+    tried(2)
 
 
 def test_an_invitation_from_the_page_to_the_first_answer(app, ann, study):
@@ -366,6 +385,7 @@ def test_who_answered_undid_and_exported_is_in_the_journal(app, bo, cleo, study)
     assert study._ledger.store.version() == 6
 
 
+@pytest.mark.attack("sessions that are over")
 def test_a_stream_ends_for_who_is_signed_out(served, team):
     with running(served) as address, httpx.Client(base_url=address, timeout=120) as client:
         client.post("/login", data={"name": "Bo", "passphrase": WORDS})
@@ -497,6 +517,7 @@ def test_a_server_with_a_team_prints_no_link_that_opens_it(study, team, monkeypa
     assert socket.gethostname()
 
 
+@pytest.mark.attack("other people's studies and answers")
 def test_of_several_studies_everybody_gets_their_own(tmp_path, team):
     studies = {
         name: gw.Study.create(tmp_path / f"{name}.db", pool=[[0.0], [1.0]], classes=["a", "b"])

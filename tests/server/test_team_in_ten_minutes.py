@@ -57,6 +57,10 @@ def test_a_team_in_ten_minutes(folder):
             check_page(site, links, ssl.create_default_context(cafile=folder / "authority.pem"))
         finally:
             process.terminate()
+    for copied in ("backup", "list"):
+        more = ["copy.db"] if copied == "backup" else []
+        place = "team.db" if more else "copy.db"
+        subprocess.run(["goalward", "team", copied, place, *more], check=True)
     lines = [json.loads(line) for line in (folder / "goalward.log").read_text().splitlines()]
     signed_in = [one for one in lines if one.get("by") == "ann"]
     assert signed_in

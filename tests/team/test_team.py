@@ -46,6 +46,7 @@ def team(tmp_path, clock):
     made.close()
 
 
+@pytest.mark.attack("links used again, or guessed")
 def test_a_link_makes_one_passphrase_and_is_used_up(team):
     link = team.invite("Bo", "annotator", by="Ann")
     assert team.members.person("bo") is None
@@ -59,7 +60,8 @@ def test_a_link_makes_one_passphrase_and_is_used_up(team):
     assert team.who(team.sign_in("bo", WORDS)).name == "Bo"
 
 
-def test_links_and_sessions_end_with_their_time(team, clock):
+@pytest.mark.attack("sessions that are over")
+def test_links_and_sessions_end_with_their_time(team, clock, tried):
     link, session = team.invite("Bo", "annotator", days=1), team.sign_in("Ann", WORDS)
     clock.now += 3599
     assert team.who(session).name == "Ann"
@@ -72,6 +74,7 @@ def test_links_and_sessions_end_with_their_time(team, clock):
     # What is over is not kept in memory either.
     team.sign_in("Ann", WORDS)
     assert len(team.members.sessions) == 1
+    tried(2)
 
 
 def test_every_sign_in_is_another_session_and_ends_the_one_before(team):
@@ -102,7 +105,8 @@ def test_sessions_are_seen_and_revoked(team, clock):
     assert team.who(bos) is None
 
 
-def test_another_passphrase_and_a_removal_end_all_sessions(team):
+@pytest.mark.attack("sessions that are over")
+def test_another_passphrase_and_a_removal_end_all_sessions(team, tried):
     old = team.sign_in("Ann", WORDS)
     team.join(team.invite("ann"), "another passphrase")
     assert team.who(old) is None
@@ -116,6 +120,7 @@ def test_another_passphrase_and_a_removal_end_all_sessions(team):
         team.join(link, WORDS)
     with pytest.raises(BadParameter, match="nobody called 'Bo'"):
         team.invite("Bo")
+    tried(2)
 
 
 def test_there_is_always_an_owner(team):
@@ -175,6 +180,7 @@ def test_another_process_knows_at_once(team, clock):
     other.close()
 
 
+@pytest.mark.attack("a team's file in other hands")
 def test_nobody_gets_in_with_the_file_alone(team, tmp_path):
     link, session = team.invite("Bo", "owner"), team.sign_in("Ann", WORDS)
     kept = (tmp_path / "team.db").read_bytes()
@@ -185,6 +191,7 @@ def test_nobody_gets_in_with_the_file_alone(team, tmp_path):
     assert (tmp_path / "team.db").stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.attack("links used again, or guessed")
 def test_one_link_used_by_two_at_once_joins_one(team):
     link, done = team.invite("Bo", "annotator"), []
 
