@@ -190,3 +190,17 @@ def test_a_house_takes_all_studies_of_a_database(postgres):
         assert "mails" in house.studies
         assert len(house.studies) == 2
         assert "could not be reached" in house.troubles["none"]
+
+
+def test_a_team_on_postgresql_is_one_for_every_process(postgres):
+    place = f"{postgres}?study=team"
+    team, other = Team.create(place), Team.open(place)
+    team.join(team.invite("Ann", "owner"), "four words of mine")
+    session = other.sign_in("ann", "four words of mine")
+    assert team.who(session).role() == "owner"
+    (known,) = team.members.open(team.clock())
+    other.revoke(known.id, by="Ann")
+    assert team.who(session) is None
+    assert [type(r.event).__name__ for r in team.store.read()][-1] == "Revoked"
+    team.close()
+    other.close()

@@ -123,6 +123,21 @@ def test_another_passphrase_and_a_removal_end_all_sessions(team, tried):
     tried(2)
 
 
+def test_a_link_for_somebody_new_never_opens_an_account_that_is_there(team):
+    for name in ("Ann", "ANN", "ann "):
+        with pytest.raises(BadParameter, match="belongs to the team already"):
+            team.invite(name, "annotator")
+    team.appoint("Bo", "reviewer")
+    # Bo has no passphrase yet, and gets one.
+    team.join(team.invite("Bo", "annotator"), WORDS)
+    # Two links for a new name: the one used later is that of somebody who forgot.
+    first, second = team.invite("Cleo", "annotator"), team.invite("Cleo", "owner")
+    team.join(first, WORDS)
+    with pytest.raises(BadParameter, match="belongs to the team already"):
+        team.join(second, "another passphrase")
+    assert team.members.person("Cleo").role() == "annotator"
+
+
 def test_there_is_always_an_owner(team):
     for deed in (lambda: team.remove("Ann"), lambda: team.appoint("Ann", "reviewer")):
         with pytest.raises(BadParameter, match="the only owner"):
@@ -279,7 +294,11 @@ class Teams(RuleBasedStateMachine):
 
     @rule(name=NAMES, role=st.sampled_from(ROLES), words=st.sampled_from([WORDS, "other words"]))
     def join(self, name, role, words):
-        self.team.join(self.team.invite(name, role), words)
+        if name.lower() in self.people:
+            role = self.people[name.lower()][0]
+            self.team.join(self.team.invite(name), words)
+        else:
+            self.team.join(self.team.invite(name, role), words)
         self.people[name.lower()] = (role, words)
         self.sessions = {s: v for s, v in self.sessions.items() if v[0] != name.lower()}
 

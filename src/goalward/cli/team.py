@@ -37,7 +37,7 @@ team = typer.Typer(
 app.add_typer(team, name="team")
 
 Place = Annotated[
-    str, Argument(metavar="TEAM", help="team.db, or postgresql://user@host/database.")
+    str, Argument(metavar="TEAM", help="team.db, or postgresql://user@host/database?study=team.")
 ]
 Name = Annotated[str, Argument(help="Somebody's name, as it stands beside their answers.")]
 Role = Annotated[str, Option(help="annotator, reviewer or owner.")]
@@ -65,10 +65,14 @@ def _when(at: float | None) -> str | None:
     return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
 
 
-def _hand_out(name: str, token: str, address: str, as_json: bool) -> None:
+def _hand_out(name: str, token: str, address: str, as_json: bool, *, known: bool = False) -> None:
     link = f"{address.rstrip('/')}/join?invite={token}"
     words = f"{link}\nSend it to {name}: whoever opens it chooses {name}'s passphrase, once, within a week."
-    reply(words, {"name": name, "link": link}, as_json=as_json)
+    if known:
+        words += (
+            f"\n{name} belongs to the team already: the passphrase of now ends when it is used."
+        )
+    reply(words, {"name": name, "link": link, "new": not known}, as_json=as_json)
 
 
 @team.command()
@@ -107,10 +111,11 @@ def invite(
     Examples: `goalward team invite team.db bo`, `goalward team invite team.db cleo --role reviewer`
     """
     with _opened(place) as found:
-        if role is None and found.members.person(name) is None:
+        known = found.members.person(name)
+        if role is None and known is None:
             role = "annotator"
         token = found.invite(name, role, study=_identity(study))
-    _hand_out(name, token, address, as_json)
+    _hand_out(name, token, address, as_json, known=known is not None)
 
 
 @team.command("list")

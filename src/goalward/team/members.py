@@ -128,6 +128,16 @@ class Members:
         ours = [s for s in found if name is None or key(s.name) == key(name)]
         return sorted(ours, key=lambda s: s.since, reverse=True)
 
+    def without_old(self, now: float) -> Members:
+        """Return the same without what is over by its time."""
+        sessions = [s.id for s in self.sessions.values() if s.until <= now]
+        links = [i.id for i in self.invitations.values() if i.until <= now]
+        return replace(
+            self,
+            sessions=_dropped(self.sessions, sessions),
+            invitations=_dropped(self.invitations, links),
+        )
+
     def invited(self, now: float) -> list[Invitation]:
         """Return links that can still be used."""
         return sorted((i for i in self.invitations.values() if i.until > now), key=lambda i: i.name)
@@ -152,11 +162,9 @@ def advance(team: Members, recorded: Recorded) -> Members:
             team = _with(_without_sessions(team, name), joined)
             return replace(team, invitations=team.invitations.discard(invite))
         case membership.SignedIn(name=name, session=session, until=until, place=place, at=at):
-            over = [s.id for s in team.sessions.values() if s.until <= at]
-            sessions = _dropped(team.sessions, over)
             if session:
-                sessions = sessions.insert(session, Session(session, name, at, until, place))
-            team = replace(team, sessions=sessions)
+                new = Session(session, name, at, until, place)
+                team = replace(team, sessions=team.sessions.insert(session, new))
             person = team.person(name)
             return team if person is None else _with(team, replace(person, seen=at))
         case membership.Revoked(what=what):

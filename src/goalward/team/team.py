@@ -85,8 +85,8 @@ class Team:
     def members(self) -> Members:
         """Where the team stands now, with what other processes did."""
         with self._lock:
-            news = self.store.read(self._known.mark)
-            self._known = reduce(advance, news, self._known)
+            if news := self.store.read(self._known.mark):
+                self._known = reduce(advance, news, self._known).without_old(self.clock())
             return self._known
 
     def _write(self, decide: Decide) -> None:
@@ -94,7 +94,7 @@ class Team:
             members = reduce(advance, transaction.news, self._known)
             for event in decide(members, self.clock()):
                 members = advance(members, transaction.append(event))
-            return members
+            return members.without_old(self.clock())
 
         with self._lock:
             self._known = self.store.write(self._known.mark, held)
@@ -122,6 +122,7 @@ class Team:
                 members.known(name)
             else:
                 _checked_role(role)
+                _refuse_takeover(person)
             called, until = person.name if person else name, now + days * DAY
             invite = digest(token)
             return [
@@ -148,6 +149,8 @@ class Team:
                 raise BadParameter(
                     "This link was used already, is too old, or is not ours. Ask who sent it for another."
                 )
+            if link.role is not None:
+                _refuse_takeover(members.person(link.name))
             names.append(link.name)
             return [Joined(at=now, name=link.name, invite=link.id, secret=secret)]
 
@@ -277,6 +280,15 @@ def _checked_name(name: str) -> str:
 def _checked_role(role: str | None) -> None:
     if role not in ROLES:
         raise BadParameter(f"The role {role!r} came; one of {', '.join(ROLES)} was expected.")
+
+
+def _refuse_takeover(person: Person | None) -> None:
+    """Raise where a link for somebody new would open somebody's account."""
+    if person is not None and person.secret:
+        raise BadParameter(
+            f"{person.name} belongs to the team already; a new name was expected. Give another role by "
+            "itself, or invite without a role for a new passphrase."
+        )
 
 
 def _keep_an_owner(members: Members, person: Person) -> None:
