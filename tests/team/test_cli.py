@@ -52,10 +52,10 @@ def test_a_team_from_the_first_link_to_the_last_removal(run):
     gw.Study.create("labels.db", pool=[[0.0], [1.0]], classes=["a", "b"]).close()
     run("team", "role", "team.db", "bo", "owner", "--study", "labels.db")
     words = run("team", "list", "team.db", program=False)
-    assert "owner in" in words
+    assert "owner" in words
     run("team", "role", "team.db", "bo", "none", "--study", "labels.db")
     (session,) = run("team", "sessions", "team.db", "bo")
-    assert session["where"] == "10.0.0.7, Firefox on Linux"
+    assert session["place"] == "10.0.0.7, Firefox on Linux"
     assert "Firefox" in run("team", "sessions", "team.db", program=False)
     run("team", "revoke", "team.db", session["id"])
     run("team", "revoke", "team.db", said["invited"][0]["id"])

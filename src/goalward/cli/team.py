@@ -40,7 +40,6 @@ Place = Annotated[
     str, Argument(metavar="TEAM", help="team.db, or postgresql://user@host/database?study=team.")
 ]
 Name = Annotated[str, Argument(help="Somebody's name, as it stands beside their answers.")]
-Role = Annotated[str, Option(help="annotator, reviewer or owner.")]
 OfStudy = Annotated[
     str | None, Option("--study", help="In this study only: labels.db, say; in all by default.")
 ]
@@ -61,8 +60,11 @@ def _identity(study: str | None) -> str:
         return opened.identity
 
 
-def _when(at: float | None) -> str | None:
-    return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+def _words(said: Any) -> str | None:
+    """Return data as a line for people."""
+    hidden = {"by", "invite", "session", "until", "settings", "pool"}
+    shown = {k: v for k, v in said.items() if k not in hidden and v not in (None, "")}
+    return ", ".join(f"{k} {v}" for k, v in shown.items()) or None
 
 
 def _hand_out(name: str, token: str, address: str, as_json: bool, *, known: bool = False) -> None:
@@ -125,28 +127,17 @@ def listed(place: Place, as_json: AsJson = False) -> None:
     Example: `goalward team list team.db`
     """
     with _opened(place) as found:
-        members, now = found.members, found.clock()
-    people = [
-        {
-            **{"name": one.name, "role": one.role()},
-            "studies": {study[:12]: role for study, role in sorted(one.roles.items()) if study},
-            **{"last sign-in": _when(one.seen), "sessions": len(members.open(now, one.name))},
-        }
-        for one in sorted(members.people.values(), key=lambda one: one.name)
-    ]
-    links = [
-        {"name": i.name, "role": i.role, "until": _when(i.until), "id": i.id[:12]}
-        for i in members.invited(now)
-    ]
+        said = found.members.record(found.clock())
     if as_json:
-        typer.echo(in_json({"people": people, "invited": links}))
+        typer.echo(in_json(said))
         return
-    for one in people:
-        roles: Any = one.pop("studies")
-        one["elsewhere"] = ", ".join(f"{role} in {study}" for study, role in roles.items()) or None
-    show("people", people)
-    if links:
-        show("invited", links)
+    people = [
+        {**one, "studies": _words(one["studies"]), "sessions": len(one["sessions"])}
+        for one in said["people"]
+    ]
+    for title, lines in (("people", people), ("invited", said["invited"])):
+        if lines:
+            show(title, lines)
 
 
 @team.command()
@@ -193,12 +184,8 @@ def sessions(
     Example: `goalward team sessions team.db bo --json`
     """
     with _opened(place) as found:
-        now = found.members.open(found.clock(), name)
-    lines = [
-        {"id": s.id[:12], "name": s.name, "since": _when(s.since), "until": _when(s.until)}
-        | {"where": s.place}
-        for s in now
-    ]
+        said = found.members.record(found.clock(), name)
+    lines = [{"name": one["name"], **s} for one in said["people"] for s in one["sessions"]]
     if as_json:
         typer.echo(in_json(lines))
     elif lines:
@@ -269,13 +256,11 @@ def log(
             if (what in kinds) if kinds else what not in ("asked", "ranked", "created"):
                 who = values.get("by") or values.get("name") or ""
                 values.pop("secret", None)
-                line = {"event": recorded.seq, "at": _when(values.pop("at")), "what": what}
+                at = datetime.fromtimestamp(values.pop("at"), UTC).isoformat(timespec="seconds")
+                line = {"event": recorded.seq, "at": at, "what": what}
                 lines.append({**line, "who": who, "said": {**values}})
     if as_json:
         typer.echo(in_json(lines[-last:]))
         return
-    hidden = {"by", "invite", "session", "until", "settings", "pool"}
-    for one in lines[-last:]:
-        said = {k: v for k, v in one["said"].items() if k not in hidden and v not in (None, "")}
-        one["said"] = ", ".join(f"{k} {v}" for k, v in said.items())
-    show(f"{place}, the last {len(lines[-last:])} of {len(lines)}", lines[-last:])
+    shown = [{**one, "said": _words(one["said"])} for one in lines[-last:]]
+    show(f"{place}, the last {len(shown)} of {len(lines)}", shown)

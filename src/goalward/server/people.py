@@ -14,8 +14,7 @@ from goalward.server.keys import Keys, Speaker
 from goalward.server.messages import Text
 from goalward.server.pages import page
 from goalward.server.roles import may
-from goalward.team import Person, Session, Team
-from goalward.team.members import key
+from goalward.team import Team
 from goalward.team.team import digest
 
 __all__ = ["people"]
@@ -108,35 +107,15 @@ def _name(request: Request) -> str:
 
 
 def _account(request: Request, team: Team) -> dict[str, Any]:
-    person, keys = request.state.person, request.app.state.keys
-    now, known = team.clock(), team.members
+    person: Speaker = request.state.person
+    keys: Keys = request.app.state.keys
     owner = may(person, "/api/team/remove")
+    said = team.members.record(team.clock(), None if owner else person.name)
     here = digest(request.cookies.get(keys.cookie, ""))
-    shown = known.people.values() if owner else [known.known(person.name)]
-    return {
-        "owner": owner,
-        "people": [
-            _described(one, keys, [_session(s, here) for s in known.open(now, one.name)])
-            for one in sorted(shown, key=lambda one: key(one.name))
-        ],
-        "invited": [
-            {"id": link.id[:16], "name": link.name, "role": link.role, "until": _when(link.until)}
-            for link in (known.invited(now) if owner else [])
-        ],
-    }
-
-
-def _described(one: Person, keys: Keys, sessions: list[dict[str, Any]]) -> dict[str, Any]:
-    seen = max(filter(None, (one.seen, keys.seen.get(one.name))), default=None)
-    studies = {study[:12]: role for study, role in sorted(one.roles.items()) if study}
-    said = {"name": one.name, "role": one.role(), "studies": studies, "sessions": sessions}
-    return {**said, "seen": None if seen is None else _when(seen)}
-
-
-def _session(session: Session, here: str) -> dict[str, Any]:
-    said = {"id": session.id[:16], "place": session.place, "here": session.id == here}
-    return {**said, "since": _when(session.since), "until": _when(session.until)}
-
-
-def _when(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+    for one in said["people"]:
+        if one["name"] in keys.seen:
+            at = datetime.fromtimestamp(keys.seen[one["name"]], UTC)
+            one["seen"] = at.isoformat(timespec="seconds")
+        for session in one["sessions"]:
+            session["here"] = here.startswith(session["id"])
+    return {"owner": owner, **said}

@@ -18,18 +18,7 @@ from goalward.server.rows import answered_rows, own_answers
 from goalward.study import Study
 from goalward.team import ROLES
 
-__all__ = [
-    "ANNOTATOR",
-    "MEMBER",
-    "REVIEWER",
-    "Who",
-    "allowed",
-    "least",
-    "may",
-    "seen_answers",
-    "sees_others",
-    "study_of",
-]
+__all__ = ["Who", "allowed", "least", "may", "seen_answers", "sees_others", "still_allowed"]
 
 MEMBER = frozenset(
     {"/people", "/logout", "/static/{name}", "/api/team", "/api/team/revoke", "/api/studies"}
@@ -116,10 +105,10 @@ def seen_answers(request: Request, study: Study, wanted: AnswerFilter, page: int
     name: str = request.state.person.name
     # Which label was used, and whether others disagree, would tell what they said.
     if wanted.label or wanted.by not in ("", name) or wanted.only not in ("all", "open"):
-        raise HTTPException(
-            403,
-            f"{name} is annotator here: answers of others are for reviewers. Leave the filter out.",
+        said = (
+            f"{name} is annotator here: answers of others are for reviewers. Leave the filter out."
         )
+        raise HTTPException(403, said)
     return own_answers(study, wanted, page, name)
 
 

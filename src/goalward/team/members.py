@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, TypeVar
 
 from rpds import HashTrieMap
 
@@ -59,15 +60,8 @@ class Person:
         return replace(self, roles=changed)
 
 
-@dataclass(frozen=True)
-class Session:
-    """A browser that somebody signed in with.
-
-    Examples
-    --------
-    >>> Session("9f", "Ann", 0.0, 60.0, "10.0.0.7, Firefox").until
-    60.0
-    """
+class Session(NamedTuple):
+    """A browser that somebody signed in with."""
 
     id: str
     name: str
@@ -76,15 +70,8 @@ class Session:
     place: str
 
 
-@dataclass(frozen=True)
-class Invitation:
-    """A link that was not used yet.
-
-    Examples
-    --------
-    >>> Invitation("9f", "Bo", "annotator", "", 60.0).role
-    'annotator'
-    """
+class Invitation(NamedTuple):
+    """A link that was not used yet."""
 
     id: str
     name: str
@@ -95,13 +82,7 @@ class Invitation:
 
 @dataclass(frozen=True)
 class Members:
-    """Where a team stands.
-
-    Examples
-    --------
-    >>> Members().person("ann") is None
-    True
-    """
+    """Where a team stands."""
 
     mark: Mark = START
     lasts: float = 0.0
@@ -127,6 +108,28 @@ class Members:
         found = (s for s in self.sessions.values() if s.until > now)
         ours = [s for s in found if name is None or key(s.name) == key(name)]
         return sorted(ours, key=lambda s: s.since, reverse=True)
+
+    def record(self, now: float, name: str | None = None) -> dict[str, Any]:
+        """Return people, their sessions and open links as data; with a name, theirs alone."""
+        shown = self.people.values() if name is None else [self.known(name)]
+        return {
+            "people": [
+                {
+                    **{"name": one.name, "role": one.role(), "seen": _when(one.seen)},
+                    "studies": {study[:12]: r for study, r in sorted(one.roles.items()) if study},
+                    "sessions": [
+                        {"id": s.id[:16], "place": s.place, "since": _when(s.since)}
+                        | {"until": _when(s.until)}
+                        for s in self.open(now, one.name)
+                    ],
+                }
+                for one in sorted(shown, key=lambda one: key(one.name))
+            ],
+            "invited": [
+                {"id": i.id[:16], "name": i.name, "role": i.role, "until": _when(i.until)}
+                for i in (self.invited(now) if name is None else [])
+            ],
+        }
 
     def without_old(self, now: float) -> Members:
         """Return the same without what is over by its time."""
@@ -181,6 +184,10 @@ def advance(team: Members, recorded: Recorded) -> Members:
     raise BadParameter(
         f"There is a {type(recorded.event).__name__} in it; the journal of a team was expected."
     )
+
+
+def _when(at: float | None) -> str | None:
+    return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
 
 
 def _with(team: Members, person: Person) -> Members:
