@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import urllib.request
+from datetime import datetime
 from http.cookiejar import CookieJar
 from types import SimpleNamespace
 
@@ -23,7 +24,7 @@ need("fastapi")
 from starlette.testclient import TestClient  # noqa: E402
 
 from goalward.server import House, Keys, Outside, ServedStudy, create_house  # noqa: E402
-from goalward.study import refitter  # noqa: E402
+from goalward.study import fold, refitter  # noqa: E402
 
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 
@@ -98,6 +99,18 @@ def test_the_list_says_how_far_each_is_and_what_cannot_be_opened(client, places)
 
 
 @pytest.mark.attack("one of several studies damaged")
+def test_the_last_answer_of_an_old_study_is_known_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(fold, "EVERY", 10)
+    place = str(tmp_path / "old.labels.db")
+    with gw.Study.create(place, pool=texts(40), classes=["good", "bad"]) as study:
+        for row in range(29):
+            study.tell(row, "good", by="ann")
+        last = study.state.standings[28]["ann"].at
+    with House([place]) as opened, TestClient(application(opened), "http://127.0.0.1:1") as client:
+        (listed,) = client.get("/api/studies", headers=BEARER).json()
+    assert abs(datetime.fromisoformat(listed["last"]).timestamp() - last) < 60
+
+
 def test_a_study_that_cannot_be_read_any_more_is_said_and_stops_nobody(client, places, house):
     (name,) = [place for place in places if "mails" in place]
     aside = re.sub("mails", "away", name)

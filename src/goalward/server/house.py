@@ -144,9 +144,8 @@ def _standing(served: ServedStudy) -> dict[str, Any]:
         return {"trouble": legible(str(error))}
     now = time.time()
     held = (pair for row in state.leases.values() for pair in row.items())
-    newest = ((by, state.standings.get(one.row)) for by, one in state.changes.items() if one)
-    times = [said[by].at for by, said in newest if said is not None and by in said]
-    answered = max(times, default=None)
+    newest = (state.last_change(by) for by in state.annotators)
+    answered = max((one.after.at for one in newest if one and one.after), default=None)
     return {
         **{name: summary[name] for name in ("rows", "labels", "skipped", "left", "accuracy")},
         "labelling": sorted({by for by, lease in held if lease.live(now)}),
