@@ -18,7 +18,7 @@ def test_rankings_leave_little_behind():
 
 
 def test_every_page_and_answer_of_an_aged_study_is_timed():
-    opened, page, answer = age((300,), tells=50)
+    opened, page, answer = age((300,), tells=50, every=0.1)
     assert len(opened.ours) == 3
     assert all(name in page.note for name in PAGES)
     assert "50 answers" in answer.note

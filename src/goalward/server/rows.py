@@ -166,8 +166,8 @@ def _doubted(study: Study) -> dict[int, dict[str, Any]]:
         return {}
     return {
         row: {"says": says, "doubt": doubt}
-        for row, doubt, says, *_ in zip(*study.doubts(), strict=True)
-        if says != labels.get(row)
+        for row, doubt, says, *_ in zip(*study.doubts(last=True), strict=True)
+        if labels.get(row, says) != says
     }
 
 

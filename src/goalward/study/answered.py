@@ -157,10 +157,12 @@ class Answered:
         return np.asarray(proba > proba.max(axis=1, keepdims=True, initial=0.0) - 1e-9)
 
     @cached_property
-    def _is_dev(self) -> NDArray[Any]:
+    def measuring(self) -> NDArray[Any]:
+        """Which of the rows that have a label measure the model."""
         return self.settings.is_dev(self.used[0])
 
-    def _labels(self, kept: Any = slice(None)) -> Mapping[int, Label]:
+    def labels_at(self, kept: Any = slice(None)) -> Mapping[int, Label]:
+        """Return row -> label of some of the rows that have one, by a mask."""
         rows, codes = self.used
         said = map(self.classes.__getitem__, codes[kept].tolist())
         return MappingProxyType(dict(zip(rows[kept].tolist(), said, strict=True)))
@@ -168,17 +170,17 @@ class Answered:
     @cached_property
     def labels(self) -> Mapping[int, Label]:
         """Row -> label used, in the order of the rows; dev rows too."""
-        return self._labels()
+        return self.labels_at()
 
     @cached_property
     def training(self) -> Mapping[int, Label]:
         """Row -> label, of the rows a model may be fitted on."""
-        return self._labels(~self._is_dev)
+        return self.labels_at(~self.measuring)
 
     @cached_property
     def dev(self) -> Mapping[int, Label]:
         """Row -> label, of the rows that measure the model."""
-        return self._labels(self._is_dev)
+        return self.labels_at(self.measuring)
 
     @cached_property
     def consensus(self) -> Consensus:
@@ -212,7 +214,7 @@ class Answered:
         """(Whether it measures, label) -> how many rows have that label."""
         if self.settings.label != "weighed":
             return {key[1:]: n for key, n in self.tally.items() if key[0] == "label"}
-        pairs, n = np.unique(2 * self.used[1] + self._is_dev, return_counts=True)
+        pairs, n = np.unique(2 * self.used[1] + self.measuring, return_counts=True)
         found = zip(pairs.tolist(), n.tolist(), strict=True)
         return {(bool(pair % 2), self.classes[pair // 2]): count for pair, count in found}
 

@@ -45,17 +45,19 @@ class LeftOut:
     @classmethod
     def of(cls, now: StudyRound) -> LeftOut:
         """Return the answers of a round: those that train first, then those that measure."""
-        if "left_out" not in vars(now):
-            (rows, truth), fitted = now.state.used, now.fitted
-            measures = now.state.settings.is_dev(rows)
-            proba = [to_numpy(fitted.loss.proba(left_out(fitted)))]
-            if measures.any():
-                proba.append(to_numpy(fitted.predict_proba(now.pool.take(rows[measures]))))
-            order = np.argsort(measures, kind="stable")
-            found = cls(rows[order], truth[order], np.concatenate(proba), ~measures[order])
-            # Rankings and pages ask for the same.
-            vars(now)["left_out"] = found
-        return cast(LeftOut, vars(now)["left_out"])
+        # Rankings and pages ask for the same.
+        return cast(
+            LeftOut, vars(now).get("left_out") or vars(now).setdefault("left_out", cls._of(now))
+        )
+
+    @classmethod
+    def _of(cls, now: StudyRound) -> LeftOut:
+        (rows, truth), measures, fitted = now.state.used, now.state.measuring, now.fitted
+        proba = [to_numpy(fitted.loss.proba(left_out(fitted)))]
+        if measures.any():
+            proba.append(to_numpy(fitted.predict_proba(now.pool.take(rows[measures]))))
+        order = np.argsort(measures, kind="stable")
+        return cls(rows[order], truth[order], np.concatenate(proba), ~measures[order])
 
     @property
     def right(self) -> NDArray[Any]:

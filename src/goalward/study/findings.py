@@ -116,9 +116,12 @@ class StudyFindings:
         best = [(int(p.argmax()), float(p.max())) for p in proba]
         return {r: (classes[place], p) for r, (place, p) in zip(known, best, strict=True)}
 
-    def doubts(self) -> Doubts:
-        """Return the rows with answers, first those whose answer the model, without it, doubts most."""
-        return Doubts.of(self._now())
+    def doubts(self, *, last: bool = False) -> Doubts:
+        """Return the rows with answers, first those whose answer the model, without it, doubts most.
+
+        `last` as in `scores`.
+        """
+        return Doubts.of(self._last() if last else self._now())
 
     def queue(self, n: int = 20) -> list[Todo]:
         """Return the n things that would raise the goal most: label a row, look again at one, drop one.

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from goalward.errors import BadParameter
 from goalward.journal.events import Label
@@ -46,6 +49,7 @@ class Guesses:
 
     labels: Sequence[Any] = field(repr=False)
     probabilities: Sequence[Any] | None = field(default=None, repr=False)
+    _known: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
     def given(cls, pool: Any, guesses: Any, probabilities: Any) -> tuple[Any, Guesses | None]:
@@ -114,9 +118,33 @@ class Guesses:
 
     def proved(self, state: State) -> Proved:
         """Return how they stand beside the answers."""
-        guessed = self.named(list(state.labels), state)
-        right = Counter(label for row, label in guessed.items() if state.labels[row] == label)
-        return Proved(right, Counter(guessed.values()))
+        rows, codes = state.used
+        kept = self._guessed(state)[rows]
+        K = len(state.classes)
+        counts = (np.bincount(kept[mask], minlength=K) for mask in (kept == codes, kept >= 0))
+        right, of = (Counter(dict(zip(state.classes, n.tolist(), strict=True))) for n in counts)
+        return Proved(right, of)
+
+    def _guessed(self, state: State) -> NDArray[Any]:
+        """Return the place among the classes of every row's guess; -1 where there is none."""
+        key = (state.classes, state.n_rows)
+        if key not in self._known:
+            named = self.named(range(state.n_rows), state)
+            places = {label: place for place, label in enumerate(state.classes)}
+            found = np.full(state.n_rows, -1)
+            found[list(named)] = [places[label] for label in named.values()]
+            self._known.clear()
+            self._known[key] = found
+        guessed: NDArray[Any] = self._known[key]
+        return guessed
+
+    def _lately(self, state: State) -> Proved:
+        """Return how they stood, at most a hundredth of the answers ago: for who waits for a page."""
+        moves, _ = self._known.get("lately", (-math.inf, None))
+        if not 0 <= state.moves - moves <= state.n_labels / 100:
+            self._known["lately"] = state.moves, self.proved(state)
+        proved: Proved = self._known["lately"][1]
+        return proved
 
     def shown(self, rows: Sequence[int], state: State) -> dict[int, tuple[Label, float]]:
         """Return row -> guess, and how often such a guess was right; none of rows that measure.
@@ -124,7 +152,7 @@ class Guesses:
         People agree with what they are shown: there, that would measure itself.
         """
         asked = [row for row, dev in zip(rows, state.settings.is_dev(rows), strict=True) if not dev]
-        named, proved = self.named(asked, state), self.proved(state)
+        named, proved = self.named(asked, state), self._lately(state)
         return {row: (label, proved.share(label)) for row, label in named.items()}
 
 

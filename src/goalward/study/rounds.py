@@ -6,7 +6,7 @@ read, so the same events give the same numbers, in whatever process and after wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -154,11 +154,11 @@ class StudyRound:
         """Return the model of the training rows that had an answer by then, as labelled now."""
         return self._fitted(self.known_at(seq), {})
 
-    def known_at(self, seq: int) -> dict[int, Any]:
+    def known_at(self, seq: int) -> Mapping[int, Any]:
         """Return row -> label, as labelled now, of the training rows with an answer by then."""
-        rows, first = self.state.first_answers
-        known = set(rows[first <= seq].tolist())
-        return {row: label for row, label in self.state.training.items() if row in known}
+        answered, first = self.state.first_answers
+        known = first[np.searchsorted(answered, self.state.used[0])] <= seq
+        return self.state.labels_at(known & ~self.state.measuring)
 
     def goal_before(self) -> float | None:
         """Return the goal, per row, of the model of the last ranking with other training labels.

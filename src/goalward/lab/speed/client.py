@@ -23,7 +23,7 @@ CLASSES = ("good", "bad")
 
 
 @contextmanager
-def running(table: Path, *options: str) -> Iterator[Callable[[], Callable[..., Any]]]:
+def running(table: Path, *options: str) -> Iterator[Callable[..., Callable[..., Any]]]:
     """Give what makes clients of the command, started and ended as a person would."""
     token = secrets.token_urlsafe(32)
     command = [sys.executable, "-m", "goalward", "label", str(table), *options]
@@ -38,9 +38,12 @@ def running(table: Path, *options: str) -> Iterator[Callable[[], Callable[..., A
             raise GoalwardError(f"The page did not start: {said.strip()[-500:]}")
         with ExitStack() as opened:
 
-            def connect() -> Callable[..., Any]:
-                # One connection that stays open, as a browser's does.
-                there = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=60)
+            def connect(who: int = 0) -> Callable[..., Any]:
+                # One connection that stays open, as a browser's does, from an address of its own.
+                own = (f"127.0.0.{1 + who}", 0) if sys.platform == "linux" else None
+                there = http.client.HTTPConnection(
+                    "127.0.0.1", int(found[1]), timeout=60, source_address=own
+                )
                 return partial(_call, opened.enter_context(closing(there)), token)
 
             yield connect

@@ -56,7 +56,7 @@ def page(quick: bool) -> list[Ratio]:
             target="<= 30 s",
             note="their vectors are made behind it",
         ),
-        *age((1000,) if quick else (1000, 10_000, 100_000, 1_000_000), 100 if quick else 2000),
+        *age((1000,) if quick else (1000, 10_000, 100_000, 1_000_000), 100 if quick else 500),
     ]
 
 
