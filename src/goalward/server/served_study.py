@@ -22,8 +22,8 @@ from goalward.study.state import Description
 
 __all__ = ["HELD", "ServedStudy", "Shown"]
 
-PAUSE = 0.2
-"""Seconds between looks at 500 events each, so that answers come first."""
+PAUSE = 19.0
+"""Events are read again in a twentieth of the time, so that answers come first."""
 HELD = 3
 """Rows an annotator has in hand: the one shown and two that are loaded behind it."""
 SUMMARISED = (

@@ -163,8 +163,8 @@ class StudyFindings:
         """Read every event again and return how many there are; `Damaged` if one is not as written.
 
         Opening reads every event too, but those before the newest part that was kept of what they add
-        up to, every 4096 events. This compares the parts with them, and makes wrong ones anew. `pause`
-        waits so many seconds after every 500 events.
+        up to, every 4096 events. This compares the parts with them, and makes wrong ones anew. It waits
+        `pause` times as long as it takes, for those who answer meanwhile.
         """
         return self._ledger.check(pause)
 

@@ -62,14 +62,17 @@ class Ledger:
         if self.behind is not None and time.monotonic() < self._look_again:
             return self.known
         # Whoever writes holds the lock as long as they wait themselves.
-        if not self._lock.acquire(timeout=PATIENCE):
-            return self._held("another call waits for it")
+        mine = self._lock.acquire(timeout=PATIENCE)
         try:
-            return self._catch_up(PATIENCE)
+            if mine:
+                return self._catch_up(PATIENCE)
+            self.store.read(self.known.mark, most=1, patience=0.0)
+            return self.known
         except Locked as error:
             return self._held(str(error))
         finally:
-            self._lock.release()
+            if mine:
+                self._lock.release()
 
     def _held(self, why: str) -> State:
         self.behind, self._look_again = why, time.monotonic() + 1.0
@@ -102,16 +105,18 @@ class Ledger:
         Parameters
         ----------
         pause
-            Seconds to wait after every 500 events: for who checks while others answer.
+            How many times as long to wait as it takes, every 500 events: while others answer.
         """
         state = State()
+        began = time.perf_counter()
         while news := self.store.read(state.mark, most=500):
             state = folded(state, news)
             if state.unsaved:
                 wrong = self._kept(state.unsaved)
                 state = state.moved(unsaved=())
                 self.suspect = self.suspect or wrong
-            time.sleep(pause)
+            time.sleep(pause * (time.perf_counter() - began))
+            began = time.perf_counter()
         with self._lock:
             if self.suspect:
                 self.known, self.suspect = state, False
