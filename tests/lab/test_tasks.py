@@ -10,7 +10,6 @@ from goalward.cli import app
 from goalward.errors import BadParameter
 from goalward.lab.atlas import Place, _cells
 from goalward.lab.benchmark.tasks import (
-    OURS,
     SETS,
     STRATEGIES,
     Job,
@@ -19,6 +18,7 @@ from goalward.lab.benchmark.tasks import (
     play_tasks,
     task_rows,
 )
+from goalward.strategies.recipe_names import RECOMMENDED_FOR
 from tests.conftest import need
 
 
@@ -53,11 +53,13 @@ def test_a_run_goes_on_where_it_was(tmp_path):
     given = {"datasets": ["diabetes"], "seeds": 2, "budget": 10, "out": tmp_path, "n_jobs": 1}
     first = play_tasks("numbers", strategies=["random"], progress=False, **given)
     kept = (tmp_path / "numbers.jsonl").read_text()
-    both = play_tasks("numbers", strategies=["random", OURS["numbers"]], progress=False, **given)
+    both = play_tasks(
+        "numbers", strategies=["random", RECOMMENDED_FOR["numbers"]], progress=False, **given
+    )
     assert (tmp_path / "numbers.jsonl").read_text().startswith(kept)
     assert both["area"].to_list()[:2] == first["area"].to_list()
     table = ahead(both)
-    assert table["strategy"].to_list() == ["random", OURS["numbers"]]
+    assert table["strategy"].to_list() == ["random", RECOMMENDED_FOR["numbers"]]
     assert table["ours ahead"][1] == 0.0
     assert (tmp_path / "numbers.csv").exists()
 

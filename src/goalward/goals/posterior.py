@@ -255,7 +255,7 @@ class DecisionRisk(PosteriorGoal):
         return np.asarray(weight[:, None, None] * e[:, :, None] * e[:, None, :])
 
 
-def _pairs(logits: Logits, M: Blocks) -> tuple[Logits, Blocks]:
+def _pairs(logits: Logits, M: Blocks) -> tuple[Float[Array, "pairs 2"], Float[Array, "pairs 1 1"]]:
     """Return each label as a row of two classes, whose contrast f/√2 has half of f's variance."""
     own = 0.5 * np.einsum("maa->ma", M).reshape(-1, 1, 1)
     return np.asarray(paired(logits)), own

@@ -88,7 +88,7 @@ class GoalOriented(Strategy):
             )
 
     @staticmethod
-    def recommended(X: Any, *, seed: int = 0) -> Strategy:
+    def recommended(X: Any, *, kind: str = "class", seed: int = 0) -> Strategy:
         """Return the strategy that did best in `goalward benchmark`, and needs no dev labels.
 
         The recipe "hedged": a round each of `DecisionRisk`, `Coverage` and `Margin`, in turn, so that
@@ -100,6 +100,9 @@ class GoalOriented(Strategy):
         ----------
         X
             Rows the model will be used on, without labels: the pool, as a rule.
+        kind
+            What the model learns, `fitted.loss.kind`: for "labels" (`gw.MultiLabel`) it is
+            `DecisionRisk` alone, for "numbers" (`gw.Ridge`) `FisherRatio`.
         seed
             Draws the rows that the goals look at, and breaks ties.
 
@@ -112,9 +115,13 @@ class GoalOriented(Strategy):
         array([1])
         """
         from goalward.strategies.recipe import recipe
-        from goalward.strategies.recipe_names import RECOMMENDED
+        from goalward.strategies.recipe_names import RECOMMENDED_FOR
 
-        return recipe(RECOMMENDED).build(pool=reference_rows(X, seed=seed), seed=seed)
+        if kind not in RECOMMENDED_FOR:
+            raise BadParameter(
+                f"kind={kind!r}; one of {', '.join(RECOMMENDED_FOR)} was expected: fitted.loss.kind."
+            )
+        return recipe(RECOMMENDED_FOR[kind]).build(pool=reference_rows(X, seed=seed), seed=seed)
 
     @property
     def starts(self) -> bool:  # type: ignore[override]

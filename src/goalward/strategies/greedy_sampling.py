@@ -53,7 +53,7 @@ class _GreedyRule(FollowingRule):
 
     def fresh(self, rows: Candidates) -> NDArray[Any]:
         """Return the score of every row."""
-        return self._apart(rows, self.known, self.y).min(axis=1)
+        return np.asarray(self._apart(rows, self.known, self.y).min(axis=1))
 
     def following(self, rows: Candidates, values: NDArray[Any]) -> Rule:
         """Return the rule with the scores that the pool was scanned for."""

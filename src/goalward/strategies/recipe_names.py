@@ -63,6 +63,7 @@ __all__ = [
     "ORACLES",
     "PRESETS",
     "RECOMMENDED",
+    "RECOMMENDED_FOR",
     "RETIRED",
     "SELECTIONS",
     "usual_parts",
@@ -94,6 +95,8 @@ ORACLES: dict[str, Callable[[Any, int], Strategy]] = {
 """Baselines that must be told the true labels of the pool."""
 RECOMMENDED = "hedged"
 """What `goalward benchmark` recommends now; the same with and without dev labels."""
+RECOMMENDED_FOR = {"class": RECOMMENDED, "labels": "decision-risk", "numbers": "fisher-ratio"}
+"""By what the model learns; `goalward benchmark --task` says how far they are ahead."""
 PRESETS = {
     "hedged": "decision-risk among 1000 by margin, coverage among 4000 by random, margin in turn",
     "eer": "entropy/predicted/retrain/top",

@@ -28,6 +28,7 @@ from goalward.lab.statistics import bootstrap, height
 from goalward.lab.store import Records
 from goalward.learners import MultiLabel, Ridge
 from goalward.strategies import recipe
+from goalward.strategies.recipe_names import RECOMMENDED_FOR
 
 __all__ = ["SETS", "STRATEGIES", "ahead", "play_task", "play_tasks", "task_rows"]
 
@@ -125,8 +126,6 @@ STRATEGIES = {
         *("fisher-ratio", "epig", "coverage"),
     ),
 }
-OURS = {"labels": "decision-risk", "numbers": "fisher-ratio"}
-"""What is recommended for each."""
 
 
 class Job(NamedTuple):
@@ -228,7 +227,7 @@ def ahead(lines: pl.DataFrame) -> pl.DataFrame:
     task = lines["task"][0]
     means = lines.group_by("dataset", "strategy", maintain_order=True).agg(pl.col("area").mean())
     wide = means.pivot("strategy", index="dataset", values="area")
-    ours = OURS[task] if OURS[task] in wide.columns else wide.columns[1]
+    ours = RECOMMENDED_FOR[task] if RECOMMENDED_FOR[task] in wide.columns else wide.columns[1]
     found = []
     for strategy in wide.columns[1:]:
         gap = (wide[ours] - wide[strategy]).to_numpy()
