@@ -29,7 +29,7 @@ PAIRS = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 0]] * 4)
 )
 @pytest.mark.parametrize("C", [1.0, "cv"])
 def test_measurements_are_no_classes(y, C):
-    with pytest.raises(BadInput, match="regression") as said:
+    with pytest.raises(BadInput, match=r"gw\.Ridge\(\)") as said:
         gw.Logistic(C=C).fit(X, y)
     assert isinstance(said.value, GoalwardError)
     assert "np.digitize" in str(said.value)
@@ -45,10 +45,10 @@ def test_scikit_learns_classifier_refuses_them_in_its_own_words():
 def test_goals_and_adapters_refuse_measurements_too():
     y = np.arange(12) % 2
     fitted = gw.Logistic().fit(X, y)
-    with pytest.raises(UnknownLabel, match="regression"):
+    with pytest.raises(UnknownLabel, match=r"gw\.Ridge\(\)"):
         gw.GoalOriented(gw.goals.DevLoss(X, MEASURED)).suggest(fitted, X, 2)
     estimator = LogisticRegression(tol=1e-10).fit(X, y)
-    with pytest.raises(UnknownLabel, match="regression"):
+    with pytest.raises(UnknownLabel, match=r"gw\.Ridge\(\)"):
         gw.adapters.from_sklearn(estimator, X, MEASURED)
 
 
@@ -81,7 +81,7 @@ def test_whole_floats_texts_and_named_classes_are_classes():
     ids=["array", "flags", "frame", "sparse", "lists", "sets", "frozen", "ragged", "arrays"],
 )
 def test_several_labels_per_row_are_refused_with_the_way_out(y):
-    with pytest.raises(BadInput, match="one model per label"):
+    with pytest.raises(BadInput, match=r"gw\.MultiLabel\(\)"):
         gw.Logistic().fit(X, y)
 
 
@@ -97,7 +97,7 @@ def test_a_column_of_labels_is_refused_with_the_way_out():
     ):
         fitted = estimator.fit(X, y)
         assert adapt(fitted, X, y[:, None]).n_classes == 2
-        with pytest.raises(ShapeMismatch, match="one model per label"):
+        with pytest.raises(ShapeMismatch, match=r"gw\.MultiLabel\(\)"):
             adapt(fitted, X, PAIRS)
 
 
