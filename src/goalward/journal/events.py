@@ -34,6 +34,7 @@ __all__ = [
     "canonical",
     "chained",
     "parsed",
+    "since",
 ]
 
 Label = str | int | float | bool
@@ -82,9 +83,9 @@ class OfRow(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Told(OfRow):
-    """An annotator answered."""
+    """An annotator answered: a class or a number; or true, false or null for each of several labels."""
 
-    label: Label
+    label: Label | tuple[bool | None, ...]
 
 
 class Skipped(OfRow):
@@ -232,6 +233,12 @@ KINDS: dict[str, Callable[..., Event]] = {
 }
 SINCE: dict[type[Event], int] = {Changed: 4, Lost: 4, Described: 5, Extended: 5, Exported: 6}
 """The version of the journal from which on an event is known, where that is not the first."""
+
+
+def since(event: Event) -> int:
+    """Return the version of the journal from which on an event is understood."""
+    kinds = isinstance(event, Created) and "kind" in event.settings
+    return 7 if kinds else SINCE.get(type(event), 0)
 
 
 class Mark(NamedTuple):

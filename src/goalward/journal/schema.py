@@ -37,7 +37,7 @@ from sqlalchemy import (
 from goalward.core.whole_file import whole_file
 from goalward.errors import NewerVersion, NotAStudy
 from goalward.journal.engine import opened
-from goalward.journal.events import SINCE, Event, Mark, Recorded, canonical, chained
+from goalward.journal.events import Event, Mark, Recorded, canonical, chained, since
 
 __all__ = [
     "BLOBS",
@@ -54,7 +54,7 @@ __all__ = [
 
 LAYOUT = 3
 """The version of the tables below; older ones are brought up to it."""
-VERSION = 6
+VERSION = 7
 """The newest that can be read. Every version, past and to come, has goalward_study.version."""
 
 METADATA = MetaData()
@@ -94,7 +94,7 @@ class Transaction:
         seq, body = self.mark.seq + 1, body or canonical(event)
         digest = chained(self.mark.digest, seq, body)
         self.connection.execute(insert(EVENTS).values(seq=seq, body=body, digest=digest))
-        self.version = max(self.version, SINCE.get(type(event), 0))
+        self.version = max(self.version, since(event))
         self.mark = Mark(seq, digest)
         return Recorded(seq, event, digest, body)
 

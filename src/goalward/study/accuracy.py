@@ -15,9 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from goalward.core.arrays import to_numpy
+from goalward.goals.leave_one_out import left_out
 from goalward.study.answers import LeftOut
+from goalward.study.rounds import StudyRound
 
-__all__ = ["Estimate", "estimated", "measured"]
+__all__ = ["Estimate", "estimated", "macro_f1", "measured", "r_squared", "score"]
 
 MEAN = np.array([-0.5, 3.1, -0.25])
 DEVIATION = np.array([1.0, 1.55, 0.5])
@@ -92,3 +95,45 @@ def estimated(
 def _lead(proba: NDArray[Any]) -> NDArray[Any]:
     second, first = np.sort(np.maximum(proba.astype(np.float64), 1e-12), axis=1)[:, -2:].T
     return np.asarray(np.log(first) - np.log(second))
+
+
+def score(now: StudyRound) -> tuple[float | None, int]:
+    """Return macro-F1 or R² on answers that the model did not know, and on how many.
+
+    On those that measure, where there are enough; else on all, each left out of the model.
+    """
+    state, fitted = now.state, now.fitted
+    known = state.dev if now.has_dev else state.training
+    if now.has_dev:
+        said = to_numpy(fitted.predict_proba(now.pool.take(list(known))))
+    else:
+        said = to_numpy(fitted.loss.proba(left_out(fitted)))
+    truth = np.asarray(state.targets(known)).reshape(len(known), -1)
+    by = macro_f1 if state.settings.kind == "labels" else r_squared
+    return by(truth, said.reshape(truth.shape)), len(known)
+
+
+def macro_f1(truth: NDArray[Any], proba: NDArray[Any]) -> float | None:
+    """Return the mean over labels of F1; a label that neither holds nor is said has none.
+
+    Examples
+    --------
+    >>> macro_f1(np.array([[1, 0], [1, np.nan], [0, 0]]), np.array([[0.9, 0.1], [0.2, 0.8], [0.1, 0.3]]))
+    0.6666666666666666
+    """
+    told, yes = ~np.isnan(truth), np.nan_to_num(truth) > 0.5
+    found = told & (proba > 0.5)
+    hits, named = (yes & found).sum(axis=0), yes.sum(axis=0) + found.sum(axis=0)
+    return float(np.mean(2 * hits[named > 0] / named[named > 0])) if named.any() else None
+
+
+def r_squared(truth: NDArray[Any], said: NDArray[Any]) -> float | None:
+    """Return the share of the numbers' variance that is explained; None where they do not vary.
+
+    Examples
+    --------
+    >>> r_squared(np.array([[1.0], [2.0], [3.0]]), np.array([[1.0], [2.0], [2.0]]))
+    0.5
+    """
+    varied = float(np.sum((truth - truth.mean(axis=0)) ** 2))
+    return 1.0 - float(np.sum((truth - said) ** 2)) / varied if varied else None

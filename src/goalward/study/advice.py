@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
@@ -133,7 +132,9 @@ def _reason(state: State, said: Sequence[Criterion], ahead: Gain | None, left: i
     if said[-1].stop:
         return "The budget is spent: stop."
     if state.ranking is None:
-        return "No model yet: go on until two classes have labels."
+        return f"No model yet: {state.settings.answer.waits}."
+    if state.settings.kind != "class":
+        return f"Whether to stop is said for classes only: look at the curve of {state.settings.answer.measure}."
     few = {label: n for label, n in labels_per_class(state).items() if n < EACH}
     if state.n_labels < ANSWERS or few:
         lacking = [f"{label} has {n}" for label, n in few.items()][:3]
@@ -155,16 +156,20 @@ def _points(share: float) -> str:
 
 def labels_per_class(state: State) -> dict[Label, int]:
     """Return how many labels each class has; those that have none too."""
-    found: Counter[Label] = Counter()
-    for (_, label), n in state.counts.items():
-        found[label] += n
-    return dict.fromkeys(state.classes, 0) | found
+    return state.settings.answer.per_class(state)
 
 
 def accuracy(state: State) -> dict[str, Any] | None:
     """Return how many rows the newest model gets right, with its interval; None where not known."""
-    last = state.ranking
-    if last is None or last.accuracy is None or last.low is None or last.high is None:
+    last, measure = state.ranking, state.settings.answer.measure
+    if last is None or last.accuracy is None:
+        return None
+    if measure is not None:
+        on = f"{last.on} answers " + ("set aside" if last.metric == "dev" else "that were left out")
+        said = f"{measure} about {last.accuracy:.2f}, on {on}."
+        values = {"value": last.accuracy, "low": None, "high": None, "on": last.on}
+        return {**values, "measure": measure, "says": said}
+    if last.low is None or last.high is None:
         return None
     # Outwards: what is shown must hold the truth as often as what was computed.
     low, high = math.floor(100 * last.low), math.ceil(100 * last.high)
@@ -180,8 +185,12 @@ def headline(state: State) -> str:
     known, rounds = accuracy(state), snapshots(state)
     if known is None:
         waits = not ready(state)
-        first = "answer until two classes have labels" if waits else "the first one is on its way"
+        if state.ranking is not None:
+            return "How good the model is cannot be said yet. Keep going."
+        first = state.settings.answer.waits if waits else "the first one is on its way"
         return f"No model yet: {first}."
+    if state.settings.kind != "class":
+        return f"{known['says']} Whether to stop is said for classes only: look at the curve."
     ahead = next_gain(rounds)
     if enough(rounds) and gain_below_price(rounds, price=PRICE).stop:
         most = f"{100 * AHEAD * PRICE:.0f} points"
@@ -221,7 +230,12 @@ def account(state: State, price: float | None = None) -> dict[str, Any]:
 
 
 def snapshots(state: State) -> list[Snapshot]:
-    """Return the rounds as stopping rules see them, with the labels per class of now."""
+    """Return the rounds as stopping rules see them, with the labels per class of now.
+
+    None where answers are no classes: what rules look at is accuracy, and classes predicted.
+    """
+    if state.settings.kind != "class":
+        return []
     names = ("labels", "metric", "accuracy", "goal", "gain", "goal_before")
     least = min(labels_per_class(state).values())
     return [

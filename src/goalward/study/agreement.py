@@ -96,7 +96,12 @@ class Reliability:
 
 
 def reliabilities(state: State) -> list[Reliability]:
-    """Return how reliable everybody is who shares a row with somebody, the most reliable first."""
+    """Return how reliable everybody is who shares a row with somebody, the most reliable first.
+
+    Nobody where answers are no classes.
+    """
+    if state.settings.kind != "class":
+        return []
     found = state.consensus
     judged = zip(found.people, found.answers.tolist(), found.right.tolist(), strict=True)
     shown = [Reliability(str(by), n, right, wilson(right, n)) for by, n, right in judged if n]
@@ -104,7 +109,12 @@ def reliabilities(state: State) -> list[Reliability]:
 
 
 def agreements(state: State) -> list[Agreement]:
-    """Return how far every two annotators agree, those with most rows in common first."""
+    """Return how far every two annotators agree, those with most rows in common first.
+
+    On several labels they agree where all are the same. Of numbers nothing is said.
+    """
+    if state.settings.kind == "numbers":
+        return []
     lines, found = state.columns, []
     # What each annotator answered, row by row: only rows with several answers can be shared.
     rows, counts = np.unique(lines.row[lines.answers], return_counts=True)

@@ -6,7 +6,7 @@ as events come (`tally`); what needs all answers goes over the columns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -19,19 +19,12 @@ from rpds import HashTrieMap, HashTrieSet
 from goalward.journal import Mark
 from goalward.journal.events import START, Label
 from goalward.labels import Consensus, DawidSkene
+from goalward.study.kinds import position
 from goalward.study.lines import SKIPPED, WITHDRAWN, ByRow, Change, Lines, Standing
 from goalward.study.settings import Settings
 from goalward.study.tally import Tally, used_label
 
-__all__ = ["Answered", "position"]
-
-
-def position(classes: Sequence[Label], label: Any) -> int | None:
-    """Return the place of a label among classes; 1 and True are equal to Python, and two answers."""
-    for place, known in enumerate(classes):
-        if known == label and isinstance(known, bool) == isinstance(label, bool):
-            return place
-    return None
+__all__ = ["Answered"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +121,7 @@ class Answered:
 
     @cached_property
     def used(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The rows that have a label, sorted, and the place of each one's label among the classes."""
+        """The rows that have a label, sorted, and the place of each one's label in `used_labels`."""
         lines = self.columns
         rows = lines.row[lines.answers]
         # Sorted by row, and then by number: the last of a row is its latest.
@@ -146,8 +139,15 @@ class Answered:
         return rows, codes
 
     @property
+    def used_labels(self) -> tuple[Any, ...]:
+        """The classes; where answers are no classes, those that there are."""
+        return self.classes if self.settings.kind == "class" else self.columns.names
+
+    @property
     def _places(self) -> NDArray[Any]:
-        """The place among the classes of every label that stands in the columns."""
+        """The place among `used_labels` of every label that stands in the columns."""
+        if self.settings.kind != "class":
+            return np.arange(len(self.columns.names))
         return np.array([self.classes.index(name) for name in self.columns.names], dtype=np.int64)
 
     @cached_property
@@ -164,7 +164,7 @@ class Answered:
     def labels_at(self, kept: Any = slice(None)) -> Mapping[int, Label]:
         """Return row -> label of some of the rows that have one, by a mask."""
         rows, codes = self.used
-        said = map(self.classes.__getitem__, codes[kept].tolist())
+        said = map(self.used_labels.__getitem__, codes[kept].tolist())
         return MappingProxyType(dict(zip(rows[kept].tolist(), said, strict=True)))
 
     @cached_property
@@ -201,7 +201,8 @@ class Answered:
 
     def targets(self, labels: Mapping[int, Label]) -> Any:
         """Return what a model of rows with labels is fitted to: these, or (n, k) probabilities."""
-        listed, weighed = list(labels.values()), self.settings.label == "weighed"
+        listed = self.settings.answer.targets(list(labels.values()), self.classes)
+        weighed = self.settings.label == "weighed"
         proba = self.consensus.at(list(labels)) if weighed else np.ones((1, 1))
         if (proba.max(axis=1) == 1.0).all():
             return listed
@@ -213,7 +214,9 @@ class Answered:
     def counts(self) -> Mapping[tuple[bool, Label], int]:
         """(Whether it measures, label) -> how many rows have that label."""
         if self.settings.label != "weighed":
-            return {key[1:]: n for key, n in self.tally.items() if key[0] == "label"}
+            return {
+                key[1:]: n for key, n in self.tally.items() if key[0] == "label" and len(key) == 3
+            }
         pairs, n = np.unique(2 * self.used[1] + self.measuring, return_counts=True)
         found = zip(pairs.tolist(), n.tolist(), strict=True)
         return {(bool(pair % 2), self.classes[pair // 2]): count for pair, count in found}

@@ -12,11 +12,11 @@ from itertools import starmap
 from numbers import Integral
 from typing import Any, TypeAlias
 
-from goalward.errors import BadParameter, PoolChanged, PoolExhausted, UnknownLabel
+from goalward.errors import BadParameter, PoolChanged, PoolExhausted
 from goalward.journal import Recorded, events
 from goalward.journal.events import Event, Label
-from goalward.study.answered import position
 from goalward.study.fold import folded
+from goalward.study.kinds import place_of, position
 from goalward.study.questions import Questions, rows_held
 from goalward.study.settings import plain_label, plain_text, upgraded
 from goalward.study.state import Description, State
@@ -82,7 +82,7 @@ def told(state: State, now: float, answers: Iterable[Answer]) -> tuple[list[int]
     stands: dict[tuple[int, str], tuple[Label | None, int]] = {}
     for place, said, who in answers:
         row, by = checked_row(state, place), plain_text(who, "by")
-        label = _checked_label(state, said)
+        label = state.settings.answer.checked(said, state.classes, state.renamed)
         if (row, by) not in stands:
             before = state.said(row).get(by)
             stands[row, by] = (before.label, before.seq) if before else (None, 0)
@@ -148,7 +148,10 @@ def exported(state: State, now: float, what: str, by: str) -> tuple[None, list[E
 def class_added(state: State, now: float, label: Any) -> tuple[None, list[Event]]:
     """Return the declaration of a class that is not known yet."""
     label = plain_label(label)
-    return None, [] if label in state.classes else [events.ClassAdded(at=now, label=label)]
+    if label in state.classes:
+        return None, []
+    state.settings.answer.check_names((*state.classes, label))
+    return None, [events.ClassAdded(at=now, label=label)]
 
 
 def described(
@@ -167,7 +170,8 @@ def described(
         news = text is not None and text != state.guidelines
         said = events.Described(at=now, label=None, name=None, colour=None, text=text)
         return None, [said] if news else []
-    label = _checked_label(state, label)
+    place = place_of(state.classes, state.renamed, label)
+    label = state.classes[place]
     if colour and not re.fullmatch("#[0-9a-fA-F]{6}", colour):
         raise BadParameter(f"colour={colour!r}; a colour such as '#1b9e77' was expected.")
     name = None if name is None else plain_label(name)
@@ -179,8 +183,11 @@ def described(
                 f"There is a class {name!r} already; a new name was expected. Correct the answers in "
                 "Review to make two classes one."
             )
+    if name is not None:
+        before, after = state.classes[:place], state.classes[place + 1 :]
+        state.settings.answer.check_names((*before, name, *after))
     given = events.Described(at=now, label=label, name=name, colour=colour, text=text)
-    known = state.described.get(position(state.classes, label) or 0, Description())
+    known = state.described.get(place, Description())
     news = (
         name is not None
         or Description(
@@ -218,15 +225,3 @@ def checked_row(state: State, row: Any) -> int:
             f"row={row!r}; the number of a row, from 0 to {state.n_rows - 1}, was expected."
         )
     return int(row)
-
-
-def _checked_label(state: State, label: Any) -> Label:
-    value = label.item() if hasattr(label, "item") else label
-    for name in (value, state.renamed.get(value)):
-        place = position(state.classes, name)
-        if place is not None:
-            return state.classes[place]
-    raise UnknownLabel(
-        f"The label {label!r} came; one of {', '.join(map(repr, state.classes[:12]))} was expected. "
-        "Correct it, or declare it with add_class."
-    )

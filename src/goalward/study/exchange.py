@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count
@@ -12,11 +12,11 @@ from typing import Any
 import polars as pl
 
 from goalward.errors import BadInput, DuplicateRows
-from goalward.journal.events import Label
+from goalward.study.cells import Refused, answer_columns, answers_in, column_names
 from goalward.study.pools import StudyPool
 from goalward.study.state import State
 from goalward.tables.cells import texts
-from goalward.tables.labels import read_labels, rows_meant, short
+from goalward.tables.labels import read_labels, rows_meant
 from goalward.tables.write import write_table
 
 __all__ = [
@@ -24,8 +24,6 @@ __all__ = [
     "answers_table",
     "beside",
     "export",
-    "label_cell",
-    "label_kind",
     "labels_table",
     "matched_labels",
 ]
@@ -54,7 +52,7 @@ class Imported:
 def labels_table(state: State, pool: StudyPool) -> pl.DataFrame:
     """Return one line per labelled row: its label, its role, who said so, and the table's columns."""
     rows = list(state.labels)
-    kind = label_kind(state.classes)
+    said_of = answer_columns(state.settings, state.classes, list(state.labels.values()))
     lines = []
     for row, dev in zip(rows, state.settings.is_dev(rows).tolist(), strict=True):
         label = state.labels[row]
@@ -64,7 +62,6 @@ def labels_table(state: State, pool: StudyPool) -> pl.DataFrame:
         lines.append(
             {
                 "row": row,
-                "label": label_cell(label, kind),
                 "role": "dev" if dev else "train",
                 "by": ", ".join(sorted(said)),
                 "answers": sum(s.label is not None for s in state.standings[row].values()),
@@ -72,9 +69,10 @@ def labels_table(state: State, pool: StudyPool) -> pl.DataFrame:
                 "note": "\n".join(note.text for note in state.notes.get(row, ())),
             }
         )
-    schema = {"row": pl.Int64, "label": kind, "role": pl.String, "by": pl.String}
+    schema = {"row": pl.Int64, "role": pl.String, "by": pl.String}
     schema |= {"answers": pl.Int64, "at": pl.String, "note": pl.String}
     frame = pl.DataFrame(lines, schema=schema)
+    frame = frame.select("row", *said_of, pl.exclude("row"))
     if state.settings.label == "weighed":
         sure = state.consensus.at(rows).max(axis=1).round(4)
         frame = frame.insert_column(2, pl.Series("consensus", sure, dtype=pl.Float64))
@@ -110,19 +108,20 @@ def export(
 
 def answers_table(state: State) -> pl.DataFrame:
     """Return one line per row and annotator; a skip has no label."""
-    kind = label_kind(state.classes)
-    lines = [
-        {"row": row, "by": by, "label": label_cell(s.label, kind), "at": _when(s.at), "seq": s.seq}
+    said = [
+        (row, by, standing)
         for row in sorted(state.standings)
-        for by, s in sorted(state.standings[row].items())
+        for by, standing in sorted(state.standings[row].items())
     ]
-    schema = {"row": pl.Int64, "by": pl.String, "label": kind, "at": pl.String}
-    return pl.DataFrame(lines, schema=schema | {"seq": pl.Int64})
+    lines = [{"row": row, "by": by, "at": _when(s.at), "seq": s.seq} for row, by, s in said]
+    schema = {"row": pl.Int64, "by": pl.String, "at": pl.String, "seq": pl.Int64}
+    columns = answer_columns(state.settings, state.classes, [s.label for _, _, s in said])
+    return pl.DataFrame(lines, schema=schema).select("row", "by", *columns, "at", "seq")
 
 
 def matched_labels(
     path: str | Path, state: State, pool: Callable[[], StudyPool], *, label: str, key: str, by: str
-) -> tuple[list[tuple[int, Label, str]], list[tuple[int, str]]]:
+) -> tuple[list[tuple[int, Any, str]], list[tuple[int, str]]]:
     """Return (row, label, annotator) of what fits, and (line, reason) of what does not.
 
     Parameters
@@ -131,39 +130,27 @@ def matched_labels(
         "row": row numbers. Another name: a column of the file and of the pool's table whose
         values say which row is meant.
     """
-    frame, first = read_labels(path, label=label, key=key)
+    kind = state.settings.kind
+    label = (
+        column_names(state.settings, state.classes)[0]
+        if kind == "numbers" and label == "label"
+        else label
+    )
+    frame, first = read_labels(path, label=key if kind == "labels" else label, key=key)
     places = None if key == "row" else _places(pool(), key)
     rows = rows_meant(frame[key], places, int(state.pool["n_rows"]))
     who = texts(frame["by"]) if "by" in frame.columns else [None] * frame.height
-    classes = _classes(state)
-    fits: list[tuple[int, Label, str]] = []
+    fits: list[tuple[int, Any, str]] = []
     refused: list[tuple[int, str]] = []
-    lines = zip(rows, frame[label].to_list(), who, strict=True)
+    lines = zip(rows, answers_in(state.settings, state.classes, frame, label), who, strict=True)
     for line, (row, said, name) in enumerate(lines, start=first):
-        known = classes.get(str(said), [])
         if isinstance(row, str):
             refused.append((line, row))
-        elif said is None or said == "":
-            refused.append((line, "no label"))
-        elif len(known) == 1:
-            fits.append((row, known[0], (name or by)[:200]))
+        elif isinstance(said, Refused):
+            refused.append((line, str(said)))
         else:
-            among = f"may be any of {', '.join(map(repr, known))}"
-            refused.append(
-                (line, f"{short(said)} {among if known else 'is not one of the classes'}")
-            )
+            fits.append((row, said, (name or by)[:200]))
     return fits, refused
-
-
-def _classes(state: State) -> dict[str, list[Label]]:
-    """Return what each text may mean: as Python writes a class, and as an export does."""
-    found: dict[str, list[Label]] = {}
-    kind = label_kind(state.classes)
-    written = texts(pl.Series([label_cell(known, kind) for known in state.classes], dtype=kind))
-    for known, text in zip(state.classes, written, strict=True):
-        for name in {str(known), text}:
-            found.setdefault(name, []).append(known)
-    return found
 
 
 def _places(pool: StudyPool, key: str) -> dict[str, int]:
@@ -181,21 +168,6 @@ def _places(pool: StudyPool, key: str) -> dict[str, int]:
         )
     places.pop(None, None)
     return places
-
-
-def label_kind(classes: Sequence[Label]) -> Any:
-    """Return the column type of the labels: texts where types are mixed, or numbers too large."""
-    kinds = {type(label) for label in classes}
-    types: dict[type, Any] = {bool: pl.Boolean, int: pl.Int64, float: pl.Float64}
-    small = all(abs(label) < 2**63 for label in classes if isinstance(label, int))
-    return types.get(kinds.pop(), pl.String) if len(kinds) == 1 and small else pl.String
-
-
-def label_cell(label: Label | None, kind: Any) -> Label | None:
-    """Return a label as its column holds it; booleans among texts as tables write them."""
-    if label is None or kind != pl.String:
-        return label
-    return str(label).lower() if isinstance(label, bool) else str(label)
 
 
 def _when(at: float) -> str:

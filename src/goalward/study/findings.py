@@ -106,6 +106,8 @@ class StudyFindings:
         that measure have none. By the model: never a fit, and empty until this process made a
         ranking, and after classes were added to it.
         """
+        if self.state.settings.kind != "class":
+            return {}
         if (said := self.pool.guesses) is not None:
             return said.shown(rows, self.state)
         now, classes = self._round, self.state.classes
@@ -121,6 +123,7 @@ class StudyFindings:
 
         `last` as in `scores`.
         """
+        self.state.settings.answer.need("Answers that the model doubts")
         return Doubts.of(self._last() if last else self._now())
 
     def queue(self, n: int = 20) -> list[Todo]:
@@ -147,6 +150,7 @@ class StudyFindings:
         On the answers that measure; on all, each left out, while those are too few. `last`: of the
         last ranking made here, if there is one, so that nobody waits for a fit.
         """
+        self.state.settings.answer.need("Scores of classes")
         now = self._last() if last else self._now()
         answers = LeftOut.of(now)
         return Scores.of(answers.measuring() if now.has_dev else answers, now.state.classes)

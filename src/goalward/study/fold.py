@@ -14,7 +14,7 @@ from rpds import HashTrieMap, HashTrieSet
 
 from goalward.errors import NotAStudy
 from goalward.journal import Recorded, events
-from goalward.study.answered import position
+from goalward.study.kinds import position
 from goalward.study.lines import Asked, Change, Standing
 from goalward.study.rankings import add_ranking
 from goalward.study.settings import Settings
@@ -67,9 +67,9 @@ def _after(state: State, recorded: Recorded) -> State:
         case events.Asked():
             return _asked(state, seq, event)
         case events.Told(row=row, label=label, by=by, at=at):
-            if state.lost and label not in state.classes:
-                # The declaration of its class is among the lost events.
-                state = state.moved(classes=(*state.classes, label))
+            if state.lost:
+                # The declaration of its class may be among the lost events.
+                state = state.moved(classes=state.settings.answer.declared(label, state.classes))
             return _said(state, seq, row, by, Standing(label, seq, at))
         case events.Skipped(row=row, by=by, at=at):
             return _said(state, seq, row, by, Standing(None, seq, at))

@@ -29,7 +29,7 @@ KINDS = {"row": "i4", "by": "i4", "label": "i4", "seq": "i8", "at": "f8"}
 class Standing(NamedTuple):
     """What an annotator last said about a row; a label of None is a skip."""
 
-    label: Label | None
+    label: Any
     seq: int
     at: float
 
@@ -80,7 +80,7 @@ class Lines:
     seq: NDArray[Any]
     at: NDArray[Any]
     people: tuple[str, ...] = ()
-    names: tuple[Label, ...] = ()
+    names: tuple[Any, ...] = ()
 
     @classmethod
     def of(cls, lines: Iterable[tuple[Any, ...]] = (), **named: Any) -> Lines:

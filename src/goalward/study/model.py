@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from goalward.core.arrays import softmax
 from goalward.core.card import card
@@ -23,7 +24,7 @@ from goalward.core.npy import NpyFile
 from goalward.core.rows import clean_rows
 from goalward.core.threads import cores, one_blas_thread
 from goalward.core.whole_file import whole_folder
-from goalward.errors import BadInput, Damaged, DataMissing
+from goalward.errors import BadInput, Damaged, DataMissing, Unsupported
 from goalward.journal.events import Label
 from goalward.learners.opinion import folded
 from goalward.models import Fitted
@@ -37,7 +38,8 @@ BLOCK = 2**20
 WINDOW = 64
 """Blocks under way at once, so that memory stays bounded whatever is read."""
 DESCRIBED, ARRAYS = "model.json", "arrays.npz"
-FORMAT = 1
+FORMAT, OTHERS = 1, 2
+"""Of a model of classes, and of labels or numbers, which older programs refuse."""
 
 
 class Predictions(NamedTuple):
@@ -46,15 +48,23 @@ class Predictions(NamedTuple):
     Parameters
     ----------
     labels
-        The likeliest class of each row.
+        The likeliest class of each row; for several labels (n, k) of whether each holds, for numbers
+        the numbers.
     probabilities
-        (n, k), in the order of the classes.
+        (n, k), in the order of the classes; None for numbers.
     """
 
     labels: NDArray[Any]
-    probabilities: NDArray[Any]
+    probabilities: NDArray[Any] | None
 
     def _repr_html_(self) -> str:
+        if self.probabilities is None or self.labels.ndim > 1:
+            said = self.labels.T if self.labels.ndim > 1 else [self.labels]
+            columns = {
+                "row": range(len(self.labels)),
+                **{f"{k}": one for k, one in enumerate(said)},
+            }
+            return card(f"{len(self.labels):,} predictions", columns, bar="")
         best = self.probabilities.max(axis=1, initial=0.0)
         columns = {"row": range(len(best)), "label": self.labels, "probability": best}
         return card(f"{len(best):,} predictions", columns, bar="probability", most=1)
@@ -74,6 +84,8 @@ class StudyModel:
         Makes numbers of texts or of the rows of a table.
     intercept
         Whether the last row of `params` is added to every row.
+    kind
+        What it predicts: "class", "labels" (each a yes or a no) or "numbers".
 
     Examples
     --------
@@ -91,28 +103,46 @@ class StudyModel:
     classes: tuple[Label, ...]
     encoder: Encoder = field(repr=False)
     intercept: bool = True
+    kind: str = "class"
 
     @classmethod
     def of(
-        cls, fitted: Fitted, classes: Sequence[Label], encoder: Encoder | None = None
+        cls,
+        fitted: Fitted,
+        classes: Sequence[Label],
+        encoder: Encoder | None = None,
+        kind: str = "class",
     ) -> StudyModel:
         """Return a fitted model without the rows that it was fitted on."""
         params, intercept = folded(fitted, "A study's model")
         encoder = encoder or Vectors(len(params) - intercept)
-        return cls(params, tuple(classes), encoder, intercept)
+        return cls(params, tuple(classes), encoder, intercept, kind)
 
     def predict_proba(self, rows: Any) -> NDArray[Any]:
         """Return (n, k) probabilities of rows: texts or a frame like the study's own, or numbers."""
-        found = [softmax(logits.T) for logits in self._logits(rows)]
+        if self.kind == "numbers":
+            raise Unsupported(
+                "Probabilities were asked of a model of numbers; one of classes or of several labels was "
+                "expected. Use predict."
+            )
+        to_proba = softmax if self.kind == "class" else expit
+        found = [to_proba(logits.T) for logits in self._logits(rows)]
         return np.concatenate(found) if found else np.empty((0, len(self.classes)))
 
     def predict(self, rows: Any) -> NDArray[Any]:
-        """Return the likeliest class of each row."""
+        """Return the likeliest class of each row, whether each label holds, or its number."""
+        if self.kind != "class":
+            return self.predictions(rows).labels
         return self._named(self.likeliest(rows)[0])
 
     def predictions(self, rows: Any) -> Predictions:
         """Return labels and probabilities."""
+        if self.kind == "numbers":
+            found = [np.empty(0), *(logits[0] for logits in self._logits(rows))]
+            return Predictions(np.concatenate(found), None)
         proba = self.predict_proba(rows)
+        if self.kind == "labels":
+            return Predictions(proba > 0.5, proba)
         return Predictions(self._named(proba.argmax(axis=1)), proba)
 
     def likeliest(self, rows: Any) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -124,11 +154,14 @@ class StudyModel:
         return np.concatenate(codes), np.concatenate(confidence)
 
     def _logits(self, rows: Any) -> Iterator[NDArray[Any]]:
-        """Yield the logits, (k, n), of a few MB of rows at a time, by all cores; the first are 0.
+        """Yield the logits, (k, n), of a few MB of rows at a time, by all cores.
 
-        One product less than classes, and for two of them as fast as the rows are read.
+        Those of the first class are 0: one product less than classes, and for two of them as fast as
+        the rows are read.
         """
-        pool, weights = self._numbers(rows), self.params[:, 1:] - self.params[:, :1]
+        exclusive = self.kind == "class"
+        weights = self.params[:, 1:] - self.params[:, :1] if exclusive else self.params
+        pool = self._numbers(rows)
         size = max(1, BLOCK // max(1, self.params.shape[0]))
         width = len(weights) - self.intercept
 
@@ -141,7 +174,7 @@ class StudyModel:
                 moved = moved + W[-1][:, None]
             if not np.isfinite(moved).all():
                 clean_rows(part, "X", n_features=width)
-            return np.concatenate([np.zeros_like(moved[:1]), moved])
+            return np.concatenate([np.zeros_like(moved[:1]), moved]) if exclusive else moved
 
         parts = (part for _, part in (pool.blocks(size) if len(pool) else ()))
         with ThreadPoolExecutor(cores()) as threads, one_blas_thread():
@@ -179,10 +212,11 @@ class StudyModel:
         kept: Any = {f"encoder.{name}": array for name, array in arrays.items()}
         np.savez(numbers, params=self.params, **kept)
         words = {
-            "model of goalward": FORMAT,
+            "model of goalward": FORMAT if self.kind == "class" else OTHERS,
             "version": version("goalward"),
             "classes": list(self.classes),
             "intercept": self.intercept,
+            **({} if self.kind == "class" else {"kind": self.kind}),
             **about,
             "encoder": described,
             "sha256": sha256(numbers.getvalue()).hexdigest(),
@@ -210,9 +244,9 @@ def load_model(folder: str | Path) -> StudyModel:
     except ValueError as error:
         raise _damaged(folder / DESCRIBED, f"is no JSON: {error}") from error
     found = words.get("model of goalward") if isinstance(words, dict) else None
-    if found != FORMAT:
+    if found not in (FORMAT, OTHERS):
         raise BadInput(
-            f"{folder / DESCRIBED} is of format {found!r}; {FORMAT} was expected. Upgrade goalward, or "
+            f"{folder / DESCRIBED} is of format {found!r}; {FORMAT} or {OTHERS} was expected. Upgrade goalward, or "
             "write the model again."
         )
     if sha256(content).hexdigest() != words.get("sha256"):
@@ -225,7 +259,10 @@ def load_model(folder: str | Path) -> StudyModel:
         encoder = Encoder.restored(words["encoder"], inner)
         if params.ndim != 2 or params.shape[1] != len(classes) or params.dtype.kind != "f":
             raise ValueError(f"weights {params.dtype} {params.shape} of {len(classes)} classes")
-        return StudyModel(params, classes, encoder, bool(words["intercept"]))
+        kind = "class" if found == FORMAT else words["kind"]
+        if kind not in ("class", "labels", "numbers"):
+            raise ValueError(f"kind {kind!r}")
+        return StudyModel(params, classes, encoder, bool(words["intercept"]), kind)
     except (AttributeError, KeyError, TypeError, ValueError, OSError) as error:
         raise _damaged(folder, f"holds no model: {error}") from error
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from goalward.journal.events import Label
-from goalward.study.exchange import beside, label_cell, label_kind
+from goalward.study.cells import answer_columns, label_cell, label_kind
+from goalward.study.exchange import beside
 from goalward.study.model import StudyModel
 from goalward.study.pools import StudyPool
 from goalward.study.rounds import StudyRound
+from goalward.study.settings import Settings
 
 __all__ = ["pool_predictions", "table_predictions"]
 
@@ -29,6 +31,10 @@ def pool_predictions(now: StudyRound) -> pl.DataFrame:
     Where answers are weighed, `consensus` is the probability that they give it.
     """
     model, labels = now.exported, now.state.labels
+    if model.kind != "class":
+        return _joined(
+            _own_columns(now.pool), _of_others(now.state.settings, model, now.pool.X, labels)
+        )
     codes, confidence = model.likeliest(now.pool.X)
     rows = np.array(list(labels))
     said = np.array([model.classes.index(label) for label in labels.values()])
@@ -47,9 +53,44 @@ def pool_predictions(now: StudyRound) -> pl.DataFrame:
 def table_predictions(model: StudyModel, table: str | Path) -> pl.DataFrame:
     """Return the rows of another table, like the one the model was made with, with what it says."""
     shown, X = model.encoder.read(table)
+    if model.kind != "class":
+        settings = Settings(kind=model.kind)
+        return _joined(shown, _of_others(settings, model, X, {}))
     codes, confidence = model.likeliest(X)
     nobody = np.zeros(len(codes), dtype=bool)
     return _joined(shown, _predicted(model.classes, codes, confidence, nobody))
+
+
+def _of_others(
+    settings: Settings, model: StudyModel, X: Any, answers: Mapping[int, Any]
+) -> pl.DataFrame:
+    """Return numbers, or yes or no for each label with its probability, and who was answered.
+
+    What a person said stands; a label that they left out is the model's.
+    """
+    said = model.predictions(X)
+    answered = np.zeros(len(said.labels), dtype=bool)
+    answered[list(answers)] = True
+    found = said.labels.tolist()
+    for row, answer in answers.items():
+        if said.probabilities is None:
+            found[row] = answer
+        else:
+            told = ((k, value) for k, value in enumerate(answer) if value is not None)
+            for k, value in told:
+                found[row][k] = value
+    columns = answer_columns(settings, model.classes, found)
+    if said.probabilities is None:
+        return pl.DataFrame([*columns, pl.Series("answered", answered)])
+    chances = [
+        pl.Series(f"{column.name}_probability", said.probabilities[:, k].astype(np.float64)).round(
+            4
+        )
+        for k, column in enumerate(columns)
+    ]
+    sure = np.abs(said.probabilities - 0.5).min(axis=1)
+    look = pl.Series("look", _to_look_at(sure, answered))
+    return pl.DataFrame([*columns, *chances, pl.Series("answered", answered), look])
 
 
 def _own_columns(pool: StudyPool) -> pl.DataFrame:

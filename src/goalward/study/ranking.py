@@ -25,7 +25,7 @@ from goalward.stopping import seen
 from goalward.strategies import GoalOriented, Strategy, Subsampled, recipe
 from goalward.strategies.reference import drawn_rows
 from goalward.strategies.strategy import Suggestion
-from goalward.study.accuracy import measured
+from goalward.study.accuracy import measured, score
 from goalward.study.again import with_asked_again
 from goalward.study.answers import LeftOut
 from goalward.study.prices import prices
@@ -71,9 +71,6 @@ def rank(now: StudyRound, size: int, at: float) -> Ranked | None:
     scores = np.delete(utility, closed)
     queue, utility = with_asked_again(now, strategy, queue, utility)
     batch = queue[: state.settings.refit]
-    stop_rows = drawn_rows(now.pool.n_rows, STOP_ROWS, state.settings.seed, "stop")
-    proba = _proba(now, stop_rows)
-    stop_set = seen(proba, _proba(now, batch))
     return Ranked(
         at=at,
         based_on=state.seq,
@@ -87,23 +84,43 @@ def rank(now: StudyRound, size: int, at: float) -> Ranked | None:
         queue=tuple(queue.tolist()),
         utilities=tuple(utility[queue].tolist()),
         quantiles=tuple(np.quantile(scores[~np.isnan(scores)], np.linspace(0, 1, 41)).tolist()),
-        **_measured(now, proba),
-        goal=now.goal.value(now.fitted) / len(now.goal_rows),
-        gain=float(np.mean(to_numpy(deviation(*now.changes(batch))))),
+        **(_of_classes(now, batch) if state.settings.kind == "class" else _scored(now)),
         solver=suggestion.solver.reason if suggestion.solver else None,
-        # A list, as the journal gives it back.
-        stop_set=stop_set | {"predicted": list(stop_set["predicted"])},
-        goal_before=now.goal_before(),
         C=now.fitted.C,
         guesses=_guesses(now),
         seconds=time.perf_counter() - started,
     )
 
 
+def _of_classes(now: StudyRound, batch: NDArray[Any]) -> dict[str, Any]:
+    """Return how good the model is, what the next rows may bring, and what stopping rules look at."""
+    settings = now.state.settings
+    proba = _proba(now, drawn_rows(now.pool.n_rows, STOP_ROWS, settings.seed, "stop"))
+    stop_set = seen(proba, _proba(now, batch))
+    return {
+        **_measured(now, proba),
+        "goal": now.goal.value(now.fitted) / len(now.goal_rows),
+        "gain": float(np.mean(to_numpy(deviation(*now.changes(batch))))),
+        # A list, as the journal gives it back.
+        "stop_set": stop_set | {"predicted": list(stop_set["predicted"])},
+        "goal_before": now.goal_before(),
+    }
+
+
+def _scored(now: StudyRound) -> dict[str, Any]:
+    """Return how good a model of labels or numbers is; goals and gains are those of classes."""
+    value, on = score(now)
+    known = {"metric": "dev" if now.has_dev else "cross-validated", "accuracy": value, "on": on}
+    return known | dict.fromkeys(("log_loss", "goal", "gain"))
+
+
 def _strategy(now: StudyRound) -> tuple[Strategy, int]:
     """Return what chooses, and how many rows it picks with care for one another."""
     state, settings, made = now.state, now.state.settings, recipe(now.recipe)
-    dev, labels = list(state.dev), list(state.dev.values())
+    dev, labels = (
+        list(state.dev),
+        state.settings.answer.targets(list(state.dev.values()), state.classes),
+    )
     data: dict[str, Any] = {}
     if "dev" in made.needs:
         data["dev"] = (now.pool.take(dev), labels)
@@ -111,7 +128,9 @@ def _strategy(now: StudyRound) -> tuple[Strategy, int]:
         data["pool"] = now.pool.take(now.sample)
     # Whose turn it is follows the labels: ranked again, the same labels give the same queue.
     strategy = made.build(**data, seed=settings.seed).turn(now.fitted, len(state.training))
-    features, contrasts = int(now.pool.X.shape[1]), len(state.classes) - 1
+    # Of K classes one follows from the others; labels and numbers are all asked for.
+    contrasts = len(state.classes) - (settings.kind == "class")
+    features = int(now.pool.X.shape[1])
     # Each row picked with care for the others takes its time.
     large = min(len(state.training), features) * contrasts > LARGE
     head = min(HEAD, settings.refit) if large else HEAD

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from goalward.journal import Ranked
 from goalward.stopping import Forecast, forecast
 from goalward.study.advice import accuracy, headline, labels_per_class
 from goalward.study.state import State
@@ -48,7 +49,7 @@ def status(state: State, now: float) -> dict[str, Any]:
         "settings": asdict(state.settings),
         "ranking": latest
         and {
-            **{name: getattr(latest, name) for name in MEASURES},
+            **_measured(state, latest),
             "behind": state.moves - latest.moves,
         },
         "guesses": latest
@@ -58,6 +59,17 @@ def status(state: State, now: float) -> dict[str, Any]:
         "headline": headline(state),
         "forecast": (ahead := forecast_of(state)) and asdict(ahead) | {"says": ahead.says},
     }
+
+
+def _measured(state: State, ranked: Ranked) -> dict[str, Any]:
+    """Return what a ranking says; where accuracy has no meaning, `score` is what `measure` names."""
+    found, measure = (
+        {name: getattr(ranked, name) for name in MEASURES},
+        state.settings.answer.measure,
+    )
+    if measure is None:
+        return found
+    return found | {"accuracy": None, "measure": measure, "score": ranked.accuracy}
 
 
 def _proved(found: dict[str, Any]) -> str:
@@ -93,7 +105,7 @@ def curve(state: State) -> list[dict[str, Any]]:
             "at": r.at,
             "dev_labels": r.dev_labels,
             "bought": r.labels + r.dev_labels,
-            **{name: getattr(r, name) for name in MEASURES},
+            **_measured(state, r),
             "goal_before": r.goal_before,
             "seconds": r.seconds,
         }

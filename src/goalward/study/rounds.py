@@ -34,8 +34,8 @@ When = Literal["any", "refit", "soon"]
 
 
 def ready(state: State) -> bool:
-    """Return whether a model can be fitted: labels of two classes among the training rows."""
-    return sum(not dev for dev, _ in state.counts) >= 2
+    """Return whether a model can be fitted: of labels of two classes among the training rows, say."""
+    return state.settings.answer.ready(state)
 
 
 def refit_due(state: State, when: When = "refit", *, used_up: bool = False) -> bool:
@@ -63,7 +63,7 @@ class StudyRound:
     def __post_init__(self) -> None:
         if not ready(self.state):
             raise BadParameter(
-                "There is no model yet; labels of two classes were expected. Rows that cover the pool "
+                f"There is no model yet: {self.state.settings.answer.waits}. Rows that cover the pool "
                 "are asked until then."
             )
 
@@ -82,7 +82,8 @@ class StudyRound:
     @cached_property
     def exported(self) -> StudyModel:
         """The model of all labels, those that measure too: at least as good as the one measured."""
-        return StudyModel.of(self.fit(self.state.labels), self.state.classes)
+        kind = self.state.settings.kind
+        return StudyModel.of(self.fit(self.state.labels), self.state.classes, kind=kind)
 
     @cached_property
     def has_dev(self) -> bool:
@@ -119,6 +120,7 @@ class StudyRound:
     @cached_property
     def goal(self) -> Goal:
         """The dev log-likelihood, or certainty on goal rows where there are no dev labels."""
+        self.state.settings.answer.need("What a label would do to the goal")
         X = self.pool.take(self.goal_rows)
         return DevLoss(X, list(self.state.dev.values())) if self.has_dev else Entropy(X)
 
@@ -143,12 +145,16 @@ class StudyRound:
     def fit(self, labels: Any) -> Fitted:
         """Return the model of row -> label, with the C of the round and its trust in guesses."""
         # Guesses count as much as they did there, or not at all.
-        return self._fitted(labels, {"C": self.fitted.C, "opinion": self.fitted.transform})
+        classes = self.state.settings.kind == "class"
+        chosen = {"C": self.fitted.C, "opinion": self.fitted.transform} if classes else {}
+        return self._fitted(labels, chosen)
 
     def _fitted(self, labels: Any, chosen: dict[str, Any]) -> Fitted:
         learner = self.state.settings.fitter(self.state.classes)
-        learner.set_params(**{"opinion": self.pool.opinion, **chosen})
-        return learner.fit(self.pool.take(list(labels)), self.state.targets(labels))
+        if self.state.settings.kind == "class":
+            learner.set_params(**{"opinion": self.pool.opinion, **chosen})
+        fitted: Fitted = learner.fit(self.pool.take(list(labels)), self.state.targets(labels))
+        return fitted
 
     def model_at(self, seq: int) -> Fitted:
         """Return the model of the training rows that had an answer by then, as labelled now."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
 from numbers import Integral, Real
 from typing import Any, TypedDict
@@ -15,10 +14,10 @@ from numpy.typing import NDArray
 
 from goalward.errors import BadParameter, Damaged
 from goalward.journal.events import Label
-from goalward.learners import Logistic
 from goalward.strategies import recipe
-from goalward.strategies.recipe_names import BASELINES, RECOMMENDED
+from goalward.strategies.recipe_names import BASELINES
 from goalward.strategies.reference import drawn_numbers
+from goalward.study.kinds import KINDS, Kind, written_learner
 
 __all__ = ["Options", "Settings", "is_whole", "plain_label", "plain_text", "upgraded"]
 
@@ -50,9 +49,14 @@ class Settings:
     Parameters
     ----------
     classes
-        Declared at the start, in order; `add_class` adds more.
+        Declared at the start, in order; `add_class` adds more. Of several labels their names, of a
+        number its own.
+    kind
+        What an answer is: "class", "labels" (each a yes or a no by itself) or "numbers". The learner
+        decides it.
     learner
-        Parameters of `gw.Logistic`; by default its C is chosen in every round, by leave-one-out.
+        Parameters of `gw.Logistic`; by default its C is chosen in every round, by leave-one-out. Of
+        `gw.MultiLabel` for several labels, of `gw.Ridge` for numbers.
     strategy
         A recipe, or "auto". A recipe with a dev goal waits for 10 dev labels of two classes, and is
         "auto" until then.
@@ -82,6 +86,7 @@ class Settings:
     """
 
     classes: tuple[Label, ...] = ()
+    kind: str = "class"
     learner: dict[str, Any] = field(default_factory=dict, hash=False)
     strategy: str = "auto"
     # What it was in studies that do not say: those of the first version.
@@ -115,13 +120,15 @@ class Settings:
                 "classes=['yes', 'no']."
             )
         labels = tuple(plain_label(label) for label in classes)
-        if len(labels) < 2 or len(set(labels)) < len(labels):
-            raise BadParameter(
-                f"classes={list(classes)!r}; two or more distinct classes were expected. Declare all "
-                "of them, also those without a label yet."
-            )
+        kind, written = written_learner(learner)
+        answer = KINDS[kind]
+        answer.check_names(labels)
+        for name, least in (("again", False), ("label", "latest")):
+            if options.get(name, least) != least:
+                answer.need(f"{name}={options[name]!r}")
         options.setdefault("dev", DEV)
         several = options.get("again") or is_whole(options.get("answers", 1), 2)
+        several = several and kind == "class"
         options.setdefault("label", "weighed" if several else "latest")
         if options.get("again") and options["label"] != "weighed":
             raise BadParameter(
@@ -135,11 +142,32 @@ class Settings:
                 f"costs= came with strategy={options['strategy']!r}, which puts rows in order and says no gain "
                 "that a price could divide; another strategy was expected. Leave it out."
             )
-        return cls(classes=labels, learner=_written_learner(learner), auto=RECOMMENDED, **options)
+        made = cls(classes=labels, kind=kind, learner=written, auto=answer.auto, **options)
+        made.check_strategy()
+        return made
+
+    @property
+    def answer(self) -> Kind:
+        """What an answer is."""
+        return KINDS[self.kind]
+
+    def check_strategy(self) -> None:
+        """Raise where the strategy cannot rank rows for answers of this kind: on a few, it is tried."""
+        if self.kind == "class" or self.strategy == "auto":
+            return
+        X = np.random.default_rng(0).normal(size=(24, 2))
+        said = [self.answer.example(place, self.classes) for place in range(12)]
+        y = self.answer.targets(said, self.classes)
+        fitted = self.fitter(self.classes).fit(X[:12], y)
+        made = recipe(self.strategy)
+        given: dict[str, Any] = {"dev": (X[:12], y), "pool": X}
+        data = {name: value for name, value in given.items() if name in made.needs}
+        made.build(**data, seed=self.seed).turn(fitted, 12).suggest(fitted, X[12:], batch=1)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the settings as JSON holds them."""
-        return {**asdict(self), "classes": list(self.classes)}
+        """Return the settings as JSON holds them; what older programs do not know only if it is used."""
+        values = {**asdict(self), "classes": list(self.classes)}
+        return {name: v for name, v in values.items() if name != "kind" or v != "class"}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Settings:
@@ -168,11 +196,9 @@ class Settings:
         """Return all rows in a random order, independent between purposes."""
         return np.argsort(drawn_numbers(range(n_rows), self.seed, purpose), kind="stable")
 
-    def fitter(self, classes: Sequence[Label]) -> Logistic:
-        """Return the learner; a class without a label yet penalises the intercepts."""
-        penalized = self.learner.get("penalize_intercept") or "until-seen"
-        options = {**self.learner, "penalize_intercept": penalized, "classes": list(classes)}
-        return Logistic(**options)
+    def fitter(self, classes: Sequence[Label]) -> Any:
+        """Return the learner."""
+        return self.answer.fitter(self.learner, classes)
 
 
 @lru_cache(maxsize=1000)
@@ -183,33 +209,11 @@ def _measuring(seed: int, dev: float, block: int) -> NDArray[Any]:
 
 def upgraded(settings: Settings, strategy: Any = None) -> dict[str, Any]:
     """Return what changes in settings that take up what is recommended now."""
-    wanted = {"auto": RECOMMENDED}
+    wanted = {"auto": settings.answer.auto}
     if strategy is not None:
         wanted["strategy"] = checked_strategy(strategy, settings.dev)
+        replace(settings, strategy=wanted["strategy"]).check_strategy()
     return {name: value for name, value in wanted.items() if getattr(settings, name) != value}
-
-
-def _written_learner(learner: Any) -> dict[str, Any]:
-    """Return a learner as its parameters; refused where they are more than data."""
-    learner = Logistic(C="loo") if learner is None else learner
-    if type(learner) is not Logistic:
-        raise BadParameter(
-            f"learner={learner!r}; gw.Logistic(...) was expected, since a study stores its learner "
-            "as parameters and never as code."
-        )
-    options = learner.get_params(deep=False)
-    options.pop("classes")
-    if options.pop("opinion") is not None:
-        raise BadParameter(
-            "learner= came with an opinion; a study makes its own of guesses. Pass guesses= instead."
-        )
-    try:
-        return dict(json.loads(json.dumps(options, allow_nan=False)))
-    except (TypeError, ValueError) as error:
-        raise BadParameter(
-            f"{learner!r} has a parameter that is not plain data ({error}); numbers and names were "
-            "expected. Name the solver: solver='dual', say."
-        ) from error
 
 
 def checked_strategy(strategy: Any, dev: float) -> str:
@@ -286,6 +290,7 @@ def _number(value: Any) -> bool:
 RULES: dict[str, tuple[Callable[[Any], bool], str, Any]] = {
     "dev": (lambda v: _number(v) and 0.0 <= v <= 0.9, "a share from 0 to 0.9", 0.2),
     "label": (lambda v: v in LABELS, "'latest', 'majority' or 'weighed'", "latest"),
+    "kind": (lambda v: v in KINDS, "'class', 'labels' or 'numbers'", "class"),
     "answers": (lambda v: is_whole(v, 1), "1 or more", 1),
     "again": (lambda v: isinstance(v, bool), "True or False", False),
     "costs": (lambda v: v is None or (isinstance(v, str) and v != ""), "a column's name", None),

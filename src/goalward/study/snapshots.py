@@ -113,7 +113,8 @@ def restored(at: Mark, read: Sequence[_Read]) -> State:
     """Return the state that parts which were read, one after the other, tell of."""
     small = json.loads(read[-1].small["json"])
     columns = [np.concatenate(each) for each in zip(*(part.lines for part in read), strict=True)]
-    people, names = tuple(small["people"]), tuple(small["names"])
+    people = tuple(small["people"])
+    names: Any = tuple(tuple(one) if isinstance(one, list) else one for one in small["names"])
     news = Lines(**dict(zip(KINDS, columns, strict=True)), people=people, names=names)
     gone = np.zeros(len(news), dtype=bool)
     for part in read:

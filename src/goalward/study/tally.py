@@ -56,7 +56,8 @@ def facts(state: Answered, row: int, said: Said) -> Iterator[tuple[Any, ...]]:
     # Weighed, a label follows from all answers to all rows.
     if labels and settings.label != "weighed":
         label = labels[0] if len(labels) == 1 else used_label(said, settings.label)
-        yield "label", settings.measures(row), label
+        for each in settings.answer.counted(label):
+            yield "label", settings.measures(row), *each
 
 
 def adjusted(state: Answered, row: int, before: Said, after: Said) -> dict[str, Any]:
