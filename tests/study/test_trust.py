@@ -175,7 +175,7 @@ def test_a_model_that_cannot_be_read_says_which_file_and_what_to_do(told, tmp_pa
         words.write_text(json.dumps(described | wrong))
         with pytest.raises((Damaged, BadInput)):
             gw.load_model(folder)
-    words.write_text(json.dumps(described | {"model of goalward": 2}))
+    words.write_text(json.dumps(described | {"model of goalward": 3}))
     with pytest.raises(BadInput, match="Upgrade"):
         gw.load_model(folder)
     words.write_text("{")

@@ -11,7 +11,7 @@ from goalward.cli import app
 from goalward.errors import BadParameter, NewerVersion, PoolChanged
 from goalward.journal import schema
 from goalward.strategies import recipe_names as words
-from goalward.study import settings
+from goalward.study import kinds
 from goalward.tables import table
 from tests.study.test_first_version import KEPT, LATER
 
@@ -36,7 +36,7 @@ def version(place):
 @pytest.fixture
 def other_recommendation(monkeypatch):
     """A later version that recommends something else."""
-    monkeypatch.setattr(settings, "RECOMMENDED", "margin")
+    monkeypatch.setattr(kinds.Kind, "auto", "margin")
 
 
 def test_what_is_recommended_later_changes_no_study(tmp_path, other_recommendation):

@@ -15,6 +15,7 @@ HELP = "number or name: answer · s skip · u undo · n TEXT note · w why · ? 
 
 def ask_here(study: gw.Study, by: str) -> None:
     """Ask rows in the terminal until there are none or the person leaves."""
+    study.state.settings.answer.need("--terminal")
     answered = 0
     console.print(HELP, style="dim")
     while True:

@@ -6,6 +6,7 @@ import csv
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from typer import Argument, Option
 
@@ -49,6 +50,12 @@ class MakingOptions:
     one_class: list[str] | None = Option(
         None, "--class", help="One answer, as it is, commas too; repeatable."
     )
+    labels: str | None = Option(
+        None, help="Instead of classes: labels of which any may hold at once, with commas."
+    )
+    number: str | None = Option(
+        None, help="Instead of classes: ask for a number, of this name: --number price."
+    )
     study: str | None = Option(None, help="Where answers go; TABLE.labels.db by default.")
     dev: str | None = Option(
         None, help="Share of answers that measure the model, 20% or 0.2; 10% by default."
@@ -68,8 +75,20 @@ class MakingOptions:
 
     @property
     def answer_names(self) -> list[str]:
-        """The classes, however they were given."""
-        return [*names_in(self.classes), *(self.one_class or [])]
+        """The classes, however they were given; or the labels, or the name of the number."""
+        classes = [*names_in(self.classes), *(self.one_class or [])]
+        given = [classes, names_in(self.labels), [self.number] if self.number else []]
+        if sum(map(bool, given)) > 1:
+            raise BadParameter(
+                "Several of --classes, --labels and --number came; one of them was expected: what an "
+                "answer is."
+            )
+        return next(filter(None, given), [])
+
+    @property
+    def learner(self) -> Any:
+        """What learns such answers."""
+        return gw.MultiLabel() if self.labels else gw.Ridge() if self.number else None
 
 
 @dataclass(frozen=True)
@@ -123,7 +142,8 @@ def opened(options: MakingOptions) -> gw.Study:
         if not names:
             raise BadParameter(
                 "A new study was asked for without classes; at least two were expected. Write "
-                "--classes positive,negative, or --class for each."
+                "--classes positive,negative, or --class for each. Where several may hold at once, write "
+                "--labels; for numbers --number price."
             )
         study = gw.Study.create(
             place,
@@ -138,6 +158,7 @@ def opened(options: MakingOptions) -> gw.Study:
                 options.encoding,
             ),
             classes=names,
+            learner=options.learner,
             guesses=options.guesses,
             guess_probabilities=options.guess_probability,
             dev=share(options.dev or "10%"),
@@ -180,6 +201,8 @@ def _check_agreement(study: gw.Study, place: str, options: MakingOptions) -> Non
     classes = sorted(str(name) for name in study.state.classes)
     pairs = {
         "--classes": (sorted(options.answer_names), classes),
+        "--labels": (options.labels and "labels", settings.kind),
+        "--number": (options.number and "numbers", settings.kind),
         "--dev": (options.dev and share(options.dev), settings.dev),
         "--answers": (options.answers if options.answers > 1 else None, settings.answers),
         "--again": (options.again, settings.again),

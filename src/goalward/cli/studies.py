@@ -65,7 +65,7 @@ def ask(
 def tell(
     study: StudyPlace,
     row: int = Argument(..., parser=_row, metavar="ROW", help="The row's number."),
-    label: str = Argument(..., help="One of the classes."),
+    label: str = Argument(..., help="One of the classes; labels with commas; a number."),
     by: By = "me",
     as_json: AsJson = False,
 ) -> None:
@@ -74,8 +74,9 @@ def tell(
     Example: `goalward tell labels.db 17 positive --by ann`
     """
     with gw.Study.open(study) as opened:
-        classes = {str(name): name for name in opened.state.classes}
-        seq = opened.tell(row, classes.get(label, label), by=by)
+        seq = opened.tell(
+            row, opened.state.settings.answer.read(label, opened.state.classes), by=by
+        )
         total = len(opened.state.labels)
     data = {"row": row, "label": label, "by": by, "seq": seq}
     reply(f"Row {row} is {label!r}; {total} labels.", data, as_json=as_json)
@@ -151,7 +152,11 @@ def _show_counts(report: dict[str, Any], account: dict[str, Any]) -> None:
 
 def _show_rounds(curve: list[dict[str, Any]], rules: tuple[Criterion, ...]) -> None:
     titles = {"labels": "training labels", "dev_labels": "dev labels", "bought": "all labels"}
-    titles |= {name: name for name in ("accuracy", "low", "high", "log_loss", "goal", "gain")}
+    measures = ("accuracy", "low", "high", "log_loss", "goal", "gain")
+    if "measure" in curve[-1]:
+        titles["score"] = curve[-1]["measure"]
+    else:
+        titles |= {name: name for name in measures}
     lines = [{title: line[name] for name, title in titles.items()} for line in curve[-10:]]
     show("rounds: what the model was fitted on, and how good it was", lines)
     said = [

@@ -66,6 +66,7 @@ class Widget(anywidget.AnyWidget):
         by: str = "me",
         render: Callable[[Any], Any] | None = None,
     ) -> None:
+        study.state.settings.answer.need("The widget")
         self._study, self._refitter, self._render = study, refitter, render
         rows = study.ask(HELD, by=by, resume=True, at_most=True, refresh=False)
         super().__init__(

@@ -94,7 +94,10 @@ class RowRequest(Annotator):
 class AnswerRequest(RowRequest):
     """A label for a row."""
 
-    label: Label = Field(description="One of the classes.")
+    label: Label | list[Text] | dict[Text, StrictBool | None] = Field(
+        description="One of the classes; the list of the labels that hold, or true, false or null for "
+        "each; a number."
+    )
 
 
 class NoteRequest(RowRequest):

@@ -67,6 +67,7 @@ def _review(
         chosen=wanted.model_dump(),
         classes=list(state.classes),
         annotators=state.annotators,
+        kind=state.settings.kind,
         links={n: "?" + urlencode({**kept, "at": n}) for n in (at - 1, at + 1)},
         at=at,
     )
@@ -75,7 +76,8 @@ def _review(
 @pages.get("/scores")
 def _scores(request: Request, served: Served) -> Response:
     study = served.study
-    found = study.scores(last=True) if ready(study.state) else None
+    classes = study.state.settings.kind == "class"
+    found = study.scores(last=True) if classes and ready(study.state) else None
     pairs = [*study.agreement(), *study.reliability()]
     summary = served.summary()
     return page(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from goalward.journal.events import Label
 from goalward.server.messages import AnswerFilter, RowView
 from goalward.study import State, Study
+from goalward.study.lines import Standing
 from goalward.study.pools import StudyPool
 from goalward.study.rounds import ready
 
@@ -151,7 +152,8 @@ def _kept(state: State, wanted: AnswerFilter, doubted: dict[int, Any]) -> NDArra
         among = labelled[state.settings.is_dev(labelled)]
     rows = rows if among is None else rows[np.isin(rows, among)]
     if wanted.label:
-        named = [k for k, label in enumerate(state.classes) if str(label) == wanted.label]
+        fits, known = state.settings.answer.fits, enumerate(state.used_labels)
+        named = [k for k, said in known if fits(said, wanted.label, state.classes)]
         rows = rows[np.isin(rows, labelled[np.isin(codes, named)])]
     if wanted.by:
         theirs = [a for a, by in enumerate(lines.people) if by == wanted.by]
@@ -173,6 +175,12 @@ def _doubted(study: Study) -> dict[int, dict[str, Any]]:
 
 def _answer(study: Study, state: State, row: int) -> dict[str, Any]:
     content, said = study.show(row), state.said(row)
+    words = state.settings.answer.words
+
+    def says(standing: Standing) -> str:
+        skip = standing.label is None
+        return "skipped" if skip else words(standing.label, state.classes)
+
     when = [datetime.fromtimestamp(s.at, UTC).isoformat(timespec="seconds") for s in said.values()]
     return {
         "row": row,
@@ -180,7 +188,7 @@ def _answer(study: Study, state: State, row: int) -> dict[str, Any]:
         "preview": preview(content, 240),
         "image": _image(content, row),
         "label": state.label(row),
-        "answers": [{"by": name, "label": said[name].label} for name in sorted(said)],
+        "answers": [{"by": n, "label": said[n].label, "says": says(said[n])} for n in sorted(said)],
         "notes": _notes(state, row),
         "at": max(when, default=None),
         "dev": state.settings.measures(row),

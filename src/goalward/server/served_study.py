@@ -68,6 +68,8 @@ class ServedStudy:
         address: str | None = None,
     ) -> None:
         self.study, self.keys, self.by, self.images = study, keys, by, images
+        if guess:
+            study.state.settings.answer.need("Showing what the model would say")
         self.guess = bool(study.state.pool.get("guesses")) if guess is None else guess
         self.address = address
         # Only its last part is shown: where things lie on this machine is nobody's business.
@@ -151,6 +153,9 @@ class ServedStudy:
                 for place, one in enumerate(status["classes"])
             ],
             "guidelines": state.guidelines,
+            "kind": state.settings.kind,
+            "measure": state.settings.answer.measure,
+            "waits": state.settings.answer.waits,
             "model": ready(state),
             "left": state.n_rows - state.n_closed,
             "rounds": len(state.rounds),

@@ -165,8 +165,8 @@ def accuracy(state: State) -> dict[str, Any] | None:
     if last is None or last.accuracy is None:
         return None
     if measure is not None:
-        on = f"{last.on} answers " + ("set aside" if last.metric == "dev" else "that were left out")
-        said = f"{measure} about {last.accuracy:.2f}, on {on}."
+        how = "set aside" if last.metric == "dev" else "each left out"
+        said = f"{measure} about {last.accuracy:.2f} ({last.on} answers, {how})."
         values = {"value": last.accuracy, "low": None, "high": None, "on": last.on}
         return {**values, "measure": measure, "says": said}
     if last.low is None or last.high is None:
@@ -190,7 +190,7 @@ def headline(state: State) -> str:
         first = state.settings.answer.waits if waits else "the first one is on its way"
         return f"No model yet: {first}."
     if state.settings.kind != "class":
-        return f"{known['says']} Whether to stop is said for classes only: look at the curve."
+        return f"{known['says']} Keep going while the curve rises."
     ahead = next_gain(rounds)
     if enough(rounds) and gain_below_price(rounds, price=PRICE).stop:
         most = f"{100 * AHEAD * PRICE:.0f} points"

@@ -46,6 +46,8 @@ def create(
 ) -> None:
     """Make a study: its settings and its pool, and no answers."""
     home = file_of(located(url))
+    if guesses is not None:
+        settings.answer.need("guesses=")
     pool, said = Guesses.given(pool, guesses, guess_probabilities)
     # Features first: a table that cannot be read leaves nothing behind, and the place is held only
     # for as long as it takes to write.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import csv
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from numbers import Real
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from goalward.errors import BadParameter, UnknownLabel, Unsupported
 from goalward.journal.events import Label
 from goalward.learners import Logistic, MultiLabel, Ridge
-from goalward.strategies.recipe_names import RECOMMENDED
+from goalward.strategies.recipe_names import RECOMMENDED_FOR
 
 if TYPE_CHECKING:
     from goalward.study.answered import Answered
 
-__all__ = ["KINDS", "Kind", "place_of", "position", "written_learner"]
+__all__ = ["KINDS", "Kind", "place_of", "position"]
 
 
 def position(classes: Sequence[Label], label: Any) -> int | None:
@@ -52,7 +52,7 @@ class Kind:
 
     name: ClassVar[str] = "class"
     learner: ClassVar[Any] = Logistic
-    auto: ClassVar[str] = RECOMMENDED
+    auto: ClassVar[str] = RECOMMENDED_FOR["class"]
     """What "auto" stands for in new studies."""
     measure: ClassVar[str | None] = None
     """What says how good a model is; None is accuracy, which has an interval."""
@@ -75,13 +75,17 @@ class Kind:
         """Return an answer as it is kept; `UnknownLabel` or `BadParameter` where it is none."""
         return classes[place_of(classes, renamed, said)]
 
+    def read(self, text: str, classes: Sequence[Label]) -> Any:
+        """Return what somebody typed, to be checked."""
+        return {str(name): name for name in classes}.get(text, text)
+
     def targets(self, answers: Sequence[Any], classes: Sequence[Label]) -> Any:
         """Return what a model is fitted to."""
         return list(answers)
 
-    def example(self, place: int, classes: Sequence[Label]) -> Any:
+    def example(self, place: int) -> Any:
         """Return some answer, another for the next place."""
-        return classes[place % len(classes)]
+        return place % 2
 
     def counted(self, answer: Any) -> Iterator[tuple[Any, ...]]:
         """Give what is counted of a row's answer."""
@@ -97,6 +101,10 @@ class Kind:
     def ready(self, state: Answered) -> bool:
         """Return whether a model can be fitted: labels of two classes among the training rows."""
         return sum(not dev for dev, _ in state.counts) >= 2
+
+    def fits(self, answer: Any, name: str, classes: Sequence[Label]) -> bool:
+        """Return whether an answer is, or holds, what has a name."""
+        return str(answer) == name
 
     def words(self, answer: Any, classes: Sequence[Label]) -> str:
         """Return an answer as people read it."""
@@ -120,6 +128,7 @@ class SeveralLabels(Kind):
 
     name = "labels"
     learner = MultiLabel
+    auto = RECOMMENDED_FOR["labels"]
     measure = "macro-F1"
     waits = "answer until some label has a yes and a no"
 
@@ -163,6 +172,10 @@ class SeveralLabels(Kind):
             )
         return answer
 
+    def read(self, text: str, classes: Sequence[Label]) -> Any:
+        """Return the labels between commas; a hyphen where none holds."""
+        return [] if text == "-" else next(csv.reader([text], skipinitialspace=True), [])
+
     def targets(self, answers: Sequence[Any], classes: Sequence[Label]) -> NDArray[Any]:
         """Return (n, K): 1, 0, and NaN where a label was not answered."""
         table = np.full((len(answers), len(classes)), np.nan)
@@ -170,9 +183,9 @@ class SeveralLabels(Kind):
             line[: len(answer)] = [np.nan if value is None else float(value) for value in answer]
         return table
 
-    def example(self, place: int, classes: Sequence[Label]) -> Any:
-        """Return labels of which every second row has each."""
-        return tuple((place >> k % 3) % 2 == 0 for k in range(len(classes)))
+    def example(self, place: int) -> Any:
+        """Return the first label, in every second row."""
+        return (place % 2 == 0,)
 
     def counted(self, answer: Any) -> Iterator[tuple[Any, ...]]:
         """Give each label that was answered, and how."""
@@ -190,6 +203,12 @@ class SeveralLabels(Kind):
         return any(
             all(state.counted("label", False, place, value) for value in (True, False))
             for place in range(len(state.classes))
+        )
+
+    def fits(self, answer: Any, name: str, classes: Sequence[Label]) -> bool:
+        """Return whether a label holds."""
+        return any(
+            value and str(known) == name for known, value in zip(classes, answer, strict=False)
         )
 
     def words(self, answer: Any, classes: Sequence[Label]) -> str:
@@ -210,7 +229,7 @@ class Numbers(Kind):
 
     name = "numbers"
     learner = Ridge
-    auto = "greedy"
+    auto = RECOMMENDED_FOR["numbers"]
     measure = "R²"
     waits = "answer until there are two numbers to learn from"
 
@@ -233,11 +252,18 @@ class Numbers(Kind):
             raise BadParameter(f"The answer {said!r} came; a finite number was expected: 3.5, say.")
         return float(value)
 
+    def read(self, text: str, classes: Sequence[Label]) -> Any:
+        """Return the number, or the text where it is none."""
+        try:
+            return float(text)
+        except ValueError:
+            return text
+
     def targets(self, answers: Sequence[Any], classes: Sequence[Label]) -> NDArray[Any]:
         """Return the numbers."""
         return np.array(answers, dtype=np.float64)
 
-    def example(self, place: int, classes: Sequence[Label]) -> Any:
+    def example(self, place: int) -> Any:
         """Return one number and another."""
         return float(place % 5)
 
@@ -267,28 +293,3 @@ def _both(state: Answered, place: int, value: bool) -> int:
 
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in (Kind(), SeveralLabels(), Numbers())}
-
-
-def written_learner(learner: Any) -> tuple[str, dict[str, Any]]:
-    """Return the kind of a learner and its parameters; refused where they are more than data."""
-    learner = Logistic(C="loo") if learner is None else learner
-    name = next((name for name, kind in KINDS.items() if type(learner) is kind.learner), None)
-    if name is None:
-        raise BadParameter(
-            f"learner={learner!r}; gw.Logistic(...), gw.MultiLabel(...) or gw.Ridge(...) was expected, "
-            "since a study stores its learner as parameters and never as code."
-        )
-    options = learner.get_params(deep=False)
-    for names in ("classes", "labels", "outputs"):
-        options.pop(names, None)
-    if options.pop("opinion", None) is not None:
-        raise BadParameter(
-            "learner= came with an opinion; a study makes its own of guesses. Pass guesses= instead."
-        )
-    try:
-        return name, dict(json.loads(json.dumps(options, allow_nan=False)))
-    except (TypeError, ValueError) as error:
-        raise BadParameter(
-            f"{learner!r} has a parameter that is not plain data ({error}); numbers and names were "
-            "expected. Name the solver: solver='dual', say."
-        ) from error

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from goalward.errors import BadParameter, Damaged
 from goalward.journal.events import Label
-from goalward.strategies import recipe
 from goalward.strategies.recipe_names import BASELINES
 from goalward.strategies.reference import drawn_numbers
-from goalward.study.kinds import KINDS, Kind, written_learner
+from goalward.study.chosen import checked_strategy, try_strategy, written_learner
+from goalward.study.kinds import KINDS, Kind
 
 __all__ = ["Options", "Settings", "is_whole", "plain_label", "plain_text", "upgraded"]
 
@@ -143,26 +143,13 @@ class Settings:
                 "that a price could divide; another strategy was expected. Leave it out."
             )
         made = cls(classes=labels, kind=kind, learner=written, auto=answer.auto, **options)
-        made.check_strategy()
+        try_strategy(made)
         return made
 
     @property
     def answer(self) -> Kind:
         """What an answer is."""
         return KINDS[self.kind]
-
-    def check_strategy(self) -> None:
-        """Raise where the strategy cannot rank rows for answers of this kind: on a few, it is tried."""
-        if self.kind == "class" or self.strategy == "auto":
-            return
-        X = np.random.default_rng(0).normal(size=(24, 2))
-        said = [self.answer.example(place, self.classes) for place in range(12)]
-        y = self.answer.targets(said, self.classes)
-        fitted = self.fitter(self.classes).fit(X[:12], y)
-        made = recipe(self.strategy)
-        given: dict[str, Any] = {"dev": (X[:12], y), "pool": X}
-        data = {name: value for name, value in given.items() if name in made.needs}
-        made.build(**data, seed=self.seed).turn(fitted, 12).suggest(fitted, X[12:], batch=1)
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings as JSON holds them; what older programs do not know only if it is used."""
@@ -212,40 +199,8 @@ def upgraded(settings: Settings, strategy: Any = None) -> dict[str, Any]:
     wanted = {"auto": settings.answer.auto}
     if strategy is not None:
         wanted["strategy"] = checked_strategy(strategy, settings.dev)
-        replace(settings, strategy=wanted["strategy"]).check_strategy()
+        try_strategy(replace(settings, strategy=wanted["strategy"]))
     return {name: value for name, value in wanted.items() if getattr(settings, name) != value}
-
-
-def checked_strategy(strategy: Any, dev: float) -> str:
-    """Return a strategy as a recipe's text; refused where it cannot be written so, or not be used."""
-    if strategy is None or strategy == "auto":
-        return "auto"
-    text = getattr(strategy, "text", strategy)
-    if not isinstance(text, str):
-        seed = getattr(strategy, "seed", 0)
-        text = next((name for name, make in BASELINES.items() if make(seed) == strategy), None)
-    if text is None:
-        raise BadParameter(
-            f"strategy={strategy!r}; a recipe was expected, since a study stores its strategy as "
-            "text and never as code. Write 'dev/spread/first-order/sequential-curvature', say."
-        )
-    made = recipe(text)
-    if "dev-left-out" in made.text:
-        raise BadParameter(
-            f"strategy={text!r} is about dev rows that the model is trained on; a study never trains on "
-            "its dev rows. Use dev/spread."
-        )
-    if "truth" in made.needs:
-        raise BadParameter(
-            f"strategy={text!r} needs the true labels, which a study does not have. Use another "
-            "operator: spread, say."
-        )
-    if "dev" in made.needs and not dev:
-        raise BadParameter(
-            f"strategy={made.text!r} has the dev goal and dev=0; a share of rows for the dev set "
-            "was expected. Pass dev=0.2, say."
-        )
-    return made.text
 
 
 def plain_label(label: Any) -> Label:

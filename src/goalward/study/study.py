@@ -73,12 +73,10 @@ class Study(StudyFindings):
             column of texts, lazy or a Hugging Face dataset too (stored inside), the path of a table or
             a `tables.Table` (kept by path and fingerprint).
         classes
-            All classes: texts or numbers. More can be added later, by name only. The names of the
-            labels with `gw.MultiLabel`, of the number with `gw.Ridge`.
+            All classes: texts or numbers; or names of labels, or of one number. `add_class` adds more.
         learner, strategy
-            `gw.Logistic(...)`, `gw.MultiLabel(...)` where several labels may hold at once, or
-            `gw.Ridge(...)` for numbers, stored as parameters; and a recipe such as "dev/spread", a
-            baseline or "auto", stored as text.
+            `gw.Logistic`, `gw.MultiLabel` where several labels may hold at once, or `gw.Ridge` for
+            numbers, stored as parameters; and a recipe, a baseline or "auto", stored as text.
         guesses, guess_probabilities
             A second opinion: a column of the table, or one for each row (None where there is none),
             or a function that makes them of `pool`; and how sure each is. Used where answers bear
@@ -87,8 +85,6 @@ class Study(StudyFindings):
             Seconds since 1970; what hears of the work while features are computed; see `Settings`.
         """
         settings = Settings.checked(classes, learner, strategy, **options)
-        if guesses is not None:
-            settings.answer.need("guesses=")
         given = {"guesses": guesses, "guess_probabilities": guess_probabilities}
         copies.create(url, settings, pool, **given, clock=clock, tick=tick, timeout=timeout)
         return cls.open(url, clock=clock, tick=tick, timeout=timeout)
@@ -179,11 +175,7 @@ class Study(StudyFindings):
         return self._ledger.write(decisions.asked, **given, resume=resume, at_most=at_most)
 
     def tell(self, row: int, label: Any, *, by: str = "me") -> int:
-        """Store an answer and return its number; the same answer again changes nothing.
-
-        A class; of several labels the set of those that hold, or a dict of True, False and None for
-        what is not answered; or a number.
-        """
+        """Store an answer: a class, a number, or the labels that hold; return its number."""
         return self.tell_many([(row, label)], by=by)[0]
 
     def tell_many(self, answers: Iterable[tuple[int, Any]], *, by: str = "me") -> list[int]:
@@ -301,7 +293,6 @@ class Study(StudyFindings):
 
         `render` makes HTML, or anything that a notebook can draw, of what `show(row)` gives.
         """
-        self.state.settings.answer.need("The widget")
         from goalward.notebook import Widget
         from goalward.study.refitter import Refitter
 

@@ -23,7 +23,7 @@ DONE = ("closed",)
 """The row needs no more answers."""
 
 
-def used_label(said: Said, rule: str, among: Sequence[Label] | None = None) -> Label | None:
+def used_label(said: Said, rule: str, among: Sequence[Label] | None = None) -> Any:
     """Return the label that answers to a row make: the latest, or that of most annotators."""
     newest_first = sorted(said.values(), key=attrgetter("seq"), reverse=True)
     labels = [s.label for s in newest_first if s.label is not None]

@@ -196,6 +196,7 @@ class Bridge:
         return [order.predictions.get(row) or prediction(order.version) for row in known]
 
     def _match_classes(self, add: bool) -> None:
+        self.study.state.settings.answer.need("Label Studio")
         known, offered = {str(label) for label in self.study.state.classes}, self.config.classes
         for label in offered if add else ():
             if label not in known:

@@ -8,6 +8,35 @@ let classes = [];
 let labels = [];
 let held = { classes: [], actions: {} };
 
+const kind = at("main").dataset.kind;
+const boxes = () => [...at("answers").querySelectorAll("input")];
+
+// Several labels: switches one on or off.
+export function toggle(index) {
+  boxes()[index].click();
+}
+
+// What is said of the row now: the labels that hold, or a number; and as words. None where it is no answer.
+export function given() {
+  if (kind === "labels") {
+    const label = labels.filter((_, index) => boxes()[index].checked);
+    return { label, words: label.join(", ") || "none of them" };
+  }
+  const { value } = at("number");
+  return value.trim() === "" || !Number.isFinite(Number(value)) ? null : { label: Number(value), words: value };
+}
+
+function tell() {
+  if (kind === "labels") at("send-words").textContent = `Save: ${given().words}`;
+}
+
+// Another row: nothing is said of it yet.
+export function clear() {
+  if (kind === "labels") for (const one of boxes()) one.checked = false;
+  if (kind === "numbers") at("number").value = "";
+  tell();
+}
+
 export const labelAt = (index) => labels[index];
 
 const hint = (key) => {
@@ -17,11 +46,14 @@ const hint = (key) => {
 };
 
 function button(label, index, choose) {
-  const made = make("button", "needs-row");
-  made.type = "button";
+  const several = kind === "labels";
+  const made = make(several ? "label" : "button", several ? "toggle" : "needs-row");
+  const pressed = several ? make("input", "needs-row") : made;
+  pressed.type = several ? "checkbox" : "button";
+  if (several) made.append(pressed);
   const key = held.classes[index];
   if (key) {
-    made.setAttribute("aria-keyshortcuts", key);
+    pressed.setAttribute("aria-keyshortcuts", key);
     made.append(hint(key));
   }
   const words = make("span", "", String(label));
@@ -33,7 +65,8 @@ function button(label, index, choose) {
     made.title = text;
     words.append(make("small", "soft", text));
   }
-  made.addEventListener("click", () => choose(index));
+  if (several) pressed.addEventListener("change", tell);
+  else made.addEventListener("click", () => choose(index));
   return made;
 }
 
@@ -48,7 +81,7 @@ function help() {
     row.append(head, said);
     return row;
   };
-  const known = labels.map((label, index) => [held.classes[index], String(label)]).filter(([key]) => key);
+  const known = (kind === "numbers" ? [] : labels).map((label, index) => [held.classes[index], String(label)]).filter(([key]) => key);
   at("help-classes").replaceChildren(...known.map(([key, label]) => line(key, label)));
   for (const name of ACTIONS) {
     const key = held.actions[name];
@@ -64,9 +97,10 @@ export function drawAnswers(known, choose) {
   if (JSON.stringify(now) === JSON.stringify(classes)) return;
   classes = now;
   labels = classes.map((one) => one.label);
-  held = keysFor(labels, ACTIONS);
-  at("answers").replaceChildren(...labels.map((label, index) => button(label, index, choose)));
+  held = keysFor(kind === "numbers" ? [] : labels, ACTIONS);
+  if (kind !== "numbers") at("answers").replaceChildren(...labels.map((label, index) => button(label, index, choose)));
   at("find").hidden = labels.length <= MANY;
+  tell();
   find();
   help();
 }

@@ -5,6 +5,7 @@ const HEIGHT = 190;
 const colour = (name) => () => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const percent = (share) => `${Math.round(100 * share)} %`;
 const short = (number) => Number(number.toPrecision(3)).toString();
+const { measure } = JSON.parse(at("main").dataset.summary); // null where it is accuracy
 const drawn = {};
 
 const axis = (label, values) => ({
@@ -24,17 +25,23 @@ const CHARTS = {
   learning: {
     // What studies of earlier versions measured has no interval: a line of its own, dashed.
     data({ rounds }) {
+      if (measure) {
+        const scored = measured(rounds, (round) => round.score !== null);
+        const none = scored.map(() => null);
+        return [scored.map((round) => round.bought), none, none, scored.map((round) => round.score), none];
+      }
       const known = measured(rounds, (round) => round.accuracy !== null);
       const of = (name, whole) => known.map((round) => ((round.low !== null) === whole ? round[name] : null));
       return [known.map((round) => round.bought), of("low", true), of("high", true), of("accuracy", true), of("accuracy", false)];
     },
     says([bought, low, high, right, earlier], i) {
+      if (measure) return `${bought[i]} answers: ${measure} ${short(right[i])}`;
       return right[i] === null ? `${bought[i]} answers: ${percent(earlier[i])} of the answers that measured were right`
         : `${bought[i]} answers: about ${percent(right[i])} right (${Math.floor(100 * low[i])} to ${Math.ceil(100 * high[i])} %)`;
     },
     options: {
       scales: { x: answers, y: { range: (u, low) => [Math.max(0, Math.floor(10 * Math.min(low ?? 0, 0.9)) / 10), 1] } },
-      axes: [axis("answers"), axis("", (u, ticks) => ticks.map(percent))],
+      axes: [axis("answers"), axis("", (u, ticks) => ticks.map(measure ? short : percent))],
       series: [{}, { stroke: null, points: { show: false } }, { stroke: null, points: { show: false } }, line("data-1"), line("data-2", { dash: [6, 4] })],
       bands: [{ series: [2, 1], fill: colour("data-band") }],
     },

@@ -38,8 +38,8 @@ export function reached(now) {
   at("end-headline").textContent = said ?? "";
   at("end-headline").hidden = !said;
   at("stop").hidden = now.left === 0;
-  at("end-rest").textContent = !now.model ? "There is no model yet: answer rows of two classes, and it can predict the others."
-    : left > 0 ? `The model of these answers can label the other ${count(left)} rows: download the table with a label and a probability for each.`
+  at("end-rest").textContent = !now.model ? `There is no model yet: ${now.waits}, and it can predict the others.`
+    : left > 0 ? `The model of these answers can label the other ${count(left)} rows: download the table with ${now.kind === "numbers" ? "a number" : "a label and a probability"} for each.`
       : "The download has your table with its labels.";
   for (const link of document.querySelectorAll("[data-predictions]")) {
     link.toggleAttribute("aria-disabled", !now.model);

@@ -31,7 +31,9 @@ export function keys(actions) {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.repeat) return;
     if (document.querySelector("dialog[open]")) return;
-    if (event.target.closest("input, textarea, select, [contenteditable]")) return;
+    // Letters have no meaning in a number, nor in a box that is ticked.
+    const letter = event.target.id === "number" && /^[a-df-z?]$/i.test(event.key);
+    if (!letter && event.target.closest("input:not([type=checkbox]), textarea, select, [contenteditable]")) return;
     if (event.key === "Enter" && event.target.closest("a, button, summary")) return; // it opens what has the focus
     const now = actions();
     const action = now[event.key] || now[event.key.toLowerCase()];

@@ -1,6 +1,6 @@
 // Labelling: an answer shows the next row at once, which was loaded before; saving goes on behind.
 import { at, call } from "./net.js";
-import { actionKeys, answerKeys, drawAnswers, guessed, labelAt } from "./answers.js";
+import { actionKeys, answerKeys, clear, drawAnswers, given, guessed, labelAt, toggle } from "./answers.js";
 import { edits, guide } from "./classes.js";
 import { ended, finished, reached } from "./end.js";
 import { keys } from "./keys.js";
@@ -12,6 +12,7 @@ import { onWho, who } from "./who.js";
 import { explain } from "./why.js";
 
 const STALE = 240000; // rows in hand are asked for again after four idle minutes
+const { kind } = at("main").dataset;
 let queue = [];
 let nothing = false; // the server has no row for this person
 let elsewhere = false; // another study is served here now
@@ -40,8 +41,11 @@ function draw() {
     show(row, !row && elsewhere ? "Another study is served here now. Reload the page." : undefined);
     at("row").dataset.row = String(row?.row);
     why(false);
+    clear();
   }
   for (const button of document.querySelectorAll(".needs-row")) button.disabled = !row || finished();
+  // One number after the other, without a way to the field.
+  if (row && kind === "numbers" && !finished() && [document.body, at("send")].includes(document.activeElement)) at("number").focus({ preventScroll: true });
   guess = guessed(row);
   queue.slice(1).forEach(preload);
 }
@@ -117,10 +121,20 @@ function send(path, more, said) {
 
 function answer(index) {
   if (!current() || finished()) return; // a row that nobody sees is not answered
+  if (kind === "labels") return toggle(index);
   const button = at("answers").children[index];
   button.classList.add("pressed");
   setTimeout(() => button.classList.remove("pressed"), 160);
   send("/api/tell", { label: labelAt(index) }, `Saved: ${labelAt(index)}`);
+}
+
+// Sends the labels that are on, or the number.
+function save() {
+  if (!current() || finished()) return;
+  const said = given();
+  if (!said) return complain("A number was expected: 3.5, say. To leave the row out, skip it.");
+  complain();
+  send("/api/tell", { label: said.label }, `Saved: ${said.words}`);
 }
 
 async function undo() {
@@ -156,13 +170,14 @@ function note() {
   at("note-dialog").showModal();
 }
 
-const actions = { undo, skip: () => send("/api/skip", {}, "Skipped."), note, why: () => why() };
-const others = { "?": () => at("help").showModal(), "/": () => { if (!at("find").hidden) at("find-text").focus(); }, Escape: () => why(false), Enter: () => { if (guess >= 0) answer(guess); } };
+const actions = { undo, skip: () => send("/api/skip", {}, "Skipped."), note, why: () => { if (kind === "class") why(); } };
+const others = { "?": () => at("help").showModal(), "/": () => { if (!at("find").hidden) at("find-text").focus(); }, Escape: () => why(false), Enter: () => { if (kind !== "class") save(); else if (guess >= 0) answer(guess); } };
 for (const name of ["undo", "skip", "note"]) at(name).addEventListener("click", actions[name]);
 at("why-button").addEventListener("click", actions.why);
 at("help-button").addEventListener("click", others["?"]);
 keys(() => ({ ...others, ...actionKeys(actions), ...answerKeys(answer) }));
 
+at("answer-form").addEventListener("submit", (event) => { event.preventDefault(); save(); });
 at("note-cancel").addEventListener("click", () => at("note-dialog").close(""));
 at("note-dialog").addEventListener("close", () => {
   const words = at("note-text").value.trim();

@@ -49,14 +49,14 @@ function curves(now) {
   at("trouble").textContent = now.trouble || "";
   at("charts").hidden = !now.ranking;
   at("no-charts").hidden = Boolean(now.ranking);
-  at("details").hidden = !now.ranking;
+  at("details").hidden = !now.ranking || now.kind !== "class";
   // With nothing left to ask, only how good it is: no advice.
   at("headline").textContent = (now.left || !now.accuracy ? now.headline : now.accuracy.says).replaceAll(" %", "\u00a0%");
   // The last answers of all make no ranking any more, and end the advice.
   if (!now.ranking || (now.rounds === rounds && now.left)) return;
   rounds = now.rounds;
   charts();
-  advise();
+  if (now.kind === "class") advise();
 }
 
 function spent({ answers, training, dev, gained }) {

@@ -9,30 +9,45 @@ function say(words, waiting = false) {
   at("saved").classList.toggle("waiting", waiting);
 }
 
+// What the fields of a row say: a class, the labels that hold, or a number.
+function chosen(inputs) {
+  if (at("main").dataset.kind === "labels") {
+    const label = classes.filter((_, k) => inputs[k].checked);
+    return { label, words: label.join(", ") || "none of them" };
+  }
+  const { value } = inputs[0];
+  if (at("main").dataset.kind === "numbers") return { label: value === "" ? null : Number(value), words: value };
+  const index = Number(value);
+  return { skip: index < 0, label: classes[index], words: classes[index] };
+}
+
 for (const line of document.querySelectorAll(".line")) {
   const row = Number(line.dataset.row);
   const { name } = line.dataset;
-  const choice = line.querySelector("select");
+  const fix = line.querySelector(".fix");
+  const inputs = [...fix.querySelectorAll("select, input")];
   const back = line.querySelector("button");
   const said = new Set(JSON.parse(line.dataset.said));
-  let before = choice.value;
+  const is = () => JSON.stringify(inputs.map((one) => (one.type === "checkbox" ? one.checked : one.value)));
+  const set = (values) => inputs.forEach((one, k) => { if (one.type === "checkbox") one.checked = values[k]; else one.value = values[k]; });
+  let before = is();
   // Only one's own answer can be taken back.
   const offer = () => { back.hidden = !said.has(who()); };
   offer();
   onWho(offer);
-  choice.addEventListener("change", async () => {
-    const index = Number(choice.value);
+  fix.addEventListener("change", async () => {
+    const { skip, label, words } = chosen(inputs);
     try {
-      if (index < 0) await call("/api/skip", { by: who(), row });
-      else await call("/api/tell", { by: who(), row, label: classes[index] });
-      before = choice.value;
+      if (skip) await call("/api/skip", { by: who(), row });
+      else await call("/api/tell", { by: who(), row, label });
+      before = is();
       line.classList.remove("gone");
       line.classList.add("changed");
       said.add(who());
       offer();
-      say(index < 0 ? `${name} is skipped.` : `${name} is now ${classes[index]}.`);
+      say(skip ? `${name} is skipped.` : `${name} is now ${words}.`);
     } catch (error) {
-      choice.value = before;
+      set(JSON.parse(before));
       say(`${name} was not changed: ${error.message}`, true);
     }
   });

@@ -1,0 +1,133 @@
+"""Several labels and numbers on the page, and over HTTP."""
+
+import pytest
+
+import goalward as gw
+from tests.conftest import need
+from tests.server.conftest import TOKEN, running, texts, until
+from tests.server.test_page import Person
+
+need("fastapi")
+need("playwright")
+
+from playwright.sync_api import expect  # noqa: E402
+
+NAMES = ["film", "good", "bad"]
+
+
+def served_of(tmp_path, classes, learner):
+    from goalward.server.keys import Keys
+    from goalward.server.served_study import ServedStudy
+
+    study = gw.Study.create(
+        tmp_path / "kinds.db", pool=texts(), classes=classes, learner=learner, dev=0
+    )
+    return ServedStudy(study, Keys(TOKEN, port=1), by="ann")
+
+
+@pytest.fixture
+def labels(tmp_path):
+    served = served_of(tmp_path, NAMES, gw.MultiLabel())
+    with served.study:
+        yield served
+
+
+@pytest.fixture
+def numbers(tmp_path):
+    served = served_of(tmp_path, ["stars"], gw.Ridge())
+    with served.study:
+        yield served
+
+
+def test_several_keys_switch_labels_and_enter_sends(labels, chromium):
+    study = labels.study
+    with running(labels) as address:
+        ann = Person(chromium, address, labels)
+        page, first = ann.page, ann.row
+        page.keyboard.press("1")
+        page.keyboard.press("3")
+        expect(page.get_by_role("checkbox", name="film")).to_be_checked()
+        expect(page.get_by_role("button", name="Save: film, bad")).to_be_visible()
+        page.keyboard.press("3")
+        page.get_by_role("checkbox", name="good").focus()
+        page.keyboard.press("Space")
+        ann.press("Enter")
+        until(lambda: first in study.state.labels)
+        assert study.state.labels[first] == (True, True, False)
+        expect(page.get_by_role("checkbox", name="film")).not_to_be_checked()
+        second = ann.row
+        ann.press("Enter")
+        until(lambda: second in study.state.labels)
+        assert study.state.labels[second] == (False, False, False)
+        ann.press("u")
+        assert ann.row == second
+        until(lambda: second not in study.state.labels)
+        for _ in range(8):
+            if "film" in ann.text:
+                page.keyboard.press("1")
+            ann.press("Enter")
+        expect(page.locator("#headline")).to_contain_text("macro-F1")
+        expect(page.locator("figcaption").first).to_contain_text("macro-F1")
+        page.goto(f"{address}/review")
+        page.wait_for_selector("main[data-ready]")
+        line = page.locator(f".line[data-row='{first}']")
+        expect(line).to_contain_text("ann: film, good")
+        line.get_by_role("checkbox", name="film").uncheck()
+        until(lambda: study.state.labels[first] == (False, True, False))
+        expect(page.locator("#saved")).to_contain_text("is now good")
+        assert not ann.errors
+
+
+def test_a_number_is_typed_and_enter_sends_it(numbers, chromium):
+    study = numbers.study
+    with running(numbers) as address:
+        ann = Person(chromium, address, numbers)
+        page, first = ann.page, ann.row
+        field = page.get_by_role("spinbutton", name="stars")
+        expect(field).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(page.locator("#problem")).to_contain_text("A number was expected")
+        page.keyboard.type("-2.5e1")
+        ann.press("Enter")
+        until(lambda: study.state.labels.get(first) == -25.0)
+        expect(field).to_be_focused()
+        expect(field).to_have_value("")
+        ann.press("u")
+        assert ann.row == first
+        until(lambda: not study.state.labels)
+        for number in range(6):
+            page.keyboard.type(str(number))
+            ann.press("Enter")
+        expect(page.locator("#headline")).to_contain_text("R²")
+        page.goto(f"{address}/review")
+        page.wait_for_selector("main[data-ready]")
+        line = page.locator(f".line[data-row='{first}']")
+        line.get_by_role("spinbutton").fill("7.25")
+        page.keyboard.press("Enter")
+        until(lambda: study.state.labels[first] == 7.25)
+        line.get_by_role("button", name="Take back").click()
+        until(lambda: first not in study.state.labels)
+        assert not ann.errors
+
+
+def test_several_labels_over_http(labels):
+    from starlette.testclient import TestClient
+
+    from goalward.server import create_app
+
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    with TestClient(create_app(labels), "http://127.0.0.1:8321", headers=headers) as client:
+        for row, label in ((0, ["good"]), (1, {"bad": True, "film": None}), (2, [])):
+            told = client.post("/api/tell", json={"by": "ann", "row": row, "label": label})
+            assert told.status_code == 200, told.text
+        assert labels.study.state.labels[1] == (None, None, True)
+        for label in ("good", 3, ["dull"], {"good": "yes"}, {"good": None}, None):
+            told = client.post("/api/tell", json={"by": "ann", "row": 3, "label": label})
+            assert told.status_code in (400, 422), label
+        found = client.get("/api/answers", params={"label": "good"}).json()
+        assert [line["row"] for line in found["rows"]] == [0]
+        assert found["rows"][0]["answers"][0]["says"] == "good"
+        assert client.get("/scores").status_code == 200
+        assert client.get("/api/scores").status_code == 422
+        assert client.get("/api/answers", params={"only": "doubted"}).status_code == 422
+        assert client.get("/api/stop", params={"price": 0.001}).json()["stop"] is False

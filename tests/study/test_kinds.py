@@ -1,0 +1,185 @@
+"""Studies of several labels and of numbers: from the first answer to a prediction."""
+
+import json
+import sqlite3
+
+import numpy as np
+import polars as pl
+import pytest
+
+import goalward as gw
+from goalward.errors import BadParameter, NewerVersion, UnknownLabel, Unsupported
+from goalward.journal import schema
+from goalward.study import fold
+
+NAMES = ["urgent", "billing", "praise"]
+X = np.random.default_rng(0).normal(size=(160, 4))
+WEIGHTS = np.random.default_rng(1).normal(size=(4, 3))
+TABLE = X @ WEIGHTS > 0.3
+PRICE = X @ WEIGHTS[:, 0] + 5.0
+
+
+def holding(row):
+    return {name for name, holds in zip(NAMES, TABLE[row], strict=True) if holds}
+
+
+def labels(place, **options):
+    return gw.Study.create(place, pool=X, classes=NAMES, learner=gw.MultiLabel(C=10.0), **options)
+
+
+def numbers(place, **options):
+    return gw.Study.create(place, pool=X, classes=["price"], learner=gw.Ridge(0.1), **options)
+
+
+def answered(study, say, n=40):
+    for _ in range(n):
+        (row,) = study.ask()
+        study.tell(row, say(row), by="ann")
+    study.refresh()
+    return study
+
+
+def test_several_labels_from_the_first_answer_to_a_prediction(tmp_path):
+    place = tmp_path / "labels.db"
+    with answered(labels(place, dev=0.25), holding) as study:
+        (row,) = study.ask()
+        study.tell(row, {"urgent": True, "billing": None})
+        status, last = study.status(), study.curve()[-1]
+        assert study.state.labels[row] == (True, None, None)
+        assert [one["label"] for one in status["classes"]] == NAMES
+        assert status["classes"][0]["labels"] == 1 + sum(
+            said[0] for r, said in study.state.labels.items() if r != row
+        )
+        assert status["headline"].startswith("macro-F1 about ")
+        assert status["ranking"]["score"] > 0.6
+        assert last["accuracy"] is None
+        assert last["measure"] == "macro-F1"
+        said = study.predict()
+        assert np.mean(said.labels == TABLE) > 0.85
+        assert said.probabilities.shape == TABLE.shape
+        loaded = gw.load_model(study.save_model(tmp_path / "model"))
+        assert (loaded.predict(X) == said.labels).all()
+        assert loaded.kind == "labels"
+        before, lines = dict(study.state.labels), tmp_path / "labels.csv"
+        study.export(lines)
+        study.write_predictions(tmp_path / "all.csv")
+    with gw.Study.open(place) as study:
+        assert study.state.labels == before
+        assert study.undo() == row
+        assert row not in study.state.labels
+    table = pl.read_csv(lines)
+    assert table.columns[:5] == ["row", *NAMES, "role"]
+    assert table.filter(pl.col("row") == row).row(0)[1:4] == ("yes", None, None)
+    everything = pl.read_csv(tmp_path / "all.csv")
+    assert everything.filter(pl.col("row") == row)["urgent"].item() == "yes"
+    assert set(everything["billing"]) == {"yes", "no"}, "what was left out is the model's"
+    with labels(tmp_path / "other.db") as other:
+        assert str(other.import_labels(lines)) == f"{len(before)} taken, 0 known already, 0 refused"
+        assert other.state.labels == before
+
+
+def test_numbers_from_the_first_answer_to_a_prediction(tmp_path):
+    place = tmp_path / "numbers.db"
+    with answered(numbers(place, dev=0.25), lambda row: PRICE[row]) as study:
+        status, before = study.status(), dict(study.state.labels)
+        assert status["headline"].startswith("R² about ")
+        assert status["ranking"]["score"] > 0.9
+        assert status["classes"] == [{"label": "price", "labels": 40}]
+        assert np.abs(study.predict().labels - PRICE).max() < 0.5
+        loaded = gw.load_model(study.save_model(tmp_path / "model"))
+        assert loaded.predict(X) == pytest.approx(study.predict().labels)
+        with pytest.raises(Unsupported, match="predict"):
+            loaded.predict_proba(X)
+        lines = tmp_path / "numbers.csv"
+        study.export(lines)
+        study.write_predictions(tmp_path / "all.csv")
+        row = next(iter(before))
+        study.tell(row, 99, by="ann")
+        assert study.state.labels[row] == 99.0
+        assert study.undo(by="ann") == row
+        assert study.state.labels == before
+    everything = pl.read_csv(tmp_path / "all.csv")
+    assert everything["price"][row] == before[row]
+    assert everything["answered"].sum() == 40
+    with numbers(tmp_path / "other.db") as other:
+        other.import_labels(lines)
+        assert other.state.labels == before
+        lines.write_text("row,price\n0,dear\n1,\n2,3.5\n")
+        told = other.import_labels(lines, by="bob")
+        assert [reason for _, reason in told.refused] == [
+            "'dear' is not a finite number",
+            "no number",
+        ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        ("urgent", BadParameter),
+        ({"late"}, UnknownLabel),
+        ({"urgent": 1}, BadParameter),
+        ({}, BadParameter),
+    ],
+)
+def test_what_is_no_set_of_labels_is_refused(tmp_path, answer, error):
+    with labels(tmp_path / "labels.db") as study:
+        with pytest.raises(error):
+            study.tell(0, answer)
+        assert not study.state.labels
+
+
+@pytest.mark.parametrize("answer", ["3", True, float("nan"), float("inf"), {"price": 3}, [3.0]])
+def test_what_is_no_number_is_refused(tmp_path, answer):
+    study = numbers(tmp_path / "numbers.db")
+    with study, pytest.raises(BadParameter, match="finite number"):
+        study.tell(0, answer)
+
+
+def test_what_is_not_there_for_a_kind_is_refused(tmp_path):
+    place = tmp_path / "z.db"
+    for options in ({"label": "majority"}, {"again": True}, {"guesses": ["urgent"] * 160}):
+        with pytest.raises(Unsupported, match="not there"):
+            labels(place, **options)
+    with pytest.raises(Unsupported, match="Margin"):
+        numbers(place, strategy="margin")
+    for names in (["a", "b"], [], [3]):
+        with pytest.raises(BadParameter, match="one number"):
+            gw.Study.create(place, pool=X, classes=names, learner=gw.Ridge())
+    assert not place.exists()
+    with answered(labels(place), holding, 12) as study:
+        for look in (study.scores, study.doubts, study.queue, lambda: study.why(0), study.widget):
+            with pytest.raises(Unsupported, match="study of labels"):
+                look()
+        assert study.stop().reason.endswith("curve of macro-F1.")
+
+
+def test_labels_are_added_renamed_and_settle_in_columns(tmp_path, monkeypatch):
+    monkeypatch.setattr(fold, "EVERY", 16)
+    place = tmp_path / "labels.db"
+    with answered(labels(place), holding, 20) as study:
+        study.add_class("late")
+        study.describe("praise", name="of")
+        study.tell(159, {"late", "of"})
+        study.tell(158, {"praise"})
+        assert study.state.labels[159] == (False, False, True, True)
+        assert study.state.labels[158] == (False, False, True, False), "the old name is understood"
+        counts = [one["labels"] for one in study.status()["classes"]]
+        study.refresh()
+        assert study.predict().labels.shape == (160, 4)
+        before = dict(study.state.labels)
+    with gw.Study.open(place) as study:
+        assert study.state.labels == before
+        assert [one["labels"] for one in study.status()["classes"]] == counts
+        assert study.check() == study.state.seq
+
+
+def test_programs_that_do_not_know_the_kind_refuse_the_study(tmp_path, monkeypatch):
+    place = tmp_path / "labels.db"
+    labels(place).close()
+    with sqlite3.connect(place) as database:
+        assert database.execute("select version from goalward_study").fetchone() == (7,)
+    monkeypatch.setattr(schema, "VERSION", 6)
+    with pytest.raises(NewerVersion):
+        gw.Study.open(place)
+    with gw.Study.create(tmp_path / "classes.db", pool=X, classes=["a", "b"]) as study:
+        assert "kind" not in json.dumps(study.state.settings.to_json())
