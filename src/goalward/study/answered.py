@@ -269,7 +269,7 @@ class Answered:
         said = self.columns.row[self.columns.stands]
         return frozenset(said[~np.isin(said, self.used[0])].tolist())
 
-    def label(self, row: int) -> Label | None:
+    def label(self, row: int) -> Any:
         """Return the label used for a row: the latest, that of most annotators, or the likeliest."""
         rule = self.settings.label
         likeliest: tuple[Label, ...] = ()
