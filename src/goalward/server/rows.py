@@ -130,13 +130,7 @@ def _kept(state: State, wanted: AnswerFilter, doubted: dict[int, Any]) -> NDArra
     lines, (labelled, codes) = state.columns, state.used
     if wanted.only == "open":
         return np.setdiff1d(np.arange(state.n_rows), labelled, assume_unique=True)
-    if wanted.only == "doubted":
-        rows = np.array(list(doubted), dtype=np.int64)
-    else:
-        places = np.flatnonzero(lines.stands)
-        # By row, and of a row by number: its last line is its newest.
-        last = places[np.append(np.diff(lines.row[places]) > 0, True)[: len(places)]]
-        rows = lines.row[last[np.argsort(-lines.seq[last])]]
+    rows = np.array(list(doubted), dtype=np.int64) if wanted.only == "doubted" else lines.newest
     among = None
     if wanted.only == "skipped":
         rows = rows[~np.isin(rows, labelled)]

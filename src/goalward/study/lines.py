@@ -114,6 +114,16 @@ class Lines:
         """The places of the answers that stand."""
         return np.flatnonzero(self.stands & (self.label >= 0))
 
+    @cached_property
+    def newest(self) -> NDArray[Any]:
+        """The rows that something is said of, those with the newest line first."""
+        places = np.flatnonzero(self.stands)
+        # By row, and of a row by number: its last line is its newest.
+        last = places[np.append(np.diff(self.row[places]) > 0, True)[: len(places)]]
+        by_number = np.full(int(self.seq.max(initial=0)) + 1, -1, dtype=np.int32)
+        by_number[self.seq[last]] = self.row[last]
+        return by_number[by_number >= 0][::-1]
+
     def done(self, answers: int) -> NDArray[Any]:
         """Return the rows with so many answers, and those that were skipped only."""
         size = len(self.starts) - 1
