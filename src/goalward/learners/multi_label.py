@@ -41,7 +41,7 @@ class MultiLabel(BaseEstimator):  # type: ignore[misc]
     >>> import goalward as gw
     >>> X = [[0.0], [1.0], [2.0], [3.0]]
     >>> y = [{"cold"}, {"cold", "wet"}, {"wet"}, {"wet": True}]  # of the last, one label is answered
-    >>> fitted = gw.MultiLabel(labels=["cold", "wet"]).fit(X, y)
+    >>> fitted = gw.MultiLabel(C=10.0, labels=["cold", "wet"]).fit(X, y)
     >>> fitted.predict([[0.0], [3.0]])
     array([[1, 0],
            [0, 1]])

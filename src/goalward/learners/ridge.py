@@ -40,7 +40,7 @@ class Ridge(BaseEstimator):  # type: ignore[misc]
     >>> import goalward as gw
     >>> fitted = gw.Ridge(alpha=0.1).fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0])
     >>> fitted.predict([[3.0]]).round(1)
-    array([6.9])
+    array([6.8])
     """
 
     def __init__(
