@@ -11,7 +11,7 @@ from goalward.strategies.goal_oriented import GoalOriented
 from goalward.strategies.greedy_sampling import GreedySampling
 from goalward.strategies.recipe import Recipe, recipe
 from goalward.strategies.refine import Refine
-from goalward.strategies.schedule import InTurn, Then, UnlessSurprised
+from goalward.strategies.schedule import InTurn, Then, UnlessSurprised, WhileUnseen
 from goalward.strategies.starts import cold_start
 from goalward.strategies.strategy import Strategy, Suggestion
 from goalward.strategies.typiclust import TypiClust
@@ -43,6 +43,7 @@ __all__ = [
     "Then",
     "TypiClust",
     "UnlessSurprised",
+    "WhileUnseen",
     "cold_start",
     "recipe",
 ]

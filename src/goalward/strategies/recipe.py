@@ -24,13 +24,13 @@ from goalward.strategies.recipe_names import (
     SELECTIONS,
     usual_parts,
 )
-from goalward.strategies.schedule import InTurn, Then, UnlessSurprised
+from goalward.strategies.schedule import InTurn, Then, UnlessSurprised, WhileUnseen
 from goalward.strategies.strategy import Strategy
 from goalward.utility.named import UTILITIES
 
 __all__ = ["Recipe", "recipe"]
 
-SURPRISED = "unless surprised"
+SURPRISED, UNSEEN = "unless surprised", "while classes are unseen"
 IN_TURN = " in turn"
 LINKS: tuple[tuple[str, str, Callable[[int, list[Any], int], Strategy]], ...] = (
     (
@@ -42,6 +42,11 @@ LINKS: tuple[tuple[str, str, Callable[[int, list[Any], int], Strategy]], ...] = 
         rf"(.+?) {SURPRISED} then (.+)",
         f"{{}} {SURPRISED} then {{}}",
         lambda _, built, seed: UnlessSurprised(*built, seed=seed),
+    ),
+    (
+        rf"(.+?) {UNSEEN} then (.+)",
+        f"{{}} {UNSEEN} then {{}}",
+        lambda _, built, seed: WhileUnseen(*built, seed=seed),
     ),
     (
         r"(.+) among ([1-9]\d*) by (.+)",
@@ -67,7 +72,8 @@ class Recipe:
         margin" changes when the model has 50 labelled rows, "entropy/max/retrain unless surprised
         then margin" for one round after a label that was not hoped for; "decision-risk, coverage,
         margin in turn" goes round; "decision-risk among 1000 by margin" sees the 1,000 rows that
-        margin puts first.
+        margin puts first. Parentheses hold a part together: "random until 50 then (margin, entropy
+        in turn)".
 
     Examples
     --------
@@ -147,7 +153,7 @@ def recipe(text: str) -> Recipe:
     word = text.strip().lower()
     word = PRESETS.get(word, word)
     if made := _made_of(word):
-        parts = [str(recipe(part)) for part in made.parts]
+        parts = [_enclosed(str(recipe(part))) for part in made.parts]
         if SURPRISED in made.text:
             _check_hopeful(parts[0], text)
         return Recipe(made.text.format(*parts))
@@ -174,6 +180,11 @@ def recipe(text: str) -> Recipe:
     return Recipe(f"{goal}/{operator}/{utility}/{selection}")
 
 
+def _enclosed(text: str) -> str:
+    """Return a part as it stands among others: turns of several are one part there."""
+    return f"({text})" if text.endswith(IN_TURN) else text
+
+
 class _Made(NamedTuple):
     """A strategy of several: their recipes, the text around them, and how to join them."""
 
@@ -183,16 +194,36 @@ class _Made(NamedTuple):
 
 
 def _made_of(text: str) -> _Made | None:
-    """Return what "A, B, C in turn", "A until N then B" and their kin are made of."""
+    """Return what "A, B, C in turn", "A until N then B" and their kin are made of.
+
+    What stands in parentheses is one part, whatever is in it.
+    """
+    groups: list[str] = []
+
+    def hidden(found: re.Match[str]) -> str:
+        groups.append(found[1])
+        return f"<{len(groups) - 1}>"
+
+    def shown(part: str) -> str:
+        if alone := re.fullmatch(r"<(\d+)>", part):
+            return shown(groups[int(alone[1])])
+        return re.sub(r"<(\d+)>", lambda found: f"({shown(found[0])})", part)
+
+    while (flat := re.sub(r"\(([^()]*)\)", hidden, text)) != text:
+        text = flat
+    if alone := re.fullmatch(r"<\d+>", text):
+        return _made_of(shown(alone[0]))
     if text.endswith(IN_TURN):
         parts = text.removesuffix(IN_TURN).split(", ")
         around = ", ".join(["{}"] * len(parts)) + IN_TURN
-        return _Made(parts, around, lambda built, seed: InTurn(tuple(built), seed=seed))
-    for pattern, around, join in LINKS:
+        join: Any = lambda built, seed: InTurn(tuple(built), seed=seed)
+        return _Made([shown(part) for part in parts], around, join)
+    for pattern, around, link in LINKS:
         if found := re.fullmatch(pattern, text):
             first, *number, last = found.groups()
             count = int(number[0]) if number else 0
-            return _Made([first, last], around.replace("N", str(count)), partial(join, count))
+            parts = [shown(first), shown(last)]
+            return _Made(parts, around.replace("N", str(count)), partial(link, count))
     return None
 
 

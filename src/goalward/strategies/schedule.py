@@ -14,7 +14,7 @@ from goalward.strategies.goal_oriented import GoalOriented
 from goalward.strategies.request import Request, as_strategy, check_count
 from goalward.strategies.strategy import Strategy
 
-__all__ = ["InTurn", "Then", "UnlessSurprised"]
+__all__ = ["InTurn", "Then", "UnlessSurprised", "WhileUnseen"]
 
 PLASTIC = 0.7548776662466927
 """The inverse of the plastic number: its multiples spread evenly, by any step from 1 to 30 too."""
@@ -122,6 +122,52 @@ class Then(Turns):
         """Return the strategy of this round."""
         few = len(fitted.labelled) < self.labels
         return (self.first if few else self.later).turn(fitted, round)
+
+
+@dataclass(frozen=True)
+class WhileUnseen(Turns):
+    """`first` while a class of the model has no label and one is likely to be found, then `later`.
+
+    How likely the next label is of a class that was not seen is estimated by the share of labels
+    that are the only one of their class (Good 1953). Boundaries cannot be drawn to a class that
+    nobody has met: a strategy that looks everywhere finds it.
+
+    Parameters
+    ----------
+    likely
+        The least share for which a class is looked for.
+
+    Examples
+    --------
+    >>> from goalward.strategies import CoreSet, Margin, WhileUnseen
+    >>> WhileUnseen(CoreSet(), Margin()).likely
+    0.1
+    """
+
+    first: Strategy
+    later: Strategy
+    likely: float = field(default=0.1, kw_only=True)
+    seed: int = field(default=0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        for name in ("first", "later"):
+            object.__setattr__(self, name, as_strategy(getattr(self, name), name))
+        if not 0.0 < self.likely <= 1.0:
+            raise BadParameter(
+                f"likely={self.likely!r}; above 0, 1 at most, was expected. Use 0.1."
+            )
+
+    @property
+    def parts(self) -> tuple[Strategy, ...]:
+        """Both."""
+        return self.first, self.later
+
+    def turn(self, fitted: Fitted, round: int) -> Strategy:
+        """Return the strategy of this round."""
+        counts = to_numpy(fitted.labelled.targets).sum(axis=0)
+        alone = float((counts == 1.0).sum()) / max(len(fitted.labelled), 1)
+        looking = bool((counts == 0.0).any()) and alone >= self.likely
+        return (self.first if looking else self.later).turn(fitted, round)
 
 
 @dataclass(frozen=True)
