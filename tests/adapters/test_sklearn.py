@@ -133,7 +133,10 @@ def test_cross_validated_models_are_taken():
     [
         (LogisticRegression(l1_ratio=1.0, solver="saga", tol=0.1), "L1 penalty"),
         (LogisticRegression(C=np.inf, max_iter=5000), "no penalty"),
-        (OneVsRestClassifier(LogisticRegression()), "OneVsRestClassifier of LogisticRegression came"),
+        (
+            OneVsRestClassifier(LogisticRegression()),
+            "OneVsRestClassifier of LogisticRegression came",
+        ),
         (SGDClassifier(), r"loss='hinge'\) came.*loss='log_loss' was expected"),
         (SGDClassifier(loss="log_loss"), "one-vs-rest.*Refit with LogisticRegression"),
         (SGDClassifier(loss="log_loss", penalty="elasticnet"), "Refit with penalty='l2'"),

@@ -19,8 +19,8 @@ __all__ = ["Connection", "Listener"]
 
 HEADER_SECONDS = 10.0
 """For a request to be there whole, but for its body."""
-WAITING, WAITING_EACH = 64, 32
-"""Connections without a request: of all, and of one address."""
+WAITING, WAITING_EACH = 128, 100
+"""Connections without a request: of all, and of one address, which a proxy or an office may be."""
 MOST = 200
 """Connections; a program may have 256 descriptors, on some systems, and files need theirs."""
 

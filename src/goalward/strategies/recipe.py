@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from goalward.core.place import in_place
 from goalward.errors import BadParameter
-from goalward.strategies.among import Among
 from goalward.strategies.goal_oriented import GoalOriented
 from goalward.strategies.recipe_names import (
     BASELINES,
@@ -24,36 +20,11 @@ from goalward.strategies.recipe_names import (
     SELECTIONS,
     usual_parts,
 )
-from goalward.strategies.schedule import InTurn, Then, UnlessSurprised, WhileUnseen
+from goalward.strategies.recipe_parts import SURPRISED, enclosed, made_of
 from goalward.strategies.strategy import Strategy
 from goalward.utility.named import UTILITIES
 
 __all__ = ["Recipe", "recipe"]
-
-SURPRISED, UNSEEN = "unless surprised", "while classes are unseen"
-IN_TURN = " in turn"
-LINKS: tuple[tuple[str, str, Callable[[int, list[Any], int], Strategy]], ...] = (
-    (
-        r"(.+?) until ([1-9]\d*) then (.+)",
-        "{} until N then {}",
-        lambda count, built, seed: Then(*built, labels=count, seed=seed),
-    ),
-    (
-        rf"(.+?) {SURPRISED} then (.+)",
-        f"{{}} {SURPRISED} then {{}}",
-        lambda _, built, seed: UnlessSurprised(*built, seed=seed),
-    ),
-    (
-        rf"(.+?) {UNSEEN} then (.+)",
-        f"{{}} {UNSEEN} then {{}}",
-        lambda _, built, seed: WhileUnseen(*built, seed=seed),
-    ),
-    (
-        r"(.+) among ([1-9]\d*) by (.+)",
-        "{} among N by {}",
-        lambda count, built, seed: Among(built[0], by=built[1], most=count, seed=seed),
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -95,7 +66,7 @@ class Recipe:
     @property
     def needs(self) -> frozenset[str]:
         """What `build` must be given: "dev", "pool" or "truth"."""
-        if made := _made_of(self.text):
+        if made := made_of(self.text):
             return frozenset().union(*(Recipe(part).needs for part in made.parts))
         if self.text in BASELINES or self.text in ORACLES:
             return frozenset({"truth"} if self.text in ORACLES else ())
@@ -123,7 +94,7 @@ class Recipe:
             All labels of the pool, for the oracle operator and "boss".
         """
         given: dict[str, Any] = {"dev": dev, "pool": pool, "truth": truth, "seed": seed}
-        if made := _made_of(self.text):
+        if made := made_of(self.text):
             return made.join([Recipe(part).build(**given) for part in made.parts], seed)
         if self.text in BASELINES:
             return BASELINES[self.text](seed)
@@ -152,8 +123,8 @@ def recipe(text: str) -> Recipe:
     in_place(text, "A recipe", "'margin' or 'dev/spread'", "strip")
     word = text.strip().lower()
     word = PRESETS.get(word, word)
-    if made := _made_of(word):
-        parts = [_enclosed(str(recipe(part))) for part in made.parts]
+    if made := made_of(word):
+        parts = [enclosed(str(recipe(part))) for part in made.parts]
         if SURPRISED in made.text:
             _check_hopeful(parts[0], text)
         return Recipe(made.text.format(*parts))
@@ -178,53 +149,6 @@ def recipe(text: str) -> Recipe:
         _check_number(word, number, text)
     _check_pair(goal, operator, utility, text)
     return Recipe(f"{goal}/{operator}/{utility}/{selection}")
-
-
-def _enclosed(text: str) -> str:
-    """Return a part as it stands among others: turns of several are one part there."""
-    return f"({text})" if text.endswith(IN_TURN) else text
-
-
-class _Made(NamedTuple):
-    """A strategy of several: their recipes, the text around them, and how to join them."""
-
-    parts: list[str]
-    text: str
-    join: Callable[[list[Any], int], Strategy]
-
-
-def _made_of(text: str) -> _Made | None:
-    """Return what "A, B, C in turn", "A until N then B" and their kin are made of.
-
-    What stands in parentheses is one part, whatever is in it.
-    """
-    groups: list[str] = []
-
-    def hidden(found: re.Match[str]) -> str:
-        groups.append(found[1])
-        return f"<{len(groups) - 1}>"
-
-    def shown(part: str) -> str:
-        if alone := re.fullmatch(r"<(\d+)>", part):
-            return shown(groups[int(alone[1])])
-        return re.sub(r"<(\d+)>", lambda found: f"({shown(found[0])})", part)
-
-    while (flat := re.sub(r"\(([^()]*)\)", hidden, text)) != text:
-        text = flat
-    if alone := re.fullmatch(r"<\d+>", text):
-        return _made_of(shown(alone[0]))
-    if text.endswith(IN_TURN):
-        parts = text.removesuffix(IN_TURN).split(", ")
-        around = ", ".join(["{}"] * len(parts)) + IN_TURN
-        join: Any = lambda built, seed: InTurn(tuple(built), seed=seed)
-        return _Made([shown(part) for part in parts], around, join)
-    for pattern, around, link in LINKS:
-        if found := re.fullmatch(pattern, text):
-            first, *number, last = found.groups()
-            count = int(number[0]) if number else 0
-            parts = [shown(first), shown(last)]
-            return _Made(parts, around.replace("N", str(count)), partial(link, count))
-    return None
 
 
 def _check_hopeful(first: str, text: str) -> None:
