@@ -51,6 +51,40 @@ def test_a_person_labels_in_the_terminal_and_goes_on_later(table):
     assert "would move the goal" in again
 
 
+@pytest.mark.parametrize(
+    ("option", "say", "column", "measure"),
+    [
+        (("--labels", "fine,dull"), lambda i: ("fine", "dull")[i % 2], "fine", "macro-F1"),
+        (("--number", "stars"), lambda i: str(1 + 4 * (i % 2)), "stars", "R²"),
+    ],
+)
+def test_several_labels_and_numbers_from_the_command_line(table, option, say, column, measure):
+    made = ("create", table, "--text", "text", *option, "--json")
+    place = json.loads(run(*made))["study"]
+    assert json.loads(run(*made))["study"] == place, "the same options go on with it"
+    for _ in range(3):
+        for row in json.loads(run("ask", place, "-n", "6", "--json")):
+            run("tell", place, row["row"], say(row["row"]))
+    if option[0] == "--labels":
+        run("tell", place, 39, "-")
+    shown = run("status", place)
+    assert measure in shown
+    assert "accuracy" not in shown.split("rounds:")[1]
+    out, told = table.with_name("out.csv"), table.with_name("told.csv")
+    assert "40 rows" in run("predict", place, out)
+    run("export", place, told)
+    assert column in out.read_text().splitlines()[0]
+    assert "0 taken" in run("import", place, told), "what came out is known already"
+    for wrong, words in (
+        (("label", table, *option, "--terminal"), "--terminal came with a study of"),
+        (("label", table, "--classes", "a,b", *option), "one of them was expected"),
+        (("tell", place, "1", "odd"), "odd"),
+    ):
+        done = RUN.invoke(app, [str(a) for a in wrong])
+        assert done.exit_code
+        assert words in " ".join((done.output + str(done.exception)).split())
+
+
 def test_the_loop_as_a_program_sees_it(table, tmp_path):
     making = ("create", table, "--text", "text", "--classes", "good,bad", "--dev", "20%", "--json")
     made, place = json.loads(run(*making)), table.with_suffix(".labels.db")
