@@ -40,7 +40,7 @@ const CHARTS = {
         : `${bought[i]} answers: about ${percent(right[i])} right (${Math.floor(100 * low[i])} to ${Math.ceil(100 * high[i])} %)`;
     },
     options: {
-      scales: { x: answers, y: { range: (u, low) => [Math.max(0, Math.floor(10 * Math.min(low ?? 0, 0.9)) / 10), 1] } },
+      scales: { x: answers, y: { range: (u, low) => [Math.max(measure ? -1 : 0, Math.floor(10 * Math.min(low ?? 0, 0.9)) / 10), 1] } },
       axes: [axis("answers"), axis("", (u, ticks) => ticks.map(measure ? short : percent))],
       series: [{}, { stroke: null, points: { show: false } }, { stroke: null, points: { show: false } }, line("data-1"), line("data-2", { dash: [6, 4] })],
       bands: [{ series: [2, 1], fill: colour("data-band") }],
