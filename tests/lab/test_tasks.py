@@ -12,7 +12,7 @@ from goalward.lab.atlas import Place, _cells
 from goalward.lab.benchmark.tasks import (
     SETS,
     STRATEGIES,
-    Job,
+    TaskSession,
     ahead,
     play_task,
     play_tasks,
@@ -44,9 +44,9 @@ def test_sets_are_what_they_say(task):
 def test_strategies_pay_for_every_label(task):
     name = {"labels": "digits", "numbers": "diabetes"}[task]
     for strategy in STRATEGIES[task]:
-        line = play_task(Job(task, name, strategy, 0, batch=4, budget=8))
+        line = play_task(TaskSession(task, name, strategy, 0, batch=4, budget=8))
         assert 0.0 <= line["area"] <= 1.0
-    assert line == play_task(Job(task, name, strategy, 0, batch=4, budget=8))
+    assert line == play_task(TaskSession(task, name, strategy, 0, batch=4, budget=8))
 
 
 def test_a_run_goes_on_where_it_was(tmp_path):

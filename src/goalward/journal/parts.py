@@ -21,7 +21,7 @@ from sqlalchemy import (
 
 from goalward.journal.schema import EVENTS, STUDY
 
-__all__ = ["Part", "digest", "found", "keep"]
+__all__ = ["Kept", "digest", "found", "keep"]
 
 PARTS = Table(
     "goalward_parts",
@@ -34,7 +34,7 @@ PARTS = Table(
 )
 
 
-class Part(NamedTuple):
+class Kept(NamedTuple):
     """What came up to an event, with its number and digest; the checksum is of the content."""
 
     seq: int
@@ -43,12 +43,12 @@ class Part(NamedTuple):
     content: bytes
 
 
-def found(connection: Connection) -> list[Part]:
+def found(connection: Connection) -> list[Kept]:
     """Return all parts, in order."""
     if not inspect(connection).has_table(PARTS.name):
         return []
     rows = connection.execute(select(PARTS).order_by(PARTS.c.seq))
-    return [Part(row.seq, row.digest, row.checksum, bytes(row.content)) for row in rows]
+    return [Kept(row.seq, row.digest, row.checksum, bytes(row.content)) for row in rows]
 
 
 def digest(connection: Connection, seq: int) -> str | None:
@@ -57,14 +57,14 @@ def digest(connection: Connection, seq: int) -> str | None:
     return connection.execute(query).scalar_one_or_none()
 
 
-def keep(connection: Connection, parts: Sequence[Part]) -> bool:
+def keep(connection: Connection, parts: Sequence[Kept]) -> bool:
     """Keep parts and return whether others stood in their place; what follows such a one goes too."""
     # On PostgreSQL this line is the lock; SQLite's BEGIN IMMEDIATE has it already.
     connection.execute(select(STUDY).with_for_update())
     PARTS.create(connection, checkfirst=True)
     query = select(PARTS).where(PARTS.c.seq.between(parts[0].seq, parts[-1].seq))
     there = {
-        row.seq: Part(row.seq, row.digest, row.checksum, bytes(row.content))
+        row.seq: Kept(row.seq, row.digest, row.checksum, bytes(row.content))
         for row in connection.execute(query)
     }
     wrong = [part.seq for part in parts if there.get(part.seq, part) != part]

@@ -44,7 +44,7 @@ class RoleOf(Named):
     role: Literal["annotator", "reviewer", "owner"]
 
 
-class Invited(Named):
+class Invitee(Named):
     """Somebody who is to get a link."""
 
     role: Literal["annotator", "reviewer", "owner"] | None = Field(
@@ -72,7 +72,7 @@ def members(request: Request, team: OfTeam) -> dict[str, Any]:
 
 
 @people.post("/api/team/invite")
-def invite_person(wanted: Invited, request: Request, team: OfTeam) -> dict[str, str]:
+def invite_person(wanted: Invitee, request: Request, team: OfTeam) -> dict[str, str]:
     """Return a link by which somebody chooses a passphrase, once, within a week."""
     token = team.invite(wanted.name, wanted.role, by=_name(request))
     return {"name": wanted.name, "link": f"{origin(request)}{home(request)}/join?invite={token}"}

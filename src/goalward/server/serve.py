@@ -10,7 +10,8 @@ import ssl
 import sys
 import threading
 import webbrowser
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from html import escape
 from ipaddress import ip_address
 from pathlib import Path
@@ -19,6 +20,7 @@ from types import FrameType
 from typing import Any, Unpack
 
 import uvicorn
+from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from goalward.errors import BadParameter
@@ -74,16 +76,7 @@ def serve(
         See `ServedStudy`.
     """
     remote = not is_loopback(host)
-    if remote and token is None and team is None:
-        raise BadParameter(
-            f"host={host!r} can be reached by other machines and no token came; one of at least 16 "
-            "characters was expected. Pass --team or --token-file, and mind that HTTP is not encrypted: "
-            "pass --tls-cert and --tls-key too, or use an SSH tunnel."
-        )
-    if outside.user_header and team is None:
-        raise BadParameter(
-            "--user-header came without --team; a team that knows the names was expected."
-        )
+    _check_way_in(host, token, team, outside)
     members = None if team is None else Team.open(team)
     _check_files(tls)
     listener = listening(host, port)
@@ -95,21 +88,15 @@ def serve(
     def serving(made: Study) -> ServedStudy:
         return ServedStudy(made, keys, address=reached, **shown)
 
-    door: dict[str, Any] = {"hosts": hosts, "remote": remote, "outside": outside}
-    if study is None or isinstance(study, Path):
-        app = create_app(desk=Desk(keys, serving, Path(), study), **door)
-    elif isinstance(study, House):
-        served = {name: serving(one) for name, one in study.studies.items()}
-        app = create_house(served, study.troubles, keys=keys, **door)
-    else:
-        app = create_app(serving(study), **door)
-    config = configured(Logged(app), tls)
+    app = _application(study, keys, serving, hosts=hosts, remote=remote, outside=outside)
+    opened = ExitStack()
 
     class Server(uvicorn.Server):
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
             for served in filter(None, app.state.listed().values()):
                 served.live.close()
-            forget()
+            # Not later: a signal may end the process as soon as the server has ended.
+            opened.close()
             super().handle_exit(sig, frame)
 
     named = "127.0.0.1" if host in ("0.0.0.0", "::") else host
@@ -118,28 +105,70 @@ def serve(
     if members is None:
         link, once = f"{link}start?token={keys.link()}", "The link works once."
     print(f"Label at {link}\n{once} Ctrl-C ends; every answer is kept.", flush=True)
-    opened = _leading_to(link) if browser else None
+    with (
+        closing(listener),
+        nullcontext() if members is None else closing(members),
+        opened,
+        _short_turns(),
+        logs_written(log),
+        suppress(KeyboardInterrupt),
+    ):
+        if browser:
+            opened.enter_context(_shown_by_browser(link))
+        LOG.info("serving at %s", address)
+        Server(configured(Logged(app), tls)).run(sockets=[listener])
+        LOG.info("ended")
 
-    def forget() -> None:
-        if opened is not None:
-            shutil.rmtree(opened.parent, ignore_errors=True)
 
-    if opened is not None:
-        threading.Thread(target=webbrowser.open, args=(opened.as_uri(),), daemon=True).start()
-    # Fits run beside requests: a shorter turn (5 ms by default) lets an answer in between.
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(0.0001)
+def _check_way_in(host: str, token: str | None, team: str | Path | None, outside: Outside) -> None:
+    """Raise where nobody would be asked who they are."""
+    if not is_loopback(host) and token is None and team is None:
+        raise BadParameter(
+            f"host={host!r} can be reached by other machines and no token came; one of at least 16 "
+            "characters was expected. Pass --team or --token-file, and mind that HTTP is not encrypted: "
+            "pass --tls-cert and --tls-key too, or use an SSH tunnel."
+        )
+    if outside.user_header and team is None:
+        raise BadParameter(
+            "--user-header came without --team; a team that knows the names was expected."
+        )
+
+
+def _application(
+    study: Study | House | Path | None,
+    keys: Keys,
+    serving: Callable[[Study], ServedStudy],
+    **door: Any,
+) -> FastAPI:
+    """Return the application over a study, over several, or over a desk where one begins."""
+    if study is None or isinstance(study, Path):
+        return create_app(desk=Desk(keys, serving, Path(), study), **door)
+    if isinstance(study, House):
+        served = {name: serving(one) for name, one in study.studies.items()}
+        return create_house(served, study.troubles, keys=keys, **door)
+    return create_app(serving(study), **door)
+
+
+@contextmanager
+def _shown_by_browser(link: str) -> Iterator[None]:
+    """Open a link in the browser, by a file that is gone when the server ends."""
+    opened = _leading_to(link)
+    threading.Thread(target=webbrowser.open, args=(opened.as_uri(),), daemon=True).start()
     try:
-        with logs_written(log), suppress(KeyboardInterrupt):
-            LOG.info("serving at %s", address)
-            Server(config).run(sockets=[listener])
-            LOG.info("ended")
+        yield
+    finally:
+        shutil.rmtree(opened.parent, ignore_errors=True)
+
+
+@contextmanager
+def _short_turns() -> Iterator[None]:
+    """Let threads take short turns: fits run beside requests, and an answer gets in between."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(0.0001)  # 5 ms by default
+    try:
+        yield
     finally:
         sys.setswitchinterval(before)
-        listener.close()
-        forget()
-        if members is not None:
-            members.close()
 
 
 def configured(app: ASGIApp, tls: tuple[Path, Path] | None = None) -> uvicorn.Config:

@@ -11,7 +11,7 @@ from goalward.strategies.among import Among
 from goalward.strategies.schedule import InTurn, Then, UnlessSurprised, WhileUnseen
 from goalward.strategies.strategy import Strategy
 
-__all__ = ["SURPRISED", "Joined", "enclosed", "made_of"]
+__all__ = ["SURPRISED", "Compound", "enclosed", "made_of"]
 
 SURPRISED, UNSEEN = "unless surprised", "while classes are unseen"
 IN_TURN = " in turn"
@@ -44,7 +44,7 @@ def enclosed(text: str) -> str:
     return f"({text})" if text.endswith(IN_TURN) or " then " in text else text
 
 
-class Joined(NamedTuple):
+class Compound(NamedTuple):
     """A strategy of several: their recipes, the text around them, and how to join them."""
 
     parts: list[str]
@@ -52,7 +52,7 @@ class Joined(NamedTuple):
     join: Callable[[list[Any], int], Strategy]
 
 
-def made_of(text: str) -> Joined | None:
+def made_of(text: str) -> Compound | None:
     """Return what "A, B, C in turn", "A until N then B" and their kin are made of.
 
     What stands in parentheses is one part, whatever is in it.
@@ -76,11 +76,11 @@ def made_of(text: str) -> Joined | None:
         parts = text.removesuffix(IN_TURN).split(", ")
         around = ", ".join(["{}"] * len(parts)) + IN_TURN
         join: Any = lambda built, seed: InTurn(tuple(built), seed=seed)
-        return Joined([shown(part) for part in parts], around, join)
+        return Compound([shown(part) for part in parts], around, join)
     for pattern, around, link in LINKS:
         if found := re.fullmatch(pattern, text):
             first, *number, last = found.groups()
             count = int(number[0]) if number else 0
             parts = [shown(first), shown(last)]
-            return Joined(parts, around.replace("N", str(count)), partial(link, count))
+            return Compound(parts, around.replace("N", str(count)), partial(link, count))
     return None

@@ -14,14 +14,14 @@ from goalward.study.settings import Settings
 from goalward.tables.cells import texts
 from goalward.tables.labels import short
 
-__all__ = ["Refused", "answer_columns", "answers_in", "column_names", "label_cell", "label_kind"]
+__all__ = ["NoAnswer", "answer_columns", "answers_in", "column_names", "label_cell", "label_kind"]
 
 TAKEN = frozenset({"row", "role", "by", "answers", "at", "note", "seq", "label", "consensus"})
 """Names that other columns of an export have."""
 YES, NO = frozenset({"yes", "true", "1", "1.0"}), frozenset({"no", "false", "0", "0.0"})
 
 
-class Refused(str):
+class NoAnswer(str):
     """Why a cell is no answer."""
 
 
@@ -53,7 +53,7 @@ def answer_columns(
 def answers_in(
     settings: Settings, classes: Sequence[Label], frame: pl.DataFrame, label: str
 ) -> Iterator[Any]:
-    """Give what each line of a table says, or `Refused`; `label` is the column of classes or numbers."""
+    """Give what each line of a table says, or `NoAnswer`; `label` is the column of classes or numbers."""
     if settings.kind == "labels":
         return _several(column_names(settings, classes), classes, frame)
     cells = frame[label].to_list()
@@ -71,22 +71,22 @@ def _classes(classes: Sequence[Label], cells: Sequence[Any]) -> Iterator[Any]:
     for said in cells:
         known_as = meant.get(str(said), [])
         if said is None or said == "":
-            yield Refused("no label")
+            yield NoAnswer("no label")
         elif len(known_as) == 1:
             yield known_as[0]
         else:
             among = f"may be any of {', '.join(map(repr, known_as))}"
-            yield Refused(f"{short(said)} {among if known_as else 'is not one of the classes'}")
+            yield NoAnswer(f"{short(said)} {among if known_as else 'is not one of the classes'}")
 
 
 def _number(cell: Any) -> Any:
     if cell is None or cell == "":
-        return Refused("no number")
+        return NoAnswer("no number")
     try:
         value = math.nan if isinstance(cell, bool) else float(cell)
     except (TypeError, ValueError):
         value = math.nan
-    return value if math.isfinite(value) else Refused(f"{short(cell)} is not a finite number")
+    return value if math.isfinite(value) else NoAnswer(f"{short(cell)} is not a finite number")
 
 
 def _several(names: Sequence[str], classes: Sequence[Label], frame: pl.DataFrame) -> Iterator[Any]:
@@ -102,9 +102,9 @@ def _several(names: Sequence[str], classes: Sequence[Label], frame: pl.DataFrame
         words = [None if cell is None else str(cell).strip().lower() for cell in cells]
         strange = [w for w in words if w and w not in YES | NO]
         if strange:
-            yield Refused(f"{short(strange[0])} is neither yes nor no")
+            yield NoAnswer(f"{short(strange[0])} is neither yes nor no")
         elif not any(words):
-            yield Refused("no label")
+            yield NoAnswer("no label")
         else:
             said = zip(columns, words, strict=True)
             yield {known: word in YES if word else None for known, word in said}

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from goalward.errors import BadInput, DuplicateRows
-from goalward.study.cells import Refused, answer_columns, answers_in, column_names
+from goalward.study.cells import NoAnswer, answer_columns, answers_in, column_names
 from goalward.study.pools import StudyPool
 from goalward.study.state import State
 from goalward.tables.cells import texts
@@ -146,7 +146,7 @@ def matched_labels(
     for line, (row, said, name) in enumerate(lines, start=first):
         if isinstance(row, str):
             refused.append((line, row))
-        elif isinstance(said, Refused):
+        elif isinstance(said, NoAnswer):
             refused.append((line, str(said)))
         else:
             fits.append((row, said, (name or by)[:200]))

@@ -15,7 +15,7 @@ from rpds import HashTrieMap, HashTrieSet
 from goalward.errors import NotAStudy
 from goalward.journal import Recorded, events
 from goalward.study.kinds import position
-from goalward.study.lines import Asked, Change, Standing
+from goalward.study.lines import AskedRows, Change, Standing
 from goalward.study.rankings import add_ranking
 from goalward.study.settings import Settings
 from goalward.study.snapshots import part_of
@@ -49,7 +49,7 @@ def settled(state: State) -> State:
         base=state.mark,
         unsaved=(*state.unsaved, part_of(state)),
         lines=state.columns,
-        asked=state.asked.joined(Asked.of(questions)) if state.asked_since else state.asked,
+        asked=state.asked.joined(AskedRows.of(questions)) if state.asked_since else state.asked,
         reopened=HashTrieSet(),
         **dict.fromkeys(("recent", "changes", "cuts", "asked_since"), nothing),
     )

@@ -224,7 +224,7 @@ class SeveralLabels(Kind):
         return (*classes, *(f"lost label {k + 1}" for k in range(len(classes), len(answer))))
 
 
-class Numbers(Kind):
+class OneNumber(Kind):
     """One number for each row; the study's one name is what it is called."""
 
     name = "numbers"
@@ -292,4 +292,4 @@ def _both(state: Answered, place: int, value: bool) -> int:
     return sum(state.counted("label", dev, place, value) for dev in (False, True))
 
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (Kind(), SeveralLabels(), Numbers())}
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (Kind(), SeveralLabels(), OneNumber())}

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from goalward.errors import Locked, NotAStudy, NotWritten
 from goalward.journal import Event, Store, Transaction
-from goalward.journal.parts import Part, keep
+from goalward.journal.parts import Kept, keep
 from goalward.study.fold import advance, folded
 from goalward.study.snapshots import load
 from goalward.study.state import State
@@ -93,7 +93,7 @@ class Ledger:
             with suppress(Locked, NotWritten):
                 self._kept(parts)
 
-    def _kept(self, new: Sequence[Part]) -> bool:
+    def _kept(self, new: Sequence[Kept]) -> bool:
         return self.store.run(partial(keep, parts=new), purpose="write", patience=PATIENCE)
 
     def check(self, pause: float = 0.0) -> int:

@@ -18,7 +18,7 @@ from scipy.sparse import coo_array
 
 from goalward.journal.events import Label
 
-__all__ = ["SKIPPED", "WITHDRAWN", "Asked", "ByRow", "Change", "Lines", "Standing"]
+__all__ = ["SKIPPED", "WITHDRAWN", "AskedRows", "ByRow", "Change", "Lines", "Standing"]
 
 SKIPPED, WITHDRAWN = -1, -2
 """What stands in place of a label's code."""
@@ -188,7 +188,7 @@ class Lines:
         return lines
 
 
-class Asked(NamedTuple):
+class AskedRows(NamedTuple):
     """Rows that were asked, sorted, with the utility and the ranking of their last question."""
 
     row: NDArray[Any]
@@ -196,7 +196,7 @@ class Asked(NamedTuple):
     ranking: NDArray[Any]
 
     @classmethod
-    def of(cls, questions: Iterable[tuple[int, float | None, int | None]] = ()) -> Asked:
+    def of(cls, questions: Iterable[tuple[int, float | None, int | None]] = ()) -> AskedRows:
         """Return questions as columns: NaN and 0 where there is none."""
         rows, utilities, rankings = zip(*q, strict=True) if (q := list(questions)) else [()] * 3
         utility = [np.nan if one is None else one for one in utilities]
@@ -211,13 +211,13 @@ class Asked(NamedTuple):
         utility = float(self.utility[place])
         return None if np.isnan(utility) else utility, int(self.ranking[place]) or None
 
-    def joined(self, news: Asked) -> Asked:
+    def joined(self, news: AskedRows) -> AskedRows:
         """Return these and newer ones, of which a row's last counts."""
         old, new = (np.asarray(part) for part in (self.row, news.row))
         order, starts = by_row(np.concatenate([old, new]))
         last = order[starts[1:][np.diff(starts) > 0] - 1]
         pairs = zip(self, news, strict=True)
-        return Asked(*(np.concatenate(pair)[last] for pair in pairs))
+        return AskedRows(*(np.concatenate(pair)[last] for pair in pairs))
 
 
 class ByRow(Mapping[int, Any]):

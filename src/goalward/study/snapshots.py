@@ -19,8 +19,8 @@ from rpds import HashTrieMap
 
 from goalward.journal import Mark, Store, parts
 from goalward.journal.events import START, canonical, parsed
-from goalward.journal.parts import Part
-from goalward.study.lines import KINDS, Asked, Lines
+from goalward.journal.parts import Kept
+from goalward.study.lines import KINDS, AskedRows, Lines
 from goalward.study.rankings import add_ranking
 from goalward.study.settings import Settings
 from goalward.study.state import Description, Lease, Note, State
@@ -39,10 +39,10 @@ class _Read(NamedTuple):
     asked: list[Any]
 
 
-def part_of(state: State) -> Part:
+def part_of(state: State) -> Kept:
     """Return what came since the base of a state, and where it stands."""
     lines = state.since()
-    asked = Asked.of((row, *why) for row, why in sorted(state.asked_since.items()))
+    asked = AskedRows.of((row, *why) for row, why in sorted(state.asked_since.items()))
     small: dict[str, Any] = {name: getattr(state, name) for name in PLAIN}
     small |= {
         "settings": state.settings.to_json(),
@@ -69,7 +69,7 @@ def part_of(state: State) -> Part:
     columns = [getattr(lines, name) for name in KINDS] + list(asked)
     sizes = np.array([len(each) for each in texts], dtype="<i8")
     content = b"".join([sizes.tobytes(), *texts, *(column.tobytes() for column in columns)])
-    return Part(*state.mark, sha256(content).hexdigest(), content)
+    return Kept(*state.mark, sha256(content).hexdigest(), content)
 
 
 def _sorted(items: Iterable[Any]) -> list[Any]:
@@ -147,7 +147,7 @@ def restored(at: Mark, read: Sequence[_Read]) -> State:
         settings=Settings.from_json(small["settings"]),
         aside=frozenset(pool.get("aside", ())),
         lines=Lines.of().joined(news, {}),
-        asked=Asked.of().joined(Asked(*questions)),
+        asked=AskedRows.of().joined(AskedRows(*questions)),
         tally=HashTrieMap({tuple(fact): count for fact, count in small["tally"]}),
         begun=HashTrieMap(dict(small["begun"])),
         leases=HashTrieMap({row: HashTrieMap(held) for row, held in leases.items()}),

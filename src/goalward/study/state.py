@@ -18,9 +18,9 @@ from rpds import HashTrieMap
 
 from goalward.journal import Mark, Ranked
 from goalward.journal.events import Label
-from goalward.journal.parts import Part
+from goalward.journal.parts import Kept
 from goalward.study.answered import Answered
-from goalward.study.lines import Asked, ByRow
+from goalward.study.lines import AskedRows, ByRow
 
 __all__ = ["Description", "Lease", "Note", "State"]
 
@@ -89,7 +89,7 @@ class State(Answered):
     digest: str = ""
     identity: str = ""
     pool: Mapping[str, Any] = field(default_factory=dict)
-    asked: Asked = Asked.of()
+    asked: AskedRows = AskedRows.of()
     asked_since: HashTrieMap[int, tuple[float | None, int | None]] = HashTrieMap()
     leases: HashTrieMap[int, HashTrieMap[str, Lease]] = HashTrieMap()
     notes: HashTrieMap[int, tuple[Note, ...]] = HashTrieMap()
@@ -102,7 +102,7 @@ class State(Answered):
     guidelines: str = ""
     renamed: HashTrieMap[Label, Label] = HashTrieMap()
     lost: tuple[tuple[int, str], ...] = ()
-    unsaved: tuple[Part, ...] = field(default=(), repr=False)
+    unsaved: tuple[Kept, ...] = field(default=(), repr=False)
 
     def moved(self, **changes: Any) -> Self:
         """Return the state with other values; `replace` in a fifth of its time."""

@@ -13,7 +13,7 @@ from goalward.errors import BadParameter
 from goalward.journal import Mark, Recorded, membership
 from goalward.journal.events import START
 
-__all__ = ["ROLES", "Invitation", "Members", "Person", "Session", "advance", "key"]
+__all__ = ["ROLES", "Invitation", "Members", "Person", "SignIn", "advance", "key"]
 
 T = TypeVar("T")
 ROLES = ("annotator", "reviewer", "owner")
@@ -60,7 +60,7 @@ class Person:
         return replace(self, roles=changed)
 
 
-class Session(NamedTuple):
+class SignIn(NamedTuple):
     """A browser that somebody signed in with."""
 
     id: str
@@ -87,7 +87,7 @@ class Members:
     mark: Mark = START
     lasts: float = 0.0
     people: HashTrieMap[str, Person] = field(default_factory=HashTrieMap)
-    sessions: HashTrieMap[str, Session] = field(default_factory=HashTrieMap)
+    sessions: HashTrieMap[str, SignIn] = field(default_factory=HashTrieMap)
     invitations: HashTrieMap[str, Invitation] = field(default_factory=HashTrieMap)
 
     def person(self, name: str) -> Person | None:
@@ -103,7 +103,7 @@ class Members:
             )
         return found
 
-    def open(self, now: float, name: str | None = None) -> list[Session]:
+    def open(self, now: float, name: str | None = None) -> list[SignIn]:
         """Return sessions that are not over, of one or of all, newest first."""
         found = (s for s in self.sessions.values() if s.until > now)
         ours = [s for s in found if name is None or key(s.name) == key(name)]
@@ -166,7 +166,7 @@ def advance(team: Members, recorded: Recorded) -> Members:
             return replace(team, invitations=team.invitations.discard(invite))
         case membership.SignedIn(name=name, session=session, until=until, place=place, at=at):
             if session:
-                new = Session(session, name, at, until, place)
+                new = SignIn(session, name, at, until, place)
                 team = replace(team, sessions=team.sessions.insert(session, new))
             person = team.person(name)
             return team if person is None else _with(team, replace(person, seen=at))

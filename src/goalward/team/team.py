@@ -23,7 +23,7 @@ from goalward.journal.membership import (
     Revoked,
     SignedIn,
 )
-from goalward.team.members import ROLES, Invitation, Members, Person, Session, advance, key
+from goalward.team.members import ROLES, Invitation, Members, Person, SignIn, advance, key
 from goalward.team.passphrase import hashed, matches
 
 __all__ = ["Team"]
@@ -257,7 +257,7 @@ class Team:
         """End a session by its own token."""
 
         def decide(members: Members, now: float) -> list[Event]:
-            session: Session | None = members.sessions.get(digest(token))
+            session: SignIn | None = members.sessions.get(digest(token))
             return [Revoked(at=now, by=session.name, what=session.id)] if session else []
 
         self._write(decide)

@@ -128,7 +128,7 @@ STRATEGIES = {
 }
 
 
-class Job(NamedTuple):
+class TaskSession(NamedTuple):
     """One session."""
 
     task: str
@@ -150,7 +150,7 @@ def task_rows(task: str, dataset: str) -> Rows:
     return Rows(X, y.astype(np.float64))
 
 
-def play_task(job: Job) -> dict[str, Any]:
+def play_task(job: TaskSession) -> dict[str, Any]:
     """Return the curve of one session, and its mean height."""
     X, y = task_rows(job.task, job.dataset)
     order = np.random.default_rng([11, job.seed]).permutation(len(X))
@@ -195,14 +195,14 @@ def play_tasks(
 ) -> pl.DataFrame:
     """Return a line for every session; what `out` holds of them already is not played again."""
     jobs = [
-        Job(task, dataset, strategy, seed, budget=budget)
+        TaskSession(task, dataset, strategy, seed, budget=budget)
         for dataset in datasets or SETS[task]
         for strategy in strategies or STRATEGIES[task]
         for seed in range(seeds)
     ]
     store = Records(Path(out) / f"{task}.jsonl")
     done = {
-        Job(*(line[name] for name in Job._fields)): line
+        TaskSession(*(line[name] for name in TaskSession._fields)): line
         for line in store
         if line.get("made_by") == MADE_BY
     }
@@ -214,7 +214,7 @@ def play_tasks(
     ):
         for count, line in enumerate(finished(play_task, missing, n_jobs), before + 1):
             keep(line)
-            done[Job(*(line[name] for name in Job._fields))] = line
+            done[TaskSession(*(line[name] for name in TaskSession._fields))] = line
             tell(count)
     frame = pl.DataFrame([done[job] for job in jobs])
     with whole_file(Path(out) / f"{task}.csv", force=True) as path:
