@@ -211,7 +211,7 @@ def test_an_annotator_sees_their_own_answers_only(app, bo, cleo, study):
     study.tell(1, "good", by="Ann")
     seen = bo.get("/api/answers").json()
     assert [line["row"] for line in seen["rows"]] == [0]
-    assert seen["rows"][0]["answers"] == [{"by": "Bo", "label": "bad"}]
+    assert seen["rows"][0]["answers"] == [{"by": "Bo", "label": "bad", "says": "bad"}]
     assert seen["rows"][0]["label"] == "bad"
     for wanted in ({"by": "Ann"}, {"label": "good"}, {"only": "disagreeing"}, {"only": "doubted"}):
         assert bo.get("/api/answers", params=wanted).status_code == 403

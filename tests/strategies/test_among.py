@@ -86,7 +86,7 @@ def test_it_is_a_strategy_like_others():
             Among(Among(Random(), by=gw.strategies.Entropy(), most=20), most=100),
         ),
         (
-            "random until 9 then random among 5 by margin, margin in turn",
+            "(random until 9 then random among 5 by margin), margin in turn",
             InTurn(
                 (gw.strategies.Then(Random(), Among(Random(), most=5), labels=9), Margin()),
             ),
@@ -98,6 +98,7 @@ def test_it_is_a_recipe(text, made):
     assert str(recipe) == text
     assert gw.recipe(str(recipe)) == recipe
     assert recipe.build() == made
+    assert gw.recipe(text.replace("(", "").replace(")", "")) == recipe
 
 
 def test_its_recipe_asks_for_what_both_need():

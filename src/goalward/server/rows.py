@@ -91,7 +91,7 @@ def searched(pool: StudyPool) -> pl.Series:
         else:
             shown = map(pool.show, range(pool.n_rows))
             cells = [" ".join(map(str, one["columns"].values())) for one in shown]
-        WORDS[pool] = pl.Series([text.casefold() for text in cells], dtype=pl.String)
+        WORDS[pool] = pl.Series([legible(text.casefold()) for text in cells], dtype=pl.String)
     return WORDS[pool]
 
 
