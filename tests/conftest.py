@@ -52,9 +52,12 @@ REQUIRED = os.environ.get("GOALWARD_REQUIRE_ALL") == "1"
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
-    """Check shapes again in every test."""
+    """Check shapes again in every test, and say which are attacks."""
     spent[0] = 0
     jaxtyping.config.update("jaxtyping_disable", False)
+    if attack := item.get_closest_marker("attack"):
+        # With the report it gets from a worker to whoever counts.
+        item.user_properties.append(("attack", attack.args[0]))
 
 
 def need(module: str) -> None:
