@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 import goalward as gw
 from goalward.adapters import from_sklearn
 from goalward.core.arrays import namespace, to_numpy
-from goalward.errors import ShapeMismatch
+from goalward.errors import Separable, ShapeMismatch
 from goalward.models import Fitted, Labelled, Loss, Sigmoid, Softmax, Squared
 from goalward.solvers import Cholesky, ConjugateGradient, Dual
 from goalward.testing import check_goal, check_loss
@@ -188,6 +188,20 @@ def test_a_label_that_is_not_answered_is_as_if_the_row_were_not_there():
         known = ~np.isnan(task.y[:, k])
         alone = task.learner.fit(task.X[known], task.y[known, k])
         np.testing.assert_allclose(alone.params[:, 0], fitted.params[:, k], atol=1e-9)
+
+
+@pytest.mark.parametrize("answer", [0.0, 1.0, np.nan])
+def test_the_first_rows_may_have_no_label_at_all_or_every_one(answer):
+    fitted = gw.MultiLabel().fit([[0.0], [1.0]], np.full((2, 3), answer))
+    chances = fitted.predict_proba([[0.5]])
+    assert ((chances > 0.01) & (chances < 0.99)).all()
+
+
+@pytest.mark.parametrize("answers", [np.zeros((10, 1)), np.eye(2)[np.arange(10) % 2]])
+def test_labels_without_curvature_are_refused(answers):
+    X = np.eye(2)[np.arange(10) % 2]
+    with pytest.raises(Separable, match="C=1e\\+12"):
+        gw.MultiLabel(C=1e12).fit(X, answers)
 
 
 @pytest.mark.parametrize("several", [OneVsRestClassifier, MultiOutputClassifier])
