@@ -6,6 +6,7 @@ from goalward.core.arrays import to_numpy
 from goalward.errors import BadParameter, NotConverged, Unsupported
 from goalward.learners import Logistic
 from goalward.solvers import Auto, Cholesky, ConjugateGradient, Dual, conjugate_gradient, named
+from goalward.solvers.cholesky import dense_curvature
 from goalward.testing import check_solver, problem
 from goalward.testing.derivatives import explicit
 
@@ -123,3 +124,16 @@ def test_few_rows_of_many_features_are_solved_for_in_their_span(
     assert found.residual < 2e-10
     scale = np.abs(to_numpy(whole.value)).max()
     np.testing.assert_allclose(to_numpy(found.value), to_numpy(whole.value), atol=1e-7 * scale)
+
+
+@pytest.mark.parametrize("n_contrasts", [1, 2, 3, 4, 9])
+def test_curvature_is_the_sum_over_rows_for_few_classes_and_for_many(n_contrasts, rng):
+    X, half = rng.normal(size=(30, 5)), rng.normal(size=(30, n_contrasts, n_contrasts))
+    blocks, penalty = half @ half.transpose(0, 2, 1), rng.uniform(size=5)
+
+    found = dense_curvature(X, blocks, penalty)
+
+    expected = sum(
+        np.kron(np.outer(x, x), block) for x, block in zip(X, blocks, strict=True)
+    ) + np.diag(np.repeat(penalty, n_contrasts))
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)

@@ -73,9 +73,9 @@ def encode(y: object, classes: NDArray[Any], name: str = "y", *, least: int = 1)
     if len(listed) < least:
         raise Empty(f"{name} is empty; at least 1 label was expected. Pass some labels.")
     code = {label: k for k, label in enumerate(classes.tolist())}
-    codes = [code.get(label, -1) for label in listed]
-    if -1 in codes:
-        unknown = listed[codes.index(-1)]
+    codes = list(map(code.get, listed))
+    if None in codes:
+        unknown = listed[codes.index(None)]
         known = ", ".join(map(repr, list(code)[:10])) + (", ..." if len(code) > 10 else "")
         remedy = "Correct the label, or fit with classes=[...] that name every class."
         raise UnknownLabel(
@@ -83,7 +83,7 @@ def encode(y: object, classes: NDArray[Any], name: str = "y", *, least: int = 1)
             f"{REGRESSION if _is_measured(unknown) else remedy}"
         )
     targets = np.zeros((len(listed), len(classes)))
-    targets[np.arange(len(listed)), codes] = 1.0
+    targets[np.arange(len(listed)), np.array(codes, dtype=np.int64)] = 1.0
     return targets
 
 
@@ -142,6 +142,8 @@ def _listed(y: Any) -> list[Hashable]:
         if y.dtype.kind in "biuUS":
             listed: list[Hashable] = y.tolist()  # Python values, none of them missing
             return listed
+    elif set(map(type, y)) <= {bool, int, str}:
+        return list(y)  # so are these, and a long list is not looked through one by one
     _refuse_sets(y)
     labels = [_plain(label) for label in y]
     for i, label in enumerate(labels):

@@ -261,7 +261,7 @@ def answers(
 
 def known(served: ServedStudy, row: int) -> int:
     """Return a row's number; 404 where there is no such row."""
-    last = served.study.n_rows - 1
+    last = served.study.state.n_rows - 1
     if not 0 <= row <= last:
         raise HTTPException(404, f"There is no row {row}; the last is {last}.")
     return row

@@ -55,8 +55,9 @@ def dense_curvature(
     xp = namespace(blocks)
     n_params, n_contrasts = X.shape[1], blocks.shape[-1]
     # Feature pairs times class pairs: one product where the pairs are few, else one
-    # product of features for each pair of classes. Same flops; the first has no loop.
-    if n_params <= 64 and not is_sparse(X):
+    # product of features for each pair of classes. Same flops; the first has no loop, but
+    # writes all pairs of every row down, which up to four classes are not worth.
+    if n_contrasts > 3 and n_params <= 64 and not is_sparse(X):
         grid = _pair_product(X, blocks)
     else:
         grid = _class_loop(X, blocks)

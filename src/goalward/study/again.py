@@ -24,11 +24,13 @@ def with_asked_again(
     where rows have one.
     """
     state, zero = now.state, strategy.zero
-    people = set(state.consensus.people) if state.settings.again else set()
+    if zero is None or not state.settings.again:
+        return queue, utility
+    people = set(state.consensus.people)
     known = np.array(
         [r for r in state.training if len(state.said(r)) < len(people)], dtype=np.int64
     )
-    if zero is None or not len(known):
+    if not len(known):
         return queue, utility
     utility, X = utility.copy(), now.pool.take(known)
     utility[known] = strategy.suggest(now.fitted, X, 1, round=len(state.rounds)).utility

@@ -47,6 +47,11 @@ class StudyFindings:
         return self._ledger.state
 
     @property
+    def seen(self) -> State:
+        """Where the study stood when this process last read or wrote: no look at the disk."""
+        return self._ledger.known
+
+    @property
     def behind(self) -> str | None:
         """Why `state` is of an earlier moment: another program holds the study; None where it is not."""
         return self._ledger.behind

@@ -23,6 +23,8 @@ PATIENCE = 0.3
 """Seconds that a look waits for others; answers wait longer."""
 MOST = 20_000
 """Events that are read at once: a long journal is never in memory whole."""
+GLANCE = 100
+"""Events that a check reads at once: an answer in the same moment waits for it."""
 
 
 class Ledger:
@@ -105,11 +107,11 @@ class Ledger:
         Parameters
         ----------
         pause
-            How many times as long to wait as it takes, every 500 events: while others answer.
+            How many times as long to wait as it takes, after every glance: while others answer.
         """
         state = State()
         began = time.perf_counter()
-        while news := self.store.read(state.mark, most=500):
+        while news := self.store.read(state.mark, most=GLANCE):
             state = folded(state, news)
             if state.unsaved:
                 wrong = self._kept(state.unsaved)
