@@ -43,7 +43,7 @@ test-oldest:
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 SCIPY_ARRAY_API=1 \
 		$(VENV)-oldest/bin/python -m pytest -n auto -W ignore::DeprecationWarning
 
-# A real Label Studio in an environment of its own: about 4 minutes and 1 GB to install, then 3.
+# A real Label Studio in an environment of its own: about 4 minutes and 1 GB to install, then 3 to 5.
 test-label-studio: $(VENV)/.ready-dev .venv-label-studio/.ready
 	GOALWARD_LABEL_STUDIO=$(CURDIR)/.venv-label-studio/bin/label-studio OMP_NUM_THREADS=1 \
 		$(BIN)/python -m pytest -p no:xdist -v --durations=0 tests/adapters/label_studio/real.py

@@ -128,7 +128,9 @@ def test_what_is_no_set_of_labels_is_refused(tmp_path, answer, error):
         assert not study.state.labels
 
 
-@pytest.mark.parametrize("answer", ["3", True, float("nan"), float("inf"), {"price": 3}, [3.0]])
+@pytest.mark.parametrize(
+    "answer", ["3", True, float("nan"), float("inf"), {"price": 3}, [3.0], 10**400]
+)
 def test_what_is_no_number_is_refused(tmp_path, answer):
     study = numbers(tmp_path / "numbers.db")
     with study, pytest.raises(BadParameter, match="finite number"):

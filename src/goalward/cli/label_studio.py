@@ -50,10 +50,12 @@ class LabelStudioOptions:
     strategy: str = STRATEGY
     refit: int = Option(10, min=1, help="New answers before the next round.")
     seed: int = SEED
-    control: str | None = Option(None, help="The Choices tag, where there are several.")
+    control: str | None = Option(None, help="The Choices or Number tag, where several fit.")
     top: int = Option(1000, min=1, help="Tasks that get a score each round.")
-    prefill: bool = Option(False, "--prefill", help="Show annotators the model's label.")
-    add_classes: bool = Option(False, "--add-classes", help="Take new choices as new classes.")
+    prefill: bool = Option(False, "--prefill", help="Show annotators what the model would say.")
+    add_classes: bool = Option(
+        False, "--add-classes", help="Take new choices as new classes or labels."
+    )
     poll: float = Option(5.0, min=0.1, help="Seconds between two looks.")
     once: bool = Option(False, "--once", help="One pass, then leave.")
     serve: int | None = Option(None, min=1, max=65535, help="Also be its ML backend, at this port.")

@@ -14,6 +14,7 @@ import goalward as gw
 from goalward.cli.app import AsJson, command
 from goalward.cli.console import Spinner, Terminal, reply, visible
 from goalward.errors import BadParameter, GoalwardError, NotAStudy, PoolChanged
+from goalward.study.chosen import usual_learner
 
 __all__ = [
     "CreateOptions",
@@ -87,8 +88,8 @@ class MakingOptions:
 
     @property
     def learner(self) -> Any:
-        """What learns such answers; rows of texts are short, for which C = 1 would hold weights back."""
-        return gw.MultiLabel(C=10.0) if self.labels else gw.Ridge() if self.number else None
+        """What learns such answers."""
+        return usual_learner("labels" if self.labels else "numbers" if self.number else "class")
 
 
 @dataclass(frozen=True)

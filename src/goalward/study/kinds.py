@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import math
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -248,7 +248,9 @@ class OneNumber(Kind):
     def checked(self, said: Any, classes: Sequence[Label], renamed: Mapping[Label, Label]) -> Any:
         """Return the number."""
         value = said.item() if hasattr(said, "item") else said
-        if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+        real = isinstance(value, Real) and not isinstance(value, bool)
+        # Whole numbers have no end, and floats do.
+        if not real or not abs(value) <= sys.float_info.max:
             raise BadParameter(f"The answer {said!r} came; a finite number was expected: 3.5, say.")
         return float(value)
 

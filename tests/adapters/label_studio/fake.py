@@ -2,7 +2,8 @@
 
 - the next task is the one of the lowest score among predictions of the project's model_version;
 - the Data Manager's score is the mean over all versions;
-- an annotation may hold a class that is not in the label config;
+- an annotation may hold a class that is not in the label config, or anything else;
+- where none of several choices is chosen, the editor writes no region;
 - changing or deleting an annotation touches its task; importing predictions does not;
 - a page after the last is 404.
 """
@@ -19,6 +20,10 @@ from urllib.parse import parse_qs, urlsplit
 CONFIG = """<View><Text name="words" value="$text"/>
 <Choices name="mood" toName="words" choice="single"><Choice value="good"/><Choice value="bad"/></Choices>
 </View>"""
+SEVERAL = """<View><Text name="words" value="$text"/>
+<Choices name="traits" toName="words" choice="multiple"><Choice value="good"/><Choice value="early"/>
+<Choice value="odd one" alias="odd"/></Choices></View>"""
+NUMBER = """<View><Text name="words" value="$text"/><Number name="price" toName="words"/></View>"""
 TOKEN = "0123456789abcdef"
 
 
@@ -26,6 +31,12 @@ def jwt(kind):
     """Return something that looks like a token of that type."""
     parts = [{"alg": "HS256"}, {"token_type": kind}]
     return ".".join(base64.urlsafe_b64encode(json.dumps(p).encode()).decode() for p in parts) + ".x"
+
+
+def region(control, **value):
+    """Return the result of an annotation, as the editor writes it: region("price", number=3.5)."""
+    (kind,) = value
+    return [{"from_name": control, "to_name": "words", "type": kind, "value": value}]
 
 
 class FakeLabelStudio:
@@ -56,11 +67,11 @@ class FakeLabelStudio:
         self.touch(number)
         return number
 
-    def annotate(self, task, *choices, user=1, cancelled=False, number=None):
-        """Say something about a task, or change what was said."""
+    def annotate(self, task, *choices, user=1, cancelled=False, number=None, result=None):
+        """Say something about a task, or change what was said; `result` as the editor writes it."""
         number = number or max(self.annotations, default=100) + 1
-        region = {"from_name": "mood", "to_name": "words", "type": "choices"}
-        result = [{**region, "value": {"choices": list(choices)}}] if choices else []
+        if result is None:
+            result = region("mood", choices=list(choices)) if choices else []
         self.touch(task)
         self.annotations[number] = {
             "id": number,

@@ -17,8 +17,11 @@ from contextlib import contextmanager
 import pytest
 
 import goalward as gw
+from goalward.adapters.label_studio import LabelConfig
+from goalward.study.cells import NoAnswer
 from tests.adapters.label_studio.conftest import mood
-from tests.adapters.label_studio.fake import CONFIG
+from tests.adapters.label_studio.fake import CONFIG, NUMBER, SEVERAL, region
+from tests.adapters.label_studio.test_kinds import SAYS, TRUTH
 
 TOKEN = secrets.token_hex(20)
 PERSON = "ann@example.org"
@@ -110,8 +113,8 @@ def api(server):
 class Project:
     """A project, and a person who works on it."""
 
-    def __init__(self, api):
-        made = {"title": f"goalward {secrets.token_hex(3)}", "label_config": CONFIG}
+    def __init__(self, api, config=CONFIG):
+        made = {"title": f"goalward {secrets.token_hex(3)}", "label_config": config}
         self.api, self.number = api, api("POST", "/api/projects", made)["id"]
 
     @property
@@ -122,8 +125,7 @@ class Project:
         return self.api("GET", f"/api/projects/{self.number}/next")
 
     def annotate(self, task, *choices, **more):
-        region = {"from_name": "mood", "to_name": "words", "type": "choices"}
-        result = [{**region, "value": {"choices": list(choices)}}] if choices else []
+        result = region("mood", choices=list(choices)) if choices else []
         body = {"result": result, **more}
         return self.api("POST", f"/api/tasks/{task}/annotations", body)["id"]
 
@@ -178,6 +180,7 @@ def quiet(done):
 def test_a_table_is_labelled_in_the_order_of_the_study(server, project, table, tmp_path):
     place = tmp_path / "s.db"
     options = ["--table", table, "--text", "text", "--study", place, "--refit", "4"]
+    options += ["--dev", "0"]
 
     first = once(server, project, tmp_path, *options)
     assert (first["imported"], first["pushed"]) == (48, 48)
@@ -218,12 +221,7 @@ def test_changed_deleted_skipped_and_odd_annotations_are_followed(
     kept, changed, deleted = (project.annotate(tasks[row], "good") for row in (0, 1, 2))
     assert once(server, project, tmp_path, *options)["told"] == 3
 
-    region = {"from_name": "mood", "to_name": "words", "type": "choices"}
-    api(
-        "PATCH",
-        f"/api/annotations/{changed}/",
-        {"result": [{**region, "value": {"choices": ["bad"]}}]},
-    )
+    api("PATCH", f"/api/annotations/{changed}/", {"result": region("mood", choices=["bad"])})
     api("DELETE", f"/api/annotations/{deleted}/")
     project.annotate(tasks[3], was_cancelled=True)
     project.annotate(tasks[4], "ugly")  # it is taken there, 201
@@ -260,9 +258,58 @@ def test_the_projects_own_tasks_are_the_pool_with_a_personal_access_token(
     assert b"eyJ" not in b"".join(path.read_bytes() for path in tmp_path.glob("own*"))
 
 
+@pytest.mark.parametrize(
+    ("kind", "config", "odd", "reason"),
+    [
+        ("labels", SEVERAL, region("traits", choices=["ugly"]), "'ugly' is not one of the labels"),
+        ("numbers", NUMBER, region("price", number="3"), "'3' is not a finite number"),
+    ],
+)
+def test_several_choices_and_numbers_go_in_and_out(
+    server, table, tmp_path, api, kind, config, odd, reason
+):
+    project, place = Project(api, config), tmp_path / "s.db"
+    options = ["--table", table, "--text", "text", "--study", place, "--refit", "4"]
+    options += ["--dev", "0", "--prefill"]
+    assert once(server, project, tmp_path, *options)["pushed"] == 48
+    tasks = {t["data"]["goalward_row"]: t["id"] for t in project.ordered("tasks:id", 48)}
+    said = {}
+    for _ in range(12):
+        task = project.served()
+        text = task["data"]["text"]
+        project.annotate(task["id"], result=SAYS[kind](text))
+        said[task["data"]["goalward_row"]] = TRUTH[kind](text)
+    left = [row for row in tasks if row not in said]
+    project.annotate(tasks[left[0]], result=odd)  # it is taken there, 201
+    project.annotate(tasks[left[1]], was_cancelled=True)
+    done = once(server, project, tmp_path, *options)
+    assert (done["told"], done["skipped"]) == (12, 1)
+    assert [(one["task"], one["reason"]) for one in done["refused"]] == [(tasks[left[0]], reason)]
+    assert quiet(once(server, project, tmp_path, *options))
+    with gw.Study.open(place) as study:
+        assert study.state.settings.kind == kind
+        assert dict(study.state.labels) == said
+        queue = [row for row in study.state.ranking.queue if row in left[1:]]
+        classes = study.state.classes
+    assert project.served()["data"]["goalward_row"] == queue[0]
+
+    stored = api("GET", "/api/predictions/", project=project.number)
+    assert len(stored) == done["pushed"]
+    asked = LabelConfig.parse(config)
+    found = {one["task"]: asked.answer(one["result"], classes) for one in stored}
+    assert not any(isinstance(one, NoAnswer) for one in found.values())
+    texts = {task["id"]: task["data"]["text"] for task in project.ordered("tasks:id", 48)}
+    if kind == "labels":
+        right = [("good" in said) == (mood(texts[task]) == "good") for task, said in found.items()]
+    else:
+        right = [abs(said - TRUTH[kind](texts[task])) < 2 for task, said in found.items()]
+    assert sum(right) > 0.7 * len(right)
+
+
 def test_webhooks_wake_the_bridge_and_the_backend_answers(server, project, table, tmp_path, api):
     place, port = tmp_path / "s.db", free_port()
     options = ["--table", table, "--text", "text", "--study", place, "--refit", "4"]
+    options += ["--dev", "0"]
     once(server, project, tmp_path, *options)
     run = command(server, project, *options, "--poll", "600", "--serve", port, "--json")
     log = tmp_path / "bridge.log"

@@ -11,7 +11,7 @@ import goalward as gw
 from goalward.cli import app
 from goalward.errors import BadParameter, LabelStudioError, Unsupported
 from tests.adapters.label_studio.conftest import mood
-from tests.adapters.label_studio.fake import TOKEN
+from tests.adapters.label_studio.fake import CONFIG, NUMBER, SEVERAL, TOKEN, region
 from tests.conftest import need
 
 RUN = CliRunner()
@@ -119,3 +119,24 @@ def test_a_config_that_cannot_be_used_leaves_no_study(run, fake, table):
     with pytest.raises(Unsupported, match="no Choices"):
         run("--table", str(table), "--text", "text", "--once")
     assert not table.with_suffix(".labels.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("config", "said", "kind", "kept"),
+    [
+        (SEVERAL, region("traits", choices=["odd"]), "labels", (False, False, True)),
+        (NUMBER, region("price", number=2.5), "numbers", 2.5),
+    ],
+)
+def test_the_projects_control_says_what_an_answer_is(run, table, fake, config, said, kind, kept):
+    fake.project["label_config"] = config
+    options = ["--table", str(table), "--text", "text", "--once"]
+    run(*options)
+    fake.annotate(min(fake.tasks), result=said)
+    assert json.loads(run(*options, "--json"))["told"] == 1
+    with gw.Study.open(table.with_suffix(".labels.db")) as study:
+        assert study.state.settings.kind == kind
+        assert dict(study.state.labels) == {0: kept}
+    fake.project["label_config"] = CONFIG
+    with pytest.raises(Unsupported, match="which asks for one class"):
+        run(*options)

@@ -70,13 +70,13 @@ class Bridge:
     Parameters
     ----------
     control
-        The Choices tag to work with, where there are several.
+        The Choices or Number tag to work with, where several fit the study.
     top
         How many tasks get a score each round; the others come after them.
     prefill
-        Show annotators the model's label. Quicker, and they agree with it more than they should.
+        Show annotators what the model would say. Quicker, and they agree with it more than they should.
     add_classes
-        Take choices that the study does not know as new classes.
+        Take choices that the study does not know as new classes or labels.
     send
         More columns of the table to send with each task.
     """
@@ -97,10 +97,12 @@ class Bridge:
         self.study, self.client = study, client
         self._top, self._prefill, self._send = top, prefill, send
         project = client.project()
-        self.config = LabelConfig.parse(project["label_config"], control)
+        kind = study.state.settings.kind
+        self.config = LabelConfig.parse(project["label_config"], control, kind)
         self._project = key_of(project)
         self.prefix = f"label-studio/{self._project}/"
-        self._match_classes(add_classes)
+        if self.config.asks.listed:
+            self._match_classes(add_classes)
         # What the last pass saw (task -> row, ...), the newest order, and what was written whole.
         self._rows: dict[int, int] | None = None
         self._strangers = 0
@@ -196,7 +198,6 @@ class Bridge:
         return [order.predictions.get(row) or prediction(order.version) for row in known]
 
     def _match_classes(self, add: bool) -> None:
-        self.study.state.settings.answer.need("Label Studio")
         known, offered = {str(label) for label in self.study.state.classes}, self.config.classes
         for label in offered if add else ():
             if label not in known:
@@ -222,6 +223,6 @@ class Bridge:
         # from a list that changed meanwhile proves nothing.
         quiet = self.client.mark() == mark
         present = set(rows.values()) if quiet else set()
-        changes = tell(self.study, said, self.prefix, present)
+        changes = tell(self.study, said, self.config, self.prefix, present)
         self._mark, self._refused = mark if quiet else (), tuple(refused)
         return changes

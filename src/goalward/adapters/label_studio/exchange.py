@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import groupby
@@ -17,13 +17,14 @@ from goalward.adapters.label_studio.config import LabelConfig
 from goalward.core.arrays import to_numpy
 from goalward.journal.events import Label
 from goalward.study import State, Study
+from goalward.study.cells import NoAnswer
 from goalward.study.questions import Questions
 from goalward.study.rounds import StudyRound
 
 __all__ = ["Order", "Refused", "answers", "prediction", "tell", "version_of"]
 
-Answers = dict[tuple[int, str], Label | None]
-"""(row, annotator) -> label, or None for a skip; oldest first."""
+Answers = dict[tuple[int, str], Any]
+"""(row, annotator) -> an answer as a study takes it, or None for a skip; oldest first."""
 
 OURS = "goalward-"
 """How our model versions start; others are left alone."""
@@ -47,7 +48,7 @@ def answers(
     client: Client,
     rows: Mapping[int, int],
     config: LabelConfig,
-    classes: Iterable[Label],
+    classes: Sequence[Label],
     prefix: str,
 ) -> tuple[Answers, list[Refused]]:
     """Return every annotator's newest word on every row, and what does not fit.
@@ -59,8 +60,7 @@ def answers(
     prefix
         What names start with; who has no email that can be seen goes by a number.
     """
-    known, emails = {str(label): label for label in classes}, client.emails()
-    found = []
+    emails, found = client.emails(), []
     for task in client.answered():
         number = int(task["id"])
         for annotation in task["annotations"] if number in rows else ():
@@ -75,37 +75,46 @@ def answers(
     said: Answers = {}
     refused = []
     for key, (number, annotation) in reversed(newest.items()):
-        choices = config.answer(annotation.get("result") or [])
+        result = annotation.get("result")
+        answer = config.answer([] if result is None else result, classes)
         if annotation.get("was_cancelled"):
             said[key] = None
-        elif len(choices) == 1 and choices[0] in known:
-            said[key] = known[choices[0]]
+        elif isinstance(answer, NoAnswer):
+            refused.append(Refused(number, key[1], str(answer)))
         else:
-            reason = f"{len(choices)} choices where one was expected"
-            if len(choices) == 1:
-                reason = f"{choices[0][:100]!r} is not one of the classes"
-            refused.append(Refused(number, key[1], reason))
+            said[key] = answer
     return said, refused
 
 
-def tell(study: Study, said: Answers, prefix: str, present: set[int]) -> dict[str, int]:
+def tell(
+    study: Study, said: Answers, config: LabelConfig, prefix: str, present: set[int]
+) -> dict[str, int]:
     """Bring a study to what annotators say; return how many were told, skipped and withdrawn.
 
     Parameters
     ----------
+    config
+        Its control knows which answers are news.
     prefix
         What names of this project's annotators start with; nobody else's answer is withdrawn.
     present
         Rows that were seen to have a task. An answer to another row stays: its task can be gone
         for other reasons than its label.
     """
+    state = study.state
     standing = {
         (row, by): stands.label
-        for row, each in study.state.standings.items()
+        for row, each in state.standings.items()
         for by, stands in each.items()
         if by.startswith(prefix)
     }
-    news = [one for one in said.items() if one not in standing.items()]
+    news = []
+    for key, label in said.items():
+        kept = label
+        if label is not None:
+            kept = state.settings.answer.checked(label, state.classes, state.renamed)
+        if key not in standing or not config.asks.unchanged(standing[key], kept):
+            news.append((key, label))
     # In the order they were given: of disagreeing annotators the latest counts.
     for (by, skips), group in groupby(news, key=lambda one: (one[0][1], one[1] is None)):
         if skips:
@@ -155,8 +164,7 @@ class Order:
         version = version_of(state, top, prefill)
         questions = Questions(study.n_rows, state.settings, study.pool.prepared)
         rows = [one.row for one in questions.next(state, top, NOBODY, time.time())]
-        labels = _model_labels(study, rows) if prefill and state.ranking is not None else {}
-        results = {row: config.result(label) for row, label in labels.items()}
+        results = _results(study, config, rows) if prefill and state.ranking is not None else {}
         return cls(
             version,
             {
@@ -188,13 +196,16 @@ class Order:
         return len(lines)
 
 
-def _model_labels(study: Study, rows: list[int]) -> dict[int, str]:
-    """Return the model's label of rows that are not dev: a suggested answer measures nothing."""
+def _results(study: Study, config: LabelConfig, rows: list[int]) -> dict[int, list[dict[str, Any]]]:
+    """Return what is believed of rows that are not dev: a suggested answer measures nothing."""
     state = study.state
     training = np.array(rows, dtype=np.int64)
     training = training[~state.settings.is_dev(training)]
     if not len(training):
         return {}
     fitted = StudyRound(state, study.pool).fitted
-    best = to_numpy(fitted.predict_proba(study.pool.take(training))).argmax(axis=1)
-    return {int(row): str(state.classes[k]) for row, k in zip(training, best, strict=True)}
+    outcomes = to_numpy(fitted.predict_proba(study.pool.take(training)))
+    return {
+        int(row): config.result(one, state.classes)
+        for row, one in zip(training, outcomes, strict=True)
+    }

@@ -19,6 +19,7 @@ from goalward.core.whole_file import whole_file
 from goalward.errors import BadParameter, Empty, LabelStudioError, StudyExists
 from goalward.journal.places import file_of, located
 from goalward.study import Study
+from goalward.study.chosen import usual_learner, written_learner
 from goalward.tables import Table
 
 __all__ = ["create_study", "from_project", "identified", "key_of", "rows_as_data"]
@@ -91,9 +92,10 @@ def create_study(
     numeric: tuple[str, ...] = (),
     embeddings: str = "auto",
     control: str | None = None,
+    learner: Any = None,
     **options: Any,
 ) -> Study:
-    """Return a new study with the project's classes, and its overlap as `answers`.
+    """Return a new study with the project's choices or number, and its overlap as `answers`.
 
     Parameters
     ----------
@@ -102,11 +104,15 @@ def create_study(
         written to a table beside the study, with their numbers.
     numeric, embeddings
         Features of tasks, as in `Table`.
+    control, learner
+        The tag to work with, and what learns its answers. Without them the one Choices tag, or
+        the one Number tag where there is none, says whether answers are classes, labels or numbers.
     options
         See `Study.create`.
     """
     project = client.project()
-    config = LabelConfig.parse(project["label_config"], control)
+    kind = None if learner is None else written_learner(learner)[0]
+    config = LabelConfig.parse(project["label_config"], control, kind)
     if table is None:
         file = file_of(located(place)) or Path(f"label-studio-{client.number}")
         path = file.with_suffix(".tasks.jsonl")
@@ -116,7 +122,8 @@ def create_study(
         table = Table(str(path), text, image, numeric, embeddings)
     answers = int(project.get("maximum_annotations") or 1)
     chosen = {"answers": answers, **options}
-    return Study.create(place, pool=table, classes=list(config.classes), **chosen)
+    learner = usual_learner(config.asks.kind) if learner is None else learner
+    return Study.create(place, pool=table, classes=list(config.classes), learner=learner, **chosen)
 
 
 def _write_pool(path: Path, listed: Iterable[Mapping[str, Any]], project: str, field: str) -> None:
