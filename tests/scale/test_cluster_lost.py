@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -120,6 +121,35 @@ def test_a_scheduler_that_dies_is_missed(processes, setting):
     assert killed
     with pytest.raises(errors.ClusterLost, match="scheduler"):
         rank(pool, fitted, goal, operator=Spread(), **options)
+
+
+class Taken:
+    """A part that was done, by a worker that died before anybody fetched it."""
+
+    status = "finished"
+
+    def __init__(self, times):
+        self.times = times
+
+    def result(self, timeout):
+        self.times -= 1
+        if self.times >= 0:
+            raise TimeoutError
+        return "done"
+
+
+@pytest.mark.usefixtures("impatient")
+def test_what_a_dead_worker_had_done_is_done_again_or_missed(monkeypatch):
+    need("distributed")
+    from goalward.scale.scheduler import finished
+
+    monkeypatch.setattr("distributed.wait", lambda *_, **__: time.sleep(0.01))
+    part = Taken(times=1)
+    others = SimpleNamespace(status="running", nthreads=lambda **_: {"tcp://a": 1})
+    assert list(finished(others, [part])) == [(part, "done")]
+    nobody = SimpleNamespace(status="running", nthreads=lambda **_: {})
+    with pytest.raises(errors.ClusterLost, match="no worker"):
+        list(finished(nobody, [Taken(times=float("inf"))]))
 
 
 def test_a_client_that_was_closed_is_refused(setting):

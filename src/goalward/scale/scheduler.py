@@ -54,11 +54,17 @@ def finished(client: Any, futures: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
     while waiting:
         with reaching(client), suppress(TimeoutError):
             distributed.wait(list(waiting), timeout=POLL, return_when="FIRST_COMPLETED")
-        done = [future for future in waiting if future.status != "pending"]
-        for future in done:
+        fetched = False
+        for future in [one for one in waiting if one.status != "pending"]:
+            # A worker that dies takes what it did along: then it is to be done again, by others.
+            try:
+                result = _result(future)
+            except TimeoutError:
+                continue
+            fetched = True
             waiting.discard(future)
-            yield future, _result(future)
-        if done or _at_work(client):
+            yield future, result
+        if fetched or _at_work(client):
             alone = None
             continue
         alone = monotonic() if alone is None else alone
