@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from goalward.cli import app
+from goalward.errors import BadParameter
 from goalward.lab.advice import advice, advice_summary, in_markdown
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -26,6 +27,26 @@ def test_a_session_is_played_once_and_told_beside_the_truth(tmp_path):
     before = (tmp_path / "advice.jsonl").read_bytes()
     assert advice(["wine"], **options).equals(table)
     assert (tmp_path / "advice.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("task", ["labels", "numbers"])
+def test_studies_of_labels_and_numbers_are_played_beside_the_truth(tmp_path, task):
+    name = "digits" if task == "labels" else "diabetes"
+    options = {"task": task, "seeds": 1, "budget": 60, "n_jobs": 1, "progress": False}
+    table = advice([name], **options, out=tmp_path)
+    assert set(table["kept"]) == {True, False}
+    assert (
+        table.filter(~pl.col("kept"))["answers"] == table.filter(~pl.col("kept"))["labels"]
+    ).all()
+    last = table.filter(pl.col("answers") >= 30)
+    assert (last["low"] < last["value"]).all()
+    assert (last["value"] < last["high"]).all()
+    assert last.filter(pl.col("truth").is_between("low", "high")).height >= 0.7 * last.height
+    assert advice_summary(table)["runs"].to_list() == [1, 1, 1, 1]
+    again = advice([name], **options, out=tmp_path)
+    assert again.equals(table)
+    with pytest.raises(BadParameter, match="labels, numbers"):
+        advice(task="tables", out=tmp_path)
 
 
 def rounds(curve, stop):
@@ -63,6 +84,15 @@ def test_the_page_has_the_table_that_is_kept_and_it_shows_what_is_claimed():
         assert total["in_time"] >= 0.5 * total["ended"]
     assert kept.filter("kept", dataset="all")["width"].item() <= 0.20
     assert kept["dataset"].n_unique() > 8
+
+
+@pytest.mark.parametrize("task", ["labels", "numbers"])
+def test_the_page_of_labels_and_numbers_has_the_tables_that_are_kept(task):
+    kept = pl.read_csv(DOCS / f"trust-{task}.csv")
+    assert in_markdown(kept, kept=True) in (DOCS / "labels-and-numbers.md").read_text("utf-8")
+    for total in kept.filter(dataset="all").iter_rows(named=True):
+        assert total["held"] >= 0.9
+        assert total["wrong"] <= 0.15 * total["runs"]
 
 
 def test_the_command_writes_the_tables(tmp_path):

@@ -170,3 +170,34 @@ def test_all_rules_are_asked_and_say_where_they_come_from():
     assert where["classification change"] == 2
     assert where["budget"] == 1
     assert where["max confidence"] is None
+
+
+def test_labels_are_compared_by_what_f1_can_notice():
+    before, after = np.array([[1, 1, 0, 0], [0, 0, 0, 0]]), np.array([[1, 0, 0, 0], [0, 0, 0, 0]])
+    told = rounds(step=50, predicted=[before.tolist(), after.tolist()], kind=["labels"] * 2)
+    gain = next_gain(told)
+    # (1 + 1) / (3 + 2), and of a label that neither says one half: nothing is known of it.
+    assert gain.changed == pytest.approx((2 / 5 + 1 / 2) / 2)
+    assert bounded_change(told, window=1).value == pytest.approx(1 / 8)
+    kept = seen(np.array([[0.9, 0.2], [0.4, 0.6]]), np.empty((0, 2)), "labels")
+    assert kept["predicted"] == ((1, 0), (0, 1))
+    assert kept["doubt"] is None
+
+
+def test_numbers_are_compared_in_standard_deviations_and_bound_the_error(rng):
+    truth, before, after = rng.normal(size=(3, 50))
+    told = rounds(step=50, predicted=[before, after], kind=["numbers"] * 2, scale=[None, 4.0])
+    moved = np.sqrt(np.mean((before - after) ** 2))
+    assert next_gain(told).changed == pytest.approx(moved / 2)
+    bound = bounded_change(told, window=1).value
+    errors = [np.sqrt(np.mean((truth - said) ** 2)) for said in (before, after)]
+    assert abs(errors[0] - errors[1]) / 2 <= bound
+    assert classification_change(told).verdict == "has no meaning here"
+    assert next_gain(told).high == pytest.approx(0.3 * moved / 2)
+
+
+def test_models_of_other_rows_or_labels_are_not_compared():
+    told = rounds(step=50, predicted=[(0, 1), (0, 1, 1), (0, 1, 0)])
+    assert next_gain(told).since == 50
+    assert next_gain(told[:2]) is None
+    assert classification_change(told[:2]).value is None

@@ -1,6 +1,7 @@
 """Studies of several labels and of numbers: from the first answer to a prediction."""
 
 import json
+import re
 import sqlite3
 
 import numpy as np
@@ -50,7 +51,11 @@ def test_several_labels_from_the_first_answer_to_a_prediction(tmp_path):
         assert status["classes"][0]["labels"] == 1 + sum(
             said[0] for r, said in study.state.labels.items() if r != row
         )
-        assert status["headline"].startswith("macro-F1 about ")
+        good = status["accuracy"]
+        assert good["low"] < good["value"] == status["ranking"]["score"] < good["high"]
+        assert good["right"][1] < good["right"][0] < good["right"][2]
+        assert re.match(r"About 9\d % of yes and no right \(\d+ to \d+ %\), macro", good["says"])
+        assert status["headline"].startswith(good["says"])
         assert status["ranking"]["score"] > 0.6
         assert last["accuracy"] is None
         assert last["measure"] == "macro-F1"
@@ -82,7 +87,12 @@ def test_numbers_from_the_first_answer_to_a_prediction(tmp_path):
     place = tmp_path / "numbers.db"
     with answered(numbers(place, dev=0.25), lambda row: PRICE[row]) as study:
         status, before = study.status(), dict(study.state.labels)
-        assert status["headline"].startswith("R² about ")
+        good = status["accuracy"]
+        assert good["low"] < good["value"] == status["ranking"]["score"] < good["high"]
+        true = np.sqrt(np.mean((study._now().fitted.predict(X) - PRICE) ** 2))
+        assert good["error"][1] < true < good["error"][2]
+        assert re.match(r"R² about 1\.00 \(0\.\d+ to 1\.00\), typically off by", good["says"])
+        assert status["headline"].startswith(good["says"])
         assert status["ranking"]["score"] > 0.9
         assert status["classes"] == [{"label": "price", "labels": 40}]
         assert np.abs(study.predict().labels - PRICE).max() < 0.5
@@ -152,7 +162,72 @@ def test_what_is_not_there_for_a_kind_is_refused(tmp_path):
         for look in (study.scores, study.doubts, study.queue, lambda: study.why(0), study.widget):
             with pytest.raises(Unsupported, match="study of labels"):
                 look()
-        assert study.stop().reason.endswith("curve of macro-F1.")
+
+
+def played(study, say, n, step=10):
+    for _ in range(n // step):
+        for row in study.ask(step, refresh=False):
+            study.tell(row, say(row), by="ann")
+        study.refresh()
+    return study
+
+
+@pytest.mark.parametrize("kind", ["labels", "numbers"])
+def test_a_study_says_when_to_stop(tmp_path, kind):
+    make, say = (labels, holding) if kind == "labels" else (numbers, lambda row: PRICE[row])
+    with played(make(tmp_path / "study.db", dev=0), say, 20) as study:
+        words = (
+            "5 yes and as many no to each label" if kind == "labels" else "30 answers come first"
+        )
+        assert words in study.stop().reason
+        assert not study.stop().stop
+        assert "Keep going" in study.status()["headline"]
+        played(study, say, 120)
+        advice = study.stop()
+        assert advice.stop
+        assert advice.gain < advice.high < 0.02
+        measure = "macro-F1" if kind == "labels" else "R²"
+        assert f"of {measure} and at most" in advice.reason
+        assert "must bring 0.02: stop." in advice.reason
+        assert (
+            f"You could stop: 100 more answers would bring less than 0.02 of {measure}."
+            in (study.status()["headline"])
+        )
+        assert not study.stop(price=1e-9).stop
+        rules = {rule.name: rule for rule in advice.criteria}
+        unsaid = {name for name, rule in rules.items() if not rule.applies}
+        if kind == "labels":
+            assert not unsaid
+        else:
+            assert len(unsaid) == 5
+            kappa = rules["stabilizing predictions"]
+            assert kappa.verdict == "has no meaning here"
+            assert kappa.says == "no rule for numbers: it counts classes on which two models agree"
+        assert rules["bounded change"].value is not None
+        assert study.status()["forecast"] is None, "curves of accuracy say nothing of these"
+        before = study.stop()
+    with gw.Study.open(tmp_path / "study.db") as study:
+        assert study.stop() == before
+
+
+def test_a_label_added_later_begins_a_new_comparison(tmp_path):
+    with played(labels(tmp_path / "study.db", dev=0), holding, 40) as study:
+        assert study.stop().gain is not None
+        study.add_class("late")
+        study.tell(159, {"late"})
+        study.refresh()
+        assert study.stop().gain is None
+        assert "late: yes has 1" in study.stop().reason
+
+
+def test_labels_that_were_not_answered_are_left_out_of_what_is_measured(tmp_path):
+    def partly(row):
+        answered = {name: name in holding(row) for name in NAMES}
+        return answered | ({"praise": None} if row % 2 else {})
+
+    with answered(labels(tmp_path / "study.db", dev=0), partly, 60) as study:
+        good = study.status()["accuracy"]
+        assert 0.6 < good["low"] < good["value"] < good["high"] <= 1.0
 
 
 def test_labels_are_added_renamed_and_settle_in_columns(tmp_path, monkeypatch):

@@ -93,6 +93,7 @@ class SimulateOptions:
     advice: bool = Option(
         False, "--advice", help="Say how true a study's accuracy and its word to stop would be."
     )
+    task: str = Option("class", help="Of --advice: class, labels or numbers.")
     out: Out = Path("out/simulation")
     jobs: Jobs = None
     as_json: AsJson = False
@@ -109,7 +110,8 @@ def simulate(options: SimulateOptions) -> None:
 
     Examples: `goalward simulate digits -s random -s margin -s dev/spread --seeds 5 --budget 100`,
     `goalward simulate wine -s margin --stopping --price 0.0002`,
-    `goalward simulate --advice --seeds 3 --budget 400`
+    `goalward simulate --advice --seeds 3 --budget 400`,
+    `goalward simulate --advice --task numbers --seeds 3 --budget 300`
     """
     if options.advice:
         _advise(options)
@@ -144,11 +146,11 @@ def simulate(options: SimulateOptions) -> None:
 def _advise(options: SimulateOptions) -> None:
     """Write trust.csv and trust.md: what studies say beside what is true, with and without dev rows."""
     from goalward.core.whole_file import whole_file
-    from goalward.lab.advice import DATASETS, advice, advice_summary, in_markdown
+    from goalward.lab.advice import advice, advice_summary, in_markdown
 
-    names = DATASETS if options.dataset is None else (options.dataset,)
+    names = None if options.dataset is None else (options.dataset,)
     sizes: Any = {"seeds": options.seeds, "budget": options.budget, "n_jobs": options.jobs}
-    found = advice_summary(advice(names, **sizes, out=options.out))
+    found = advice_summary(advice(names, task=options.task, **sizes, out=options.out))
     with whole_file(options.out / "trust.csv", force=True) as path:
         found.write_csv(path)
     tables = [in_markdown(found, kept=kept) for kept in (True, False)]

@@ -154,13 +154,11 @@ def _show_rounds(curve: list[dict[str, Any]], rules: tuple[Criterion, ...]) -> N
     titles = {"labels": "training labels", "dev_labels": "dev labels", "bought": "all labels"}
     measures = ("accuracy", "low", "high", "log_loss", "goal", "gain")
     if "measure" in curve[-1]:
-        titles["score"] = curve[-1]["measure"]
+        titles |= {"score": curve[-1]["measure"], "low": "low", "high": "high"}
     else:
         titles |= {name: name for name in measures}
     lines = [{title: line[name] for name, title in titles.items()} for line in curve[-10:]]
     show("rounds: what the model was fitted on, and how good it was", lines)
-    if "measure" in curve[-1]:
-        return  # rules look at classes; the advice says so
     said = [
         {
             **{"rule": rule.name, "value": rule.value, "threshold": rule.threshold},

@@ -97,8 +97,10 @@ def left_out_pull(
     logits = np.asarray(to_numpy(fitted.logits_of(rows)), dtype=np.float64)
     w = to_numpy(weights)[:, None, None]
     Q = fitted.loss.basis(logits.shape[1], logits)
-    proba = to_numpy(fitted.loss.proba(logits))
-    slope = w * ((proba - to_numpy(targets)) @ Q)[:, :, None]
+    # A label that has no answer pulls nothing and bends nothing.
+    known = np.asarray(to_numpy(targets), dtype=np.float64)
+    proba = fitted.loss.seen(fitted.loss.proba(logits), known)
+    slope = w * (fitted.loss.slope(logits, known) @ Q)[:, :, None]
     kept = np.eye(Q.shape[1]) - w * fitted.loss.blocks(proba) @ M
     return np.linalg.solve(kept, slope)[:, :, 0], M, Q
 

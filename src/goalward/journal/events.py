@@ -157,7 +157,7 @@ class Ranked(Event):
         "dev" or "cross-validated": where log_loss comes from, and in older journals accuracy.
     accuracy, low, high, on
         The share of rows predicted right, the ends of its interval, and the answers that speak for
-        it; without the ends in older journals.
+        it; without the ends in older journals. Of several labels macro-F1, of numbers R².
     goal, gain
         τ and the mean score of the next batch, both per row of the goal.
     solver
@@ -173,6 +173,9 @@ class Ranked(Event):
     guesses
         How many guesses were right, of how many that were answered, and whether the model uses them;
         None where there are none.
+    also
+        What else is told of a model, with the ends of its interval: the share of "right" yes and no, or
+        the typical "error" of numbers; None of classes.
     """
 
     based_on: int
@@ -200,6 +203,7 @@ class Ranked(Event):
     on: int | None = None
     C: float | None = None
     guesses: dict[str, Any] | None = None
+    also: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,8 @@
-"""Is what a study says true? Its accuracy, with its interval, and its word to stop, against true labels.
+"""Is what a study says true? How good it is, with its interval, and its word to stop, against the truth.
 
 Sessions of the recommended strategy are played as a study would be, with and without a tenth of the
 answers kept to measure, and what the page would say after every round is written beside the truth.
+Of several labels and of numbers studies are played themselves (`studies_played.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -19,12 +20,15 @@ from numpy.typing import NDArray
 
 from goalward.core.arrays import to_numpy
 from goalward.core.whole_file import whole_file
+from goalward.errors import BadParameter
 from goalward.goals.leave_one_out import left_out
 from goalward.lab.benchmark.plan import Protocol
+from goalward.lab.benchmark.tasks import SETS, task_rows
 from goalward.lab.datasets import Dataset, Split, load
 from goalward.lab.parallel import Tell, finished, telling
 from goalward.lab.session import Session, Step
 from goalward.lab.store import Records
+from goalward.lab.studies_played import Round, play_study
 from goalward.learners import Logistic
 from goalward.models import Fitted
 from goalward.stopping import PRICE, Snapshot, gain_below_price, next_gain
@@ -45,45 +49,17 @@ DATASETS = (
     *("rt-polarity:minilm", "subj", "trec", "digits", "mnist", "fashion-mnist"),
 )
 """All sets of the benchmark with 1,500 rows or more."""
+LEAST = 400
+"""Rows of a table of several labels or numbers, so that there are answers enough to play for."""
 STOP_ROWS = 1000
 POINTS = 0.02
 """The gain that must still be to be had for a word to stop to be wrong."""
 
 
-class Round(NamedTuple):
-    """What a study would say after a round, beside the truth.
-
-    Parameters
-    ----------
-    kept
-        Whether a tenth of the answers is kept to measure.
-    answers
-        All that were given; `labels` of them train the model.
-    truth, value, low, high
-        Accuracy on all rows without an answer, and what is shown: the ends in whole percents.
-    curve
-        Accuracy on rows that are never asked in the whole session: the same in every round.
-    expected
-        The gain that is told for the next 100 answers.
-    stop
-        Whether it says that one could stop.
-    """
-
-    kept: bool
-    answers: int
-    labels: int
-    truth: float
-    value: float
-    low: float
-    high: float
-    curve: float
-    expected: float | None
-    stop: bool
-
-
 def advice(
-    datasets: Sequence[str] = DATASETS,
+    datasets: Sequence[str] | None = None,
     *,
+    task: str = "class",
     seeds: int = 3,
     budget: int = 400,
     out: Path | str,
@@ -94,21 +70,27 @@ def advice(
 
     Parameters
     ----------
+    datasets
+        All that are long enough by default.
+    task
+        "class"; "labels" or "numbers", on tables of `goalward benchmark --task`.
     budget
         Labels that train; at most four fifths of the pool.
     out
         Folder: a finished session is a line of its `advice.jsonl`, so a killed run goes on there.
     """
     store = Records(Path(out) / "advice.jsonl")
-    jobs = [(name, seed, budget) for seed in range(seeds) for name in datasets]
-    done = {(r["dataset"], r["seed"], r["budget"]): r for r in store}
+    names, play = _played(task, datasets)
+    jobs = [(name, seed, budget) for seed in range(seeds) for name in names]
+    ours = [r for r in store if r.get("task", "class") == task]
+    done = {(r["dataset"], r["seed"], r["budget"]): r for r in ours}
     missing = [job for job in jobs if job not in done]
     before = len(jobs) - len(missing)
     with (
         store.appending() as keep,
         telling(progress, len(jobs), "advice", "sessions", before) as tell,
     ):
-        for count, record in enumerate(finished(_session, missing, n_jobs), before + 1):
+        for count, record in enumerate(finished(play, missing, n_jobs), before + 1):
             keep(record)
             done[record["dataset"], record["seed"], record["budget"]] = record
             tell(count)
@@ -121,6 +103,17 @@ def advice(
     with whole_file(Path(out) / "rounds.parquet", force=True) as path:
         table.write_parquet(path)
     return table
+
+
+def _played(task: str, datasets: Sequence[str] | None) -> tuple[Sequence[str], Any]:
+    """Return the datasets of a task, and what plays one of them."""
+    if task == "class":
+        return datasets or DATASETS, _session
+    known = sorted({"class", *SETS})
+    if task not in known:
+        raise BadParameter(f"task={task!r}; one of {', '.join(known)} was expected.")
+    wanted = datasets or [name for name in SETS[task] if len(task_rows(task, name)[0]) >= LEAST]
+    return wanted, partial(play_study, task)
 
 
 def _session(job: tuple[str, int, int]) -> dict[str, Any]:
@@ -225,7 +218,7 @@ def advice_summary(rounds: pl.DataFrame) -> pl.DataFrame:
         pl.col("off").mean(),
     )
     runs = [
-        {"dataset": name, "kept": kept, **_run(part.sort("labels"), kept)}
+        {"dataset": name, "kept": kept, **_run(part.sort("labels"))}
         for (name, kept, _), part in rounds.group_by([*keys, "seed"], maintain_order=True)
     ]
     stops = pl.DataFrame(runs, infer_schema_length=None).group_by(keys, maintain_order=True)
@@ -245,13 +238,13 @@ def advice_summary(rounds: pl.DataFrame) -> pl.DataFrame:
     return both.with_columns(pl.col(pl.Float64).round(4))
 
 
-def _run(part: pl.DataFrame, kept: bool) -> dict[str, Any]:
+def _run(part: pl.DataFrame) -> dict[str, Any]:
     """Return when a session said stop, whether that was true, and what was told of gains."""
     curve, stop = part["curve"].to_numpy(), part["stop"].to_numpy()
     answers, told = part["answers"].to_numpy(), part["expected"].to_list()
     padded = np.concatenate([curve[:1], curve, curve[-1:]])
     smooth = (padded[:-2] + padded[1:-1] + padded[2:]) / 3.0
-    ahead = round(AHEAD * (1 - DEV * kept) / 10)
+    ahead = round(AHEAD / float(np.median(np.diff(answers)))) if len(answers) > 1 else 1
     known = len(curve) - ahead
     left = np.array([smooth[i : i + ahead + 1].max() - smooth[i] for i in range(max(known, 0))])
     rising = np.flatnonzero(left >= POINTS)

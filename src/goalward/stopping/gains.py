@@ -1,18 +1,15 @@
 """What the next labels bring, by how many predictions the last ones changed.
 
-A row whose predicted class stays is as right or wrong as before, so accuracy moves by no more than
-the share of rows that changed. No label is needed to see that, and no certainty of the model. How
-much of a change becomes a gain was measured on simulated studies (`goalward simulate --advice`).
+No label is needed to see that, and no certainty of the model. How much of a change becomes a gain is
+in `compared.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log
 
-import numpy as np
-
+from goalward.stopping.compared import COMPARED
 from goalward.stopping.snapshot import Criterion, Snapshot, bought_rounds
 
 __all__ = ["AHEAD", "PRICE", "Gain", "enough", "gain_below_price", "next_gain", "rise"]
@@ -20,27 +17,24 @@ __all__ = ["AHEAD", "PRICE", "Gain", "enough", "gain_below_price", "next_gain", 
 BACK, AHEAD = 50, 100
 """Labels over which predictions are compared, and over which gains are told."""
 PRICE = 0.02 / AHEAD
-"""What a label must bring, as a share of all rows: two points of accuracy for 100 labels."""
-EXPECTED = 0.12
-"""The gain as a share of the rows that changed, when labels double. Of the recommended strategy on
-the datasets for design: 0.14 at 100 labels, 0.10 at 80, 0.09 at 200."""
-HIGHEST = 0.45
-"""The same at its highest: nine in ten gains of the next 100 labels were below that share of the rows
-that changed in the last 50, where these were 2 to 5 %, and further below where they were more."""
+"""What a label must bring, as a share of all rows: two points of accuracy for 100 labels; or 0.02 of
+macro-F1 or R²."""
 ANSWERS, EACH = 30, 5
-"""Answers in all, and of every class, before anything is said about stopping."""
+"""Answers in all, and of every class (of every label, yes and no), before anything is said about
+stopping."""
 
 
 @dataclass(frozen=True)
 class Gain:
-    """How far accuracy is expected to rise.
+    """How far accuracy, macro-F1 or R² is expected to rise.
 
     Parameters
     ----------
     labels
         Labels of the model now.
     changed, since
-        The share of rows that are predicted otherwise than so many labels ago.
+        The share of rows that are predicted otherwise than so many labels ago; of labels and numbers
+        see `compared.py`.
 
     Examples
     --------
@@ -52,16 +46,16 @@ class Gain:
     labels: int
     changed: float
     since: int
+    kind: str = "class"
 
     def over(self, labels: int) -> float:
-        """Return the gain expected of so many more labels: like the logarithm of their number."""
-        back = max(self.labels - self.since, 1)
-        return EXPECTED * self.changed * log(1 + labels / self.labels) / log(self.labels / back)
+        """Return the gain expected of so many more labels."""
+        return COMPARED[self.kind].over(self.changed, self.labels, self.since, labels)
 
     @property
     def high(self) -> float | None:
         """The upper end of the gain of the next 100 labels; None before 50 labels are compared."""
-        return HIGHEST * self.changed if self.since >= BACK else None
+        return COMPARED[self.kind].highest * self.changed if self.since >= BACK else None
 
 
 def next_gain(rounds: Sequence[Snapshot]) -> Gain | None:
@@ -69,13 +63,16 @@ def next_gain(rounds: Sequence[Snapshot]) -> Gain | None:
 
     The newest model is compared with the last one that had 50 labels less, or else with the first.
     """
-    kept = [one for one in bought_rounds(rounds) if one.predicted is not None]
+    known = [one for one in bought_rounds(rounds) if one.predicted is not None]
+    kept = [one for one in known if known[-1].beside(one)]
     before = [one for one in kept if one.labels <= kept[-1].labels - BACK][-1:] or kept[:-1][:1]
     if not before:
         return None
     after = kept[-1]
-    changed = float(np.mean(np.array(before[0].predicted) != np.array(after.predicted)))
-    return Gain(after.labels, changed, after.labels - before[0].labels)
+    pair = after.beside(before[0])
+    assert pair is not None
+    changed = after.compared.changed(*pair, after.scale)
+    return Gain(after.labels, changed, after.labels - before[0].labels, after.kind)
 
 
 def enough(rounds: Sequence[Snapshot]) -> bool:
@@ -93,7 +90,7 @@ def gain_below_price(rounds: Sequence[Snapshot], *, price: float | None) -> Crit
     """
     found = next_gain(rounds)
     most = None if price is None else AHEAD * price
-    says = f"upper end of the gain of accuracy by the next {AHEAD} labels < their price"
+    says = f"upper end of the gain by the next {AHEAD} labels < their price"
     return Criterion.judged(
         "gain below price", found.high if found else None, lambda a, b: a < b, most, says, "ours"
     )

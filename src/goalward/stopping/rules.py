@@ -6,7 +6,7 @@ are shown (`criteria`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from operator import ge, le, lt
@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import cohen_kappa_score
 
 from goalward.stopping.gains import enough, gain_below_price
 from goalward.stopping.snapshot import Criterion, Snapshot, bought_rounds
@@ -91,13 +90,16 @@ def stabilizing_predictions(
 
     Bloodgood and Vijay-Shanker (2009) take a stop set that is never labelled on purpose and is
     large enough to be representative (2,000 rows there; up to 1,000 here), a window of 3 and 0.99.
+    Of several labels the mean over them.
     """
-    pairs = _changes(rounds)[-window:]
-    known = len(pairs) == window
-    value = float(np.mean([_kappa(a, b) for a, b in pairs])) if known else None
+
+    def value() -> float | None:
+        found = [after.compared.kappa(*pair) for after, pair in _changes(rounds)[-window:]]
+        return float(np.mean(found)) if len(found) == window else None
+
     says = f"mean kappa of successive models on the stop set, {window} rounds >= threshold"
     source = "Bloodgood and Vijay-Shanker, CoNLL 2009"
-    return Criterion.judged("stabilizing predictions", value, ge, threshold, says, source)
+    return _judged(rounds, "stabilizing predictions", value, ge, threshold, says, source)
 
 
 def classification_change(rounds: Rounds) -> Criterion:
@@ -105,11 +107,13 @@ def classification_change(rounds: Rounds) -> Criterion:
 
     Zhu, Wang and Hovy (2008), also in Zhu et al. (2010). They look at all unlabelled rows.
     """
-    shares = _changed(rounds)
-    value = shares[-1] if shares else None
+
+    def value() -> float | None:
+        return shares[-1] if (shares := _bounds(rounds)) else None
+
     says = "share of the stop set that changed its class in the last round = 0"
     source = "Zhu, Wang and Hovy, COLING 2008"
-    return Criterion.judged("classification change", value, le, 0.0, says, source)
+    return _judged(rounds, "classification change", value, le, 0.0, says, source)
 
 
 def bounded_change(rounds: Rounds, *, threshold: float = 0.01, window: int = 3) -> Criterion:
@@ -117,16 +121,18 @@ def bounded_change(rounds: Rounds, *, threshold: float = 0.01, window: int = 3) 
 
     A row whose predicted class is the same is as right or wrong as before, so the error rate
     moves by at most the share of rows that changed, whatever the true labels are. An exact bound
-    for these rows, not the PAC-Bayesian error stability of Ishibashi and Hino (2021).
+    for these rows, not the PAC-Bayesian error stability of Ishibashi and Hino (2021). Of several
+    labels it bounds the share of right answers, of numbers the root mean squared error, in standard
+    deviations.
     """
-    shares = _changed(rounds)[-window:]
+    shares = _bounds(rounds)[-window:]
     value = max(shares) if len(shares) == window else None
     says = f"largest possible change of accuracy on the stop set in {window} rounds <= threshold"
     return Criterion.judged("bounded change", value, le, threshold, says, "ours")
 
 
 def accuracy_plateau(rounds: Rounds, *, least: float = 0.005, window: int = 5) -> Criterion:
-    """Return whether the best accuracy of the last rounds is hardly above the best before them.
+    """Return whether the best accuracy, macro-F1 or R² of late is hardly above the best before.
 
     Patience, as in early stopping (Prechelt 1998). Accuracies measured in another way are left
     out. A dev set of n rows measures in steps of 1/n: below 1/least rows no gain means no step.
@@ -155,10 +161,9 @@ def confidence_variance(rounds: Rounds, *, falls: int = 2) -> Criterion:
         if after.variance >= before.variance:
             break
         count += 1
-    value = float(count) if known else None
     says = "falls in a row of the variance of confidences on the stop set >= threshold"
-    source = "Ghayoomi, NAACL ALNLP 2010"
-    return Criterion.judged("confidence variance", value, ge, float(falls), says, source)
+    given = (ge, float(falls), says, "Ghayoomi, NAACL ALNLP 2010")
+    return _judged(rounds, "confidence variance", lambda: float(count) if known else None, *given)
 
 
 def overall_uncertainty(rounds: Rounds, *, threshold: float = 0.01) -> Criterion:
@@ -167,9 +172,11 @@ def overall_uncertainty(rounds: Rounds, *, threshold: float = 0.01) -> Criterion
     Zhu, Wang and Hovy (2008), also in Zhu et al. (2010), with their 0.01. A model with a penalty
     may never be that sure: then this rule never says stop.
     """
-    value = rounds[-1].uncertainty if rounds else None
-    says, source = "mean entropy of the stop set < threshold", "Zhu, Wang and Hovy, COLING 2008"
-    return Criterion.judged("overall uncertainty", value, lt, threshold, says, source)
+    says = "mean entropy of the stop set < threshold"
+    given = (lt, threshold, says, "Zhu, Wang and Hovy, COLING 2008")
+    return _judged(
+        rounds, "overall uncertainty", lambda: rounds[-1].uncertainty if rounds else None, *given
+    )
 
 
 def max_confidence(rounds: Rounds, *, threshold: float = 0.001) -> Criterion:
@@ -178,9 +185,9 @@ def max_confidence(rounds: Rounds, *, threshold: float = 0.001) -> Criterion:
     Zhu and Hovy (2007), with their 0.001: the entropy of each row of the next batch is below it.
     Meant for a strategy that asks for the rows of highest entropy.
     """
-    value = rounds[-1].doubt if rounds else None
-    says, source = "highest entropy of the next batch < threshold", "Zhu and Hovy, EMNLP 2007"
-    return Criterion.judged("max confidence", value, lt, threshold, says, source)
+    says = "highest entropy of the next batch < threshold"
+    given = (lt, threshold, says, "Zhu and Hovy, EMNLP 2007")
+    return _judged(rounds, "max confidence", lambda: rounds[-1].doubt if rounds else None, *given)
 
 
 def budget_spent(rounds: Rounds, *, budget: int | None) -> Criterion:
@@ -191,20 +198,32 @@ def budget_spent(rounds: Rounds, *, budget: int | None) -> Criterion:
     return Criterion.judged("budget", value, ge, most, says, "")
 
 
-def _kappa(before: NDArray[Any], after: NDArray[Any]) -> float:
-    # Where both predict one class, the same, there is no chance to correct for: they agree.
-    return 1.0 if np.array_equal(before, after) else float(cohen_kappa_score(before, after))
+def _judged(
+    rounds: Rounds,
+    name: str,
+    value: Callable[[], float | None],
+    fits: Callable[[float, float], bool],
+    threshold: float,
+    says: str,
+    source: str,
+) -> Criterion:
+    """Return what a rule says; where it has no meaning for what is predicted, why."""
+    why = rounds[-1].compared.without.get(name) if rounds else None
+    if why is None:
+        return Criterion.judged(name, value(), fits, threshold, says, source)
+    return Criterion(name, None, None, None, f"no rule for {rounds[-1].kind}: {why}", source, False)
 
 
-def _changes(rounds: Rounds) -> list[tuple[NDArray[Any], NDArray[Any]]]:
-    """Return predictions before and after each of the newest changes of model without a gap."""
-    pairs: list[tuple[NDArray[Any], NDArray[Any]]] = []
+def _changes(rounds: Rounds) -> list[tuple[Snapshot, tuple[NDArray[Any], NDArray[Any]]]]:
+    """Return the newest changes of model without a gap: the model after, predictions before and after."""
+    found = []
     for before, after in reversed(list(pairwise(bought_rounds(rounds)))):
-        if before.predicted is None or after.predicted is None:
+        pair = after.beside(before)
+        if pair is None:
             break
-        pairs.append((np.array(before.predicted), np.array(after.predicted)))
-    return pairs[::-1]
+        found.append((after, pair))
+    return found[::-1]
 
 
-def _changed(rounds: Rounds) -> list[float]:
-    return [float(np.mean(a != b)) for a, b in _changes(rounds)]
+def _bounds(rounds: Rounds) -> list[float]:
+    return [after.compared.bound(*pair, after.scale) for after, pair in _changes(rounds)]

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import entr
+
+from goalward.stopping.compared import COMPARED, Compared
 
 __all__ = ["Criterion", "Snapshot", "bought_rounds", "seen"]
 
@@ -23,8 +24,11 @@ class Snapshot:
         Labels the model was fitted on, and those paid for so far: dev labels too.
     least
         Labels of the class that has fewest; None: not known, and no reason to wait.
+    kind
+        "class", "labels" or "numbers".
     metric, accuracy
-        How the accuracy was measured ("dev" or "cross-validated"), and what it was.
+        How the accuracy was measured ("dev" or "cross-validated"), and what it was: the share of rows
+        predicted right, macro-F1 or R².
     goal, gain
         The goal, and how far a label of the next batch is predicted to move it; both per row of
         the goal.
@@ -32,7 +36,10 @@ class Snapshot:
         The goal, on the same rows, of the model of the round before; None where it was not
         measured again.
     predicted
-        The predicted class of each row of the stop set: rows drawn once, the same in every round.
+        The predicted class of each row of the stop set: rows drawn once, the same in every round. Of
+        several labels 1 or 0, label by label, for each row; of numbers those that are expected.
+    scale
+        Of numbers: their variance over all rows.
     uncertainty
         Mean entropy of the predictions on the stop set, in nats.
     variance
@@ -49,15 +56,30 @@ class Snapshot:
     labels: int
     bought: int
     least: int | None = None
+    kind: str = "class"
     metric: str | None = None
     accuracy: float | None = None
     goal: float | None = None
     gain: float | None = None
     goal_before: float | None = None
-    predicted: Sequence[int] | None = field(default=None, repr=False)
+    predicted: Sequence[Any] | None = field(default=None, repr=False)
+    scale: float | None = None
     uncertainty: float | None = None
     variance: float | None = None
     doubt: float | None = None
+
+    @property
+    def compared(self) -> Compared:
+        """How two models of this kind are compared."""
+        return COMPARED[self.kind]
+
+    def beside(self, before: Snapshot) -> tuple[NDArray[Any], NDArray[Any]] | None:
+        """Return an earlier model's predictions and its own; None where they are not of the same."""
+        if before.predicted is None or self.predicted is None:
+            return None
+        one, other = np.array(before.predicted), np.array(self.predicted)
+        # More rows, or more labels, than there were.
+        return (one, other) if one.shape == other.shape else None
 
 
 @dataclass(frozen=True)
@@ -70,6 +92,8 @@ class Criterion:
         What it looks at, and where that says stop; None where it is not known.
     stop
         The verdict; None where the value is not known.
+    applies
+        Whether the rule has a meaning for what is predicted.
     says, source
         What is compared, in words, and where the rule comes from.
 
@@ -85,6 +109,7 @@ class Criterion:
     stop: bool | None
     says: str
     source: str
+    applies: bool = True
 
     @classmethod
     def judged(
@@ -104,17 +129,19 @@ class Criterion:
     @property
     def verdict(self) -> str:
         """The verdict as a word."""
+        if not self.applies:
+            return "has no meaning here"
         return "not known" if self.stop is None else "stop" if self.stop else "go on"
 
 
-def seen(proba: NDArray[Any], batch: NDArray[Any]) -> dict[str, Any]:
-    """Return what a snapshot keeps of a model's (n, k) probabilities on the stop set and a batch."""
-    return {
-        "predicted": tuple(proba.argmax(axis=1).tolist()),
-        "uncertainty": float(np.mean(entr(proba).sum(axis=1))),
-        "variance": float(np.var(proba.max(axis=1))),
-        "doubt": float(np.max(entr(batch).sum(axis=1))) if len(batch) else None,
-    }
+def seen(
+    proba: NDArray[Any], batch: NDArray[Any], kind: str = "class", *, scale: float | None = None
+) -> dict[str, Any]:
+    """Return what a snapshot keeps of what a model says, on the stop set and a batch.
+
+    Probabilities, (n, k); of numbers, what is expected, with their variance over all rows as `scale`.
+    """
+    return COMPARED[kind].seen(proba, batch, scale)
 
 
 def bought_rounds(rounds: Sequence[Snapshot]) -> list[Snapshot]:

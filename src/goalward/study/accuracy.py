@@ -15,17 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from goalward.core.arrays import to_numpy
-from goalward.goals.leave_one_out import left_out
 from goalward.study.answers import LeftOut
-from goalward.study.rounds import StudyRound
 
-__all__ = ["Estimate", "estimated", "macro_f1", "measured", "r_squared", "score"]
+__all__ = ["PRECISION", "Estimate", "counted", "drawn", "estimated", "measured"]
 
 MEAN = np.array([-0.5, 3.1, -0.25])
 DEVIATION = np.array([1.0, 1.55, 0.5])
 CORRELATION = np.array([[1.0, -0.2, -0.1], [-0.2, 1.0, -0.3], [-0.1, -0.3, 1.0]])
 """Of α, β and δ below, before any answer: as the models of simulated studies on 25 datasets had them."""
+PRECISION = np.linalg.inv(CORRELATION * np.outer(DEVIATION, DEVIATION))
 MOST = 100
 """Chosen rows count as so many at most: that they differ from others by δ alone is not quite true."""
 LEVEL = 0.93
@@ -40,6 +38,12 @@ class Estimate:
     low: float
     high: float
     on: int
+
+    @classmethod
+    def of(cls, draws: NDArray[Any], on: int) -> Estimate:
+        """Return the mean of draws, and the ends between which most of them lie."""
+        low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+        return cls(float(draws.mean()), float(low), float(high), on)
 
 
 def measured(answers: LeftOut, pool: NDArray[Any]) -> Estimate:
@@ -72,68 +76,39 @@ def estimated(
     True
     """
     design = np.column_stack([np.ones(len(lead)), np.log1p(lead), chosen])
-    weights = np.where(chosen, min(1.0, MOST / max(chosen.sum(), 1)), 1.0)
-    precision = np.linalg.inv(CORRELATION * np.outer(DEVIATION, DEVIATION))
-    theta = MEAN
+    alpha, beta, _ = drawn(design, right, counted(chosen), MEAN, PRECISION)
+    places = np.quantile(np.log1p(pool), (np.arange(PLACES) + 0.5) / PLACES)
+    shares = expit(alpha + np.maximum(beta, 0.0) * places[:, None]).mean(axis=0)
+    return Estimate.of(shares, len(right))
+
+
+def counted(chosen: NDArray[Any]) -> NDArray[Any]:
+    """Return what each answer counts for: all that were chosen, together, as `MOST` at most."""
+    return np.where(chosen, min(1.0, MOST / max(chosen.sum(), 1)), 1.0)
+
+
+def drawn(
+    design: NDArray[Any],
+    right: NDArray[Any],
+    weights: NDArray[Any],
+    mean: NDArray[Any],
+    precision: NDArray[Any],
+) -> NDArray[Any]:
+    """Return (p, draws) of what a logistic regression of `right` may be: a Gaussian at its mode."""
+    theta = mean
     for _ in range(100):
         p = expit(design @ theta)
-        slope = design.T @ (weights * (right - p)) - precision @ (theta - MEAN)
+        slope = design.T @ (weights * (right - p)) - precision @ (theta - mean)
         curvature = (design * (weights * p * (1.0 - p))[:, None]).T @ design + precision
         step = np.linalg.solve(curvature, slope)
         largest = float(np.abs(step).max())
         theta = theta + step * min(1.0, 2.0 / max(largest, 1e-300))
         if largest < 1e-9:
             break
-    noise = np.random.default_rng(0).standard_normal((3, DRAWS))
-    alpha, beta, _ = theta[:, None] + np.linalg.solve(np.linalg.cholesky(curvature).T, noise)
-    places = np.quantile(np.log1p(pool), (np.arange(PLACES) + 0.5) / PLACES)
-    shares = expit(alpha + np.maximum(beta, 0.0) * places[:, None]).mean(axis=0)
-    low, high = np.quantile(shares, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Estimate(float(shares.mean()), float(low), float(high), len(right))
+    noise = np.random.default_rng(0).standard_normal((len(mean), DRAWS))
+    return np.asarray(theta[:, None] + np.linalg.solve(np.linalg.cholesky(curvature).T, noise))
 
 
 def _lead(proba: NDArray[Any]) -> NDArray[Any]:
     second, first = np.sort(np.maximum(proba.astype(np.float64), 1e-12), axis=1)[:, -2:].T
     return np.asarray(np.log(first) - np.log(second))
-
-
-def score(now: StudyRound) -> tuple[float | None, int]:
-    """Return macro-F1 or R² on answers that the model did not know, and on how many.
-
-    On those that measure, where there are enough; else on all, each left out of the model.
-    """
-    state, fitted = now.state, now.fitted
-    known = state.dev if now.has_dev else state.training
-    if now.has_dev:
-        said = to_numpy(fitted.predict_proba(now.pool.take(list(known))))
-    else:
-        said = to_numpy(fitted.loss.proba(left_out(fitted)))
-    truth = np.asarray(state.targets(known)).reshape(len(known), -1)
-    by = macro_f1 if state.settings.kind == "labels" else r_squared
-    return by(truth, said.reshape(truth.shape)), len(known)
-
-
-def macro_f1(truth: NDArray[Any], proba: NDArray[Any]) -> float | None:
-    """Return the mean over labels of F1; a label that neither holds nor is said has none.
-
-    Examples
-    --------
-    >>> macro_f1(np.array([[1, 0], [1, np.nan], [0, 0]]), np.array([[0.9, 0.1], [0.2, 0.8], [0.1, 0.3]]))
-    0.6666666666666666
-    """
-    told, yes = ~np.isnan(truth), np.nan_to_num(truth) > 0.5
-    found = told & (proba > 0.5)
-    hits, named = (yes & found).sum(axis=0), yes.sum(axis=0) + found.sum(axis=0)
-    return float(np.mean(2 * hits[named > 0] / named[named > 0])) if named.any() else None
-
-
-def r_squared(truth: NDArray[Any], said: NDArray[Any]) -> float | None:
-    """Return the share of the numbers' variance that is explained; None where they do not vary.
-
-    Examples
-    --------
-    >>> r_squared(np.array([[1.0], [2.0], [3.0]]), np.array([[1.0], [2.0], [2.0]]))
-    0.5
-    """
-    varied = float(np.sum((truth - truth.mean(axis=0)) ** 2))
-    return 1.0 - float(np.sum((truth - said) ** 2)) / varied if varied else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
@@ -20,6 +19,7 @@ from goalward.stopping import (
     gain_below_price,
     next_gain,
 )
+from goalward.stopping.compared import COMPARED
 from goalward.stopping.gains import AHEAD, ANSWERS, BACK, EACH, enough, rise
 from goalward.stopping.snapshot import bought_rounds
 from goalward.study.rounds import ready
@@ -52,10 +52,11 @@ class Advice:
         they may, when the budget is spent, or when nothing is left to ask. Never on gains before
         there are 30 answers, and 5 of each class.
     gain, low, high
-        How far accuracy is expected to rise with the next 100 answers, and the ends of its interval;
-        None until models can be compared.
+        How far accuracy (macro-F1, R²) is expected to rise with the next 100 answers, and the ends of
+        its interval; None until models can be compared.
     price
-        What an answer must bring, as a share of all rows: 0.0002 is two points for 100 answers.
+        What an answer must bring, as a share of all rows: 0.0002 is two points for 100 answers, or 0.02
+        of macro-F1 or R².
     left
         Rows that could still be asked and would train the model.
     account
@@ -133,25 +134,22 @@ def _reason(state: State, said: Sequence[Criterion], ahead: Gain | None, left: i
         return "The budget is spent: stop."
     if state.ranking is None:
         return f"No model yet: {state.settings.answer.waits}."
-    if state.settings.kind != "class":
-        return f"Whether to stop is said for classes only: look at the curve of {state.settings.answer.measure}."
-    few = {label: n for label, n in labels_per_class(state).items() if n < EACH}
+    answer = state.settings.answer
+    few = {label: n for label, n in answer.least(state).items() if n < EACH}
     if state.n_labels < ANSWERS or few:
         lacking = [f"{label} has {n}" for label, n in few.items()][:3]
         more = f" ({', '.join(lacking)})" if few else ""
-        return f"Go on: {ANSWERS} answers, and {EACH} of each class, come first{more}."
+        needed = f", and {EACH}{answer.each}, come first" if answer.each else " come first"
+        return f"Go on: {ANSWERS} answers{needed}{more}."
     if ahead is None or ahead.high is None:
         return f"Go on: models {BACK} answers apart are compared first."
     verdict = "stop" if said[0].stop else "go on"
+    told = COMPARED[ahead.kind]
     return (
-        f"The last {ahead.since} answers changed {_points(ahead.changed)} of 100 predictions, so the next "
-        f"{AHEAD} are expected to bring {_points(ahead.over(AHEAD))} points of accuracy and at most "
-        f"{_points(ahead.high)}, and must bring {_points(said[0].threshold or 0.0)}: {verdict}."
+        f"The last {ahead.since} answers {told.says(ahead.changed)}, so the next {AHEAD} are expected to "
+        f"bring {told.unit(ahead.over(AHEAD))} and at most {told.amount(ahead.high)}, and must bring "
+        f"{told.amount(said[0].threshold or 0.0)}: {verdict}."
     )
-
-
-def _points(share: float) -> str:
-    return f"{100 * share:.1f}".removesuffix(".0")
 
 
 def labels_per_class(state: State) -> dict[Label, int]:
@@ -160,22 +158,14 @@ def labels_per_class(state: State) -> dict[Label, int]:
 
 
 def accuracy(state: State) -> dict[str, Any] | None:
-    """Return how many rows the newest model gets right, with its interval; None where not known."""
-    last, measure = state.ranking, state.settings.answer.measure
-    if last is None or last.accuracy is None:
+    """Return how good the newest model is, with an interval; None where it is not known."""
+    last = state.ranking
+    if last is None or last.accuracy is None or last.low is None or last.high is None:
         return None
-    if measure is not None:
-        how = "set aside" if last.metric == "dev" else "each left out"
-        said = f"{measure} about {last.accuracy:.2f} ({last.on} answers, {how})."
-        values = {"value": last.accuracy, "low": None, "high": None, "on": last.on}
-        return {**values, "measure": measure, "says": said}
-    if last.low is None or last.high is None:
-        return None
-    # Outwards: what is shown must hold the truth as often as what was computed.
-    low, high = math.floor(100 * last.low), math.ceil(100 * last.high)
-    said = f"About {100 * last.accuracy:.0f} % right ({low} to {high} %)."
+    answer, also = state.settings.answer, last.also or {}
+    measure = {} if answer.measure is None else {"measure": answer.measure, **also}
     values = {"value": last.accuracy, "low": last.low, "high": last.high, "on": last.on}
-    return {**values, "says": said}
+    return {**values, **measure, "says": answer.good(last.accuracy, last.low, last.high, also)}
 
 
 def headline(state: State) -> str:
@@ -189,17 +179,15 @@ def headline(state: State) -> str:
             return "How good the model is cannot be said yet. Keep going."
         first = state.settings.answer.waits if waits else "the first one is on its way"
         return f"No model yet: {first}."
-    if state.settings.kind != "class":
-        return f"{known['says']} Keep going while the curve rises."
-    ahead = next_gain(rounds)
+    ahead, told = next_gain(rounds), COMPARED[state.settings.kind]
     if enough(rounds) and gain_below_price(rounds, price=PRICE).stop:
-        most = f"{100 * AHEAD * PRICE:.0f} points"
+        most = told.short(AHEAD * PRICE)
         return f"{known['says']} You could stop: {AHEAD} more answers would bring less than {most}."
     if ahead is None:
         return f"{known['says']} Keep going."
     soon = next((n for n in (SOON, AHEAD) if ahead.over(n) >= 0.01), AHEAD)
-    points = round(100 * ahead.over(soon))
-    brings = f"about +{points} point{'s' * (points > 1)}" if points else "less than a point"
+    gain = round(ahead.over(soon), 2)
+    brings = f"about +{told.short(gain)}" if gain else f"less than {told.least}"
     return f"{known['says']} Keep going: {soon} more answers, {brings}."
 
 
@@ -230,18 +218,14 @@ def account(state: State, price: float | None = None) -> dict[str, Any]:
 
 
 def snapshots(state: State) -> list[Snapshot]:
-    """Return the rounds as stopping rules see them, with the labels per class of now.
-
-    None where answers are no classes: what rules look at is accuracy, and classes predicted.
-    """
-    if state.settings.kind != "class":
-        return []
+    """Return the rounds as stopping rules see them, with the labels per class of now."""
     names = ("labels", "metric", "accuracy", "goal", "gain", "goal_before")
-    least = min(labels_per_class(state).values())
+    least = min(state.settings.answer.least(state).values(), default=None)
     return [
         Snapshot(
             bought=ranked.labels + ranked.dev_labels,
             least=least,
+            kind=state.settings.kind,
             **{name: getattr(ranked, name) for name in names},
             **(ranked.stop_set or {}),
         )

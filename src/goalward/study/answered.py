@@ -19,7 +19,7 @@ from rpds import HashTrieMap, HashTrieSet
 from goalward.journal import Mark
 from goalward.journal.events import START, Label
 from goalward.labels import Consensus, DawidSkene
-from goalward.study.kinds import position
+from goalward.study.kind import position
 from goalward.study.lines import SKIPPED, WITHDRAWN, ByRow, Change, Lines, Standing
 from goalward.study.settings import Settings
 from goalward.study.tally import Tally, used_label

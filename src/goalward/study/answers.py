@@ -30,9 +30,10 @@ class LeftOut:
     Parameters
     ----------
     rows, truth
-        Rows of the pool, and the place of each label among the classes.
+        Rows of the pool, and the place of each label among the classes; (n, k) where they are several
+        labels or numbers (`Kind.truth`).
     proba
-        (n, k): of a model without that row.
+        (n, k): of a model without that row. Of numbers what it expects.
     chosen
         Whether the row trains the model; those that measure were drawn at random.
     """
@@ -52,7 +53,8 @@ class LeftOut:
 
     @classmethod
     def _of(cls, now: StudyRound) -> LeftOut:
-        (rows, truth), measures, fitted = now.state.used, now.state.measuring, now.fitted
+        state, fitted = now.state, now.fitted
+        rows, truth, measures = state.used[0], state.settings.answer.truth(state), state.measuring
         proba = [to_numpy(fitted.loss.proba(left_out(fitted)))]
         if measures.any():
             proba.append(to_numpy(fitted.predict_proba(now.pool.take(rows[measures]))))

@@ -16,7 +16,7 @@ from goalward.errors import BadParameter, PoolChanged, PoolExhausted
 from goalward.journal import Recorded, events
 from goalward.journal.events import Event, Label
 from goalward.study.fold import folded
-from goalward.study.kinds import place_of, position
+from goalward.study.kind import place_of, position
 from goalward.study.questions import Questions, rows_held
 from goalward.study.settings import plain_label, plain_text, upgraded
 from goalward.study.state import Description, State

@@ -14,7 +14,7 @@ from rpds import HashTrieMap, HashTrieSet
 
 from goalward.errors import NotAStudy
 from goalward.journal import Recorded, events
-from goalward.study.kinds import position
+from goalward.study.kind import position
 from goalward.study.lines import AskedRows, Change, Standing
 from goalward.study.rankings import add_ranking
 from goalward.study.settings import Settings

@@ -12,22 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.core.arrays import to_numpy
 from goalward.core.threads import one_blas_thread
 from goalward.errors import PoolExhausted
 from goalward.goals import PosteriorGoal
 from goalward.goals.dev_folds import half
 from goalward.journal import Ranked
-from goalward.labels.operators import deviation
 from goalward.models import Fitted
 from goalward.solvers.coordinates import LARGEST
-from goalward.stopping import seen
 from goalward.strategies import GoalOriented, Strategy, Subsampled, recipe
-from goalward.strategies.reference import drawn_rows
 from goalward.strategies.strategy import Suggestion
-from goalward.study.accuracy import measured, score
 from goalward.study.again import with_asked_again
-from goalward.study.answers import LeftOut
+from goalward.study.judges import JUDGES
 from goalward.study.prices import prices
 from goalward.study.rounds import StudyRound
 
@@ -35,8 +30,6 @@ __all__ = ["queued", "rank", "versions"]
 
 HEAD = 32
 """Rows picked with care for one another; the rest of a queue is in the order of the scores."""
-STOP_ROWS = 1000
-"""Rows whose predictions are followed from round to round, for stopping rules."""
 LARGE = 500
 """Unknowns above which only as many rows are picked with care as are answered before the next fit."""
 WORK = 3e9
@@ -84,34 +77,12 @@ def rank(now: StudyRound, size: int, at: float) -> Ranked | None:
         queue=tuple(queue.tolist()),
         utilities=tuple(utility[queue].tolist()),
         quantiles=tuple(np.quantile(scores[~np.isnan(scores)], np.linspace(0, 1, 41)).tolist()),
-        **(_of_classes(now, batch) if state.settings.kind == "class" else _scored(now)),
+        **JUDGES[state.settings.kind].judged(now, batch),
         solver=suggestion.solver.reason if suggestion.solver else None,
         C=now.fitted.C,
         guesses=_guesses(now),
         seconds=time.perf_counter() - started,
     )
-
-
-def _of_classes(now: StudyRound, batch: NDArray[Any]) -> dict[str, Any]:
-    """Return how good the model is, what the next rows may bring, and what stopping rules look at."""
-    settings = now.state.settings
-    proba = _proba(now, drawn_rows(now.pool.n_rows, STOP_ROWS, settings.seed, "stop"))
-    stop_set = seen(proba, _proba(now, batch))
-    return {
-        **_measured(now, proba),
-        "goal": now.goal.value(now.fitted) / len(now.goal_rows),
-        "gain": float(np.mean(to_numpy(deviation(*now.changes(batch))))),
-        # A list, as the journal gives it back.
-        "stop_set": stop_set | {"predicted": list(stop_set["predicted"])},
-        "goal_before": now.goal_before(),
-    }
-
-
-def _scored(now: StudyRound) -> dict[str, Any]:
-    """Return how good a model of labels or numbers is; goals and gains are those of classes."""
-    value, on = score(now)
-    known = {"metric": "dev" if now.has_dev else "cross-validated", "accuracy": value, "on": on}
-    return known | dict.fromkeys(("log_loss", "goal", "gain"))
 
 
 def _strategy(now: StudyRound) -> tuple[Strategy, int]:
@@ -194,22 +165,6 @@ def queued(
     return np.concatenate([picked, order]), suggestion
 
 
-def _measured(now: StudyRound, pool: NDArray[Any]) -> dict[str, Any]:
-    """Return how good the model is: accuracy over the pool, log-loss on answers it did not know."""
-    answers = LeftOut.of(now)
-    said = measured(answers, pool)
-    metric, known = "cross-validated", answers
-    if now.has_dev:
-        metric, known = "dev", answers.measuring()
-    log_loss = -float(np.mean(np.log(np.maximum(known.likelihood, 1e-300))))
-    return {
-        "metric": metric,
-        "accuracy": said.value,
-        **{name: getattr(said, name) for name in ("low", "high", "on")},
-        "log_loss": log_loss,
-    }
-
-
 def _guesses(now: StudyRound) -> dict[str, Any] | None:
     """Return how guesses proved, and whether the model uses them."""
     if now.pool.guesses is None:
@@ -217,10 +172,6 @@ def _guesses(now: StudyRound) -> dict[str, Any] | None:
     proved = now.pool.guesses.proved(now.state)
     used = now.fitted.transform is not None
     return {"right": proved.right.total(), "of": proved.of.total(), "used": used}
-
-
-def _proba(now: StudyRound, rows: NDArray[Any]) -> NDArray[Any]:
-    return to_numpy(now.fitted.predict_proba(now.pool.take(rows)))
 
 
 @cache

@@ -69,7 +69,10 @@ def _measured(state: State, ranked: Ranked) -> dict[str, Any]:
     )
     if measure is None:
         return found
-    return found | {"accuracy": None, "measure": measure, "score": ranked.accuracy}
+    return found | {
+        **{"accuracy": None, "measure": measure, "score": ranked.accuracy},
+        **(ranked.also or {}),
+    }
 
 
 def _proved(found: dict[str, Any]) -> str:
@@ -78,7 +81,12 @@ def _proved(found: dict[str, Any]) -> str:
 
 
 def forecast_of(state: State) -> Forecast | None:
-    """Return how many more labels accuracy will rise for; None where nothing can be said."""
+    """Return how many more labels accuracy will rise for; None where nothing can be said.
+
+    It is foretold by curves of accuracy, which say nothing of other measures.
+    """
+    if state.settings.answer.measure is not None:
+        return None
     rounds = [ranked for _, ranked in state.rounds if ranked.accuracy is not None]
     # Of rounds with the same labels the last; how it was measured must be the same in all.
     told = {r.labels: r for r in rounds if r.metric == rounds[-1].metric}

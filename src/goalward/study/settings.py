@@ -17,7 +17,8 @@ from goalward.journal.events import Label
 from goalward.strategies.recipe_names import BASELINES
 from goalward.strategies.reference import drawn_numbers
 from goalward.study.chosen import checked_strategy, try_strategy, written_learner
-from goalward.study.kinds import KINDS, Kind
+from goalward.study.kind import Kind
+from goalward.study.kinds import KINDS
 
 __all__ = ["Options", "Settings", "is_whole", "plain_label", "plain_text", "upgraded"]
 

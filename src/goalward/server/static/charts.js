@@ -25,17 +25,13 @@ const CHARTS = {
   learning: {
     // What studies of earlier versions measured has no interval: a line of its own, dashed.
     data({ rounds }) {
-      if (measure) {
-        const scored = measured(rounds, (round) => round.score !== null);
-        const none = scored.map(() => null);
-        return [scored.map((round) => round.bought), none, none, scored.map((round) => round.score), none];
-      }
-      const known = measured(rounds, (round) => round.accuracy !== null);
+      const good = measure ? "score" : "accuracy";
+      const known = measured(rounds, (round) => round[good] !== null);
       const of = (name, whole) => known.map((round) => ((round.low !== null) === whole ? round[name] : null));
-      return [known.map((round) => round.bought), of("low", true), of("high", true), of("accuracy", true), of("accuracy", false)];
+      return [known.map((round) => round.bought), of("low", true), of("high", true), of(good, true), of(good, false)];
     },
     says([bought, low, high, right, earlier], i) {
-      if (measure) return `${bought[i]} answers: ${measure} ${short(right[i])}`;
+      if (measure) return `${bought[i]} answers: ${measure} ${right[i] === null ? short(earlier[i]) : `about ${right[i].toFixed(2)} (${low[i].toFixed(2)} to ${high[i].toFixed(2)})`}`;
       return right[i] === null ? `${bought[i]} answers: ${percent(earlier[i])} of the answers that measured were right`
         : `${bought[i]} answers: about ${percent(right[i])} right (${Math.floor(100 * low[i])} to ${Math.ceil(100 * high[i])} %)`;
     },
@@ -121,6 +117,7 @@ export async function charts() {
   if (asked === null) return; // the next ranking asks again
   const [rounds, scores] = asked;
   for (const [name, { data }] of Object.entries(CHARTS)) {
+    if (!document.querySelector(`[data-chart="${name}"]`)) continue; // no goal is watched
     const found = data({ rounds, ...scores });
     if (drawn[name]) drawn[name].setData(found); else drawn[name] = begin(name, found);
   }

@@ -5,6 +5,7 @@ import { at, below, call, make } from "./net.js";
 const key = `goalward:${at("main").dataset.study}:price-in-accuracy`;
 const short = (number) => (number === null || number === undefined ? "–" : Number(number.toPrecision(3)).toString());
 const count = (number) => number.toLocaleString("en");
+const { measure } = JSON.parse(at("main").dataset.summary); // null where it is accuracy
 let rounds = -1;
 let asked = 0;
 
@@ -49,14 +50,14 @@ function curves(now) {
   at("trouble").textContent = now.trouble || "";
   at("charts").hidden = !now.ranking;
   at("no-charts").hidden = Boolean(now.ranking);
-  at("details").hidden = !now.ranking || now.kind !== "class";
+  at("details").hidden = !now.ranking;
   // With nothing left to ask, only how good it is: no advice.
   at("headline").textContent = (now.left || !now.accuracy ? now.headline : now.accuracy.says).replaceAll(" %", "\u00a0%");
   // The last answers of all make no ranking any more, and end the advice.
   if (!now.ranking || (now.rounds === rounds && now.left)) return;
   rounds = now.rounds;
   charts();
-  if (now.kind === "class") advise();
+  advise();
 }
 
 function spent({ answers, training, dev, gained }) {
@@ -90,7 +91,7 @@ async function advise() {
     const said = await call(`/api/stop?price=${encodeURIComponent(price)}`);
     if (turn !== asked) return; // a later question was answered sooner
     at("stop").classList.toggle("ends", said.stop);
-    at("gain").textContent = said.gain === null ? "–" : `${(100 * said.gain).toFixed(1)} points`;
+    at("gain").textContent = said.gain === null ? "–" : measure ? said.gain.toFixed(3) : `${(100 * said.gain).toFixed(1)} points`;
     at("advice").textContent = said.gain === null ? said.reason
       : said.stop ? `You could stop now. ${said.reason}` : said.reason;
     spent(said.account);

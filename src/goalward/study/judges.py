@@ -1,0 +1,117 @@
+"""What a round says of its own model, by what an answer is: how good it is, and what rules look at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goalward.core.arrays import to_numpy
+from goalward.labels.operators import deviation
+from goalward.stopping import seen
+from goalward.strategies.reference import drawn_rows
+from goalward.study.accuracy import measured
+from goalward.study.answers import LeftOut
+from goalward.study.of_labels import measured_labels
+from goalward.study.of_numbers import leverages, measured_numbers
+from goalward.study.rounds import StudyRound
+
+__all__ = ["JUDGES", "Judge"]
+
+STOP_ROWS = 1000
+"""Rows whose predictions are followed from round to round, for stopping rules."""
+STOP_ANSWERS, LEAST_ROWS = 4000, 200
+"""Of several labels: yes and no that are followed, on so many rows at least."""
+
+
+class Judge:
+    """Of classes; others differ in what is written here."""
+
+    def judged(self, now: StudyRound, batch: NDArray[Any]) -> dict[str, Any]:
+        """Return what a ranking says of its model; `batch` are the rows that are asked next."""
+        proba = _said(now, _stop_rows(now, STOP_ROWS))
+        return {
+            **self._good(now, proba),
+            "goal": now.goal.value(now.fitted) / len(now.goal_rows),
+            "gain": float(np.mean(to_numpy(deviation(*now.changes(batch))))),
+            "stop_set": _kept(seen(proba, _said(now, batch))),
+            "goal_before": now.goal_before(),
+        }
+
+    def _good(self, now: StudyRound, pool: NDArray[Any]) -> dict[str, Any]:
+        """Return accuracy over the pool, and log-loss on answers that the model did not know."""
+        answers = LeftOut.of(now)
+        said = measured(answers, pool)
+        known = answers.measuring() if now.has_dev else answers
+        log_loss = -float(np.mean(np.log(np.maximum(known.likelihood, 1e-300))))
+        return _metric(now) | {
+            "accuracy": said.value,
+            **{name: getattr(said, name) for name in ("low", "high", "on")},
+            "log_loss": log_loss,
+        }
+
+
+class OfLabels(Judge):
+    """Of several labels: macro-F1, and the share of right yes and no."""
+
+    def judged(self, now: StudyRound, batch: NDArray[Any]) -> dict[str, Any]:
+        """Return the same; goals are watched of classes only."""
+        count = max(LEAST_ROWS, min(STOP_ROWS, STOP_ANSWERS // len(now.state.classes)))
+        proba = _said(now, _stop_rows(now, count))
+        f1, right = measured_labels(LeftOut.of(now), proba)
+        also = {"right": [right.value, right.low, right.high]}
+        return _scored(now, f1, also, seen(proba, _said(now, batch), "labels"))
+
+
+class OfNumbers(Judge):
+    """Of numbers: R², and the typical error."""
+
+    def judged(self, now: StudyRound, batch: NDArray[Any]) -> dict[str, Any]:
+        """Return the same; goals are watched of classes only."""
+        rows, answers = _stop_rows(now, STOP_ROWS), LeftOut.of(now)
+        said = _said(now, rows).reshape(-1, 1)
+        found = measured_numbers(
+            answers, leverages_of(now, answers), said, leverages(now.fitted, now.pool.take(rows))
+        )
+        also = {"error": [found.error.value, found.error.low, found.error.high]}
+        return _scored(now, found.r2, also, seen(said, said[:0], "numbers", scale=found.scale))
+
+
+def leverages_of(now: StudyRound, answers: LeftOut) -> NDArray[Any]:
+    """Return the leverages of a round's answers: those that train, left out, come first."""
+    measuring = answers.rows[~answers.chosen]
+    found = [leverages(now.fitted)]
+    if len(measuring):
+        found.append(leverages(now.fitted, now.pool.take(measuring)))
+    return np.concatenate(found)
+
+
+def _scored(
+    now: StudyRound, said: Any, also: dict[str, Any], kept: dict[str, Any]
+) -> dict[str, Any]:
+    values = {name: getattr(said, name) for name in ("low", "high", "on")}
+    unknown = dict.fromkeys(("log_loss", "goal", "gain"))
+    told = {"accuracy": said.value, "also": also, "stop_set": _kept(kept)}
+    return _metric(now) | values | told | unknown
+
+
+def _metric(now: StudyRound) -> dict[str, Any]:
+    return {"metric": "dev" if now.has_dev else "cross-validated"}
+
+
+def _kept(stop_set: dict[str, Any]) -> dict[str, Any]:
+    """Return it as the journal gives it back: with lists."""
+    lists = [list(one) if isinstance(one, tuple) else one for one in stop_set["predicted"]]
+    return stop_set | {"predicted": lists}
+
+
+def _stop_rows(now: StudyRound, count: int) -> NDArray[Any]:
+    return drawn_rows(now.pool.n_rows, count, now.state.settings.seed, "stop")
+
+
+def _said(now: StudyRound, rows: NDArray[Any]) -> NDArray[Any]:
+    return to_numpy(now.fitted.predict_proba(now.pool.take(rows)))
+
+
+JUDGES: dict[str, Judge] = {"class": Judge(), "labels": OfLabels(), "numbers": OfNumbers()}
