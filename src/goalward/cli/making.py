@@ -14,7 +14,6 @@ import goalward as gw
 from goalward.cli.app import AsJson, command
 from goalward.cli.console import Spinner, Terminal, reply, visible
 from goalward.errors import BadParameter, GoalwardError, NotAStudy, PoolChanged
-from goalward.study.chosen import usual_learner
 
 __all__ = [
     "CreateOptions",
@@ -89,6 +88,8 @@ class MakingOptions:
     @property
     def learner(self) -> Any:
         """What learns such answers."""
+        from goalward.study.chosen import usual_learner
+
         return usual_learner("labels" if self.labels else "numbers" if self.number else "class")
 
 
