@@ -34,7 +34,7 @@ def test_quadratic_forms_are_their_definition(q, c, rng):
     Z, A = rng.normal(size=(6, q)), rng.normal(size=(q * c, q * c))
     A = A + A.T
     exact = np.einsum("nj,jalb,nl->nab", Z, A.reshape(q, c, q, c), Z)
-    np.testing.assert_allclose(quadratic(Z, A), exact, atol=1e-10 * np.abs(exact).max())
+    np.testing.assert_allclose(quadratic((A,), q)(Z)[0], exact, atol=1e-10 * np.abs(exact).max())
 
 
 @pytest.mark.parametrize("n_features", [4, 60])

@@ -29,10 +29,12 @@ __all__ = [
     "eps",
     "inner",
     "is_sparse",
+    "leading_eigenvectors",
     "like",
     "log_softmax",
     "namespace",
     "norm",
+    "pairs",
     "plain_rows",
     "put_at",
     "rows_at",
@@ -157,6 +159,21 @@ def with_constant(X: Rows) -> Rows:
     return xp.concat([X, xp.ones((X.shape[0], 1), dtype=X.dtype, device=X.device)], axis=1)
 
 
+def pairs(Z: Array) -> Array:
+    """Return z_j z_l, j ≤ l, of every row: (n, q(q+1)/2), in the order of NumPy's triu_indices."""
+    n, q = Z.shape
+    if type(Z) is np.ndarray and q >= 64:
+        # A contiguous stretch for each j; to gather columns takes several times as long.
+        out, at = np.empty((n, q * (q + 1) // 2), dtype=Z.dtype), 0
+        for j in range(q):
+            np.multiply(Z[:, j:], Z[:, j, None], out=out[:, at : at + q - j])
+            at += q - j
+        return out
+    xp = namespace(Z)
+    upper, lower = (like(index, Z) for index in np.triu_indices(q))
+    return xp.take(Z, upper, axis=1) * xp.take(Z, lower, axis=1)
+
+
 def eps(array: Array) -> float:
     """Return the rounding unit of `array`'s numbers."""
     return float(namespace(array).finfo(array.dtype).eps)
@@ -227,6 +244,17 @@ def cholesky(A: Array) -> Callable[[Array], Array]:
 
         return solve
     return lambda b: xp.linalg.solve(lower.T, xp.linalg.solve(lower, b))
+
+
+def leading_eigenvectors(A: Array, count: int) -> tuple[Array, Array]:
+    """Return the `count` largest eigenvalues of a symmetric A, ascending, and their vectors."""
+    first = max(0, A.shape[0] - count)
+    if type(A) is np.ndarray:
+        ends = [first, A.shape[0] - 1]
+        values, vectors = scipy.linalg.eigh(A, subset_by_index=ends, check_finite=False)
+        return values, vectors
+    values, vectors = namespace(A).linalg.eigh(A)
+    return values[first:], vectors[:, first:]
 
 
 def definite_inverse(A: Array) -> Array:

@@ -8,10 +8,21 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
-from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
-from sklearn.preprocessing import normalize
 
-from goalward.core.arrays import log_softmax, plain_rows, softmax, to_numpy
+from goalward.core.arrays import (
+    Array,
+    Rows,
+    astype,
+    dense,
+    is_sparse,
+    like,
+    log_softmax,
+    namespace,
+    rows_at,
+    scale_rows,
+    softmax,
+    to_numpy,
+)
 from goalward.errors import BadParameter, Unsupported
 from goalward.goals.goal import Goal
 from goalward.goals.leave_one_out import left_out
@@ -20,6 +31,8 @@ from goalward.models import Fitted
 __all__ = ["Cover", "Coverage"]
 
 TEMPERATURES = np.exp(np.linspace(np.log(0.25), np.log(8.0), 41))
+IN_CACHE = 2**17
+"""Similarities that a pass on a CPU holds at once: 1 MB."""
 FEW, MOST = 10, 2000
 """Labelled rows that the radius is taken from; where they are fewer, as many reference rows."""
 
@@ -78,12 +91,15 @@ class Coverage(Goal):
         rows, known = unit_rows(X), unit_rows(fitted.labelled.X)
         # Where no two classes have labels nothing is known, and all rows count alike.
         told = self.uncertain and fitted.told and fitted.loss.kind == "class"
-        weights = (_doubts(fitted, X) if told else np.ones(rows.shape[0])) / rows.shape[0]
+        doubts = _doubts(fitted, X) if told else np.ones(rows.shape[0])
+        weights = like(doubts / rows.shape[0], rows)
         radius = self.radius or _radius(
             known if len(fitted.labelled) >= FEW else _spread(rows, FEW)
         )
-        bare = Cover(rows, weights, np.zeros(rows.shape[0]), radius)
-        return replace(bare, best=bare.kernel(known).max(axis=0)) if len(fitted.labelled) else bare
+        bare = Cover(rows, weights, 0.0 * weights, radius)
+        if not len(fitted.labelled):
+            return bare
+        return replace(bare, best=namespace(weights).max(bare.kernel(known), axis=0))
 
     def gradient(self, fitted: Fitted) -> NoReturn:
         """Refuse: a label moves the coverage by where its row is."""
@@ -109,38 +125,62 @@ class Cover:
         (m,) u/m, and the largest k with a known row.
     """
 
-    rows: Any = field(repr=False)
-    weights: Float[NDArray[Any], " m"]
-    best: Float[NDArray[Any], " m"]
+    rows: Rows = field(repr=False)
+    weights: Float[Array, " m"]
+    best: Float[Array, " m"]
     radius: float
 
-    def kernel(self, rows: Any) -> Float[NDArray[Any], "n m"]:
+    def kernel(self, rows: Rows) -> Float[Array, "n m"]:
         """Return k of unit rows with every reference row."""
-        return np.asarray(rbf_kernel(rows, self.rows, gamma=1.0 / self.radius**2))
+        gaps = _squared_distances(rows, self.rows)
+        gaps *= -1.0 / self.radius**2
+        return namespace(gaps).exp(gaps)
 
-    def gains(self, kernel: Float[NDArray[Any], "n m"]) -> Float[NDArray[Any], " n"]:
+    def gains(self, kernel: Float[Array, "n m"]) -> Float[Array, " n"]:
         """Return by how much each row would raise the coverage."""
-        return np.asarray(np.maximum(kernel - self.best, 0.0) @ self.weights)
+        xp, (n, m) = namespace(kernel), kernel.shape
+        step = max(1, IN_CACHE // m) if type(kernel) is np.ndarray else max(1, n)
+        parts = [kernel[i : i + step, :] - self.best for i in range(0, max(n, 1), step)]
+        return xp.concat([xp.clip(part, 0.0) @ self.weights for part in parts])
 
-    def with_row(self, kernel: Float[NDArray[Any], " m"]) -> Cover:
+    def with_row(self, kernel: Float[Array, " m"]) -> Cover:
         """Return the cover with one more row known."""
-        return replace(self, best=np.maximum(self.best, kernel))
+        return replace(self, best=namespace(kernel).maximum(self.best, kernel))
 
 
-def unit_rows(X: Any) -> Any:
+def unit_rows(X: Rows) -> Rows:
     """Return rows scaled to unit length in double precision; rows of zeros stay."""
-    rows = plain_rows(X).astype(np.float64)
-    return normalize(rows) if rows.shape[0] else rows
+    rows = astype(X, namespace(X).float64)
+    squares = _squared_lengths(rows)
+    xp = namespace(squares)
+    lengths = xp.sqrt(xp.where(squares > 0.0, squares, xp.ones_like(squares)))
+    return scale_rows(rows, 1.0 / lengths)
 
 
-def _spread(rows: Any, most: int) -> Any:
+def _squared_lengths(rows: Rows) -> Float[Array, " n"]:
+    if is_sparse(rows):
+        return np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+    return namespace(rows).sum(rows * rows, axis=1)
+
+
+def _squared_distances(A: Rows, B: Rows) -> Float[Array, "a b"]:
+    """Return ‖a - b‖² of all pairs, never below zero."""
+    gaps = dense(A @ B.T)
+    gaps *= -2.0
+    gaps += _squared_lengths(A)[:, None]
+    gaps += _squared_lengths(B)[None, :]
+    return namespace(gaps).clip(gaps, 0.0)
+
+
+def _spread(rows: Rows, most: int) -> Rows:
     """Return at most so many rows, evenly spread over their order."""
-    return rows[np.linspace(0, rows.shape[0] - 1, min(rows.shape[0], most)).astype(int)]
+    return rows_at(rows, np.linspace(0, rows.shape[0] - 1, min(rows.shape[0], most)).astype(int))
 
 
-def _radius(known: Any) -> float:
+def _radius(known: Rows) -> float:
     """Return the median distance from the nearest other row; 1 where all rows are the same."""
-    gaps = euclidean_distances(_spread(known, MOST))
+    some = _spread(known, MOST)
+    gaps = np.sqrt(to_numpy(_squared_distances(some, some)))
     np.fill_diagonal(gaps, np.inf)
     nearest = gaps.min(axis=1)
     apart = nearest[np.isfinite(nearest) & (nearest > 1e-6)]

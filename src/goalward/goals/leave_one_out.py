@@ -93,7 +93,7 @@ def left_out_pull(
     Without row i the parameters move by 𝓗⁻¹Jᵀ of it, in the K - 1 directions that logits can move in.
     """
     posterior = fitted.posterior(fitted.labelled.X, "Leaving rows out")
-    M = posterior.leverage(rows, posterior.coordinates(rows))
+    M = to_numpy(posterior.leverage(rows, posterior.coordinates(rows)))
     logits = np.asarray(to_numpy(fitted.logits_of(rows)), dtype=np.float64)
     w = to_numpy(weights)[:, None, None]
     Q = fitted.loss.basis(logits.shape[1], logits)

@@ -13,10 +13,9 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from goalward.core.arrays import Array, softmax, to_numpy
+from goalward.core.arrays import Array, like, namespace, softmax, to_numpy
 from goalward.errors import BadParameter, Unsupported
 from goalward.goals.each_label import paired
 from goalward.goals.goal import Goal, Logits
@@ -56,6 +55,8 @@ class PosteriorGoal(Goal):
     loss: Loss = field(default=Softmax(), repr=False, kw_only=True)
     """That of the model, once the goal is bound to one."""
     utility = "information"
+    anywhere: ClassVar[bool] = False
+    """Whether `slope` is written for arrays of any library; if not, it is given NumPy's."""
 
     @abstractmethod
     def risk(self, logits: Logits, M: Blocks) -> Risks:
@@ -74,9 +75,15 @@ class PosteriorGoal(Goal):
         bound = self.under(fitted.loss)
         rows = fitted.features(self.X, f"X of {type(self).__name__}")
         posterior = fitted.posterior(rows, type(self).__name__)
-        M = posterior.leverage(rows, posterior.coordinates(rows))
+        M = to_numpy(posterior.leverage(rows, posterior.coordinates(rows)))
         logits = np.asarray(to_numpy(fitted.logits_of(rows)), dtype=np.float64)
         return -float(np.mean(bound.risk(logits, M)))
+
+    def worth(self, logits: Logits, M: Blocks) -> Blocks:
+        """Return the slope, in the library of M."""
+        if self.anywhere:
+            return self.slope(logits, M)
+        return like(self.slope(to_numpy(logits), to_numpy(M)), M, dtype=M.dtype)
 
     def under(self, loss: Loss) -> PosteriorGoal:
         """Return the goal of models with a loss."""
@@ -84,7 +91,7 @@ class PosteriorGoal(Goal):
 
     def curvature(self, logits: Logits) -> Blocks:
         """Return QᵀΛQ, the curvature of each row's loss in its effective directions."""
-        return np.asarray(self.loss.blocks(self.loss.proba(logits)))
+        return self.loss.blocks(self.loss.proba(logits))
 
     def terms(self, fitted: Fitted) -> NoReturn:
         raise Unsupported(
@@ -114,6 +121,7 @@ class FisherRatio(PosteriorGoal):
     """
 
     kinds: ClassVar[tuple[str, ...]] = ("class", "labels", "numbers")
+    anywhere = True
 
     def risk(self, logits: Logits, M: Blocks) -> Risks:
         return np.asarray(np.einsum("mab,mba->m", self.curvature(logits), M))
@@ -139,6 +147,7 @@ class PredictionVariance(PosteriorGoal):
     """
 
     kinds: ClassVar[tuple[str, ...]] = ("class", "labels", "numbers")
+    anywhere = True
 
     def risk(self, logits: Logits, M: Blocks) -> Risks:
         return np.asarray(np.einsum("mab,mba->m", self.slope(logits, M), M))
@@ -164,6 +173,7 @@ class Epig(PosteriorGoal):
     """
 
     kinds: ClassVar[tuple[str, ...]] = ("class", "labels", "numbers")
+    anywhere = True
 
     def risk(self, logits: Logits, M: Blocks) -> Risks:
         _, logdet = np.linalg.slogdet(np.eye(M.shape[1]) + self.curvature(logits) @ M)
@@ -172,8 +182,10 @@ class Epig(PosteriorGoal):
     def slope(self, logits: Logits, M: Blocks) -> Blocks:
         # ½ (I + ΛM)⁻¹Λ, symmetric but for rounding.
         blocks = self.curvature(logits)
-        slope = np.linalg.solve(np.eye(M.shape[1]) + blocks @ M, blocks)
-        return 0.25 * (slope + slope.transpose(0, 2, 1))
+        xp = namespace(M)
+        eye = xp.eye(M.shape[1], dtype=M.dtype, device=M.device)
+        slope = xp.linalg.solve(eye + blocks @ M, blocks)
+        return 0.25 * (slope + xp.permute_dims(slope, (0, 2, 1)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,6 +239,7 @@ class DecisionRisk(PosteriorGoal):
     """
 
     kinds: ClassVar[tuple[str, ...]] = ("class", "labels")
+    anywhere = True
     share: float = field(default=1 / 16, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -247,33 +260,33 @@ class DecisionRisk(PosteriorGoal):
         return np.asarray(stake * share / (1.0 - share) * left)
 
     def slope(self, logits: Logits, M: Blocks) -> Blocks:
+        xp = namespace(M)
         if self.loss.kind == "labels":
-            each = self.under(Softmax()).slope(*_pairs(logits, M)).reshape(logits.shape)
-            return 0.5 * each[:, :, None] * np.eye(logits.shape[1])
+            each = self.under(Softmax()).slope(*_pairs(logits, M))
+            eye = xp.eye(logits.shape[1], dtype=M.dtype, device=M.device)
+            return 0.5 * xp.reshape(each, logits.shape)[:, :, None] * eye
         e, gap, spread, stake = _decisions(logits, self.share * M)
         weight = self.share * stake * _density(gap / spread) / (2.0 * spread)
-        return np.asarray(weight[:, None, None] * e[:, :, None] * e[:, None, :])
+        return weight[:, None, None] * e[:, :, None] * e[:, None, :]
 
 
 def _pairs(logits: Logits, M: Blocks) -> tuple[Float[Array, "pairs 2"], Float[Array, "pairs 1 1"]]:
     """Return each label as a row of two classes, whose contrast f/√2 has half of f's variance."""
-    own = 0.5 * np.einsum("maa->ma", M).reshape(-1, 1, 1)
-    return np.asarray(paired(logits)), own
+    xp = namespace(M)
+    return paired(logits), 0.5 * xp.reshape(xp.linalg.diagonal(M), (-1, 1, 1))
 
 
-def _decisions(logits: Logits, M: Blocks) -> tuple[NDArray[Any], Risks, Risks, Risks]:
+def _decisions(logits: Logits, M: Blocks) -> tuple[Float[Array, "m c"], Risks, Risks, Risks]:
     """Return e in contrasts, m, s and π of every row."""
-    rows = np.arange(len(logits))
-    order = np.argsort(-logits, axis=1, kind="stable")
-    first, second = order[:, 0], order[:, 1]
+    xp = namespace(logits)
+    two = xp.argsort(-logits, axis=1, stable=True)[:, :2]
     Q = Softmax().basis(logits.shape[1], logits)
-    e = Q[first] - Q[second]
-    gap = logits[rows, first] - logits[rows, second]
-    variance = np.einsum("ma,mab,mb->m", e, M, e)
+    e = xp.take(Q, two[:, 0], axis=0) - xp.take(Q, two[:, 1], axis=0)
+    top, p = (xp.take_along_axis(of, two, axis=1) for of in (logits, softmax(logits)))
+    variance = xp.sum((M @ e[:, :, None])[:, :, 0] * e, axis=1)
     # A row without uncertainty risks nothing: the smallest deviation makes z large, not 0/0.
-    spread = np.sqrt(np.maximum(variance, 1e-24))
-    p = softmax(logits)
-    return e, gap, spread, (p[rows, first] + p[rows, second]) / 2.0
+    spread = xp.sqrt(xp.maximum(variance, xp.full_like(variance, 1e-24)))
+    return e, top[:, 0] - top[:, 1], spread, (p[:, 0] + p[:, 1]) / 2.0
 
 
 def _turned(gap: Risks, spread: Risks) -> Risks:
@@ -282,5 +295,5 @@ def _turned(gap: Risks, spread: Risks) -> Risks:
     return np.asarray(spread * _density(z) - gap * ndtr(-z))
 
 
-def _density(z: NDArray[Any]) -> NDArray[Any]:
-    return np.asarray(np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi))
+def _density(z: Risks) -> Risks:
+    return namespace(z).exp(-0.5 * z * z) / (2.0 * np.pi) ** 0.5

@@ -98,13 +98,14 @@ class Hessian:
         return self.loss.unseen(v)
 
     @cached_property
-    def _bend(self) -> Callable[[Float[Array, "n k"]], Float[Array, "n k"]]:
+    def bend(self) -> Callable[[Float[Array, "n k"]], Float[Array, "n k"]]:
+        """The map s -> Λs of the labelled rows, by their weights."""
         return self.loss.weighted(self.proba, self.labelled.weights)
 
     def matvec(self, v: Float[Array, "p k"]) -> Float[Array, "p k"]:
         """Return 𝓗 v by one product with X and one with Xᵀ."""
         X = self.labelled.X
-        return self.model.vjp(X, self._bend(self.model.jvp(X, v))) + self.penalty[:, None] * v
+        return self.model.vjp(X, self.bend(self.model.jvp(X, v))) + self.penalty[:, None] * v
 
     def blocks(self) -> Float[Array, "n c c"]:
         """Return the weighted curvature of each row in its effective directions."""

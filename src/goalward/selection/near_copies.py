@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -61,4 +62,5 @@ def _spread(X: Any) -> float:
         mean = np.asarray(X.mean(axis=0)).ravel()
         squares = float(X.multiply(X).sum()) / X.shape[0]
         return float(np.sqrt(max(squares - float(mean @ mean), 0.0)))
-    return float(np.sqrt(np.sum(np.var(to_numpy(X), axis=0))))
+    xp = namespace(X)
+    return math.sqrt(float(xp.sum(xp.var(X, axis=0))))

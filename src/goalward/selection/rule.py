@@ -72,6 +72,10 @@ class Rule(ABC):
             "know; GoalOriented was expected. Use Top() or Stochastic() here."
         )
 
+    def playing(self, rows: Candidates) -> Rule:
+        """Return the rule with what it makes of rows that will be scored and then picked from."""
+        return self
+
     def following(self, rows: Candidates, values: NDArray[Any]) -> Rule:
         """Return the rule told what it said of the rows that a batch is picked from."""
         return self
@@ -124,13 +128,13 @@ class FollowingRule(Rule):
         The rows in play when the last one was taken, and their numbers now.
     """
 
-    taken: tuple[Candidates, NDArray[Any]] | None = field(default=None, kw_only=True)
+    taken: tuple[Candidates, Float[Array, " n"]] | None = field(default=None, kw_only=True)
 
     @abstractmethod
-    def fresh(self, rows: Candidates) -> NDArray[Any]:
+    def fresh(self, rows: Candidates) -> Float[Array, " n"]:
         """Return the numbers of rows that were not in play."""
 
-    def __call__(self, rows: Candidates) -> NDArray[Any]:
+    def __call__(self, rows: Candidates) -> Float[Array, " n"]:
         """Return the numbers that hold now."""
         if self.taken is not None and self.taken[0] is rows:
             return self.taken[1]

@@ -15,6 +15,7 @@ from goalward.core.arrays import (
     is_sparse,
     like,
     namespace,
+    pairs,
     scale_rows,
     with_constant,
 )
@@ -49,23 +50,33 @@ class Cholesky(Direct):
 
 
 def dense_curvature(
-    X: Rows, blocks: Float[Array, "n c c"], penalty: Float[Array, " p"]
+    X: Rows, blocks: Float[Array, "n c c"], penalty: Float[Array, " p"] | None = None
 ) -> Float[Array, "pc pc"]:
     """Return Σ xxᵀ ⊗ block + diag(ρ), rows and columns ordered (feature, contrast)."""
     xp = namespace(blocks)
     n_params, n_contrasts = X.shape[1], blocks.shape[-1]
-    # Feature pairs times class pairs: one product where the pairs are few, else one
-    # product of features for each pair of classes. Same flops; the first has no loop, but
-    # writes all pairs of every row down, which up to four classes are not worth.
-    if n_contrasts > 3 and n_params <= 64 and not is_sparse(X):
-        grid = _pair_product(X, blocks)
+    if n_contrasts == 1:
+        H = _weighted_gram(X, blocks[:, 0, 0])
     else:
-        grid = _class_loop(X, blocks)
-    H = xp.reshape(
-        xp.permute_dims(grid, (2, 0, 3, 1)), (n_params * n_contrasts, n_params * n_contrasts)
-    )
+        # Feature pairs times class pairs: one product where the pairs are few, else one
+        # product of features for each pair of classes. Same flops; the first has no loop, but
+        # writes all pairs of every row down, which up to four classes are not worth.
+        few = n_contrasts > 3 and n_params <= 64 and not is_sparse(X)
+        grid = _pair_product(X, blocks) if few else _class_loop(X, blocks)
+        size = n_params * n_contrasts
+        H = xp.reshape(xp.permute_dims(grid, (2, 0, 3, 1)), (size, size))
+    if penalty is None:
+        return H
     ridge = xp.reshape(xp.broadcast_to(penalty[:, None], (n_params, n_contrasts)), (-1,))
     return H + ridge[:, None] * xp.eye(H.shape[0], dtype=H.dtype, device=H.device)
+
+
+def _weighted_gram(X: Rows, weights: Float[Array, " n"]) -> Float[Array, "p p"]:
+    """Return Xᵀ diag(weights) X; of weights with a root half of it, which is all there is to know."""
+    if type(X) is np.ndarray and np.all(weights >= 0.0):
+        root = np.sqrt(weights)[:, None] * X
+        return root.T @ root
+    return dense(X.T @ scale_rows(X, weights))
 
 
 def _pair_product(X: Array, blocks: Float[Array, "n c c"]) -> Float[Array, "c c p p"]:
@@ -75,8 +86,7 @@ def _pair_product(X: Array, blocks: Float[Array, "n c c"]) -> Float[Array, "c c 
     upper, lower = np.triu_indices(n_params)
     position = np.empty((n_params, n_params), dtype=np.int64)
     position[upper, lower] = position[lower, upper] = np.arange(len(upper))
-    pairs = xp.take(X, like(upper, X), axis=1) * xp.take(X, like(lower, X), axis=1)
-    packed = xp.reshape(blocks, (n_rows, n_contrasts**2)).T @ pairs
+    packed = xp.reshape(blocks, (n_rows, n_contrasts**2)).T @ pairs(X)
     full = xp.take(packed, like(position.reshape(-1), X), axis=1)
     return xp.reshape(full, (n_contrasts, n_contrasts, n_params, n_params))
 
@@ -87,6 +97,6 @@ def _class_loop(X: Array, blocks: Float[Array, "n c c"]) -> Float[Array, "c c p 
     rows: list[list[Array]] = []
     for a in range(n_contrasts):
         done = [rows[b][a] for b in range(a)]
-        fresh = [dense(X.T @ scale_rows(X, blocks[:, a, b])) for b in range(a, n_contrasts)]
+        fresh = [_weighted_gram(X, blocks[:, a, b]) for b in range(a, n_contrasts)]
         rows.append(done + fresh)
     return xp.stack([xp.stack(row) for row in rows])

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from dataclasses import dataclass
 
 from jaxtyping import Float
 
 from goalward.core.arrays import Array, eps, inner, is_sparse, namespace, norm
-from goalward.core.threads import one_blas_thread
 from goalward.errors import BadParameter
-from goalward.solvers.coordinates import Coordinates
+from goalward.solvers.row_products import by_rows, few_rows
 from goalward.solvers.solution import (
     Apply,
     Curvature,
@@ -29,9 +26,6 @@ __all__ = ["ConjugateGradient", "by_products"]
 
 LARGEST_EIGENPROBLEM = 4096
 """Features (or rows, if fewer) up to which XᵀX is decomposed at all: 16 million numbers."""
-
-LARGE = 2**22
-"""Features times rows times classes from which on a solve is worth a basis of the rows."""
 
 SAVED = 40
 """Products that the Kronecker preconditioner saves, about, where problems are large."""
@@ -55,7 +49,8 @@ class ConjugateGradient:
         divides by the diagonal, "none" does nothing. "auto" takes the first for linear models
         where its eigenvectors cost less than the products they save (up to 4096 features or
         rows), the second for others, and none for models that are not linear, unless their
-        curvature brings one.
+        curvature brings one; with at most half as many rows as features, and many classes, none
+        either, and products of XXᵀ in place of X and Xᵀ.
 
     Examples
     --------
@@ -70,8 +65,8 @@ class ConjugateGradient:
     def prepare(self, hessian: Curvature) -> Solve:
         """Return the map g -> 𝓗⁻¹g."""
         linear = hessian.linear
-        if linear is not None and _narrow(linear):
-            return _in_span(linear, self)
+        if self.preconditioner == "auto" and linear is not None and few_rows(linear):
+            return by_rows(linear, self.tol, self.max_iter)
         if linear is None or linear.basis.shape[1] != 1:
             own = hessian.near if self.preconditioner == "auto" else None
             near = own or _preconditioner(self.preconditioner, linear)
@@ -114,42 +109,6 @@ def by_products(
         # The recursion's residual drifts from the true one by rounding.
         left = g - hessian.matvec(v)
         return certified(g, left, Solution(v, 0.0, taken, name), 2.0 * limit)
-
-    return solve
-
-
-def _narrow(hessian: LinearCurvature) -> bool:
-    """Return whether the rows span so little of the features that solving there pays."""
-    X, weights = hessian.labelled.X, hessian.penalty[: hessian.labelled.X.shape[1]]
-    if is_sparse(X) or 2 * X.shape[0] > X.shape[1] or math.prod(X.shape) * hessian.shape[1] < LARGE:
-        return False
-    xp = namespace(weights)
-    return float(xp.min(weights)) == float(xp.max(weights)) > 0.0
-
-
-def _in_span(hessian: LinearCurvature, solver: ConjugateGradient) -> Solve:
-    """Return the map g -> 𝓗⁻¹g, by products in the span of the rows; outside of it 𝓗 is ρ."""
-    known, span = hessian.labelled, Coordinates.spanned(hessian)
-    assert span.basis is not None
-    directions = known.X.T @ span.basis
-    d, r = directions.shape
-    small: Any = replace(
-        cast(Any, hessian),
-        labelled=replace(known, X=known.X @ directions),
-        penalty=span.ridge,
-    )
-    inside = solver.prepare(small)
-
-    def solve(g: Float[Array, "p k"], *, tol: float | None = None) -> Solution:
-        xp, weights = namespace(g), g[:d, :]
-        seen = directions.T @ weights
-        with one_blas_thread():  # small products, each of which would wait for the slowest thread
-            found = inside(xp.concat([seen, g[d:, :]]), tol=tol)
-        outside = (weights - directions @ seen) / span.rho
-        v = xp.concat([directions @ found.value[:r, :] + outside, found.value[r:, :]])
-        # No part of g is longer than g: what was asked of a part holds for the whole.
-        left = norm(g - hessian.matvec(v)) / (norm(g) or 1.0)
-        return replace(found, value=v, residual=left)
 
     return solve
 

@@ -12,20 +12,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from jaxtyping import Float
-from numpy.typing import NDArray
 
 from goalward.core.arrays import (
     Array,
     Rows,
+    astype,
     dense,
     is_sparse,
+    leading_eigenvectors,
     like,
     namespace,
-    plain_rows,
+    rows_at,
     stack_rows,
-    to_numpy,
     with_constant,
 )
 from goalward.solvers.solution import LinearCurvature, uniform_penalty
@@ -92,7 +91,7 @@ class Coordinates:
     def leading(
         cls, hessian: LinearCurvature, rows: Rows, *, largest: int = LARGEST
     ) -> Coordinates:
-        """Return at most `largest` unknowns, in NumPy and double precision.
+        """Return at most `largest` unknowns, in double precision.
 
         Parameters
         ----------
@@ -101,10 +100,10 @@ class Coordinates:
             directions of these and of the labelled rows are kept.
         """
         room = max(1, largest // hessian.basis.shape[1] - hessian.intercept)
-        penalty = np.asarray(to_numpy(hessian.penalty), dtype=np.float64)
+        penalty = astype(hessian.penalty, namespace(hessian.penalty).float64)
         if rows.shape[1] <= room:
             return cls(penalty, float(penalty[0]), hessian.intercept)
-        both = [plain_rows(X) for X in (rows, hessian.labelled.X)]
+        both = [rows, hessian.labelled.X]
         if is_sparse(both[0]) != is_sparse(both[1]):
             both = [dense(X) for X in both]
         basis, kept = _leading(stack_rows(*both), room)
@@ -154,23 +153,24 @@ class Coordinates:
         return xp.maximum(left, xp.zeros_like(left))
 
 
-def _leading(rows: Any, room: int) -> tuple[NDArray[Any], float]:
+def _leading(rows: Rows, room: int) -> tuple[Float[Array, "d r"], float]:
     """Return the leading directions of rows, and the share of their squared length there.
 
     By the smaller of the two Gram matrices; of very many rows some thousands, evenly spaced, speak
     for all.
     """
     if min(rows.shape) > LARGEST_GRAM:
-        rows = rows[np.linspace(0, rows.shape[0] - 1, LARGEST_GRAM).astype(np.int64)]
+        rows = rows_at(rows, np.linspace(0, rows.shape[0] - 1, LARGEST_GRAM).astype(np.int64))
     m, d = rows.shape
-    by_rows = m < d
-    gram = np.asarray(dense(rows @ rows.T if by_rows else rows.T @ rows), dtype=np.float64)
-    ends = [max(0, len(gram) - room), len(gram) - 1]
-    values, vectors = scipy.linalg.eigh(gram, subset_by_index=ends, check_finite=False)
+    gram = dense(rows @ rows.T if m < d else rows.T @ rows)
+    xp = namespace(gram)
+    gram = astype(gram, xp.float64)
+    values, vectors = leading_eigenvectors(gram, room)
     # Directions below rounding of the largest carry no row.
-    real = values > max(float(values[-1]), 0.0) * 1e-12
-    values, vectors = values[real], vectors[:, real]
-    if by_rows:
-        vectors = np.asarray(rows.T @ vectors) / np.sqrt(values)
-    total = float(np.trace(gram))
-    return vectors, float(values.sum()) / total if total > 0 else 1.0
+    floor = max(float(values[-1]), 0.0) * 1e-12
+    first = values.shape[0] - int(xp.sum(xp.astype(values > floor, xp.int64)))
+    values, vectors = values[first:], vectors[:, first:]
+    if m < d:
+        vectors = astype(rows, xp.float64).T @ vectors / xp.sqrt(values)
+    total = float(xp.linalg.trace(gram))
+    return vectors, float(xp.sum(values)) / total if total > 0 else 1.0

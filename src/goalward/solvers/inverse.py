@@ -7,6 +7,7 @@ of the classes, in which 𝓗 has an inverse.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from goalward.core.arrays import (
     definite_inverse,
     like,
     namespace,
+    pairs,
     rows_at,
     to_numpy,
 )
@@ -82,11 +84,18 @@ class Inverse:
 
     def form(self, A: Float[Array, "qc qc"], Z: Float[Array, "n q"]) -> Float[Array, "n c c"]:
         """Return J A Jᵀ of every row with coordinates Z, for a symmetric A."""
+        return self.forms((A,), Z)[0]
+
+    def forms(
+        self, matrices: Sequence[Float[Array, "qc qc"]], Z: Float[Array, "n q"]
+    ) -> list[Float[Array, "n c c"]]:
+        """Return J A Jᵀ of every row for several symmetric A: what they share is made once."""
         xp = namespace(Z)
         n, q = Z.shape
-        step = rows_at_once(q, A.shape[0] // q)
-        parts = [quadratic(rows_at(Z, slice(i, i + step)), A) for i in range(0, max(n, 1), step)]
-        return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
+        apply = quadratic(matrices, q)
+        step = rows_at_once(q, matrices[0].shape[0] // q)
+        parts = [apply(rows_at(Z, slice(i, i + step))) for i in range(0, max(n, 1), step)]
+        return parts[0] if len(parts) == 1 else [xp.concat(p) for p in zip(*parts, strict=True)]
 
     def pulled(self, Z: Float[Array, "n q"]) -> Float[Array, "n c q c"]:
         """Return y = 𝓗⁻¹Jᵀ of every row: how the parameters follow a pull at each of its contrasts."""
@@ -101,10 +110,15 @@ class Inverse:
         y = pulled(Z) are taken where they are at hand.
         """
         Z = self.coordinates(rows) if Z is None else Z
-        xp = namespace(Z)
-        M = self.form(self.matrix, Z) if y is None else xp.sum(y * Z[:, None, :, None], axis=2)
+        return self.with_outside(self.form(self.matrix, Z) if y is None else _summed(Z, y), rows, Z)
+
+    def with_outside(
+        self, M: Float[Array, "n c c"], rows: Rows, Z: Float[Array, "n q"]
+    ) -> Float[Array, "n c c"]:
+        """Return the leverage of rows, given that of their part inside the coordinates."""
         if self.coordinates.basis is None:
             return M
+        xp = namespace(Z)
         spread = self.coordinates.squared_outside(rows, Z) / self.coordinates.rho
         return M + spread[:, None, None] * xp.eye(M.shape[1], dtype=Z.dtype, device=Z.device)
 
@@ -113,8 +127,8 @@ class Inverse:
         xp = namespace(Z)
         y = _product(Z, A)
         n, c = y.shape[:2]
-        pairs = xp.permute_dims(xp.tensordot(y, Z, axes=([2], [1])), (0, 1, 3, 2))
-        return xp.reshape(pairs, (n * c, n * c))
+        shared = xp.permute_dims(xp.tensordot(y, Z, axes=([2], [1])), (0, 1, 3, 2))
+        return xp.reshape(shared, (n * c, n * c))
 
     def joint_leverage(self, rows: Rows, Z: Float[Array, "n q"]) -> Float[Array, "nc nc"]:
         """Return the covariance of the logits of all rows together."""
@@ -171,30 +185,50 @@ def rows_at_once(q: int, c: int) -> int:
     return max(1, LARGEST_BLOCK // numbers)
 
 
-def quadratic(Z: Float[Array, "n q"], A: Float[Array, "qc qc"]) -> Float[Array, "n c c"]:
-    """Return Σ_jl z_j A[j, :, l, :] z_l for every row, for a symmetric A of q x q blocks.
+def quadratic(
+    matrices: Sequence[Float[Array, "qc qc"]], q: int
+) -> Callable[[Float[Array, "n q"]], list[Float[Array, "n c c"]]]:
+    """Return the map from Z to Σ_jl z_j A[j, :, l, :] z_l of every row, for symmetric A of q x q blocks.
 
     Few coordinates and several contrasts: one product of the pairs z_j z_l, j ≤ l, with A folded
     accordingly, a quarter of the work. Otherwise one product with A, then one sum per row.
     """
-    xp = namespace(Z)
-    n, q = Z.shape
-    c = A.shape[0] // q
+    c = matrices[0].shape[0] // q
     if not _paired(q, c):
-        return xp.sum(_product(Z, A) * Z[:, None, :, None], axis=2)
-    upper, lower = np.triu_indices(q)
+        return lambda Z: [_summed(Z, _product(Z, A)) for A in matrices]
+    xp = namespace(matrices[0])
+    folded = xp.concat([_folded(A, q) for A in matrices], axis=1)
     a, b = np.triu_indices(c)
-    pairs = xp.take(Z, like(upper, Z), axis=1) * xp.take(Z, like(lower, Z), axis=1)
-    blocks = xp.permute_dims(xp.reshape(A, (q, c, q, c)), (0, 2, 1, 3))
-    flat = xp.reshape(blocks, (q * q, c * c))
-    flat = xp.take(flat, like(a * c + b, Z), axis=1)
-    folded = xp.take(flat, like(upper * q + lower, Z), axis=0)
-    other = xp.take(flat, like(lower * q + upper, Z), axis=0)
-    twice = like((upper != lower).astype(float), Z, dtype=Z.dtype)[:, None]
-    packed = pairs @ (folded + twice * other)
     position = np.empty((c, c), dtype=np.int64)
     position[a, b] = position[b, a] = np.arange(len(a))
-    return xp.reshape(xp.take(packed, like(position.reshape(-1), Z), axis=1), (n, c, c))
+    place = like(position.reshape(-1), folded)
+
+    def apply(Z: Float[Array, "n q"]) -> list[Float[Array, "n c c"]]:
+        packed, size = pairs(Z) @ folded, len(a)
+        found = [packed[:, i * size : (i + 1) * size] for i in range(len(matrices))]
+        return [xp.reshape(xp.take(part, place, axis=1), (Z.shape[0], c, c)) for part in found]
+
+    return apply
+
+
+def _folded(A: Float[Array, "qc qc"], q: int) -> Float[Array, "pairs cc"]:
+    """Return A for pairs z_j z_l, j ≤ l, a column for each pair of contrasts."""
+    xp, c = namespace(A), A.shape[0] // q
+    upper, lower = np.triu_indices(q)
+    a, b = np.triu_indices(c)
+    blocks = xp.permute_dims(xp.reshape(A, (q, c, q, c)), (0, 2, 1, 3))
+    flat = xp.take(xp.reshape(blocks, (q * q, c * c)), like(a * c + b, A), axis=1)
+    folded = xp.take(flat, like(upper * q + lower, A), axis=0)
+    other = xp.take(flat, like(lower * q + upper, A), axis=0)
+    return folded + like((upper != lower).astype(float), A, dtype=A.dtype)[:, None] * other
+
+
+def _summed(Z: Float[Array, "n q"], y: Float[Array, "n c q c"]) -> Float[Array, "n c c"]:
+    """Return Σ_l y_l z_l of every row."""
+    xp = namespace(Z)
+    if y.shape[1] == 1:
+        return xp.sum(y[:, 0, :, 0] * Z, axis=1)[:, None, None]
+    return xp.sum(y * Z[:, None, :, None], axis=2)
 
 
 def _product(Z: Float[Array, "n q"], A: Float[Array, "qc qc"]) -> Float[Array, "n c q c"]:

@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalward.core.arrays import eps, namespace, rows_at, to_numpy
+from goalward.core.candidates import Candidates
 from goalward.core.kernels.compiled import accelerated
 from goalward.core.threads import cores, one_blas_thread
 from goalward.labels import warn_if_vacuous
 from goalward.models import Fitted, Labelled
 from goalward.pool import as_pool
 from goalward.selection.best import Best
-from goalward.selection.rule import Judged, Rule
+from goalward.selection.rule import Judged, Rule, Shortlist
 from goalward.strategies.request import Request
 from goalward.utility.motion import chunk_rows, stacked
 from goalward.utility.scorer import check_scores
@@ -47,6 +48,8 @@ class Reading:
         (N, K) utilities under every label, or how to get them.
     leverage
         Mean leverage of the pool.
+    play
+        The rule with all rows of the pool in play, and these rows, where they are few.
     """
 
     positions: NDArray[Any]
@@ -54,6 +57,19 @@ class Reading:
     utility: NDArray[Any] | None = None
     table: NDArray[Any] | Callable[[], Any] | None = None
     leverage: float | None = None
+    play: tuple[Rule, Candidates] | None = None
+
+    def shortlist(self, rule: Rule, request: Request) -> Shortlist:
+        """Return the rows that a batch is picked from; what was read is not read again."""
+        if self.play is None:
+            return Shortlist(rule, self.positions, self.values, request.read)
+        playing, rows = self.play
+
+        def read(positions: NDArray[Any]) -> Candidates:
+            whole = np.array_equal(positions, np.arange(len(rows)))
+            return rows if whole else request.read(positions)
+
+        return Shortlist(playing, self.positions, self.values, read)
 
 
 class Engine(Protocol):
@@ -121,7 +137,7 @@ def _shared(look: Callable[[slice, Any], Judged], rule: Rule, request: Request) 
         return (look(*block) for block in pool.blocks(size))
     jobs, total, grid = cores(), len(pool), chunk_rows(fitted.n_classes)
     wanted = min(-(-total // (8 * jobs)), LARGE // 8 // (pool.width or 1000))
-    size = max(size, wanted // grid * grid)
+    size = max(size, -(-wanted // grid) * grid)
 
     def task(start: int) -> Judged:
         part = slice(start, min(start + size, total))
@@ -161,10 +177,18 @@ class Memory:
         utility = np.empty(total)
         small = total * fitted.n_classes * 8 <= LARGEST_TABLE
 
+        # All of them stay in play: what scores them serves the picks.
+        few = total <= block_size(fitted.n_classes) and (kept is None or kept.count >= total)
+        play: list[tuple[Rule, Candidates]] = []
+
         def look(part: slice, X: Any) -> Judged:
             names = request.names(np.arange(part.start, part.stop))
             rows = fitted.candidates(X, names, part.start)
-            judged = rule.judged(rows)
+            said = rule
+            if few and part.stop - part.start == total:
+                said = rule.playing(rows)
+                play.append((said, rows))
+            judged = said.judged(rows)
             check_scores(judged.values, rows)
             utility[part] = to_numpy(judged.values)
             return judged
@@ -190,9 +214,9 @@ class Memory:
         mean = float(np.concatenate(leverages).mean()) if leverages else None
         values = without(utility, 0, request.excluded)
         if kept is None:
-            return Reading(np.arange(total), values, utility, table, mean)
+            return Reading(np.arange(total), values, utility, table, mean, *play)
         best = kept.merged(0, values)
-        return Reading(best.rows, best.values, utility, table, mean)
+        return Reading(best.rows, best.values, utility, table, mean, *play)
 
     def _table(self, rule: Rule, request: Request) -> Any:
         """Return the utilities of every row under every label, read again; None without any."""

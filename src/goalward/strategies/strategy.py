@@ -156,8 +156,7 @@ class Strategy(ABC):
         began = perf_counter()
         reading = engine.scan(rule, request, kept)
         taken = perf_counter() - began
-        shortlist = Shortlist(rule, reading.positions, reading.values, request.read)
-        chosen = self.selection(shortlist, request.batch, rng)
+        chosen = self.selection(reading.shortlist(rule, request), request.batch, rng)
         return self._told(request, rule, reading, chosen, taken)
 
     def _told(

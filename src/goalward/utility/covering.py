@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-import numpy as np
 from jaxtyping import Float
-from numpy.typing import NDArray
 
-from goalward.core.arrays import Rows, like, namespace, rows_at
+from goalward.core.arrays import Array, Rows, astype, namespace, rows_at
 from goalward.core.candidates import Candidates
 from goalward.errors import Unsupported
 from goalward.goals import Coverage, Goal
@@ -74,16 +72,18 @@ class Covers(Scorer):
     def __call__(self, rows: Rows) -> Scored:
         """Return the gain of every row, once for each label."""
         proba = self.fitted.loss.proba(self.fitted.logits_of(rows))
-        found = like(self.gains(rows), proba, dtype=proba.dtype)
-        shape = (len(found), self.fitted.n_answers)
+        found = astype(self.gains(rows), proba.dtype)
+        shape = (found.shape[0], self.fitted.n_answers)
         return Scored(namespace(proba).broadcast_to(found[:, None], shape), proba)
 
-    def gains(self, rows: Rows) -> Float[NDArray[Any], " n"]:
+    def gains(self, rows: Rows) -> Float[Array, " n"]:
         """Return the gain of every row, block by block."""
-        step = max(1, BLOCK // len(self.cover.best))
-        starts = range(0, rows.shape[0], step)
+        best = self.cover.best
+        step = max(1, BLOCK // best.shape[0])
+        starts = range(0, max(rows.shape[0], 1), step)
         parts = (unit_rows(rows_at(rows, slice(i, i + step))) for i in starts)
-        return np.concatenate([self.cover.gains(self.cover.kernel(part)) for part in parts])
+        found = [self.cover.gains(self.cover.kernel(part)) for part in parts]
+        return namespace(best).concat(found)
 
     def under(self, resolver: Resolver, supposed: Supposed) -> Rule:
         """Return the rule: every label brings the same, so there is nothing to resolve."""
@@ -101,12 +101,18 @@ class CoverRule(FollowingRule):
     """
 
     covers: Covers
-    kernel: Float[NDArray[Any], "n m"] | None = None
+    kernel: Float[Array, "n m"] | None = None
     parallel = True
 
-    def fresh(self, rows: Candidates) -> NDArray[Any]:
+    def fresh(self, rows: Candidates) -> Float[Array, " n"]:
         """Return the gain of every row."""
         return self.covers.gains(rows.X)
+
+    def playing(self, rows: Candidates) -> Rule:
+        """Return the rule with the similarities of the rows, which serve their scores and the picks."""
+        cover = self.covers.cover
+        kernel = cover.kernel(unit_rows(rows.X))
+        return replace(self, kernel=kernel, taken=(rows, cover.gains(kernel)))
 
     def after(self, rows: Candidates, position: int, update: str) -> Rule:
         """Return the rule once a row is known."""
@@ -114,7 +120,7 @@ class CoverRule(FollowingRule):
         kernel = self.kernel if same else None
         if kernel is None:
             kernel = self.covers.cover.kernel(unit_rows(rows.X))
-        cover = self.covers.cover.with_row(kernel[position])
+        cover = self.covers.cover.with_row(kernel[position, :])
         return CoverRule(
             replace(self.covers, cover=cover), kernel, taken=(rows, cover.gains(kernel))
         )

@@ -12,6 +12,7 @@ what a unit of a row's covariance is worth (`goals.PosteriorGoal`).
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.core.arrays import Array, Rows, astype, like, namespace, rows_at, stack_rows, to_numpy
+from goalward.core.arrays import Array, Rows, astype, namespace, rows_at, stack_rows
 from goalward.core.candidates import Candidates
 from goalward.errors import Unsupported, VacuousUtility
 from goalward.goals import FisherRatio, Goal, PosteriorGoal
@@ -31,12 +32,14 @@ from goalward.models import Fitted
 from goalward.selection.rule import Judged, Rule
 from goalward.solvers import Inverse, Solution
 from goalward.solvers.cholesky import dense_curvature
+from goalward.solvers.inverse import rows_at_once
 from goalward.utility.fidelity import Fidelity, fidelity
 from goalward.utility.one_by_one import expected_change
 from goalward.utility.scorer import Scored, Scorer, Supposed
+from goalward.utility.taken import Taken
 from goalward.utility.utility import Utility
 
-__all__ = ["GainRule", "Gains", "Information", "Taken"]
+__all__ = ["GainRule", "Gains", "Information"]
 
 LARGEST_BLOCK = 2**22
 """Numbers in one array of forms: 32 MB."""
@@ -99,7 +102,7 @@ class Gains(Scorer):
 
     fitted: Fitted
     posterior: Inverse
-    F: NDArray[Any] = field(repr=False)
+    F: Float[Array, "p p"] = field(repr=False)
     report: Solution | None = None
 
     @classmethod
@@ -111,7 +114,7 @@ class Gains(Scorer):
         rows = [fitted.features(goal.X, f"X of {type(goal).__name__}") for _, goal in parts]
         posterior = fitted.posterior(reduce(stack_rows, rows), first)
         asked = cls._asked(fitted, posterior, parts, rows)
-        if not asked.any():
+        if not bool(namespace(asked).any(asked != 0.0)):
             names = ", ".join(type(goal).__name__ for _, goal in parts)
             warnings.warn(
                 f"No reference row of {names} has anything at stake: the model is certain of all "
@@ -131,31 +134,24 @@ class Gains(Scorer):
         posterior: Inverse,
         parts: Sequence[tuple[float, PosteriorGoal]],
         rows: Sequence[Rows],
-    ) -> NDArray[Any]:
+    ) -> Float[Array, "p p"]:
         """Return F: for each goal the mean of J_rᵀ slope_r J_r, weighted."""
-        size = len(posterior.matrix)
         c = fitted.hessian.basis.shape[1]
-        F = np.zeros((size, size))
         step = max(1, LARGEST_BLOCK // (c * c))
+        found = []
         for (weight, goal), some in zip(parts, rows, strict=True):
-            m = some.shape[0]
+            m, bound = some.shape[0], goal.under(fitted.loss)
             for start in range(0, m, step):
-                part = rows_at(some, np.arange(start, min(start + step, m)))
+                part = rows_at(some, slice(start, start + step))
                 Z = posterior.coordinates(part)
-                logits = np.asarray(to_numpy(fitted.logits_of(part)), dtype=np.float64)
-                bound = goal.under(fitted.loss)
-                slope = weight * (bound.slope(logits, posterior.leverage(part, Z)) / m)
-                F += dense_curvature(Z, slope, np.zeros(Z.shape[1]))
-        return F
+                logits = astype(fitted.logits_of(part), Z.dtype)
+                slope = bound.worth(logits, posterior.leverage(part, Z))
+                found.append(dense_curvature(Z, (weight / m) * slope))
+        return reduce(operator.add, found)
 
     def __call__(self, rows: Rows) -> Scored:
         """Return the gain of every row, once for each label, with its leverage."""
-        proba, _, blocks, M, N = self.forms(rows)
-        xp = namespace(proba)
-        found = like(gains(blocks, M, N), proba, dtype=proba.dtype)
-        leverage = np.einsum("nab,nba->n", blocks, M)
-        per_label = xp.broadcast_to(found[:, None], (len(found), self.fitted.n_answers))
-        return Scored(per_label, proba, like(leverage, proba, dtype=proba.dtype))
+        return self.taking(rows).scored(self.fitted.n_answers)
 
     def under(self, resolver: Resolver, supposed: Supposed) -> Rule:
         """Return the rule: every label brings the same, so there is nothing to resolve."""
@@ -163,62 +159,37 @@ class Gains(Scorer):
 
     def taking(self, rows: Rows) -> Taken:
         """Return the rows as candidates of a batch that is picked one by one."""
-        _, Z, blocks, M, N = self.forms(rows)
-        return Taken(Z, blocks, M, N, self.posterior, self.F)
-
-    def forms(
-        self, rows: Rows
-    ) -> tuple[Any, NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """Return predictions, coordinates, Λ times the expected weight, M and N of rows."""
         Z = self.posterior.coordinates(rows)
         proba = self.fitted.loss.proba(self.fitted.logits_of(rows))
-        weights = np.ones(rows.shape[0])
+        blocks = astype(self.fitted.loss.blocks(proba), Z.dtype)
         if self.fitted.loss.kind == "class":
-            weights = to_numpy(proba @ astype(self.fitted.label_weights, proba.dtype))
-        blocks = np.asarray(to_numpy(self.fitted.loss.blocks(proba)), dtype=np.float64)
-        M, N = self.posterior.leverage(rows, Z), self.posterior.form(self.bent, Z)
-        return proba, Z, weights[:, None, None] * blocks, M, N
+            # Λ times the weight that a label is expected to have.
+            weights = proba @ astype(self.fitted.label_weights, proba.dtype)
+            blocks = astype(weights, Z.dtype)[:, None, None] * blocks
+        return Taken(proba, Z, blocks, *self.forms(rows, Z), self.posterior, self.F)
+
+    def forms(
+        self, rows: Rows, Z: Float[Array, "n q"]
+    ) -> tuple[Float[Array, "n c c"], Float[Array, "n c c"]]:
+        """Return M and N of rows."""
+        n, q = Z.shape
+        if q < self.F.shape[0]:
+            M, N = self.posterior.forms((self.posterior.matrix, self.bent), Z)
+            return self.posterior.with_outside(M, rows, Z), N
+        # Of one contrast y = 𝓗⁻¹x gives both, ⟨y, x⟩ and ⟨y, Fy⟩, for the price of one of them more.
+        xp, step, parts = namespace(Z), rows_at_once(q, 1), []
+        for i in range(0, max(n, 1), step):
+            some = rows_at(Z, slice(i, i + step))
+            y = some @ self.posterior.matrix
+            parts.append((xp.sum(y * some, axis=1), xp.sum((y @ self.F) * y, axis=1)))
+        M, N = (xp.concat(part)[:, None, None] for part in zip(*parts, strict=True))
+        return self.posterior.with_outside(M, rows, Z), N
 
     @cached_property
-    def bent(self) -> Float[NDArray[Any], "p p"]:
+    def bent(self) -> Float[Array, "p p"]:
         """𝓗⁻¹F𝓗⁻¹, which makes N of a row."""
         inverse = self.posterior.matrix
-        found: NDArray[Any] = inverse @ self.F @ inverse
-        return found
-
-
-@dataclass(frozen=True, eq=False)
-class Taken:
-    """Candidates whose M and N follow as rows are taken: an update of rank K-1 for each.
-
-    With y = 𝓗⁻¹J_kᵀ of the row taken, t = 𝓗⁻¹F y and A, B what J_x makes of them,
-
-        M ← M - A S Aᵀ,   N ← N - A S Bᵀ - B S Aᵀ + A S (yᵀFy) S Aᵀ
-
-    so a pick costs n q c² for n candidates instead of their quadratic forms again.
-    """
-
-    Z: Float[NDArray[Any], "n q"]
-    blocks: Float[NDArray[Any], "n c c"]
-    M: Float[NDArray[Any], "n c c"]
-    N: Float[NDArray[Any], "n c c"]
-    inverse: Inverse
-    F: Float[NDArray[Any], "p p"]
-
-    def after(self, position: int) -> Taken:
-        """Return what holds once the curvature of a candidate is added."""
-        q, c = self.Z.shape[1], self.M.shape[1]
-        z, block = self.Z[position], self.blocks[position]
-        y, S = self.inverse.change(z, self.M[position], block)
-        Fy = self.F @ y
-        t = self.inverse.matrix @ Fy
-        A = (self.Z @ y.reshape(q, c * c)).reshape(-1, c, c)
-        B = (self.Z @ t.reshape(q, c * c)).reshape(-1, c, c)
-        AS = A @ S
-        cross = AS @ B.transpose(0, 2, 1)
-        M = self.M - AS @ A.transpose(0, 2, 1)
-        N = self.N - cross - cross.transpose(0, 2, 1) + AS @ (y.T @ Fy) @ AS.transpose(0, 2, 1)
-        return replace(self, M=M, N=N, inverse=self.inverse.less(y, S))
+        return inverse @ self.F @ inverse
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,25 +217,30 @@ class GainRule(Rule):
 
     def __call__(self, rows: Candidates) -> Float[Array, " n"]:
         """Return the gain of every row."""
-        if self.taken is not None and self.taken[0] is rows:
-            taken = self.taken[1]
-            return gains(taken.blocks, taken.M, taken.N)
-        return self.gains(rows.X).per_label[:, 0]
+        held = self._held(rows)
+        return self.judged(rows).values if held is None else held.gains
 
     def judged(self, rows: Candidates) -> Judged:
         """Return the gains with the rows' leverages; a table of labels would say the same again."""
-        per_label, _, leverage = self.gains(rows.X)
+        held = self._held(rows) or self.gains.taking(rows.X)
+        per_label, _, leverage = held.scored(1)
         return Judged(per_label[:, 0], leverage=leverage)
+
+    def _held(self, rows: Candidates) -> Taken | None:
+        """Return what holds for rows that are in play."""
+        return self.taken[1] if self.taken is not None and self.taken[0] is rows else None
 
     def table(self, rows: Candidates) -> Float[Array, "n k"]:
         """Return the gain of rows, once for each label."""
         return self.gains(rows.X).per_label
 
+    def playing(self, rows: Candidates) -> Rule:
+        """Return the rule with the forms of the rows, which serve their scores and the picks."""
+        return replace(self, taken=(rows, self.gains.taking(rows.X)))
+
     def after(self, rows: Candidates, position: int, update: str) -> Rule:
         """Return the rule once a row has added its curvature."""
-        held = self.taken
-        taken = held[1] if held is not None and held[0] is rows else self.gains.taking(rows.X)
-        now = taken.after(position)
+        now = (self._held(rows) or self.gains.taking(rows.X)).after(position)
         return GainRule(replace(self.gains, posterior=now.inverse), (rows, now))
 
     def portable(self) -> Rule:
@@ -276,13 +252,3 @@ class GainRule(Rule):
         assert self.supposed is not None
         s = self.supposed
         return fidelity(s.utility, s.fitted, s.goal, X_pool, rows=rows, seed=seed)
-
-
-def gains(
-    blocks: Float[NDArray[Any], "n c c"],
-    M: Float[NDArray[Any], "n c c"],
-    N: Float[NDArray[Any], "n c c"],
-) -> Float[NDArray[Any], " n"]:
-    """Return tr((I + ΛM)⁻¹ΛN) of every row."""
-    inner = np.linalg.solve(np.eye(M.shape[1]) + blocks @ M, blocks)
-    return np.asarray(np.einsum("nab,nba->n", inner, N))

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
-from goalward.core.arrays import Rows
+from goalward.core.arrays import Rows, to_numpy
 from goalward.utility.information import Gains
 
 __all__ = ["Together"]
@@ -41,10 +41,11 @@ class Together:
     @classmethod
     def of(cls, gains: Gains, rows: Rows) -> Together:
         """Return the rows under a goal."""
-        _, Z, blocks, _, _ = gains.forms(rows)
+        held = gains.taking(rows)
+        Z, blocks = held.Z, to_numpy(held.blocks)
         n, c = blocks.shape[:2]
-        M = gains.posterior.joint_leverage(rows, Z)
-        N = gains.posterior.joint_form(gains.bent, Z)
+        M = to_numpy(gains.posterior.joint_leverage(rows, Z))
+        N = to_numpy(gains.posterior.joint_form(gains.bent, Z))
         added = block_diag(*blocks)
         S = np.linalg.solve(np.eye(n * c) + added @ M, added)
         SN = S @ N
