@@ -77,13 +77,35 @@ def test_several_labels_and_numbers_from_the_command_line(table, option, say, co
     assert column in out.read_text().splitlines()[0]
     assert "0 taken" in run("import", place, told), "what came out is known already"
     for wrong, words in (
-        (("label", table, *option, "--terminal"), "--terminal came with a study of"),
         (("label", table, "--classes", "a,b", *option), "one of them was expected"),
         (("tell", place, "1", "odd"), "odd"),
     ):
         done = RUN.invoke(app, [str(a) for a in wrong])
         assert done.exit_code
         assert words in " ".join((done.output + str(done.exception)).split())
+
+
+def test_several_labels_in_the_terminal(table):
+    option = ("label", table, "--text", "text", "--labels", "fine,dull,long", "--terminal")
+    typed = "1 3\nlong, fine\n-\nlate\n1,late\nfine\nu\ns\nw\nq\n"
+    said = run(*option, typed=typed)
+    assert "1: fine  2: dull  3: long" in said
+    assert said.count("numbers or names with commas, or - for none: answer") == 3
+    assert "What a label would do to the goal came with a study of labels" in " ".join(said.split())
+    with gw.Study.open(table.with_suffix(".labels.db")) as study:
+        given = sorted(study.state.labels.values())
+        assert given == [(False, False, False), (True, False, True), (True, False, True)]
+        assert study.state.n_skipped == 1
+
+
+def test_numbers_in_the_terminal(table):
+    option = ("label", table, "--text", "text", "--number", "stars", "--terminal")
+    said = run(*option, typed="3.5\nmany\nnan\n-2e1\nn dear\nq\n")
+    assert "stars?" in said
+    assert "a finite number was expected" in " ".join(said.split())
+    with gw.Study.open(table.with_suffix(".labels.db")) as study:
+        assert sorted(study.state.labels.values()) == [-20.0, 3.5]
+        assert len(study.state.notes) == 1
 
 
 def test_the_loop_as_a_program_sees_it(table, tmp_path):

@@ -132,7 +132,45 @@ def test_several_labels_over_http(labels):
         found = client.get("/api/answers", params={"label": "good"}).json()
         assert [line["row"] for line in found["rows"]] == [0]
         assert found["rows"][0]["answers"][0]["says"] == "good"
-        assert "Likely mistakes" not in client.get("/scores").text
-        assert client.get("/api/scores").status_code == 422
-        assert client.get("/api/answers", params={"only": "doubted"}).status_code == 422
+        assert client.get("/api/answers", params={"only": "doubted"}).status_code == 200
+        scores = client.get("/api/scores").json()
+        assert [one["answers"] for one in scores["labels"]] == [0, 1, 1]
         assert client.get("/api/stop", params={"price": 0.001}).json()["stop"] is False
+
+
+def test_scores_and_likely_mistakes_of_labels(labels, chromium):
+    study = labels.study
+    for row in range(40):
+        held = (row % 2 == 0, row % 3 == 0, row % 3 > 0)
+        study.tell(row, {name for name, holds in zip(NAMES, held, strict=True) if holds}, by="ann")
+    study.refresh()
+    with running(labels) as address:
+        page = Person(chromium, address, labels).page
+        page.goto(f"{address}/scores")
+        table = page.get_by_role("region", name="Label by label")
+        expect(table.get_by_role("row")).to_have_count(4)
+        expect(table.get_by_role("rowheader", name="film")).to_be_visible()
+        page.get_by_role("link", name="Likely mistakes").click()
+        doubted = study.doubts()
+        line = page.locator(".line").first
+        expect(line).to_have_attribute("data-row", str(doubted.rows[0]))
+        expect(line).to_contain_text("The model would say")
+        expect(line).to_contain_text("it gives one of these answers")
+
+
+def test_scores_and_likely_mistakes_of_numbers(numbers, chromium):
+    study = numbers.study
+    for row in range(40):
+        study.tell(row, 100.0 if row == 11 else float(row % 3), by="ann")
+    study.refresh()
+    with running(numbers) as address:
+        page = Person(chromium, address, numbers).page
+        page.goto(f"{address}/scores")
+        first = page.get_by_role("region", name="The largest errors").get_by_role("row").nth(1)
+        expect(first).to_contain_text("Row 11")
+        expect(first).to_contain_text("100")
+        expect(page.get_by_role("region", name="How far off?")).to_contain_text("mean distance")
+        page.get_by_role("link", name="Likely mistakes").click()
+        line = page.locator(".line").first
+        expect(line).to_have_attribute("data-row", "11")
+        expect(line).to_contain_text("of 100 answers are as far off")

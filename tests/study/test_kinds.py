@@ -159,7 +159,7 @@ def test_what_is_not_there_for_a_kind_is_refused(tmp_path):
             gw.Study.create(place, pool=X, classes=names, learner=gw.Ridge())
     assert not place.exists()
     with answered(labels(place), holding, 12) as study:
-        for look in (study.scores, study.doubts, study.queue, lambda: study.why(0), study.widget):
+        for look in (study.queue, lambda: study.why(0), study.widget):
             with pytest.raises(Unsupported, match="study of labels"):
                 look()
 
@@ -208,6 +208,77 @@ def test_a_study_says_when_to_stop(tmp_path, kind):
         before = study.stop()
     with gw.Study.open(tmp_path / "study.db") as study:
         assert study.stop() == before
+
+
+def test_each_label_has_its_scores(tmp_path):
+    def partly(row):
+        told = {name: name in holding(row) for name in NAMES}
+        return told | ({"praise": None} if row % 2 else {})
+
+    with answered(labels(tmp_path / "study.db", dev=0), partly, 60) as study:
+        found, now = study.scores(), study._now()
+        assert [one.label for one in found.labels] == NAMES
+        # By hand, each row left out of the fit.
+        rows, hits, named = list(now.state.training), np.zeros(3), np.zeros(3)
+        for row in rows:
+            others = [other for other in rows if other != row]
+            model = gw.MultiLabel(C=10.0, labels=NAMES).fit(
+                X[others], now.state.targets({other: now.state.labels[other] for other in others})
+            )
+            told = np.array([value is not None for value in now.state.labels[row]])
+            says = told & (model.predict(X[[row]])[0] == 1)
+            hits += says & TABLE[row]
+            named += says.astype(int) + (told & TABLE[row])
+        assert [one.f1.value for one in found.labels] == pytest.approx(2 * hits / named, abs=0.03)
+        for one in found.labels:
+            assert one.f1.low < one.f1.value < one.f1.high
+        assert found.on == found.chosen == 60
+        assert found.right.low < found.right.value < found.right.high
+        assert json.loads(json.dumps(found.record()))["labels"][0]["label"] == "urgent"
+
+
+def test_numbers_have_errors_and_the_largest(tmp_path):
+    noisy = PRICE + 0.5 * np.random.default_rng(3).normal(size=len(PRICE))
+    with answered(numbers(tmp_path / "study.db", dev=0.4), lambda row: noisy[row], 60) as study:
+        found, now = study.scores(), study._now()
+        rows = list(now.state.dev)
+        assert (found.on, found.chosen) == (len(rows), 0)
+        off = np.abs(now.fitted.predict(X[rows]) - noisy[rows])
+        assert found.mean_error.value == pytest.approx(off.mean())
+        assert found.typical_error.value == pytest.approx(np.sqrt(np.mean(off**2)))
+        assert found.r2.value == pytest.approx(1 - np.mean(off**2) / np.var(noisy[rows]))
+        for it in (found.r2, found.mean_error, found.typical_error):
+            assert it.low < it.value < it.high
+        worst = found.largest[0]
+        assert worst.row == rows[int(off.argmax())]
+        assert abs(worst.answer - worst.says) == pytest.approx(off.max())
+        assert json.loads(json.dumps(found.record()))["largest"][0]["row"] == worst.row
+
+
+def test_mistakes_are_doubted_first(tmp_path):
+    wrong = {3: {"urgent", "billing", "praise"} - holding(3)}
+    with labels(tmp_path / "labels.db", dev=0) as study:
+        for row in range(80):
+            study.tell(row, wrong.get(row, holding(row)))
+        found = study.doubts()
+        assert found.rows[0] == 3
+        assert found.says[0] == {name: name in holding(3) for name in NAMES}
+        assert found.doubt[0] > 0.9
+        assert sorted(found.rows) == list(range(80))
+        kind = study.state.settings.answer
+        assert kind.mistaken(study.state.labels[3], found.says[0], 0.9, NAMES)
+        assert not kind.mistaken((None, None, None), found.says[0], 0.9, NAMES)
+        assert "most doubtful" in found._repr_html_()
+    noisy = PRICE + 0.1 * np.random.default_rng(3).normal(size=len(PRICE))
+    with numbers(tmp_path / "numbers.db", dev=0) as study:
+        for row in range(80):
+            study.tell(row, noisy[row] + 5.0 * (row == 7))
+        found = study.doubts()
+        assert found.rows[0] == 7
+        assert found.says[0] == pytest.approx(noisy[7], abs=0.5)
+        assert found.doubt[0] > 0.99
+        likely = [row for row, doubt in zip(found.rows, found.doubt, strict=True) if doubt > 0.95]
+        assert len(likely) < 8
 
 
 def test_a_label_added_later_begins_a_new_comparison(tmp_path):

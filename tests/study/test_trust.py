@@ -9,7 +9,7 @@ import pytest
 import goalward as gw
 from goalward.core.npy import NpyFile
 from goalward.errors import BadInput, Damaged, DataMissing, WouldOverwrite
-from goalward.study.answers import wilson
+from goalward.study.scores import wilson
 
 CLASSES = ["no", "yes"]
 

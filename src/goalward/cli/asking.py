@@ -10,14 +10,13 @@ from goalward.errors import GoalwardError
 
 __all__ = ["ask_here"]
 
-HELP = "number or name: answer · s skip · u undo · n TEXT note · w why · ? help · q quit"
+KEYS = "s skip · u undo · n TEXT note · w why · ? help · q quit"
 
 
 def ask_here(study: gw.Study, by: str) -> None:
     """Ask rows in the terminal until there are none or the person leaves."""
-    study.state.settings.answer.need("--terminal")
     answered = 0
-    console.print(HELP, style="dim")
+    console.print(_help(study), style="dim")
     while True:
         with Spinner() as tick:
             tick("choosing the next row")
@@ -43,11 +42,9 @@ def ask_here(study: gw.Study, by: str) -> None:
 def _take(study: gw.Study, row: int, line: str, by: str) -> int:
     """Do what a line says; return 1 for an answer, -1 for one taken back."""
     word, _, rest = line.partition(" ")
-    classes = study.state.classes
-    numbered = {str(i): label for i, label in enumerate(classes, start=1)}
-    answers = numbered | {str(label): label for label in classes}
-    if line in answers:
-        study.tell(row, answers[line], by=by)
+    answer = study.state.settings.answer.typed(line, study.state.classes)
+    if answer is not None:
+        study.tell(row, answer, by=by)
         return 1
     if line == "s":
         study.skip(row, by=by)
@@ -64,8 +61,12 @@ def _take(study: gw.Study, row: int, line: str, by: str) -> int:
             said = f"{label}: probability {why.proba[label]:.2f}"
             console.print(f"{said}, would move the goal by {change:+.3g}")
     else:
-        console.print(HELP, style="dim")
+        console.print(_help(study), style="dim")
     return 0
+
+
+def _help(study: gw.Study) -> str:
+    return f"{study.state.settings.answer.typing} · {KEYS}"
 
 
 def _show(study: gw.Study, row: int) -> None:
@@ -75,7 +76,7 @@ def _show(study: gw.Study, row: int) -> None:
     cells = study.show(row)
     columns = {name: cell for name, cell in cells["columns"].items() if cell not in (None, "")}
     body = row_text(cells | {"columns": columns})
-    answers = "  ".join(f"{i}: {label}" for i, label in enumerate(study.state.classes, start=1))
+    answers = study.state.settings.answer.offered(study.state.classes)
     # A panel reads markup in its title where that is not a Text.
     below = Text(visible(answers))
     console.print(Panel(body, title=f"row {row}", subtitle=below))

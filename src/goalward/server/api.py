@@ -221,7 +221,7 @@ def curve(served: Served) -> list[dict[str, Any]]:
 
 @api.get("/scores")
 def scores(served: Served) -> dict[str, Any]:
-    """Return precision, recall and F1 of every class, with intervals, and the confusion matrix."""
+    """Return scores of every class or label, or how far numbers are off, with intervals."""
     return served.study.scores(last=True).record()
 
 

@@ -15,11 +15,11 @@ from goalward.server.api import Served
 from goalward.server.keys import Speaker, TokenHolder
 from goalward.server.messages import AnswerFilter, PageNumber
 from goalward.server.roles import may, seen_answers, sees_others, study_of
-from goalward.server.rows import legible
+from goalward.server.rows import legible, row_name
 from goalward.server.served_study import ServedStudy
-from goalward.study.answers import wilson
 from goalward.study.pools import told
 from goalward.study.rounds import ready
+from goalward.study.scores import wilson
 
 __all__ = ["page", "pages"]
 
@@ -76,13 +76,17 @@ def _review(
 @pages.get("/scores")
 def _scores(request: Request, served: Served) -> Response:
     study = served.study
-    classes = study.state.settings.kind == "class"
-    found = study.scores(last=True) if classes and ready(study.state) else None
+    found = study.scores(last=True) if ready(study.state) else None
     pairs = [*study.agreement(), *study.reliability()]
-    summary = served.summary()
-    return page(
-        request, "scores.html", served, scores=found, summary=summary, pairs=pairs, share=wilson
-    )
+    values: dict[str, Any] = {
+        "scores": found,
+        "summary": served.summary(),
+        "pairs": pairs,
+        "share": wilson,
+    }
+    largest = getattr(found, "largest", ())
+    names = {one.row: row_name(study.show(one.row)) for one in largest}
+    return page(request, "scores.html", served, **values, names=names)
 
 
 @pages.get("/docs")

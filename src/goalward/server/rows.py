@@ -156,15 +156,16 @@ def _kept(state: State, wanted: AnswerFilter, doubted: dict[int, Any]) -> NDArra
 
 
 def _doubted(study: Study) -> dict[int, dict[str, Any]]:
-    """Return the rows with another label than the model would give without it, worst first."""
-    labels = study.state.labels
-    if not ready(study.state):
+    """Return the rows that the model, without their answer, takes for mistakes, worst first."""
+    state = study.state
+    if not ready(state):
         return {}
-    return {
-        row: {"says": says, "doubt": doubt}
-        for row, doubt, says, *_ in zip(*study.doubts(last=True), strict=True)
-        if labels.get(row, says) != says
-    }
+    kind, classes, found = state.settings.answer, state.classes, {}
+    for row, doubt, says, *_ in zip(*study.doubts(last=True), strict=True):
+        if row in state.labels and kind.mistaken(state.labels[row], says, doubt, classes):
+            words, chance = kind.doubted(says, doubt, classes)
+            found[row] = {"says": words, "doubt": doubt, "chance": chance}
+    return found
 
 
 def _answer(study: Study, state: State, row: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from goalward.study.answers import Interval, wilson
+from goalward.study.scores import Interval, wilson
 from goalward.study.state import State
 
 __all__ = ["Agreement", "Reliability", "agreements", "reliabilities"]

@@ -15,13 +15,15 @@ from goalward.journal.events import Label
 from goalward.stopping import PRICE, Criterion
 from goalward.study import advice, decisions, exchange, reports
 from goalward.study.agreement import Agreement, Reliability, agreements, reliabilities
-from goalward.study.answers import Doubts, LeftOut, Scores, steps
+from goalward.study.answers import Doubts, steps
+from goalward.study.judges import JUDGES
 from goalward.study.ledger import Ledger
 from goalward.study.model import Predictions, StudyModel
 from goalward.study.pools import PoolLoader, StudyPool
 from goalward.study.predictions import pool_predictions, table_predictions
 from goalward.study.prices import spent
 from goalward.study.rounds import StudyRound
+from goalward.study.scores import LabelScores, NumberScores, Scores
 from goalward.study.state import State
 from goalward.study.why import Why, explain
 from goalward.tables.write import check_target, write_table
@@ -128,8 +130,8 @@ class StudyFindings:
 
         `last` as in `scores`.
         """
-        self.state.settings.answer.need("Answers that the model doubts")
-        return Doubts.of(self._last() if last else self._now())
+        now = self._last() if last else self._now()
+        return JUDGES[now.state.settings.kind].doubts(now)
 
     def queue(self, n: int = 20) -> list[Todo]:
         """Return the n things that would raise the goal most: label a row, look again at one, drop one.
@@ -149,16 +151,15 @@ class StudyFindings:
             return self._now()
         return last
 
-    def scores(self, *, last: bool = False) -> Scores:
+    def scores(self, *, last: bool = False) -> Scores | LabelScores | NumberScores:
         """Return precision, recall and F1 of every class, and the confusion matrix.
 
-        On the answers that measure; on all, each left out, while those are too few. `last`: of the
+        Of several labels precision, recall and F1 of each; of numbers R², errors and the largest. On the answers that measure; on all, each left out, while those are too few. `last`: of the
         last ranking made here, if there is one, so that nobody waits for a fit.
         """
-        self.state.settings.answer.need("Scores of classes")
         now = self._last() if last else self._now()
-        answers = LeftOut.of(now)
-        return Scores.of(answers.measuring() if now.has_dev else answers, now.state.classes)
+        found: Scores | LabelScores | NumberScores = JUDGES[now.state.settings.kind].scores(now)
+        return found
 
     def agreement(self) -> list[Agreement]:
         """Return how far every two annotators agree on the rows that both answered."""

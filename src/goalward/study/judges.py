@@ -1,4 +1,4 @@
-"""What a round says of its own model, by what an answer is: how good it is, and what rules look at."""
+"""What a round says of its model and of answers, by what an answer is."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import erf
 
 from goalward.core.arrays import to_numpy
 from goalward.labels.operators import deviation
 from goalward.stopping import seen
 from goalward.strategies.reference import drawn_rows
 from goalward.study.accuracy import measured
-from goalward.study.answers import LeftOut
+from goalward.study.answers import Doubts, LeftOut
 from goalward.study.of_labels import measured_labels
-from goalward.study.of_numbers import leverages, measured_numbers
+from goalward.study.of_numbers import Spread, leverages, measured_numbers
 from goalward.study.rounds import StudyRound
+from goalward.study.scores import LabelScores, NumberScores, Scores
 
 __all__ = ["JUDGES", "Judge"]
 
@@ -41,15 +43,21 @@ class Judge:
 
     def _good(self, now: StudyRound, pool: NDArray[Any]) -> dict[str, Any]:
         """Return accuracy over the pool, and log-loss on answers that the model did not know."""
-        answers = LeftOut.of(now)
-        said = measured(answers, pool)
-        known = answers.measuring() if now.has_dev else answers
-        log_loss = -float(np.mean(np.log(np.maximum(known.likelihood, 1e-300))))
+        said = measured(LeftOut.of(now), pool)
+        log_loss = -float(np.mean(np.log(np.maximum(_counted(now).likelihood, 1e-300))))
         return _metric(now) | {
             "accuracy": said.value,
             **{name: getattr(said, name) for name in ("low", "high", "on")},
             "log_loss": log_loss,
         }
+
+    def scores(self, now: StudyRound) -> Any:
+        """Return scores on the answers that measure; on all, each left out, while those are too few."""
+        return Scores.of(_counted(now), now.state.classes)
+
+    def doubts(self, now: StudyRound) -> Doubts:
+        """Return all answers, those that the model doubts most first."""
+        return Doubts.of(now)
 
 
 class OfLabels(Judge):
@@ -62,6 +70,22 @@ class OfLabels(Judge):
         f1, right = measured_labels(LeftOut.of(now), proba)
         also = {"right": [right.value, right.low, right.high]}
         return _scored(now, f1, also, seen(proba, _said(now, batch), "labels"))
+
+    def scores(self, now: StudyRound) -> LabelScores:
+        """Return the scores of each label."""
+        return LabelScores.of(_counted(now), now.state.classes)
+
+    def doubts(self, now: StudyRound) -> Doubts:
+        """Return all answers, by the least likely label of each."""
+        answers = LeftOut.of(now)
+        told, yes = ~np.isnan(answers.truth), answers.proba > 0.5
+        doubt = np.where(answers.truth > 0.5, 1.0 - answers.proba, answers.proba)
+        doubt = np.where(told, doubt, 0.0).max(axis=1)
+        says = [
+            {name: bool(yes[i, k]) for k, name in enumerate(now.state.classes) if told[i, k]}
+            for i in range(len(doubt))
+        ]
+        return Doubts.by(answers, doubt, doubt, says)
 
 
 class OfNumbers(Judge):
@@ -76,6 +100,19 @@ class OfNumbers(Judge):
         )
         also = {"error": [found.error.value, found.error.low, found.error.high]}
         return _scored(now, found.r2, also, seen(said, said[:0], "numbers", scale=found.scale))
+
+    def scores(self, now: StudyRound) -> NumberScores:
+        """Return how far numbers are off."""
+        return NumberScores.of(_counted(now))
+
+    def doubts(self, now: StudyRound) -> Doubts:
+        """Return all answers, by how far off they are for a row of their leverage."""
+        answers = LeftOut.of(now)
+        v, pool = leverages_of(now, answers), leverages(now.fitted, now.pool.take(now.sample))
+        errors = (answers.truth - answers.proba)[:, 0]
+        variance = Spread.of(errors, v, answers.chosen, pool).variance(v, answers.chosen)
+        off = np.abs(errors) / np.maximum(np.sqrt(variance), 1e-150)
+        return Doubts.by(answers, off, erf(off / 2**0.5), answers.proba[:, 0].tolist())
 
 
 def leverages_of(now: StudyRound, answers: LeftOut) -> NDArray[Any]:
@@ -94,6 +131,11 @@ def _scored(
     unknown = dict.fromkeys(("log_loss", "goal", "gain"))
     told = {"accuracy": said.value, "also": also, "stop_set": _kept(kept)}
     return _metric(now) | values | told | unknown
+
+
+def _counted(now: StudyRound) -> LeftOut:
+    answers = LeftOut.of(now)
+    return answers.measuring() if now.has_dev else answers
 
 
 def _metric(now: StudyRound) -> dict[str, Any]:

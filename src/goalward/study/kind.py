@@ -16,7 +16,7 @@ from goalward.strategies.recipe_names import RECOMMENDED_FOR
 if TYPE_CHECKING:
     from goalward.study.answered import Answered
 
-__all__ = ["Kind", "outwards", "place_of", "position"]
+__all__ = ["Kind", "by_number", "outwards", "place_of", "position"]
 
 
 def position(classes: Sequence[Label], label: Any) -> int | None:
@@ -54,6 +54,8 @@ class Kind:
     measure: ClassVar[str | None] = None
     """What says how good a model is; None is accuracy."""
     waits: ClassVar[str] = "answer until two classes have labels"
+    typing: ClassVar[str] = "number or name: answer"
+    """What to type for an answer in a terminal."""
     each: ClassVar[str] = " of each class"
     """What there must be some of before anything is said about stopping."""
 
@@ -77,6 +79,14 @@ class Kind:
     def read(self, text: str, classes: Sequence[Label]) -> Any:
         """Return what somebody typed, to be checked."""
         return {str(name): name for name in classes}.get(text, text)
+
+    def typed(self, line: str, classes: Sequence[Label]) -> Any:
+        """Return the answer that somebody typed in a terminal; None where it is none."""
+        return by_number(classes).get(line)
+
+    def offered(self, classes: Sequence[Label]) -> str:
+        """Return what can be answered, for a terminal."""
+        return "  ".join(f"{i}: {label}" for i, label in enumerate(classes, start=1))
 
     def targets(self, answers: Sequence[Any], classes: Sequence[Label]) -> Any:
         """Return what a model is fitted to."""
@@ -123,9 +133,13 @@ class Kind:
         ends = f"{math.floor(100 * low)} to {math.ceil(100 * high)} %"
         return f"About {100 * value:.0f} % right ({ends})."
 
-    def mistaken(self, answer: Any, says: Any, doubt: float) -> bool:
+    def mistaken(self, answer: Any, says: Any, doubt: float, classes: Sequence[Label]) -> bool:
         """Return whether an answer is likely a mistake, by what the model says without it."""
         return bool(answer != says)
+
+    def doubted(self, says: Any, doubt: float, classes: Sequence[Label]) -> tuple[str, str]:
+        """Return what the model would have said of a row, and how far from the answer that is."""
+        return str(says), f"it gives this label {100 * (1 - doubt):.0f} %"
 
     def declared(self, answer: Any, classes: tuple[Label, ...]) -> tuple[Label, ...]:
         """Return the classes that an answer speaks of, where their declaration was lost."""
@@ -138,6 +152,12 @@ class Kind:
                 f"{what} came with a study of {self.name}; one of one class for each row was expected. "
                 "It is not there for others yet."
             )
+
+
+def by_number(classes: Sequence[Label]) -> dict[str, Label]:
+    """Return what stands for each class: its place, from 1, and its name."""
+    numbered = {str(i): label for i, label in enumerate(classes, start=1)}
+    return numbered | {str(label): label for label in classes}
 
 
 def outwards(low: float, high: float) -> str:

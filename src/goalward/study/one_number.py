@@ -30,6 +30,7 @@ class OneNumber(Kind):
     auto = RECOMMENDED_FOR["numbers"]
     measure = "R²"
     waits = "answer until there are two numbers to learn from"
+    typing = "a number: answer"
     each = ""
 
     def check_names(self, names: Sequence[Label]) -> None:
@@ -59,6 +60,15 @@ class OneNumber(Kind):
             return float(text)
         except ValueError:
             return text
+
+    def typed(self, line: str, classes: Sequence[Label]) -> Any:
+        """Return the number; None where it is none."""
+        said = self.read(line, classes)
+        return said if isinstance(said, float) else None
+
+    def offered(self, classes: Sequence[Label]) -> str:
+        """Return what the number is."""
+        return f"{classes[0]}?"
 
     def targets(self, answers: Sequence[Any], classes: Sequence[Label]) -> NDArray[Any]:
         """Return the numbers."""
@@ -99,9 +109,14 @@ class OneNumber(Kind):
         r2 = f"R² about {value:.2f} ({outwards(low, high)})"
         return f"{r2}, typically off by {error} ({least} to {most})."
 
-    def mistaken(self, answer: Any, says: Any, doubt: float) -> bool:
+    def mistaken(self, answer: Any, says: Any, doubt: float, classes: Sequence[Label]) -> bool:
         """Return whether a number is further off than 19 in 20 would be."""
         return doubt > 0.95
+
+    def doubted(self, says: Any, doubt: float, classes: Sequence[Label]) -> tuple[str, str]:
+        """Return the number that is expected, and how few would be as far off."""
+        few = "less than 1" if doubt > 0.99 else f"{100 * (1 - doubt):.0f}"
+        return f"{says:.4g}", f"{few} of 100 answers are as far off"
 
     def declared(self, answer: Any, classes: tuple[Label, ...]) -> tuple[Label, ...]:
         """Return the one name."""

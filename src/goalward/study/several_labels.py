@@ -14,7 +14,7 @@ from goalward.errors import BadParameter
 from goalward.journal.events import Label
 from goalward.learners import MultiLabel
 from goalward.strategies.recipe_names import RECOMMENDED_FOR
-from goalward.study.kind import Kind, outwards, place_of
+from goalward.study.kind import Kind, by_number, outwards, place_of
 
 if TYPE_CHECKING:
     from goalward.study.answered import Answered
@@ -30,6 +30,7 @@ class SeveralLabels(Kind):
     auto = RECOMMENDED_FOR["labels"]
     measure = "macro-F1"
     waits = "answer until some label has a yes and a no"
+    typing = "numbers or names with commas, or - for none: answer"
     each = " yes and as many no to each label"
 
     def check_names(self, names: Sequence[Label]) -> None:
@@ -75,6 +76,17 @@ class SeveralLabels(Kind):
     def read(self, text: str, classes: Sequence[Label]) -> Any:
         """Return the labels between commas; a hyphen where none holds."""
         return [] if text == "-" else next(csv.reader([text], skipinitialspace=True), [])
+
+    def typed(self, line: str, classes: Sequence[Label]) -> Any:
+        """Return the labels that hold, by number or name; None where one of them is no label."""
+        known = by_number(classes)
+        if line in known:
+            return [known[line]]
+        words = [word.strip() for word in self.read(line, classes)]
+        if len(words) == 1:
+            words = words[0].split()
+        found = [known[word] for word in words if word in known]
+        return found if len(found) == len(words) and (found or line == "-") else None
 
     def targets(self, answers: Sequence[Any], classes: Sequence[Label]) -> NDArray[Any]:
         """Return (n, K): 1, 0, and NaN where a label was not answered."""
@@ -137,6 +149,16 @@ class SeveralLabels(Kind):
         ends = f"{math.floor(100 * least)} to {math.ceil(100 * most)} %"
         right = f"About {100 * share:.0f} % of yes and no right ({ends})"
         return f"{right}, macro-F1 about {value:.2f} ({outwards(low, high)})."
+
+    def mistaken(self, answer: Any, says: Any, doubt: float, classes: Sequence[Label]) -> bool:
+        """Return whether some label is answered otherwise."""
+        said = zip(classes, answer, strict=False)
+        return any(value is not None and says.get(name, value) != value for name, value in said)
+
+    def doubted(self, says: Any, doubt: float, classes: Sequence[Label]) -> tuple[str, str]:
+        """Return the labels that would hold, and the chance of the least likely answer."""
+        yes = ", ".join(str(name) for name in classes if says.get(name))
+        return yes or "none of them", f"it gives one of these answers {100 * (1 - doubt):.0f} %"
 
     def declared(self, answer: Any, classes: tuple[Label, ...]) -> tuple[Label, ...]:
         """Return the labels, with a name for each that was lost."""

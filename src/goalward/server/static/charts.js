@@ -74,7 +74,7 @@ const CHARTS = {
     rest: "Ticks below: the rows that are asked next.",
     options: {
       scales: { x: { time: false } },
-      axes: [axis("score"), axis("", (u, ticks) => ticks.map(percent))],
+      axes: [axis("score", (u, ticks) => ticks.map(short)), axis("", (u, ticks) => ticks.map(percent))],
       series: [{}, { stroke: colour("data-1"), fill: colour("data-band"), width: 1, paths: window.uPlot.paths.bars({ size: [1] }), points: { show: false } }],
       hooks: { draw: [(u) => {
         u.ctx.fillStyle = colour("ink")();
