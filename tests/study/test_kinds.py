@@ -159,7 +159,7 @@ def test_what_is_not_there_for_a_kind_is_refused(tmp_path):
             gw.Study.create(place, pool=X, classes=names, learner=gw.Ridge())
     assert not place.exists()
     with answered(labels(place), holding, 12) as study:
-        for look in (study.queue, lambda: study.why(0), study.widget):
+        for look in (study.queue, study.widget):
             with pytest.raises(Unsupported, match="study of labels"):
                 look()
 
@@ -253,6 +253,34 @@ def test_numbers_have_errors_and_the_largest(tmp_path):
         assert worst.row == rows[int(off.argmax())]
         assert abs(worst.answer - worst.says) == pytest.approx(off.max())
         assert json.loads(json.dumps(found.record()))["largest"][0]["row"] == worst.row
+
+
+def test_why_says_what_the_model_makes_of_a_row_and_by_which_words(tmp_path):
+    texts = [
+        f"a {'late' if i % 2 else 'fine'} {'bill' if i % 3 else 'film'} of {i}" for i in range(60)
+    ]
+    given = {"pool": texts, "classes": ["late", "bill"], "learner": gw.MultiLabel(C=10.0)}
+    with gw.Study.create(tmp_path / "labels.db", dev=0, **given) as study:
+        for row in range(30):
+            study.tell(row, {name for name in ("late", "bill") if name in texts[row]})
+        why = study.why(41)
+        expected = study._now().fitted.predict_proba(study.pool.take([41]))[0]
+        assert list(why.proba.values()) == pytest.approx(expected)
+        assert why.says[0].startswith("late: probability 0.")
+        push = {one.word: one.push for one in why.words()}
+        # Each label by itself: what speaks for one says nothing against the other.
+        assert push["late"]["late"] > 0.5 > abs(push["late"]["bill"])
+        assert why.utility == {}
+    given = {"pool": texts, "classes": ["price"], "learner": gw.Ridge(0.1)}
+    with gw.Study.create(tmp_path / "numbers.db", dev=0, **given) as study:
+        for row in range(30):
+            study.tell(row, 10.0 * ("bill" in texts[row]))
+        why = study.why(41)
+        assert why.proba["price"] == pytest.approx(study.predict().labels[41])
+        assert why.spread > 0
+        assert re.match(r"price: about [\d.]+, give or take", why.says[0])
+        strongest = max(why.words(), key=lambda one: abs(one.push["price"]))
+        assert strongest.word == "bill"
 
 
 def test_mistakes_are_doubted_first(tmp_path):

@@ -56,10 +56,8 @@ def _take(study: gw.Study, row: int, line: str, by: str) -> int:
     elif word == "n" and rest.strip():
         study.note(row, rest.strip(), by=by)
     elif line == "w":
-        why = study.why(row)
-        for label, change in why.utility.items():
-            said = f"{label}: probability {why.proba[label]:.2f}"
-            console.print(f"{said}, would move the goal by {change:+.3g}")
+        for said in study.why(row).says:
+            console.print(said)
     else:
         console.print(_help(study), style="dim")
     return 0

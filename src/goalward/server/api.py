@@ -190,14 +190,15 @@ def why(row: PathRow, served: Served) -> dict[str, Any]:
     labels = [
         {
             "label": label,
-            "probability": reasons.proba[label],
-            "utility": utility,
+            "probability": probability,
+            "utility": reasons.utility.get(label),
             "helps": effects(reasons.helps.get(label, [])),
             "hurts": effects(reasons.hurts.get(label, [])),
         }
-        for label, utility in reasons.utility.items()
+        for label, probability in reasons.proba.items()
     ]
-    return {"row": row, "gain": reasons.gain, "recipe": reasons.recipe, "labels": labels}
+    told = {"gain": reasons.gain, "recipe": reasons.recipe, "spread": reasons.spread}
+    return {"row": row, **told, "labels": labels}
 
 
 @api.get("/words/{row}")

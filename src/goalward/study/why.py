@@ -10,6 +10,7 @@ import numpy as np
 from goalward.core.arrays import to_numpy
 from goalward.journal.events import Label
 from goalward.labels.operators import deviation
+from goalward.study.of_numbers import leverages
 from goalward.study.rounds import StudyRound
 from goalward.study.words import Word, words
 from goalward.utility.one_by_one import labelled_too
@@ -35,9 +36,10 @@ class Why:
     Parameters
     ----------
     proba
-        class -> probability under the present model.
+        class -> probability under the present model; of numbers the one that is expected.
     utility
-        class -> predicted change of the goal, per row of the goal, if that is the label.
+        class -> predicted change of the goal, per row of the goal, if that is the label; empty where
+        answers are no classes.
     gain
         The deviation of that change over the believed label.
     helps, hurts
@@ -45,16 +47,33 @@ class Why:
         labels.
     recipe
         The strategy that ranks now.
+    spread
+        Of numbers: the standard deviation of what is expected, noise included.
     """
 
     row: int
     proba: dict[Label, float]
     utility: dict[Label, float]
-    gain: float
+    gain: float | None
     helps: dict[Label, list[Effect]]
     hurts: dict[Label, list[Effect]]
     recipe: str
     _round: StudyRound = field(repr=False, compare=False)
+    spread: float | None = None
+
+    @property
+    def says(self) -> list[str]:
+        """The same in a line for each label."""
+        if self.spread is not None:
+            return [
+                f"{k}: about {v:.4g}, give or take {self.spread:.2g}" for k, v in self.proba.items()
+            ]
+        lines = []
+        for label, p in self.proba.items():
+            moves = self.utility.get(label)
+            more = "" if moves is None else f", would move the goal by {moves:+.3g}"
+            lines.append(f"{label}: probability {p:.2f}{more}")
+        return lines
 
     def words(self) -> list[Word]:
         """Return the words of the row that speak for and against each label."""
@@ -64,6 +83,8 @@ class Why:
 def explain(round: StudyRound, row: int, count: int = 3) -> Why:
     """Return why a row is, or is not, worth a label now."""
     classes = round.state.classes
+    if round.state.settings.kind != "class":
+        return _of_model(round, row)
     utility, proba = round.changes([row])
     helps: dict[Label, list[Effect]] = {}
     hurts: dict[Label, list[Effect]] = {}
@@ -85,6 +106,18 @@ def explain(round: StudyRound, row: int, count: int = 3) -> Why:
         round.recipe,
         round,
     )
+
+
+def _of_model(round: StudyRound, row: int) -> Why:
+    """Return what a model of several labels or of numbers makes of a row; it watches no goal."""
+    fitted, X = round.fitted, round.pool.take([row]).astype(np.float64)
+    said = to_numpy(fitted.loss.proba(fitted.logits_of(fitted.features(X))))[0]
+    proba = dict(zip(round.state.classes, said.tolist(), strict=True))
+    spread = None
+    if round.state.settings.kind == "numbers":
+        noise = float(fitted.loss.noise[0])  # type: ignore[attr-defined]
+        spread = float((noise * (1.0 + leverages(fitted, X)[0])) ** 0.5)
+    return Why(row, proba, {}, None, {}, {}, round.recipe, round, spread)
 
 
 def _changes_of_dev(round: StudyRound, row: int, proba: Any) -> Any:

@@ -30,7 +30,8 @@ class Word:
     ----------
     push
         class -> what the word adds to the label's logit, less the mean over the labels. Above 0 it
-        speaks for the label; 0.7 doubles its odds.
+        speaks for the label; 0.7 doubles its odds. Of several labels each by itself; of numbers what
+        it adds to the number.
     """
 
     word: str
@@ -54,7 +55,8 @@ def words(round: StudyRound, row: int) -> list[Word]:
     except BadInput:  # made elsewhere
         return []
     logits = to_numpy(round.fitted.logits(X.astype(np.float64)))
-    logits = logits - logits.mean(axis=1, keepdims=True)
+    if round.state.settings.kind == "class":
+        logits = logits - logits.mean(axis=1, keepdims=True)
     push = logits[0] - logits[1:]
     said = [*tried, *names]
     return [

@@ -170,7 +170,7 @@ function note() {
   at("note-dialog").showModal();
 }
 
-const actions = { undo, skip: () => send("/api/skip", {}, "Skipped."), note, why: () => { if (kind === "class") why(); } };
+const actions = { undo, skip: () => send("/api/skip", {}, "Skipped."), note, why: () => why() };
 const others = { "?": () => at("help").showModal(), "/": () => { if (!at("find").hidden) at("find-text").focus(); }, Escape: () => why(false), Enter: () => { if (kind !== "class") save(); else if (guess >= 0) answer(guess); } };
 for (const name of ["undo", "skip", "note"]) at(name).addEventListener("click", actions[name]);
 at("why-button").addEventListener("click", actions.why);

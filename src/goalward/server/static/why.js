@@ -33,7 +33,15 @@ function block(one, share, words) {
   return box;
 }
 
-function likely(one) {
+const kind = at("main").dataset.kind;
+const short = (number) => Number(number.toPrecision(3)).toString();
+
+function likely(one, spread) {
+  if (kind === "numbers") {
+    const told = make("div", "effect");
+    told.append(make("h3", "", String(one.label)), make("span", "", `about ${short(one.probability)}, give or take ${short(spread)}`), make("ul", "pushes"));
+    return told;
+  }
   const box = block(one, one.probability, make("span", "small", `${Math.round(100 * one.probability)} %`));
   box.append(make("ul", "pushes"));
   return box;
@@ -55,7 +63,7 @@ function push(list, words, k) {
   for (const [sign, said] of [[1, "for it"], [-1, "against it"]]) {
     for (const one of by(sign)) {
       const item = make("li", sign > 0 ? "up" : "down", `${sign > 0 ? "▲" : "▼"} ${one.word}`);
-      item.title = `“${one.word}” speaks ${said}: ${signed(one.push[k])} on the logit`;
+      item.title = kind === "numbers" ? `“${one.word}”: ${signed(one.push[k])}` : `“${one.word}” speaks ${said}: ${signed(one.push[k])} on the logit`;
       item.dir = "auto";
       list.append(item);
     }
@@ -80,10 +88,14 @@ export async function explain(row) {
     const said = await call(`/api/why/${row.row}`);
     if (turn !== asked) return;
     const [first, second] = said.labels.toSorted((a, b) => b.probability - a.probability);
+    const unsure = kind === "labels" ? said.labels.some((one) => Math.abs(one.probability - 0.5) < 0.25)
+      : first.probability - (second?.probability ?? 0) < 0.5;
     at("why-words").textContent = row.utility === null ? "No model chose this row: it measures, or stands for many others. What the model makes of it:"
-      : first.probability - (second?.probability ?? 0) < 0.5 ? "The model is not sure what this is, so your answer teaches it something:"
+      : kind === "numbers" ? "A number here makes others better known. What the model expects:"
+      : unsure ? "The model is not sure what this is, so your answer teaches it something:"
       : "The model is fairly sure what this is; it was picked for what it says about other rows:";
-    at("why-labels").replaceChildren(...said.labels.map(likely));
+    at("why-labels").replaceChildren(...said.labels.map((one) => likely(one, said.spread)));
+    if (kind !== "class") { await spell(row, turn); return; } // no goal is watched
     const most = Math.max(1e-12, ...said.labels.map((one) => Math.abs(one.utility)));
     at("why-score").textContent = `${row.utility === null ? "" : `It was asked with a score of ${row.utility.toPrecision(3)} (${said.recipe}). `}What each answer is predicted to do to the goal, per row of it:`;
     at("why-changes").replaceChildren(...said.labels.map((one) => gained(one, most)));
