@@ -1,5 +1,7 @@
 """The kernel's side of the widget: what was told back is on disk, and nothing else is told back."""
 
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
@@ -163,3 +165,69 @@ def test_every_class_has_a_key_of_its_own():
     assert len(set(many)) == 30
     assert not {"u", "s"} & set(many)
     assert len({key for key in keys_of(["A", "a", "b"]) if key}) == 3
+
+
+KINDS = {
+    "labels": (["late", "dear", "fine"], gw.MultiLabel(), [0, 2], (True, False, True)),
+    "numbers": (["price"], gw.Ridge(), -2.5, -2.5),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_several_labels_and_numbers_are_taken(tmp_path, kind):
+    classes, learner, sent, kept = KINDS[kind]
+    place = tmp_path / "kinds.db"
+    with gw.Study.create(place, pool=TEXTS, classes=classes, learner=learner) as study:
+        widget = study.widget()
+        assert widget.kind == kind
+        first, second = (one["row"] for one in widget.queue[:2])
+        replies = said_to(
+            widget,
+            {"kind": "tell", "row": first, "label": sent},
+            {"kind": "tell", "row": second, "label": "much"},
+        )
+        assert replies[0]["problem"] is None
+        assert replies[1]["problem"]
+        assert study.state.labels == {first: kept}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_keys_in_the_browser_switch_labels_or_write_a_number(chromium, kind):
+    page = chromium.new_page()
+    names = [{"label": name, "key": str(i)} for i, name in enumerate(KINDS[kind][0], 1)]
+    shown = [{"row": row, "html": f"<p>row {row}</p>"} for row in (4, 7)]
+    given = {"identity": kind, "by": "ann", "kind": kind, "classes": names, "queue": shown}
+    given |= {"summary": {"labels": 0, "rows": 2, "headline": ""}}
+    page.set_content("<div id=here></div>")
+    page.evaluate(
+        """([code, given]) => {
+            const url = URL.createObjectURL(new Blob([code], { type: "text/javascript" }));
+            window.sent = [];
+            const model = { get: (name) => given[name], send: (one) => window.sent.push(one), on() {}, off() {} };
+            return import(url).then((made) => made.default.render({ model, el: document.querySelector("#here") }));
+        }""",
+        [(Path(gw.__file__).parent / "notebook" / "widget.js").read_text("utf-8"), given],
+    )
+    if kind == "labels":
+        page.locator(".goalward").focus()
+        for key in ("3", "1", "2", "2"):
+            page.keyboard.press(key)
+        assert page.locator("[aria-pressed=true]").count() == 2
+        page.keyboard.press("Enter")
+        assert page.locator("[aria-pressed=true]").count() == 0
+    else:
+        page.locator(".goalward").focus()
+        page.keyboard.press("Enter")
+        assert "A number was expected" in page.locator("[role=alert]").inner_text()
+        page.get_by_role("spinbutton", name="price").focus()
+        page.keyboard.type("-3.75")
+        page.keyboard.press("Backspace")
+        page.keyboard.press("Backspace")
+        page.keyboard.type("5")
+        page.keyboard.press("Enter")
+    page.keyboard.press("s")
+    told, skipped = page.evaluate("window.sent")
+    assert (told["row"], skipped["row"]) == (4, 7)
+    assert told["label"] == ([0, 2] if kind == "labels" else -3.5)
+    assert skipped["kind"] == "skip"
+    page.close()

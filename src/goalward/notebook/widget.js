@@ -30,6 +30,8 @@ function render({ model, el }) {
   let classes = model.get("classes");
   let summary = model.get("summary");
   let problem = null;
+  const kind = model.get("kind") ?? "class"; // "labels": any of them may hold; "numbers": one is typed
+  const held = new Set(); // labels that are switched on
   let count = Date.now(); // numbers of messages: those of an earlier widget are smaller
 
   const box = make("div", "goalward");
@@ -40,6 +42,9 @@ function render({ model, el }) {
   const row = make("div", "goalward-row");
   row.setAttribute("aria-live", "polite");
   const answers = make("div", "goalward-answers");
+  const field = make("input", "goalward-number");
+  field.type = "number";
+  field.step = "any";
   const foot = make("div", "goalward-foot");
   const said = make("span", "goalward-said");
   const trouble = make("p", "goalward-problem");
@@ -56,11 +61,27 @@ function render({ model, el }) {
     setTimeout(draw, LATE + 50);
   }
 
-  function answer(index) {
+  function answer(label) {
     const current = queue[0];
     if (!current) return;
     queue = queue.slice(1);
-    send({ kind: "tell", row: current.row, label: index, at: Date.now() });
+    held.clear();
+    field.value = "";
+    send({ kind: "tell", row: current.row, label, at: Date.now() });
+  }
+
+  function press(index) {
+    if (kind === "class") { answer(index); return; }
+    if (held.has(index)) held.delete(index); else held.add(index);
+    draw();
+  }
+
+  function save() {
+    if (kind === "labels") { answer([...held].sort((a, b) => a - b)); return; }
+    if (kind !== "numbers") return;
+    if (Number.isFinite(field.valueAsNumber)) { answer(field.valueAsNumber); field.focus(); return; }
+    problem = "A number was expected.";
+    draw();
   }
 
   const actions = {
@@ -97,10 +118,14 @@ function render({ model, el }) {
     const names = JSON.stringify(classes);
     if (answers.dataset.names !== names) {
       answers.dataset.names = names;
-      answers.replaceChildren(...classes.map((one, index) => button(one.label, one.key, () => answer(index), "goalward-answer")));
+      field.setAttribute("aria-label", classes[0].label);
+      const choices = kind === "numbers" ? [make("span", "", classes[0].label), field]
+        : classes.map((one, index) => button(one.label, one.key, () => press(index), "goalward-answer"));
+      answers.replaceChildren(...choices, ...(kind === "class" ? [] : [button("Save", "Enter", save, "goalward-save")]));
       const free = (key) => (classes.some((one) => one.key === key) ? "" : key); // a class goes before an action
       foot.replaceChildren(button("Undo", free("u"), actions.u, "goalward-action"), button("Skip", free("s"), actions.s, "goalward-action"), said);
     }
+    if (kind === "labels") answers.querySelectorAll(".goalward-answer").forEach((one, index) => one.setAttribute("aria-pressed", String(held.has(index))));
     const late = outbox.items.filter((item) => Date.now() - (item.at ?? 0) > LATE).length;
     said.textContent = `${summary.labels.toLocaleString()} of ${summary.rows.toLocaleString()} rows. ${summary.headline ?? ""}`;
     const words = problem ?? (late ? `Not stored yet: ${late}. Is the kernel running? They are kept in this browser, and sent by the next widget of this study.` : summary.trouble);
@@ -126,8 +151,11 @@ function render({ model, el }) {
   function pressed(event) {
     if (event.ctrlKey || event.metaKey) return;
     const key = event.altKey ? event.code.replace(/^(Digit|Key)/, "").toLowerCase() : event.key.toLowerCase();
-    const index = classes.findIndex((one) => one.key === key);
-    const act = index >= 0 ? () => answer(index) : actions[key === "backspace" ? "u" : key];
+    const index = kind === "numbers" ? -1 : classes.findIndex((one) => one.key === key);
+    // In the field of a number, keys that write numbers do that.
+    const writes = event.target === field && /^([\d.,+-]|e|backspace|delete|tab|arrow.*|home|end)$/.test(key);
+    if (writes) { event.stopPropagation(); return; }
+    const act = index >= 0 ? () => press(index) : key === "enter" && kind !== "class" ? save : actions[key === "backspace" ? "u" : key];
     if (!act) return;
     event.preventDefault();
     event.stopPropagation();

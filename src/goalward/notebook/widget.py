@@ -54,6 +54,7 @@ class Widget(anywidget.AnyWidget):
     _css = HERE / "widget.css"
     identity = traitlets.Unicode().tag(sync=True)
     by = traitlets.Unicode().tag(sync=True)
+    kind = traitlets.Unicode().tag(sync=True)
     classes: Any = traitlets.List().tag(sync=True)
     queue: Any = traitlets.List().tag(sync=True)
     summary: Any = traitlets.Dict().tag(sync=True)
@@ -66,12 +67,12 @@ class Widget(anywidget.AnyWidget):
         by: str = "me",
         render: Callable[[Any], Any] | None = None,
     ) -> None:
-        study.state.settings.answer.need("The widget")
         self._study, self._refitter, self._render = study, refitter, render
         rows = study.ask(HELD, by=by, resume=True, at_most=True, refresh=False)
         super().__init__(
             identity=study.identity,
             by=by,
+            kind=study.state.settings.kind,
             classes=self._answers(),
             queue=self._shown(rows),
             summary=self._summary(),
@@ -101,7 +102,7 @@ class Widget(anywidget.AnyWidget):
     def _done(self, message: dict[str, Any]) -> list[int]:
         study, kind = self._study, message["kind"]
         if kind == "tell":
-            label = study.state.classes[message["label"]]
+            label = study.state.settings.answer.pressed(message["label"], study.state.classes)
             return study.tell_and_ask(message["row"], label, HELD, by=self.by)[1]  # type: ignore[no-any-return]
         if kind == "skip":
             study.skip(message["row"], by=self.by)

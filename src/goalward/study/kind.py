@@ -84,6 +84,10 @@ class Kind:
         """Return the answer that somebody typed in a terminal; None where it is none."""
         return by_number(classes).get(line)
 
+    def pressed(self, sent: Any, classes: Sequence[Label]) -> Any:
+        """Return the answer that a widget sent: the place of a class."""
+        return classes[sent]
+
     def offered(self, classes: Sequence[Label]) -> str:
         """Return what can be answered, for a terminal."""
         return "  ".join(f"{i}: {label}" for i, label in enumerate(classes, start=1))

@@ -66,6 +66,10 @@ class OneNumber(Kind):
         said = self.read(line, classes)
         return said if isinstance(said, float) else None
 
+    def pressed(self, sent: Any, classes: Sequence[Label]) -> Any:
+        """Return the number that was sent."""
+        return sent
+
     def offered(self, classes: Sequence[Label]) -> str:
         """Return what the number is."""
         return f"{classes[0]}?"

@@ -88,6 +88,10 @@ class SeveralLabels(Kind):
         found = [known[word] for word in words if word in known]
         return found if len(found) == len(words) and (found or line == "-") else None
 
+    def pressed(self, sent: Any, classes: Sequence[Label]) -> Any:
+        """Return the labels at the places that were sent."""
+        return [classes[place] for place in sent]
+
     def targets(self, answers: Sequence[Any], classes: Sequence[Label]) -> NDArray[Any]:
         """Return (n, K): 1, 0, and NaN where a label was not answered."""
         table = np.full((len(answers), len(classes)), np.nan)
