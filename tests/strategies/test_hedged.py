@@ -1,12 +1,10 @@
-"""The recommended strategy: three parts in turn, from no label, on pools of any size."""
-
-from collections import Counter
+"""The recommended strategy: unseen classes first, then three parts in turn, on pools of any size."""
 
 import numpy as np
 import pytest
 
 import goalward as gw
-from goalward.strategies import Among, InTurn, Margin
+from goalward.strategies import Among, InTurn, Margin, WhileUnseen
 from goalward.study.ranking import queued
 
 RNG = np.random.default_rng(0)
@@ -20,27 +18,41 @@ def fitted_to(rows):
     )
 
 
-def part_of(strategy, labels):
-    return strategy.strategies.index(strategy.turn(fitted_to(np.arange(2)), labels))
-
-
 def test_it_is_what_the_recipe_and_the_library_say():
     named = gw.recipe("hedged")
     assert str(named) == (
-        "decision-risk/average/information/sequential among 1000 by margin, "
-        "coverage/average/covering/sequential among 4000 by random, margin in turn"
+        "coverage/average/covering/sequential among 4000 by random while classes are unseen then "
+        "(decision-risk/average/information/sequential among 1000 by margin, margin, "
+        "coverage/average/covering/sequential among 4000 by random in turn)"
     )
     assert named.needs == {"pool"}
     built = gw.GoalOriented.recommended(POOL)
-    assert isinstance(built, InTurn)
-    assert [type(part) for part in built.strategies] == [Among, Among, Margin]
+    assert isinstance(built, WhileUnseen)
+    assert isinstance(built.later, InTurn)
+    assert [type(part) for part in built.later.strategies] == [Among, Margin, Among]
+    assert repr(built.first) == repr(built.later.strategies[2])
 
 
-@pytest.mark.parametrize("batch", [1, 5, 10, 20])
-def test_every_part_has_its_share_whatever_the_batch(batch):
+@pytest.mark.parametrize("batch", [1, 3, 4, 10])
+def test_every_part_has_its_turn_whatever_the_batch(batch):
     strategy = gw.GoalOriented.recommended(POOL)
-    turns = Counter(part_of(strategy, labels) for labels in range(0, 60 * batch, batch))
-    assert min(turns[i] for i in range(3)) >= 15
+    for number in (9, 10, 11):
+        fitted = fitted_to(np.arange(number * batch))
+        found = strategy.suggest(fitted, POOL, batch, exclude=np.arange(number * batch))
+        part = strategy.later.strategies[number % 3]
+        alone = part.suggest(fitted, POOL, batch, exclude=np.arange(number * batch))
+        np.testing.assert_array_equal(found.rows, alone.rows)
+
+
+def test_a_class_without_a_label_is_looked_for_by_coverage():
+    """Whoever's turn it is: three labels, each the only one of its class, and a fourth class."""
+    strategy = gw.GoalOriented.recommended(POOL)
+    learner = gw.Logistic(classes=list("abcd"), penalize_intercept=True)
+    for known, looking in (("abc", True), ("abcd", False)):
+        fitted = learner.fit(POOL[: len(known)], list(known))
+        for round in range(3):
+            turn = strategy.turn(fitted, round)
+            assert turn is (strategy.first if looking else strategy.later.strategies[round])
 
 
 def test_it_asks_from_nothing_to_the_end_without_asking_twice():

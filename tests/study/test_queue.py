@@ -34,3 +34,21 @@ def test_a_pool_of_one_row_is_served_and_an_empty_one_is_not():
     assert sorted(rows.tolist()) == [0, 1, 3, 4]
     with pytest.raises(PoolExhausted, match="0 are left"):
         queued(Margin(), fitted, pool, closed=np.arange(5), **options)
+
+
+def test_a_fit_after_other_labels_is_the_next_ones_turn(tmp_path):
+    """However many labels came; ranked again, the same labels give the same queue."""
+    names = ["margin, entropy in turn", "margin", "entropy"]
+    studies = [
+        gw.Study.create(tmp_path / f"{i}.db", pool=X, classes=[0, 1, 2], strategy=name)
+        for i, name in enumerate(names)
+    ]
+    rows = iter(range(100))
+    for turn, count in enumerate((6, 6, 12, 1)):
+        answers = [(row, int(y[row])) for row, _ in zip(rows, range(count), strict=False)]
+        for study in studies:
+            study.tell_many(answers)
+        queues = [list(study.refresh().queue) for study in studies]
+        assert queues[0] == list(studies[0].refresh().queue)
+        assert queues[0] == queues[1 + turn % 2]
+        assert queues[0] != queues[2 - turn % 2]

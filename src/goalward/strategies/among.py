@@ -53,7 +53,7 @@ class PartOfPool(Strategy):
         """Return the rows worth labelling next among those, best first."""
         began = perf_counter()
         part = self.part(request, engine)
-        strategy = self.strategy.turn(request.fitted, request.round)
+        strategy = self.strategy.turn(request.fitted, request.turn)
         if part is None:
             return strategy.choose(request, Memory())
         part, total = np.sort(part), len(request.pool)
@@ -151,7 +151,7 @@ class Among(PartOfPool):
         """Return the free rows that `by` puts first; None where the pool has no more."""
         if len(request.pool) <= self.most:
             return None
-        by = self.by.turn(request.fitted, request.round)
+        by = self.by.turn(request.fitted, request.turn)
         return by.shortlist(request, engine, max(self.most, request.batch))
 
 

@@ -71,7 +71,7 @@ class Proposer:
     @classmethod
     def of(cls, strategy: Strategy, request: Request) -> Proposer:
         """Return a strategy bound to the model, the pool scored."""
-        part = strategy.turn(request.fitted, request.round)
+        part = strategy.turn(request.fitted, request.turn)
         rule = part.bind(request)
         return cls(request, rule, part.selection, Memory().scan(rule, request, None).values)
 

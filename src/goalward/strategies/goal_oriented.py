@@ -91,10 +91,10 @@ class GoalOriented(Strategy):
     def recommended(X: Any, *, kind: str = "class", seed: int = 0) -> Strategy:
         """Return the strategy that did best in `goalward benchmark`, and needs no dev labels.
 
-        The recipe "hedged": a round each of `DecisionRisk`, `Coverage` and `Margin`, in turn, so that
-        none can fail alone. Of a large pool the first sees the 1,000 rows of the smallest margins, the
-        second 4,000 drawn anew. For linear models with curvature; see the benchmark's page for its
-        numbers.
+        The recipe "hedged": a round each of `DecisionRisk`, `Margin` and `Coverage`, in turn, so that
+        none can fail alone; and `Coverage` while a class has no label and one is likely to be found.
+        Of a large pool the first sees the 1,000 rows of the smallest margins, the last 4,000 drawn
+        anew. For linear models with curvature; see the benchmark's page for its numbers.
 
         Parameters
         ----------

@@ -98,7 +98,10 @@ RECOMMENDED = "hedged"
 RECOMMENDED_FOR = {"class": RECOMMENDED, "labels": "decision-risk", "numbers": "fisher-ratio"}
 """By what the model learns; `goalward benchmark --task` says how far they are ahead."""
 PRESETS = {
-    "hedged": "decision-risk among 1000 by margin, coverage among 4000 by random, margin in turn",
+    "hedged": (
+        "coverage among 4000 by random while classes are unseen then (decision-risk among 1000 by "
+        "margin, margin, coverage among 4000 by random in turn)"
+    ),
     "eer": "entropy/predicted/retrain/top",
     "eer-01": "expected-accuracy/predicted/retrain/top",
     "mcmi-min": "entropy/max/retrain/top",

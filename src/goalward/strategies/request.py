@@ -37,6 +37,8 @@ class Request:
         Schedules and draws follow it.
     fidelity
         Candidates to retrain for a comparison.
+    turn
+        Whose turn it is among strategies in turn follows it: the round, counted in batches.
     renamed
         Whether the ids are other ones than the pool itself has.
     costs, budget
@@ -54,6 +56,7 @@ class Request:
     renamed: bool = False
     costs: NDArray[Any] | None = None
     budget: float = math.inf
+    turn: int = 0
 
     @classmethod
     def of(
@@ -84,8 +87,9 @@ class Request:
                 f"({len(excluded)} excluded). Ask for fewer, or add rows to the pool."
             )
         # Without a number, what changes from round to round follows the labels that there are.
-        number = len(model.labelled) if round is None else round
-        given = (fidelity, rows is not None, prices, most)
+        known = len(model.labelled)
+        number, turn = (known, known // max(batch, 1)) if round is None else (round, round)
+        given = (fidelity, rows is not None, prices, most, turn)
         return cls(model, pool, int(batch), ids, excluded, number, *given)
 
     @property

@@ -16,9 +16,6 @@ from goalward.strategies.strategy import Strategy
 
 __all__ = ["InTurn", "Then", "UnlessSurprised", "WhileUnseen"]
 
-PLASTIC = 0.7548776662466927
-"""The inverse of the plastic number: its multiples spread evenly, by any step from 1 to 30 too."""
-
 
 class Turns(Strategy):
     """A strategy that is another one in each round."""
@@ -39,16 +36,15 @@ class Turns(Strategy):
 
     def bind(self, request: Request) -> Rule:
         """Return the rule of the strategy of this round."""
-        return self.turn(request.fitted, request.round).bind(request)
+        return self.turn(request.fitted, request.turn).bind(request)
 
 
 @dataclass(frozen=True)
 class InTurn(Turns):
     """Several strategies in turn, a round each: what one of them misses, another asks for.
 
-    Whose turn it is follows from the round, which without `round=` is the number of labelled rows:
-    the fraction of its multiple of an irrational number, cut into equal parts, so that every strategy
-    has its share whatever the size of a batch.
+    Whose turn it is follows from the round. Without `round=` it is the number of labelled rows in
+    batches of the size that is asked for, so that every strategy has its share whatever that is.
 
     Parameters
     ----------
@@ -81,8 +77,9 @@ class InTurn(Turns):
 
     def turn(self, fitted: Fitted, round: int) -> Strategy:
         """Return the strategy of this round."""
-        place = int(round * PLASTIC % 1.0 * len(self.strategies))
-        return self.strategies[place].turn(fitted, round)
+        # Turns within a turn go on when it is theirs.
+        lap, place = divmod(round, len(self.strategies))
+        return self.strategies[place].turn(fitted, lap)
 
 
 @dataclass(frozen=True)

@@ -274,7 +274,7 @@ class Strategy(ABC):
         """Return what the part whose turn it is chooses; before two classes have labels, the cold start."""
         from goalward.strategies.starts import cold_start
 
-        part = self.turn(request.fitted, request.round)
+        part = self.turn(request.fitted, request.turn)
         if request.fitted.model.elsewhere:
             if not part.only_predicts:
                 raise Unsupported(

@@ -97,8 +97,9 @@ def _strategy(now: StudyRound) -> tuple[Strategy, int]:
         data["dev"] = (now.pool.take(dev), labels)
     if "pool" in made.needs:
         data["pool"] = now.pool.take(now.sample)
-    # Whose turn it is follows the labels: ranked again, the same labels give the same queue.
-    strategy = made.build(**data, seed=settings.seed).turn(now.fitted, len(state.training))
+    # Whose turn it is follows the fits to fewer labels: ranked again, the same give the same queue.
+    fits = {ranked.labels for _, ranked in state.rounds if ranked.labels < len(state.training)}
+    strategy = made.build(**data, seed=settings.seed).turn(now.fitted, len(fits))
     # Of K classes one follows from the others; labels and numbers are all asked for.
     contrasts = len(state.classes) - (settings.kind == "class")
     features = int(now.pool.X.shape[1])

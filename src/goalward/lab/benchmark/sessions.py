@@ -25,7 +25,7 @@ from goalward.strategies import recipe
 
 __all__ = ["benchmark", "key_of", "play", "play_all"]
 
-MADE_BY = (2, version("goalward"))
+MADE_BY = (3, version("goalward"))
 """The number is counted up when a session would give other numbers: kept ones are then played again,
 as they are by another version of goalward."""
 
