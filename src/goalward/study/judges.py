@@ -15,7 +15,7 @@ from goalward.strategies.reference import drawn_rows
 from goalward.study.accuracy import measured
 from goalward.study.answers import Doubts, LeftOut
 from goalward.study.of_labels import measured_labels
-from goalward.study.of_numbers import Spread, leverages, measured_numbers
+from goalward.study.of_numbers import ErrorSize, leverages, measured_numbers
 from goalward.study.rounds import StudyRound
 from goalward.study.scores import LabelScores, NumberScores, Scores
 
@@ -110,7 +110,7 @@ class OfNumbers(Judge):
         answers = LeftOut.of(now)
         v, pool = leverages_of(now, answers), leverages(now.fitted, now.pool.take(now.sample))
         errors = (answers.truth - answers.proba)[:, 0]
-        variance = Spread.of(errors, v, answers.chosen, pool).variance(v, answers.chosen)
+        variance = ErrorSize.of(errors, v, answers.chosen, pool).variance(v, answers.chosen)
         off = np.abs(errors) / np.maximum(np.sqrt(variance), 1e-150)
         return Doubts.by(answers, off, erf(off / 2**0.5), answers.proba[:, 0].tolist())
 

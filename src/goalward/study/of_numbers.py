@@ -18,7 +18,7 @@ from goalward.models import Fitted
 from goalward.study.accuracy import DRAWS, Estimate, counted
 from goalward.study.answers import LeftOut
 
-__all__ = ["Measured", "Spread", "leverages", "measured_numbers"]
+__all__ = ["ErrorSize", "NumbersMeasured", "leverages", "measured_numbers"]
 
 SLOPE, CHOSEN, LEVEL = 0.5, 0.5, 3.0
 """Deviations, before any answer, of β, δ and α below."""
@@ -33,7 +33,7 @@ SHRUNK = 0.2
 
 
 @dataclass(frozen=True, eq=False)
-class Spread:
+class ErrorSize:
     """How large squared errors are: log E[e² / (1 + v)] = α + β (log v - centre) + δ·chosen.
 
     Parameters
@@ -51,7 +51,7 @@ class Spread:
     @classmethod
     def of(
         cls, errors: NDArray[Any], v: NDArray[Any], chosen: NDArray[Any], pool: NDArray[Any]
-    ) -> Spread:
+    ) -> ErrorSize:
         """Return what errors say, of answers with leverages v, chosen or not, about a pool."""
         weights, centre = counted(chosen), float(np.mean(np.log(pool)))
         squares = errors**2 / (1.0 + v)
@@ -89,7 +89,7 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Measured:
+class NumbersMeasured:
     """R² over a pool, the typical error (root mean square), and the variance of the numbers."""
 
     r2: Estimate
@@ -99,7 +99,7 @@ class Measured:
 
 def measured_numbers(
     answers: LeftOut, v: NDArray[Any], pool: NDArray[Any], pool_v: NDArray[Any]
-) -> Measured:
+) -> NumbersMeasured:
     """Return how good a model is over a pool.
 
     The numbers' own variance is that of what is predicted, of the errors, and twice what these have
@@ -114,7 +114,7 @@ def measured_numbers(
     """
     said, truth = answers.proba[:, 0], answers.truth[:, 0]
     errors, rng = truth - said, np.random.default_rng(0)
-    spread = Spread.of(errors, v, answers.chosen, pool_v)
+    spread = ErrorSize.of(errors, v, answers.chosen, pool_v)
     squares = spread.draws(pool_v, rng)
     weights = counted(answers.chosen) / np.maximum(spread.variance(v, answers.chosen), 1e-300)
     middle = said - np.average(said, weights=weights)
@@ -126,7 +126,9 @@ def measured_numbers(
     varied = np.maximum(varied, 0.5 * squares)
     r2 = 1.0 - squares / np.maximum(varied, 1e-300)
     on = len(truth)
-    return Measured(Estimate.of(r2, on), Estimate.of(np.sqrt(squares), on), float(varied.mean()))
+    return NumbersMeasured(
+        Estimate.of(r2, on), Estimate.of(np.sqrt(squares), on), float(varied.mean())
+    )
 
 
 def leverages(fitted: Fitted, X: Any = None) -> NDArray[Any]:

@@ -144,7 +144,7 @@ class SeveralChoices(Control):
 
 
 @dataclass(frozen=True)
-class OneNumber(Control):
+class NumberField(Control):
     """A number. What is shown to annotators fits the bounds, or they could not submit it."""
 
     kind = "numbers"
@@ -229,13 +229,15 @@ def _bound(tag: Element, name: str) -> float | None:
     return value
 
 
-CONTROLS: dict[str, type[Control]] = {one.kind: one for one in (Control, SeveralChoices, OneNumber)}
+CONTROLS: dict[str, type[Control]] = {
+    one.kind: one for one in (Control, SeveralChoices, NumberField)
+}
 
 
 def control_of(tag: Element) -> type[Control] | None:
     """Return what a tag is; None where it is no control that a study can work with."""
     if tag.tag == "Number":
-        return OneNumber
+        return NumberField
     if tag.tag != "Choices":
         return None
     return SeveralChoices if tag.get("choice") == "multiple" else Control
