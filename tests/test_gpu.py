@@ -98,6 +98,7 @@ def test_turns_over_a_pool_on_the_gpu_pick_the_rows_of_the_cpu(K, text, tmp_path
         assert got.rows.tolist() == want.rows.tolist()
 
 
+@pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")  # torch's own, of its first call
 @pytest.mark.parametrize("layers", ["last", "all"])
 def test_a_network_on_the_gpu_gives_the_utilities_of_the_cpu(layers):
     rng = np.random.default_rng(0)

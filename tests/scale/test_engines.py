@@ -1,6 +1,6 @@
 """Every engine gives the rows of memory; those that do not are found out."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -9,9 +9,12 @@ from threadpoolctl import threadpool_limits
 import goalward as gw
 from goalward.core.kernels.compiled import compiled, installed
 from goalward.core.threads import cores
+from goalward.goals import DecisionRisk
+from goalward.goals.posterior import PosteriorGoal
 from goalward.scale import Cuda, Dask, Threads, open_pool
+from goalward.selection import Sequential
 from goalward.selection.best import Best
-from goalward.strategies import Margin, engine
+from goalward.strategies import Among, GoalOriented, Margin, engine
 from goalward.strategies.engine import Memory, Reader, Reading
 from goalward.testing import check_engine, problem
 from tests.conftest import need
@@ -26,6 +29,56 @@ def test_engines_of_one_machine_give_the_rows_of_memory(engine):
 def test_a_device_gives_the_rows_of_memory():
     need("torch")
     check_engine(Cuda("cpu", block=1))
+
+
+@dataclass(frozen=True, eq=False)
+class Watched(DecisionRisk):
+    """It remembers in which library it was asked."""
+
+    seen: list = field(default_factory=list, kw_only=True)
+
+    def slope(self, logits, M):
+        self.seen.append(type(M).__module__)
+        return super().slope(logits, M)
+
+
+class Variance(PosteriorGoal):
+    """A user's, which knows NumPy alone."""
+
+    kinds = ("class",)
+
+    def risk(self, logits, M):
+        return np.trace(M, axis1=1, axis2=2)
+
+    def slope(self, logits, M):
+        assert isinstance(logits, np.ndarray)
+        return np.broadcast_to(np.eye(M.shape[1]), M.shape)
+
+
+@pytest.mark.parametrize("pool", ["array", "tensor"])
+def test_a_short_list_is_worked_on_where_the_device_has_it(pool):
+    need("torch")
+    import torch
+
+    task = problem(n_classes=3, n_labelled=40, n_pool=500)
+    rows = task.X_pool if pool == "array" else torch.as_tensor(task.X_pool)
+    goal = Watched(task.X_pool[:50])
+    strategy = Among(GoalOriented(goal, selection=Sequential()), most=100)
+    want = strategy.suggest(task.fitted, task.X_pool, 6)
+    assert goal.seen == ["numpy"]
+    got = strategy.suggest(task.fitted, rows, 6, engine=Cuda("cpu"))
+    assert goal.seen == ["numpy", "torch"]
+    assert got.rows.tolist() == want.rows.tolist()
+    np.testing.assert_allclose(got.values, want.values, rtol=1e-9)
+
+
+def test_a_goal_that_knows_numpy_alone_is_given_it():
+    need("torch")
+    task = problem(n_classes=3, n_labelled=40, n_pool=500)
+    strategy = Among(GoalOriented(Variance(task.X_pool[:50])), most=100)
+    want = strategy.suggest(task.fitted, task.X_pool, 6)
+    got = strategy.suggest(task.fitted, task.X_pool, 6, engine=Cuda("cpu"))
+    assert got.rows.tolist() == want.rows.tolist()
 
 
 def test_a_cluster_gives_the_rows_of_memory(client, tmp_path):

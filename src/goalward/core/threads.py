@@ -7,7 +7,7 @@ first to enter sets it and the last to leave restores it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from threading import Lock
 from typing import Any
@@ -15,11 +15,14 @@ from typing import Any
 from joblib import Parallel, delayed
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["cores", "in_threads", "one_blas_thread"]
+__all__ = ["cores", "in_threads", "one_blas_thread", "threads_for"]
 
 _lock = Lock()
 _inside: list[Any] = []
 _depth = [0]
+
+FEW = range(2**18, 2**26)
+"""Multiplications for which BLAS takes a second thread that brings less than it costs."""
 
 
 def cores() -> int:
@@ -33,6 +36,17 @@ def cores() -> int:
 @cache
 def _libraries() -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")
+
+
+@contextmanager
+def threads_for(multiplications: int) -> Iterator[None]:
+    """Hold BLAS to one thread for a product that is small.
+
+    A thread that was woken spins for a tenth of a second after its work, on a core that whoever comes
+    next would use.
+    """
+    with one_blas_thread() if multiplications in FEW else nullcontext():
+        yield
 
 
 @contextmanager

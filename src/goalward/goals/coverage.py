@@ -31,8 +31,8 @@ from goalward.models import Fitted
 __all__ = ["Cover", "Coverage"]
 
 TEMPERATURES = np.exp(np.linspace(np.log(0.25), np.log(8.0), 41))
-IN_CACHE = 2**17
-"""Similarities that a pass on a CPU holds at once: 1 MB."""
+IN_CACHE, AT_ONCE = 2**18, 2**24
+"""Similarities that a CPU holds at once, 2 MB, and a GPU."""
 FEW, MOST = 10, 2000
 """Labelled rows that the radius is taken from; where they are fewer, as many reference rows."""
 
@@ -134,14 +134,19 @@ class Cover:
         """Return k of unit rows with every reference row."""
         gaps = _squared_distances(rows, self.rows)
         gaps *= -1.0 / self.radius**2
-        return namespace(gaps).exp(gaps)
+        return np.exp(gaps, out=gaps) if type(gaps) is np.ndarray else namespace(gaps).exp(gaps)
 
     def gains(self, kernel: Float[Array, "n m"]) -> Float[Array, " n"]:
         """Return by how much each row would raise the coverage."""
-        xp, (n, m) = namespace(kernel), kernel.shape
-        step = max(1, IN_CACHE // m) if type(kernel) is np.ndarray else max(1, n)
-        parts = [kernel[i : i + step, :] - self.best for i in range(0, max(n, 1), step)]
-        return xp.concat([xp.clip(part, 0.0) @ self.weights for part in parts])
+        xp, starts = namespace(kernel), range(0, max(kernel.shape[0], 1), self.step)
+        found = (rows_at(kernel, slice(i, i + self.step)) - self.best for i in starts)
+        return xp.concat([_positive(part) @ self.weights for part in found])
+
+    @property
+    def step(self) -> int:
+        """Rows whose similarities stay in the cache of a CPU, or fit on a GPU."""
+        numbers = IN_CACHE if type(self.best) is np.ndarray else AT_ONCE
+        return int(max(1, numbers // self.best.shape[0]))
 
     def with_row(self, kernel: Float[Array, " m"]) -> Cover:
         """Return the cover with one more row known."""
@@ -169,7 +174,14 @@ def _squared_distances(A: Rows, B: Rows) -> Float[Array, "a b"]:
     gaps *= -2.0
     gaps += _squared_lengths(A)[:, None]
     gaps += _squared_lengths(B)[None, :]
-    return namespace(gaps).clip(gaps, 0.0)
+    return _positive(gaps)
+
+
+def _positive(array: Array) -> Array:
+    """Return max(array, 0), in place where that can be."""
+    if type(array) is np.ndarray:
+        return np.maximum(array, 0.0, out=array)
+    return namespace(array).clip(array, 0.0)
 
 
 def _spread(rows: Rows, most: int) -> Rows:

@@ -7,6 +7,7 @@ curvature W = ∂²τ/∂g², applied. From these ∇τ = Jᵀu follows for any 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from numbers import Real
@@ -15,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 from jaxtyping import Float
 
 from goalward.core.arrays import Array, Rows, astype, namespace
+from goalward.core.threads import threads_for
 from goalward.errors import BadParameter, Unsupported
 from goalward.models import Fitted, as_fitted
 
@@ -161,9 +163,10 @@ class Goal(ABC):
         total: Any = 0.0
         for share, piece in self.pieces():
             for weight, X, kernel in piece.terms(fitted):
-                cotangent = kernel.cotangent(logits_of(fitted, X))
-                # Rows in single precision are multiplied as they are; few numbers come back.
-                pulled = fitted.model.at(fitted.params).vjp(X, astype(cotangent, X.dtype))
+                with threads_for(X.shape[0] * math.prod(fitted.params.shape)):
+                    cotangent = kernel.cotangent(logits_of(fitted, X))
+                    # Rows in single precision are multiplied as they are; few numbers come back.
+                    pulled = fitted.model.at(fitted.params).vjp(X, astype(cotangent, X.dtype))
                 total = total + share * weight * astype(pulled, fitted.params.dtype)
         # Rows of u have no part that the loss does not see: rounding must not say otherwise.
         return total - fitted.loss.unseen(total) if fitted.model.is_linear else total

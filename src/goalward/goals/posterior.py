@@ -83,7 +83,8 @@ class PosteriorGoal(Goal):
         """Return the slope, in the library of M."""
         if self.anywhere:
             return self.slope(logits, M)
-        return like(self.slope(to_numpy(logits), to_numpy(M)), M, dtype=M.dtype)
+        # A copy: what a user returns may be read-only, which torch refuses.
+        return like(np.array(self.slope(to_numpy(logits), to_numpy(M))), M, dtype=M.dtype)
 
     def under(self, loss: Loss) -> PosteriorGoal:
         """Return the goal of models with a loss."""

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from goalward.core.arrays import Array, Rows, is_sparse, like, namespace, norm
+from goalward.core.kernels import gpu
 from goalward.core.kernels.compiled import two_lines
 from goalward.models.model import Model
 from goalward.models.newton import minimise
@@ -74,7 +75,11 @@ class LinearModel(Model):
             if self.intercept:
                 moved += v[-1, :, None]
             return moved.T
-        return X @ weights + v[-1:, :] if self.intercept else X @ weights
+        if weights.shape[1] == 2 and gpu.usable(X) and X.dtype == v.dtype:
+            moved = gpu.two_lines(weights.T, X).T
+        else:
+            moved = X @ weights
+        return moved + v[-1:, :] if self.intercept else moved
 
     def logits(self, params: Float[Array, "p k"], X: Rows) -> Float[Array, "n k"]:
         """Return the logits; for a linear model, the Jacobian at the parameters."""

@@ -10,16 +10,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.core.candidates import Candidates
+from goalward.core.arrays import is_sparse
+from goalward.core.candidates import Candidates, Labelled
 from goalward.core.extras import needing
 from goalward.core.rows import check_finite
 from goalward.errors import NotFinite, Unsupported
+from goalward.models import Fitted
 from goalward.pool import Pool
 from goalward.scale.threads import OnePass
 from goalward.selection.best import Best
@@ -31,6 +33,8 @@ __all__ = ["Cuda"]
 BUFFERS = 3
 COPIERS = 8
 """Threads that fill a buffer: one alone does not keep the bus busy."""
+ARRAYS = ("params", "penalty", "class_weights", "label_counts", "freed")
+"""What of a model is arrays, beside its rows."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +60,8 @@ class Cuda(OnePass):
     def parts(
         self, rule: Rule, request: Request, rows: int, empty: Best
     ) -> Iterator[tuple[Best, int]]:
-        with needing("device="):
-            import torch
+        torch, place = _library(self.device)
         pool = request.pool
-        place = _place(torch, self.device)
         _check_pool(request)
         # Halves become single precision and whole numbers double, as everywhere.
         narrow = str(pool.dtype).endswith(("float32", "float16"))
@@ -72,9 +74,29 @@ class Cuda(OnePass):
         fitted = replace(request.fitted, params=convert(request.fitted.params))
         source = _resident if _is_tensor(pool.source) else _streamed
         for start, X in source(torch, pool, rows, place, dtype):
-            names = request.names(np.arange(start, start + len(X)))
+            # No rule on a GPU asks for ids, and millions of numbers take longer than the rows.
+            names: Any = range(start, start + len(X))
             values = there(Candidates(names, X, fitted.proba_of, start))
             yield _best_of(torch, values, X, start, request.excluded, empty), len(X)
+
+    def narrowed(self, request: Request, positions: NDArray[Any]) -> Request:
+        """Return the request of a few rows, and the model, on the GPU: what is dear is done there."""
+        few, fitted = request.narrowed(positions), request.fitted
+        if not fitted.model.is_linear or is_sparse(fitted.labelled.X):
+            return few
+        torch, place = _library(self.device)
+        return replace(few, fitted=_there(torch, fitted, place))
+
+
+def _there(torch: Any, fitted: Fitted, device: Any) -> Fitted:
+    """Return a linear model with its arrays on the device."""
+    arrays: dict[str, Any] = {name: getattr(fitted, name) for name in ARRAYS}
+    arrays = {
+        name: torch.as_tensor(a, device=device) for name, a in arrays.items() if a is not None
+    }
+    known = (getattr(fitted.labelled, each.name) for each in fields(Labelled))
+    labelled = Labelled(*(torch.as_tensor(array, device=device) for array in known))
+    return replace(fitted, labelled=labelled, **arrays)
 
 
 def _best_of(
@@ -101,9 +123,12 @@ def _best_of(
     return replace(empty, rows=rows, values=best)
 
 
-def _place(torch: Any, device: Any) -> Any:
+def _library(device: Any) -> tuple[Any, Any]:
+    """Return torch, and the device that was asked for."""
+    with needing("device="):
+        import torch
     try:
-        return torch.empty(0, device=device).device
+        return torch, torch.empty(0, device=device).device
     except (AssertionError, RuntimeError) as error:
         raise Unsupported(
             f"device={device!r} came, and torch cannot use it here ({str(error).splitlines()[0]}); a "

@@ -42,8 +42,10 @@ class NearCopies:
         else:
             gap = self._X - rows_at(self._X, np.array([position]))
             xp = namespace(gap)
-            squares = np.asarray(to_numpy(xp.sum(gap * gap, axis=1)))
-            self._equal |= np.asarray(to_numpy(xp.all(gap == 0.0, axis=1)))
+            far = xp.sum(gap * gap, axis=1), xp.max(xp.abs(gap), axis=1)
+            # Together: a GPU is asked once.
+            squares, largest = to_numpy(xp.stack(far))
+            self._equal |= largest == 0.0
         if self._radius > 0.0:
             self._near |= np.sqrt(squares) <= self._reach
 

@@ -16,6 +16,7 @@ from goalward.core.arrays import (
     like,
     namespace,
     pairs,
+    rows_at,
     scale_rows,
     with_constant,
 )
@@ -62,7 +63,8 @@ def dense_curvature(
         # product of features for each pair of classes. Same flops; the first has no loop, but
         # writes all pairs of every row down, which up to four classes are not worth.
         few = n_contrasts > 3 and n_params <= 64 and not is_sparse(X)
-        grid = _pair_product(X, blocks) if few else _class_loop(X, blocks)
+        loop = _class_loop if type(X) is np.ndarray or is_sparse(X) else _class_stack
+        grid = _pair_product(X, blocks) if few else loop(X, blocks)
         size = n_params * n_contrasts
         H = xp.reshape(xp.permute_dims(grid, (2, 0, 3, 1)), (size, size))
     if penalty is None:
@@ -89,6 +91,21 @@ def _pair_product(X: Array, blocks: Float[Array, "n c c"]) -> Float[Array, "c c 
     packed = xp.reshape(blocks, (n_rows, n_contrasts**2)).T @ pairs(X)
     full = xp.take(packed, like(position.reshape(-1), X), axis=1)
     return xp.reshape(full, (n_contrasts, n_contrasts, n_params, n_params))
+
+
+def _class_stack(X: Array, blocks: Float[Array, "n c c"]) -> Float[Array, "c c p p"]:
+    """Return the same in few calls, which on a GPU take longer than what they compute."""
+    xp = namespace(X, blocks)
+    (n, p), c = X.shape, blocks.shape[-1]
+    grid, step = (
+        xp.zeros((c * c, p, p), dtype=X.dtype, device=X.device),
+        max(1, 2**24 // (c * c * p)),
+    )
+    for i in range(0, n, step):
+        rows, some = rows_at(X, slice(i, i + step)), rows_at(blocks, slice(i, i + step))
+        weights = xp.reshape(some, (-1, c * c)).T
+        grid = grid + rows.T @ (weights[:, :, None] * rows)
+    return xp.reshape(grid, (c, c, p, p))
 
 
 def _class_loop(X: Array, blocks: Float[Array, "n c c"]) -> Float[Array, "c c p p"]:

@@ -29,7 +29,7 @@ from goalward.solvers.cholesky import dense_curvature
 from goalward.solvers.coordinates import Coordinates
 from goalward.solvers.solution import LinearCurvature
 
-__all__ = ["Inverse", "quadratic", "rows_at_once"]
+__all__ = ["Inverse", "quadratic", "rows_at_once", "shrunk"]
 
 LARGEST_BLOCK = 2**22
 """Numbers in one array on the way to a form: 32 MB."""
@@ -150,10 +150,8 @@ class Inverse:
         y = 𝓗⁻¹Jᵀ and S = (I + ΛM)⁻¹Λ (Woodbury); z are the row's coordinates, M its leverage.
         """
         xp = namespace(block)
-        c = block.shape[0]
-        y = xp.reshape(self.pulled(z[None, :]), (c, -1)).T
-        S = xp.linalg.solve(xp.eye(c, dtype=block.dtype, device=block.device) + block @ M, block)
-        return y, (S + S.T) / 2
+        S = shrunk(block[None, :, :], M[None, :, :])[0, :, :]
+        return xp.reshape(self.pulled(z[None, :]), (block.shape[0], -1)).T, (S + S.T) / 2
 
     def added(self, row: Rows, block: Float[Array, "c c"]) -> Inverse:
         """Return the inverse after a row with curvature `block` has been added."""
@@ -172,6 +170,14 @@ class Inverse:
         upper = np.linalg.cholesky(matrix[::-1, ::-1])[::-1, ::-1]
         drawn: NDArray[Any] = upper @ rng.standard_normal((len(matrix), count))
         return drawn.reshape(self.coordinates.ridge.shape[0], -1, count)
+
+
+def shrunk(blocks: Float[Array, "n c c"], M: Float[Array, "n c c"]) -> Float[Array, "n c c"]:
+    """Return S = (I + ΛM)⁻¹Λ of every row: what is left of its curvature, seen from the labelled ones."""
+    xp, c = namespace(M), M.shape[1]
+    if c == 1:
+        return blocks / (1.0 + blocks * M)
+    return xp.linalg.solve(xp.eye(c, dtype=M.dtype, device=M.device) + blocks @ M, blocks)
 
 
 def _paired(q: int, c: int) -> bool:
@@ -194,7 +200,8 @@ def quadratic(
     accordingly, a quarter of the work. Otherwise one product with A, then one sum per row.
     """
     c = matrices[0].shape[0] // q
-    if not _paired(q, c):
+    # A GPU has work to spare, and every call costs it.
+    if not (_paired(q, c) and type(matrices[0]) is np.ndarray):
         return lambda Z: [_summed(Z, _product(Z, A)) for A in matrices]
     xp = namespace(matrices[0])
     folded = xp.concat([_folded(A, q) for A in matrices], axis=1)

@@ -89,7 +89,7 @@ def _iterate(
     `lengthened` gives what the inner product with (a, c) is the plain one with: X(Xᵀa + g c) first.
     """
     xp, (rho, rho_intercept) = namespace(r), uniform_penalty(hessian)
-    A, b, p, p_b = xp.zeros_like(r), xp.zeros_like(r_b), r, r_b
+    A, b, p, p_b = xp.zeros_like(r), xp.zeros_like(r_b), r + 0.0, r_b
     along = lengthened(p)
     square = inner(r, along) + inner(r_b, r_b)
     for iteration in range(max_iter):
@@ -103,9 +103,16 @@ def _iterate(
         if bend <= 0.0:
             return A, b, iteration
         step = square / bend
-        A, b, r, r_b = A + step * p, b + step * p_b, r - step * q, r_b - step * q_b
+        # In place: these arrays are the work of a step beside its product.
+        A += step * p
+        r -= step * q
+        b, r_b = b + step * p_b, r_b - step * q_b
         fresh = lengthened(r)
         square, before = inner(r, fresh) + inner(r_b, r_b), square
         turn = square / before
-        p, p_b, along = r + turn * p, r_b + turn * p_b, fresh + turn * along
+        p *= turn
+        p += r
+        along *= turn
+        along += fresh
+        p_b = r_b + turn * p_b
     return A, b, max_iter

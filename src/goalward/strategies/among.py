@@ -59,7 +59,9 @@ class PartOfPool(Strategy):
         part, total = np.sort(part), len(request.pool)
         taken = perf_counter() - began
         with one_blas_thread():  # many small products
-            inner = strategy.choose(request.narrowed(part), Memory())
+            there = getattr(engine, "narrowed", None) if strategy.anywhere else None
+            few = request.narrowed(part) if there is None else there(request, part)
+            inner = strategy.choose(few, Memory())
         utility = table = None
         if engine.whole:
             utility, table = np.full(total, np.nan), partial(_table, inner, part, total)

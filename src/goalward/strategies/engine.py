@@ -73,7 +73,12 @@ class Reading:
 
 
 class Engine(Protocol):
-    """A way to read a pool: in memory, by threads, on a cluster, on a GPU."""
+    """A way to read a pool: in memory, by threads, on a cluster, on a GPU.
+
+    One that has arrays of its own may also say `narrowed(request, positions)`: the request of a few
+    rows alone, with these and the model where it works. Strategies for which that makes no difference
+    (`Strategy.anywhere`) then work on a short list there.
+    """
 
     whole: bool
     """Whether it keeps the score of every row."""

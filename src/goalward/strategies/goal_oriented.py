@@ -129,6 +129,11 @@ class GoalOriented(Strategy):
         return self.goal.utility == "covering"
 
     @property
+    def anywhere(self) -> bool:  # type: ignore[override]
+        """Whether its goal brings a utility of its own: those call nothing but array libraries."""
+        return self.goal.utility != "first-order"
+
+    @property
     def labels_held(self) -> int:
         """Those of its goal or of its belief: the same may serve both, and as a rule do."""
         return max(self.goal.labels_held, belief_labels(self.operator.belief))

@@ -109,6 +109,8 @@ class Strategy(ABC):
     """Whether it has something to say while fewer than two classes have labels."""
     only_predicts: ClassVar[bool] = False
     """Whether it asks nothing of a model but its predictions."""
+    anywhere: bool = False
+    """Whether it works on arrays of any library, those of a GPU included."""
     zero: float | None = None
     """The score of a row that brings nothing, where scores less this are gains; None where they only
     order rows, and there is nothing to divide by a price."""

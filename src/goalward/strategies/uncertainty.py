@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.core.arrays import Array, namespace
+from goalward.core.arrays import Array, columns, namespace
 from goalward.core.candidates import Candidates
 from goalward.selection import Rule
 from goalward.selection.best import mixed
@@ -154,12 +154,12 @@ class Margin(_Uncertainty):
 
     def doubt(self, proba: Float[Array, "n k"]) -> Float[Array, " n"]:
         """Return the second largest probability less the largest."""
-        xp = namespace(proba)
-        first, second = (best(proba[:, 0], proba[:, 1]) for best in (xp.maximum, xp.minimum))
+        xp, by_class = namespace(proba), columns(proba)
+        first, second = (best(by_class[0, :], by_class[1, :]) for best in (xp.maximum, xp.minimum))
         # A tenth of a sort's time where a column is contiguous, as those of linear models are.
         for k in range(2, proba.shape[1]):
-            second = xp.maximum(second, xp.minimum(first, proba[:, k]))
-            first = xp.maximum(first, proba[:, k])
+            second = xp.maximum(second, xp.minimum(first, by_class[k, :]))
+            first = xp.maximum(first, by_class[k, :])
         return second - first
 
 

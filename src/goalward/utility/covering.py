@@ -20,9 +20,6 @@ from goalward.utility.utility import Utility
 
 __all__ = ["CoverRule", "Covering"]
 
-BLOCK = 2**22
-"""Numbers in one array of similarities: 32 MB."""
-
 
 @dataclass(frozen=True)
 class Covering(Utility):
@@ -78,12 +75,11 @@ class Covers(Scorer):
 
     def gains(self, rows: Rows) -> Float[Array, " n"]:
         """Return the gain of every row, block by block."""
-        best = self.cover.best
-        step = max(1, BLOCK // best.shape[0])
+        step = self.cover.step
         starts = range(0, max(rows.shape[0], 1), step)
         parts = (unit_rows(rows_at(rows, slice(i, i + step))) for i in starts)
         found = [self.cover.gains(self.cover.kernel(part)) for part in parts]
-        return namespace(best).concat(found)
+        return namespace(self.cover.best).concat(found)
 
     def under(self, resolver: Resolver, supposed: Supposed) -> Rule:
         """Return the rule: every label brings the same, so there is nothing to resolve."""

@@ -222,7 +222,7 @@ class GainRule(Rule):
 
     def judged(self, rows: Candidates) -> Judged:
         """Return the gains with the rows' leverages; a table of labels would say the same again."""
-        held = self._held(rows) or self.gains.taking(rows.X)
+        held = self._held(rows) or self.now.taking(rows.X)
         per_label, _, leverage = held.scored(1)
         return Judged(per_label[:, 0], leverage=leverage)
 
@@ -232,16 +232,23 @@ class GainRule(Rule):
 
     def table(self, rows: Candidates) -> Float[Array, "n k"]:
         """Return the gain of rows, once for each label."""
-        return self.gains(rows.X).per_label
+        return self.now(rows.X).per_label
+
+    @cached_property
+    def now(self) -> Gains:
+        """The gains of rows that are not in play."""
+        if self.taken is None:
+            return self.gains
+        return replace(self.gains, posterior=self.taken[1].posterior)
 
     def playing(self, rows: Candidates) -> Rule:
         """Return the rule with the forms of the rows, which serve their scores and the picks."""
-        return replace(self, taken=(rows, self.gains.taking(rows.X)))
+        return replace(self, taken=(rows, self.now.taking(rows.X)))
 
     def after(self, rows: Candidates, position: int, update: str) -> Rule:
         """Return the rule once a row has added its curvature."""
-        now = (self._held(rows) or self.gains.taking(rows.X)).after(position)
-        return GainRule(replace(self.gains, posterior=now.inverse), (rows, now))
+        now = (self._held(rows) or self.now.taking(rows.X)).after(position)
+        return GainRule(self.gains, (rows, now))
 
     def portable(self) -> Rule:
         """Return the rule without the goal's rows."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from jaxtyping import Float
 
 from goalward.core.arrays import Array, astype, namespace
 from goalward.solvers import Inverse
+from goalward.solvers.inverse import shrunk
 from goalward.utility.scorer import Scored
 
 __all__ = ["Taken"]
@@ -29,6 +31,8 @@ class Taken:
         What is predicted for them.
     Z, blocks, M, N
         Their coordinates, Λ times the expected weight, and the forms.
+    inverse, off
+        𝓗⁻¹ before a row was taken, and Y, YS of what YSYᵀ takes off it since.
     """
 
     proba: Float[Array, "n k"]
@@ -38,31 +42,47 @@ class Taken:
     N: Float[Array, "n c c"]
     inverse: Inverse
     F: Float[Array, "p p"]
+    off: tuple[Float[Array, "p r"], Float[Array, "p r"]] | None = None
 
     def after(self, position: int) -> Taken:
         """Return what holds once the curvature of a candidate is added."""
         xp = namespace(self.Z)
         q, c = self.Z.shape[1], self.M.shape[1]
-        z, block = self.Z[position, :], self.blocks[position, :, :]
-        y, S = self.inverse.change(z, self.M[position, :, :], block)
+        z, S = self.Z[position : position + 1, :], self.S[position, :, :]
+        y, S = xp.reshape(self.inverse.pulled(z), (c, -1)).T, (S + S.T) / 2
+        if self.off is not None:
+            Y, YS = self.off
+            y = y - YS @ xp.reshape(z @ xp.reshape(Y, (q, -1)), (c, -1)).T
         Fy = self.F @ y
         t = self.inverse.matrix @ Fy
-        A, B = (xp.reshape(self.Z @ xp.reshape(v, (q, c * c)), (-1, c, c)) for v in (y, t))
+        off = y, y @ S
+        if self.off is not None:
+            t = t - YS @ (Y.T @ Fy)
+            off = tuple(xp.concat(both, axis=1) for both in zip(self.off, off, strict=True))
+        both = self.Z @ xp.concat([xp.reshape(v, (q, c * c)) for v in (y, t)], axis=1)
+        A, B = (xp.reshape(part, (-1, c, c)) for part in (both[:, : c * c], both[:, c * c :]))
         AS = A @ S
-        cross = AS @ _turned(B)
-        M = self.M - AS @ _turned(A)
-        N = self.N - cross - _turned(cross) + AS @ (y.T @ Fy) @ _turned(AS)
-        return replace(self, M=M, N=N, inverse=self.inverse.less(y, S))
+        half = AS @ _turned(B - 0.5 * (AS @ (y.T @ Fy)))
+        M, N = self.M - AS @ _turned(A), self.N - half - _turned(half)
+        return replace(self, M=M, N=N, off=off)
+
+    @property
+    def posterior(self) -> Inverse:
+        """𝓗⁻¹ now."""
+        if self.off is None:
+            return self.inverse
+        Y, YS = self.off
+        return replace(self.inverse, matrix=self.inverse.matrix - YS @ Y.T)
+
+    @cached_property
+    def S(self) -> Float[Array, "n c c"]:
+        """(I + ΛM)⁻¹Λ of every row."""
+        return shrunk(self.blocks, self.M)
 
     @property
     def gains(self) -> Float[Array, " n"]:
-        """tr((I + ΛM)⁻¹ΛN) of every row."""
-        blocks, M, N = self.blocks, self.M, self.N
-        xp, c = namespace(M), M.shape[1]
-        if c == 1:
-            return (blocks * N / (1.0 + blocks * M))[:, 0, 0]
-        eye = xp.eye(c, dtype=M.dtype, device=M.device)
-        return xp.sum(xp.linalg.solve(eye + blocks @ M, blocks) * _turned(N), axis=(1, 2))
+        """tr(S N) of every row."""
+        return namespace(self.M).sum(self.S * _turned(self.N), axis=(1, 2))
 
     def scored(self, n_answers: int) -> Scored:
         """Return the gains, once for each label, with predictions and leverages."""

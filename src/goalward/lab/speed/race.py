@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any
 
 from threadpoolctl import threadpool_limits
@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 __all__ = ["Ratio", "race", "timed"]
 
 Seconds = tuple[float, ...]
+REST = 0.25
 
 
 @dataclass(frozen=True)
@@ -92,13 +93,24 @@ def race(
     *,
     warm: bool = True,
     threads: int | None = 1,
+    rest: float | None = None,
 ) -> tuple[tuple[Seconds, Seconds], tuple[Any, Any]]:
-    """Return the seconds of each, run in turns on some BLAS threads (None: all), and their results."""
+    """Return the seconds of each, run in turns on some BLAS threads (None: all), and their results.
+
+    Seconds of rest before every call are a quarter where there are several threads, since those of
+    BLAS spin for a while after a product, on cores that the next call would use; else none.
+    """
+    pause = rest if rest is not None else 0.0 if threads == 1 else REST
+
+    def rested(call: Callable[[], Any]) -> tuple[float, Any]:
+        sleep(pause)
+        return timed(call)
+
     with threadpool_limits(limits=threads):
         if warm:
             ours()
             theirs()
-        turns = [(timed(ours), timed(theirs)) for _ in range(repeats)]
+        turns = [(rested(ours), rested(theirs)) for _ in range(repeats)]
     (mine, a), (others, b) = (zip(*runs, strict=True) for runs in zip(*turns, strict=True))
     return (mine, others), (a[-1], b[-1])
 
