@@ -29,7 +29,7 @@ def by_hand(known, goal=GOAL, fitted=TASK.fitted, T=1.0):
 
 
 def test_value_and_gains_are_those_of_the_definition(monkeypatch):
-    monkeypatch.setattr("goalward.goals.coverage._temperature", lambda fitted: 1.0)
+    monkeypatch.setattr("goalward.goals.coverage._temperatures", lambda fitted: np.ones(1))
     known = to_numpy(TASK.fitted.labelled.X)
     before = by_hand(known)
     assert GOAL.value(TASK.fitted) == pytest.approx(before, rel=1e-12)
@@ -41,7 +41,7 @@ def test_value_and_gains_are_those_of_the_definition(monkeypatch):
 
 def test_a_batch_is_greedy_on_the_value(monkeypatch):
     """Each row taken is the one that raises the value of all taken before the most."""
-    monkeypatch.setattr("goalward.goals.coverage._temperature", lambda fitted: 1.0)
+    monkeypatch.setattr("goalward.goals.coverage._temperatures", lambda fitted: np.ones(1))
     strategy = gw.GoalOriented(GOAL, selection=Sequential(radius=None))
     found = strategy.suggest(TASK.fitted, TASK.X_pool, 4).rows
     known = list(to_numpy(TASK.fitted.labelled.X))
@@ -73,13 +73,55 @@ def test_max_herding_counts_all_rows_alike():
 
 def test_the_temperature_is_the_one_that_fits_rows_left_out():
     """Overfitted rows are predicted too surely, so they are made less sure."""
-    from goalward.goals.coverage import _temperature
+    from goalward.goals.coverage import _temperatures
 
     loose = problem(n_classes=2, n_features=20, n_labelled=30, C=100.0)
-    assert _temperature(loose.fitted) > 1.5
-    assert _temperature(problem(n_features=2, n_labelled=400, C=1.0).fitted) == pytest.approx(
-        1.0, abs=0.25
-    )
+    assert _temperatures(loose.fitted) > 1.5
+    tight = problem(n_features=2, n_labelled=400, C=1.0)
+    assert _temperatures(tight.fitted) == pytest.approx(1.0, abs=0.25)
+
+
+def several(n=60, K=3, missing=0.0):
+    """Return rows with K labels of a random model, a part of which is not answered."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(n, 4))
+    y = (X @ rng.normal(size=(4, K)) + rng.logistic(size=(n, K)) > 0.0).astype(float)
+    y[rng.random(y.shape) < missing] = np.nan
+    return X, y
+
+
+def test_one_label_counts_as_two_classes_do():
+    X, y = several(K=1)
+    goal = Coverage(X[30:], radius=0.7)
+    one = gw.MultiLabel(tol=1e-11).fit(X[:30], y[:30])
+    two = gw.Logistic(C=0.5, tol=1e-11).fit(X[:30], y[:30, 0].astype(int))
+    weights = goal.cover(one).weights
+    np.testing.assert_allclose(weights, goal.cover(two).weights, atol=1e-9)
+    assert weights.std() > 0.1 * weights.mean()
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_rows_of_several_labels_count_by_the_mean_of_what_each_label_alone_would_say(missing):
+    X, y = several(missing=missing)
+    goal, learner = Coverage(X[40:], radius=0.7), gw.MultiLabel(C=5.0, tol=1e-11)
+    alone = []
+    for k in range(3):
+        told = ~np.isnan(y[:40, k])
+        alone.append(goal.cover(learner.fit(X[:40][told], y[:40, [k]][told])).weights)
+    together = goal.cover(learner.fit(X[:40], y[:40])).weights
+    np.testing.assert_allclose(together, np.mean(alone, axis=0), atol=1e-9)
+    assert not np.allclose(alone[0], alone[1], atol=1e-3)
+
+
+def test_before_two_rows_have_labels_and_for_numbers_all_rows_count_alike():
+    X, y = several()
+    goal = Coverage(X[30:])
+    for fitted in (
+        gw.MultiLabel(labels=range(3)).fit(X[:0], y[:0]),
+        gw.MultiLabel().fit(X[:1], y[:1]),
+        gw.Ridge().fit(X[:30], y[:30]),
+    ):
+        np.testing.assert_allclose(goal.cover(fitted).weights, 1.0 / 30.0, rtol=1e-12)
 
 
 def test_sparse_rows_float32_and_zeros():

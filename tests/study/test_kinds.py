@@ -11,7 +11,8 @@ import pytest
 import goalward as gw
 from goalward.errors import BadParameter, NewerVersion, UnknownLabel, Unsupported
 from goalward.journal import schema
-from goalward.study import fold
+from goalward.strategies.recipe_names import RECOMMENDED_FOR
+from goalward.study import fold, kinds
 
 NAMES = ["urgent", "billing", "praise"]
 X = np.random.default_rng(0).normal(size=(160, 4))
@@ -38,6 +39,24 @@ def answered(study, say, n=40):
         study.tell(row, say(row), by="ann")
     study.refresh()
     return study
+
+
+def test_new_studies_of_labels_take_what_is_recommended_now_and_others_keep_theirs(
+    tmp_path, monkeypatch
+):
+    with monkeypatch.context() as earlier:
+        earlier.setattr(kinds.SeveralLabels, "auto", "decision-risk")
+        answered(labels(tmp_path / "old.db"), holding, 12).close()
+    with gw.Study.open(tmp_path / "old.db") as study:
+        assert study.refresh(force=True).recipe == "decision-risk"
+        recommended = RECOMMENDED_FOR["labels"]
+        assert study.upgrade() == {"auto": ("decision-risk", recommended)}
+    with answered(labels(tmp_path / "new.db"), holding, 12) as study:
+        assert study.refresh(force=True).recipe == recommended
+    fitted = gw.MultiLabel().fit(X[:20], TABLE[:20])
+    ours = [gw.GoalOriented.recommended(X, kind="labels"), gw.recipe(recommended).build(pool=X)]
+    first, second = (one.suggest(fitted, X[20:], 5).rows for one in ours)
+    np.testing.assert_array_equal(first, second)
 
 
 def test_several_labels_from_the_first_answer_to_a_prediction(tmp_path):

@@ -55,22 +55,28 @@ class BenchmarkOptions:
 
     def run_task(self, task: str) -> None:
         """Play and show several labels, or numbers."""
-        from goalward.lab.benchmark.tasks import SETS, ahead, play_tasks
+        from goalward.lab.benchmark.task_sets import PARTS
+        from goalward.lab.benchmark.tasks import ahead, play_tasks
         from goalward.strategies.recipe_names import RECOMMENDED_FOR
 
-        if task not in SETS:
-            raise BadParameter(f"--task {task} came; one of {', '.join(SETS)} was expected.")
-        others = {"part": self.part, "protocol": self.protocol, "from": self.tables_of}
+        if task not in PARTS:
+            raise BadParameter(f"--task {task} came; one of {', '.join(PARTS)} was expected.")
+        others = {"protocol": self.protocol, "from": self.tables_of, "quick": self.quick}
         wrong = [name for name, value in others.items() if value]
-        if wrong or self.quick:
+        if wrong:
             raise BadParameter(
-                f"--{(wrong or ['quick'])[0]} came with --task, which has one protocol. Leave it out."
+                f"--{wrong[0]} came with --task, which has one protocol. Leave it out."
+            )
+        parts, part = PARTS[task], self.part or "all"
+        if part not in parts:
+            raise BadParameter(
+                f"--part {part} came with --task {task}; one of {', '.join(parts)} was expected."
             )
         out = self.out or Path("out/benchmark")
         given: dict[str, Any] = {"seeds": self.seeds, "budget": self.budget}
         lines = play_tasks(
             task,
-            datasets=self.dataset,
+            datasets=self.dataset or parts[part],
             strategies=self.strategy,
             out=out,
             n_jobs=self.jobs,

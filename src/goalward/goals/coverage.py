@@ -24,6 +24,7 @@ from goalward.core.arrays import (
     to_numpy,
 )
 from goalward.errors import BadParameter, Unsupported
+from goalward.goals.each_label import in_pairs, paired
 from goalward.goals.goal import Goal
 from goalward.goals.leave_one_out import left_out
 from goalward.models import Fitted
@@ -47,6 +48,9 @@ class Coverage(Goal):
     submodular), so picking greedily comes within 1 - 1/e of the best batch. As a strategy this is
     Uncertainty Herding (Bae, Oliveira and Sutherland 2025, arXiv 2412.20644) with a radius of its own.
     With u = 1 and σ = 1 it is MaxHerding (Bae, Noh and Sutherland 2024, arXiv 2407.12212).
+
+    Of several labels each is two classes, no and yes, with a temperature of its own, and u is the mean
+    over them. Of numbers u = 1.
 
     Parameters
     ----------
@@ -90,7 +94,7 @@ class Coverage(Goal):
         X = fitted.features(self.X, "X of Coverage")
         rows, known = unit_rows(X), unit_rows(fitted.labelled.X)
         # Where no two classes have labels nothing is known, and all rows count alike.
-        told = self.uncertain and fitted.told and fitted.loss.kind == "class"
+        told = self.uncertain and fitted.told and fitted.loss.kind != "numbers"
         doubts = _doubts(fitted, X) if told else np.ones(rows.shape[0])
         weights = like(doubts / rows.shape[0], rows)
         radius = self.radius or _radius(
@@ -200,17 +204,30 @@ def _radius(known: Rows) -> float:
 
 
 def _doubts(fitted: Fitted, X: Any) -> Float[NDArray[Any], " m"]:
-    """Return 1 - (p₁ - p₂) of the two likeliest classes of every row."""
-    logits = np.asarray(to_numpy(fitted.logits_of(X)), dtype=np.float64)
-    top = np.partition(softmax(logits / _temperature(fitted)), -2, axis=1)[:, -2:]
-    return np.asarray(1.0 - (top[:, 1] - top[:, 0]))
+    """Return 1 - (p₁ - p₂) of the two likeliest classes of every row; of several labels the mean."""
+    logits = np.asarray(to_numpy(fitted.logits_of(X)), dtype=np.float64) / _temperatures(fitted)
+    if fitted.loss.kind == "labels":
+        logits = np.asarray(paired(logits))
+    top = np.partition(softmax(logits), -2, axis=1)[:, -2:]
+    return np.asarray((1.0 - (top[:, 1] - top[:, 0])).reshape(X.shape[0], -1).mean(axis=1))
 
 
-def _temperature(fitted: Fitted) -> float:
-    """Return the temperature of the largest likelihood of labelled rows left out; 1 if none can be."""
-    if not fitted.model.is_linear or len(fitted.labelled) < 3:
-        return 1.0
-    logits = left_out(fitted)
-    targets = to_numpy(fitted.labelled.weights)[:, None] * to_numpy(fitted.labelled.targets)
+def _temperatures(fitted: Fitted) -> Float[NDArray[Any], " k"]:
+    """Return the temperature of the logits, the same for all classes, each label's own."""
+    known = fitted.labelled
+    if not fitted.model.is_linear or len(known) < 3:
+        return np.ones(1)
+    logits, targets, weights = left_out(fitted), to_numpy(known.targets), to_numpy(known.weights)
+    if fitted.loss.kind != "labels":
+        return np.array([_temperature(logits, weights[:, None] * targets)])
+    found = []
+    for k in range(logits.shape[1]):
+        answers, heavy = in_pairs(targets[:, [k]], weights)
+        found.append(_temperature(paired(logits[:, [k]]), heavy[:, None] * answers))
+    return np.array(found)
+
+
+def _temperature(logits: NDArray[Any], targets: NDArray[Any]) -> float:
+    """Return the temperature of the largest likelihood."""
     fits = [float(np.sum(targets * log_softmax(logits / T))) for T in TEMPERATURES]
     return float(TEMPERATURES[int(np.argmax(fits))])

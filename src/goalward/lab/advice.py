@@ -23,7 +23,7 @@ from goalward.core.whole_file import whole_file
 from goalward.errors import BadParameter
 from goalward.goals.leave_one_out import left_out
 from goalward.lab.benchmark.plan import Protocol
-from goalward.lab.benchmark.tasks import SETS, task_rows
+from goalward.lab.benchmark.task_sets import PARTS, task_rows
 from goalward.lab.datasets import Dataset, Split, load
 from goalward.lab.parallel import Tell, finished, telling
 from goalward.lab.session import Session, Step
@@ -109,10 +109,11 @@ def _played(task: str, datasets: Sequence[str] | None) -> tuple[Sequence[str], A
     """Return the datasets of a task, and what plays one of them."""
     if task == "class":
         return datasets or DATASETS, _session
-    known = sorted({"class", *SETS})
+    known = sorted({"class", *PARTS})
     if task not in known:
         raise BadParameter(f"task={task!r}; one of {', '.join(known)} was expected.")
-    wanted = datasets or [name for name in SETS[task] if len(task_rows(task, name)[0]) >= LEAST]
+    sets = PARTS[task].get("design", PARTS[task]["all"])
+    wanted = datasets or [name for name in sets if len(task_rows(task, name)[0]) >= LEAST]
     return wanted, partial(play_study, task)
 
 

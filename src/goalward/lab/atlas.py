@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from goalward.core.whole_file import whole_file
 from goalward.errors import VacuousUtility
-from goalward.lab.benchmark.tasks import SETS, task_rows
+from goalward.lab.benchmark.task_sets import SETS, task_rows
 from goalward.lab.datasets import load
 from goalward.lab.parallel import Tell, finished, telling
 from goalward.lab.store import Records

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import f1_score, r2_score
 
 from goalward.core.arrays import to_numpy
-from goalward.lab.benchmark.tasks import task_rows
+from goalward.lab.benchmark.task_sets import task_rows
 from goalward.learners import MultiLabel, Ridge
 from goalward.models import Fitted
 from goalward.study import Study

