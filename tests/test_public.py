@@ -61,7 +61,7 @@ def test_no_file_is_a_drawer():
     for path in root.rglob("*.py"):
         assert path.stem not in {"utils", "helpers", "common", "misc"}
         lines = len(path.read_text(encoding="utf-8").splitlines())
-        assert lines <= 300, f"{path.name} has {lines} lines: usually two ideas"
+        assert lines <= 600, f"{path.name} has {lines} lines: usually two ideas"
 
 
 def test_experiments_are_there_without_being_paid_for():
