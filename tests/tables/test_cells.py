@@ -3,6 +3,7 @@
 import base64
 import csv
 import json
+import re
 from datetime import date, time, timedelta
 from decimal import Decimal
 
@@ -15,7 +16,7 @@ from typer.testing import CliRunner
 import goalward as gw
 from goalward.cli import app
 from goalward.tables import Table, read_table, write_table
-from goalward.tables.cells import escaped, unescaped
+from goalward.tables.cells import as_text, escaped, unescaped
 
 RUN = CliRunner()
 SIGNS = "=+-@＝＋－＠\t\r\n\0"
@@ -159,18 +160,92 @@ def test_a_table_may_use_our_names(tmp_path, odd):
 
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+NUMBERS = st.floats().map(repr) | st.integers().map(str) | st.sampled_from(["-1,5", "+3", "-.5"])
 SIGNED = st.builds(lambda marks, sign, rest: "'" * marks + sign + rest,
                    st.integers(0, 3), st.sampled_from(SIGNS), TEXTS)  # fmt: skip
 
 
-@given(st.lists(TEXTS | SIGNED, min_size=1))
+CELLS = TEXTS | SIGNED | NUMBERS | st.builds("{};{}".format, TEXTS, SIGNED | NUMBERS)
+
+
+HARMLESS = re.compile(r"[-+](?:[0-9.,]+(?:[eE][-+]?[0-9]+)?%?|(?i:inf|infinity|nan)) *")
+
+
+def runs(text):
+    """Whether a spreadsheet would compute a text, or a part of it between its separators."""
+    parts = [part for part in re.split('[;\t\r\n]"*', text)[1:] if part[1:2] != " "]
+    inside = any(p.startswith(tuple(SIGNS[:8])) and not HARMLESS.fullmatch(p) for p in parts)
+    return inside or (text.startswith(tuple(SIGNS)) and not HARMLESS.fullmatch(text))
+
+
+def is_number(text):
+    """Whether a program takes a cell for a number, with a decimal comma too."""
+    try:
+        plain = text.isascii() and not re.search(r"[_\s\x1c-\x1f]", text)
+        return plain and float(text.replace(",", ".")) is not None
+    except ValueError:
+        return False
+
+
+@st.composite
+def tables(draw):
+    """Tables with columns of texts that may be formulas, of numbers as texts, and of numbers."""
+    height = draw(st.integers(1, 4))
+    kinds = [(CELLS, pl.String), (NUMBERS, pl.String), (st.floats(), pl.Float64)]
+    kinds += [(st.integers(-(2**63), 2**63 - 1), pl.Int64), (st.sampled_from([-1, 1]), pl.Int8)]
+    made = {"id": pl.Series(range(height))}
+    for name in draw(st.lists(CELLS.filter(bool), min_size=1, max_size=3, unique=True)):
+        cells, kind = draw(st.sampled_from(kinds))
+        made[name] = pl.Series(draw(st.lists(cells, min_size=height, max_size=height)), dtype=kind)
+    return pl.DataFrame(made)
+
+
+@given(table=tables(), ending=st.sampled_from([".csv", ".tsv"]))
+@settings(max_examples=1000, deadline=None)
+def test_every_cell_of_a_table_comes_back_and_numbers_are_never_marked(
+    tmp_path_factory, table, ending
+):
+    path = tmp_path_factory.mktemp("round") / f"t{ending}"
+    write_table(table, path)
+    with path.open(newline="", encoding="utf-8") as file:
+        lines = list(csv.reader(file, delimiter="\t" if ending == ".tsv" else ","))
+    expected = [table.columns, *as_text(table).cast(pl.String).rows()]
+    for line, cells in zip(lines, expected, strict=True):
+        for shown, cell in zip(line, cells, strict=True):
+            assert shown == cell if is_number(cell) else not runs(shown)
+    back = unescaped(read_table(path, separator="\t" if ending == ".tsv" else ","))
+    assert [back.columns, *back.rows()] == expected
+
+
+def test_a_formula_inside_a_text_is_marked_and_numbers_and_lists_are_not():
+    texts = ["a;=1+1", 'a;"@x', "a\n-1+cmd()", "1;-2;3", "-0.228", "-5%", "to do:\n- eggs", "-1,5"]
+    marked = ["a;'=1+1", "a;\"'@x", "a\n'-1+cmd()", *texts[3:]]
+    assert escaped(pl.DataFrame({"-1": texts})).to_dict(as_series=False) == {"-1": marked}
+
+
+def test_negative_numbers_and_classes_stay_numbers_in_what_a_study_writes(tmp_path):
+    lines = [f"{x / 7 - 2:.3f},word {x}" for x in range(30)]
+    (tmp_path / "t.csv").write_text("\n".join(["x,text", *lines]))
+    pool = Table(tmp_path / "t.csv", numeric=("x",), embeddings="columns")
+    with gw.Study.create(tmp_path / "s.db", pool=pool, classes=["-1", "+1"]) as study:
+        study.tell_many([(i, "-1" if i < 14 else "+1") for i in range(0, 30, 3)])
+        study.export(tmp_path / "l.csv")
+        study.write_predictions(tmp_path / "p.csv")
+    for name in ("l.csv", "p.csv"):
+        text = (tmp_path / name).read_text()
+        assert "'" not in text
+        assert {"-1", "+1"} == set(read_table(tmp_path / name)["label"])
+        assert read_table(tmp_path / name)["x"].cast(pl.Float64).min() == -2
+
+
+@given(st.lists(CELLS, min_size=1))
 @settings(max_examples=100, deadline=None)
 def test_escaping_is_undone_exactly(texts):
     names = list(dict.fromkeys(text for text in texts if text)) or ["text"]
     frame = pl.DataFrame(dict.fromkeys(names, texts), schema=dict.fromkeys(names, pl.String))
     shown = escaped(frame)
     cells = [*shown.columns, *shown.to_series()]
-    assert not any(cell.startswith(tuple(SIGNS)) for cell in cells)
+    assert not any(runs(cell) for cell in cells)
     assert unescaped(shown).equals(frame)
 
 

@@ -12,12 +12,21 @@ __all__ = ["as_json", "as_text", "escaped", "texts", "unescaped"]
 
 PER_SECOND = {"ms": 3, "us": 6, "ns": 9}
 """Digits after the point of a second, by the unit of a column."""
-SIGNS = "=+\\-@＝＋－＠\t\r\n\x00"
+RUN = "=+\\-@＝＋－＠"
 """First characters that make a spreadsheet compute a cell, full-width ones too (OWASP, CSV
-injection), and NUL."""
-# One ' more than there is: what begins with ' and a sign from the start comes back whole.
-FORMULA = f"^'*[{SIGNS}]"
-ESCAPED = f"^'+[{SIGNS}]"
+injection)."""
+SIGNS = rf"{RUN}\t\r\n\x00"
+NUMBER = r"[-+](?:(?:[0-9][0-9.,]*|[.,][0-9]+)(?:[eE][-+]?[0-9]+)?%?|(?i:inf|infinity|nan)) *"
+"""A number with a sign, which nothing computes."""
+BREAK = r'[;\t\r\n]"*'
+"""Where a spreadsheet may begin a cell inside a text, if it takes another separator."""
+SUSPECT = f"^'*[{SIGNS}]|{BREAK}'*[{RUN}]"
+# One ' more than there is: what begins with ' and a sign from the start comes back whole. Numbers,
+# and the items of a list inside a text ("- "), stay as they are.
+FORMULA = re.compile(
+    rf"\A(?!{NUMBER}\Z)(?='*[{SIGNS}])|({BREAK})(?![-+] |{NUMBER}(?:[;\t\r\n]|\Z))(?='*[{RUN}])"
+)
+ESCAPED = re.compile(rf"\A'(?='*[{SIGNS}])|({BREAK})'(?='*[{RUN}])")
 
 
 def as_json(frame: pl.DataFrame) -> pl.DataFrame:
@@ -54,18 +63,23 @@ def texts(column: pl.Series) -> pl.Series:
 
 def escaped(frame: pl.DataFrame) -> pl.DataFrame:
     """Return the frame as a CSV holds it, with a ' before texts and names like formulas."""
-    frame, text = as_text(frame), pl.col(pl.String)
-    marked = pl.when(text.str.contains(FORMULA)).then(pl.lit("'") + text).otherwise(text)
-    names = {name: f"'{name}" for name in frame.columns if re.match(FORMULA, name)}
-    return frame.with_columns(marked.name.keep()).rename(names)
+    return _rewritten(as_text(frame), FORMULA, r"\1'")
 
 
 def unescaped(frame: pl.DataFrame) -> pl.DataFrame:
     """Return the frame without what `escaped` put in: its exact inverse on texts."""
-    text = pl.col(pl.String)
-    bare = pl.when(text.str.contains(ESCAPED)).then(text.str.slice(1)).otherwise(text)
-    names = {name: name[1:] for name in frame.columns if re.match(ESCAPED, name)}
-    return frame.with_columns(bare.name.keep()).rename(names)
+    return _rewritten(frame, ESCAPED, r"\1")
+
+
+def _rewritten(frame: pl.DataFrame, pattern: re.Pattern[str], by: str) -> pl.DataFrame:
+    made = frame.clone()
+    for i, column in enumerate(frame):
+        if column.dtype == pl.String:
+            suspect = column.str.contains(SUSPECT) & ~column.str.contains(f"^{NUMBER}$")
+            at = suspect.arg_true()
+            cells = [pattern.sub(by, cell) for cell in column.gather(at)]
+            made.replace_column(i, column.clone().scatter(at, cells))
+    return made.rename(lambda name: pattern.sub(by, name))
 
 
 def _plain(cell: pl.Expr, kind: Any, *, inside: bool = False) -> pl.Expr:

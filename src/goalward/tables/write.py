@@ -46,7 +46,7 @@ def write_table(
     ----------
     raw
         Leave texts of a CSV or TSV as they are. By default one that starts like a formula gets a
-        ' in front; `goalward import` takes it away again.
+        ' in front, and a number never; `goalward import` takes it away again.
     force
         Take the place of a file that is there; without it that is `WouldOverwrite`.
     """
