@@ -112,7 +112,7 @@ def test_an_image_encoder_sees_them(folder, tmp_path):
     assert loaded.X.shape == (120, 24)
     encoder = Encoder.restored(*loaded.encoder().state())
     assert np.allclose(encoder.transform([str(folder / "005.png")]), loaded.X[5], atol=1e-4)
-    with pytest.raises(BadInput, match="no image encoder"):
+    with pytest.raises(BadInput, match="no encoder"):
         Table(folder, embeddings=str(tmp_path / "nowhere")).settled().load().prepare(print)
 
 

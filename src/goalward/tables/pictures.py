@@ -17,6 +17,7 @@ from goalward.core.extras import needing
 from goalward.errors import BadInput
 from goalward.tables.encoder import Encoder, Rows, Tick, joined, silent
 from goalward.tables.read import PICTURE, read_table
+from goalward.tables.words import pretrained
 
 __all__ = ["Pictures", "Pixels", "first_labels", "paths"]
 
@@ -116,18 +117,9 @@ class Pictures(Encoder):
         """Return the vectors of pictures, by their paths; one that cannot be read is all zeros."""
         named = joined(rows, self.columns)
         parts = []
-        with needing("An image encoder"), warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            from sentence_transformers import SentenceTransformer
-
-            try:
-                encoder = SentenceTransformer(self.model, device="cpu")
-            except (OSError, ValueError) as error:
-                raise BadInput(
-                    f"embeddings={self.model!r} is no image encoder that can be loaded "
-                    f"({str(error)[:200]}); the folder of one, or a name such as clip-ViT-B-32, was "
-                    "expected. Leave --embeddings out for plain features."
-                ) from error
+            encoder = pretrained(self.model)
             for first in range(0, len(named), 64):
                 images = [_opened(path) for path in named[first : first + 64]]
                 there = [image for image in images if image is not None]

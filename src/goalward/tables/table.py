@@ -24,7 +24,7 @@ from goalward.tables.numbers import Categories, Numbers, SideBySide, TamedNumber
 from goalward.tables.pictures import Pictures, Pixels, paths
 from goalward.tables.read import PICTURE, beside, read_table, written
 from goalward.tables.watch import digests
-from goalward.tables.words import DRAWN, Sentences, Words, installed, text_way
+from goalward.tables.words import DRAWN, Sentences, Words, installed, pretrained, text_way
 
 __all__ = ["Table", "named_table"]
 
@@ -123,6 +123,9 @@ class Table:
         made = replace(made, embeddings=embeddings)
         if made.texts and made.features.startswith("sentences/"):
             installed(embeddings)
+        elif made.features.startswith("pictures/"):
+            # What a person names is fetched, what a stored study names is not.
+            pretrained(embeddings, fetch=True)
         features = () if made.vectors else made.numeric
         read = joined(frame, made.texts) if made.texts else None
         return replace(made, notes=(*made.notes, *notes_of(self.path, frame, how, features, read)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import warnings
 from collections.abc import Sequence
@@ -16,10 +17,19 @@ from numpy.typing import NDArray
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from goalward.core.extras import needing
 from goalward.errors import BadInput, MissingExtra
 from goalward.tables.encoder import Encoder, Rows, Tick, joined, silent
 
-__all__ = ["Sentences", "Words", "installed", "minilm_folder", "sentences", "text_way"]
+__all__ = [
+    "Sentences",
+    "Words",
+    "installed",
+    "minilm_folder",
+    "pretrained",
+    "sentences",
+    "text_way",
+]
 
 DIMENSIONS = 256
 LENGTH = 1.0
@@ -40,6 +50,8 @@ COUNTED: dict[str, Any] = {
     "token_pattern": r"(?u)\b\w+\b",
 }
 """How words and word pairs are counted."""
+MODULES = {"CLIPModel", "Dense", "Dropout", "LayerNorm", "Normalize", "Pooling", "Transformer"}
+"""Those of sentence-transformers that a folder may name: they read numbers and no names of code."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,15 +180,44 @@ def installed(model: str) -> Path:
     return _folder(model)
 
 
+def pretrained(model: str, *, fetch: bool = False) -> Any:
+    """Return a model of sentence-transformers, by its folder or by the name it was fetched under.
+
+    A folder may be a stranger's: no code of it is run, and its weights are read as safetensors.
+    """
+    with needing("An encoder of pictures"):
+        from sentence_transformers import SentenceTransformer
+
+    local, listed = Path(model).is_dir(), Path(model) / "modules.json"
+    try:
+        for module in json.loads(listed.read_text("utf-8")) if listed.is_file() else ():
+            package, _, name = module["type"].rpartition(".")
+            weights = Path(model) / module["path"] / "model.safetensors"
+            if not package.startswith("sentence_transformers.") or name not in MODULES:
+                raise ValueError(f"modules.json names {module['type']}")
+            if not weights.is_file() and weights.with_name("pytorch_model.bin").is_file():
+                raise ValueError(f"{weights} is missing")
+        return SentenceTransformer(
+            model,
+            device="cpu",
+            trust_remote_code=False,
+            local_files_only=local or not fetch,
+            model_kwargs={"use_safetensors": True} if local else None,
+        )
+    except Exception as error:  # a stranger's folder fails in a dozen ways
+        raise BadInput(
+            f"embeddings={model!r} is no encoder that can be loaded ({str(error)[:200]}); one made of "
+            "modules of sentence-transformers, with safetensors and without code of its own, was "
+            "expected. Save yours with SentenceTransformer(...).save(folder)."
+        ) from error
+
+
 def _encoded(texts: Sequence[str], model: str, tick: Tick) -> NDArray[Any]:
     folder = installed(model)
     tick(f"encoding {len(texts):,} texts with {'MiniLM' if model == 'minilm' else folder.name}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        from sentence_transformers import SentenceTransformer
-
-        encoder = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
-        parts = []
+        encoder, parts = pretrained(str(folder)), []
         for first in range(0, len(texts), 1024):
             part = list(texts[first : first + 1024])
             parts.append(encoder.encode(part, batch_size=64, show_progress_bar=False))
