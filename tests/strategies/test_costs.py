@@ -103,8 +103,49 @@ def _shortlist(rule, costs, budget):
 
 def test_one_dear_row_that_brings_all_comes_before_many_cheap_ones():
     """Greedy by ratio alone would buy the crumb, and could not pay the loaf any more."""
-    found = Prices(np.array([0.1, 10.0]), 10.0).taken(np.array([1.0, 50.0]), np.array([0, 1]), 2)
+    found = Top()(_shortlist(Gains(np.array([1.0, 50.0])), np.array([0.1, 10.0]), 10.0), 2, RNG)
     assert found.tolist() == [1]
+
+
+@dataclass(frozen=True, eq=False)
+class Gains(Rule):
+    """Gains that stay what they are as rows are taken."""
+
+    gains: np.ndarray
+
+    def __call__(self, rows):
+        return self.gains[rows.rows]
+
+    def after(self, rows, position, update):
+        return self
+
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize(
+    "selection", [Top(), Stochastic(beta=50.0), Sequential(radius=None)], ids=repr
+)
+def test_a_cap_on_the_batch_is_not_filled_with_what_is_cheap(selection):
+    """Five rows of gain 4 fit the budget; five that cost nothing to speak of fill the batch."""
+    gains, costs = np.full(205, 4.0), np.full(205, 2.0)
+    gains[:5], costs[:5] = 0.1, 0.001
+    few = _shortlist(Gains(gains), costs, 10.0)
+    assert gains[selection(few, 5, RNG)].sum() == pytest.approx(20.0)
+    unbounded = _shortlist(Gains(gains), costs, np.inf)
+    assert set(Top()(unbounded, 5, RNG)) == set(range(5))  # no budget: gain per price alone
+
+
+def test_engines_buy_what_gains_most_where_the_cap_binds():
+    """1,500 crumbs gain more per price than any of the loaves that the budget pays for."""
+    pool, _ = _pool()
+    utility = LeastConfident().suggest(TASK.fitted, pool, 1).utility
+    costs = np.full(4000, 2.0)
+    costs[np.argsort(utility)[:1500]] = 0.001
+    bought = {"costs": costs, "budget": 10.0, "batch": 5}
+    for engine in (None, Threads()):
+        found = LeastConfident().suggest(TASK.fitted, pool, **bought, engine=engine)
+        assert set(found.rows) == set(np.argsort(-utility)[:5])
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def rank(
         Ids of rows not to suggest; they must be rows of the pool.
     round, costs, budget
         As in `suggest`. Rows with prices are picked from the 1,000 (or 10 batches) that gain most per
-        price and the one that gains most, for which the pool is read twice.
+        price and, under a budget, as many that gain most, for which the pool is read twice.
     block, n_jobs, progress
         As in `Threads`.
     client

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,10 +17,10 @@ __all__ = ["Prices"]
 class Prices:
     """What each row costs, what may be spent, and the score of a row that brings nothing.
 
-    Rows are taken by gain per price. Where that brings less than the one row of the largest gain, that
-    row is taken first: with both, and gains that never rise as rows are taken, a batch brings at least
-    (1 - 1/e)/2 of what the best one for the budget would (Khuller, Moss and Naor 1999; Leskovec et al.
-    2007), unless the size of the batch ends it first.
+    Rows are taken by gain per price. Under a budget, the rows of the largest gains, as many as it pays
+    for, are taken instead where they bring more. With both, and gains that never rise as rows are taken,
+    a batch brings at least (1 - 1/e)/2 of what the best one for the budget would (Khuller, Moss and Naor
+    1999; Leskovec et al. 2007), unless the size of the batch ends it first.
 
     Parameters
     ----------
@@ -33,7 +34,7 @@ class Prices:
     >>> prices = Prices(np.array([1.0, 4.0, 2.0]), budget=5.0)
     >>> prices.worth(np.array([1.0, 8.0, -1.0]))
     array([  1.,   2., -inf])
-    >>> prices.taken(np.array([0.5, 8.0, 1.5]), order=np.array([1, 2, 0]), batch=3)
+    >>> prices.taken(np.array([0.5, 8.0, 1.5]), orders=[np.array([1, 2, 0])], batch=3)
     array([1, 0])
     """
 
@@ -50,22 +51,19 @@ class Prices:
         """Return those of some rows, in their order."""
         return replace(self, costs=self.costs[positions - self.start], start=0)
 
-    def worth(self, values: NDArray[Any], taken: Any = ()) -> NDArray[Any]:
-        """Return gain per price of rows with these scores; -inf of what brings or leaves nothing."""
+    def worth(self, values: NDArray[Any], taken: Any = (), *, per: bool = True) -> NDArray[Any]:
+        """Return gain per price of rows with these scores, or gain; -inf of what brings or leaves nothing."""
         gains, spent = values - self.zero, math.fsum(self.costs[list(taken)])
         pays = (gains > 0.0) & (spent + self.costs <= self.budget)
-        return np.where(pays, gains / self.costs, -np.inf)
+        return np.where(pays, gains / self.costs if per else gains, -np.inf)
 
-    def taken(self, values: NDArray[Any], order: NDArray[Any], batch: int) -> NDArray[Any]:
-        """Return the rows of an order that the budget pays for, `batch` at most."""
+    def taken(
+        self, values: NDArray[Any], orders: Iterable[NDArray[Any]], batch: int
+    ) -> NDArray[Any]:
+        """Return the rows that the budget pays for, `batch` at most, by the order that brings most."""
         gains = values - self.zero
-        order = order[gains[order] > 0.0]
-        if not len(order):
-            return order
-        found, single = self._fitting(order, batch), order[gains[order].argmax()]
-        if gains[found].sum() >= gains[single]:
-            return found
-        return self._fitting(np.array([single, *order[order != single]]), batch)
+        found = [self._fitting(order[gains[order] > 0.0], batch) for order in orders]
+        return max(found, key=lambda rows: float(gains[rows].sum()))
 
     def _fitting(self, order: NDArray[Any], batch: int) -> NDArray[Any]:
         """Return each row in turn that what is left pays for."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -182,15 +183,19 @@ class Shortlist:
         """Return where the best of them stand in this list, ties by `rng`."""
         return best(self.worth(self.values), count, rng, self.positions)
 
-    def worth(self, values: NDArray[Any], taken: Sequence[int] = ()) -> NDArray[Any]:
+    def worth(
+        self, values: NDArray[Any], taken: Sequence[int] = (), *, per: bool = True
+    ) -> NDArray[Any]:
         """Return what rows with these scores are compared by, once some of them are taken."""
-        return values if self.prices is None else self.prices.worth(values, taken)
+        return values if self.prices is None else self.prices.worth(values, taken, per=per)
 
-    def first(self, order: NDArray[Any], batch: int) -> NDArray[Any]:
-        """Return where the rows stand that are taken in this order."""
-        return (
-            order[:batch] if self.prices is None else self.prices.taken(self.values, order, batch)
-        )
+    def first(self, order: Callable[[NDArray[Any]], NDArray[Any]], batch: int) -> NDArray[Any]:
+        """Return where the rows stand that are taken; `order` sorts rows by what they are compared by."""
+        if self.prices is None:
+            return order(self.values)[:batch]
+        ways = (True, False) if math.isfinite(self.prices.budget) else (True,)
+        orders = (order(self.worth(self.values, per=per)) for per in ways)
+        return self.prices.taken(self.values, orders, batch)
 
     def ordered(self) -> Shortlist:
         """Return those that may be picked, in the order of the pool."""

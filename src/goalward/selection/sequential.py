@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,14 +78,15 @@ class Sequential:
         """Return the positions picked, in order."""
         play = shortlist.ordered()
         picked, gain = self._picked(play, batch, rng)
-        if play.prices is not None and len(picked):
-            gains = play.values - play.prices.zero
-            if gains.max() > gain:
-                picked, _ = self._picked(play, batch, rng, int(gains.argmax()))
+        if play.prices is not None and math.isfinite(play.prices.budget) and len(picked):
+            ended_by_size = len(picked) == batch
+            if ended_by_size or (play.values - play.prices.zero).max() > gain:
+                other, more = self._picked(play, batch, rng, per=False)
+                picked = other if more > gain else picked
         return play.positions[picked]
 
     def _picked(
-        self, play: Shortlist, batch: int, rng: np.random.Generator, first: int | None = None
+        self, play: Shortlist, batch: int, rng: np.random.Generator, *, per: bool = True
     ) -> tuple[list[int], float]:
         """Return where the picked ones stand, and what they bring, each after those before it."""
         rule, values = play.rule, play.values
@@ -92,13 +94,10 @@ class Sequential:
         picked: list[int] = []
         gain, zero = 0.0, 0.0 if play.prices is None else play.prices.zero
         while True:
-            worth = play.worth(values, picked)
+            worth = play.worth(values, picked, per=per)
             if play.prices is not None and not np.isfinite(worth).any():
                 return picked, gain
-            if first is not None and not picked:
-                picked.append(first)
-            else:
-                picked.append(int(best(worth, 1, rng, play.positions)[0]))
+            picked.append(int(best(worth, 1, rng, play.positions)[0]))
             gain += float(values[picked[-1]]) - zero
             if len(picked) == batch:
                 return picked, gain

@@ -36,8 +36,8 @@ class Top:
 
     def __call__(self, shortlist: Shortlist, batch: int, rng: np.random.Generator) -> NDArray[Any]:
         """Return the positions of the best rows."""
-        order = np.arange(len(shortlist.positions))
-        return np.asarray(shortlist.positions[shortlist.first(order, batch)])
+        first = shortlist.first(lambda worth: np.argsort(-worth, kind="stable"), batch)
+        return np.asarray(shortlist.positions[first])
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,13 @@ class Stochastic:
 
     def __call__(self, shortlist: Shortlist, batch: int, rng: np.random.Generator) -> NDArray[Any]:
         """Return the positions drawn, best first."""
-        values = shortlist.values
-        ranks = np.empty(len(values))
-        ranks[shortlist.best(len(values), rng)] = np.arange(1, len(values) + 1)
-        noisy = -self.beta * np.log(ranks) + rng.gumbel(size=len(values))
-        count = batch if shortlist.prices is None else len(values)
-        drawn = best(np.where(np.isfinite(values), noisy, -np.inf), count, rng, shortlist.positions)
+        size = len(shortlist.values)
+
+        def drawn(worth: NDArray[Any]) -> NDArray[Any]:
+            ranks = np.empty(size)
+            ranks[best(worth, size, rng, shortlist.positions)] = np.arange(1, size + 1)
+            noisy = -self.beta * np.log(ranks) + rng.gumbel(size=size)
+            free = np.where(np.isfinite(worth), noisy, -np.inf)
+            return best(free, batch if shortlist.prices is None else size, rng, shortlist.positions)
+
         return np.asarray(shortlist.positions[shortlist.first(drawn, batch)])

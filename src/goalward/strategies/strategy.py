@@ -202,12 +202,12 @@ class Strategy(ABC):
         worth = np.isfinite(reading.values)
         rows = reading.positions[worth]
         values = reading.values[worth] * prices.costs[rows] + self.zero
-        if not engine.whole:
-            # The row of the largest gain may gain too little for its price to be among them.
-            single = engine.scan(rule, request, Best(1, salt(rng)))
-            more = ~np.isin(single.positions, rows) & (single.values > self.zero)
-            rows = np.append(rows, single.positions[more])
-            values = np.append(values, single.values[more])
+        if not engine.whole and math.isfinite(request.budget):
+            # Rows of the largest gains may gain too little for their price to be among them.
+            dear = engine.scan(rule, request, Best(wide, salt(rng)))
+            more = ~np.isin(dear.positions, rows) & (dear.values > self.zero)
+            rows = np.append(rows, dear.positions[more])
+            values = np.append(values, dear.values[more])
         taken = perf_counter() - began
         if not len(rows):
             raise PoolExhausted(
@@ -216,7 +216,7 @@ class Strategy(ABC):
             )
         if keep is not None and keep > request.batch:
             # A batch alone would not do: a row that cannot be paid leaves its place to the next.
-            kept = np.union1d(np.arange(min(keep, len(rows))), values.argmax())
+            kept = np.union1d(np.arange(min(keep, len(rows))), np.argsort(-values)[:keep])
             rows, values = rows[kept], values[kept]
         few = Shortlist(rule, rows, values, request.read, prices.at(rows))
         chosen = self.selection(few, request.batch, rng)
@@ -259,8 +259,9 @@ class Strategy(ABC):
             How the pool is read: `Memory()`, or one of `gw.scale`.
         costs, budget
             (N,) what each row costs, above 0, and what may be spent on this batch. Rows are taken by gain
-            per price, those that gain something and that the budget pays for, `batch` at most. For
-            strategies whose scores are gains, and the selections Top, Stochastic and Sequential.
+            per price, or by gain where that brings more for the budget: those that gain something and
+            that it pays for, `batch` at most. For strategies whose scores are gains, and the selections
+            Top, Stochastic and Sequential.
         """
         given = (exclude, rows, round, fidelity, costs, budget)
         request = Request.of(fitted, X_pool, batch, *given)
