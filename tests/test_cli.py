@@ -119,6 +119,16 @@ def test_rank_names_rows_of_a_file_by_position_or_id(pool_files):
     assert [line["row"] for line in named["rows"]] == [f"r{i}" for i in rows]
 
 
+def test_rank_of_a_pool_whose_rows_are_all_labelled_names_none(pool_files):
+    label = [str(i % 2) for i in range(500)]
+    pl.DataFrame({"row": range(500), "label": label}).write_csv(pool_files / "all.csv")
+    run = ["rank", str(pool_files / "pool.npy"), "--labels", str(pool_files / "all.csv")]
+    assert (
+        json.loads(RUN.invoke(app, [*run, "--json"], catch_exceptions=False).stdout)["rows"] == []
+    )
+    assert "No row is left of 500." in RUN.invoke(app, run, catch_exceptions=False).stdout
+
+
 def test_rank_without_dev_rows_takes_the_recommended_strategy(pool_files):
     out = pool_files / "next.csv"
     run = ["rank", str(pool_files / "pool.npy"), "--labels", str(pool_files / "labels.csv")]

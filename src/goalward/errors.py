@@ -96,7 +96,7 @@ class BadParameter(BadInput):
 
 
 class PoolExhausted(BadInput):
-    """More rows asked for than are left."""
+    """No row is left, or none that a budget pays for."""
 
 
 class DuplicateRows(BadInput):

@@ -49,8 +49,8 @@ def test_a_fitted_object_is_left_as_it_was():
 @pytest.mark.parametrize(
     ("model", "says"),
     [
-        (None, "Logistic was fitted to 30 labels; rows by hedged."),
-        (gw.Logistic(C=2.0), "Logistic was fitted to 30 labels; rows by hedged."),
+        (None, "Logistic was fitted to 30 labels; rows by hedged: "),
+        (gw.Logistic(C=2.0), "Logistic was fitted to 30 labels; rows by hedged: "),
         (make_pipeline(StandardScaler(), LogisticRegression()), "clone of LogisticRegression"),
         (
             GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=2),
@@ -70,7 +70,7 @@ def test_a_fitted_object_is_left_as_it_was():
         (SGDClassifier(random_state=0), "SGDClassifier has no predict_proba: Logistic on its feat"),
         (
             LogisticRegressionCV(Cs=[0.1, 1.0], cv=2),
-            "clone of LogisticRegressionCV was fitted to 30 labels; rows by hedged.",
+            "clone of LogisticRegressionCV was fitted to 30 labels; rows by hedged: ",
         ),
         (
             GridSearchCV(
@@ -101,7 +101,7 @@ def test_frozen_means_as_it_is():
     p = np.sort(fitted.predict_proba(X[POOL]), axis=1)
     assert found.rows[0] == np.argmin(p[:, -1] - p[:, -2])
     assert "frozen" in found.says
-    assert gw.suggest(FrozenEstimator(fitted), X[KNOWN], y[KNOWN], X[POOL]).says.endswith("hedged.")
+    assert "by hedged: " in gw.suggest(FrozenEstimator(fitted), X[KNOWN], y[KNOWN], X[POOL]).says
     # Fitted to other rows, it is asked what it predicts, and no more.
     other = LogisticRegression().fit(X[POOL][:40], y[POOL][:40])
     found = gw.suggest(FrozenEstimator(other), X[KNOWN], y[KNOWN], X[POOL])
@@ -115,7 +115,7 @@ def test_stochastic_gradients_of_two_classes_go_by_influence():
     found = gw.suggest(sgd, X[two], y[two], X[POOL], batch=5)
     same = LogisticRegression(C=1 / (0.01 * len(two)))
     assert found.rows.tolist() == gw.suggest(same, X[two], y[two], X[POOL], batch=5).rows.tolist()
-    assert found.says.endswith("rows by hedged.")
+    assert "rows by hedged: " in found.says
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_dev_labels_and_objects():
     by_hand = gw.GoalOriented(gw.goals.DevLoss(*dev), operator="spread", utility="implicit")
     again = gw.suggest(None, X[KNOWN], y[KNOWN], X[POOL], strategy=by_hand)
     assert said.rows.tolist() == again.rows.tolist()
-    assert again.says.endswith("rows by GoalOriented.")
+    assert "rows by GoalOriented: GoalOriented(" in again.says
 
 
 def test_words_stand_for_objects():
@@ -204,3 +204,32 @@ def test_what_does_not_fit_is_told_the_way_out(call, error, message):
     with pytest.raises(error) as caught:
         call()
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("strategy", ["recommended", "margin", gw.strategies.Margin()])
+@pytest.mark.parametrize("model", [None, RandomForestClassifier(3, random_state=0)])
+def test_a_loop_over_a_pool_ends_without_an_exception(model, strategy):
+    known, left, sizes = list(KNOWN[:8]), POOL[:13], []
+    while True:
+        found = gw.suggest(model, X[known], y[known], X[left], batch=5, strategy=strategy)
+        if not len(found.rows):
+            break
+        sizes.append(len(found.rows))
+        known, left = [*known, *left[found.rows]], np.delete(left, found.rows)
+    assert sizes == [5, 5, 3]
+    assert found.says.endswith("No row is left of 0.")
+    assert found.utility.shape == (0,)
+
+
+def test_what_chose_is_named_and_from_how_many_rows():
+    def says(**given):
+        return gw.suggest(None, X[KNOWN], y[KNOWN], X[POOL], **given).says.split(": ", 1)[1]
+
+    n = len(POOL)
+    assert says(batch=4, strategy="margin", exclude=[0]) == f"Margin chose 4 of {n - 1} rows."
+    short = "Margin chose 3 of 3 rows, all that are left: 10 were asked for."
+    assert says(strategy="margin", exclude=range(3, n)) == short
+    part = says(batch=2, strategy="coverage among 20 by random")
+    assert part == f"GoalOriented(Coverage) chose 2 of 20 rows out of {n}."
+    turns = {says(batch=batch).split(" chose")[0] for batch in (30, 15, 10)}
+    assert turns == {"GoalOriented(DecisionRisk)", "Margin", "GoalOriented(Coverage)"}

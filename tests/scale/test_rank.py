@@ -120,10 +120,12 @@ def test_compiled_loops_let_a_bad_number_through(K, compiled):
         rank(pool, fitted, goal, operator=Spread())
 
 
-def test_too_many_rows_are_refused():
+def test_no_more_rows_than_are_left_and_none_that_the_pool_does_not_have():
     fitted, goal, pool = setting(n_pool=20)
-    with pytest.raises(errors.PoolExhausted, match="11 rows were asked for and 10 are left"):
-        rank(pool, fitted, goal, batch=11, exclude=range(10))
+    few = rank(pool, fitted, goal, batch=11, exclude=range(10))
+    assert sorted(few.rows.tolist()) == list(range(10, 20))
+    assert few.says.endswith("all that are left: 11 were asked for.")
+    assert len(rank(pool, fitted, goal, exclude=range(20)).rows) == 0
     with pytest.raises(errors.BadParameter, match="not in the pool"):
         rank(pool, fitted, goal, exclude=[20])
 

@@ -293,6 +293,7 @@ def test_one_call_takes_prices():
     for model in (None, RandomForestClassifier(10, random_state=0)):
         found = gw.suggest(model, TASK.X, TASK.y, pool, 10, costs=costs, budget=3.0)
         assert costs[found.rows].sum() <= 3.0
-        assert found.says.endswith(f", {len(found.rows)} for {found.cost:g}.")
+        assert f"chose {len(found.rows)} of " in found.says
+        assert f" rows for {found.cost:g}" in found.says
     nothing = gw.suggest(None, None, None, pool, 10, costs=costs, budget=3.0, classes=[0, 1, 2])
     assert 0 < costs[nothing.rows].sum() <= 3.0

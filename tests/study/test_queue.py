@@ -5,7 +5,6 @@ import pytest
 from sklearn.datasets import load_digits
 
 import goalward as gw
-from goalward.errors import PoolExhausted
 from goalward.strategies import Margin
 from goalward.study.ranking import queued
 
@@ -25,15 +24,15 @@ def test_different_rows_come_before_copies(tmp_path, strategy):
     assert not set(range(3)) & set(queue.tolist())
 
 
-def test_a_pool_of_one_row_is_served_and_an_empty_one_is_not():
+def test_a_pool_of_one_row_is_served_and_a_closed_one_gives_none():
     fitted = gw.Logistic().fit([[0.0], [1.0]], [0, 1])
     pool = np.full((5, 1), 0.3)
     options = {"size": 4, "head": 4, "round": 0}
     sequential = gw.recipe("entropy/spread/first-order/sequential-curvature").build(pool=pool)
     rows, _ = queued(sequential, fitted, pool, closed=np.array([2]), **options)
     assert sorted(rows.tolist()) == [0, 1, 3, 4]
-    with pytest.raises(PoolExhausted, match="0 are left"):
-        queued(Margin(), fitted, pool, closed=np.arange(5), **options)
+    none, _ = queued(Margin(), fitted, pool, closed=np.arange(5), **options)
+    assert len(none) == 0
 
 
 def test_a_fit_after_other_labels_is_the_next_ones_turn(tmp_path):

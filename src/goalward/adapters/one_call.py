@@ -32,7 +32,7 @@ from goalward.learners import Logistic, Opinion
 from goalward.models import Fitted
 from goalward.models.refitted import last_step
 from goalward.pool import n_rows
-from goalward.strategies import Strategy, Suggestion, recipe
+from goalward.strategies import Random, Strategy, Suggestion, recipe
 from goalward.strategies.recipe_names import RECOMMENDED
 from goalward.strategies.reference import reference_rows
 
@@ -59,7 +59,7 @@ def suggest(
     budget: float | None = None,
     guesses: Any = None,
 ) -> Suggestion:
-    """Return the rows of a pool worth labelling next, best first.
+    """Return the rows of a pool worth labelling next, best first; fewer than `batch` if no more are left.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def suggest(
     >>> found.rows
     array([1])
     >>> found.says
-    'A clone of LogisticRegression was fitted to 2 labels; rows by hedged.'
+    'A clone of LogisticRegression was fitted to 2 labels; rows by hedged: Margin chose 1 of 3 rows.'
     """
     X_labelled, X_pool = held(X_labelled), held(X_pool)
     if guesses is not None:
@@ -114,8 +114,7 @@ def suggest(
     if not (fitted.told or fitted.model.elsewhere):
         name = "coverage, until two classes have labels"
     found = chosen.suggest(fitted, X_pool, batch, exclude, costs=costs, budget=budget)
-    bought = "" if found.cost is None else f", {len(found.rows)} for {found.cost:g}"
-    return replace(found, says=f"{how}; rows by {name}{bought}.")
+    return replace(found, says=f"{how}; rows by {name}: {found.says}")
 
 
 def _with_opinion(
@@ -143,6 +142,8 @@ def strategy_for(
         in_place(strategy, "strategy", example, "suggest")
         return strategy, type(strategy).__name__
     name = strategy
+    if n_rows(X_pool) == 0:
+        return Random(), name  # goals need rows, and there is nothing to choose
     if strategy == "recommended":
         name = RECOMMENDED if fitted.model.is_linear else WITHOUT_CURVATURE
     drawn = reference_rows(X_pool, seed=seed)

@@ -193,29 +193,32 @@ def _suggested(ranking: Ranking, pool: Pool, fitted: Any) -> pl.DataFrame:
     import numpy as np
     import polars as pl
 
-    proba = np.asarray(fitted.predict_proba(pool.take(ranking.positions)))
+    proba = np.empty((0, len(fitted.classes)))
+    if len(ranking.rows):
+        proba = np.asarray(fitted.predict_proba(pool.take(ranking.positions)))
     return pl.DataFrame(
         {
             "row": ranking.rows.tolist(),
             "utility": ranking.utility.tolist(),
             "predicted": [str(fitted.classes[k]) for k in proba.argmax(axis=1)],
-            "probability": proba.max(axis=1).tolist(),
+            "probability": proba.max(axis=1, initial=0.0).tolist(),
         }
     )
 
 
 def _report(options: RankOptions, recipe: Recipe, ranking: Ranking, table: pl.DataFrame) -> None:
+    rate = 1.0 / ranking.seconds if len(ranking.rows) else 0.0  # no row left: none was read
     speed = {
         "rows": ranking.n_rows,
         "seconds": ranking.seconds,
-        "rows_per_second": ranking.n_rows / ranking.seconds,
-        "gigabytes_per_second": (ranking.bytes or 0) / ranking.seconds / 1e9,
+        "rows_per_second": ranking.n_rows * rate,
+        "gigabytes_per_second": (ranking.bytes or 0) * rate / 1e9,
     }
     if options.as_json:
         typer.echo(in_json({"rows": table.to_dicts(), "read": speed}))
         return
-    show(f"{options.batch} rows worth a label, by {recipe}", table)
-    line = f"{ranking.n_rows:,} rows in {ranking.seconds:.2f} s"
+    show(f"{len(table)} rows worth a label, by {recipe}", table)
+    line = f"{ranking.says} {ranking.n_rows:,} rows in {ranking.seconds:.2f} s"
     if ranking.solver:
         line += f": {speed['rows_per_second']:,.0f} rows/s, "
         line += f"{speed['gigabytes_per_second']:.2f} GB/s. Direction by {ranking.solver.solver}"

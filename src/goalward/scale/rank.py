@@ -40,8 +40,8 @@ class Ranking:
         (b,) where they are in the pool.
     n_rows, seconds, bytes
         What was read, and how long the pass over it took.
-    solver
-        How the goal's direction was solved for.
+    solver, says
+        How the goal's direction was solved for; what chose, and from how many rows.
     """
 
     rows: NDArray[Any]
@@ -51,6 +51,7 @@ class Ranking:
     seconds: float
     bytes: int | None = None
     solver: Solution | None = field(default=None, repr=False)
+    says: str = field(default="", repr=False)
 
 
 def rank(
@@ -130,10 +131,8 @@ def rank(
         )
     request = Request.of(model, pool, batch, exclude, None, round, 0, costs, budget)
     found = strategy.answer(request, engine)
-    total, size = len(request.pool), request.pool.n_bytes
-    return Ranking(
-        found.rows, found.values, found.positions, total, found.seconds, size, found.solver
-    )
+    read = (len(request.pool), found.seconds, request.pool.n_bytes)
+    return Ranking(found.rows, found.values, found.positions, *read, found.solver, found.says)
 
 
 def _engine(

@@ -55,19 +55,20 @@ class PartOfPool(Strategy):
         part = self.part(request, engine)
         strategy = self.strategy.turn(request.fitted, request.turn)
         if part is None:
-            return strategy.choose(request, Memory())
+            return strategy.chosen(request, Memory())
         part, total = np.sort(part), len(request.pool)
         taken = perf_counter() - began
         with one_blas_thread():  # many small products
             there = getattr(engine, "narrowed", None) if strategy.anywhere else None
             few = request.narrowed(part) if there is None else there(request, part)
-            inner = strategy.choose(few, Memory())
+            inner = strategy.chosen(few, Memory())
         utility = table = None
         if engine.whole:
             utility, table = np.full(total, np.nan), partial(_table, inner, part, total)
             utility[part] = inner.utility
         positions, seconds = part[inner.positions], taken + inner.seconds
-        return replace(inner, utility=utility, table=table, positions=positions, seconds=seconds)
+        found = replace(inner, utility=utility, table=table, positions=positions, seconds=seconds)
+        return replace(found, says=f"{inner.says} out of {request.left:,}")
 
 
 @dataclass(frozen=True)

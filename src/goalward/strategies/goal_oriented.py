@@ -124,6 +124,11 @@ class GoalOriented(Strategy):
         return recipe(RECOMMENDED_FOR[kind]).build(pool=reference_rows(X, seed=seed), seed=seed)
 
     @property
+    def title(self) -> str:
+        """The class, and its goal's."""
+        return f"GoalOriented({type(self.goal).__name__})"
+
+    @property
     def starts(self) -> bool:  # type: ignore[override]
         """Whether its goal needs no labels."""
         return self.goal.utility == "covering"

@@ -37,6 +37,8 @@ class Request:
         Schedules and draws follow it.
     fidelity
         Candidates to retrain for a comparison.
+    asked
+        Rows that were asked for; `batch` is no more than are left.
     turn
         Whose turn it is among strategies in turn follows it: the round, counted in batches.
     renamed
@@ -57,6 +59,7 @@ class Request:
     costs: NDArray[Any] | None = None
     budget: float = math.inf
     turn: int = 0
+    asked: int = 0
 
     @classmethod
     def of(
@@ -79,18 +82,18 @@ class Request:
         prices, most = clean_costs(costs, budget, len(pool))
         if prices is not None:
             excluded = _too_dear(prices, most, excluded)
-            batch = min(batch, len(pool) - len(excluded))
-        left = len(pool) - len(excluded)
-        if batch > left and len(pool) > 0:
-            raise PoolExhausted(
-                f"{batch} rows were asked for and {left} are left of {len(pool)} "
-                f"({len(excluded)} excluded). Ask for fewer, or add rows to the pool."
-            )
         # Without a number, what changes from round to round follows the labels that there are.
         known = len(model.labelled)
-        number, turn = (known, known // max(batch, 1)) if round is None else (round, round)
-        given = (fidelity, rows is not None, prices, most, turn)
-        return cls(model, pool, int(batch), ids, excluded, number, *given)
+        number, turn = (known, known // batch) if round is None else (round, round)
+        given = (fidelity, rows is not None, prices, most, turn, int(batch))
+        return cls(
+            model, pool, min(int(batch), len(pool) - len(excluded)), ids, excluded, number, *given
+        )
+
+    @property
+    def left(self) -> int:
+        """How many rows may be suggested."""
+        return len(self.pool) - len(self.excluded)
 
     @property
     def free(self) -> NDArray[Any]:
@@ -223,7 +226,7 @@ def excluded_positions(
     known: Any = range(total) if ids is None else {row: i for i, row in enumerate(ids.tolist())}
     unknown = [row for row in listed if row not in known]
     if unknown:
-        example = 0 if ids is None else ids.tolist()[0]
+        example = 0 if ids is None or not total else ids.tolist()[0]
         raise BadParameter(
             f"exclude names {len(unknown)} rows that are not in the pool, the first {unknown[0]!r} "
             f"({type(unknown[0]).__name__}); ids of the pool, like {example!r}, were "

@@ -63,7 +63,7 @@ class Suggestion:
     cost
         What the rows cost together, where they have prices.
     says
-        How the rows were found, in a sentence, where goalward chose the way (`gw.suggest`).
+        What chose, how many rows, and from how many; of `gw.suggest` also how the model came about.
     predicted
         Gives the likeliest label of each row and its probability, for those who look at the rows.
     """
@@ -115,6 +115,11 @@ class Strategy(ABC):
     """The score of a row that brings nothing, where scores less this are gains; None where they only
     order rows, and there is nothing to divide by a price."""
 
+    @property
+    def title(self) -> str:
+        """What it is called where it says that it chose."""
+        return type(self).__name__
+
     def build(self, **data: Any) -> Strategy:
         """Return the strategy itself: it has its data, where a recipe waits for them."""
         return self
@@ -141,6 +146,13 @@ class Strategy(ABC):
         kept = Best(count, salt(np.random.default_rng([self.seed, request.round])))
         reading = engine.scan(self.bind(request), request, kept)
         return np.asarray(reading.positions[np.isfinite(reading.values)])
+
+    def chosen(self, request: Request, engine: Engine) -> Suggestion:
+        """Return what `choose` does, with a sentence on it."""
+        found = self.choose(request, engine)
+        price = "" if found.cost is None else f" for {found.cost:g}"
+        said = f"{self.title} chose {len(found.rows):,} of {request.left:,} rows{price}"
+        return replace(found, says=found.says or said)
 
     def choose(self, request: Request, engine: Engine) -> Suggestion:
         """Return the rows that a checked request asks for: bind, scan, select."""
@@ -195,7 +207,7 @@ class Strategy(ABC):
             )
         rule, rng = self.bind(request), np.random.default_rng([self.seed, request.round])
         prices = Prices(np.asarray(request.costs), request.budget, self.zero)
-        free, keep = len(request.pool) - len(request.excluded), self.selection.keep(request.batch)
+        free, keep = request.left, self.selection.keep(request.batch)
         wide = free if engine.whole else max(SHORTEST, 10 * request.batch, keep or 0)
         began = perf_counter()
         reading = engine.scan(rule, request, Best(wide, salt(rng), prices=prices))
@@ -238,7 +250,7 @@ class Strategy(ABC):
         costs: Any = None,
         budget: float | None = None,
     ) -> Suggestion:
-        """Return the `batch` rows of the pool worth labelling next, best first.
+        """Return the `batch` rows of the pool worth labelling next, best first; fewer if no more are left.
 
         Parameters
         ----------
@@ -277,6 +289,10 @@ class Strategy(ABC):
         """Return what the part whose turn it is chooses; before two classes have labels, the cold start."""
         from goalward.strategies.starts import cold_start
 
+        if not request.left:
+            none, unseen = np.empty(0, np.int64), np.full(len(request.pool), np.nan)
+            said = f"No row is left of {len(request.pool):,}."
+            return Suggestion(request.names(none), unseen if engine.whole else None, says=said)
         part = self.turn(request.fitted, request.turn)
         if request.fitted.model.elsewhere:
             if not part.only_predicts:
@@ -287,5 +303,8 @@ class Strategy(ABC):
                 )
         elif not (part.starts or request.fitted.told):
             part = cold_start(request.pool.source, seed=self.seed)
-        found = part.choose(request, engine)
-        return replace(found, predicted=partial(request.predicted, found.positions))
+        found = part.chosen(request, engine)
+        short = f", all that are left: {request.asked:,} were asked for"
+        few = short if request.left < request.asked and request.costs is None else ""
+        predicted = partial(request.predicted, found.positions)
+        return replace(found, says=f"{found.says}{few}.", predicted=predicted)

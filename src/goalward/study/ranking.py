@@ -133,8 +133,7 @@ def queued(
     Parameters
     ----------
     head
-        Rows picked with care for one another; where fewer different rows are open, half as many,
-        and so on: different rows come before copies of them.
+        Rows picked with care for one another.
     closed
         Rows that are left out.
     costs
@@ -142,17 +141,12 @@ def queued(
         round in which none gains anything, go without.
     """
     costs = None if strategy.zero is None else costs
-    while True:
-        try:
-            suggestion = strategy.suggest(
-                fitted, X, batch=head, exclude=closed, round=round, costs=costs
-            )
-            break
-        except PoolExhausted:
-            # Rows equal to one another: fewer different ones are left than the batch needs.
-            if head == 1 and costs is None:
-                raise
-            head, costs = (head // 2, costs) if head > 1 else (1, None)
+    given: dict[str, Any] = {"batch": head, "exclude": closed, "round": round}
+    try:
+        suggestion = strategy.suggest(fitted, X, **given, costs=costs)
+    except PoolExhausted:  # none is worth its price
+        costs = None
+        suggestion = strategy.suggest(fitted, X, **given)
     picked = suggestion.rows
     # Rows that were not looked at have no score, and no place.
     rest = np.nan_to_num(suggestion.utility, nan=-np.inf)

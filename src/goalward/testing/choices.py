@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 
 from goalward.core.arrays import namespace
 from goalward.core.candidates import Candidates
-from goalward.errors import BadParameter, PoolExhausted, Unsupported
+from goalward.errors import BadParameter, Unsupported
 from goalward.goals import Coverage, DecisionRisk
 from goalward.labels import Expected, Operator, Spread, Truth
 from goalward.selection import Sequential
@@ -152,12 +152,15 @@ def check_strategy(strategy: Strategy, task: Problem | None = None) -> None:
     assert set(named.tolist()) <= set(ids.tolist()), f"{strategy!r} ignored the rows' ids"
     everything = strategy.suggest(fitted, X, batch=len(X)).rows
     assert sorted(everything.tolist()) == list(range(len(X))), "the whole pool is not each row once"
-    for batch, error in ((0, BadParameter), (len(X) + 1, PoolExhausted)):
-        try:
-            strategy.suggest(fitted, X, batch=batch)
-        except error:
-            continue
-        raise AssertionError(f"{strategy!r} accepted a batch of {batch} from {len(X)} rows")
+    few = strategy.suggest(fitted, X, batch=5, exclude=range(2, len(X))).rows
+    assert sorted(few.tolist()) == [0, 1], f"{strategy!r} chose {few} where rows 0 and 1 were left"
+    none = strategy.suggest(fitted, X, batch=5, exclude=range(len(X))).rows
+    assert len(none) == 0, f"{strategy!r} chose {none} where no row was left"
+    try:
+        strategy.suggest(fitted, X, batch=0)
+    except BadParameter:
+        return
+    raise AssertionError(f"{strategy!r} accepted a batch of 0")
 
 
 def check_engine(engine: Engine, stored: Any = None) -> None:
