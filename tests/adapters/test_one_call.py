@@ -6,7 +6,7 @@ import pytest
 from scipy.sparse import csr_matrix
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier, StackingClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, SGDClassifier
@@ -18,7 +18,7 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.validation import check_is_fitted
 
 import goalward as gw
-from goalward.errors import BadInput, BadParameter, Unsupported
+from goalward.errors import BadInput, BadParameter, UnknownLabel, Unsupported
 
 X, y = load_iris(return_X_y=True)
 ORDER = np.random.default_rng(0).permutation(len(y))
@@ -86,6 +86,17 @@ def test_a_fitted_object_is_left_as_it_was():
             "SVC has no predict_proba: Logistic on its features",
         ),
         (LogisticRegression(C=np.inf), "no penalty"),
+        (
+            StackingClassifier(
+                [
+                    ("trees", RandomForestClassifier(5, random_state=0)),
+                    ("near", KNeighborsClassifier(3)),
+                ],
+                LogisticRegression(),
+                cv=2,
+            ),
+            "clone of StackingClassifier was fitted to 30 labels",
+        ),
     ],
 )
 @pytest.mark.filterwarnings("ignore::FutureWarning:sklearn")
@@ -233,3 +244,14 @@ def test_what_chose_is_named_and_from_how_many_rows():
     assert part == f"GoalOriented(Coverage) chose 2 of 20 rows out of {n}."
     turns = {says(batch=batch).split(" chose")[0] for batch in (30, 15, 10)}
     assert turns == {"GoalOriented(DecisionRisk)", "Margin", "GoalOriented(Coverage)"}
+
+
+@pytest.mark.parametrize(
+    "model", [None, gw.Logistic(), LogisticRegression(), RandomForestClassifier(3), LinearSVC()]
+)
+@pytest.mark.parametrize("classes", [[0], [0, 3]])
+def test_labels_outside_the_named_classes_are_refused(model, classes):
+    with pytest.raises(
+        UnknownLabel, match=r"y_labelled holds the label [12]; one of the classes 0"
+    ):
+        gw.suggest(model, X[KNOWN], y[KNOWN], X[POOL], classes=classes)

@@ -19,7 +19,11 @@ from tests.conftest import need
 
 need("skactiveml")
 from skactiveml.base import SingleAnnotatorPoolQueryStrategy  # noqa: E402
-from skactiveml.classifier import ParzenWindowClassifier, SklearnClassifier  # noqa: E402
+from skactiveml.classifier import (  # noqa: E402
+    MixtureModelClassifier,
+    ParzenWindowClassifier,
+    SklearnClassifier,
+)
 from skactiveml.exceptions import MappingError  # noqa: E402
 from skactiveml.pool import (  # noqa: E402
     Badge,
@@ -145,6 +149,45 @@ def test_its_choice_is_ours(task, goal, options):
     )
     ours = gw.GoalOriented(goal, **options).suggest(fitted, problem_.X_pool, batch=5).rows
     assert np.array_equal(rows - 20, ours)
+
+
+@pytest.mark.parametrize("words", [False, True])
+@pytest.mark.parametrize("kind", [MixtureModelClassifier, ParzenWindowClassifier])
+def test_rows_without_a_label_count_where_its_classifier_learns_from_them(task, kind, words):
+    _, X, y, _ = task
+    order, missing = np.random.default_rng(0).permutation(len(X)), np.nan
+    X, y = X[order], y[order]
+    if words:
+        missing, known = "?", ~np.isnan(y)
+        y = np.where(known, np.array(["a", "bb", "ccc"])[np.nan_to_num(y).astype(int)], missing)
+    clf = kind(classes=np.unique(y[y != missing])[:3], missing_label=missing, random_state=0)
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, len(X))
+    for given in ({}, {"sample_weight": weights}):
+        theirs = UncertaintySampling("margin_sampling", missing_label=missing, random_state=0)
+        ours = GoalQuery(strategy="margin", missing_label=missing, random_state=0)
+        wanted = theirs.query(X, y, clf, batch_size=6, **given)
+        assert ours.query(X, y, clf, batch_size=6, **given).tolist() == wanted.tolist()
+
+
+def test_refits_of_its_classifier_see_rows_without_a_label_too(task):
+    """Expected gains by refitting, row by row, with the label set where the row stands."""
+    problem_, X, y, _ = task
+    clf = MixtureModelClassifier(classes=[0, 1, 2], random_state=0)
+    query = GoalQuery(problem_.goal, utility="retrain", random_state=0)
+    _, utility = query.query(X, y, clf, candidates=[25, 33], return_utilities=True)
+
+    def loss(labels):
+        p = clone(clf).fit(X, labels).predict_proba(problem_.X_dev)
+        p = 0.99 * p + 0.01 / 3
+        return -np.log(p[np.arange(len(p)), problem_.y_dev]).sum()
+
+    for row in (25, 33):
+        gains = []
+        for label in range(3):
+            told = y.copy()
+            told[row] = label
+            gains.append(loss(y) - loss(told))
+        assert utility[0, row] == pytest.approx(np.mean(gains), rel=1e-9)
 
 
 def test_a_class_without_a_label_and_a_classifier_without_curvature(task):

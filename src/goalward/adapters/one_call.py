@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_regressor
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
@@ -16,7 +16,7 @@ from sklearn.utils.validation import has_fit_parameter
 from goalward.adapters.classifier import from_classifier, from_estimator
 from goalward.adapters.heads import from_head, network_in
 from goalward.adapters.sklearn import is_logistic
-from goalward.core.labels import clean_weights
+from goalward.core.labels import as_classes, clean_weights, encode
 from goalward.core.place import described, in_place, room_of
 from goalward.core.rows import held
 from goalward.errors import (
@@ -170,6 +170,8 @@ def model_for(
     if X_pool is None:
         raise BadParameter("X_pool is None; the rows to choose from were expected.")
     _check_model(model)
+    if len(classes):
+        encode(labels, as_classes(classes), "y_labelled", least=0)
     name, many = _name(model), f"{len(labels)} label{'s' * (len(labels) != 1)}"
     if network_in(model) is not None:
         fitted = from_head(model, X, labels, X_pool, classes, weights)
@@ -215,7 +217,8 @@ def _check_model(model: Any) -> None:
     if isinstance(model, str) or room_of(model) not in ("", "learners"):
         raise BadParameter(f"model is {described(model)}; {expected} was expected.")
     in_place(model, "model", expected.rstrip(","), "fit")
-    if not hasattr(model, "predict") and not isinstance(model, Logistic):
+    # Some classifiers of classifiers have no `predict` before they are fitted.
+    if not (hasattr(model, "predict") or is_classifier(model) or isinstance(model, Logistic)):
         raise BadParameter(
             f"model is {type(model).__name__}, which predicts nothing; {expected} was expected."
         )

@@ -6,7 +6,7 @@ Loaded when it is asked for, since it imports scikit-activeml.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from inspect import signature
 from typing import Any
 
@@ -45,8 +45,8 @@ __all__ = ["GoalQuery", "QueryStrategy"]
 class GoalQuery(SingleAnnotatorPoolQueryStrategy):  # type: ignore[misc]
     """Our strategies, as a query strategy that follows scikit-activeml's conventions.
 
-    As `gw.suggest`, it fits the classifier within `clf` to the rows that have a label. Of a
-    `SklearnClassifier` around a `LogisticRegression`, or a pipeline that ends in one, it is known what
+    As `gw.suggest`, it fits the classifier within `clf` to the rows that have a label; scikit-activeml's
+    own classifiers are fitted to all rows, as its strategies do. Of a `SklearnClassifier` around a `LogisticRegression`, or a pipeline that ends in one, it is known what
     each label would change. Others are asked what they predict, or refitted (`utility="retrain"`). Until
     labels of two classes are known, rows are asked for that cover the candidates.
 
@@ -137,18 +137,27 @@ class GoalQuery(SingleAnnotatorPoolQueryStrategy):  # type: ignore[misc]
         return chosen, table
 
     def _fitted(self, X: Any, y: Any, clf: Any, fit_clf: bool, sample_weight: Any) -> Fitted:
-        """Return the classifier within, fitted to the rows that have a label."""
+        """Return the classifier, or the one within, with the rows that have a label."""
         known = is_labeled(y, self.missing_label_)
         weights = None if sample_weight is None else clean_weights(sample_weight, len(y))[known]
-        model = getattr(clf, "estimator", clf)
+        # Plain labels: scikit-learn refuses whole numbers in an array of objects.
+        labels = y[known].tolist()
+        inside, told = isinstance(clf, SklearnClassifier), len(set(labels)) > 1
+        model = clf.estimator if inside else clf
         if not fit_clf:
             check_is_fitted(clf)
             model = FrozenEstimator(getattr(clf, "estimator_", clf))
             check_is_fitted(model)
+        elif told and not inside:
+            given = {} if sample_weight is None else {"sample_weight": sample_weight}
+            model = FrozenEstimator(clone(clf).fit(X, y, **given))
         named = [] if clf.classes is None else np.asarray(clf.classes).tolist()
-        # Plain labels: scikit-learn refuses whole numbers in an array of objects.
-        labels = y[known].tolist()
-        return model_for(model, X[known], labels, X, named, weights)[0]
+        fitted = model_for(model, X[known], labels, X, named, weights)[0]
+        if inside or not told:
+            return fitted
+        again: Any = fitted.model
+        fresh = lambda model: AllRows(again.fresh(model), X, y, sample_weight)
+        return replace(fitted, model=replace(again, fresh=fresh))
 
     def _strategy(self, fitted: Fitted, X: Any) -> Strategy:
         """Return the strategy that was asked for, seeded."""
@@ -164,6 +173,45 @@ class GoalQuery(SingleAnnotatorPoolQueryStrategy):  # type: ignore[misc]
                 f"({', '.join(given) or 'goal'}); a goal with its parts, or a strategy, was expected."
             )
         return strategy_for(self.strategy or "recommended", fitted, X, None, seed)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class AllRows:
+    """A classifier that may learn from rows without a label, to be fitted to labelled ones among all.
+
+    Parameters
+    ----------
+    clf
+        Of scikit-activeml, unfitted.
+    X, y, weights
+        All rows, in the order in which it sees them.
+    """
+
+    clf: Any
+    X: Any
+    y: Any
+    weights: Any = None
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Return the classifier fitted: rows that come have their labels where they stand, others none."""
+        missing, total = self.clf.missing_label, len(self.X)
+        places: dict[bytes, list[int]] = {}
+        # Of equal rows, those that have a label are met first.
+        for i in np.argsort(~is_labeled(self.y, missing), kind="stable").tolist():
+            places.setdefault(self.X[i].tobytes(), []).append(i)
+        found = [places.get(row.tobytes(), []) for row in np.asarray(X, dtype=self.X.dtype)]
+        fresh = iter(range(total, total + len(X)))
+        at = np.array([where.pop(0) if where else next(fresh) for where in found])
+        rows = np.concatenate([self.X, X[at >= total]])
+        labels, weights = [missing] * len(rows), np.ones(len(rows))
+        for i, label in zip(at.tolist(), np.asarray(y).tolist(), strict=True):
+            labels[i] = label
+        weighted = sample_weight is not None
+        if weighted:
+            weights[:total] = 1.0 if self.weights is None else self.weights
+            weights[at] = sample_weight
+        told = np.array(labels, dtype=object if self.y.dtype == object else None)
+        return self.clf.fit(rows, told, **({"sample_weight": weights} if weighted else {}))
 
 
 def _known_rows(rows: Any, X: Any) -> Any:
