@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any, cast
+from time import perf_counter
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import polars as pl
@@ -19,7 +20,7 @@ from scipy.stats import spearmanr
 from goalward.goals import DevLoss, Entropy, Fisher, Goal, Term
 from goalward.goals.certainty import NegativeTrace
 from goalward.lab.datasets import Dataset
-from goalward.lab.paper.studies import OPERATORS, Size, Tick
+from goalward.lab.paper.studies import OPERATORS, Size, Tick, stated_C
 from goalward.models import Fitted
 from goalward.utility import FirstOrder, Retrain
 
@@ -68,15 +69,28 @@ def trial(
     return Trial(fitted, X, np.searchsorted(fitted.classes, dataset.y[pool]), goals)
 
 
+class Utilities(NamedTuple):
+    """Retrained and first-order utilities (windows, K**b), the true labelings' indices, the times."""
+
+    exact: NDArray[Any]
+    cheap: NDArray[Any]
+    true: NDArray[Any]
+    retrain_seconds: float
+    first_order_seconds: float
+
+
 def utilities(
     task: Trial, b: int, goal: str = "entropy", *, n_jobs: int | None = None
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return retrained and first-order utilities (windows, K**b), and the true labelings' indices."""
+) -> Utilities:
+    """Return the utilities of all windows of b rows."""
     windows = np.ascontiguousarray(np.moveaxis(sliding_window_view(task.X, b, axis=0), -1, 1))
+    began = perf_counter()
     exact = Retrain(n_jobs=n_jobs).batch(task.fitted, task.goals[goal], windows)
+    retrained = perf_counter()
     cheap = FirstOrder().batch(task.fitted, task.goals[goal], windows)
+    times = retrained - began, perf_counter() - retrained
     place = task.fitted.n_classes ** np.arange(b - 1, -1, -1)
-    return exact, cheap, sliding_window_view(task.codes, b) @ place
+    return Utilities(exact, cheap, sliding_window_view(task.codes, b) @ place, *times)
 
 
 def chances(task: Trial, b: int) -> NDArray[Any]:
@@ -101,25 +115,32 @@ def resolve(utility: NDArray[Any], true: NDArray[Any]) -> Resolved:
 def agreement(exact: NDArray[Any], cheap: NDArray[Any]) -> dict[str, float]:
     """Return how approximate utilities compare with retrained ones.
 
-    Two correlations; the slope of retrained on approximate ones, below 1 where the approximation
-    over-estimates; the median of |approximate - retrained| over the median |retrained|.
+    Two correlations; the scale, the standard deviation of approximate ones over that of retrained
+    ones; the median of |approximate - retrained| over the median |retrained|. NaN where all tie.
     """
+    if np.ptp(exact) == 0 or np.ptp(cheap) == 0:
+        return dict.fromkeys(("pearson", "spearman", "scale", "error"), float("nan"))
     return {
         "pearson": float(np.corrcoef(exact, cheap)[0, 1]),
         "spearman": float(spearmanr(exact, cheap).statistic),
-        "slope": float(np.polyfit(cheap, exact, 1)[0]),
+        "scale": float(cheap.std() / exact.std()),
         "error": float(np.median(np.abs(cheap - exact)) / np.median(np.abs(exact))),
     }
 
 
 @dataclass(frozen=True)
 class Scatter:
-    """Retrained and approximate utilities of one seed, and the agreement over all seeds."""
+    """Retrained and approximate utilities of one seed, and agreement and cost over all seeds."""
 
     title: str
     exact: Resolved = field(repr=False)
     cheap: Resolved = field(repr=False)
     table: pl.DataFrame
+
+    @property
+    def vectors(self) -> str:
+        """The rows' source, and C."""
+        return self.title.rpartition(": ")[2]
 
 
 def scatter(
@@ -135,13 +156,19 @@ def scatter(
         tick(f"approximation, windows of {b}, seed {seed}")
         task = trial(dataset, seed=seed, n_pool=size.pool)
         for goal in task.goals if b == 1 and every_goal else ["entropy"]:
-            *both, true = utilities(task, b, goal, n_jobs=size.n_jobs)
-            exact, cheap = (resolve(utility, true) for utility in both)
+            found = utilities(task, b, goal, n_jobs=size.n_jobs)
+            exact, cheap = (resolve(utility, found.true) for utility in found[:2])
             drawn.append((exact, cheap))
+            cost = {
+                "retrainings": found.exact.size,
+                "gradients": len(task.X) * task.fitted.n_classes,
+                "retrain_seconds": found.retrain_seconds,
+                "first_order_seconds": found.first_order_seconds,
+            }
             for name in OPERATORS:
                 line = {"goal": goal, "seed": seed, "operator": name}
-                lines.append(line | agreement(exact[name], cheap[name]))
-    title = f"{what} on {dataset.name}: {dataset.source}"
+                lines.append(line | agreement(exact[name], cheap[name]) | cost)
+    title = f"{what} on {dataset.name}: {dataset.source}, C = {stated_C(dataset):g}"
     return Scatter(title, *drawn[0], pl.DataFrame(lines))
 
 
@@ -152,15 +179,17 @@ class ExPred:
     Parameters
     ----------
     panels
-        Title -> operator -> one number per window.
-    flatness
-        Title -> spread of the first-order expectation over the scale of its utilities.
+        Title -> operator -> one number per window, of the first seed.
+    spread
+        By panel and seed: that of the first-order expectation over the scale of its utilities
+        (`flatness`); that of the retrained one over the operators' median (`of_median`), and over
+        that under the predictions of other windows (`of_others`).
     overlap
-        Spearman correlations between the operators' first-order scores of single rows.
+        By pair and seed: Spearman correlations of the operators' first-order scores of single rows.
     """
 
     panels: dict[str, Resolved] = field(repr=False)
-    flatness: dict[str, float]
+    spread: pl.DataFrame
     overlap: pl.DataFrame
 
 
@@ -168,18 +197,38 @@ def expected_prediction(
     dataset: Dataset, size: Size, tick: Tick, sizes: tuple[int, ...] = (1, 5, 10)
 ) -> ExPred:
     """Return the distributions for b = 1, 5, 10 (entropy) and the largest b (Fisher)."""
-    task = trial(dataset, n_pool=size.pool)
-    panels, flatness = {}, {}
-    for goal, b in [*(("entropy", b) for b in sizes), ("fisher", sizes[-1])]:
-        tick(f"ExPred, {goal}, b = {b}")
-        exact, cheap, true = utilities(task, b, goal, n_jobs=size.n_jobs)
-        chance = chances(task, b)
-        title = f"{goal}, b = {b}"
-        panels[title] = {"predicted": np.sum(chance * exact, axis=1)} | resolve(exact, true)
-        flatness[title] = float(np.ptp(np.sum(chance * cheap, axis=1)) / np.abs(cheap).max())
-    single = resolve(FirstOrder()(task.fitted, task.goals["entropy"], task.X), task.codes)
-    overlap = [
-        {"a": a, "b": b, "spearman": float(spearmanr(single[a], single[b]).statistic)}
-        for a, b in combinations(OPERATORS, 2)
-    ]
-    return ExPred(panels, flatness, pl.DataFrame(overlap))
+    panels: dict[str, Resolved] = {}
+    spread, overlap = [], []
+    for seed in range(size.batch_seeds):
+        task = trial(dataset, seed=seed, n_pool=size.pool)
+        for goal, b in [*(("entropy", b) for b in sizes), ("fisher", sizes[-1])]:
+            tick(f"ExPred, {goal}, b = {b}, seed {seed}")
+            found = utilities(task, b, goal, n_jobs=size.n_jobs)
+            chance = chances(task, b)
+            operators = resolve(found.exact, found.true)
+            predicted = np.sum(chance * found.exact, axis=1)
+            title = f"{goal}, b = {b}"
+            panels.setdefault(title, {"predicted": predicted} | operators)
+            # Other windows' predictions: what any such weights would give.
+            others = np.sum(np.roll(chance, len(chance) // 2, axis=0) * found.exact, axis=1)
+            median = np.median([values.std() for values in operators.values()])
+            flat = np.ptp(np.sum(chance * found.cheap, axis=1))
+            spread.append(
+                {
+                    "panel": title,
+                    "seed": seed,
+                    "flatness": _over(flat, np.abs(found.cheap).max()),
+                    "of_median": _over(predicted.std(), median),
+                    "of_others": _over(predicted.std(), others.std()),
+                }
+            )
+            if b == 1:
+                single = resolve(found.cheap, found.true)
+        for one, other in combinations(OPERATORS, 2):
+            rank = agreement(single[one], single[other])["spearman"]
+            overlap.append({"a": one, "b": other, "seed": seed, "spearman": rank})
+    return ExPred(panels, pl.DataFrame(spread), pl.DataFrame(overlap))
+
+
+def _over(spread: float, scale: float) -> float:
+    return float(spread / scale) if scale > 0 else float("nan")

@@ -15,7 +15,7 @@ from goalward.lab.paper.approximation import ExPred, Scatter
 from goalward.lab.paper.studies import Size
 from goalward.lab.statistics import bootstrap
 
-__all__ = ["CLAIMS", "Claim", "Findings", "Judgement", "claim", "claims", "interval"]
+__all__ = ["CLAIMS", "Claim", "Findings", "Judgement", "Untestable", "claim", "claims", "interval"]
 
 
 @dataclass
@@ -42,7 +42,8 @@ class Claim:
     rule
         How the verdict follows from the numbers.
     verdict
-        "reproduced", "partly", "not reproduced"; or "not tested", by a run too small for the rule.
+        "reproduced", "partly", "not reproduced"; "untestable", by data that cannot tell; or "not
+        tested", by a run too small for the rule.
     measured
         The numbers in a sentence, with 95 % intervals where there are several seeds.
     """
@@ -68,6 +69,10 @@ class Judgement(NamedTuple):
     full: bool
     part: bool
     numbers: dict[str, Any]
+
+
+class Untestable(Exception):
+    """Why the data can neither support nor refute a claim: all tie, or too little is there."""
 
 
 Judge = Callable[[Findings], Claim | None]
@@ -96,18 +101,23 @@ def claim(
     """
 
     def add(judge: Callable[[Any], Judgement]) -> Judge:
+        name = judge.__name__.replace("_", "-")
+
         def judged(findings: Findings) -> Claim | None:
             part = about(findings)
             if part is None:
                 return None
-            measured, full, partly, numbers = judge(part)
-            verdict = "reproduced" if full else "partly" if partly else "not reproduced"
+            try:
+                measured, full, partly, numbers = judge(part)
+                verdict = "reproduced" if full else "partly" if partly else "not reproduced"
+            except Untestable as why:
+                verdict, measured, numbers = "untestable", str(why), {}
             if lacks := findings.size.lacks(needs):
                 verdict, measured = "not tested", f"{measured}. Too small a run to tell: {lacks}"
-            name = judge.__name__.replace("_", "-")
             run = figure or " ".join(findings.learning)
             return Claim(name, says, rule, measured, verdict, run, numbers)
 
+        judged.__name__ = name
         CLAIMS.append(judged)
         return judged
 

@@ -26,6 +26,8 @@ from goalward.plots import save
 __all__ = ["FIGURES", "reproduce"]
 
 APPROXIMATIONS = ("approx-serial", "approx-batch", "expred")
+STATED = 0.1
+"""The paper's C on rt-polarity."""
 FIGURES = (*APPROXIMATIONS, "synth2", "letter", "rt-polarity", "penalties", "softened")
 
 
@@ -113,9 +115,13 @@ def _approximate(findings: Findings, wanted: set[str], size: Size, tick: Tick) -
             for end, dataset in zip(("", "-minilm"), [text, *second], strict=False):
                 findings.scatters[name + end] = scatter(dataset, size, tick, b=b)
     if "approx-serial" in wanted:
-        other = replace(text, learner=Logistic(C=2 * float(text.learner.C)))
-        softmax = scatter(other, size, tick, every_goal=False)
-        findings.scatters["approx-serial-softmax"] = softmax
+        others = {"softmax": 2 * float(text.learner.C)}
+        if studies.stated_C(text) != STATED:
+            others["stated"] = STATED / 2
+        for end, C in others.items():
+            other = replace(text, learner=Logistic(C=C))
+            found = scatter(other, size, tick, every_goal=False)
+            findings.scatters[f"approx-serial-{end}"] = found
     if "expred" in wanted:
         findings.expred = expected_prediction(text, size, tick)
 
@@ -138,7 +144,8 @@ def _tables(findings: Findings) -> dict[str, pl.DataFrame]:
     """Return every table by name: that of the figure it goes with, where there is one."""
     found = {name: scatter.table for name, scatter in findings.scatters.items()}
     if findings.expred is not None:
-        found["expred"] = findings.expred.overlap
+        found["expred"] = findings.expred.spread
+        found["expred-operators"] = findings.expred.overlap
     for name, curves in findings.learning.items():
         levels = (0.5, 0.6, 0.65) if name == "letter" else (0.7, 0.75, 0.8)
         found[f"{name}-goals"] = curves.summary(levels)
@@ -149,17 +156,17 @@ def _tables(findings: Findings) -> dict[str, pl.DataFrame]:
             found[name] = table
     lines = []
     for dataset in findings.datasets.values():
-        split, n_classes = dataset.split(0), len(dataset.classes)
+        split = dataset.split(0)
         lines.append(
             {
                 "dataset": dataset.name,
-                "classes": n_classes,
+                "classes": len(dataset.classes),
                 "features": dataset.X.shape[1],
                 "pool": len(split.pool),
                 "initial": len(split.init),
                 "test": len(split.test),
                 "dev": len(split.dev),
-                "C (scikit-learn's)": float(dataset.learner.C) * (2 if n_classes == 2 else 1),
+                "C (scikit-learn's)": studies.stated_C(dataset),
                 "rows from": dataset.source,
             }
         )
