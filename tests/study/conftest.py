@@ -64,6 +64,14 @@ def postgres(server):
     return f"{server}/{name}"
 
 
+@pytest.fixture(params=["sqlite", "postgresql"])
+def storage(request, tmp_path):
+    """A free place for a study in each database, one after the other."""
+    if request.param == "sqlite":
+        return str(tmp_path / "labels.db")
+    return request.getfixturevalue("postgres")
+
+
 def _known(name):
     try:
         pwd.getpwnam(name)

@@ -322,13 +322,13 @@ def test_of_many_rankings_only_the_newest_has_what_grows(tmp_path):
     assert [n for n, r in same if r.stop_set["predicted"] is not None] == [299]
 
 
-def test_parts_are_kept_in_postgresql_too(postgres, monkeypatch):
+def test_parts_are_kept(storage, monkeypatch):
     monkeypatch.setattr(fold, "EVERY", 10)
-    with gw.Study.create(postgres, pool=np.eye(60)[:, :3], classes=["a", "b"], dev=0) as study:
+    with gw.Study.create(storage, pool=np.eye(60)[:, :3], classes=["a", "b"], dev=0) as study:
         for row in range(30):
             study.tell(row, "ab"[row % 2], by=PEOPLE[row % 3])
-    assert [part.seq for part in kept(postgres)] == [10, 20, 30]
-    with gw.Study.open(postgres) as study:
+    assert [part.seq for part in kept(storage)] == [10, 20, 30]
+    with gw.Study.open(storage) as study:
         assert study.state.base.seq == 30
         assert len(study.state.labels) == 30
         assert study.check() == 31

@@ -5,7 +5,6 @@ import os
 import random
 import shutil
 import sqlite3
-import threading
 
 import pytest
 from typer.testing import CliRunner
@@ -61,30 +60,6 @@ def test_a_backup_is_the_study_to_the_letter(place, tmp_path):
     with gw.Study.open(place) as study:
         study.backup(copy, force=True)
     assert Store.open(copy).read() == Store.open(place).read()
-
-
-@pytest.mark.attack("backup while others answer")
-def test_a_backup_at_any_moment_is_whole(place, tmp_path, tried):
-    """Somebody answers all the while."""
-    ended = threading.Event()
-    with gw.Study.open(place) as study, gw.Study.open(place) as busy:
-
-        def answer():
-            while not ended.is_set():
-                busy.tell(random.randrange(100), random.choice(["low", "high"]), by="busy")
-
-        thread = threading.Thread(target=answer)
-        thread.start()
-        try:
-            for n in range(20):
-                before = study.state.seq
-                events = study.backup(tmp_path / f"{n}.db")
-                with gw.Study.open(tmp_path / f"{n}.db") as copy:
-                    assert events == copy.state.seq >= before
-        finally:
-            ended.set()
-            thread.join()
-    tried(20)
 
 
 def test_a_backup_is_put_back(place, tmp_path):

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from tests.study.interrupts import lines, reported, signals
-from tests.study.test_kill import CONTEXT
+from tests.study.test_storage import CONTEXT
 
 TRIES = int(os.environ.get("GOALWARD_INTERRUPTS", "200"))
 """Of each kind; more in CI."""
@@ -24,15 +24,10 @@ def struck(*arguments):
 
 
 @pytest.mark.attack("Ctrl-C inside any call")
-def test_a_signal_at_any_moment(tmp_path, tried):
-    assert struck(signals, tmp_path, tmp_path / "labels.db", TRIES) == TRIES
-    tried(TRIES)
-
-
-@pytest.mark.attack("Ctrl-C inside any call")
-def test_a_signal_at_any_moment_on_postgresql(postgres, tmp_path, tried):
-    assert struck(signals, tmp_path, postgres, TRIES // 4) == TRIES // 4
-    tried(TRIES // 4)
+def test_a_signal_at_any_moment(storage, tmp_path, tried):
+    tries = TRIES // 4 if storage.startswith("postgresql") else TRIES
+    assert struck(signals, tmp_path, storage, tries) == tries
+    tried(tries)
 
 
 @pytest.mark.attack("Ctrl-C inside any call")

@@ -10,7 +10,7 @@ import pytest
 import goalward as gw
 from goalward.errors import NotWritten, Replaced
 from goalward.journal import Store
-from tests.study.test_kill import started
+from tests.study.test_storage import started
 from tests.study.worker import answer, truth
 
 POOL = [[i / 300] for i in range(300)]

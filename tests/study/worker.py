@@ -54,3 +54,12 @@ def busy(place, by, report, folder):
         report.send_bytes(f"backup {rows[0]}".encode())
         Study.create(folder / f"{rows[0]}.new.db", pool=[[0.0], [1.0]], classes=["a", "b"]).close()
         report.send_bytes(f"create {rows[0]}".encode())
+
+
+def grow(place, by, report):
+    """Add rows, one at a time, and not so many that they take all the time."""
+    study = Study.open(place)
+    while True:
+        study.extend([[0.5]])
+        report.send_bytes(b"grown")
+        time.sleep(0.02)

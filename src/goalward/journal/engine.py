@@ -199,6 +199,9 @@ def _begin_postgres(timeout: float, schema: str | None, connection: Connection) 
         connection.exec_driver_sql(f"SET LOCAL lock_timeout = {int(1000 * timeout)}")
         # A server may be set to acknowledge before the disk has it.
         connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
+    else:
+        # A look is of one moment: otherwise each of its queries would see what others stored before it.
+        connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 
 
 def _warn_of_network(path: Path) -> None:

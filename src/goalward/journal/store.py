@@ -73,15 +73,11 @@ class Store:
             engine.claim(store.path)
 
         def made(connection: Connection) -> None:
+            store._hold_tables(connection)
             if store.path is not None:
                 connection.exec_driver_sql(f"PRAGMA application_id={engine.APPLICATION}")
-            else:
-                # Two that make tables at once would both fail; this lock ends with the transaction.
-                connection.execute(
-                    text("SELECT pg_advisory_xact_lock(:key)"), {"key": engine.APPLICATION}
-                )
-                if store._schema is not None:
-                    connection.execute(text(f'CREATE SCHEMA IF NOT EXISTS "{store._schema}"'))
+            elif store._schema is not None:
+                connection.execute(text(f'CREATE SCHEMA IF NOT EXISTS "{store._schema}"'))
             if schema.version_of(connection, store.name) is None:
                 schema.create(connection)
             elif _head(connection) != START:
@@ -105,6 +101,7 @@ class Store:
         version = store.version()
 
         def upgraded(connection: Connection) -> None:
+            store._hold_tables(connection)
             if schema.version_of(connection, store.name) != version:
                 return  # another process was faster
             schema.keep_backup(connection, store.path, version)
@@ -130,6 +127,13 @@ class Store:
         if version is None:
             raise self._absent()
         return version
+
+    def _hold_tables(self, connection: Connection) -> None:
+        # Two that make or change tables at once would both fail; this ends with the transaction.
+        # On SQLite a transaction that writes holds the whole file already.
+        if self.path is None:
+            key = {"key": engine.APPLICATION}
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), key)
 
     def _absent(self) -> NotAStudy:
         return NotAStudy(
@@ -176,10 +180,15 @@ class Store:
             )
         return content
 
-    def blobs(self) -> list[str]:
-        """Return the digests of all stored bytes."""
+    def contents(self) -> tuple[list[Recorded], list[str]]:
+        """Return every event, checked, and the digests of all stored bytes, of one moment."""
         query = select(BLOBS.c.digest).order_by(BLOBS.c.digest)
-        return self.run(lambda connection: list(connection.execute(query).scalars()))
+
+        def found(connection: Connection) -> tuple[list[Recorded], list[str]]:
+            written = self._after(connection, START, _head(connection))
+            return written, list(connection.execute(query).scalars())
+
+        return self.run(found)
 
     def close(self) -> None:
         """Let go of all connections."""

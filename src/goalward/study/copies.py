@@ -168,21 +168,21 @@ def _put_aside(path: Path) -> Path | None:
 
 
 def _copied(source: Store, place: str | Path, timeout: float = 30.0) -> int:
-    written = source.read()
+    written, digests = source.contents()
     if not written:
         raise Damaged(f"{source.name} holds no event; a study was expected.")
 
     def fill(transaction: Transaction) -> None:
-        for digest in source.blobs():
+        for digest in digests:
             transaction.keep(source.blob(digest))
         for recorded in written:
             transaction.append(recorded.event, recorded.body)
 
     copy = Store.create(place, fill, timeout=timeout)
     # Read back from the disk, digest by digest, before anybody relies on it.
-    if copy.read() != written or copy.blobs() != source.blobs():
+    if copy.contents() != (written, digests):
         raise Damaged(f"The copy of {source.name} is not what was written. Try another disk.")
-    for digest in copy.blobs():
+    for digest in digests:
         copy.blob(digest)
     copy.close()
     return len(written)

@@ -1,4 +1,4 @@
-"""kill -9 at random moments of a busy run: nothing acknowledged is lost, doubled or torn."""
+"""What every database must keep to, under several processes and kill -9: one contract for all."""
 
 import contextlib
 import csv
@@ -7,16 +7,22 @@ import os
 import random
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import numpy as np
 import pytest
+from sqlalchemy import create_engine, event
 
 import goalward as gw
-from goalward.errors import NotAStudy
+from goalward.errors import Locked, NotAStudy, StudyExists
 from goalward.journal import Ranked, Store, Told, Undone
-from tests.study.worker import busy, truth, work
+from goalward.journal.places import located
+from tests.study.test_study import X, answered, made
+from tests.study.worker import busy, grow, truth, work
 
 KILLS = int(os.environ.get("GOALWARD_KILLS", "10"))
+LOOKS = 2 * KILLS
 POOL = np.linspace(-1, 1, 100)[np.arange(3000) % 100, None] + np.arange(3000)[:, None] * 1e-6
 
 
@@ -142,44 +148,132 @@ def check_file(path, first, said):
         assert path.name.endswith((".in.csv", ".new.db-journal")), path
 
 
-@pytest.mark.attack("kill -9 of a process that answers, SQLite")
-def test_nothing_is_torn_when_a_busy_process_is_killed(tmp_path, tried):
+@pytest.mark.attack("kill -9 of a process that answers")
+def test_nothing_is_torn_when_a_busy_process_is_killed(storage, tmp_path, tried):
     (tmp_path / "files").mkdir()
-    busy_harness(f"sqlite:///{tmp_path}/labels.db", tmp_path / "files", KILLS)
+    busy_harness(storage, tmp_path / "files", KILLS)
     tried(KILLS)
 
 
-@pytest.mark.attack("kill -9 of a process that answers, PostgreSQL")
-def test_nothing_is_torn_on_postgresql(postgres, tmp_path, tried):
-    busy_harness(postgres, tmp_path, KILLS)
+@pytest.mark.attack("kill -9 of a process that answers")
+def test_no_acknowledged_answer_is_lost_when_the_process_is_killed(storage, tried):
+    harness(storage, KILLS)
     tried(KILLS)
 
 
-@pytest.mark.attack("kill -9 of a process that answers, SQLite")
-def test_no_acknowledged_answer_is_lost_when_the_process_is_killed(tmp_path, tried):
-    harness(f"sqlite:///{tmp_path}/labels.db", KILLS)
-    tried(KILLS)
-
-
-@pytest.mark.attack("kill -9 of a process that answers, PostgreSQL")
-def test_no_acknowledged_answer_is_lost_on_postgresql(postgres, tried):
-    harness(postgres, KILLS)
-    tried(KILLS)
+@contextlib.contextmanager
+def at_work(place, *targets):
+    """Have processes work on a study meanwhile; each has done something before, and is killed after."""
+    workers = [started(place, f"p{n}", target) for n, target in enumerate(targets)]
+    try:
+        for _, reports in workers:
+            reports.recv_bytes()
+        yield [reports for _, reports in workers]
+        assert all(worker.is_alive() for worker, _ in workers)
+    finally:
+        for worker, reports in workers:
+            worker.kill()
+            worker.join()
+            heard(reports)
 
 
 @pytest.mark.attack("processes at once")
-def test_two_workers_at_once_never_answer_the_same_row(tmp_path):
-    place = f"sqlite:///{tmp_path}/labels.db"
-    gw.Study.create(place, pool=POOL, classes=["low", "high"], lease=600).close()
-    workers = [started(place, by) for by in ("ann", "bo")]
-    for _, reports in workers:
-        for _ in range(30):
-            reports.recv_bytes()
-    for worker, reports in workers:
-        worker.kill()
-        worker.join()
-        heard(reports)
-    with gw.Study.open(place) as study:
+def test_two_workers_at_once_never_answer_the_same_row(storage):
+    gw.Study.create(storage, pool=POOL, classes=["low", "high"], lease=600).close()
+    with at_work(storage, work, work) as workers:
+        for reports in workers:
+            for _ in range(30):
+                reports.recv_bytes()
+    with gw.Study.open(storage) as study:
         assert len(study.state.labels) > 30
         assert all(len(said) == 1 for said in study.state.standings.values())
         assert not study.status()["disagreements"]
+
+
+@pytest.mark.attack("looks while others answer")
+def test_a_look_while_others_answer_sees_a_whole_study(storage, tmp_path, tried):
+    """Two processes answer, one adds rows; here the study is opened, and backed up."""
+    gw.Study.create(storage, pool=POOL[:300], classes=["low", "high"], lease=1e-3).close()
+    with at_work(storage, work, work, grow):
+        for look in range(LOOKS):
+            with gw.Study.open(storage) as study:
+                before = study.state.seq
+                if look % 10 == 0:
+                    assert study.backup(tmp_path / f"{look}.db") >= before
+                    with gw.Study.open(tmp_path / f"{look}.db") as copy:
+                        assert copy.pool.n_rows == copy.n_rows > 300
+    tried(LOOKS)
+
+
+def test_a_look_is_one_moment_whatever_is_stored_in_it(storage):
+    """Somebody answers after the head was read, and before the events are."""
+    gw.Study.create(storage, pool=POOL, classes=["low", "high"]).close()
+    with gw.Study.open(storage) as study, gw.Study.open(storage, timeout=0.1) as other:
+        other.tell(0, "low")
+        reader, told = Store.open(storage), []
+
+        def tell(_connection, _cursor, statement, *_):
+            if "head_seq" in statement and not told:
+                told.append(0)
+                # SQLite has others wait for a look to end.
+                with contextlib.suppress(Locked):
+                    told.append(other.tell(1, "low"))
+
+        event.listen(reader._engine, "after_cursor_execute", tell)
+        assert [recorded.seq for recorded in reader.read()] == [1, 2]
+        assert told
+        reader.close()
+        assert study.state.seq == max(2, *told)
+
+
+def test_a_study_is_the_same_in_every_database(storage, tmp_path):
+    ours = answered(made(tmp_path, "first.db", dev=0.2), 3)
+    with gw.Study.create(storage, pool=X, classes=[0, 1, 2], dev=0.2) as study:
+        answered(study, 3)
+        assert dict(study.state.labels) == dict(ours.state.labels)
+        expected = ours.ask(5)
+    with gw.Study.open(storage) as again:
+        assert again.ask(5) == expected
+    with pytest.raises(StudyExists):
+        gw.Study.create(storage, pool=X, classes=[0, 1, 2])
+
+
+def raw(place, *statements):
+    """Return what the last of some statements finds, in a connection of its own."""
+    database = create_engine(located(place))
+    with database.begin() as connection:
+        found = [connection.exec_driver_sql(one) for one in statements]
+        rows = [tuple(row) for row in found[-1]] if found[-1].returns_rows else []
+    database.dispose()
+    return rows
+
+
+def test_an_old_study_is_upgraded_once_after_a_copy(storage, monkeypatch):
+    with gw.Study.create(storage, pool=X[:9], classes=[0, 1]) as study:
+        study.tell(0, 1)
+    raw(
+        storage,
+        "ALTER TABLE goalward_study DROP COLUMN head_seq",
+        "ALTER TABLE goalward_study DROP COLUMN head_digest",
+        "UPDATE goalward_study SET version = 1",
+    )
+    version, gate = Store.version, Barrier(4)
+
+    def seen(store):
+        """Have all of them find the old version before the first changes it."""
+        found = version(store)
+        gate.wait(60)
+        return found
+
+    monkeypatch.setattr(Store, "version", seen)
+    with ThreadPoolExecutor(4) as pool:
+        studies = list(pool.map(gw.Study.open, [storage] * 4))
+    for row, study in enumerate(studies, 1):
+        study.tell(row, 0)
+        study.close()
+    assert dict(study.state.labels) == {0: 1, 1: 0, 2: 0, 3: 0, 4: 0}
+    study.close()
+    if storage.startswith("postgresql"):
+        assert raw(storage, "SELECT count(*) FROM goalward_events_v1") == [(2,)]
+    else:
+        assert raw(f"{storage}.v1.bak", "SELECT count(*) FROM goalward_events") == [(2,)]
