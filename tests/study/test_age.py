@@ -1,5 +1,6 @@
 """A study that has grown old: columns, what is counted, and what is kept beside the journal."""
 
+import gc
 import sqlite3
 import threading
 from collections import Counter
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 import goalward as gw
 from goalward.cli.studies import status
+from goalward.core.candidates import Labelled
 from goalward.errors import Damaged
 from goalward.journal import Recorded, events, parts
 from goalward.journal.store import Store
@@ -332,3 +334,22 @@ def test_parts_are_kept(storage, monkeypatch):
         assert study.state.base.seq == 30
         assert len(study.state.labels) == 30
         assert study.check() == 31
+
+
+def test_the_rows_of_an_earlier_model_are_forgotten_at_once(tmp_path, rng):
+    """They are the largest thing there is; Python looks for rings of objects now and then only."""
+    held = lambda: sum(isinstance(thing, Labelled) for thing in gc.get_objects())
+    X = rng.normal(size=(200, 4))
+    with gw.Study.create(tmp_path / "a.db", pool=X, classes=[0, 1]) as study:
+        study.tell_many([(row, int(X[row, 0] > 0)) for row in range(60)])
+        study.refresh()
+        gc.collect()
+        before = held()
+        gc.disable()
+        try:
+            for row in range(60, 63):
+                study.tell(row, int(X[row, 0] > 0))
+                study.refresh()
+            assert held() == before
+        finally:
+            gc.enable()

@@ -78,7 +78,7 @@ class Hessian:
         """(p, K): the shape of the vectors it multiplies."""
         return int(self.penalty.shape[0]), int(self.proba.shape[1])
 
-    @cached_property
+    @property
     def linear(self) -> Hessian:
         """Itself: direct solvers may open it."""
         return self
