@@ -1,9 +1,12 @@
 """One server, and patience with it."""
 
+from contextlib import suppress
+from functools import partial
+
 import pytest
 
-from goalward.adapters.label_studio import Client
-from goalward.errors import BadParameter, LabelStudioError, NotReached
+from goalward.adapters.label_studio import Bridge, Client
+from goalward.errors import BadParameter, GoalwardError, LabelStudioError, NotReached
 from tests.adapters.label_studio.fake import TOKEN, jwt
 
 FAILED = (500, {"detail": "broken"}, {})
@@ -72,7 +75,7 @@ def test_what_is_not_label_studio_is_said(client, fake):
     with pytest.raises(LabelStudioError, match="not JSON"):
         client.project()
     fake.failures.append((200, ["no project"], {}))
-    with pytest.raises(LabelStudioError, match="something else than a project"):
+    with pytest.raises(LabelStudioError, match=r"not known here.*Label Studio"):
         client.project()
 
 
@@ -102,3 +105,80 @@ def test_only_addresses_of_servers_are_taken(url):
 def test_only_tokens_are_taken(token):
     with pytest.raises(BadParameter, match="token"):
         Client("http://127.0.0.1:8080", token, 7)
+
+
+def places(value, way=()):
+    """Yield the way to everything in an answer; of several tasks or users the first stands for all."""
+    yield way
+    parts = value.items() if isinstance(value, dict) else ()
+    for key, part in [*enumerate(value[:1])] if isinstance(value, list) else parts:
+        yield from places(part, (*way, key))
+
+
+def changed(value, way, odd):
+    """Return an answer with something else at the end of a way."""
+    if not way:
+        return odd
+    copy = value.copy()
+    if len(way) == 1 and odd is GONE and isinstance(copy, dict):
+        del copy[way[0]]
+    else:
+        copy[way[0]] = changed(copy[way[0]], way[1:], odd)
+    return copy
+
+
+GONE = "gone"
+ODD = [None, "x", -1, 10**30, 1.5, [], {}, [None], [[[]]], {"id": None}, GONE]
+ROUTES = ["projects/7", "tasks", "users", "dm/views", "projects/7/model-versions"]
+
+
+@pytest.mark.attack("odd answers of Label Studio")
+@pytest.mark.parametrize("route", ROUTES)
+def test_whatever_a_server_answers_no_traceback_follows(
+    study, client, fake, monkeypatch, route, tried
+):
+    Bridge(study, client).sync()
+    fake.annotate(min(fake.tasks), "good")
+    fake.views.append({"data": {"title": "mine"}})
+    query = {"page": 1, "page_size": 100, "fields": "all"}
+    said = fake.answer("GET", f"/api/{route}", query, None)[1]
+    tries = [(way, odd) for way in places(said) for odd in ODD]
+    honest = fake.answer
+    for way, odd in tries:
+
+        def answer(method, path, query, body, way=way, odd=odd):
+            code, said = honest(method, path, query, body)
+            if method == "GET" and path.strip("/") == f"api/{route}":
+                with suppress(LookupError):  # the list without annotations
+                    said = changed(said, way, odd)
+            return code, said
+
+        monkeypatch.setattr(fake, "answer", answer)
+        with suppress(GoalwardError):
+            Bridge(study, client).sync()
+    tried(len(tries))
+
+
+@pytest.mark.attack("odd answers of Label Studio")
+def test_tasks_that_never_end_are_left(client, fake, monkeypatch, tried):
+    task = fake.tasks[fake.add_task({"text": "again"})]
+    again = {"total": 10**6, "total_annotations": 0, "tasks": [task]}
+    more = lambda page: {**again, "total": page + 1, "tasks": [{**task, "id": page}]}
+    asked = [0]
+
+    def answer(method, path, query, body, endless=lambda page: again):
+        asked[0] += 1
+        assert asked[0] < 100
+        return 200, endless(int(query["page"]))
+
+    monkeypatch.setattr(fake, "answer", answer)
+    with pytest.raises(LabelStudioError, match="twice"):
+        list(client.tasks())
+    # One task more with every page: those that came meanwhile are for the next pass.
+    monkeypatch.setattr(fake, "answer", partial(answer, endless=more))
+    assert len(list(client.tasks())) == 2
+    nested = "[" * 100_000 + "]" * 100_000
+    fake.failures.append((200, nested, {}))
+    with pytest.raises(LabelStudioError, match="JSON"):
+        client.project()
+    tried(3)

@@ -282,6 +282,16 @@ def test_the_projects_own_tasks_can_be_the_pool(client, fake, tmp_path, table):
             Bridge(study, client).sync()
 
 
+def test_a_task_cannot_say_that_it_is_another(client, fake, tmp_path, table):
+    tasks = [fake.add_task({"text": review(i)}) for i in range(12)]
+    fake.tasks[tasks[3]]["data"] |= {"label_studio_task": tasks[5], "label_studio_project": "8-x"}
+    with create_study(str(tmp_path / "own.db"), client) as study:
+        fake.annotate(tasks[3], "good")
+        fake.annotate(tasks[5], "bad")
+        Bridge(study, client).sync()
+        assert dict(study.state.labels) == {3: "good", 5: "bad"}
+
+
 def test_a_project_without_tasks_or_with_odd_ones_makes_no_pool(client, fake, tmp_path):
     place = str(tmp_path / "s.db")
     with pytest.raises(Empty, match="--table"):

@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Self
+from itertools import count
+from typing import Annotated, Any, NotRequired, Self
 from urllib.parse import urlsplit
 
 from goalward.core.extras import needing
 from goalward.errors import BadParameter, LabelStudioError, NotReached
+
+with needing("Label Studio"):
+    import httpx
+    from pydantic import Field, TypeAdapter, ValidationError
+    from typing_extensions import TypedDict  # pydantic takes Python's own from 3.12 on
 
 __all__ = ["Client"]
 
@@ -22,6 +28,69 @@ TIMEOUT = 60.0
 LONGEST_DETAIL = 500
 BATCH = 500
 """Tasks or predictions of one request; 500 of either take about a second."""
+Number = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+class User(TypedDict):
+    """Somebody, as the server tells it; of this and the others what is read is checked."""
+
+    id: Number
+    email: NotRequired[str | None]
+
+
+class Annotation(TypedDict):
+    """What somebody said of a task."""
+
+    id: Number
+    completed_by: NotRequired[Number | User | None]
+    updated_at: NotRequired[Any]
+    was_cancelled: NotRequired[Any]
+    result: NotRequired[Any]
+
+
+class Task(TypedDict):
+    """A task and what it shows."""
+
+    id: Number
+    data: dict[str, Any]
+    updated_at: NotRequired[Any]
+
+
+class Answered(Task):
+    """A task with what was said of it."""
+
+    annotations: list[Annotation]
+
+
+class Page(TypedDict):
+    """Some of so many tasks."""
+
+    tasks: list[Task]
+    total: Annotated[int, Field(ge=0, le=10**7)]
+    total_annotations: Number
+
+
+class AnsweredPage(Page):
+    """Some of so many answered ones."""
+
+    tasks: list[Answered]  # type: ignore[misc]
+
+
+class Project(TypedDict):
+    """A project's settings."""
+
+    id: Number
+    created_at: str
+    label_config: str
+    maximum_annotations: NotRequired[int | None]
+    model_version: NotRequired[Any]
+    sampling: NotRequired[Any]
+
+
+class View(TypedDict):
+    """A tab of the Data Manager."""
+
+    data: NotRequired[dict[str, Any] | None]
 
 
 class Client:
@@ -42,8 +111,6 @@ class Client:
     def __init__(
         self, url: str, token: str, project: int, *, sleep: Callable[[float], None] = time.sleep
     ) -> None:
-        with needing("Label Studio"):
-            import httpx
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
             raise BadParameter(
@@ -77,14 +144,9 @@ class Client:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def project(self) -> dict[str, Any]:
-        """Return the project: label_config, sampling, model_version, created_at and more."""
-        project: dict[str, Any] = self._call("GET", f"{self._home}/")
-        if not isinstance(project, dict) or "label_config" not in project:
-            raise LabelStudioError(
-                f"{self.url} answered with something else than a project; check --url."
-            )
-        return project
+    def project(self) -> Project:
+        """Return the project's settings."""
+        return self._call("GET", f"{self._home}/", Project)  # type: ignore[no-any-return]
 
     def set_project(self, **values: Any) -> None:
         """Change settings of the project."""
@@ -101,17 +163,25 @@ class Client:
         totals = page["total"], page["total_annotations"]
         return *totals, newest.get("id"), newest.get("updated_at")
 
-    def tasks(self, **params: Any) -> Iterator[dict[str, Any]]:
+    def tasks(self, **params: Any) -> Iterator[Any]:
         """Return the tasks with their data, in the order of their numbers."""
-        number = read = 0
-        while True:
-            number += 1
+        seen: set[int] = set()
+        total = None
+        for number in count(1):
             page = self._page(number, BATCH, **params)
+            # Tasks that come meanwhile are for the next pass: a list may grow as fast as it is read.
+            total = page["total"] if total is None else total
             yield from page["tasks"]
-            read += len(page["tasks"])
+            before = len(seen)
+            seen |= {task["id"] for task in page["tasks"]}
             # A page after the last is an error there. Servers may give smaller pages than asked.
-            if not page["tasks"] or read >= page["total"]:
+            if not page["tasks"] or len(seen) >= total:
                 return
+            if len(seen) == before:
+                raise LabelStudioError(
+                    f"{self.url} listed the same tasks twice and {total} in all; others were expected. "
+                    "Try again; look into its log if that does not help."
+                )
 
     def answered(self) -> Iterator[dict[str, Any]]:
         """Return the tasks that have annotations or skips, with them."""
@@ -143,7 +213,8 @@ class Client:
 
     def versions(self) -> list[str]:
         """Return the model versions that predictions of the project have."""
-        return list(self._call("GET", f"{self._home}/model-versions/"))
+        listed = list[str] | dict[str, Any]
+        return list(self._call("GET", f"{self._home}/model-versions/", listed))
 
     def remove_version(self, version: str) -> None:
         """Delete the predictions of a model version."""
@@ -151,29 +222,27 @@ class Client:
 
     def emails(self) -> dict[int, str]:
         """Return user -> email of everybody the token may see."""
-        users = self._call("GET", "/api/users")
-        listed = users.get("results", []) if isinstance(users, dict) else users
-        return {int(user["id"]): str(user["email"]) for user in listed if user.get("email")}
+        users = self._call("GET", "/api/users", list[User] | dict[str, Any])
+        if isinstance(users, dict):
+            users = self._known(list[User], users.get("results", []), "GET /api/users")
+        return {user["id"]: user["email"] for user in users if user.get("email")}
 
     def add_view(self, title: str, ordering: str) -> None:
         """Add a tab to the Data Manager unless there is one of that title."""
-        views = self._call("GET", "/api/dm/views", params={"project": self.number})
+        views = self._call("GET", "/api/dm/views", list[View], params={"project": self.number})
         if all((view.get("data") or {}).get("title") != title for view in views):
             data = {"title": title, "ordering": [ordering]}
             self._call("POST", "/api/dm/views", body={"project": self.number, "data": data})
 
-    def _page(self, number: int, size: int, **params: Any) -> dict[str, Any]:
+    def _page(self, number: int, size: int, **params: Any) -> Any:
         asked = {"project": self.number, "page": number, "page_size": size, "resolve_uri": "false"}
-        page = self._call("GET", "/api/tasks", params={**asked, **params})
-        if not isinstance(page, dict) or "tasks" not in page or "total" not in page:
-            raise LabelStudioError(
-                f"{self.url} listed tasks in a form that is not known here; Label Studio 1.x was "
-                "expected. Upgrade it, or goalward."
-            )
-        return page
+        kind = AnsweredPage if "fields" in params else Page
+        return self._call("GET", "/api/tasks", kind, params={**asked, **params})
 
-    def _call(self, method: str, path: str, *, params: Any = None, body: Any = None) -> Any:
-        """Return what the server answers, as data."""
+    def _call(
+        self, method: str, path: str, kind: Any = Any, *, params: Any = None, body: Any = None
+    ) -> Any:
+        """Return what the server answers, as data of a kind."""
         if self._personal is not None and "Authorization" not in self._http.headers:
             self._renew()
         answer = self._sent(method, path, params, body)
@@ -181,7 +250,18 @@ class Client:
             # Access tokens live for minutes.
             self._renew()
             answer = self._sent(method, path, params, body)
-        return self._read(answer)
+        return self._known(kind, self._read(answer), f"{method} {path}")
+
+    def _known(self, kind: Any, said: Any, what: str) -> Any:
+        try:
+            return TypeAdapter(kind).validate_python(said)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise LabelStudioError(
+                f"{self.url} answered {what} with something that is not known here "
+                f"({'.'.join(map(str, first['loc']))}: {first['msg']}); Label Studio 1.x was expected. "
+                "Check --url, or upgrade it, or goalward."
+            ) from error
 
     def _renew(self) -> None:
         self._http.headers.pop("Authorization", None)
@@ -197,8 +277,6 @@ class Client:
         self._http.headers["Authorization"] = f"Bearer {access}"
 
     def _sent(self, method: str, path: str, params: Any, body: Any) -> Any:
-        import httpx
-
         adds = method == "POST"
         for wait in WAITS:
             try:
@@ -222,7 +300,7 @@ class Client:
         if code < 300:
             try:
                 return answer.json() if answer.content else None
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise LabelStudioError(
                     f"{self.url} answered {what} with something that is not JSON; a Label Studio server "
                     "was expected. Check --url."
@@ -253,7 +331,7 @@ def _detail(answer: Any) -> str:
     """Return what a server says went wrong, in short."""
     try:
         body = answer.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         return str(answer.reason_phrase)
     if isinstance(body, dict):
         body = body.get("validation_errors") or body.get("detail") or body

@@ -62,12 +62,12 @@ def answers(
     """
     emails, found = client.emails(), []
     for task in client.answered():
-        number = int(task["id"])
+        number = task["id"]
         for annotation in task["annotations"] if number in rows else ():
             user = annotation.get("completed_by")
-            user = int((user.get("id") if isinstance(user, dict) else user) or 0)
+            user = (user["id"] if isinstance(user, dict) else user) or 0
             by = prefix + emails.get(user, f"user-{user}")
-            when = str(annotation.get("updated_at")), int(annotation["id"])
+            when = str(annotation.get("updated_at")), annotation["id"]
             found.append((when, number, by, annotation))
     newest: dict[tuple[int, str], tuple[int, Any]] = {}
     for _, number, by, annotation in sorted(found, key=lambda one: one[0], reverse=True):

@@ -26,6 +26,8 @@ __all__ = ["create_study", "from_project", "identified", "key_of", "rows_as_data
 
 ROW, POOL = "goalward_row", "goalward_pool"
 TASK, PROJECT = "label_studio_task", "label_studio_project"
+OURS = ("goalward_", TASK, PROJECT)
+"""How keys start that a task's own data cannot have."""
 
 
 def identified(
@@ -36,7 +38,7 @@ def identified(
     mark, n_rows = _pool_mark(study), study.n_rows
     rows, strangers = {}, 0
     for task in listed:
-        number, data = int(task["id"]), task["data"]
+        number, data = task["id"], task["data"]
         if known is not None:
             row = known.get(number)
         else:
@@ -58,7 +60,7 @@ def key_of(project: Mapping[str, Any]) -> str:
 def from_project(study: Study) -> bool:
     """Return whether a study was made of a project's tasks."""
     table = study.pool.table
-    return table is not None and TASK in table.frame.columns
+    return table is not None and {TASK, PROJECT} <= set(table.frame.columns)
 
 
 def rows_as_data(
@@ -130,13 +132,13 @@ def _write_pool(path: Path, listed: Iterable[Mapping[str, Any]], project: str, f
     """Write a project's tasks as a table."""
     lines = []
     for task in listed:
-        data = {k: _plain(v) for k, v in task["data"].items() if not k.startswith("goalward_")}
+        data = {k: _plain(v) for k, v in task["data"].items() if not k.startswith(OURS)}
         if field not in data:
             raise LabelStudioError(
                 f"Task {task['id']} has the keys {', '.join(data)}; {field!r}, which the label config "
                 "shows, was expected. Repair or delete it."
             )
-        lines.append(json.dumps({TASK: int(task["id"]), PROJECT: project, **data}) + "\n")
+        lines.append(json.dumps({TASK: task["id"], PROJECT: project, **data}) + "\n")
     if not lines:
         raise Empty(
             "The project has no tasks; some were expected. Import them in Label Studio, or give rows "
