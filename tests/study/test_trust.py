@@ -1,6 +1,9 @@
 """What a study says of its model, and what its model says of rows."""
 
 import json
+import zipfile
+from hashlib import sha256
+from io import BytesIO
 
 import numpy as np
 import polars as pl
@@ -178,8 +181,57 @@ def test_a_model_that_cannot_be_read_says_which_file_and_what_to_do(told, tmp_pa
     words.write_text(json.dumps(described | {"model of goalward": 3}))
     with pytest.raises(BadInput, match="Upgrade"):
         gw.load_model(folder)
-    words.write_text("{")
-    with pytest.raises(Damaged, match=r"model\.json"):
+    for text in ("{", "[" * 100_000):
+        words.write_text(text)
+        with pytest.raises(Damaged, match=r"model\.json"):
+            gw.load_model(folder)
+
+
+def packed(**arrays):
+    into = BytesIO()
+    np.savez(into, **arrays)
+    return into.getvalue()
+
+
+def declared(shape):
+    """Return an archive whose array says that it is larger than it is."""
+    into, array = BytesIO(), BytesIO()
+    np.lib.format.write_array_header_1_0(
+        array, {"descr": "<f8", "fortran_order": False, "shape": shape}
+    )
+    with zipfile.ZipFile(into, "w") as archive:
+        archive.writestr("params.npy", array.getvalue())
+    return into.getvalue()
+
+
+def bomb():
+    into = BytesIO()
+    np.savez_compressed(into, params=np.zeros((2**24, 2)))
+    return into.getvalue()
+
+
+@pytest.mark.attack("models that lie")
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"PK\x03\x04" + bytes(99),
+        packed(params=np.full((6, 2), np.nan)),
+        packed(params=np.full((6, 2), np.inf)),
+        packed(params=np.ones((6, 2), dtype=object)),
+        packed(params=np.ones((6, 2)))[:-30],
+        declared((2**43, 2)),
+        bomb(),
+    ],
+    ids=["empty", "no archive", "nan", "inf", "pickle", "cut", "73 TiB", "bomb"],
+)
+def test_a_model_with_lying_arrays_is_damaged(told, tmp_path, content):
+    folder = told[0].save_model(tmp_path / "model")
+    described = json.loads((folder / "model.json").read_text())
+    (folder / "arrays.npz").write_bytes(content)
+    described["sha256"] = sha256(content).hexdigest()
+    (folder / "model.json").write_text(json.dumps(described))
+    with pytest.raises(Damaged, match="holds no model"):
         gw.load_model(folder)
 
 

@@ -22,6 +22,7 @@ from goalward.core.arrays import softmax
 from goalward.core.card import card
 from goalward.core.npy import NpyFile
 from goalward.core.rows import clean_rows
+from goalward.core.sparse import check_archive
 from goalward.core.threads import cores, one_blas_thread
 from goalward.core.whole_file import whole_folder
 from goalward.errors import BadInput, Damaged, DataMissing, Unsupported
@@ -241,7 +242,7 @@ def load_model(folder: str | Path) -> StudyModel:
             f"{error.filename} could not be opened ({error.strerror}); the folder of a model, with "
             f"{DESCRIBED} and {ARRAYS}, was expected. Write one with `goalward model STUDY {folder}`."
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _damaged(folder / DESCRIBED, f"is no JSON: {error}") from error
     found = words.get("model of goalward") if isinstance(words, dict) else None
     if found not in (FORMAT, OTHERS):
@@ -252,18 +253,21 @@ def load_model(folder: str | Path) -> StudyModel:
     if sha256(content).hexdigest() != words.get("sha256"):
         raise _damaged(folder / ARRAYS, f"is not the file that {DESCRIBED} describes")
     try:
-        with np.load(BytesIO(content), allow_pickle=False) as stored:
+        check_archive(file := BytesIO(content))
+        with np.load(file, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
         params, classes = arrays.pop("params"), tuple(words["classes"])
         inner = {name.removeprefix("encoder."): value for name, value in arrays.items()}
         encoder = Encoder.restored(words["encoder"], inner)
         if params.ndim != 2 or params.shape[1] != len(classes) or params.dtype.kind != "f":
             raise ValueError(f"weights {params.dtype} {params.shape} of {len(classes)} classes")
+        if not np.isfinite(params).all():
+            raise ValueError("weights that are not finite")
         kind = "class" if found == FORMAT else words["kind"]
         if kind not in ("class", "labels", "numbers"):
             raise ValueError(f"kind {kind!r}")
         return StudyModel(params, classes, encoder, bool(words["intercept"]), kind)
-    except (AttributeError, KeyError, TypeError, ValueError, OSError) as error:
+    except Exception as error:  # what was not written by `save` fails in a dozen ways
         raise _damaged(folder, f"holds no model: {error}") from error
 
 
