@@ -151,10 +151,29 @@ def test_texts_and_columns_cannot_run_code():
     assert "<b>" not in shown
 
 
-def test_pictures_are_shown_and_missing_ones_named(tmp_path):
-    (tmp_path / "a.png").write_bytes(b"\x89PNG")
-    assert "data:image/png;base64,iVBORw==" in as_html({"image": str(tmp_path / "a.png")})
-    assert "b.png could not be opened" in as_html({"image": str(tmp_path / "b.png")})
+@pytest.mark.attack("pictures from elsewhere, or none")
+def test_pictures_come_from_the_tables_folder_and_no_other(tmp_path, monkeypatch, tried):
+    png = b"\x89PNG\r\n\x1a\n"
+    home, out = tmp_path / "home", tmp_path / "out"
+    for folder in (home, out):
+        folder.mkdir()
+        (folder / "a.png").write_bytes(png)
+    (home / "b.png").write_bytes(b"no picture")
+    (home / "link.png").symlink_to(out / "a.png")
+    refused = {str(out / "a.png"): "outside", "../out/a.png": "outside", "link.png": "outside"}
+    refused |= {"none.png": "not there", "b.png": "no PNG"}
+    names = ["a.png", *refused]
+    pl.DataFrame({"image": names, "x": range(len(names))}).write_csv(home / "t.csv")
+    # Paths start at the table, not where the notebook was started.
+    monkeypatch.chdir(out)
+    table = gw.tables.Table(home / "t.csv", image="image", numeric=("x",), embeddings="columns")
+    with gw.Study.create(tmp_path / "s.db", pool=table, classes=["c", "d"]) as study:
+        shown = {row["row"]: row["html"] for row in study.widget()._shown(range(len(names)))}
+    assert "data:image/png;base64,iVBORw0KGgo=" in shown[0]
+    for row, why in enumerate(refused.values(), 1):
+        assert "data:" not in shown[row]
+        assert why in shown[row]
+    tried(len(refused))
 
 
 def test_every_class_has_a_key_of_its_own():

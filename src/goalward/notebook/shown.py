@@ -5,19 +5,21 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Callable
 from html import escape
-from mimetypes import guess_type
-from pathlib import Path
 from typing import Any
+
+from goalward.errors import DataMissing
 
 __all__ = ["as_html"]
 
 LONGEST = 20_000
 """Characters of a text that are shown."""
-LARGEST = 20_000_000
-"""Bytes of a picture that are shown."""
 
 
-def as_html(content: dict[str, Any], render: Callable[[Any], Any] | None = None) -> str:
+def as_html(
+    content: dict[str, Any],
+    render: Callable[[Any], Any] | None = None,
+    picture: Callable[[int], tuple[bytes, str]] | None = None,
+) -> str:
     """Return what is shown of a row.
 
     Parameters
@@ -26,6 +28,8 @@ def as_html(content: dict[str, Any], render: Callable[[Any], Any] | None = None)
         What `study.show(row)` gives.
     render
         From that to HTML, or to anything that a notebook can draw.
+    picture
+        From a row to its picture and the type of it.
 
     Examples
     --------
@@ -37,8 +41,11 @@ def as_html(content: dict[str, Any], render: Callable[[Any], Any] | None = None)
     parts = []
     if content.get("text") is not None:
         parts.append(f"<p>{escape(str(content['text'])[:LONGEST])}</p>")
-    if content.get("image") is not None:
-        parts.append(_picture(Path(content["image"])))
+    if picture is not None and content.get("image") is not None:
+        try:
+            parts.append(_data(*picture(content["row"])))
+        except DataMissing as error:
+            parts.append(f"<p>{escape(str(error))}</p>")
     cells = [(k, v) for k, v in content.get("columns", {}).items() if v not in (None, "")]
     if cells:
         told = "".join(
@@ -63,15 +70,6 @@ def _drawn(made: Any) -> str:
         made.savefig(into, format="png", bbox_inches="tight")
         return _data(into.getvalue(), "image/png")
     return f"<pre>{escape(repr(made))}</pre>"
-
-
-def _picture(path: Path) -> str:
-    try:
-        if path.stat().st_size > LARGEST:
-            return f"<p>{escape(path.name)} is larger than {LARGEST // 10**6} MB.</p>"
-        return _data(path.read_bytes(), guess_type(path.name)[0] or "image/png")
-    except OSError as error:
-        return f"<p>{escape(path.name)} could not be opened ({escape(str(error.strerror))}).</p>"
 
 
 def _data(content: bytes, kind: str) -> str:

@@ -115,7 +115,9 @@ class Widget(anywidget.AnyWidget):
         return [{"label": a, "key": b} for a, b in zip(labels, keys_of(labels), strict=True)]
 
     def _shown(self, rows: Sequence[int]) -> list[dict[str, Any]]:
-        return [{"row": row, "html": as_html(self._study.show(row), self._render)} for row in rows]
+        show, table = self._study.show, self._study.pool.table
+        picture = None if table is None else table.picture
+        return [{"row": row, "html": as_html(show(row), self._render, picture)} for row in rows]
 
     def _summary(self) -> dict[str, Any]:
         status = self._study.status()

@@ -18,7 +18,6 @@ from goalward.server.api import ERRORS, PathRow, Served, known
 from goalward.server.live_updates import MOST
 from goalward.server.roles import still_allowed
 from goalward.server.served_study import ServedStudy
-from goalward.study import Study
 
 __all__ = ["files"]
 
@@ -31,15 +30,6 @@ TYPES = {
     "parquet": "application/vnd.apache.parquet",
 }
 Format = Literal["csv", "tsv", "jsonl", "parquet"]
-LARGEST = 32 * 2**20
-SIGNATURES = {
-    rb"\x89PNG\r\n\x1a\n": "image/png",
-    rb"\xff\xd8\xff": "image/jpeg",
-    rb"GIF8[79]a": "image/gif",
-    rb"BM": "image/bmp",
-    rb"RIFF....WEBP": "image/webp",
-    rb"....ftypavi[fs]": "image/avif",
-}
 
 files = APIRouter(prefix="/api", responses=ERRORS)
 """The routes that answer with files."""
@@ -53,7 +43,10 @@ def _answers(*kinds: str) -> dict[str, Any]:
 @files.get("/images/{row}", **_answers("image/*"))
 def images(row: PathRow, served: Served) -> Response:
     """Return the picture of a row."""
-    content, kind = _picture(served.study, known(served, row), served.images)
+    table = served.study.pool.table
+    if table is None:
+        raise DataMissing(f"Row {row} has no picture.")
+    content, kind = table.picture(known(served, row), served.images)
     return Response(content, media_type=kind, headers=SEALED)
 
 
@@ -125,38 +118,3 @@ async def events(
         media_type="text/event-stream",
         headers={"x-accel-buffering": "no"},
     )
-
-
-def _picture(study: Study, row: int, folder: Path | None) -> tuple[bytes, str]:
-    """Return the picture of a row and its type.
-
-    What the table names must lie, links followed, in `folder` (by default the table's own), and
-    begin like a picture. SVG is left out: it can hold scripts.
-    """
-    table = study.pool.table
-    named = study.show(row).get("image")
-    if table is None or not named:
-        raise DataMissing(f"Row {row} has no picture.")
-    home = (folder or table.folder).resolve()
-    try:
-        path = (home / str(named)).resolve(strict=True)
-    except (OSError, ValueError, RuntimeError) as error:
-        raise DataMissing(f"The picture of row {row} is not there.") from error
-    if not path.is_relative_to(home) or not path.is_file():
-        raise DataMissing(
-            f"The picture of row {row} lies outside the folder of the table. Move it there, or start "
-            "with --images FOLDER."
-        )
-    try:
-        if path.stat().st_size > LARGEST:
-            raise DataMissing(f"The picture of row {row} is larger than {LARGEST // 2**20} MB.")
-        content = path.read_bytes()
-    except OSError as error:
-        raise DataMissing(
-            f"The picture of row {row} could not be read ({error.strerror or error}). Look at its "
-            "permissions, or at the disk it lies on."
-        ) from error
-    for pattern, kind in SIGNATURES.items():
-        if re.match(pattern, content, re.DOTALL):
-            return content, kind
-    raise DataMissing(f"The file of row {row} is no PNG, JPEG, GIF, WebP, AVIF or BMP picture.")

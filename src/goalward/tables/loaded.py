@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from goalward.core.npy import NpyFile
-from goalward.errors import BadInput
+from goalward.errors import BadInput, DataMissing
 from goalward.tables.cells import as_json, as_text
 from goalward.tables.columns import without_text
 from goalward.tables.encoder import Encoder, Tick, joined, silent
@@ -21,6 +22,17 @@ if TYPE_CHECKING:
     from goalward.tables.table import Table
 
 __all__ = ["Loaded"]
+
+LARGEST = 32 * 2**20
+"""Bytes of a picture that is shown."""
+SIGNATURES = {
+    rb"\x89PNG\r\n\x1a\n": "image/png",
+    rb"\xff\xd8\xff": "image/jpeg",
+    rb"GIF8[79]a": "image/gif",
+    rb"BM": "image/bmp",
+    rb"RIFF....WEBP": "image/webp",
+    rb"....ftypavi[fs]": "image/avif",
+}
 
 
 class Loaded:
@@ -105,3 +117,35 @@ class Loaded:
         if self.source.image:
             main["image"] = values.pop(self.source.image)
         return {"row": row, **main, "columns": values}
+
+    def picture(self, row: int, folder: Path | None = None) -> tuple[bytes, str]:
+        """Return the picture of a row and its type.
+
+        What the table names must lie, links followed, in `folder` (by default the table's own), and
+        begin like a picture. SVG is left out: it can hold scripts.
+        """
+        named, home = self.show(row).get("image"), (folder or self.folder).resolve()
+        if not named:
+            raise DataMissing(f"Row {row} has no picture.")
+        try:
+            path = (home / str(named)).resolve(strict=True)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise DataMissing(f"The picture of row {row} is not there.") from error
+        if not path.is_relative_to(home) or not path.is_file():
+            raise DataMissing(
+                f"The picture of row {row} lies outside the folder of the table. Move it there, or let "
+                "whoever runs the page start it with --images FOLDER."
+            )
+        try:
+            if path.stat().st_size > LARGEST:
+                raise DataMissing(f"The picture of row {row} is larger than {LARGEST // 2**20} MB.")
+            content = path.read_bytes()
+        except OSError as error:
+            raise DataMissing(
+                f"The picture of row {row} could not be read ({error.strerror or error}). Look at its "
+                "permissions, or at the disk it lies on."
+            ) from error
+        for pattern, kind in SIGNATURES.items():
+            if re.match(pattern, content, re.DOTALL):
+                return content, kind
+        raise DataMissing(f"The file of row {row} is no PNG, JPEG, GIF, WebP, AVIF or BMP picture.")
