@@ -103,6 +103,30 @@ def test_a_dropped_table_becomes_a_study_and_answers_in_it_count(desk, chromium,
     assert (desk.folder / "Käufe.csv").read_bytes() == path.read_bytes()
 
 
+def test_a_partly_filled_column_of_any_name_is_offered_as_answers(desk, chromium):
+    said = texts(40)
+    given = [truth(text) if i < 12 else "" for i, text in enumerate(said)]
+    second = [["x", "y"][i % 2] if i < 36 else None for i in range(40)]
+    stars = [i % 5 for i in range(40)]
+    frame = pl.DataFrame({"text": said, "Urteil": given, "check": second, "stars": stars})
+    frame.write_csv(desk.folder / "t.csv")
+    with at_the_desk(desk, chromium) as page:
+        page.click("text=t.csv")
+        expect(page.locator("#study-title")).to_have_text("t.csv")
+        uses = page.locator("#columns select").evaluate_all("all => all.map(one => one.value)")
+        assert uses == ["text", "answers", "category", "numeric"]
+        assert page.input_value("#classes-text") == "bad\ngood"
+        # Another column instead, whose values then are the classes.
+        page.select_option("#use-1", "shown")
+        page.select_option("#use-2", "answers")
+        assert page.input_value("#classes-text") == "x\ny"
+        page.press("#begin", "Enter")
+        expect(page.locator("#count")).to_have_text("36")
+    with gw.Study.open(desk.folder / "t.labels.db") as study:
+        assert dict(study.state.labels) == dict(enumerate(second[:36]))
+        assert (study.state.pool["numeric"], study.state.pool["category"]) == (["stars"], [])
+
+
 def test_a_begun_table_goes_on_and_the_sample_is_a_click_away(desk, chromium):
     pl.DataFrame({"text": texts(20)}).write_csv(desk.folder / "films.csv")
     table = gw.tables.Table(str(desk.folder / "films.csv"), text="text")

@@ -43,7 +43,8 @@ def test_a_column_of_guesses_is_used_and_its_worth_is_said(tmp_path):
     hits = sum(said[row] == label for row, label in study.state.labels.items())
     assert (found["right"], found["of"], found["used"]) == (hits, 40, True)
     assert found["says"] == f"The guesses were right in {hits} of 40 answers: used."
-    plain = answered(gw.Study.create(tmp_path / "p.db", pool=path, classes=["good", "bad"]), truth)
+    pool = gw.tables.Table(path, text="text", alone=True)
+    plain = answered(gw.Study.create(tmp_path / "p.db", pool=pool, classes=["good", "bad"]), truth)
     accuracy = [np.mean(one.predict().labels == truth) for one in (study, plain)]
     assert accuracy[0] > accuracy[1]
     assert plain.status()["guesses"] is None
@@ -73,7 +74,8 @@ def test_guesses_are_no_features_and_not_seen(tmp_path):
 def test_guesses_that_are_half_wrong_are_not_used(tmp_path):
     path, truth, _ = table(tmp_path, right=0.5)
     study = answered(study_of(tmp_path, path, guesses="llm"), truth)
-    plain = answered(gw.Study.create(tmp_path / "p.db", pool=path, classes=["good", "bad"]), truth)
+    pool = gw.tables.Table(path, text="text", alone=True)
+    plain = answered(gw.Study.create(tmp_path / "p.db", pool=pool, classes=["good", "bad"]), truth)
     assert "not used" in study.status()["guesses"]["says"]
     assert study.state.ranking.queue == plain.state.ranking.queue
 

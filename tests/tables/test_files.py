@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -186,7 +187,9 @@ def test_texts_with_numbers_and_values(tmp_path):
     frame.write_csv(tmp_path / "t.csv")
     alone = Table(tmp_path / "t.csv").settled()
     assert alone.texts == ("title", "body")
-    assert "With --numeric stars --category land the model looks at these too" in alone.notes[-1]
+    assert (alone.numeric, alone.category) == (("stars",), ("land",))
+    alone = Table(tmp_path / "t.csv", "title,body", alone=True).settled()
+    assert alone.features == "tfidf-svd-256/1"
     assert alone.load().show(1)["text"] == "a film number 1\n\nword1 and word1 of it"
     assert alone.load().show(0)["text"] == "a film number 0"
     both = Table(tmp_path / "t.csv", "title,body", None, ("stars",), category=("land",)).settled()
@@ -201,6 +204,61 @@ def test_texts_with_numbers_and_values(tmp_path):
     assert np.allclose(encoder.transform(new)[0, -2:], 0)
     study = gw.Study.create(tmp_path / "s.db", pool=both, classes=["a", "b"])
     assert np.array_equal(gw.Study.open(study.url).pool.X, loaded.X)
+    # A text has length 1; numbers, and values, 0.4 each.
+    length = np.sqrt(np.mean(loaded.X**2, axis=0))
+    lengths = [np.linalg.norm(part) for part in np.split(length, [-3, -2])]
+    assert np.allclose(lengths, [1, 0.4, 0.4], atol=1e-3)
+    # In studies of earlier versions other lengths stay what they were.
+    first = replace(both, beside="columns/1")
+    assert first.features == "tfidf-svd-256/1+columns/1"
+    assert np.allclose(first.load().X[:, -3:] * 0.4, loaded.X[:, -3:], atol=1e-6)
+
+
+def test_other_columns_tell_what_texts_do_not(tmp_path):
+    """About 70 % by texts and 90 by all columns, after 100 random answers."""
+    rng, n = np.random.default_rng(0), 1500
+    y = rng.integers(0, 2, n)
+    words = [["fine", "bright", "warm"], ["dull", "grey", "cold"]]
+    told = np.where(rng.random(n) < 0.72, y, 1 - y)
+    frame = pl.DataFrame(
+        {
+            "text": [
+                " ".join(["the", *rng.choice(words[k], 3), f"w{rng.integers(99)}"]) for k in told
+            ],
+            "size": np.exp(rng.normal(size=n) + 2 * y),
+            "noise": rng.normal(size=n),
+            "land": [f"l{k}" for k in np.where(rng.random(n) < 0.7, y, rng.integers(0, 4, n))],
+        }
+    )
+    frame.write_csv(tmp_path / "t.csv")
+    right = {}
+    for alone in (True, False):
+        X = Table(tmp_path / "t.csv", "text", alone=alone).settled().load().X
+        fitted = gw.Logistic(C="loo").fit(X[:100], y[:100])
+        right[alone] = np.mean(np.argmax(fitted.logits(X[100:]), axis=1) == y[100:])
+    assert 0.65 < right[True] < 0.75
+    assert right[False] > 0.88
+
+
+def test_a_column_that_is_left_out_says_why(tmp_path):
+    frame = pl.DataFrame(
+        {
+            "text": [f"words of number {i}" for i in range(40)],
+            "title": [f"a title of {i}" for i in range(40)],
+            "stars": [i % 5 for i in range(40)],
+            "verdict": [["yes", "no"][i % 2] if i < 12 else "" for i in range(40)],
+        }
+    )
+    frame.write_csv(tmp_path / "t.csv")
+    for text in (None, "text"):
+        table = Table(tmp_path / "t.csv", text).settled()
+        assert (table.texts, table.numeric, table.category) == (("text",), ("stars",), ())
+        assert "title (beside what is read; --text takes several)" in table.notes[0]
+        assert "verdict (half empty or more, with few values: answers, perhaps)" in table.notes[0]
+    np.save(tmp_path / "t.npy", np.eye(40))
+    table = Table(tmp_path / "t.csv").settled()
+    assert table.says == "vectors of t.npy"
+    assert "stars (beside t.npy)" in table.notes[0]
 
 
 def test_rows_without_text_are_set_aside(tmp_path):

@@ -44,6 +44,7 @@ class MakingOptions:
     image: str | None = Option(None, help="The column with paths of pictures.")
     numeric: str | None = NUMERIC
     category: str | None = Option(None, help="Columns of a few values each, with commas.")
+    alone: bool = Option(False, "--alone", help="Only columns that are named are features.")
     separator: str | None = Option(None, help="Between cells: ';', tab, ...; else found out.")
     encoding: str | None = Option(None, help="cp1252, utf-16, shift_jis, ...; else found out.")
     classes: str | None = Option(None, help="The answers, with commas; needed for a new study.")
@@ -158,6 +159,7 @@ def opened(options: MakingOptions) -> gw.Study:
                 tuple(names_in(options.category)),
                 options.separator,
                 options.encoding,
+                alone=options.alone,
             ),
             classes=names,
             learner=options.learner,

@@ -23,14 +23,15 @@ from goalward.server.served_study import ServedStudy
 from goalward.study import Study
 from goalward.tables import Table, read_table
 from goalward.tables.cells import texts
-from goalward.tables.columns import ANSWERS, Kinds
+from goalward.tables.columns import ANSWERS, GIVEN, Kinds, values_of
+from goalward.tables.numbers import is_missing
 from goalward.tables.pictures import first_labels
 from goalward.tables.read import PICTURES, beside, ending_of
 
 __all__ = ["Desk"]
 
 MOST = 50
-"""Tables of a folder that are offered, and answers of a column that may be the classes."""
+"""Tables of a folder that are offered."""
 LARGEST = 2**30
 """Bytes that one server takes in, over all uploads."""
 SECONDS = 60.0
@@ -120,14 +121,14 @@ class Desk:
         path = self._path(number)
         frame = read_table(path)
         kinds = Kinds.of(frame)
-        answers, classes = _answers(frame)
+        answers, classes = _answers(frame, kinds)
         if path.is_dir() and (named := first_labels(frame, ())[0]):
             # What a subfolder is called is somebody's answer.
             answers, classes = ["folder"], [legible(name) for name in named]
         uses = dict.fromkeys(kinds.texts, "text") | dict.fromkeys(answers, "answers")
         if kinds.pictures and not kinds.texts:
             uses[kinds.pictures[0]] = "image"
-        elif not kinds.texts:
+        else:
             uses |= dict.fromkeys(kinds.numbers, "numeric")
             uses |= dict.fromkeys(kinds.categories, "category")
         columns = [
@@ -135,6 +136,7 @@ class Desk:
                 "name": legible(name),
                 "use": uses.get(name, "shown"),
                 "why": kinds.left.get(name, ""),
+                "values": [legible(value) for value in values_of(frame[name])],
                 "cells": [legible(str(cell)[:120]) for cell in texts(frame[name]).head(SHOWN)],
             }
             for name in frame.columns
@@ -174,6 +176,7 @@ class Desk:
             image=next(iter(named.get("image", ())), None),
             numeric=tuple(named.get("numeric", ())),
             category=tuple(named.get("category", ())),
+            alone=True,
         )
         study = Study.create(place, pool=table, classes=wanted.classes)
         for column in named.get("answers", ()):
@@ -218,15 +221,14 @@ def _plain(name: str) -> str:
     return re.sub(r"[^\w.() -]", "_", name).lstrip(". ")[-120:] or "table"
 
 
-def _answers(frame: pl.DataFrame) -> tuple[list[str], list[str]]:
+def _answers(frame: pl.DataFrame, kinds: Kinds) -> tuple[list[str], list[str]]:
     """Return the column with answers to some rows, and the answers that a column names."""
-    for name in frame.columns:
-        if ANSWERS.match(name):
-            said = [_said(cell) for cell in texts(frame[name])]
-            found = sorted({answer for answer in said if answer})
-            if 2 <= len(found) <= MOST:
-                # Where every row has one, they are not to be learnt from, but what is asked.
-                return [name] if "" in said else [], [legible(value) for value in found]
+    given = [name for name, why in kinds.left.items() if why == GIVEN]
+    for name in [*filter(ANSWERS.match, frame.columns), *given]:
+        if found := values_of(frame[name]):
+            # Where every row has one, they are not to be learnt from, but what is asked.
+            some = is_missing(texts(frame[name])).any()
+            return [name] if some else [], [legible(value) for value in found]
     return [], []
 
 

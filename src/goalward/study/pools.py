@@ -280,6 +280,7 @@ def found_table(kept: Mapping[str, Any], home: Path | None, moved: Any) -> Table
         stored = {name: kept[name] for name in names}
         table = replace(table, **stored, guesses=guess_columns(kept))
     made_with = kept.get("features", FIRST_FEATURES.get(kept["embeddings"], table.features))
+    table = replace(table, alone=True, beside=made_with.partition("+")[2] or table.beside)
     if made_with != table.features:
         raise PoolChanged(
             f"The study was made with the features {made_with!r}, and this version of goalward makes "

@@ -18,7 +18,7 @@ from goalward.tables.numbers import is_missing, measured
 from goalward.tables.read import PICTURES
 from goalward.tables.text_files import Written
 
-__all__ = ["Kinds", "notes_of", "without_text"]
+__all__ = ["Kinds", "notes_of", "values_of", "without_text"]
 
 COUNTS = re.compile(
     r"(?i)(?:id|idx|index|row|nr|uuid|guid|key|unnamed.*|(?:row|record|item|serial)[ _-]?(?:id|no|nr|number)"
@@ -47,15 +47,11 @@ class Kinds:
     left: dict[str, str]
     pictures: tuple[str, ...] = ()
 
-    def notes(self, *, read: bool) -> tuple[str, ...]:
-        """Return what to say of columns that are not used, beside what is `read` or without."""
-        said = [f"{name} ({why})" for name, why in self.left.items()]
-        told: tuple[str, ...] = (f"Not features: {'; '.join(said)}.",) if said else ()
-        ways = {"--numeric": self.numbers, "--category": self.categories}
-        if read and (self.numbers or self.categories):
-            options = " ".join(f"{way} {','.join(names)}" for way, names in ways.items() if names)
-            told += (f"With {options} the model looks at these too.",)
-        return told
+    def notes(self, without: str = "") -> tuple[str, ...]:
+        """Return why columns are no features: `without` of those that could be, if they are not."""
+        unused = dict.fromkeys(self.numbers + self.categories, without) if without else {}
+        said = [f"{name} ({why})" for name, why in (self.left | unused).items()]
+        return (f"Not features: {'; '.join(said)}.",) if said else ()
 
     @classmethod
     def of(cls, frame: pl.DataFrame) -> Kinds:
@@ -71,7 +67,7 @@ class Kinds:
                 ("text",),
                 rest.numbers,
                 rest.categories,
-                rest.left | dict.fromkeys(rest.texts, TEXT_TOO),
+                rest.left | dict.fromkeys(rest.texts, READ),
                 rest.pictures,
             )
         for column in frame:
@@ -90,7 +86,8 @@ class Kinds:
 
 
 CODES = "codes or names, hardly one twice"
-TEXT_TOO = "beside text; --text takes both"
+GIVEN = "half empty or more, with few values: answers, perhaps"
+READ = "beside what is read; --text takes several"
 
 
 def _kind(column: pl.Series) -> str:
@@ -108,6 +105,8 @@ def _kind(column: pl.Series) -> str:
     there = cells.filter(~is_missing(cells))
     if there.n_unique() < min(2, len(cells)):
         return "the same everywhere" if len(there) else "empty"
+    if 2 * len(there) <= len(cells) and values_of(column):
+        return GIVEN
     values, comma = measured(column)
     finite = values[np.isfinite(values)]
     # One odd cell among many numbers is a fault of that cell.
@@ -122,6 +121,16 @@ def _kind(column: pl.Series) -> str:
     if few and int(there.str.len_chars().max() or 0) <= LONG:  # type: ignore[arg-type]
         return "category"
     return "text" if isinstance(words, float) and words >= PROSE else CODES
+
+
+def values_of(column: pl.Series) -> list[str]:
+    """Return the answers that a column may hold: a few; where its name is another's, short ones."""
+    cells = texts(column).str.strip_chars()
+    there = cells.filter(cells != "")
+    found = sorted(there.unique())
+    short = max(map(len, found), default=0) <= LONG and 2 * len(found) <= len(there)
+    few = 2 <= len(found) <= MOST_VALUES
+    return found if few and (short or ANSWERS.match(column.name)) else []
 
 
 def _counts(values: NDArray[Any]) -> bool:

@@ -121,7 +121,7 @@ def create_study(
         _write_pool(path, client.tasks(), key_of(project), config.field)
         text = config.field if config.kind in ("HyperText", "Text") else None
         image = config.field if config.kind == "Image" else None
-        table = Table(str(path), text, image, numeric, embeddings)
+        table = Table(str(path), text, image, numeric, embeddings, alone=True)
     answers = int(project.get("maximum_annotations") or 1)
     chosen = {"answers": answers, **options}
     learner = usual_learner(config.asks.kind) if learner is None else learner

@@ -31,6 +31,7 @@ function column(one, number) {
   const use = make("select");
   use.id = `use-${number}`;
   use.dataset.name = one.name;
+  use.addEventListener("change", () => { if (use.value === "answers" && one.values.length) at("classes-text").value = one.values.join("\n"); });
   for (const [value, words] of USES) {
     const option = make("option", "", words);
     option.value = value;
