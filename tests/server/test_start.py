@@ -127,6 +127,26 @@ def test_a_partly_filled_column_of_any_name_is_offered_as_answers(desk, chromium
         assert (study.state.pool["numeric"], study.state.pool["category"]) == (["stars"], [])
 
 
+def test_the_sheet_of_a_workbook_is_chosen(desk, chromium):
+    from tests.tables.test_files import ANSWERED, COVER, workbook
+
+    more = [("text", "n"), *((f"letter of {i}", i % 3) for i in range(20))]
+    (desk.folder / "t.xlsx").write_bytes(workbook(COVER, Answers=ANSWERED, Letters=more))
+    with at_the_desk(desk, chromium) as page:
+        page.click("text=t.xlsx")
+        expect(page.locator("#sheet")).to_have_value("Answers")
+        page.select_option("#sheet", "Letters")
+        expect(page.locator("#study-rows")).to_contain_text("20 rows")
+        expect(page.locator("#sheet")).to_have_value("Letters")
+        page.fill("#classes-text", "a\nb")
+        page.press("#begin", "Enter")
+        expect(page.locator("h1.title")).to_have_text("t.xlsx")
+        links = page.locator("[data-predictions]").first.get_attribute("data-predictions")
+        assert links.endswith("/api/predictions?format=xlsx")
+    with gw.Study.open(desk.folder / "t.labels.db") as study:
+        assert (study.n_rows, study.state.pool["sheet"]) == (20, "Letters")
+
+
 def test_a_begun_table_goes_on_and_the_sample_is_a_click_away(desk, chromium):
     pl.DataFrame({"text": texts(20)}).write_csv(desk.folder / "films.csv")
     table = gw.tables.Table(str(desk.folder / "films.csv"), text="text")

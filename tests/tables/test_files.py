@@ -9,10 +9,12 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
 import goalward as gw
+from goalward.cli import app
 from goalward.errors import BadInput, BadParameter
-from goalward.tables import Table, read_table
+from goalward.tables import Table, read_table, write_table
 from goalward.tables.read import written
 from tests.conftest import need
 
@@ -24,8 +26,9 @@ def cache(tmp_path, monkeypatch):
     monkeypatch.setattr("goalward.tables.cache.user_cache_path", lambda name: tmp_path / "cache")
 
 
-def workbook(rows):
-    """Return the bytes of an .xlsx file with one sheet: texts, numbers, and None for nothing."""
+def workbook(rows, **more):
+    """Return the bytes of an .xlsx file: texts, numbers, and None for nothing; first Data, then more."""
+    sheets = {"Data": rows, **more}
 
     def cell(value):
         if value is None:
@@ -34,7 +37,9 @@ def workbook(rows):
             return f'<c t="inlineStr"><is><t>{value}</t></is></c>'
         return f"<c><v>{value}</v></c>"
 
-    lines = "".join(f"<row>{''.join(map(cell, row))}</row>" for row in rows)
+    def lines(rows):
+        return "".join(f"<row>{''.join(map(cell, row))}</row>" for row in rows)
+
     main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
     office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
     package = "http://schemas.openxmlformats.org/package/2006"
@@ -43,15 +48,28 @@ def workbook(rows):
         "[Content_Types].xml": f'<Types xmlns="{package}/content-types">'
         '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
         f'<Override PartName="/xl/workbook.xml" ContentType="{kind}.sheet.main+xml"/>'
-        f'<Override PartName="/xl/worksheets/sheet1.xml" ContentType="{kind}.worksheet+xml"/></Types>',
+        + "".join(
+            f'<Override PartName="/xl/worksheets/{name}.xml" ContentType="{kind}.worksheet+xml"/>'
+            for name in sheets
+        )
+        + "</Types>",
         "_rels/.rels": f'<Relationships xmlns="{package}/relationships"><Relationship Id="r" '
         f'Type="{office}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
         "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{office}"><sheets>'
-        '<sheet name="Data" sheetId="1" r:id="s"/></sheets></workbook>',
-        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{package}/relationships"><Relationship '
-        f'Id="s" Type="{office}/worksheet" Target="worksheets/sheet1.xml"/></Relationships>',
-        "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{main}"><sheetData>{lines}</sheetData></worksheet>',
+        + "".join(
+            f'<sheet name="{name}" sheetId="{i}" r:id="s{i}"/>' for i, name in enumerate(sheets, 1)
+        )
+        + "</sheets></workbook>",
+        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{package}/relationships">'
+        + "".join(
+            f'<Relationship Id="s{i}" Type="{office}/worksheet" Target="worksheets/{name}.xml"/>'
+            for i, name in enumerate(sheets, 1)
+        )
+        + "</Relationships>",
     }
+    for name, rows in sheets.items():
+        content = f"<sheetData>{lines(rows)}</sheetData>"
+        parts[f"xl/worksheets/{name}.xml"] = f'<worksheet xmlns="{main}">{content}</worksheet>'
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for name, text in parts.items():
@@ -212,6 +230,64 @@ def test_texts_with_numbers_and_values(tmp_path):
     first = replace(both, beside="columns/1")
     assert first.features == "tfidf-svd-256/1+columns/1"
     assert np.allclose(first.load().X[:, -3:] * 0.4, loaded.X[:, -3:], atol=1e-6)
+
+
+COVER = [("Report of 2024", None), ("by Ann", None), ("for Bob", 3)]
+ANSWERED = [("text", "stars"), *((f"words of row {i}", i % 5) for i in range(30))]
+
+
+def test_the_sheet_with_the_table_is_read_and_another_may_be_named(tmp_path):
+    (tmp_path / "t.xlsx").write_bytes(workbook(COVER, Answers=ANSWERED, Notes=[("a",), ("b",)]))
+    table = Table(tmp_path / "t.xlsx").settled()
+    assert (table.sheet, table.texts, table.numeric) == ("Answers", ("text",), ("stars",))
+    assert "The sheet Answers was read, of Data, Answers, Notes (--sheet)." in table.notes
+    assert table.load().frame.height == 30
+    with pytest.raises(BadParameter, match=r"the sheets Data, Answers, Notes; one called 'X'"):
+        Table(tmp_path / "t.xlsx", sheet="X").settled()
+    study = gw.Study.create(tmp_path / "s.db", pool=table, classes=["a", "b"])
+    assert gw.Study.open(study.url).pool.n_rows == 30
+    done = CliRunner().invoke(
+        app, ["create", str(tmp_path / "t.xlsx"), "--sheet", "Notes", "--classes", "a,b",
+              "--study", str(tmp_path / "n.db"), "--text", "a"],
+    )  # fmt: skip
+    assert (done.exit_code, done.stdout.strip()[-17:]) == (0, "1 rows, 0 labels.")
+    # A study of an earlier version stays with the first sheet that has rows.
+    assert read_table(tmp_path / "t.xlsx", sheet="").columns[0] == "Report of 2024"
+
+
+def test_what_came_as_a_workbook_goes_back_as_one(tmp_path):
+    (tmp_path / "t.xlsx").write_bytes(workbook(COVER, Answers=ANSWERED))
+    study = gw.Study.create(tmp_path / "s.db", pool=tmp_path / "t.xlsx", classes=["-1", "=1+1"])
+    study.tell_many([(i, ["-1", "=1+1"][i % 2]) for i in range(12)])
+    study.export(tmp_path / "l.xlsx")
+    study.write_predictions(tmp_path / "p.xlsx")
+    back = read_table(tmp_path / "p.xlsx")
+    assert back.select("text", "stars").equals(study.pool.table.frame)
+    assert back["label"].to_list()[:2] == ["-1", "=1+1"]
+    other = gw.Study.create(tmp_path / "o.db", pool=tmp_path / "t.xlsx", classes=["-1", "=1+1"])
+    assert other.import_labels(tmp_path / "l.xlsx").taken == 12
+    assert dict(other.state.labels) == dict(study.state.labels)
+
+
+def test_cells_of_every_kind_come_back_from_a_workbook(tmp_path):
+    frame = pl.DataFrame(
+        {
+            "=text": ["=1+1", " <b> & ]]> ", "line\nbreak", None],
+            "float": [-0.228, 1e300, 5e-324, None],
+            "whole": [-1, 2**53, 0, None],
+            "large": [2**63 - 1, 1, -(2**63), None],
+            "yes": [True, False, None, True],
+        }
+    )
+    write_table(frame, tmp_path / "t.xlsx")
+    back = read_table(tmp_path / "t.xlsx")
+    assert back.drop("large").equals(frame.drop("large"))
+    assert [str(cell) for cell in back["large"]] == [str(cell) for cell in frame["large"]]
+    with zipfile.ZipFile(tmp_path / "t.xlsx") as archive:
+        assert b"<f>" not in archive.read("xl/sheet.xml")
+    with pytest.raises(BadInput, match="32,767 were expected"):
+        write_table(pl.DataFrame({"a": ["x" * 40_000]}), tmp_path / "u.xlsx")
+    assert not (tmp_path / "u.xlsx").exists()
 
 
 def test_other_columns_tell_what_texts_do_not(tmp_path):

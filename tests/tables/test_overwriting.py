@@ -139,7 +139,7 @@ def test_excluded_rows_are_taken_as_they_are(rows):
 
 def test_an_unknown_ending_is_said_before_the_work(folder):
     with gw.Study.open(folder / "study.csv") as study, pytest.raises(BadInput, match="ends in"):
-        study.export(folder / "labels.xlsx")
+        study.export(folder / "labels.ods")
 
 
 @pytest.mark.attack("exports onto what they read")

@@ -47,6 +47,7 @@ class MakingOptions:
     alone: bool = Option(False, "--alone", help="Only columns that are named are features.")
     separator: str | None = Option(None, help="Between cells: ';', tab, ...; else found out.")
     encoding: str | None = Option(None, help="cp1252, utf-16, shift_jis, ...; else found out.")
+    sheet: str | None = Option(None, help="Of an .xlsx; else the one with most cells.")
     classes: str | None = Option(None, help="The answers, with commas; needed for a new study.")
     one_class: list[str] | None = Option(
         None, "--class", help="One answer, as it is, commas too; repeatable."
@@ -160,6 +161,7 @@ def opened(options: MakingOptions) -> gw.Study:
                 options.separator,
                 options.encoding,
                 alone=options.alone,
+                sheet=options.sheet,
             ),
             classes=names,
             learner=options.learner,

@@ -20,7 +20,7 @@ Moved = Annotated[Path | None, Option(help="Where the study's own table is now, 
 @app.command()
 def predict(
     study: StudyPlace,
-    out: Path = Argument(..., help="The table to write: .csv, .tsv, .jsonl or .parquet."),
+    out: Path = Argument(..., help="The table to write: .csv, .tsv, .xlsx, .jsonl or .parquet."),
     table: Path | None = Option(None, help="A new table, like the study's; its own by default."),
     raw: bool = Option(False, "--raw", help="Leave cells that start like a formula as they are."),
     moved: Moved = None,

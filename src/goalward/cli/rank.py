@@ -62,7 +62,7 @@ class RankOptions:
     scheduler: str | None = Option(None, help="Address of a Dask scheduler, tcp://host:8786.")
     device: str | None = Option(None, help="A GPU: cuda.")
     seed: int = Option(0, help="Draws goal rows and breaks ties.")
-    out: Path | None = Option(None, help="Write the rows as .csv, .tsv, .jsonl or .parquet.")
+    out: Path | None = Option(None, help="Write the rows as .csv, .tsv, .xlsx, .jsonl or .parquet.")
     force: Force = False
     as_json: AsJson = False
 

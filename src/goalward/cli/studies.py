@@ -21,7 +21,7 @@ __all__ = ["ask", "export", "import_labels", "status", "tell"]
 StudyPlace = Annotated[
     str, Argument(metavar="STUDY", help="labels.db, or postgresql://user@host/database.")
 ]
-TablePath = Annotated[Path, Argument(help=".csv, .tsv, .jsonl or .parquet.")]
+TablePath = Annotated[Path, Argument(help=".csv, .tsv, .xlsx, .jsonl or .parquet.")]
 By = Annotated[str, Option(help="Who answers.")]
 MovedTable = Annotated[
     Path | None, Option("--table", help="Where the pool's table is now, if it was moved.")

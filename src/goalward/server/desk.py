@@ -21,12 +21,12 @@ from goalward.server.messages import NewStudy
 from goalward.server.rows import legible
 from goalward.server.served_study import ServedStudy
 from goalward.study import Study
-from goalward.tables import Table, read_table
+from goalward.tables import Table
 from goalward.tables.cells import texts
 from goalward.tables.columns import ANSWERS, GIVEN, Kinds, values_of
 from goalward.tables.numbers import is_missing
 from goalward.tables.pictures import first_labels
-from goalward.tables.read import PICTURES, beside, ending_of
+from goalward.tables.read import PICTURES, beside, ending_of, written
 
 __all__ = ["Desk"]
 
@@ -116,10 +116,10 @@ class Desk:
                 self._tables.append(table)
             return self._tables.index(table)
 
-    def look(self, number: int) -> dict[str, Any]:
+    def look(self, number: int, sheet: str | None = None) -> dict[str, Any]:
         """Return what a table holds and how it would be read."""
         path = self._path(number)
-        frame = read_table(path)
+        frame, how = written(path, sheet=sheet)
         kinds = Kinds.of(frame)
         answers, classes = _answers(frame, kinds)
         if path.is_dir() and (named := first_labels(frame, ())[0]):
@@ -145,6 +145,8 @@ class Desk:
             "table": number,
             "name": legible(path.name),
             "rows": frame.height,
+            "sheet": how.sheet,
+            "sheets": list(how.sheets),
             "columns": columns,
             "classes": classes,
             "begun": _place(path).exists(),
@@ -177,10 +179,11 @@ class Desk:
             numeric=tuple(named.get("numeric", ())),
             category=tuple(named.get("category", ())),
             alone=True,
+            sheet=wanted.sheet,
         )
         study = Study.create(place, pool=table, classes=wanted.classes)
         for column in named.get("answers", ()):
-            cells = enumerate(texts(read_table(path)[column]))
+            cells = enumerate(texts(table.read()[column]))
             study.tell_many(
                 [(r, c.strip()) for r, c in cells if _said(c) in wanted.classes], by="table"
             )

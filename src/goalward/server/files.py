@@ -26,10 +26,11 @@ SEALED = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inli
 TYPES = {
     "csv": "text/csv; charset=utf-8",
     "tsv": "text/tab-separated-values; charset=utf-8",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     "jsonl": "application/x-ndjson",
     "parquet": "application/vnd.apache.parquet",
 }
-Format = Literal["csv", "tsv", "jsonl", "parquet"]
+Format = Literal["csv", "tsv", "xlsx", "jsonl", "parquet"]
 
 files = APIRouter(prefix="/api", responses=ERRORS)
 """The routes that answer with files."""

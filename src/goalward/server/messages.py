@@ -117,10 +117,11 @@ class Classes(BaseModel):
 
 
 class ChosenTable(BaseModel):
-    """A table of the start page, by its number."""
+    """A table of the start page, by its number, and the sheet of a workbook."""
 
     model_config = ConfigDict(extra="forbid")
     table: StrictInt = Field(ge=0, le=10**6)
+    sheet: Text | None = Field(None, max_length=100)
 
 
 class NewStudy(ChosenTable):

@@ -48,7 +48,7 @@ async def _upload(
 
 @start.post("/api/start/look")
 def _look(chosen: ChosenTable, desk: AtDesk) -> dict[str, Any]:
-    return desk.look(chosen.table)
+    return desk.look(chosen.table, chosen.sheet)
 
 
 @start.post("/api/start/study")

@@ -221,7 +221,7 @@ class StudyFindings:
     def export(
         self, path: Place, *, raw: bool = False, every: bool = False, force: bool = False
     ) -> int:
-        """Write the labels as .csv, .tsv, .jsonl or .parquet and return how many lines there are.
+        """Write the labels as .csv, .tsv, .xlsx, .jsonl or .parquet and return how many lines there are.
 
         `raw` leaves texts that start like a formula as they are; a spreadsheet may run them.
         `every` gives each annotator's answer and skip a line, instead of the label used. `force`

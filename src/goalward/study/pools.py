@@ -247,6 +247,7 @@ def table_record(table: Table, home: Path | None, tick: Tick) -> dict[str, Any]:
         "category": list(table.category),
         "separator": table.separator,
         "encoding": table.encoding,
+        "sheet": table.sheet,
         "embeddings": table.embeddings,
         "features": table.features,
         "says": table.says,
@@ -269,7 +270,9 @@ def found_table(kept: Mapping[str, Any], home: Path | None, moved: Any) -> Table
         path, npy = given.path, beside(given.path, ".npy")
         if kept["vectors"] is not None and (given.vectors or npy.is_file()):
             vectors = given.embeddings if given.vectors else str(npy)
-    table = Table(path, kept["text"], kept["image"], kept["numeric"], vectors)
+    # Earlier versions took the first sheet with rows.
+    sheet = kept.get("sheet", "")
+    table = Table(path, kept["text"], kept["image"], kept["numeric"], vectors, sheet=sheet)
     if "category" not in kept:
         # In the first version numbers stood alone, and a file's name said what separates its cells.
         alone = table.numeric if vectors == "numeric" else ()

@@ -152,7 +152,7 @@ def without_text(read: Sequence[str]) -> list[int]:
 def notes_of(
     path: str,
     frame: pl.DataFrame,
-    how: Written | None,
+    how: Written,
     numbers: Sequence[str],
     read: Sequence[str] | None,
 ) -> list[str]:
@@ -161,14 +161,16 @@ def notes_of(
     Parameters
     ----------
     how
-        How its text was written.
+        How it was written.
     numbers, read
         Columns of numbers that are features, and the texts that are.
     """
     said = []
-    encoding, separator = how or ("utf-8", None)
+    encoding, separator = how.encoding or "utf-8", how.separator
     odd = [f"as {encoding}"] if not encoding.startswith("utf-8") else []
     odd += [f"with {separator!r} between cells"] if separator not in (None, ",", "\t") else []
+    if len(how.sheets) > 1:
+        said.append(f"The sheet {how.sheet} was read, of {', '.join(how.sheets)} (--sheet).")
     if odd:
         said.append(f"{Path(path).name} was read {' and '.join(odd)} (--encoding, --separator).")
     for name in numbers:

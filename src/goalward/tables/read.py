@@ -13,14 +13,14 @@ import polars as pl
 
 from goalward.core.extras import needing
 from goalward.core.npy import stamp_of
-from goalward.errors import BadInput
+from goalward.errors import BadInput, BadParameter
 from goalward.tables.text_files import Written, decoded, separated, separator_of
 
 __all__ = ["PICTURE", "PICTURES", "beside", "ending_of", "read_table", "written"]
 
 USUAL = {".csv": ",", ".tsv": "\t"}
 """What separates cells by the name of a file, where another is not found in it."""
-_LAST: dict[tuple[Any, ...], tuple[pl.DataFrame, Written | None]] = {}
+_LAST: dict[tuple[Any, ...], tuple[pl.DataFrame, Written]] = {}
 """The table read last, by its file's stamp and what was asked of it."""
 PICTURE = "picture"
 """The column of a folder's pictures with their paths."""
@@ -30,48 +30,55 @@ ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".xlsx", ".parquet")
 
 
 def read_table(
-    path: str | Path, *, separator: str | None = None, encoding: str | None = None
+    path: str | Path,
+    *,
+    separator: str | None = None,
+    encoding: str | None = None,
+    sheet: str | None = None,
 ) -> pl.DataFrame:
     """Return a table; every column of a CSV or TSV is text, as it stands in the file.
 
-    `separator` and `encoding` of a text file are found out unless they are given.
+    `separator` and `encoding` of a text file are found out unless they are given; of a workbook the
+    sheet with most cells is taken.
     """
-    return written(path, separator, encoding)[0]
+    return written(path, separator, encoding, sheet)[0]
 
 
 def written(
-    path: str | Path, separator: str | None = None, encoding: str | None = None
-) -> tuple[pl.DataFrame, Written | None]:
-    """Return a table, and how its text was written; None for what is no text.
+    path: str | Path,
+    separator: str | None = None,
+    encoding: str | None = None,
+    sheet: str | None = None,
+) -> tuple[pl.DataFrame, Written]:
+    """Return a table, and how it was written.
 
     The last one that was read is remembered: a study is made, and opened, in a few reads.
     """
     path = Path(path)
     if path.is_dir():
-        return _folder(path), None
+        return _folder(path), Written()
     before = stamp_of(path)
-    asked = (path.absolute(), before, separator, encoding)
+    asked = (path.absolute(), before, Written(encoding, separator, sheet))
     if asked in _LAST:
         return _LAST[asked]
-    table, how = _parsed(path, separator, encoding)
+    table, how = _parsed(path, separator, encoding, sheet)
     # Another may have been written meanwhile.
     if before is not None and before == stamp_of(path):
         _LAST.clear()
-        _LAST.update(
-            dict.fromkeys((asked, (*asked[:2], *reversed(how or (None, None)))), (table, how))
-        )
+        found = (*asked[:2], how._replace(sheets=()))
+        _LAST.update(dict.fromkeys((asked, found), (table, how)))
     return table, how
 
 
 def _parsed(
-    path: Path, separator: str | None, encoding: str | None
-) -> tuple[pl.DataFrame, Written | None]:
+    path: Path, separator: str | None, encoding: str | None, sheet: str | None
+) -> tuple[pl.DataFrame, Written]:
     ending, content = ending_of(path), _content(path)
-    found: Written | None = None
+    how = Written()
     if ending == ".parquet":
         table = _parquet(path, content)
     elif ending == ".xlsx":
-        table = _workbook(path, content)
+        table, how = _workbook(path, content, sheet)
     else:
         text, encoding = decoded(path, content, encoding)
         if ending in USUAL:
@@ -79,10 +86,10 @@ def _parsed(
             table = separated(path, text, separator)
         else:
             separator, table = None, _json(path, text, lines=ending == ".jsonl")
-        found = encoding, separator
+        how = Written(encoding, separator)
     if table.height == 0:
         raise BadInput(f"{path.name} has no rows; at least 1 was expected. Add some.")
-    return table, found
+    return table, how
 
 
 def ending_of(path: Path) -> str:
@@ -146,24 +153,39 @@ def _parquet(path: Path, content: bytes) -> pl.DataFrame:
         ) from error
 
 
-def _workbook(path: Path, content: bytes) -> pl.DataFrame:
-    """Return the first sheet with rows; whole numbers, which Excel does not have, are made."""
+def _workbook(path: Path, content: bytes, sheet: str | None) -> tuple[pl.DataFrame, Written]:
+    """Return a sheet: the one named, else that with most cells, or "" for the first with rows.
+
+    Whole numbers, which Excel does not have, are made.
+    """
     with needing("An Excel file"):
         import fastexcel
     try:
         book = fastexcel.read_excel(content)
-        sheets = (book.load_sheet(name, schema_sample_rows=None) for name in book.sheet_names)
-        frames = (sheet.to_polars() for sheet in sheets)
-        table = next((frame for frame in frames if frame.height), pl.DataFrame())
+        names = book.sheet_names
+        wanted = [name for name in names if name == sheet or not sheet]
+        sheets = (book.load_sheet(name, schema_sample_rows=None) for name in wanted)
+        frames = {one.name: frame for one in sheets if (frame := one.to_polars()).height}
     except (fastexcel.FastExcelError, ValueError) as error:
         raise BadInput(
             f"{path.name} could not be read ({_first(error)}); an Excel workbook with a line of names "
             "was expected. Open it in a spreadsheet and save it as .xlsx, or as CSV UTF-8."
         ) from error
+    if sheet and not wanted:
+        raise BadParameter(
+            f"{path.name} has the sheets {', '.join(names)}; one called {sheet!r} was expected. Check "
+            "--sheet."
+        )
+    cells = {name: frame.count().sum_horizontal().sum() for name, frame in frames.items()}
+    name = (
+        next(iter(cells), None) if sheet == "" else max(cells, key=cells.__getitem__, default=None)
+    )
+    table = pl.DataFrame() if name is None else frames[name]
     empty = [name for name in table.columns if table[name].null_count() == table.height]
     table = table.drop(empty).filter(~pl.all_horizontal(pl.all().is_null()))
     whole = [c.name for c in table if c.dtype.is_float() and (c.drop_nulls() % 1 == 0).all()]
-    return table.with_columns(pl.col(whole).cast(pl.Int64, strict=False))
+    made = table.with_columns(pl.col(whole).cast(pl.Int64, strict=False))
+    return made, Written(sheet=name, sheets=tuple(names))
 
 
 def _json(path: Path, text: str, *, lines: bool) -> pl.DataFrame:

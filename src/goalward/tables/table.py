@@ -22,7 +22,7 @@ from goalward.tables.encoder import Encoder, Tick, Vectors, from_npy, joined, si
 from goalward.tables.loaded import Loaded
 from goalward.tables.numbers import Categories, Numbers, SideBySide, TamedNumbers
 from goalward.tables.pictures import Pictures, Pixels, paths
-from goalward.tables.read import PICTURE, beside, read_table, written
+from goalward.tables.read import PICTURE, beside, written
 from goalward.tables.watch import digests
 from goalward.tables.words import DRAWN, Sentences, Words, installed, pretrained, text_way
 
@@ -61,8 +61,8 @@ class Table:
         or a .npy file. "auto" takes the .npy file of the table's name beside it if there is one,
         else TF-IDF of texts and "pixels" of pictures, for which the folder or the name of an image
         encoder does more (with the `[vision]` extra). "columns" leaves texts to people, and takes numbers and values alone.
-    separator, encoding
-        Of a text file; found out by default.
+    separator, encoding, sheet
+        Of a text file, and of a workbook; found out by default.
     guesses
         The column of a second opinion, and perhaps one that says how sure it is: no features, and
         not among the columns a person sees.
@@ -91,6 +91,7 @@ class Table:
     guesses: tuple[str, ...] = ()
     alone: bool = False
     beside: str = "columns/2"
+    sheet: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", os.fspath(self.path))
@@ -107,9 +108,9 @@ class Table:
 
     def settled(self) -> Table:
         """Return the same table with every choice made, so that it stays as it is later."""
-        frame, how = written(self.path, self.separator, self.encoding)
-        encoding, separator = how or (None, None)
-        made = replace(self._named(frame), separator=separator, encoding=encoding)
+        frame, how = written(self.path, self.separator, self.encoding, self.sheet)
+        encoding, separator, sheet, _ = how
+        made = replace(self._named(frame), separator=separator, encoding=encoding, sheet=sheet)
         npy = beside(self.path, ".npy")
         embeddings = made.embeddings
         if embeddings == "auto" and npy.is_file():
@@ -166,8 +167,8 @@ class Table:
         elif kinds.pictures:
             return replace(made, image=kinds.pictures[0], notes=kinds.notes("beside pictures"))
         if kinds.texts or kinds.numbers or kinds.categories:
-            named = {"numeric": kinds.numbers, "category": kinds.categories}
-            return replace(made, **named, notes=kinds.notes())
+            notes = kinds.notes()
+            return replace(made, numeric=kinds.numbers, category=kinds.categories, notes=notes)
         why = "; ".join(f"{column} ({reason})" for column, reason in list(kinds.left.items())[:8])
         raise BadInput(
             f"{name} has no column to learn from: {why or 'none at all'}; a text, or numbers, were "
@@ -229,7 +230,7 @@ class Table:
 
     def read(self) -> pl.DataFrame:
         """Return the table as a frame."""
-        return read_table(self.path, separator=self.separator, encoding=self.encoding)
+        return written(self.path, self.separator, self.encoding, self.sheet)[0]
 
     def load(self, tick: Tick = silent) -> Loaded:
         """Return the table; its features are computed once and then cached by content."""

@@ -8,6 +8,7 @@ import io
 import re
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
 
@@ -15,8 +16,16 @@ from goalward.errors import BadInput, BadParameter
 
 __all__ = ["Written", "decoded", "separated", "separator_of"]
 
-Written = tuple[str, str | None]
-"""The encoding of a text file, and what separates its cells."""
+
+class Written(NamedTuple):
+    """How a table is written: the encoding of a text and what separates its cells, or the sheet."""
+
+    encoding: str | None = None
+    separator: str | None = None
+    sheet: str | None = None
+    sheets: tuple[str, ...] = ()
+
+
 SEPARATORS = ",;\t|"
 NAMED = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "pipe": "|"}
 """Separators by name, for command lines."""

@@ -3,7 +3,7 @@ import { at, below, call, make } from "./net.js";
 
 const USES = [["text", "is read"], ["numeric", "numbers for the model"], ["category", "values for the model"], ["image", "path of a picture"], ["answers", "answers given already"], ["shown", "is only shown"]];
 const PATIENCE = 600000; // a large table takes a while
-let chosen = null;
+let chosen = null; // the table, and its sheet
 
 function complain(words) {
   at("problem").hidden = !words;
@@ -47,7 +47,9 @@ function column(one, number) {
 
 function show(table) {
   if (table.begun) return go("/api/start/study", { table: table.table, classes: [], uses: {} });
-  chosen = table.table;
+  chosen = { table: table.table, sheet: table.sheet };
+  at("sheet-choice").hidden = table.sheets.length < 2;
+  at("sheet").replaceChildren(...table.sheets.map((name) => new Option(name, name, false, name === table.sheet)));
   at("study-title").textContent = table.name;
   at("study-rows").textContent = `${table.rows.toLocaleString("en")} rows. What is each column for?`;
   at("columns").replaceChildren(...table.columns.map(column));
@@ -57,7 +59,7 @@ function show(table) {
   at("study-title").focus();
 }
 
-const look = (table) => busy("Reading the table…", async () => show(await call("/api/start/look", { table }, PATIENCE)));
+const look = (table, sheet = null) => busy("Reading the table…", async () => show(await call("/api/start/look", { table, sheet }, PATIENCE)));
 
 async function bring(file, name) {
   let response;
@@ -96,11 +98,12 @@ for (const kind of ["dragover", "dragleave", "drop"]) {
 }
 for (const button of document.querySelectorAll("[data-table]")) button.addEventListener("click", () => look(Number(button.dataset.table)));
 at("sample").addEventListener("click", () => busy("Opening the sample…", () => go("/api/start/sample", {})));
+at("sheet").addEventListener("change", () => look(chosen.table, at("sheet").value));
 at("back").addEventListener("click", () => { at("study").hidden = true; at("choose").hidden = false; complain(); });
 at("study").addEventListener("submit", (event) => {
   event.preventDefault();
   const classes = at("classes-text").value.split("\n").map((line) => line.trim()).filter(Boolean);
   const uses = Object.fromEntries([...at("columns").querySelectorAll("select")].map((use) => [use.dataset.name, use.value]));
-  busy("Making the study: reading the rows…", () => go("/api/start/study", { table: chosen, classes, uses }));
+  busy("Making the study: reading the rows…", () => go("/api/start/study", { ...chosen, classes, uses }));
 });
 if (at("main").dataset.named) look(Number(at("main").dataset.named));
