@@ -332,3 +332,17 @@ def test_the_published_tables_are_those_of_the_published_areas():
     assert number.sub("#", published) == number.sub("#", now)
     for a, b in zip(number.findall(published), number.findall(now), strict=True):
         assert float(a) == pytest.approx(float(b), abs=0.011, rel=0.02)
+
+
+def test_own_arrays_take_part_as_named_datasets_do(tmp_path):
+    named = load("wine")
+    options = {"seeds": 2, "protocol": SMALL, "progress": False}
+    theirs = benchmark(["wine"], ["margin", "random"], n_jobs=1, **options)
+    ours = benchmark([(named.X, named.y)], ["margin", "random"], n_jobs=2, out=tmp_path, **options)
+    assert set(ours.table["dataset"]) == {"data"}
+    same = ["strategy", "seed", "accuracy", "final"]
+    assert ours.table.select(same).equals(theirs.table.select(same))
+    again = benchmark([(named.X, named.y)], ["margin", "random"], out=tmp_path, **options)
+    assert again.table.equals(ours.table)
+    with pytest.raises(BadParameter, match="Two datasets are called 'data'"):
+        benchmark([(named.X, named.y), (named.X + 1, named.y)], ["margin"], **options)

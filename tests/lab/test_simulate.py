@@ -3,7 +3,8 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import asdict
+import time
+from dataclasses import asdict, replace
 
 import numpy as np
 import polars as pl
@@ -12,8 +13,10 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import goalward as gw
 from goalward.errors import BadInput, BadParameter
-from goalward.lab import Curves, Session, rounds, simulate
+from goalward.goals import DevLoss, Entropy
+from goalward.lab import Curves, Session, parallel, rounds, simulate
 from goalward.lab.datasets import Dataset, Stratified, synth2, wine
+from goalward.lab.parallel import finished
 from goalward.lab.statistics import bootstrap
 from goalward.strategies import Margin, recipe
 
@@ -142,10 +145,11 @@ def test_another_strategy_of_the_same_name_is_refused(tmp_path):
     def mine(rows):
         return {"mine": gw.GoalOriented(gw.goals.DevLoss(dataset.X[rows], dataset.y[rows]))}
 
-    simulate(dataset, mine(slice(0, 90, 3)), **options)
-    simulate(dataset, mine(slice(0, 90, 3)), **options)
+    pool = dataset.split(0).pool
+    simulate(dataset, mine(pool[::3]), **options)
+    simulate(dataset, mine(pool[::3]), **options)
     with pytest.raises(BadInput, match="another name for the strategy"):
-        simulate(dataset, mine(slice(1, 90, 3)), **options)
+        simulate(dataset, mine(pool[1::3]), **options)
 
 
 def test_labels_that_a_ready_made_strategy_holds_are_charged():
@@ -161,6 +165,8 @@ def test_labels_that_a_ready_made_strategy_holds_are_charged():
     assert gw.GoalOriented(worst + 0.5 * dev).labels_held == 50
     soft = gw.goals.SoftPool(dataset.X, believed.belief)
     assert gw.GoalOriented(soft).labels_held == 40
+    pool = dataset.split(0).pool[:30]
+    dev = gw.goals.DevLoss(dataset.X[pool], dataset.y[pool])
     one = next(iter(rounds(Session(dataset, gw.GoalOriented(dev), batch=5, budget=5))))
     assert one.labels_with_dev == one.labels + 30
     both = simulate(
@@ -297,3 +303,119 @@ def test_synth2_seed_0_shows_what_the_paper_tells():
 def test_the_record_of_a_round_is_plain_json():
     one = next(iter(rounds(Session(wine(), recipe("margin"), batch=2, budget=2))))
     assert json.loads(json.dumps(asdict(one)))["rows"] == one.rows
+
+
+SCRIPT = """
+import sys
+import numpy as np
+import goalward as gw
+
+n_jobs = {n_jobs}
+X = np.random.default_rng(0).normal(size=(200, 3))
+y = np.where(X[:, 0] + X[:, 1] > 0, "up", "down")
+
+class Widest(gw.strategies.Strategy):
+    seed = 0
+    def bind(self, request):
+        return gw.strategies.RowRule(lambda rows: (rows.X * rows.X).sum(axis=1))
+
+mine = {{
+    "lambda": gw.GoalOriented(gw.goals.Custom(X[:5], lambda logits: (logits[:, 0] - logits[:, 1]).sum())),
+    "dev": gw.GoalOriented(goal=lambda dev, pool: gw.goals.DevLoss(*dev), operator="spread"),
+    "widest": Widest(),
+}}
+curves = gw.lab.simulate((X, y), mine, batch=5, budget=15, seeds=2, n_jobs=n_jobs, progress=False)
+print(curves.table.height, sorted(set(curves.table["strategy"])))
+"""
+
+
+@pytest.mark.parametrize("n_jobs", [None, 1, 2])
+def test_a_plain_script_plays_what_it_made_itself(tmp_path, n_jobs):
+    """No guard of `__main__`, functions without a name, a class of the script, its own arrays."""
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT.format(n_jobs=n_jobs))
+    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "24 ['dev', 'lambda', 'widest']\n"
+
+
+def test_a_goal_of_each_splits_dev_rows_is_the_recipe_of_the_dev_goal():
+    plans = {
+        "recipe": "dev/spread",
+        "mine": gw.GoalOriented(lambda dev, pool: DevLoss(*dev), operator="spread"),
+    }
+    curves = simulate(wine(), plans, batch=5, budget=15, seeds=2, n_jobs=1, progress=False)
+    one, two = (curves.table.filter(pl.col("strategy") == name) for name in plans)
+    same = [name for name in ("accuracy", "goal", *CHOICES) if name != "strategy"]
+    assert one.select(same).equals(two.select(same))
+
+
+def test_a_goal_that_waits_for_its_rows_says_so():
+    fitted = gw.Logistic().fit([[0.0], [1.0]], [0, 1])
+    with pytest.raises(BadParameter, match=r"waits for dev rows and a pool.* call build\(dev="):
+        gw.GoalOriented(lambda dev, pool: DevLoss(*dev)).suggest(fitted, [[0.5]])
+
+
+def test_dev_rows_that_are_test_rows_are_refused():
+    dataset, options = wine(), {"batch": 5, "budget": 5, "seeds": 1, "n_jobs": 1, "progress": False}
+    test = dataset.split(0).test[:3]
+    leaking = gw.GoalOriented(DevLoss(dataset.X[test], dataset.y[test]) + 0.5 * Entropy(dataset.X))
+    with pytest.raises(
+        BadInput, match=r"3 dev rows of GoalOriented are test rows of wine \(seed 0\)"
+    ):
+        simulate(dataset, {"leaking": leaking}, **options)
+    with pytest.raises(BadInput, match="3 dev rows of Among"):
+        simulate(dataset, {"leaking": gw.strategies.Among(leaking)}, **options)
+
+    def shared(seed):
+        split = dataset.split(seed)
+        return replace(split, dev=split.test[:2])
+
+    with pytest.raises(BadInput, match=r"is a dev row and a test row \(2 such, seed 0\)"):
+        simulate(replace(dataset, split=shared), ["margin"], **options)
+
+
+def test_own_arrays_are_checked_as_files_are():
+    X, y = wine().X, wine().y
+    with pytest.raises(BadInput, match="data has 178 rows and 177 labels"):
+        simulate((X, y[:-1]), ["margin"])
+    with pytest.raises(BadInput, match="data has 1 classes"):
+        simulate((X, np.zeros(178)), ["margin"])
+    with pytest.raises(BadParameter, match="dataset is list; a name, \\(X, y\\) or a Dataset"):
+        simulate([X, y], ["margin"])
+
+
+def test_an_error_in_a_process_comes_out_whole():
+    def broken(job):
+        if job == 3:
+            raise IndexError("of the job itself")
+        return job
+
+    for n_jobs in (None, 1, 2):
+        with pytest.raises(IndexError, match="of the job itself"):
+            list(finished(broken, range(5), n_jobs))
+    assert sorted(finished(lambda job: job, range(5), 2)) == list(range(5))
+
+
+def test_processes_take_over_what_is_not_done_here_soon(monkeypatch, tmp_path):
+    """The first job ends only once another process has done one of the others."""
+    monkeypatch.setattr(parallel, "PATIENCE", 0.0)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+
+    def work(job):
+        if job:
+            (tmp_path / str(job)).touch()
+        until = time.monotonic() + 120
+        while not list(tmp_path.iterdir()) and time.monotonic() < until:
+            time.sleep(0.05)
+        return len(list(tmp_path.iterdir())) > 0, os.getpid()
+
+    ended, where = zip(*finished(work, range(3), None), strict=True)
+    assert all(ended)
+    assert set(where) - {os.getpid()}
+
+
+def test_what_is_soon_done_is_done_here():
+    assert list(finished(lambda job: (job, os.getpid()), range(3), None)) == [
+        (job, os.getpid()) for job in range(3)
+    ]

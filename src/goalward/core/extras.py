@@ -9,7 +9,8 @@ __all__ = ["EXTRAS", "needing"]
 
 EXTRAS = {
     **dict.fromkeys(
-        ("fastexcel", "matplotlib", "platformdirs", "polars", "rpds", "sqlalchemy"), "app"
+        ("cloudpickle", "fastexcel", "matplotlib", "platformdirs", "polars", "rpds", "sqlalchemy"),
+        "app",
     ),
     **dict.fromkeys(("fastapi", "httpx", "jinja2", "starlette", "uvicorn"), "web"),
     **dict.fromkeys(("anywidget", "traitlets"), "notebook"),

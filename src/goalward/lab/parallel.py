@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Timer
 from typing import Any, TypedDict
 
+from joblib.externals.loky import ProcessPoolExecutor
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 from threadpoolctl import threadpool_limits
@@ -26,7 +28,7 @@ class Workers(TypedDict, total=False):
     Parameters
     ----------
     n_jobs
-        Processes, each with one BLAS thread; None is all cores.
+        Processes, each with one BLAS thread; None is all cores, for what takes longer than a second.
     progress
         Whether to draw a progress bar; or a function that is told (rounds done, of all).
     """
@@ -48,6 +50,10 @@ class Running(Workers, total=False):
     out: Path | str | None
 
 
+PATIENCE = 1.0
+"""Seconds after which processes are started for what is left to do: about what their start takes."""
+
+
 def finished(
     work: Callable[[Any], Any],
     jobs: Sequence[Any],
@@ -56,48 +62,61 @@ def finished(
 ) -> Iterator[Any]:
     """Yield what `work` returns for each job, as they end, on processes or here.
 
+    Work and jobs may hold functions without a name, and a script needs no `__main__` guard (loky).
+
     Parameters
     ----------
-    work
-        Sent to each process once, with the data it carries.
     n_jobs
-        Processes; None is all cores.
+        Processes; None is all cores, for what is not done here within a second.
     tick
         Called now and then while jobs are under way.
     """
     workers = min(n_jobs or os.cpu_count() or 1, len(jobs))
-    if workers <= 1:
+    waiting, running = deque(jobs), set[Future[Any]]()
+    pools: list[ProcessPoolExecutor] = []
+
+    def left() -> Iterator[Any]:
+        while waiting:
+            try:
+                job = waiting.popleft()
+            except IndexError:  # taken by the other thread
+                return
+            yield job
+
+    def hand_over() -> None:
+        pools.append(ProcessPoolExecutor(workers, initializer=_alone))
+        for job in left():
+            running.add(pools[0].submit(work, job))
+
+    def settled() -> None:
+        later.cancel()
+        if later.is_alive():
+            later.join()
+
+    later, done = Timer(PATIENCE, hand_over), False
+    try:
+        if workers > 1:
+            later.start() if n_jobs is None else hand_over()
         with threadpool_limits(limits=1):
-            for job in jobs:
+            for job in left():
                 yield work(job)
                 tick()
-        return
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, spawn, _start, (work,)) as pool:
-        running: set[Future[Any]] = {pool.submit(_do, job) for job in jobs}
-        try:
-            while running:
-                ended, running = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
-                # What has been done is handed over before an error of another job.
-                for future in sorted(ended, key=lambda future: future.exception() is not None):
-                    yield future.result()
-                tick()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+        settled()
+        while running:
+            ended, running = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
+            # What has been done is handed over before an error of another job.
+            for future in sorted(ended, key=lambda future: future.exception() is not None):
+                yield future.result()
+            tick()
+        done = True
+    finally:
+        settled()
+        for pool in pools:
+            pool.shutdown(wait=done, kill_workers=not done)
 
 
-_work: list[Callable[[Any], Any]] = []
-"""The work of a process: sent once, not with every job."""
-
-
-def _start(work: Callable[[Any], Any]) -> None:
-    _work[:] = [work]
+def _alone() -> None:
     threadpool_limits(limits=1)
-
-
-def _do(job: Any) -> Any:
-    return _work[0](job)
 
 
 @contextmanager

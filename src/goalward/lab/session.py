@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from goalward.errors import BadInput
 from goalward.lab.datasets import Dataset, Split
 from goalward.models import Fitted
 from goalward.strategies import Recipe, Strategy, Suggestion
@@ -72,7 +73,13 @@ class Session:
     @cached_property
     def split(self) -> Split:
         """The rows as they are played with."""
-        return self.parts or self.dataset.split(self.seed)
+        split = self.parts or self.dataset.split(self.seed)
+        if both := np.intersect1d(split.dev, split.test).tolist():
+            raise BadInput(
+                f"Row {both[0]} of {self.dataset.name} is a dev row and a test row ({len(both)} such, seed "
+                f"{self.seed}); held-out rows were expected to be no others'. Draw dev rows from the pool."
+            )
+        return split
 
     @cached_property
     def answers(self) -> NDArray[Any]:
@@ -87,8 +94,20 @@ class Session:
     @cached_property
     def chooser(self) -> Strategy:
         """The strategy, with the data that it needs."""
-        dev = (self.dataset.X[self.split.dev], self.answers[self.split.dev])
-        return self.strategy.build(dev=dev, pool=self.X_pool, truth=self.dataset.y, seed=self.seed)
+        X, dev = self.dataset.X, self.split.dev
+        given = {"dev": (X[dev], self.answers[dev]), "pool": self.X_pool, "truth": self.dataset.y}
+        chooser = self.strategy.build(**given, seed=self.seed)
+        known = np.concatenate([self.split.pool, self.split.init])
+        # A row that stands in the pool too may have come from there.
+        secret = _row_keys(X[self.split.test]) - _row_keys(X[known])
+        leaked = sum(len(secret & _row_keys(rows)) for rows in dev_rows(chooser))
+        if leaked:
+            raise BadInput(
+                f"{leaked} dev rows of {type(chooser).__name__} are test rows of {self.dataset.name} (seed "
+                f"{self.seed}); rows that measure must not choose. Let each split give its own: "
+                "gw.GoalOriented(goal=lambda dev, pool: gw.goals.DevLoss(*dev))."
+            )
+        return chooser
 
     def steps(self, asked: Sequence[Sequence[int]] = ()) -> Iterator[Step]:
         """Yield the rounds, the last one after the whole budget.
@@ -128,6 +147,23 @@ class Session:
             rows = np.concatenate([rows, others])
             labels = np.concatenate([labels, self.dataset.guesses[others]])
         return fitted_to(self.dataset, rows, labels)
+
+
+def dev_rows(part: Any) -> list[Any]:
+    """Return the rows whose labels a strategy brings along, in its goal or in what it believes."""
+    names = ("goal", "operator", "belief", "strategy", "by")
+    several = [one[1] if isinstance(one, tuple) else one for one in getattr(part, "parts", ())]
+    inside = [getattr(part, name, None) for name in names] + several
+    found = [
+        rows for one in inside if one is not None and one is not part for rows in dev_rows(one)
+    ]
+    held = getattr(part, "y", None) is not None and hasattr(part, "X")
+    return [*found, part.X] if held else found
+
+
+def _row_keys(X: Any) -> set[bytes]:
+    """Return what tells rows from one another."""
+    return {row.tobytes() for row in np.asarray(X, dtype=np.float64)}
 
 
 def fitted_to(dataset: Dataset, rows: NDArray[Any], labels: NDArray[Any]) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Unpack
 
+import cloudpickle
 import numpy as np
 import polars as pl
 
@@ -21,7 +21,7 @@ from goalward.core.whole_file import whole_file
 from goalward.errors import BadInput, BadParameter, VacuousUtility
 from goalward.goals import DevLoss, Entropy, Fisher
 from goalward.lab.curves import Curves
-from goalward.lab.datasets import Dataset, load
+from goalward.lab.datasets import Dataset, as_dataset
 from goalward.lab.parallel import Running, Tell, finished, telling
 from goalward.lab.session import Session, measure
 from goalward.lab.store import Records
@@ -77,7 +77,7 @@ class Measured:
 def rounds(session: Session, asked: Sequence[Sequence[int]] = ()) -> Iterator[Measured]:
     """Yield the rounds of a session, measured; `asked` as in `Session.steps`."""
     dataset, split, chooser = session.dataset, session.split, session.chooser
-    uses_dev = "dev" in session.strategy.needs
+    uses_dev = "dev" in session.strategy.needs and chooser.labels_held > 0
     goals = {
         "goal_dev": DevLoss(dataset.X[split.dev], dataset.y[split.dev]),
         "goal_entropy": Entropy(session.X_pool),
@@ -112,7 +112,7 @@ def rounds(session: Session, asked: Sequence[Sequence[int]] = ()) -> Iterator[Me
 
 
 def simulate(
-    dataset: Dataset | str,
+    dataset: Dataset | str | tuple[Any, Any],
     strategies: Plans,
     *,
     batch: int = 10,
@@ -125,9 +125,10 @@ def simulate(
     Parameters
     ----------
     dataset
-        A dataset or its name; `Dataset.under` gives no label to start from, wrong answers, and more.
+        A dataset, its name, or your own (X, y); `Dataset.under` gives no label to start from, wrong answers, and more.
     strategies
-        Name -> recipe or strategy; or a list of recipes, which name themselves.
+        Name -> recipe or strategy; or a list of recipes, which name themselves. A strategy of each
+        split's dev rows: `gw.GoalOriented(goal=lambda dev, pool: gw.goals.DevLoss(*dev))`.
     batch, budget
         Rows per round, and labels bought in all.
     seeds
@@ -135,12 +136,12 @@ def simulate(
     running
         `out`, `n_jobs` and `progress`: see `parallel.Running`.
     """
-    dataset = load(dataset) if isinstance(dataset, str) else dataset
-    play = Comparison(dataset, batch, budget, seeds)
+    play = Comparison(as_dataset(dataset), batch, budget, seeds)
     return play(as_plans(strategies), **running)
 
 
-Job = tuple[str, Recipe | Strategy, int]
+Job = tuple[str, Recipe | Strategy, int, str]
+"""Name, strategy, seed, and what tells the strategy from others of its name: reprs hide its data."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,12 @@ class Comparison:
 
         What is under `out` stays until all of the new ones can take its place.
         """
-        jobs = [(name, plan, seed) for seed in range(self.seeds) for name, plan in plans.items()]
+        marks = {
+            name: f"{plan!r} {sha256(cloudpickle.dumps(plan)).hexdigest()[:16]}"
+            for name, plan in plans.items()
+        }
+        seeds = range(self.seeds)
+        jobs = [(name, plan, seed, marks[name]) for seed in seeds for name, plan in plans.items()]
         total = len(jobs) * (-(-self.size // self.batch) + 1)
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(scratch) if out is None else Path(out) / "rounds" / self.place
@@ -206,7 +212,7 @@ class Comparison:
 
     def records(self, folder: Path, job: Job) -> Records:
         """Return where rounds are kept; apart for a budget that does not end with a full batch."""
-        name, _, seed = job
+        name, _, seed, _ = job
         digest = sha256(name.encode()).hexdigest()[:6]
         plain = "".join(c if c.isalnum() else "-" for c in name)[:60]
         odd = f"-budget{self.size}" if self.size % self.batch else ""
@@ -214,14 +220,14 @@ class Comparison:
 
     def play(self, folder: Path, job: Job) -> None:
         """Play a session to its budget, from where its file ends; each round is on disk."""
-        _, plan, seed = job
+        _, plan, seed, mark = job
         store = self.records(folder, job)
-        # What must agree for rounds to be taken over: reprs hide the data of a strategy.
+        # What must agree for rounds to be taken over.
         header = {
             "session": 2,
             "dataset": self.dataset.name,
             "fingerprint": self.dataset.fingerprint,
-            "strategy": f"{plan!r} {sha256(pickle.dumps(plan)).hexdigest()[:16]}",
+            "strategy": mark,
             "seed": seed,
             "batch": self.batch,
         }

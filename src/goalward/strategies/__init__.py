@@ -15,7 +15,14 @@ from goalward.strategies.schedule import InTurn, Then, UnlessSurprised, WhileUns
 from goalward.strategies.starts import cold_start
 from goalward.strategies.strategy import Strategy, Suggestion
 from goalward.strategies.typiclust import TypiClust
-from goalward.strategies.uncertainty import Entropy, LabelMargin, LeastConfident, Margin, Random
+from goalward.strategies.uncertainty import (
+    Entropy,
+    LabelMargin,
+    LeastConfident,
+    Margin,
+    Random,
+    RowRule,
+)
 
 __all__ = [
     "Among",
@@ -37,6 +44,7 @@ __all__ = [
     "Random",
     "Recipe",
     "Refine",
+    "RowRule",
     "Strategy",
     "Subsampled",
     "Suggestion",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,7 +33,8 @@ class GoalOriented(Strategy):
     Parameters
     ----------
     goal
-        What should get better.
+        What should get better; or a function that makes it, of the dev rows and the pool that `build`
+        is given: `lambda dev, pool: gw.goals.DevLoss(*dev)` has those of each split in `gw.lab.simulate`.
     operator
         How the unknown label is resolved. This and the next two also by the words of recipes:
         "spread", "implicit", "sequential".
@@ -54,7 +56,7 @@ class GoalOriented(Strategy):
     array([0])
     """
 
-    goal: Goal
+    goal: Goal | Callable[[tuple[Any, Any], Any], Goal]
     operator: Any = field(default_factory=Expected, kw_only=True)
     utility: Any = field(default=None, kw_only=True)
     selection: Any = field(default_factory=Top, kw_only=True)
@@ -69,8 +71,10 @@ class GoalOriented(Strategy):
                 "gw.goals.DevLoss(X_dev, y_dev), was expected. In words: gw.recipe('dev/average')"
                 ".build(dev=(X_dev, y_dev)), or strategy= of gw.suggest."
             )
+        if self._waits:
+            return
         in_place(self.goal, "goal", "gw.goals.DevLoss(X_dev, y_dev)", "settled")
-        own = UTILITIES[self.goal.utility]
+        own = UTILITIES[self.made.utility]
         alike = own is not FirstOrder
         chosen = {None: own, "auto": own if alike else Ladder}.get(self.utility)
         if chosen is not None:
@@ -86,6 +90,31 @@ class GoalOriented(Strategy):
                 f"operator={self.operator!r} came with {self.goal!r}, under which every label of a row "
                 "brings the same; there is nothing to resolve. Leave it out."
             )
+
+    @property
+    def _waits(self) -> bool:
+        return callable(self.goal) and not hasattr(self.goal, "settled")
+
+    @property
+    def made(self) -> Goal:
+        """The goal; refused while it is a function that waits for its rows."""
+        if self._waits:
+            raise BadParameter(
+                "goal is a function, which waits for dev rows and a pool; a goal was expected here. "
+                "gw.lab.simulate gives them; elsewhere call build(dev=(X_dev, y_dev), pool=X_pool)."
+            )
+        goal: Any = self.goal
+        return goal  # type: ignore[no-any-return]
+
+    @property
+    def needs(self) -> frozenset[str]:  # type: ignore[override]
+        """What a goal that is a function waits for."""
+        return frozenset({"dev", "pool"} if self._waits else ())
+
+    def build(self, **data: Any) -> Strategy:
+        """Return the strategy with the goal that its function makes."""
+        goal: Any = self.goal
+        return replace(self, goal=goal(data["dev"], data["pool"])) if self._waits else self
 
     @staticmethod
     def recommended(X: Any, *, kind: str = "class", seed: int = 0) -> Strategy:
@@ -126,31 +155,31 @@ class GoalOriented(Strategy):
     @property
     def title(self) -> str:
         """The class, and its goal's."""
-        return f"GoalOriented({type(self.goal).__name__})"
+        return f"GoalOriented({type(self.made).__name__})"
 
     @property
     def starts(self) -> bool:  # type: ignore[override]
         """Whether its goal needs no labels."""
-        return self.goal.utility == "covering"
+        return self.made.utility == "covering"
 
     @property
     def anywhere(self) -> bool:  # type: ignore[override]
         """Whether its goal brings a utility of its own: those call nothing but array libraries."""
-        return self.goal.utility != "first-order"
+        return self.made.utility != "first-order"
 
     @property
     def labels_held(self) -> int:
         """Those of its goal or of its belief: the same may serve both, and as a rule do."""
-        return max(self.goal.labels_held, belief_labels(self.operator.belief))
+        return max(self.made.labels_held, belief_labels(self.operator.belief))
 
     def progress(self, fitted: Fitted) -> float:
         """Return the value of the goal at a model."""
-        return self.goal.value(fitted)
+        return self.made.value(fitted)
 
     def bind(self, request: Request) -> Rule:
         """Return the goal's utility under the operator, for one model and one round."""
         fitted, round = request.fitted, request.round
-        goal = self.goal.settled(fitted, round)
+        goal = self.made.settled(fitted, round)
         resolver = self.operator.prepare(fitted, round)
         supposed = Supposed(fitted, goal, self.utility)
         utility, note = self.utility.chosen(supposed, resolver, request.pool, request.ids)

@@ -231,7 +231,7 @@ class UnlessSurprised(Turns):
         """Return whether the row that came has another label than `first` would have hoped for."""
         last = slice(len(before.labelled), len(after.labelled))
         x: Rows = rows_at(after.labelled.X, last)
-        goal = self.first.goal.settled(before)
+        goal = self.first.made.settled(before)
         hoped = to_numpy(self.first.utility.bound(before, goal)(x).per_label)
         told = to_numpy(after.labelled.targets[last, :])
         return bool(hoped.argmax() != told.argmax())

@@ -166,16 +166,21 @@ class Job(NamedTuple):
     """One session."""
 
     protocol: Protocol
-    dataset: str
+    dataset: str | Dataset
     strategy: str
     seed: int
+
+    @property
+    def name(self) -> str:
+        """What its dataset is called in results."""
+        return self.dataset if isinstance(self.dataset, str) else self.dataset.name
 
 
 @dataclass(frozen=True)
 class Part:
     """Some strategies on some data under some protocols."""
 
-    datasets: Sequence[str]
+    datasets: Sequence[str | Dataset]
     strategies: Sequence[str] = STRATEGIES
     protocols: Sequence[Protocol] = (PROTOCOLS["full"],)
     seeds: int = 4
@@ -193,6 +198,15 @@ class Part:
                     f"{name!r} needs dev labels, which the benchmark does not give; a strategy without them "
                     "was expected. `goalward simulate` charges them."
                 )
+        names = [one if isinstance(one, str) else one.name for one in self.datasets]
+        twice = [
+            one for one in self.datasets if not isinstance(one, str) and names.count(one.name) > 1
+        ]
+        if twice:
+            raise BadParameter(
+                f"Two datasets are called {twice[0].name!r}; each by a name of its own was expected. Use "
+                "gw.lab.datasets.from_arrays(X, y, name='mine')."
+            )
         jobs = [
             Job(protocol, dataset, strategy, seed)
             for seed in range(self.seeds)

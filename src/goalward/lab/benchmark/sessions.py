@@ -17,7 +17,7 @@ import numpy as np
 
 from goalward.lab.benchmark.areas import Areas
 from goalward.lab.benchmark.plan import Job, Part, Protocol
-from goalward.lab.datasets import Dataset, load
+from goalward.lab.datasets import Dataset, as_dataset, load
 from goalward.lab.parallel import Tell, finished, telling
 from goalward.lab.session import Session, measure
 from goalward.lab.store import Records
@@ -60,7 +60,7 @@ def play(task: Dataset, strategy: str, seed: int, protocol: Protocol) -> dict[st
 
 
 def benchmark(
-    datasets: Sequence[str],
+    datasets: Sequence[str | Dataset | tuple[Any, Any]],
     strategies: Sequence[str],
     *,
     seeds: int = 5,
@@ -72,7 +72,8 @@ def benchmark(
     Parameters
     ----------
     datasets
-        Names, as `lab.datasets.load` takes them.
+        Names, as `lab.datasets.load` takes them, or your own (X, y). Several of your own have names:
+        `lab.datasets.from_arrays(X, y, name="mine")`.
     strategies
         Recipes, as `gw.recipe` takes them.
     seeds
@@ -80,7 +81,8 @@ def benchmark(
     running
         As in `play_all`.
     """
-    part = Part(datasets, strategies, (protocol or Protocol(),), seeds)
+    tasks = [one if isinstance(one, str) else as_dataset(one) for one in datasets]
+    part = Part(tasks, strategies, (protocol or Protocol(),), seeds)
     return play_all(part.jobs(), **running)
 
 
@@ -122,7 +124,7 @@ def play_all(
                 tell(count)
     # A set's own name leaves out which vectors stand for it; a strategy may have several.
     named = [
-        {"protocol": job.protocol.name, "dataset": job.dataset, "strategy": job.strategy}
+        {"protocol": job.protocol.name, "dataset": job.name, "strategy": job.strategy}
         for job in jobs
     ]
     areas = Areas.of([done[keys[job]] | name for job, name in zip(jobs, named, strict=True)])
@@ -135,14 +137,16 @@ def _session(job: Job) -> dict[str, Any]:
     with warnings.catch_warnings():
         # A comparison may hold strategies that say nothing on some data: they score as they do.
         warnings.simplefilter("ignore")
-        line = play(_task(job.dataset, job.protocol), job.strategy, job.seed, job.protocol)
+        line = play(_task(job), job.strategy, job.seed, job.protocol)
     return {"key": key_of(job), **line}
 
 
 def key_of(job: Job) -> str:
     """Return what tells a session from all others."""
     rules = asdict(job.protocol) | {"name": type(job.protocol).__name__}
-    facts = [MADE_BY, _fingerprint(job.dataset), str(recipe(job.strategy)), job.seed, rules]
+    data = job.dataset
+    mark = _fingerprint(data) if isinstance(data, str) else data.fingerprint
+    facts = [MADE_BY, mark, str(recipe(job.strategy)), job.seed, rules]
     return sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
 
@@ -156,6 +160,12 @@ def _dataset(name: str) -> Dataset:
     return load(name)
 
 
+def _task(job: Job) -> Dataset:
+    if isinstance(job.dataset, str):
+        return _named_task(job.dataset, job.protocol)
+    return job.protocol.conditions(job.dataset)
+
+
 @cache
-def _task(name: str, protocol: Protocol) -> Dataset:
+def _named_task(name: str, protocol: Protocol) -> Dataset:
     return protocol.conditions(_dataset(name))

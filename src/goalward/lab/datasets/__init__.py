@@ -4,9 +4,11 @@ from goalward.lab.datasets.dataset import Dataset, Split, Stratified, Thinned, w
 from goalward.lab.datasets.letter import letter
 from goalward.lab.datasets.load import (
     DATASETS,
+    as_dataset,
     breast_cancer,
     digits,
     digits_3v8,
+    from_arrays,
     from_file,
     load,
     wine,
@@ -20,9 +22,11 @@ __all__ = [
     "Split",
     "Stratified",
     "Thinned",
+    "as_dataset",
     "breast_cancer",
     "digits",
     "digits_3v8",
+    "from_arrays",
     "from_file",
     "letter",
     "load",

@@ -37,7 +37,7 @@ class Split:
     dev: NDArray[Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Dataset:
     """Rows with labels, the model they are learned with, and a split for every seed.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,11 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.preprocessing import scale
 
+from goalward.core.arrays import is_sparse, to_numpy
+from goalward.core.place import described
 from goalward.core.rows import clean_rows
 from goalward.core.sparse import check_archive
-from goalward.errors import BadInput, BadParameter
+from goalward.errors import BadInput, BadParameter, Unsupported
 from goalward.lab.datasets.dataset import Dataset, stratified
 from goalward.lab.datasets.keel import KEEL, keel
 from goalward.lab.datasets.letter import letter
@@ -25,7 +28,17 @@ from goalward.lab.datasets.rt_polarity import rt_polarity
 from goalward.lab.datasets.synth2 import synth2
 from goalward.lab.datasets.text import text
 
-__all__ = ["DATASETS", "breast_cancer", "digits", "digits_3v8", "from_file", "load", "wine"]
+__all__ = [
+    "DATASETS",
+    "as_dataset",
+    "breast_cancer",
+    "digits",
+    "digits_3v8",
+    "from_arrays",
+    "from_file",
+    "load",
+    "wine",
+]
 
 
 def digits() -> Dataset:
@@ -104,6 +117,46 @@ def load(name: str, *, label: str = "label") -> Dataset:
     )
 
 
+def as_dataset(given: Any) -> Dataset:
+    """Return a dataset, the one of a name, or that of your own (X, y)."""
+    if isinstance(given, tuple) and len(given) == 2:
+        return from_arrays(*given)
+    if not isinstance(given, str | Dataset):
+        raise BadParameter(
+            f"dataset is {described(given)}; a name, (X, y) or a Dataset was expected. Use 'digits', say."
+        )
+    return load(given) if isinstance(given, str) else given
+
+
+def from_arrays(X: Any, y: Any, *, name: str = "data", C: float = 1.0) -> Dataset:
+    """Return your own rows and labels as a task, a quarter of it held out.
+
+    Examples
+    --------
+    >>> from_arrays([[0.0], [1.0], [0.1], [1.1], [0.2], [1.2], [0.3], [1.3]], list("abababab")).classes
+    ['a', 'b']
+    """
+    rows, y = clean_rows(X, name), np.ravel(y)
+    if is_sparse(rows):
+        raise Unsupported(
+            f"{name} came as sparse rows, which are not simulated; dense ones were expected. Use "
+            "TruncatedSVD, or X.toarray()."
+        )
+    X = to_numpy(rows)
+    if len(y) != len(X):
+        raise BadInput(
+            f"{name} has {len(X)} rows and {len(y)} labels; as many of one as of the other were "
+            "expected. Give every row a label."
+        )
+    counts = np.unique(y, return_counts=True)[1]
+    if len(counts) < 2 or counts.min() < 4:
+        raise BadInput(
+            f"{name} has {len(counts)} classes, the smallest with {counts.min()} rows; two or "
+            "more classes of at least 4 rows were expected. Merge or drop rare classes."
+        )
+    return stratified(name, X, y, name, C=C)
+
+
 def from_file(path: Path, *, label: str = "label", C: float = 1.0) -> Dataset:
     """Return a table of numbers with a label column as a task, a quarter of it held out.
 
@@ -115,19 +168,7 @@ def from_file(path: Path, *, label: str = "label", C: float = 1.0) -> Dataset:
         The name of the label column.
     """
     X, y = _npz(path) if path.suffix.lower() == ".npz" else _table(path, label)
-    X, y = np.asarray(clean_rows(X, path.name)), np.ravel(y)
-    if len(y) != len(X):
-        raise BadInput(
-            f"{path.name} has {len(X)} rows and {len(y)} labels; as many of one as of the other were "
-            "expected. Give every row a label."
-        )
-    counts = np.unique(y, return_counts=True)[1]
-    if len(counts) < 2 or counts.min() < 4:
-        raise BadInput(
-            f"{path.name} has {len(counts)} classes, the smallest with {counts.min()} rows; two or "
-            "more classes of at least 4 rows were expected. Merge or drop rare classes."
-        )
-    return stratified(path.stem, X, y, path.name, C=C)
+    return replace(from_arrays(X, y, name=path.name, C=C), name=path.stem)
 
 
 def _npz(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
