@@ -9,7 +9,7 @@ __all__ = ["EXTRAS", "needing"]
 
 EXTRAS = {
     **dict.fromkeys(
-        ("cloudpickle", "fastexcel", "matplotlib", "platformdirs", "polars", "rpds", "sqlalchemy"),
+        ("fastexcel", "matplotlib", "platformdirs", "polars", "rpds", "sqlalchemy"),
         "app",
     ),
     **dict.fromkeys(("fastapi", "httpx", "jinja2", "starlette", "uvicorn"), "web"),

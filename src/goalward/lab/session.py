@@ -95,7 +95,11 @@ class Session:
     def chooser(self) -> Strategy:
         """The strategy, with the data that it needs."""
         X, dev = self.dataset.X, self.split.dev
-        given = {"dev": (X[dev], self.answers[dev]), "pool": self.X_pool, "truth": self.dataset.y}
+        given: dict[str, Any] = {
+            "dev": (X[dev], self.answers[dev]),
+            "pool": self.X_pool,
+            "truth": self.dataset.y,
+        }
         chooser = self.strategy.build(**given, seed=self.seed)
         known = np.concatenate([self.split.pool, self.split.init])
         # A row that stands in the pool too may have come from there.

@@ -33,6 +33,12 @@ class RowRule(Rule):
         Candidates -> one number each.
     anywhere
         Whether it is written for arrays of any library, a GPU's included.
+
+    Examples
+    --------
+    What `bind` of a strategy returns, here for rows far from 0:
+
+    >>> far = RowRule(lambda rows: abs(rows.X).sum(axis=1))
     """
 
     score: Callable[[Candidates], Any]
