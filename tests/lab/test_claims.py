@@ -116,6 +116,13 @@ def test_batches_are_paired_with_the_single_rows_of_their_seeds():
     found = {c.name: c for c in claims(Findings(scatters=scatters))}["approximation-batch"]
     assert "falls by oracle 0.10 [0.10, 0.10]" in found.measured
     assert found.verdict == "partly"  # min and max are not below the others
+    one = scatters["approx-batch"]
+    for other in (
+        replace(one, title="Windows: others"),
+        replace(one, table=one.table.with_columns(pl.col("seed") + 10)),
+    ):
+        found = verdicts(scatters=scatters | {"approx-batch": other})
+        assert found["approximation-batch"] == "untestable"
 
 
 USEFUL = ["definitive", "central"]

@@ -57,12 +57,12 @@ of_expred = partial(
 
 
 def _by_operator(
-    scatter: Scatter, column: str, goal: str = "entropy", seeds: pl.Series | None = None
+    scatter: Scatter, column: str, goal: str = "entropy", seeds: set[int] | None = None
 ) -> dict[str, NDArray[Any]]:
     """Return a column of the table, operator -> (seeds,); of some seeds only, where they are given."""
     mine = scatter.table.filter(goal=goal).sort("seed")
     if seeds is not None:
-        mine = mine.filter(pl.col("seed").is_in(seeds.to_list()))
+        mine = mine.filter(pl.col("seed").is_in(seeds))
     if mine[column].is_nan().any():
         raise Untestable(f"All utilities tie, {scatter.vectors}")
     return {op: mine.filter(operator=op)[column].to_numpy() for op in OPERATORS}
@@ -128,12 +128,12 @@ def approximation_batch_strong(scatters: Scatters) -> Judgement:
 )
 def approximation_batch(scatters: Scatters) -> Judgement:
     holds, lines, numbers = [], [], {}
-    for (kind, vectors), rows in scatters.items():
-        batches = scatters.get(("approx-batch", vectors))
-        if kind != "approx-serial" or batches is None:
-            continue
-        many = _by_operator(batches, "pearson")
-        one = _by_operator(rows, "pearson", seeds=batches.table["seed"])
+    for vectors in dict.fromkeys(vectors for _, vectors in scatters):
+        pair = [scatters[kind, vectors] for kind in KINDS if (kind, vectors) in scatters]
+        seeds = set.intersection(*(set(scatter.table["seed"]) for scatter in pair))
+        if len(pair) < 2 or not seeds:
+            raise Untestable(f"Rows and batches have no seed in common, {vectors}")
+        one, many = (_by_operator(scatter, "pearson", seeds=seeds) for scatter in pair)
         fall = {op: one[op] - many[op] for op in OPERATORS}
         gap = (many["oracle"] + many["average"] - many["min"] - many["max"]) / 2
         holds += [all(map(_positive, fall.values())), _positive(gap)]
