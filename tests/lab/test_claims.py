@@ -313,13 +313,14 @@ def controls():
     found = {}
     small = Size(seeds=SEEDS, queries=0, pool=60, batch_seeds=5, rows=None)
     data = digits_3v8()
+    others = replace(data, X=0.9 * data.X, source="other vectors")
     for control in CONTROLS:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(study, "utilities", made_utilities(control))
             scatters = {
-                name + end: study.scatter(replace(data, source=f"vectors{end}"), small, quiet, b=b)
+                name + end: study.scatter(vectors, small, quiet, b=b)
                 for name, b in (("approx-serial", 1), ("approx-batch", 6))
-                for end in ("", "-minilm")
+                for end, vectors in {"": data, "-minilm": others}.items()
             }
             found[control] = verdicts(
                 scatters=scatters,
