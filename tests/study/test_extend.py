@@ -126,3 +126,16 @@ def test_rows_for_a_table_belong_into_it(table, tmp_path):
         pytest.raises(BadParameter, match="Append them to the table"),
     ):
         study.extend(["a new text"])
+
+
+def test_vectors_in_another_order_are_refused(tmp_path, table):
+    X = np.random.default_rng(0).normal(size=(25, 3))
+    np.save(tmp_path / "films.npy", X[:20])
+    study = gw.Study.create(tmp_path / "s.db", pool=table, classes=["good", "bad"])
+    append(table, 20, 25)
+    np.save(tmp_path / "films.npy", X[::-1])
+    with pytest.raises(PoolChanged, match=r"films.npy .* first 20 rows differ"):
+        study.extend()
+    np.save(tmp_path / "films.npy", X)
+    assert study.extend() == 5
+    assert np.array_equal(study.pool.take([24]), X[[24]])

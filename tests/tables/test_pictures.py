@@ -1,5 +1,7 @@
 """A folder of pictures as a pool: read, made numbers, labelled."""
 
+from hashlib import sha256
+
 import numpy as np
 import polars as pl
 import pytest
@@ -8,8 +10,9 @@ from typer.testing import CliRunner
 
 import goalward as gw
 from goalward.cli import app
-from goalward.errors import BadInput
+from goalward.errors import BadInput, PoolChanged
 from goalward.tables import Encoder, Table
+from goalward.tables.watch import Watch
 from tests.conftest import need
 
 SHAPES = ("disc", "bar")
@@ -139,3 +142,23 @@ def random_encoder(out):
     CLIPTokenizer(str(out / "vocab.json"), str(out / "merges.txt")).save_pretrained(out)
     crop = {"height": 32, "width": 32}
     clip.CLIPImageProcessorPil(size={"shortest_edge": 32}, crop_size=crop).save_pretrained(out)
+
+
+def test_pictures_exchanged_for_others_of_their_size_are_noticed(folder, tmp_path):
+    one, two = sorted(folder.glob("*.png"))[:2]
+    size = max(path.stat().st_size for path in (one, two))
+    for path in (one, two):
+        path.write_bytes(path.read_bytes().ljust(size, b"\0"))
+    study = gw.Study.create(tmp_path / "s.db", pool=folder, classes=SHAPES)
+    study.tell_many([(0, "disc"), (1, "bar")])
+    one.rename(folder / "third")
+    two.rename(one)
+    (folder / "third").rename(two)
+    for look in (study.refresh, study.extend, lambda: gw.Study.open(study.url).pool):
+        with pytest.raises(PoolChanged):
+            look()
+
+
+def test_a_study_of_pictures_of_an_earlier_version_goes_on(folder):
+    sizes = sorted((path.name, path.stat().st_size) for path in folder.iterdir())
+    Watch({"table": folder}, {"table": sha256(repr(sizes).encode()).hexdigest()})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,10 @@ from goalward.core.arrays import is_sparse, to_numpy
 from goalward.core.rows import clean_rows
 from goalward.errors import BadParameter, PoolChanged, ShapeMismatch
 from goalward.study.guesses import guess_columns
-from goalward.study.parts import in_memory
+from goalward.study.parts import digest_of, in_memory
 from goalward.study.pools import PoolLoader, StudyPool, found_table, store, table_record
-from goalward.tables.watch import rows_digest
+from goalward.tables.encoder import from_npy
+from goalward.tables.watch import LOOKED, rows_digest
 
 __all__ = ["grown"]
 
@@ -37,12 +39,21 @@ def grown(loader: PoolLoader, rows: Any) -> tuple[Mapping[str, Any], dict[str, A
                 "call extend() without any."
             )
         table = replace(found_table(kept, home, loader.moved), notes=())
-        if rows_digest(table.read().head(kept["n_rows"])) != kept.get("rows"):
+        folder = Path(table.path) if kept["fingerprint"]["table"].startswith(LOOKED) else None
+        if rows_digest(table.read().head(kept["n_rows"]), folder) != kept.get("rows"):
             raise PoolChanged(
                 f"{table.path} is not what it was with rows after it: some of its first "
                 f"{kept['n_rows']} rows differ, are gone, or were not kept by the version that made "
                 "the study. Restore them, or start a new study and import the labels."
             )
+        if kept.get("vector_rows"):
+            first = from_npy(table.files["vectors"], table.read().height).rows(0, kept["n_rows"])
+            if digest_of(first) != kept["vector_rows"]:
+                raise PoolChanged(
+                    f"{table.vectors} is not what it was with rows after it: some of its first "
+                    f"{kept['n_rows']} rows differ. Make vectors for the rows in the table's order, and "
+                    "leave those that were there."
+                )
         return kept, _with_guesses(kept, table_record(table, home, loader.tick)), []
     if rows is None:
         raise BadParameter(

@@ -235,11 +235,12 @@ def table_record(table: Table, home: Path | None, tick: Tick) -> dict[str, Any]:
     return {
         "kind": "table",
         # By its first rows a table is known that was appended to.
-        "rows": rows_digest(loaded.frame),
+        "rows": rows_digest(loaded.frame, path if path.is_dir() else None),
         "path": str(path),
         # A study and its table that are moved together find each other again.
         "relative": os.path.relpath(path, home) if home else None,
         "vectors": vectors,
+        "vector_rows": digest_of(loaded.X) if vectors else None,
         "vectors_relative": os.path.relpath(vectors, home) if home and vectors else None,
         "text": table.text,
         "image": table.image,
