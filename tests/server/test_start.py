@@ -259,3 +259,16 @@ def test_columns_and_tables_that_do_not_fit_are_said(client, desk):
     wrong = body | {"uses": {"c": "text"}}
     assert "'c' was expected" in client.post("/api/start/study", json=wrong).json()["error"]
     assert [path.name for path in desk.folder.iterdir()] == ["t.csv"]
+
+
+@pytest.mark.attack("tables made to fill a memory")
+def test_a_table_made_to_harm_is_refused_and_the_server_goes_on(client, desk):
+    from tests.tables.test_files import LYING
+
+    for name in ("far.xlsx", "bomb.csv.gz"):
+        chosen = bring(client, name, LYING[name][0]()).json()
+        for path, more in (("look", {}), ("study", {"classes": ["a", "b"], "uses": {}})):
+            done = client.post(f"/api/start/{path}", json={**chosen, **more})
+            assert done.status_code == 422
+            assert "cells or bytes" in done.json()["error"]
+    assert client.get("/new").status_code == 200

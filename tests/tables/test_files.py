@@ -15,7 +15,8 @@ import goalward as gw
 from goalward.cli import app
 from goalward.errors import BadInput, BadParameter
 from goalward.tables import Table, read_table, write_table
-from goalward.tables.read import written
+from goalward.tables.apart import parsed_apart
+from goalward.tables.read import parsed, written
 from tests.conftest import need
 
 ROWS = [("schön war's", "1,5"), ('"quoted"; über', "2"), ("naïve café – 3 €", "3,25")]
@@ -374,3 +375,70 @@ def test_tails_are_tamed_to_no_harm():
     frame = pl.DataFrame({"a": [*np.linspace(-1, 1, 99), 1e3]})
     X = TamedNumbers.fitted(frame, ["a"]).transform(frame)[:, 0]
     assert X[:99].std() > 0.5 > Numbers.fitted(frame, ["a"]).transform(frame)[:99, 0].std()
+
+
+def far_cells():
+    cells = (
+        "<row r='1'><c r='A1'><v>1</v></c></row><row><c s='1' r = \"XFD1048576\"><v>1</v></c></row>"
+    )
+    content = workbook([])
+    with (
+        zipfile.ZipFile(io.BytesIO(content)) as source,
+        zipfile.ZipFile(made := io.BytesIO(), "w") as archive,
+    ):
+        for name in source.namelist():
+            text = source.read(name).decode()
+            archive.writestr(name, text.replace("<sheetData>", f"<sheetData>{cells}"))
+    return made.getvalue()
+
+
+def many_keys():
+    return "\n".join(json.dumps({f"k{i}": 1}) for i in range(20_000)).encode()
+
+
+def one_value():
+    pl.DataFrame({"a": np.zeros(11_000_000, np.int8)}).write_parquet(file := io.BytesIO())
+    return file.getvalue()
+
+
+LYING = {
+    "far.xlsx": (far_cells, "of 2 that are in it"),
+    "keys.jsonl": (many_keys, "20,000 columns; at most 10,000"),
+    "sparse.jsonl": (lambda: many_keys()[:100_000], "cells or bytes, of"),
+    "bomb.csv.gz": (lambda: gzip.compress(b"text\n" + b"word\n" * 10**7), "cells or bytes, of"),
+    "wide.csv": (lambda: b"a," * 10**5 + b"b\n1\n", "100,001 columns; at most 10,000"),
+    "flat.parquet": (one_value, "11,000,000 cells or bytes"),
+}
+
+
+@pytest.mark.parametrize("name", LYING)
+@pytest.mark.attack("tables made to fill a memory")
+def test_the_size_of_a_table_is_estimated_before_it_is_read(tmp_path, name):
+    content, said = LYING[name]
+    made = content()
+    (tmp_path / name).write_bytes(made[: made.rfind(b"\n")] if name == "sparse.jsonl" else made)
+    with pytest.raises(BadInput, match=said):
+        read_table(tmp_path / name)
+
+
+def test_a_table_is_the_same_when_it_is_read_apart(tmp_path):
+    (tmp_path / "t.xlsx").write_bytes(workbook(COVER, Answers=ANSWERED))
+    (tmp_path / "t.csv").write_text("text;n\nschön;1\n", encoding="cp1252")
+    pl.DataFrame({"a": [[1], None], "b": ["x", "y"]}).write_parquet(tmp_path / "t.parquet")
+    for path in sorted(tmp_path.glob("t.*")):
+        here, apart = parsed(path, None, None, None), parsed_apart(path, None, None, None)
+        assert apart[0].equals(here[0])
+        assert apart[1] == here[1]
+    with pytest.raises(BadParameter, match="'klingon'"):
+        parsed_apart(tmp_path / "t.csv", None, "klingon", None)
+    with pytest.raises(BadInput, match="could not be opened"):
+        parsed_apart(tmp_path / "none.csv", None, None, None)
+
+
+@pytest.mark.attack("tables made to fill a memory")
+def test_a_table_that_takes_too_much_memory_ends_its_own_process(tmp_path, monkeypatch):
+    need("resource")
+    monkeypatch.setattr("goalward.tables.apart.MEMORY", 2**30)
+    (tmp_path / "t.csv").write_bytes(b"a,b\n" + b"1,2\n" * 4_000_000)
+    with pytest.raises(BadInput, match=r"t.csv could not be read within 1.0 GB"):
+        parsed_apart(tmp_path / "t.csv", None, None, None)

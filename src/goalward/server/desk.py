@@ -22,6 +22,7 @@ from goalward.server.rows import legible
 from goalward.server.served_study import ServedStudy
 from goalward.study import Study
 from goalward.tables import Table
+from goalward.tables.apart import parsed_apart
 from goalward.tables.cells import texts
 from goalward.tables.columns import ANSWERS, GIVEN, Kinds, values_of
 from goalward.tables.numbers import is_missing
@@ -119,7 +120,7 @@ class Desk:
     def look(self, number: int, sheet: str | None = None) -> dict[str, Any]:
         """Return what a table holds and how it would be read."""
         path = self._path(number)
-        frame, how = written(path, sheet=sheet)
+        frame, how = written(path, sheet=sheet, parse=parsed_apart)
         kinds = Kinds.of(frame)
         answers, classes = _answers(frame, kinds)
         if path.is_dir() and (named := first_labels(frame, ())[0]):
@@ -181,6 +182,8 @@ class Desk:
             alone=True,
             sheet=wanted.sheet,
         )
+        # Remembered for what follows: nothing else reads a table that may be made to harm.
+        written(path, sheet=wanted.sheet, parse=parsed_apart)
         study = Study.create(place, pool=table, classes=wanted.classes)
         for column in named.get("answers", ()):
             cells = enumerate(texts(table.read()[column]))

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
+import re
+import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +18,9 @@ import polars as pl
 from goalward.core.extras import needing
 from goalward.core.npy import stamp_of
 from goalward.errors import BadInput, BadParameter
-from goalward.tables.text_files import Written, decoded, separated, separator_of
+from goalward.tables.text_files import NAMED, Written, decoded, separated, separator_of
 
-__all__ = ["PICTURE", "PICTURES", "beside", "ending_of", "read_table", "written"]
+__all__ = ["PICTURE", "PICTURES", "beside", "ending_of", "parsed", "read_table", "written"]
 
 USUAL = {".csv": ",", ".tsv": "\t"}
 """What separates cells by the name of a file, where another is not found in it."""
@@ -25,6 +29,10 @@ _LAST: dict[tuple[Any, ...], tuple[pl.DataFrame, Written]] = {}
 PICTURE = "picture"
 """The column of a folder's pictures with their paths."""
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp")
+SURE, DENSEST = 10**7, 100
+"""Cells or bytes that any file may become, and how many for each that is in it."""
+MOST_COLUMNS = 10_000
+CELL = re.compile(rb'<(?:\w+:)?c\b[^>]*?\br\s*=\s*["\']([A-Z]{1,3})([0-9]{1,7})')
 ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".xlsx", ".parquet")
 """What can be read; each also with .gz after it."""
 
@@ -49,10 +57,16 @@ def written(
     separator: str | None = None,
     encoding: str | None = None,
     sheet: str | None = None,
+    parse: Callable[..., tuple[pl.DataFrame, Written]] | None = None,
 ) -> tuple[pl.DataFrame, Written]:
     """Return a table, and how it was written.
 
     The last one that was read is remembered: a study is made, and opened, in a few reads.
+
+    Parameters
+    ----------
+    parse
+        Reads the file; `parsed` by default.
     """
     path = Path(path)
     if path.is_dir():
@@ -61,7 +75,7 @@ def written(
     asked = (path.absolute(), before, Written(encoding, separator, sheet))
     if asked in _LAST:
         return _LAST[asked]
-    table, how = _parsed(path, separator, encoding, sheet)
+    table, how = (parse or parsed)(path, separator, encoding, sheet)
     # Another may have been written meanwhile.
     if before is not None and before == stamp_of(path):
         _LAST.clear()
@@ -70,9 +84,10 @@ def written(
     return table, how
 
 
-def _parsed(
+def parsed(
     path: Path, separator: str | None, encoding: str | None, sheet: str | None
 ) -> tuple[pl.DataFrame, Written]:
+    """Return the table of a file, and how it was written."""
     ending, content = ending_of(path), _content(path)
     how = Written()
     if ending == ".parquet":
@@ -83,6 +98,8 @@ def _parsed(
         text, encoding = decoded(path, content, encoding)
         if ending in USUAL:
             separator = separator or separator_of(text, USUAL[ending])
+            first = text.partition("\n")[0]
+            _check_width(path, first.count(NAMED.get(separator, separator)) + 1)
             table = separated(path, text, separator)
         else:
             separator, table = None, _json(path, text, lines=ending == ".jsonl")
@@ -128,10 +145,32 @@ def _folder(path: Path) -> pl.DataFrame:
     return pl.DataFrame({PICTURE: [one.as_posix() for one in found], "folder": within})
 
 
+def _check_size(path: Path, size: int, there: int) -> None:
+    """Raise if a table would be far larger than what there is of it: made to fill a memory."""
+    if size > max(SURE, DENSEST * there):
+        raise BadInput(
+            f"{path.name} would be {size:,} cells or bytes, of {there:,} that are in it; at most "
+            f"{DENSEST} for each were expected. Look at who made it, and save it without empty parts."
+        )
+
+
+def _check_width(path: Path, columns: int) -> None:
+    if columns > MOST_COLUMNS:
+        raise BadInput(
+            f"{path.name} has {columns:,} columns; at most {MOST_COLUMNS:,} were expected. Keep those "
+            "that people read, and bring many numbers as a .npy file of the table's name beside it."
+        )
+
+
 def _content(path: Path) -> bytes:
     try:
-        content = path.read_bytes()
-        return gzip.decompress(content) if path.suffix.lower() == ".gz" else content
+        if path.suffix.lower() != ".gz":
+            return path.read_bytes()
+        packed = path.stat().st_size
+        with gzip.open(path) as file:
+            content = file.read(max(SURE, DENSEST * packed) + 1)
+        _check_size(path, len(content), packed)
+        return content
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise BadInput(
             f"{path.name} could not be unpacked ({error}); a whole gzip file was expected. Copy it "
@@ -145,6 +184,10 @@ def _content(path: Path) -> bytes:
 
 def _parquet(path: Path, content: bytes) -> pl.DataFrame:
     try:
+        schema = pl.read_parquet_schema(content)
+        _check_width(path, len(schema))
+        rows = int(pl.scan_parquet(content).select(pl.len()).collect().item())
+        _check_size(path, rows * len(schema), len(content))
         return pl.read_parquet(content)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise BadInput(
@@ -160,6 +203,7 @@ def _workbook(path: Path, content: bytes, sheet: str | None) -> tuple[pl.DataFra
     """
     with needing("An Excel file"):
         import fastexcel
+    _check_sheets(path, content)
     try:
         book = fastexcel.read_excel(content)
         names = book.sheet_names
@@ -186,6 +230,20 @@ def _workbook(path: Path, content: bytes, sheet: str | None) -> tuple[pl.DataFra
     whole = [c.name for c in table if c.dtype.is_float() and (c.drop_nulls() % 1 == 0).all()]
     made = table.with_columns(pl.col(whole).cast(pl.Int64, strict=False))
     return made, Written(sheet=name, sheets=tuple(names))
+
+
+def _check_sheets(path: Path, content: bytes) -> None:
+    """Raise if sheets are far larger than what is in them; two cells may be a million rows apart."""
+    with suppress(zipfile.BadZipFile), zipfile.ZipFile(io.BytesIO(content)) as archive:
+        _check_size(path, sum(one.file_size for one in archive.infolist()), len(content))
+        for name in archive.namelist():
+            cells = CELL.findall(archive.read(name)) if name.endswith(".xml") else []
+            if cells:
+                rows = [int(row) for _, row in cells]
+                wide = max(len(column) for column, _ in cells)
+                last = max(column for column, _ in cells if len(column) == wide)
+                columns = sum(26**i * (c - 64) for i, c in enumerate(reversed(last)))
+                _check_size(path, (max(rows) - min(rows) + 1) * columns, len(cells))
 
 
 def _json(path: Path, text: str, *, lines: bool) -> pl.DataFrame:
@@ -266,7 +324,10 @@ def _records(path: Path, objects: Iterable[dict[str, Any]]) -> pl.DataFrame:
             if isinstance(v, (dict, list))
         }
         rows.append(row | nested)
-    for name in dict.fromkeys(name for row in rows for name in row):
+    names = dict.fromkeys(name for row in rows for name in row)
+    _check_width(path, len(names))
+    _check_size(path, len(names) * len(rows), sum(map(len, rows)))
+    for name in names:
         if _mixed([row.get(name) for row in rows]):
             for row in rows:
                 cell = row.get(name)
