@@ -99,15 +99,22 @@ class Desk:
         wanted.parent.mkdir(parents=True, exist_ok=True)
         free = (wanted.with_name(f"{n}-{wanted.name}") for n in count(2))
         path = wanted if not wanted.exists() else next(p for p in free if not p.exists())
-        with whole_file(path) as partial, partial.open("xb") as file:
-            while piece := await asyncio.wait_for(anext(pieces, b""), SECONDS):
-                self._room -= len(piece)
-                if self._room < 0:
-                    raise BadParameter(
-                        f"More than {LARGEST // 2**20} MB came; less was expected. Put the file into "
-                        f"{self.folder.name} yourself, and start again."
-                    )
-                file.write(piece)
+        size = 0
+        try:
+            with whole_file(path) as partial, partial.open("xb") as file:
+                while piece := await asyncio.wait_for(anext(pieces, b""), SECONDS):
+                    size += len(piece)
+                    self._room -= len(piece)
+                    if self._room < 0:
+                        raise BadParameter(
+                            f"More than {LARGEST // 2**20} MB came; less was expected. Put the file into "
+                            f"{self.folder.name} yourself, and start again."
+                        )
+                    file.write(piece)
+        except BaseException:
+            # Nothing of it was kept.
+            self._room += size
+            raise
         if path != wanted and _digest(path) == _digest(wanted):
             path.unlink()
             path = wanted
