@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -52,37 +53,40 @@ class House:
         self.studies: dict[str, Study] = {}
         self.troubles: dict[str, str] = {}
         self._opened = ExitStack()
+        found: list[tuple[str, Study | GoalwardError]] = []
         for place in places:
             try:
-                found = studies_at(place)
+                found += [(one, self._open(one, tick)) for one in studies_at(place)]
             except GoalwardError as error:
-                self._left_out(place, error)
-                continue
-            for one in found:
-                self._open(one, tick)
+                found.append((place, error))
+        alike = Counter(named(place) for place, _ in found)
+        for place, one in found:
+            name = named(place)
+            if isinstance(one, Study):
+                # A name of several leads to none of them: tomorrow it might lead to another.
+                name = self._free(name if alike[name] == 1 else f"{name}-{one.identity[:8]}")
+                self.studies[name] = one
+            else:
+                # Where things lie on this machine is nobody's business.
+                said = str(one).replace(f"{Path(place).absolute().parent}/", "")
+                self.troubles[self._free(name)] = said
         if not self.studies:
             self.close()
             said = " ".join(self.troubles.values()) or "No study came."
             raise BadParameter(f"There is nothing to serve; studies were expected. {said}")
 
-    def _open(self, place: str, tick: Callable[[str], None]) -> None:
+    def _open(self, place: str, tick: Callable[[str], None]) -> Study | GoalwardError:
         tick(f"opening {shown(place)}")
         try:
             study = self._opened.enter_context(Study.open(place, tick=tick))
             # The rows too, before the page opens, not with its first answer.
             study.pool  # noqa: B018
         except GoalwardError as error:
-            self._left_out(place, error)
-        else:
-            self.studies[self._free(place)] = study
+            return error
+        return study
 
-    def _left_out(self, place: str, error: GoalwardError) -> None:
-        # Where things lie on this machine is nobody's business.
-        said = str(error).replace(f"{Path(place).absolute().parent}/", "")
-        self.troubles[self._free(place)] = said
-
-    def _free(self, place: str) -> str:
-        name, taken = named(place), {*self.studies, *self.troubles}
+    def _free(self, name: str) -> str:
+        taken = {*self.studies, *self.troubles}
         names = (f"{name}-{n}" if n > 1 else name for n in count(1))
         return next(one for one in names if one not in taken)
 
