@@ -2,6 +2,7 @@
 
 import json
 import logging
+import stat
 
 import pytest
 
@@ -51,6 +52,7 @@ def test_a_rotated_file_is_begun_anew(tmp_path):
         log.info("first")
         path.rename(tmp_path / "server.log.1")
         log.info("second")
+    assert [stat.S_IMODE(one.stat().st_mode) for one in tmp_path.iterdir()] == [0o600] * 2
     assert [one["event"] for one in lines(path)] == ["second"]
 
 

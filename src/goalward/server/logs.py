@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from contextlib import contextmanager
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -74,6 +76,18 @@ class Bounded(logging.Filter):
         return self._seen[kind] <= most
 
 
+class OwnFile(WatchedFileHandler):
+    """A file that its owner alone reads: names and addresses are in it."""
+
+    def _open(self) -> Any:
+        return open(
+            self.baseFilename,
+            self.mode,
+            encoding=self.encoding,
+            opener=lambda path, flags: os.open(path, flags, 0o600),
+        )
+
+
 @contextmanager
 def logs_written(path: Path | None) -> Iterator[None]:
     """Write what happens to a file, which may be rotated, or with "-" to stderr.
@@ -83,7 +97,7 @@ def logs_written(path: Path | None) -> Iterator[None]:
     handler: logging.Handler = logging.StreamHandler(sys.stderr)
     if path is not None and str(path) != "-":
         try:
-            handler = WatchedFileHandler(path, encoding="utf-8")
+            handler = OwnFile(path, encoding="utf-8")
         except OSError as error:
             raise BadParameter(
                 f"--log {path} cannot be written ({error}); a file, or - for stderr, was expected."
