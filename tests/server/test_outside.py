@@ -48,6 +48,7 @@ def test_a_named_proxy_says_who_calls_by_which_scheme_and_name(served):
         opened = proxy.get(link, headers=forwarded())
         assert opened.status_code == 303
         assert "Secure" in opened.headers["set-cookie"]
+        assert opened.headers["strict-transport-security"].startswith("max-age=")
         asked = {**BEARER, **forwarded(), "origin": f"https://{NAME}"}
         invited = proxy.post("/labels/api/invite", json={}, headers=asked).json()
         assert invited["address"] == f"https://{NAME}"
@@ -55,7 +56,9 @@ def test_a_named_proxy_says_who_calls_by_which_scheme_and_name(served):
         assert f"https://{NAME}/labels/api/ask" in proxy.get("/labels/docs", headers=asked).text
         plain = {**forwarded(proto="http"), "host": NAME}
         link = f"/labels/start?token={served.keys.link()}"
-        assert "Secure" not in proxy.get(link, headers=plain).headers["set-cookie"]
+        opened = proxy.get(link, headers=plain)
+        assert "Secure" not in opened.headers["set-cookie"]
+        assert "strict-transport-security" not in opened.headers
 
 
 def test_origins_and_hosts_are_those_of_outside(served):

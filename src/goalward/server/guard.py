@@ -39,6 +39,8 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
+STRICT = "max-age=2592000"
+"""For 30 days browsers come by HTTPS alone; not to this machine's own names, which others serve too."""
 HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
@@ -97,6 +99,8 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
+                if request.url.scheme == "https" and request.url.hostname not in LOCAL:
+                    headers.setdefault("strict-transport-security", STRICT)
             await send(message)
 
         request = Request(scope)
