@@ -4,7 +4,10 @@ import re
 import shutil
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -20,11 +23,14 @@ from goalward.errors import BadParameter  # noqa: E402
 from goalward.journal import events, membership  # noqa: E402
 from goalward.server import Keys, Outside, ServedStudy, create_app, serve  # noqa: E402
 from goalward.server.app import create_house  # noqa: E402
+from goalward.server.attempts import AT_ONCE, HASHES, LONGEST_LINE  # noqa: E402
 from goalward.server.desk import Desk  # noqa: E402
 from goalward.server.house import house  # noqa: E402
+from goalward.server.live_updates import EACH  # noqa: E402
 from goalward.server.start import start  # noqa: E402
 from goalward.team import ROLES, Team, passphrase  # noqa: E402
-from tests.server.conftest import TOKEN, running  # noqa: E402
+from goalward.team import team as in_team  # noqa: E402
+from tests.server.conftest import TOKEN, running, until  # noqa: E402
 from tests.study.test_first_version import EXPECTED, KEPT, NAMES, _without_times  # noqa: E402
 
 HERE = "http://127.0.0.1:8321"
@@ -57,7 +63,10 @@ def team(tmp_path):
 
 @pytest.fixture
 def served(study, team):
-    return ServedStudy(study, Keys(TOKEN, port=1, team=team))
+    keys = Keys(TOKEN, port=1, team=team)
+    # Nothing wears off, however long a test takes.
+    keys.attempts.clock = keys.accounts.clock = lambda: 0.0
+    return ServedStudy(study, keys)
 
 
 @pytest.fixture
@@ -270,21 +279,143 @@ def test_a_wrong_name_and_a_wrong_passphrase_get_the_same_reply(app, team, tried
 
 
 @pytest.mark.attack("guesses at a passphrase, a name or an invitation")
-def test_guesses_are_slowed_down_at_sign_in_and_at_links(app, tried):
+def test_guesses_are_slowed_down_at_sign_in_and_at_links(app, tried, monkeypatch):
     client = TestClient(app, HERE)
-    replies = [
-        client.post("/login", data={"name": "Bo", "passphrase": f"guess {n}"}).status_code
-        for n in range(30)
-    ]
-    assert replies.count(429) >= 15
+    # The same one again, too: each costs a hash.
+    wrong = {"name": "Bo", "passphrase": "one that was good yesterday"}
+    replies = [client.post("/login", data=wrong).status_code for _ in range(30)]
+    assert replies == [401] * (AT_ONCE + 1) + [429] * (29 - AT_ONCE)
     assert client.post("/login", data={"name": "Bo", "passphrase": WORDS}).status_code == 429
     other = TestClient(app, HERE, client=("10.0.0.9", 1), follow_redirects=False)
     assert other.post("/login", data={"name": "Bo", "passphrase": WORDS}).status_code == 303
+    # A link that is none costs no hash.
+    monkeypatch.setattr(in_team, "hashed", lambda words: pytest.fail("a hash was made"))
     third = TestClient(app, HERE, client=("10.0.0.10", 1))
     words = {"passphrase": WORDS, "again": WORDS}
     tries = [third.post("/join", data={"invite": f"x{n}", **words}).status_code for n in range(30)]
-    assert tries.count(429) >= 15
+    assert tries == [401] * (AT_ONCE + 1) + [429] * (29 - AT_ONCE)
     tried(61)
+
+
+@pytest.mark.attack("guesses at a passphrase, a name or an invitation")
+def test_a_network_of_ipv6_is_one_guesser_and_an_account_is_slow_for_all(app, tried):
+    def replies(addresses, words):
+        clients = (
+            TestClient(app, HERE, client=(one, 1), follow_redirects=False) for one in addresses
+        )
+        sent = {"name": "Bo", "passphrase": words}
+        return [client.post("/login", data=sent).status_code for client in clients]
+
+    assert replies((f"2001:db8::{n:x}" for n in range(30)), "guess").count(401) == AT_ONCE + 1
+    assert replies(["2001:db8:0:1::1"], WORDS) == [303]
+    # As many as can guess at once pause an account; those before do not.
+    most = app.state.keys.accounts.at_once
+    before = replies((f"10.0.{n}.1" for n in range(most - 40)), "guess")
+    assert set(before) == {401}
+    assert replies(["10.1.0.1"], WORDS) == [303]
+    after = replies((f"10.2.{n}.1" for n in range(60)), "guess")
+    assert 429 in after
+    assert replies(["10.1.0.2"], WORDS) == [429]
+    tried(30 + most + 20)
+
+
+@pytest.fixture
+def held(monkeypatch):
+    """Hashes that wait until they may go on, and the passphrases they were asked for, in order."""
+    matches, hashes = in_team.matches, SimpleNamespace(of=[], go=threading.Event())
+
+    def slow(words, kept):
+        hashes.of.append(words)
+        assert hashes.go.wait(120)
+        return matches(words, kept)
+
+    monkeypatch.setattr(in_team, "matches", slow)
+    yield hashes
+    hashes.go.set()
+
+
+def line(source, address):
+    """Return a client that calls from an address of this machine's own."""
+    transport = httpx.HTTPTransport(local_address=source)
+    return httpx.Client(base_url=address, timeout=120, transport=transport)
+
+
+@pytest.mark.attack("guesses that keep others from signing in")
+def test_who_guesses_keeps_nobody_else_waiting(served, held, tried):
+    waiting, now = served.keys.turns.waiting, iter(range(0, 10**9, 1000))
+    # All wrong guesses have worn off when the next comes, and yet who made none goes first.
+    served.keys.attempts.clock = lambda: next(now)
+    for n in range(6):
+        served.keys.attempts.failed(f"127.0.0.{10 + n}")
+
+    def guess(n):
+        # Sixty clients of six addresses.
+        with line(f"127.0.0.{10 + n % 6}", address) as client:
+            sent = {"name": ("Ann", "Nobody")[n % 2], "passphrase": f"guess {n}"}
+            return client.post("/login", data=sent).status_code
+
+    def right():
+        with line("127.0.0.9", address) as client:
+            done = client.post("/login", data={"name": "Ann", "passphrase": WORDS})
+        return done.status_code
+
+    with running(served) as address, ThreadPoolExecutor(61) as threads:
+        guesses = [threads.submit(guess, n) for n in range(60)]
+        until(lambda: sum(map(len, waiting.values())) == 60 - HASHES)
+        ours = threads.submit(right)
+        until(lambda: "127.0.0.9" in waiting)
+        held.go.set()
+        assert ours.result() == 303
+        assert {one.result() for one in guesses} <= {401, 429}
+    # Behind those that were begun, and no other.
+    assert held.of.index(WORDS) == HASHES
+    tried(60)
+
+
+@pytest.mark.attack("guesses that keep others from signing in")
+def test_one_network_waits_in_a_line_that_ends_and_who_hung_up_is_not_hashed(served, held, tried):
+    keys, at = served.keys, "name=Ann&passphrase=gone"
+    request = f"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(at)}\r\n\r\n{at}"
+    with running(served) as address, ThreadPoolExecutor(HASHES + 1) as threads:
+        sign_in = {"name": "Ann", "passphrase": WORDS}
+
+        def right():
+            return httpx.post(f"{address}/login", data=sign_in, timeout=120).status_code
+
+        begun = [threads.submit(right) for _ in range(HASHES)]
+        until(lambda: len(held.of) == HASHES)
+        port = int(address.rpartition(":")[2])
+        gone = [socket.create_connection(("127.0.0.1", port)) for _ in range(LONGEST_LINE)]
+        for one in gone:
+            one.sendall(request.encode())
+        until(lambda: len(keys.turns.waiting.get("127.0.0.1", ())) == LONGEST_LINE)
+        assert right() == 429
+        for one in gone:
+            one.close()
+        held.go.set()
+        assert [one.result() for one in begun] == [303] * HASHES
+        assert right() == 303
+    assert held.of == [WORDS] * (HASHES + 1)
+    tried(LONGEST_LINE)
+
+
+def test_a_passphrase_is_changed_and_sessions_end_everywhere(app, bo, team):
+    elsewhere = signed_in(app, "Bo")
+    for sent in ({"old": "not the one", "new": "another passphrase"}, {"old": WORDS, "new": "x"}):
+        assert bo.post("/api/team/passphrase", json=sent).status_code == 422
+    assert elsewhere.get("/api/status").status_code == 200
+    changed = {"old": WORDS, "new": "another passphrase"}
+    assert bo.post("/api/team/passphrase", json=changed).status_code == 200
+    assert elsewhere.get("/api/status").status_code == 401
+    assert bo.get("/api/status").status_code == 200
+    assert team.sign_in("Bo", WORDS) is None
+    assert team.members.person("Bo").role() == "annotator"
+    elsewhere, third = (signed_in(app, "Bo", "another passphrase") for _ in range(2))
+    assert bo.post("/logout", data={"everywhere": "yes"}).status_code == 303
+    for client in (bo, elsewhere, third):
+        assert client.get("/api/status").status_code == 401
+    program = TestClient(app, HERE, headers={"authorization": f"Bearer {TOKEN}"})
+    assert program.post("/api/team/passphrase", json=changed).status_code == 422
 
 
 @pytest.mark.attack("sessions that are over")
@@ -398,6 +529,24 @@ def test_a_stream_ends_for_who_is_signed_out(served, team):
             assert not [line for line in lines if line.startswith("id:")]
 
 
+@pytest.mark.attack("streams of one person")
+def test_the_streams_of_one_person_leave_room_for_others(served, tried):
+    with ExitStack() as held:
+        address = held.enter_context(running(served))
+        bo, cleo = (httpx.Client(base_url=address, timeout=120) for _ in range(2))
+        for client, name in ((bo, "Bo"), (cleo, "Cleo")):
+            held.enter_context(client)
+            client.post("/login", data={"name": name, "passphrase": WORDS})
+        streams = [held.enter_context(bo.stream("GET", "/api/events")) for _ in range(EACH)]
+        said = [stream.iter_lines() for stream in streams]
+        assert [next(lines) for lines in said] == ["retry: 2000"] * EACH
+        with bo.stream("GET", "/api/events") as one_more:
+            assert one_more.status_code == 503
+        with cleo.stream("GET", "/api/events") as other:
+            assert next(other.iter_lines())
+    tried(EACH + 1)
+
+
 class TestProxies:
     """A name in a header, from named proxies only."""
 
@@ -408,13 +557,19 @@ class TestProxies:
 
     def test_a_named_proxy_is_believed(self, served, study, team):
         for address in ("10.0.0.5", "10.1.0.77"):
-            with self.client(served, address, **{"x-forwarded-user": "BO"}) as bo:
+            with self.client(served, address, **{"x-forwarded-user": "Bo"}) as bo:
                 told = bo.post("/api/tell", json={"row": 0, "label": "good"})
                 assert told.status_code == 200
                 assert bo.get("/api/export").status_code == 403
         assert set(study.state.standings[0]) == {"Bo"}
         came = [r.event for r in team.store.read() if isinstance(r.event, membership.SignedIn)]
         assert len(came) == 1
+
+    @pytest.mark.parametrize("name", ["\uff22o", "BO", "bo", "B\u2134", "Bo\u200b"])
+    @pytest.mark.attack("other people's studies and answers")
+    def test_a_name_counts_letter_by_letter(self, served, name):
+        with self.client(served, "10.0.0.5", **{"x-forwarded-user": name.encode()}) as other:
+            assert other.get("/api/status").status_code == 403
 
     @pytest.mark.parametrize("address", ["10.0.0.6", "127.0.0.1", "10.1.1.1", "::1", "testclient"])
     def test_nobody_else_is(self, served, address):

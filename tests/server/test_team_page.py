@@ -123,6 +123,33 @@ def test_invited_joined_labelled_reviewed_and_refused(chromium, served, study, t
             person.context.close()
 
 
+def test_a_passphrase_is_changed_on_the_page(chromium, served, team):
+    with running(served) as address:
+        ann = Member(chromium)
+        ann.sign_in(address, "ann")
+        ann.ready()
+        ann.page.goto(f"{address}/people")
+        ann.page.wait_for_selector("main[data-ready]")
+
+        def change(old, new, again):
+            for name, words in (("old", old), ("new", new), ("again", again)):
+                ann.page.fill(f"#change [name={name}]", words)
+            ann.page.click("#change button")
+
+        change(WORDS, "another passphrase", "another pasphrase")
+        expect(ann.page.locator("#problem")).to_contain_text("not the same")
+        change("not the one", "another passphrase", "another passphrase")
+        expect(ann.page.locator("#problem")).to_contain_text("passphrase of now")
+        change(WORDS, "another passphrase", "another passphrase")
+        expect(ann.page.locator("#problem")).to_be_hidden()
+        assert team.sign_in("ann", "another passphrase")
+        ann.page.click("text=Sign out everywhere")
+        expect(ann.page.locator("#name")).to_be_visible()
+        assert not team.members.open(team.clock(), "Ann")
+        assert not ann.errors
+        ann.context.close()
+
+
 @pytest.mark.parametrize(("look", "width"), [("light", 1360), ("dark", 390)])
 def test_pages_of_a_team_keep_nobody_out(chromium, served, team, look, width):
     need("axe_playwright_python")

@@ -179,7 +179,7 @@ def test_who_a_proxy_names_is_noted_once(team, clock):
     team.appoint("bo@corp.example", "annotator")
     assert team.sign_in("bo@corp.example", "") is None
     for _ in range(3):
-        assert team.named("Bo@corp.example", "10.0.0.7").role() == "annotator"
+        assert team.named("bo@corp.example", "10.0.0.7").role() == "annotator"
     clock.now += 3601
     team.named("bo@corp.example")
     came = [r.event for r in team.store.read() if isinstance(r.event, membership.SignedIn)]

@@ -8,6 +8,7 @@ from typing import Annotated
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter, HTTPException, Query, Request
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from goalward.errors import BadParameter
@@ -15,7 +16,7 @@ from goalward.server.addresses import home
 from goalward.server.keys import Keys, caller
 from goalward.server.pages import page
 
-__all__ = ["door"]
+__all__ = ["door", "keep_session"]
 
 TYPES = {
     "css": "text/css; charset=utf-8",
@@ -35,14 +36,21 @@ door = APIRouter(include_in_schema=False)
 
 
 def _signed_in(request: Request, to: str, session: str, lasts: float | None = None) -> Response:
-    keys: Keys = request.app.state.keys
     to = home(request) + to
     response: Response = RedirectResponse(to, 303)
     if request.headers.get("sec-fetch-site") == "cross-site":
         # From a file of ours: a strict cookie goes along with what our own page asks for only.
         response = HTMLResponse(f'<meta http-equiv="refresh" content="0;url={to}">')
+    keep_session(response, request, session, lasts)
+    return response
+
+
+def keep_session(
+    response: Response, request: Request, session: str, lasts: float | None = None
+) -> None:
+    """Have a browser keep a session, for so many seconds, or until it is closed."""
     response.set_cookie(
-        keys.cookie,
+        request.app.state.keys.cookie,
         session,
         max_age=None if lasts is None else int(lasts),
         httponly=True,
@@ -51,7 +59,6 @@ def _signed_in(request: Request, to: str, session: str, lasts: float | None = No
         # To where the page is HTTPS, the cookie goes by that alone.
         secure=request.url.scheme == "https",
     )
-    return response
 
 
 @door.get("/start")
@@ -104,6 +111,8 @@ async def _joined(request: Request) -> Response:
         session = await keys.join(request, keys.team, form["invite"], form["passphrase"])
     except BadParameter as error:
         return _chosen(request, form["invite"], str(error))
+    if session is None:
+        return _chosen(request, form["invite"])
     return _signed_in(request, "/", session, keys.team.members.lasts)
 
 
@@ -117,10 +126,11 @@ def _chosen(request: Request, invite: str, error: str | None = None) -> Response
 
 
 @door.post("/logout")
-def _log_out(request: Request) -> Response:
-    keys: Keys = request.app.state.keys
+async def _log_out(request: Request) -> Response:
+    form, keys = await _form(request), request.app.state.keys
     if keys.team is not None:
-        keys.team.sign_out(request.cookies.get(keys.cookie, ""))
+        session, everywhere = request.cookies.get(keys.cookie, ""), bool(form["everywhere"])
+        await run_in_threadpool(keys.team.sign_out, session, everywhere=everywhere)
     response = RedirectResponse(f"{home(request)}/login", 303)
     response.delete_cookie(keys.cookie, path=home(request) or "/")
     return response

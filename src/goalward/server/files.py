@@ -15,7 +15,7 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 
 from goalward.errors import DataMissing
 from goalward.server.api import ERRORS, PathRow, Served, known
-from goalward.server.live_updates import MOST
+from goalward.server.live_updates import EACH, MOST
 from goalward.server.roles import still_allowed
 from goalward.server.served_study import ServedStudy
 
@@ -104,11 +104,14 @@ async def events(
     last_event_id: Annotated[str | None, Header(max_length=100)] = None,
 ) -> StreamingResponse:
     """Push a summary whenever something changed (server-sent events)."""
+    name: str | None = request.state.person.name
     if served.live.listeners >= MOST:
         raise HTTPException(503, f"{MOST} pages are open already; close some.")
+    if name is not None and served.live.by[name] >= EACH:
+        raise HTTPException(503, f"{EACH} pages of {name} are open already; close some.")
 
     async def summaries() -> AsyncIterator[str]:
-        async with aclosing(served.live.listen(last_event_id)) as messages:
+        async with aclosing(served.live.listen(last_event_id, name)) as messages:
             async for message in messages:
                 if not await still_allowed(request):
                     break

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -13,11 +15,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from goalward.errors import BadParameter
-from goalward.server.attempts import Attempts
+from goalward.server.attempts import AT_ONCE, HASHES, SECONDS, Attempts, Turns, network
 from goalward.team import Person, Team
+from goalward.team.members import key
 
 __all__ = ["Keys", "Speaker", "TokenHolder", "caller"]
 
+NETWORKS = 10
+"""That can guess at one account at full speed before it is paused: one alone cannot pause it."""
 SHORTEST_TOKEN = 16
 AGENTS = ("Firefox", "Edg", "OPR", "Chrome", "Safari")
 SYSTEMS = ("Android", "iPhone", "iPad", "Windows", "Mac OS", "Linux")
@@ -78,12 +83,13 @@ class Keys:
         self.token = token or secrets.token_urlsafe(32)
         self.cookie = f"goalward_{port}"
         self.session = secrets.token_urlsafe(32)
-        self.attempts = Attempts()
+        self.tokens, self.attempts = Attempts(), Attempts()
+        self.accounts = Attempts(NETWORKS * AT_ONCE, SECONDS / NETWORKS)
+        self.turns = Turns(self.attempts)
         self.team = team
         self.seen: dict[str, float] = {}
         """When somebody of the team was last heard, since the start."""
-        # A guess takes 32 MB and a core for a while: two at a time, the others wait without a thread.
-        self._looking = asyncio.Semaphore(2)
+        self._hashing = ThreadPoolExecutor(HASHES, "goalward-hashing")
         self._links: set[bytes] = set()
 
     def link(self) -> str:
@@ -102,21 +108,13 @@ class Keys:
         return True
 
     def is_token(self, token: str, address: str) -> bool:
-        """Return whether this is the token, in constant time; 429 for who guessed too often."""
-        self._slow_down(address)
+        """Return whether this is the token, in constant time; 429 for who is wrong too often."""
+        # A right one always counts: others at this address may have been wrong.
         if secrets.compare_digest(_digest(token), _digest(self.token)):
             return True
-        self.attempts.failed(address, _digest(token))
+        _slow_down(self.tokens, network(address), f"wrong tokens came from {address}")
+        self.tokens.failed(network(address))
         return False
-
-    def _slow_down(self, address: str) -> None:
-        if wait := self.attempts.wait(address):
-            raise HTTPException(
-                429,
-                f"Too many wrong tokens or passphrases came from {address}; try again in {wait:.0f} "
-                "seconds.",
-                {"retry-after": f"{wait:.0f}"},
-            )
 
     def is_session(self, value: str) -> bool:
         """Return whether this is the cookie's value, in constant time."""
@@ -124,28 +122,56 @@ class Keys:
 
     async def sign_in(self, request: Request, team: Team, name: str, passphrase: str) -> str | None:
         """Return a new session of somebody; None, after the same time, for a wrong name too."""
-        address, before = caller(request), request.cookies.get(self.cookie, "")
-        async with self._looking:
-            # Guesses that waited here count before the next is looked at.
-            self._slow_down(address)
-            session = await run_in_threadpool(
-                team.sign_in, name, passphrase, place_of(request), before
-            )
-            if session is None:
-                self.attempts.failed(address, _digest(f"{name}\n{passphrase}"))
-        return session
+        place, before = place_of(request), request.cookies.get(self.cookie, "")
+        return await self._tried(
+            request, name, lambda: team.sign_in(name, passphrase, place, before)
+        )
 
-    async def join(self, request: Request, team: Team, invite: str, passphrase: str) -> str:
-        """Take up an invitation and return a session."""
-        self._slow_down(caller(request))
-        try:
-            async with self._looking:
-                name = await run_in_threadpool(team.join, invite, passphrase)
-        except BadParameter:
-            self.attempts.failed(caller(request), _digest(f"{invite}\n{passphrase}"))
-            raise
-        session = await self.sign_in(request, team, name, passphrase)
-        assert session is not None
+    async def join(self, request: Request, team: Team, invite: str, passphrase: str) -> str | None:
+        """Take up an invitation and return a session; None for a link that is none."""
+        guesser = network(caller(request))
+        _slow_down(self.attempts, guesser, f"wrong links came from {guesser}")
+        link = await run_in_threadpool(team.invitation, invite)
+        if link is None:
+            self.attempts.failed(guesser)
+            return None
+        place, before = place_of(request), request.cookies.get(self.cookie, "")
+        return await self._tried(
+            request,
+            link.name,
+            lambda: team.sign_in(team.join(invite, passphrase), passphrase, place, before),
+        )
+
+    async def change(self, request: Request, team: Team, old: str, new: str) -> str | None:
+        """Give somebody another passphrase and return their only session; None: the old is wrong."""
+        name, place = request.state.person.name, place_of(request)
+        return await self._tried(
+            request,
+            name,
+            lambda: team.sign_in(name, new, place) if team.change(name, old, new) else None,
+        )
+
+    async def _tried(
+        self, request: Request, name: str, hashed: Callable[[], str | None]
+    ) -> str | None:
+        """Return what a call that hashes returns, in its caller's turn; None counts as a wrong guess."""
+        guesser, account = network(caller(request)), key(name[:200])
+
+        def slow_down() -> None:
+            _slow_down(self.attempts, guesser, f"wrong passphrases came from {guesser}")
+            _slow_down(self.accounts, account, f"wrong passphrases came for {name[:200]}")
+
+        slow_down()
+        async with self.turns.turn(guesser):
+            # Guesses that waited here count before the next is looked at.
+            slow_down()
+            if await request.is_disconnected():
+                raise HTTPException(400, "The caller hung up.")
+            loop = asyncio.get_running_loop()
+            session = await loop.run_in_executor(self._hashing, hashed)
+            if session is None:
+                self.attempts.failed(guesser)
+                self.accounts.failed(account)
         return session
 
     async def speaker(self, request: Request) -> Speaker | None:
@@ -174,6 +200,15 @@ class Keys:
         if person is not None:
             self.seen[person.name] = time.time()
         return person
+
+
+def _slow_down(attempts: Attempts, who: str, said: str) -> None:
+    if wait := attempts.wait(who):
+        raise HTTPException(
+            429,
+            f"Too many {said}; try again in {wait:.0f} seconds.",
+            {"retry-after": f"{max(1, wait):.0f}"},
+        )
 
 
 def place_of(request: Request) -> str:

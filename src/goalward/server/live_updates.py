@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from time import perf_counter
@@ -18,11 +19,11 @@ from starlette.concurrency import run_in_threadpool
 
 from goalward.errors import GoalwardError
 
-__all__ = ["MOST", "LiveUpdates"]
+__all__ = ["EACH", "MOST", "LiveUpdates"]
 
 LOG = logging.getLogger(__name__)
-MOST = 64
-"""Listeners at once."""
+MOST, EACH = 64, 8
+"""Listeners at once: of all, and of one member of a team."""
 PING = 15.0
 POLL = 2.0
 """Seconds between looks for what other processes did."""
@@ -41,11 +42,17 @@ class LiveUpdates:
 
     def __init__(self, summary: Callable[[], dict[str, Any]]) -> None:
         self.summary = summary
-        self.listeners = 0
+        self.by = Counter[str | None]()
+        """Listeners by their names."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._news, self._told = asyncio.Event(), asyncio.Event()
         self._newest: tuple[str | None, str] = (None, "")
         self._closed = False
+
+    @property
+    def listeners(self) -> int:
+        """Return how many listen."""
+        return self.by.total()
 
     def changed(self) -> None:
         """Have everybody told, soon; may be called from any thread."""
@@ -74,9 +81,9 @@ class LiveUpdates:
                 await asyncio.sleep(rest)
             self._news.clear()
 
-    async def listen(self, last: str | None = None) -> AsyncGenerator[str]:
+    async def listen(self, last: str | None = None, by: str | None = None) -> AsyncGenerator[str]:
         """Return the stream of one listener, beginning with what it has not seen."""
-        self.listeners += 1
+        self.by[by] += 1
         try:
             yield "retry: 2000\n\n"
             await self._look()
@@ -92,7 +99,7 @@ class LiveUpdates:
                 except TimeoutError:
                     yield ": ping\n\n"
         finally:
-            self.listeners -= 1
+            self.by[by] -= 1
 
     async def _look(self) -> None:
         # A study that is locked or gone for a moment, no memory just now: the pages learn it from

@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, HTTPException, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from goalward.server.addresses import home, origin
+from goalward.server.door import keep_session
 from goalward.server.keys import Keys, Speaker
 from goalward.server.messages import Text
 from goalward.server.pages import page
@@ -59,6 +60,14 @@ class Ended(BaseModel):
     id: Text = Field(min_length=8, max_length=64, description="As /api/team says it.")
 
 
+class Changed(BaseModel):
+    """Another passphrase."""
+
+    model_config = ConfigDict(extra="forbid")
+    old: Text = Field(max_length=1000, description="The passphrase of now.")
+    new: Text = Field(max_length=1000, description="The one from now on.")
+
+
 @people.get("/people", include_in_schema=False)
 def _people(request: Request, team: OfTeam) -> Response:
     served = getattr(request.app.state, "served", None)
@@ -99,6 +108,21 @@ def revoke(wanted: Ended, request: Request, team: OfTeam) -> dict[str, Any]:
     owner = may(person, "/api/team/remove")
     team.revoke(wanted.id, by=_name(request), name=None if owner else person.name)
     return _account(request, team)
+
+
+@people.post("/api/team/passphrase")
+async def change_passphrase(
+    wanted: Changed, request: Request, response: Response, team: OfTeam
+) -> dict[str, str]:
+    """Change one's own passphrase, which ends one's other sessions."""
+    keys, name = request.app.state.keys, request.state.person.name
+    if name is None:
+        raise HTTPException(422, "The token has no passphrase; sign in by name to change yours.")
+    session = await keys.change(request, team, wanted.old, wanted.new)
+    if session is None:
+        raise HTTPException(422, "That is not your passphrase of now; nothing was changed.")
+    keep_session(response, request, session, team.members.lasts)
+    return {"name": name}
 
 
 def _name(request: Request) -> str:

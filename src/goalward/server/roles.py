@@ -21,7 +21,10 @@ from goalward.team import ROLES
 __all__ = ["Who", "allowed", "least", "may", "seen_answers", "sees_others", "still_allowed"]
 
 MEMBER = frozenset(
-    {"/people", "/logout", "/static/{name}", "/api/team", "/api/team/revoke", "/api/studies"}
+    {
+        *("/people", "/logout", "/static/{name}", "/api/studies"),
+        *("/api/team", "/api/team/revoke", "/api/team/passphrase"),
+    }
 )
 """Whoever is signed in: their own account, and a list of their own studies."""
 ANNOTATOR = frozenset(

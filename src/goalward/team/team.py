@@ -141,14 +141,12 @@ class Team:
 
     def join(self, token: str, passphrase: str) -> str:
         """Take up an invitation, which is used up then, and return whose it was."""
+        # Before anything is hashed, and again when it is written down.
+        _checked_link(self.members, token, self.clock())
         secret, names = hashed(passphrase), list[str]()
 
         def decide(members: Members, now: float) -> list[Event]:
-            link = members.invitations.get(digest(token))
-            if link is None or link.until <= now:
-                raise BadParameter(
-                    "This link was used already, is too old, or is not ours. Ask who sent it for another."
-                )
+            link = _checked_link(members, token, now)
             if link.role is not None:
                 _refuse_takeover(members.person(link.name))
             names.append(link.name)
@@ -187,6 +185,21 @@ class Team:
         self._write(decide)
         return token if digest(token) in self._known.sessions else None
 
+    def change(self, name: str, old: str, new: str) -> bool:
+        """Give somebody another passphrase, which ends all their sessions; False: the old is wrong."""
+        kept = self.members.known(name)
+        if not matches(old, kept.secret):
+            return False
+        secret = hashed(new)
+
+        def decide(members: Members, now: float) -> list[Event]:
+            if members.known(name).secret != kept.secret:
+                raise BadParameter(f"The passphrase of {name} was changed meanwhile. Try again.")
+            return [Joined(at=now, name=kept.name, invite="", secret=secret)]
+
+        self._write(decide)
+        return True
+
     def who(self, token: str) -> Person | None:
         """Return whose session this is; None where it is nobody's, or over."""
         members = self.members
@@ -196,10 +209,15 @@ class Team:
         return members.person(session.name)
 
     def named(self, name: str, place: str = "") -> Person | None:
-        """Return who a proxy says is there, noted as often as a sign-in would be needed."""
+        """Return who a proxy says is there, noted as often as a sign-in would be needed.
+
+        The name counts letter by letter: to the proxy, "Ann" and "ann" may be two people.
+        """
         members, now = self.members, self.clock()
         person = members.person(name)
-        if person is None or (person.seen or 0) + members.lasts > now:
+        if person is None or person.name != name:
+            return None
+        if (person.seen or 0) + members.lasts > now:
             return person
         came = SignedIn(at=now, name=person.name, session="", until=now, place=place)
         self._write(lambda known, _: [came] if known.person(name) else [])
@@ -253,12 +271,15 @@ class Team:
 
         self._write(decide)
 
-    def sign_out(self, token: str) -> None:
-        """End a session by its own token."""
+    def sign_out(self, token: str, *, everywhere: bool = False) -> None:
+        """End a session by its own token, or all sessions of whose it is."""
 
         def decide(members: Members, now: float) -> list[Event]:
             session: SignIn | None = members.sessions.get(digest(token))
-            return [Revoked(at=now, by=session.name, what=session.id)] if session else []
+            if session is None:
+                return []
+            over = members.open(now, session.name) if everywhere else [session]
+            return [Revoked(at=now, by=session.name, what=one.id) for one in over]
 
         self._write(decide)
 
@@ -275,6 +296,15 @@ def _checked_name(name: str) -> str:
             f"The name {name[:80]!r} came; 1 to 200 characters that can be printed were expected."
         )
     return name
+
+
+def _checked_link(members: Members, token: str, now: float) -> Invitation:
+    link = members.invitations.get(digest(token))
+    if link is None or link.until <= now:
+        raise BadParameter(
+            "This link was used already, is too old, or is not ours. Ask who sent it for another."
+        )
+    return link
 
 
 def _checked_role(role: str | None) -> None:

@@ -1,12 +1,15 @@
 // Who belongs to the team: every change is stored at once, and the page shows what is then true.
 import { at, call } from "./net.js";
 
+function say(problem) {
+  at("problem").textContent = problem;
+  at("problem").hidden = false;
+}
 async function send(path, body, done) {
   try {
     done(await call(path, body));
   } catch (error) {
-    at("problem").textContent = error.message;
-    at("problem").hidden = false;
+    say(error.message);
   }
 }
 const go = (path, body) => send(path, body, () => location.reload());
@@ -25,6 +28,12 @@ at("invite")?.addEventListener("submit", (event) => {
   event.preventDefault();
   const said = new FormData(event.target);
   hand(said.get("name").trim(), said.get("role"));
+});
+at("change")?.addEventListener("submit", (event) => {
+  event.preventDefault();
+  const { old, new: words, again } = Object.fromEntries(new FormData(event.target));
+  if (words !== again) say("The two passphrases are not the same.");
+  else go("/api/team/passphrase", { old, new: words });
 });
 at("copy")?.addEventListener("click", async () => {
   at("link").select();
