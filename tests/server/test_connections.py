@@ -1,11 +1,13 @@
 """Nobody without a token keeps others out: connections, guesses, certificates, links."""
 
+import asyncio
 import os
 import socket
 import ssl
 import stat
 import subprocess
 import sys
+import threading
 import urllib.request
 from contextlib import suppress
 from urllib.parse import urlsplit
@@ -19,8 +21,10 @@ from tests.server.conftest import TOKEN, running, until
 
 need("fastapi")
 
+import httpx  # noqa: E402
+
 from goalward.server import connections  # noqa: E402
-from goalward.server.attempts import AT_ONCE, SECONDS, Attempts  # noqa: E402
+from goalward.server.attempts import AT_ONCE, SECONDS, Attempts, Turns  # noqa: E402
 from goalward.server.serve import _check_files  # noqa: E402
 
 BEARER = {"authorization": f"Bearer {TOKEN}"}
@@ -58,7 +62,7 @@ def test_half_open_connections_make_room_for_requests(address, tried):
             line.sendall(HALF)
             lines.append(line)
         assert asked(address) == 200
-        until(lambda: sum(map(is_closed, lines)) >= 300 - connections.WAITING_EACH)
+        until(lambda: sum(map(is_closed, lines)) >= 300 - connections.MOST)
         # The oldest went, not whoever came last.
         assert not is_closed(lines[-1])
         lines[-1].setblocking(True)
@@ -89,18 +93,95 @@ def test_a_request_that_does_not_come_is_not_waited_for(address, monkeypatch, tr
     tried(3)
 
 
+IDLE = b"GET /login HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+NO_BODY = b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n"
+MUCH = 10 * IDLE.replace(b"login", b"static/app.css")
+
+
+@pytest.fixture
+def small_buffers(monkeypatch):
+    """Let the system keep little of what a caller does not read."""
+    accept = connections.Listener.accept
+
+    def small(listener):
+        taken, address = accept(listener)
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        return taken, address
+
+    monkeypatch.setattr(connections.Listener, "accept", small)
+
+
+def deaf(address):
+    """Return a connection whose reader takes next to nothing."""
+    at, line = urlsplit(address), socket.socket()
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    line.connect((at.hostname, at.port))
+    line.setblocking(False)
+    return line
+
+
+@pytest.mark.parametrize("sent", [MUCH, NO_BODY, IDLE], ids=["never read", "no body", "idle"])
+@pytest.mark.attack("connections that are kept busy")
+def test_busy_connections_make_room_for_requests(small_buffers, address, tried, sent):
+    lines = []
+    with httpx.Client(base_url=address, headers=BEARER, timeout=120) as known:
+        assert known.get("/api/status").status_code == 200
+        stream = known.send(known.build_request("GET", "/api/events"), stream=True)
+        try:
+            for n in range(connections.MOST + 50):
+                line = deaf(address)
+                line.send(sent)
+                lines.append(line)
+                if n % 10 == 0:
+                    assert asked(address) == 200
+            # Who is signed in keeps their place.
+            assert next(stream.iter_lines())
+            assert known.get("/api/status").status_code == 200
+        finally:
+            stream.close()
+            for line in lines:
+                line.close()
+    tried(len(lines))
+
+
+@pytest.mark.attack("connections that are kept busy")
+def test_a_reply_that_is_not_taken_is_not_waited_for(small_buffers, address, monkeypatch):
+    closed, abort = threading.Event(), connections.Connection.abort
+    monkeypatch.setattr(connections, "WRITE_SECONDS", 0.3)
+    monkeypatch.setattr(connections.Connection, "abort", lambda one: (abort(one), closed.set()))
+    with deaf(address) as line:
+        line.send(MUCH)
+        assert closed.wait(120)
+
+
 def test_guesses_wear_off():
     now = [0.0]
-    attempts = Attempts(lambda: now[0])
-    for guess in range(AT_ONCE):
+    attempts = Attempts(clock=lambda: now[0])
+    for _ in range(AT_ONCE + 1):
         assert attempts.wait("here") == 0.0
-        attempts.failed("here", guess)
-        attempts.failed("here", guess)  # the same is no other guess
-    attempts.failed("here", AT_ONCE)
+        attempts.failed("here")
     assert attempts.wait("here") == pytest.approx(SECONDS)
     assert attempts.wait("there") == 0.0
     now[0] = SECONDS
     assert attempts.wait("here") == 0.0
+
+
+def test_callers_that_guessed_as_little_take_turns():
+    turns, order = Turns(Attempts()), []
+
+    async def come(who):
+        async with turns.turn(who):
+            order.append(who)
+            await asyncio.sleep(0)
+
+    async def all_come():
+        callers = [asyncio.create_task(come(who)) for who in [*"aaaaaaaaaa", *"bbcd"]]
+        await asyncio.sleep(0)
+        callers[3].cancel()  # who is gone loses a turn, and holds up nobody
+        await asyncio.gather(*callers, return_exceptions=True)
+
+    asyncio.run(all_come())
+    assert "".join(order) == "aa" + "abcd" + "b" + "aaaaaa"
 
 
 @pytest.mark.attack("guesses at a secret")
@@ -108,15 +189,15 @@ def test_who_guesses_must_wait_and_who_is_signed_in_need_not(client, served, tri
     def guess(token):
         return client.get("/api/status", headers={"authorization": f"Bearer {token}"}).status_code
 
-    assert {guess("one that was good yesterday") for _ in range(3 * AT_ONCE)} == {401}
-    assert client.get("/api/status").status_code == 200
-    replies = [guess(f"perhaps it is {i}") for i in range(AT_ONCE + 5)]
-    assert replies[: AT_ONCE - 1] == [401] * (AT_ONCE - 1)
-    assert replies[-1] == 429
-    refused = client.post("/login", content=f"token={TOKEN}")
+    served.keys.tokens.clock = lambda: 0.0
+    replies = [guess("one that was good yesterday") for _ in range(AT_ONCE + 5)]
+    assert replies == [401] * (AT_ONCE + 1) + [429] * 4
+    refused = client.post("/login", content="token=perhaps")
     assert refused.status_code == 429
     assert int(refused.headers["retry-after"]) > 0
     assert "again in" in refused.json()["error"]
+    # A right token counts, whoever else was wrong at this address.
+    assert client.get("/api/status").status_code == 200
     del client.headers["authorization"]
     client.cookies.set(served.keys.cookie, served.keys.session)
     assert client.get("/api/status").status_code == 200
@@ -147,7 +228,7 @@ def test_handshakes_that_stop_half_way_make_room(served, certificate, monkeypatc
                 with suppress(OSError):  # closed already
                     line.sendall(b"\x16\x03\x01\x02")  # a hello that does not go on
             assert asked(address, ssl.create_default_context(cafile=authority)) == 200
-            until(lambda: sum(map(is_closed, lines)) >= 300 - connections.WAITING_EACH)
+            until(lambda: sum(map(is_closed, lines)) >= 300 - connections.HANDSHAKES)
             assert not is_closed(lines[-1])
         finally:
             for line in lines:

@@ -241,6 +241,7 @@ def test_two_annotators_and_a_reviewer_work_through_nginx_each_as_their_role(
     # The reviewer corrects what an annotator said.
     cleo.get_by_role("link", name="Review", exact=True).click()
     expect(cleo.locator(".line")).to_have_count(2)
+    cleo.wait_for_selector("main[data-ready]", timeout=PATIENCE)
     line = cleo.locator(".line", has_text="Dee: bad")
     line.get_by_role("combobox").select_option("good")
     expect(cleo.locator("#saved")).to_contain_text("is now good")

@@ -1,26 +1,32 @@
-"""Connections that cannot starve others: who does not say what they want makes room for who does.
+"""Connections that cannot starve others: who asks for nothing makes room for who does.
 
-A connection costs a descriptor before a token is seen. So those whose request is not there yet are
-few, and short: when there are too many the oldest is closed, of the same address first. Whoever
-sends a request at once, as browsers do, is not among them for long. Under TLS a connection is not
-known to the server until its handshake is done: `Listener` counts those.
+A connection costs a descriptor before a token is seen. So a request has to come whole and its reply
+has to be taken, both within a time, and when there are too many connections one is closed: of those
+that are not signed in, the oldest of the network that has most. Under TLS a connection is not known
+to the server until its handshake is done: `Listener` counts those.
 """
 
 from __future__ import annotations
 
 import asyncio
 import socket
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from goalward.server.attempts import network
 
 __all__ = ["Connection", "Listener"]
 
 HEADER_SECONDS = 10.0
 """For a request to be there whole, but for its body."""
-WAITING, WAITING_EACH = 128, 100
-"""Connections without a request: of all, and of one address, which a proxy or an office may be."""
+WRITE_SECONDS = 30.0
+"""For a piece of a reply to be taken."""
+HANDSHAKES = 128
+"""Connections whose handshake is not done."""
 MOST = 200
 """Connections; a program may have 256 descriptors, on some systems, and files need theirs."""
 
@@ -28,8 +34,9 @@ MOST = 200
 class Handshake(NamedTuple):
     """A connection that was taken and whose handshake is not done."""
 
+    number: int
     socket: socket.socket
-    address: Any
+    network: str
     late: asyncio.TimerHandle
 
     def abort(self) -> None:
@@ -49,15 +56,13 @@ class Listener(socket.socket):
     def accept(self) -> tuple[socket.socket, Any]:
         """Take a connection, at the cost of one whose handshake is not done."""
         taken, address = super().accept()
-        number, host = taken.fileno(), address[0]
+        number = taken.fileno()
         # What had this number before is closed.
         _done(number)
         late = asyncio.get_running_loop().call_later(HEADER_SECONDS, _too_late, number)
-        _handshakes[number] = Handshake(taken, host, late)
-        near = [n for n, one in _handshakes.items() if one.address == host]
-        crowded = near if len(near) > WAITING_EACH else [*_handshakes]
-        if len(near) > WAITING_EACH or len(_handshakes) > WAITING:
-            _too_late(crowded[0])
+        _handshakes[number] = Handshake(number, taken, network(address[0]), late)
+        if len(_handshakes) > HANDSHAKES:
+            _too_late(_crowding([*_handshakes.values()]).number)
         return taken, address
 
 
@@ -71,42 +76,59 @@ def _too_late(number: int) -> None:
 
 
 class Connection(H11Protocol):
-    """A connection that is closed when its request does not come, or when others need its place."""
+    """A connection that is closed when it is too slow, or when others need its place."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.since = 0.0
         self._late: asyncio.TimerHandle | None = None
+        self._slow: asyncio.TimerHandle | None = None
 
     @property
-    def waiting(self) -> bool:
-        """Whether a request is still to come."""
-        return self._late is not None
+    def network(self) -> str:
+        """Return where it comes from."""
+        return network(self.client[0]) if self.client else ""
+
+    @property
+    def signed_in(self) -> bool:
+        """Return whether its last request came from somebody we know."""
+        return self.scope is not None and self.scope["state"].get("person") is not None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a connection, at the cost of one that waits."""
+        """Take a connection, at the cost of another where there are too many."""
         super().connection_made(transport)
         _done(transport.get_extra_info("socket").fileno())
+        # Whatever the system does not take at once pauses us, and the time for that is bounded.
+        transport.set_write_buffer_limits(high=1, low=0)
         self._wait()
-        others = [one for one in self.connections if isinstance(one, Connection) and one.waiting]
-        near = [one for one in others if _address(one) == _address(self)]
-        crowded = near if len(near) > WAITING_EACH else others if len(others) > WAITING else []
-        if crowded:
-            min(crowded, key=lambda one: one.since).abort()
-        if len(self.connections) > MOST:
-            self.abort()
+        every = [one for one in self.connections if isinstance(one, Connection)]
+        if len(every) > MOST:
+            others = sorted((one for one in every if one is not self), key=lambda one: one.since)
+            _crowding([one for one in others if not one.signed_in] or others).abort()
 
     def data_received(self, data: bytes) -> None:
         """Take a piece of a request."""
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
             self._stop_waiting()
-        elif not self.waiting:
+        elif self._late is None:
             self._wait()
+
+    def pause_writing(self) -> None:
+        """Begin to wait for a caller who does not take a reply."""
+        super().pause_writing()
+        self._slow = self.loop.call_later(WRITE_SECONDS, self.abort)
+
+    def resume_writing(self) -> None:
+        """Go on writing."""
+        super().resume_writing()
+        if self._slow is not None:
+            self._slow.cancel()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget a connection."""
         self._stop_waiting()
+        self.resume_writing()
         super().connection_lost(exc)
 
     def abort(self) -> None:
@@ -125,5 +147,10 @@ class Connection(H11Protocol):
             self._late = None
 
 
-def _address(connection: Connection) -> str | None:
-    return connection.client[0] if connection.client else None
+One = TypeVar("One", Connection, Handshake)
+
+
+def _crowding(found: Sequence[One]) -> One:
+    """Return the first of the network that has most."""
+    ((most, _),) = Counter(one.network for one in found).most_common(1)
+    return next(one for one in found if one.network == most)
