@@ -1,3 +1,9 @@
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import get_args
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +14,9 @@ from goalward.labels import Expected, Spread, Truth, WorstCase
 from goalward.strategies import Entropy, LeastConfident, Margin, Random
 from goalward.testing import check_strategy, problem
 from goalward.utility import Retrain, utility
+from tests.conftest import need
+
+ROOT = Path(__file__).parents[1]
 
 TASK = problem()
 STRATEGIES = [
@@ -216,3 +225,28 @@ def test_bad_recipes_are_refused(text, message):
 def test_a_recipe_without_its_data_is_refused():
     with pytest.raises(gw.errors.BadParameter, match="without dev=, which it needs"):
         gw.recipe("dev/average").build()
+
+
+def test_the_words_that_a_type_checker_knows_are_those_that_there_are(tmp_path):
+    from goalward.strategies import goal_oriented, recipe_names
+    from goalward.utility import named
+
+    assert set(get_args(named.UtilityWord)) == set(named.UTILITIES)
+    assert set(get_args(goal_oriented.OperatorWord)) == set(recipe_names.OPERATORS) - {"oracle"}
+    assert set(get_args(goal_oriented.SelectionWord)) == set(recipe_names.SELECTIONS)
+    need("mypy")
+    path = tmp_path / "typed.py"
+    lines = [
+        "import goalward as gw",
+        "goal = gw.goals.DevLoss([[0.0]], [1])",
+        "gw.GoalOriented(goal, operator='spread', utility='implicit', selection='sequential')",
+        "gw.GoalOriented(goal, operator='sprad')",
+        "gw.GoalOriented(goal, utility='implict')",
+        "gw.GoalOriented(goal, selection='sequental')",
+        "reveal_type(gw.Logistic().fit([[0.0]], [1]).predict_proba([[0.0]]))",
+    ]
+    path.write_text("\n".join(lines))
+    run = [sys.executable, "-m", "mypy", str(path)]
+    told = subprocess.run(run, capture_output=True, text=True, check=False, cwd=ROOT).stdout
+    assert re.findall(r"typed\.py:(\d+): error: .*\[arg-type\]", told) == ["4", "5", "6"], told
+    assert 'typed.py:7: note: Revealed type is "numpy.ndarray[' in told

@@ -255,3 +255,11 @@ def test_labels_outside_the_named_classes_are_refused(model, classes):
         UnknownLabel, match=r"y_labelled holds the label [12]; one of the classes 0"
     ):
         gw.suggest(model, X[KNOWN], y[KNOWN], X[POOL], classes=classes)
+
+
+def test_our_learner_is_told_of_classes_without_a_label():
+    given = (X[KNOWN], y[KNOWN], X[POOL])
+    found = [
+        gw.suggest(model, *given, classes=[0, 1, 2, 3]).rows for model in (None, gw.Logistic())
+    ]
+    assert found[0].tolist() == found[1].tolist()

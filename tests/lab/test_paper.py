@@ -33,7 +33,7 @@ def refit(setting, rows, labels, goal):
     fitted = setting.fitted
     X = np.vstack([fitted.labelled.X, rows])
     y = np.concatenate([fitted.classes[fitted.labelled.targets.argmax(1)], fitted.classes[labels]])
-    again = digits_3v8().learner.set_params(tol=1e-11).fit(X, y)
+    again = digits_3v8().learner.having(tol=1e-11).fit(X, y)
     return setting.goals[goal].value(again) - setting.goals[goal].value(fitted)
 
 

@@ -3,7 +3,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
@@ -127,10 +127,17 @@ def test_single_precision_rows_are_fitted_in_double():
     assert fitted.predict_proba(task.X_pool.astype(np.float32)).dtype == np.float32
 
 
-def test_it_is_a_scikit_learn_estimator_in_parameters():
-    learner = gw.Logistic(C=3.0, fit_intercept=False)
+@pytest.mark.parametrize("kind", [gw.Logistic, gw.MultiLabel, gw.Ridge])
+def test_a_learner_has_parameters_and_is_no_estimator_of_scikit_learn(kind):
+    """Its `fit` returns a model, where an estimator's returns itself."""
+    learner = kind(3.0, fit_intercept=False)
+    assert not isinstance(learner, BaseEstimator)
     assert clone(learner).get_params() == learner.get_params()
-    assert repr(learner) == "Logistic(C=3.0, fit_intercept=False)"
+    first = next(iter(learner.get_params()))
+    assert repr(learner) == f"{kind.__name__}({first}=3.0, fit_intercept=False)"
+    assert learner.having(tol=1e-3).get_params() == learner.get_params() | {"tol": 1e-3}
+    y = [0, 1] if kind is gw.Logistic else [[0.0], [1.0]]
+    assert isinstance(learner.fit([[0.0], [1.0]], y), gw.models.Fitted)
 
 
 def test_a_separable_set_with_a_tiny_penalty_is_refused():

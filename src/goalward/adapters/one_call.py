@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.base import ClassifierMixin, clone, is_regressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
@@ -128,9 +128,17 @@ def _with_opinion(
         )
     ready = isinstance(guesses, Opinion)
     opinion = guesses if ready else Opinion.of(X_pool, guesses, seed=seed)
-    learner: Logistic = clone(model or Logistic(classes=list(classes) or None))
-    learner.set_params(opinion=opinion)
-    return learner
+    return _ours(model, classes).having(opinion=opinion)
+
+
+def _ours(model: Logistic | None, classes: Sequence[Hashable]) -> Logistic:
+    """Return our learner, told of the classes unless it knows them."""
+    learner = model or Logistic()
+    return (
+        learner
+        if learner.classes is not None or not len(classes)
+        else learner.having(classes=list(classes))
+    )
 
 
 def strategy_for(
@@ -180,7 +188,7 @@ def model_for(
         standing = _stand_in(model, X, labels, X_pool, classes, prepared=False)
         return standing, f"{many}, of fewer than two classes, are too few for {name}"
     if model is None or isinstance(model, Logistic):
-        learner = model or Logistic(classes=list(classes) or None)
+        learner = _ours(model, classes)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnseenClass)
             return learner.fit(X, labels, sample_weight=weights), f"{name} was fitted to {many}"
@@ -218,11 +226,11 @@ def _check_model(model: Any) -> None:
         raise BadParameter(f"model is {described(model)}; {expected} was expected.")
     in_place(model, "model", expected.rstrip(","), "fit")
     # Some classifiers of classifiers have no `predict` before they are fitted.
-    if not (hasattr(model, "predict") or is_classifier(model) or isinstance(model, Logistic)):
+    if not (hasattr(model, "predict") or isinstance(model, ClassifierMixin | Logistic)):
         raise BadParameter(
             f"model is {type(model).__name__}, which predicts nothing; {expected} was expected."
         )
-    if is_regressor(model):
+    if not isinstance(model, Logistic) and is_regressor(model):
         raise BadParameter(
             f"model is the regressor {type(model).__name__}; {expected} was expected."
         )

@@ -21,12 +21,16 @@ from goalward.core.extras import needing
 from goalward.core.labels import clean_weights
 from goalward.errors import BadInput, BadParameter, UnknownLabel, Unsupported
 from goalward.goals import Goal
+from goalward.labels import Operator
 from goalward.learners import LogisticClassifier
 from goalward.models import Fitted
-from goalward.selection import Rule
+from goalward.selection import Rule, Selector
 from goalward.strategies import GoalOriented, Strategy, Suggestion
 from goalward.strategies.engine import Engine
+from goalward.strategies.goal_oriented import OperatorWord, SelectionWord
 from goalward.strategies.request import Request, nameless
+from goalward.utility import Utility
+from goalward.utility.named import UtilityWord
 
 with needing("goalward.adapters.skactiveml"):
     from skactiveml.base import SingleAnnotatorPoolQueryStrategy, SkactivemlClassifier
@@ -81,9 +85,9 @@ class GoalQuery(SingleAnnotatorPoolQueryStrategy):  # type: ignore[misc]
     def __init__(
         self,
         goal: Goal | None = None,
-        operator: Any = None,
-        utility: Any = None,
-        selection: Any = None,
+        operator: Operator | OperatorWord | None = None,
+        utility: Utility | UtilityWord | None = None,
+        selection: Selector | SelectionWord | None = None,
         strategy: Any = None,
         missing_label: Any = MISSING_LABEL,
         random_state: Any = None,
@@ -163,7 +167,7 @@ class GoalQuery(SingleAnnotatorPoolQueryStrategy):  # type: ignore[misc]
         """Return the strategy that was asked for, seeded."""
         seed = int(self.random_state_.randint(2**31))
         parts = {"operator": self.operator, "utility": self.utility, "selection": self.selection}
-        given = {name: part for name, part in parts.items() if part is not None}
+        given: dict[str, Any] = {name: part for name, part in parts.items() if part is not None}
         if self.goal is not None and self.strategy is None:
             check_type(self.goal, "goal", Goal)
             return GoalOriented(self.goal, **given, seed=seed)

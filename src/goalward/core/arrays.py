@@ -8,7 +8,7 @@ the fastest road of each library.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import array_api_compat
 import array_api_compat.numpy
@@ -22,6 +22,7 @@ from goalward.errors import NotConverged
 __all__ = [
     "Array",
     "Rows",
+    "UsersArray",
     "astype",
     "cholesky",
     "columns",
@@ -48,6 +49,12 @@ __all__ = [
 
 Array: TypeAlias = Any
 """An array of NumPy, PyTorch, CuPy or any library of the array API standard."""
+
+if TYPE_CHECKING:
+    UsersArray: TypeAlias = NDArray[Any]
+else:
+    UsersArray = Any
+"""An `Array` that a user is given, of the library of the rows; NumPy's to a type checker."""
 
 Rows: TypeAlias = Any
 """An `Array` of two axes, or a SciPy sparse matrix."""

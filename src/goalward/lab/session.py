@@ -175,11 +175,12 @@ def fitted_to(dataset: Dataset, rows: NDArray[Any], labels: NDArray[Any]) -> Any
 
     A class without a label yet needs penalised intercepts, as in a study.
     """
-    known = dataset.learner.get_params(deep=False)
+    learner = clone(dataset.learner)
+    known = learner.get_params(deep=False)
     penalized = known.get("penalize_intercept") or "until-seen"
     wished: dict[str, Any] = {"classes": dataset.classes, "penalize_intercept": penalized}
     taken = {name: value for name, value in wished.items() if name in known}
-    return clone(dataset.learner).set_params(**taken).fit(dataset.X[rows], labels)
+    return type(learner)(**(known | taken)).fit(dataset.X[rows], labels)
 
 
 class Measures(NamedTuple):

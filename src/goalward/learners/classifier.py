@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -19,7 +19,7 @@ from goalward.models.fitted import Fitted
 __all__ = ["LogisticClassifier"]
 
 
-class LogisticClassifier(ClassifierMixin, LogisticParameters):  # type: ignore[misc]
+class LogisticClassifier(ClassifierMixin, LogisticParameters, BaseEstimator):  # type: ignore[misc]
     """Softmax regression that follows scikit-learn's conventions.
 
     A thin estimator over `Logistic`: `fit` returns self and keeps the model as

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 
 from goalward.core.arrays import rows_at, to_numpy
@@ -71,7 +70,7 @@ def cross_validate(
         )
     folds = StratifiedKFold(min(learner.cv, smallest), shuffle=True, random_state=seed)
     # Folds may lack a class, which a learner that is told of all of them allows.
-    named = clone(learner).set_params(classes=list(classes))
+    named = learner.having(classes=list(classes))
     scores = np.array([_path(named, Cs, labelled, *fold) for fold in folds.split(codes, codes)])
     log_likelihood, accuracy = scores[:, 0, :], scores[:, 1, :]
     mean = log_likelihood.mean(axis=0)
@@ -97,7 +96,7 @@ def _path(
     share = weights[held_out] / weights[held_out].sum()
     start: Fitted | None = None
     for c, C in enumerate(Cs):
-        one = clone(learner).set_params(C=float(C))
+        one = learner.having(C=float(C))
         known = rows_at(X, train), targets[train]
         try:
             with warnings.catch_warnings():

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sklearn.base import clone
-
 from goalward.errors import NotConverged, Separable
 from goalward.goals import LeaveOneOut
 
@@ -30,7 +28,7 @@ def best_left_out(learner: Logistic, X: Any, y: Any, n: int, **given: Any) -> Fi
     best: Fitted | None = None
     for C in PATH if n >= FEW else (MIDDLE,):
         try:
-            fitted = clone(learner).set_params(C=C).fit(X, y, start=start, **given)
+            fitted = learner.having(C=C).fit(X, y, start=start, **given)
             value = LeaveOneOut().value(fitted) if n >= FEW else 0.0
         except (Separable, NotConverged):
             if best is None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from jaxtyping import Float
@@ -17,7 +18,33 @@ from goalward.errors import BadParameter, ShapeMismatch
 from goalward.models import Fitted, LinearModel, Loss
 from goalward.solvers import named
 
-__all__ = ["check_positive", "fitted_to", "labelled_rows", "names_of", "polished", "started"]
+__all__ = [
+    "Learner",
+    "check_positive",
+    "fitted_to",
+    "labelled_rows",
+    "names_of",
+    "polished",
+    "started",
+]
+
+
+class Learner:
+    """Parameters by name. No estimator of scikit-learn's: `fit` returns a `Fitted`, and not itself."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters; so `sklearn.base.clone` takes it too."""
+        return {name: getattr(self, name) for name in signature(type(self)).parameters}
+
+    def having(self, **changes: Any) -> Self:
+        """Return the same learner with other parameters."""
+        return type(self)(**(self.get_params() | changes))
+
+    def __repr__(self) -> str:
+        usual = signature(type(self)).parameters
+        params = sorted(self.get_params().items())
+        other = [f"{k}={v!r}" for k, v in params if repr(v) != repr(usual[k].default)]
+        return f"{type(self).__name__}({', '.join(other)})"
 
 
 def fitted_to(

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from goalward.core.arrays import like
 from goalward.core.labels import as_classes, clean_weights, encode, find_classes, is_soft
@@ -17,7 +16,7 @@ from goalward.core.rows import clean_rows, column_names, held
 from goalward.errors import BadParameter, OneClass, ShapeMismatch, UnseenClass
 from goalward.learners.cross_validation import cross_validate
 from goalward.learners.left_out import best_left_out
-from goalward.learners.linear_fit import labelled_rows, started
+from goalward.learners.linear_fit import Learner, labelled_rows, started
 from goalward.models import LinearModel
 from goalward.models.fitted import Fitted
 from goalward.models.trust import refuse_separable
@@ -26,7 +25,7 @@ from goalward.solvers import named
 __all__ = ["Logistic", "LogisticParameters"]
 
 
-class LogisticParameters(BaseEstimator):  # type: ignore[misc]
+class LogisticParameters:
     """What `Logistic` and `LogisticClassifier` are told; each parameter is explained at `Logistic`."""
 
     def __init__(
@@ -55,7 +54,7 @@ class LogisticParameters(BaseEstimator):  # type: ignore[misc]
         self.opinion = opinion
 
 
-class Logistic(LogisticParameters):
+class Logistic(LogisticParameters, Learner):
     """Softmax regression with a squared penalty: K columns of weights, also for K = 2.
 
     Minimises Σ wᵢ ℓ(xᵢ, yᵢ) + (1/2C) ‖Θ‖². For K ≥ 3 this is scikit-learn's

@@ -7,17 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from goalward.core.arrays import like
-from goalward.learners.linear_fit import check_positive, fitted_to, names_of, polished
+from goalward.learners.linear_fit import Learner, check_positive, fitted_to, names_of, polished
 from goalward.models import Fitted, Sigmoid
 from goalward.models.trust import refuse_separable
 
 __all__ = ["MultiLabel"]
 
 
-class MultiLabel(BaseEstimator):  # type: ignore[misc]
+class MultiLabel(Learner):
     """One-vs-rest logistic regression: K labels, each a yes or a no by itself.
 
     It is scikit-learn's `OneVsRestClassifier(LogisticRegression(C=C))`, also where rows are answered

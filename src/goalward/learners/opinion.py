@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.linear_model import RidgeCV
 
 from goalward.core.arrays import (
@@ -164,7 +163,7 @@ class Opinion:
 
     def fitted(self, learner: Logistic, X: Any, y: Any, sample_weight: Any = None) -> Fitted:
         """Return the model of labelled rows that starts from the guesses as far as these help."""
-        plain: Logistic = clone(learner).set_params(opinion=None)
+        plain = learner.having(opinion=None)
         if self.trust:
             own = plain.fit(self(X), y, sample_weight=sample_weight)
             return replace(own, transform=self, columns=column_names(X))

@@ -7,16 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from goalward.core.arrays import to_numpy
-from goalward.learners.linear_fit import check_positive, fitted_to, names_of, polished
+from goalward.learners.linear_fit import Learner, check_positive, fitted_to, names_of, polished
 from goalward.models import Fitted, Squared
 
 __all__ = ["Ridge", "with_noise"]
 
 
-class Ridge(BaseEstimator):  # type: ignore[misc]
+class Ridge(Learner):
     """Least squares with a squared penalty, for one number a row or several.
 
     It is scikit-learn's `Ridge(alpha=alpha)`: Σ wᵢ ‖yᵢ - f(xᵢ)‖² + α ‖Θ‖², the intercept free. The

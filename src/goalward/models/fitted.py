@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from goalward.core.arrays import (
     Array,
     Rows,
+    UsersArray,
     astype,
     is_sparse,
     like,
@@ -207,9 +208,10 @@ class Fitted:
         missing = np.flatnonzero(~to_numpy(self.seen))
         return int(missing[0]) if self.freed is not None and len(missing) == 1 else None
 
-    def predict_proba(self, X: object) -> Float[Array, "n k"]:
+    def predict_proba(self, X: object) -> Float[UsersArray, "n k"]:
         """Return (n, K) probabilities, columns in the order of `classes`."""
-        return self.loss.proba(self.logits(X))
+        proba: UsersArray = self.loss.proba(self.logits(X))
+        return proba
 
     def predict(self, X: object) -> NDArray[Any]:
         """Return the most probable class of each row; 0 or 1 for each of several labels; or numbers."""

@@ -20,8 +20,10 @@ from goalward.selection import Selector, Top
 from goalward.solvers import Solution
 from goalward.strategies import GoalOriented, Strategy
 from goalward.strategies.engine import Engine
+from goalward.strategies.goal_oriented import OperatorWord, SelectionWord
 from goalward.strategies.request import Request, check_count
 from goalward.utility import Utility
+from goalward.utility.named import UtilityWord
 
 __all__ = ["Ranking", "rank"]
 
@@ -60,9 +62,9 @@ def rank(
     goal: Goal | None = None,
     *,
     strategy: Strategy | None = None,
-    operator: Operator | None = None,
-    utility: Utility | None = None,
-    selection: Selector | None = None,
+    operator: Operator | OperatorWord | None = None,
+    utility: Utility | UtilityWord | None = None,
+    selection: Selector | SelectionWord | None = None,
     batch: int = 10,
     exclude: Iterable[Any] = (),
     round: int | None = None,

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from goalward.core.place import in_place
 from goalward.errors import BadParameter
 from goalward.goals import Goal
 from goalward.goals.soft_pool import belief_labels
-from goalward.labels import Expected
+from goalward.labels import Expected, Operator
 from goalward.models import Fitted
-from goalward.selection import Rule, Top
+from goalward.selection import Rule, Selector, Top
 from goalward.strategies.reference import reference_rows
 from goalward.strategies.request import Request
 from goalward.strategies.strategy import Strategy
-from goalward.utility import Covering, FirstOrder, Information, Ladder
-from goalward.utility.named import as_utility
+from goalward.utility import Covering, FirstOrder, Information, Ladder, Utility
+from goalward.utility.named import UtilityWord, as_utility
 from goalward.utility.scorer import Supposed
 
-__all__ = ["GoalOriented"]
+__all__ = ["GoalOriented", "OperatorWord", "SelectionWord"]
+
+OperatorWord: TypeAlias = Literal[
+    "average", "predicted", "jackknife", "min", "max", "spread", "ucb", "ei", "pi"
+]
+SelectionWord: TypeAlias = Literal[
+    "top", "certain", "sequential", "sequential-curvature", "stochastic"
+]
 
 UTILITIES = {"first-order": FirstOrder, "information": Information, "covering": Covering}
 """What predicts the change of a goal, by the name that the goal gives."""
@@ -57,9 +64,9 @@ class GoalOriented(Strategy):
     """
 
     goal: Goal | Callable[[tuple[Any, Any], Any], Goal]
-    operator: Any = field(default_factory=Expected, kw_only=True)
-    utility: Any = field(default=None, kw_only=True)
-    selection: Any = field(default_factory=Top, kw_only=True)
+    operator: Operator | OperatorWord = field(default_factory=Expected, kw_only=True)
+    utility: Utility | UtilityWord | None = field(default=None, kw_only=True)
+    selection: Selector | SelectionWord = field(default_factory=Top, kw_only=True)  # type: ignore[assignment]
     seed: int = field(default=0, kw_only=True)
     zero = 0.0
 
@@ -76,10 +83,9 @@ class GoalOriented(Strategy):
         in_place(self.goal, "goal", "gw.goals.DevLoss(X_dev, y_dev)", "settled")
         own = UTILITIES[self.made.utility]
         alike = own is not FirstOrder
-        chosen = {None: own, "auto": own if alike else Ladder}.get(self.utility)
-        if chosen is not None:
-            object.__setattr__(self, "utility", chosen())
-        object.__setattr__(self, "utility", as_utility(self.utility))
+        utility: Any = self.utility
+        chosen = {None: own, "auto": own if alike else Ladder}.get(utility)
+        object.__setattr__(self, "utility", chosen() if chosen else as_utility(utility))
         for name in ("operator", "selection"):
             if isinstance(value := getattr(self, name), str):
                 object.__setattr__(self, name, _named(name, value))
@@ -170,7 +176,8 @@ class GoalOriented(Strategy):
     @property
     def labels_held(self) -> int:
         """Those of its goal or of its belief: the same may serve both, and as a rule do."""
-        return max(self.made.labels_held, belief_labels(self.operator.belief))
+        operator: Any = self.operator
+        return max(self.made.labels_held, belief_labels(operator.belief))
 
     def progress(self, fitted: Fitted) -> float:
         """Return the value of the goal at a model."""
@@ -179,10 +186,12 @@ class GoalOriented(Strategy):
     def bind(self, request: Request) -> Rule:
         """Return the goal's utility under the operator, for one model and one round."""
         fitted, round = request.fitted, request.round
+        operator: Any = self.operator
+        utility: Any = self.utility
         goal = self.made.settled(fitted, round)
-        resolver = self.operator.prepare(fitted, round)
-        supposed = Supposed(fitted, goal, self.utility)
-        utility, note = self.utility.chosen(supposed, resolver, request.pool, request.ids)
+        resolver = operator.prepare(fitted, round)
+        supposed = Supposed(fitted, goal, utility)
+        utility, note = utility.chosen(supposed, resolver, request.pool, request.ids)
         supposed = replace(supposed, utility=utility, note=note)
         return supposed.scorer().under(resolver, supposed)
 

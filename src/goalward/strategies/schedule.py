@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from goalward.core.arrays import Rows, namespace, rows_at, to_numpy
 from goalward.core.candidates import Labelled
@@ -232,6 +233,7 @@ class UnlessSurprised(Turns):
         last = slice(len(before.labelled), len(after.labelled))
         x: Rows = rows_at(after.labelled.X, last)
         goal = self.first.made.settled(before)
-        hoped = to_numpy(self.first.utility.bound(before, goal)(x).per_label)
+        utility: Any = self.first.utility
+        hoped = to_numpy(utility.bound(before, goal)(x).per_label)
         told = to_numpy(after.labelled.targets[last, :])
         return bool(hoped.argmax() != told.argmax())

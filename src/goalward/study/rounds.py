@@ -152,7 +152,7 @@ class StudyRound:
     def _fitted(self, labels: Any, chosen: dict[str, Any]) -> Fitted:
         learner = self.state.settings.fitter(self.state.classes)
         if self.state.settings.kind == "class":
-            learner.set_params(**{"opinion": self.pool.opinion, **chosen})
+            learner = learner.having(**{"opinion": self.pool.opinion, **chosen})
         fitted: Fitted = learner.fit(self.pool.take(list(labels)), self.state.targets(labels))
         return fitted
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -21,6 +21,11 @@ from goalward.utility.named import as_utility
 from goalward.utility.utility import Utility
 
 __all__ = ["Relabelled", "Todo", "relabel"]
+
+if TYPE_CHECKING:
+    from goalward.utility.named import UtilityWord as Word
+else:
+    Word = str  # other words are refused with a list of those that there are
 
 TEMPERATURES = np.geomspace(0.2, 1.0, 7)
 SHARES = np.linspace(0.01, 0.49, 13)
@@ -120,7 +125,7 @@ class Relabelled:
 
 
 def relabel(
-    fitted: Any, goal: Goal | None = None, utility: str | Utility = "first-order"
+    fitted: Any, goal: Goal | None = None, utility: Word | Utility = "first-order"
 ) -> Relabelled:
     """Return which labels to look at again, by what changing or dropping each would do.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal, TypeAlias
 
 from goalward.core.place import in_place
 from goalward.errors import BadParameter
@@ -16,8 +17,23 @@ from goalward.utility.ladder import Ladder
 from goalward.utility.retrain import Retrain
 from goalward.utility.utility import Utility
 
-__all__ = ["UTILITIES", "as_utility"]
+__all__ = ["UTILITIES", "UtilityWord", "as_utility"]
 
+UtilityWord: TypeAlias = Literal[
+    "first-order",
+    "implicit",
+    "gradient-step",
+    "information",
+    "covering",
+    "implicit-exact",
+    "corrected",
+    "corrected-3",
+    "retrain",
+    "auto",
+    "ladder",
+    "cautious",
+    "cautious-spread",
+]
 UTILITIES: dict[str, Callable[[], Utility]] = {
     "first-order": FirstOrder,
     "implicit": ImplicitStep,

@@ -126,7 +126,7 @@ class ChosenC(Logistic):
         """Return the model, of those with C from 0.01 to 10, that predicts left-out rows best."""
         fits = []
         for C in (0.01, 0.1, 1.0, 10.0) if len(set(y)) > 1 else (self.C,):
-            one = Logistic(**self.get_params()).set_params(C=C)
+            one = Logistic(**(self.get_params() | {"C": C}))
             start = one.fit(X, y, sample_weight=sample_weight, start=start)
             fits.append(start)
         return max(fits, key=LeaveOneOut().value) if len(fits) > 1 else fits[0]
