@@ -97,8 +97,8 @@ def walked(page, about, row_of, answers=40):
     page.click("#finish")
     with page.expect_download(timeout=PATIENCE) as download:
         page.click("#end [data-predictions]")
-    table = pl.read_csv(io.BytesIO(download.value.path().read_bytes()))
-    return download.value.suggested_filename, table
+    name, content = download.value.suggested_filename, download.value.path().read_bytes()
+    return name, (pl.read_excel if name.endswith(".xlsx") else pl.read_csv)(io.BytesIO(content))
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_from_a_file_to_a_table_with_predictions(made, least, desk, chromium, tm
         page.set_input_files("#file", path)
         expect(page.locator("#study-title")).to_have_text(path.name)
         name, found = walked(page, about, row_of)
-    assert name == f"{path.stem}-predictions.csv"
+    assert name == f"{path.stem}-predictions{path.suffix}"
     assert found.height == len(about)
     assert found["answered"].sum() == 40
     right = np.mean(found["label"].to_numpy() == np.array(about))
