@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import goalward as gw
-from goalward.errors import Locked, NotWritten
+from goalward.errors import BadParameter, Locked, NotWritten
 from tests.conftest import need
 from tests.server.conftest import TOKEN, texts, truth, until, written
 
@@ -69,6 +69,24 @@ def test_ask_tell_undo_skip_note(client, study):
     client.post("/api/withdraw", json={"by": "ann", "row": first})
     assert first not in study.state.skipped
     assert client.post("/api/undo", json={"by": "nobody"}).json()["row"] is None
+
+
+def test_notes_are_short_and_a_reply_has_the_newest(client, study):
+    long = {"by": "ann", "row": 0, "text": "x" * 2001}
+    refused = client.post("/api/note", json=long)
+    assert refused.status_code == 422
+    assert "at most 2000" in refused.json()["error"]
+    with pytest.raises(BadParameter, match="at most 2000"):
+        study.note(0, "x" * 2001)
+    for n in range(45):
+        study.note(0, f"note {n}", by="ann")
+    for page, numbers in enumerate((range(25, 45), range(5, 25), range(5), ())):
+        found = client.get(f"/api/rows/0?notes={page}").json()
+        assert [one["text"] for one in found["notes"]] == [f"note {n}" for n in numbers]
+        assert found["n_notes"] == 45
+    study.tell(0, "good")
+    assert len(client.get("/api/answers").json()["rows"][0]["notes"]) == 20
+    assert "25 earlier notes" in client.get("/review").text
 
 
 def test_only_ones_own_answer_can_be_taken_back(client, study):

@@ -231,6 +231,33 @@ def test_an_annotator_sees_their_own_answers_only(app, bo, cleo, study):
     assert bo.get("/api/answers", params={"only": "open"}).json()["total"] == study.n_rows - 2
 
 
+@pytest.mark.attack("other people's studies and answers")
+def test_an_annotator_sees_neither_notes_nor_labels_of_others(app, bo, cleo, study, tried):
+    for row in range(40):
+        study.tell(row, "good" if row % 2 else "bad", by="Ann")
+        study.note(row, "Ann thinks so", by="Ann")
+    study.refresh()
+    study.tell(0, "bad", by="Bo")
+    study.note(0, "mine", by="Bo")
+    mine = [{"by": "Bo", "text": "mine"}]
+    assert bo.get("/api/answers").json()["rows"][0]["notes"] == mine
+    assert bo.get("/api/rows/0").json()["notes"] == mine
+    assert bo.post("/api/note", json={"row": 0, "text": "more"}).json()["n_notes"] == 2
+    study.withdraw(0, by="Bo")
+    gets = ["/review", *(f"/api/rows/{row}" for row in range(40))]
+    said = [bo.get(path).text for path in gets]
+    posts = (("undo", {}), ("ask", {"n": 50}), ("skip", {"row": 39}), ("withdraw", {"row": 39}))
+    said += [bo.post(f"/api/{path}", json=more).text for path, more in posts]
+    said.append(bo.post("/api/tell", json={"row": 0, "label": "good"}).text)
+    assert not [one for one in said if "Ann thinks" in one]
+    whys = [client.get("/api/why/1").json()["labels"] for client in (bo, cleo)]
+    found = [[one["helps"] + one["hurts"] for one in labels] for labels in whys]
+    assert not any(found[0])
+    assert any(found[1])
+    assert cleo.get("/api/rows/0").json()["n_notes"] == 3
+    tried(len(said) + 1)
+
+
 def test_pages_offer_what_a_role_may_do(bo, cleo, ann):
     pages = {name: c.get("/").text for name, c in (("bo", bo), ("cleo", cleo), ("ann", ann))}
     offered = {

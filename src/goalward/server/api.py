@@ -25,7 +25,7 @@ from goalward.server.messages import (
     RowView,
     UndoResult,
 )
-from goalward.server.roles import Who, seen_answers
+from goalward.server.roles import Own, Who, seen_answers
 from goalward.server.rows import preview
 from goalward.server.served_study import HELD, ServedStudy
 from goalward.study.why import Effect
@@ -80,39 +80,39 @@ api = APIRouter(prefix="/api", responses=ERRORS, dependencies=[Depends(_same_stu
 
 
 @api.post("/ask")
-def ask(wish: RowsRequest, served: Served, who: Who) -> NextRows:
+def ask(wish: RowsRequest, served: Served, who: Who, own: Own) -> NextRows:
     """Hand out rows: those the annotator has in hand, then the best that are free."""
-    return NextRows(next=served.next_rows(who(wish.by), wish.n))
+    return NextRows(next=served.next_rows(who(wish.by), own, wish.n))
 
 
 @api.post("/tell")
-def tell(answer: AnswerRequest, served: Served, who: Who) -> AnswerStored:
+def tell(answer: AnswerRequest, served: Served, who: Who, own: Own) -> AnswerStored:
     """Store an answer; it is on disk when this returns. The same again changes nothing."""
     seq, rows = served.study.tell_and_ask(answer.row, answer.label, HELD, by=who(answer.by))
     served.changed()
-    return AnswerStored(seq=seq, next=served.views(rows))
+    return AnswerStored(seq=seq, next=served.views(rows, own))
 
 
 @api.post("/skip")
-def skip(mark: RowRequest, served: Served, who: Who) -> NextRows:
+def skip(mark: RowRequest, served: Served, who: Who, own: Own) -> NextRows:
     """Leave a row unanswered; nobody is asked it again."""
     by = who(mark.by)
     served.study.skip(mark.row, by=by)
     served.changed()
-    return NextRows(next=served.next_rows(by))
+    return NextRows(next=served.next_rows(by, own))
 
 
 @api.post("/undo")
-def undo(said: Annotator, served: Served, who: Who) -> UndoResult:
+def undo(said: Annotator, served: Served, who: Who, own: Own) -> UndoResult:
     """Undo the annotator's last answer, skip or withdrawal; the row is theirs again."""
     by = who(said.by)
     row = served.study.undo(by=by)
     served.changed()
-    return UndoResult(row=row, next=served.next_rows(by))
+    return UndoResult(row=row, next=served.next_rows(by, own))
 
 
 @api.post("/withdraw")
-def withdraw(mark: RowRequest, served: Served, who: Who) -> NextRows:
+def withdraw(mark: RowRequest, served: Served, who: Who, own: Own) -> NextRows:
     """Take back the annotator's answer to a row, or give back the question; 409 for others'."""
     by = who(mark.by)
     if not served.study.withdraw(mark.row, by=by):
@@ -125,15 +125,15 @@ def withdraw(mark: RowRequest, served: Served, who: Who) -> NextRows:
             "name.",
         )
     served.changed()
-    return NextRows(next=served.next_rows(by))
+    return NextRows(next=served.next_rows(by, own))
 
 
 @api.post("/note")
-def note(remark: NoteRequest, served: Served, who: Who) -> RowView:
+def note(remark: NoteRequest, served: Served, who: Who, own: Own) -> RowView:
     """Write something about a row."""
     served.study.note(remark.row, remark.text, by=who(remark.by))
     served.live.changed()
-    return served.views([remark.row])[0]
+    return served.views([remark.row], own)[0]
 
 
 @api.post("/classes")
@@ -174,18 +174,24 @@ def invite(request: Request, served: Served) -> dict[str, str | None]:
 
 
 @api.get("/rows/{row}")
-def one(row: PathRow, served: Served, whole: bool = False) -> RowView:
-    """Return a row, all of it if `whole`."""
-    return served.views([known(served, row)], whole=whole)[0]
+def one(
+    row: PathRow, served: Served, own: Own, whole: bool = False, notes: PageNumber = 0
+) -> RowView:
+    """Return a row, all of it if `whole`, with a page of its notes."""
+    return served.views([known(served, row)], own, whole=whole, page=notes)[0]
 
 
 @api.get("/why/{row}")
-def why(row: PathRow, served: Served) -> dict[str, Any]:
-    """Say what each label of a row would do to the goal, and to which dev rows most."""
+def why(row: PathRow, served: Served, own: Own) -> dict[str, Any]:
+    """Say what each label of a row would do to the goal, and to which dev rows most.
+
+    A team's annotators are not told of dev rows, whose labels are others' answers.
+    """
     reasons = served.read().why(known(served, row))
 
     def effects(found: list[Effect]) -> list[dict[str, Any]]:
-        return [{**vars(e), "preview": preview(served.study.show(e.row))} for e in found]
+        shown = found if own is None else []
+        return [{**vars(e), "preview": preview(served.study.show(e.row))} for e in shown]
 
     labels = [
         {

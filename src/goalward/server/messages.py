@@ -21,6 +21,8 @@ from pydantic import (
     StrictStr,
 )
 
+from goalward.study.settings import LONGEST_NOTE
+
 __all__ = [
     "Annotator",
     "AnswerFilter",
@@ -103,7 +105,7 @@ class AnswerRequest(RowRequest):
 class NoteRequest(RowRequest):
     """Something worth knowing about a row."""
 
-    text: Text = Field(min_length=1, max_length=100_000)
+    text: Text = Field(min_length=1, max_length=LONGEST_NOTE)
 
 
 class Classes(BaseModel):
@@ -151,7 +153,8 @@ class RowView(BaseModel):
     columns: list[tuple[str, str]]
     utility: float | None = Field(description="The score that led to it being asked.")
     ranking: int | None = Field(description="The number of the ranking it was asked from.")
-    notes: list[dict[str, str]]
+    notes: list[dict[str, str]] = Field(description="A page of 20, the newest first of all.")
+    n_notes: int = Field(description="How many there are in all.")
     guess: tuple[Label, float] | None = Field(
         None, description="What was guessed, or what the model would say, and how sure that is."
     )

@@ -18,7 +18,7 @@ from goalward.server.rows import answered_rows, own_answers
 from goalward.study import Study
 from goalward.team import ROLES
 
-__all__ = ["Who", "allowed", "least", "may", "seen_answers", "sees_others", "still_allowed"]
+__all__ = ["Own", "Who", "allowed", "least", "may", "seen_answers", "sees_others", "still_allowed"]
 
 MEMBER = frozenset(
     {
@@ -136,5 +136,11 @@ async def _who(request: Request) -> Callable[[str | None], str]:
     return counts
 
 
+async def _own(request: Request) -> str | None:
+    return None if sees_others(request) else request.state.person.name
+
+
 Who = Annotated[Callable[[str | None], str], Depends(_who)]
 """Whose name stands beside what is stored."""
+Own = Annotated[str | None, Depends(_own)]
+"""Whose notes and answers alone may be seen; None: everybody's."""

@@ -16,6 +16,7 @@ from goalward.study import State, Study
 from goalward.study.lines import Standing
 from goalward.study.pools import StudyPool
 from goalward.study.rounds import ready
+from goalward.study.settings import LONGEST_NOTE
 
 __all__ = ["answered_rows", "legible", "own_answers", "preview", "row_name", "row_view", "searched"]
 
@@ -26,23 +27,33 @@ MOST_COLUMNS = 40
 WORDS: WeakKeyDictionary[StudyPool, pl.Series] = WeakKeyDictionary()
 PAGE = 50
 """Answers on one page of the list."""
+NOTES = 20
+"""Notes of a row on one page."""
 
 
 def row_view(
     study: Study,
     state: State,
     row: int,
+    own: str | None,
     *,
     whole: bool = False,
+    page: int = 0,
     guess: tuple[Label, float] | None = None,
 ) -> RowView:
-    """Return what a page needs of a row; long texts are cut unless `whole`."""
+    """Return what a page needs of a row; long texts are cut unless `whole`, notes come in pages.
+
+    Parameters
+    ----------
+    own
+        Whose notes alone are shown; None: everybody's.
+    """
     content = study.show(row)
     text = content.get("text")
     text = None if text is None else legible(str(text))
     utility, ranking = state.questions.get(row, (None, None))
-    own = _id_column(content["columns"])
-    cells = [(k, v) for k, v in content["columns"].items() if v not in (None, "") and k != own]
+    id = _id_column(content["columns"])
+    cells = [(k, v) for k, v in content["columns"].items() if v not in (None, "") and k != id]
     return RowView(
         row=row,
         name=row_name(content),
@@ -52,8 +63,8 @@ def row_view(
         columns=[(legible(str(name)[:200]), _cut(str(v))) for name, v in cells[:MOST_COLUMNS]],
         utility=utility,
         ranking=ranking,
-        notes=_notes(state, row),
         guess=guess,
+        **_notes(state, row, own, page),
     )
 
 
@@ -95,7 +106,9 @@ def searched(pool: StudyPool) -> pl.Series:
     return WORDS[pool]
 
 
-def answered_rows(study: Study, wanted: AnswerFilter, page: int) -> dict[str, Any]:
+def answered_rows(
+    study: Study, wanted: AnswerFilter, page: int, own: str | None = None
+) -> dict[str, Any]:
     """Return one page of answered rows and how many there are in all.
 
     Newest first; likely mistakes by how much the model, without the answer, doubts it. Open rows are
@@ -112,13 +125,13 @@ def answered_rows(study: Study, wanted: AnswerFilter, page: int) -> dict[str, An
         "total": len(kept),
         "page": page,
         "pages": -(-len(kept) // PAGE),
-        "rows": [_answer(study, state, row) | {"doubted": doubted.get(row)} for row in shown],
+        "rows": [_answer(study, state, row, own) | {"doubted": doubted.get(row)} for row in shown],
     }
 
 
 def own_answers(study: Study, wanted: AnswerFilter, page: int, by: str) -> dict[str, Any]:
     """Return one page of the rows that one person answered, without what others said of them."""
-    found = answered_rows(study, wanted.model_copy(update={"by": by}), page)
+    found = answered_rows(study, wanted.model_copy(update={"by": by}), page, by)
     for line in found["rows"]:
         said = [one for one in line["answers"] if one["by"] == by]
         line |= {"answers": said, "label": said[0]["label"] if said else None}
@@ -168,7 +181,7 @@ def _doubted(study: Study) -> dict[int, dict[str, Any]]:
     return found
 
 
-def _answer(study: Study, state: State, row: int) -> dict[str, Any]:
+def _answer(study: Study, state: State, row: int, own: str | None) -> dict[str, Any]:
     content, said = study.show(row), state.said(row)
     words = state.settings.answer.words
 
@@ -184,7 +197,7 @@ def _answer(study: Study, state: State, row: int) -> dict[str, Any]:
         "image": _image(content, row),
         "label": state.label(row),
         "answers": [{"by": n, "label": said[n].label, "says": says(said[n])} for n in sorted(said)],
-        "notes": _notes(state, row),
+        **_notes(state, row, own),
         "at": max(when, default=None),
         "dev": state.settings.measures(row),
     }
@@ -194,8 +207,14 @@ def _image(content: dict[str, Any], row: int) -> str | None:
     return f"/api/images/{row}" if content.get("image") else None
 
 
-def _notes(state: State, row: int) -> list[dict[str, str]]:
-    return [{"by": note.by, "text": note.text} for note in state.notes.get(row, ())]
+def _notes(state: State, row: int, own: str | None, page: int = 0) -> dict[str, Any]:
+    """Return one page of the notes of a row, the newest first of all, and how many there are."""
+    said = [note for note in state.notes.get(row, ()) if own in (None, note.by)]
+    end = max(len(said) - page * NOTES, 0)
+    shown = [
+        {"by": n.by, "text": _cut(n.text, LONGEST_NOTE)} for n in said[max(end - NOTES, 0) : end]
+    ]
+    return {"notes": shown, "n_notes": len(said)}
 
 
 def _cut(text: str, longest: int = LONGEST_CELL) -> str:

@@ -117,16 +117,16 @@ class ServedStudy:
             "close that program, or wait until it is done."
         )
 
-    def next_rows(self, by: str, n: int = HELD) -> list[RowView]:
+    def next_rows(self, by: str, own: str | None, n: int = HELD) -> list[RowView]:
         """Return the rows in an annotator's hands, new ones added; never waits for a fit."""
-        return self.views(self.study.ask(n, by=by, resume=True, at_most=True, refresh=False))
+        return self.views(self.study.ask(n, by=by, resume=True, at_most=True, refresh=False), own)
 
-    def views(self, rows: list[int], *, whole: bool = False) -> list[RowView]:
-        """Return what a page needs of some rows, as of the last look or answer."""
+    def views(self, rows: list[int], own: str | None, **shown: Any) -> list[RowView]:
+        """Return what a page needs of some rows, as of the last look or answer; see `row_view`."""
         state = self.study.seen
         guesses = self.study.guesses(rows) if self.guess else {}
         return [
-            row_view(self.study, state, row, whole=whole, guess=guesses.get(row)) for row in rows
+            row_view(self.study, state, row, own, guess=guesses.get(row), **shown) for row in rows
         ]
 
     def read(self) -> Study:

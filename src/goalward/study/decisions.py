@@ -18,7 +18,7 @@ from goalward.journal.events import Event, Label
 from goalward.study.fold import folded
 from goalward.study.kind import place_of, position
 from goalward.study.questions import Questions, rows_held
-from goalward.study.settings import plain_label, plain_text, upgraded
+from goalward.study.settings import LONGEST_NOTE, plain_label, plain_text, upgraded
 from goalward.study.state import Description, State
 
 __all__ = [
@@ -136,7 +136,7 @@ def undone(state: State, now: float, by: str) -> tuple[int | None, list[Event]]:
 def noted(state: State, now: float, row: int, by: str, text: str) -> tuple[None, list[Event]]:
     """Return a note."""
     row, by = checked_row(state, row), plain_text(by, "by")
-    text = plain_text(text, "The note", longest=100_000)
+    text = plain_text(text, "The note", longest=LONGEST_NOTE)
     return None, [events.Noted(at=now, row=row, by=by, text=text)]
 
 

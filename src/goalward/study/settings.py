@@ -23,6 +23,7 @@ from goalward.study.kinds import KINDS
 __all__ = ["Options", "Settings", "is_whole", "plain_label", "plain_text", "upgraded"]
 
 LONGEST_NAME = 200
+LONGEST_NOTE = 2000
 BLOCK = 2**16
 """Rows whose roles are drawn together."""
 LABELS = ("latest", "majority", "weighed")

@@ -91,7 +91,7 @@ function newOutbox(name) {
     saved(item, reply) {
       tabs.say("saved", item.body.row);
       if (outbox.size === 0) { say(item.said); complain(); }
-      if (reply.next) take(reply.next); else if (current()?.row === reply.row) { current().notes = reply.notes; notes(reply.notes); }
+      if (reply.next) take(reply.next); else if (current()?.row === reply.row) notes(Object.assign(current(), { notes: reply.notes, n_notes: reply.n_notes }));
     },
     waiting(size, error) {
       say(`Not saved yet: ${size}. Trying again; keep this page open.`, true);

@@ -26,13 +26,15 @@ export function show(row, empty) {
   const columns = row?.columns ?? [];
   at("row-columns").hidden = columns.length === 0;
   at("row-columns").replaceChildren(...columns.flatMap(([name, value]) => [make("dt", "", name), make("dd", "", value)]));
-  notes(row?.notes ?? []);
+  notes(row ?? { notes: [], n_notes: 0 });
   at("row").scrollTop = 0;
 }
 
-export function notes(list) {
-  at("row-notes").hidden = list.length === 0;
-  at("row-notes").replaceChildren(...list.map((note) => make("li", "", `${note.text} (${note.by})`)));
+export function notes(row) {
+  const said = row.notes.map((note) => `${note.text} (${note.by})`);
+  if (row.n_notes > said.length) said.unshift(`${row.n_notes - said.length} earlier notes`);
+  at("row-notes").hidden = said.length === 0;
+  at("row-notes").replaceChildren(...said.map((words) => make("li", "", words)));
 }
 
 export function preload(row) {
