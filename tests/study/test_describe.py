@@ -42,18 +42,23 @@ def test_a_renamed_class_keeps_its_answers_and_undo_goes_back_through_it(study):
     assert state.classes == study.state.classes
 
 
-def test_a_name_that_is_free_again_may_be_given_again(study):
+def test_names_are_not_exchanged_under_an_open_page(study):
+    """A page that has not heard of it sends an earlier name, and means the class that had it."""
     study.tell(0, "low")
     study.describe("low", name="small")
-    study.add_class("low")
+    seq = study.state.seq
+    for give in (lambda: study.describe("high", name="low"), lambda: study.add_class("low")):
+        with pytest.raises(BadParameter, match="'low' was the name of 'small'"):
+            give()
+    assert study.state.seq == seq
     study.tell(1, "low")
-    assert dict(study.state.labels) == {0: "small", 1: "low"}
-    study.describe("small", name="tiny")
-    study.describe("tiny", name="small")
-    study.tell(2, "tiny")
-    assert study.state.labels[2] == "small"
-    with pytest.raises(BadParameter, match="'low' already"):
-        study.describe("small", name="low")
+    assert dict(study.state.labels) == {0: "small", 1: "small"}
+    # Its own earlier name a class may have again.
+    study.describe("small", name="low")
+    study.tell(2, "small")
+    assert dict(study.state.labels) == dict.fromkeys(range(3), "low")
+    with pytest.raises(BadParameter, match="'high' already"):
+        study.describe("low", name="high")
     with pytest.raises(UnknownLabel):
         study.describe("nothing", text="x")
 

@@ -150,6 +150,7 @@ def class_added(state: State, now: float, label: Any) -> tuple[None, list[Event]
     label = plain_label(label)
     if label in state.classes:
         return None, []
+    _check_unused(state, label)
     state.settings.answer.check_names((*state.classes, label))
     return None, [events.ClassAdded(at=now, label=label)]
 
@@ -184,6 +185,7 @@ def described(
                 "Review to make two classes one."
             )
     if name is not None:
+        _check_unused(state, name, of=label)
         before, after = state.classes[:place], state.classes[place + 1 :]
         state.settings.answer.check_names((*before, name, *after))
     given = events.Described(at=now, label=label, name=name, colour=colour, text=text)
@@ -196,6 +198,16 @@ def described(
         != known
     )
     return None, [given] if news else []
+
+
+def _check_unused(state: State, name: Label, of: Label | None = None) -> None:
+    """Refuse a name that another class had: pages that have not heard of it still mean that one."""
+    now = state.renamed.get(name)
+    if now is not None and now != of:
+        raise BadParameter(
+            f"{name!r} was the name of {now!r}, and pages and files from before still mean that class "
+            "by it; a name that no other class had was expected. Choose another."
+        )
 
 
 def extended(
