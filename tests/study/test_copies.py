@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 import sqlite3
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -77,6 +78,24 @@ def test_a_backup_is_put_back(place, tmp_path):
     with gw.Study.open(tmp_path / "restored.db.replaced-1") as kept, gw.Study.open(target) as back:
         assert kept.state.labels[1] == "high"
         assert 1 not in back.state.labels
+
+
+@pytest.mark.attack("kill -9 inside a write")
+def test_a_restore_that_is_cut_short_leaves_a_study_at_its_path(place, tmp_path, monkeypatch):
+    copy = tmp_path / "backup.db"
+    run("backup", place, copy)
+    replace = Path.replace
+
+    def killed(path, target):
+        if Path(target) == place:
+            raise KeyboardInterrupt
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        gw.Study.restore(copy, place, force=True)
+    for path in (place, tmp_path / "labels.db.replaced-1"):
+        assert Store.open(path).read() == Store.open(copy).read()
 
 
 def test_studies_move_between_sqlite_and_postgresql(place, tmp_path, postgres):

@@ -160,10 +160,15 @@ def _put_aside(path: Path) -> Path | None:
         return None
     names = (path.with_name(f"{path.name}.replaced-{n}") for n in count(1))
     aside = next(free for free in names if not os.path.lexists(free))
-    pairs = zip(files_of_database(path), files_of_database(aside), strict=True)
-    for source, target in reversed(list(pairs)):
+    beside = zip(files_of_database(path)[1:], files_of_database(aside)[1:], strict=True)
+    for source, target in beside:
         if os.path.lexists(source):
             source.rename(target)
+    try:
+        # It keeps its name, until the new one takes it: there is a study at the path at any moment.
+        os.link(path, aside, follow_symlinks=False)
+    except OSError:  # a file system without links
+        path.rename(aside)
     return aside
 
 
