@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import goalward as gw
-from goalward.errors import BadParameter
+from goalward.errors import BadInput, BadParameter
 
 N = 400
 WORDS = np.array(["sun", "sea", "tax", "law", "cat", "dog", "rain", "wind", "road", "song"])
@@ -122,6 +122,13 @@ def test_guesses_that_do_not_fit_are_refused_and_leave_nothing(tmp_path):
         study_of(tmp_path, ["a b", "c d"], guesses=["good", "bad", "bad"])
     with pytest.raises(BadParameter, match="2 guesses and 1 guess_probabilities"):
         study_of(tmp_path, ["a b", "c d"], guesses=["good", "bad"], guess_probabilities=[0.5])
+    path = tmp_path / "t.csv"
+    for wrong in (2.0, float("inf"), -0.1, "much"):
+        with pytest.raises(BadInput, match="from 0 to 1"):
+            study_of(tmp_path, ["a b", "c d"], guesses=["x", "y"], guess_probabilities=[0.5, wrong])
+        path.write_text(f"text,llm,sure\na b,good,0.5\nc d,bad,{wrong}\n")
+        with pytest.raises(BadInput, match="from 0 to 1"):
+            study_of(tmp_path, path, guesses="llm", guess_probabilities="sure")
     learner = gw.Logistic(opinion=gw.Opinion.of(np.eye(2), ["a", "b"]))
     with pytest.raises(BadParameter, match="Pass guesses= instead"):
         study_of(tmp_path, ["a b", "c d"], learner=learner)

@@ -116,7 +116,7 @@ class Opinion:
         """
         said = list(guesses(X) if callable(guesses) else guesses)
         rows = as_pool(X)
-        sure = _shares(probabilities, len(said))
+        sure = shares_of(probabilities, len(said))
         if len(said) != len(rows):
             raise ShapeMismatch(
                 f"X has {len(rows)} rows and {len(said)} guesses came; as many were expected. Pass None "
@@ -235,10 +235,14 @@ def missing(guess: Any) -> bool:
     )
 
 
-def _shares(probabilities: Any, n: int) -> NDArray[Any]:
+def shares_of(probabilities: Any, n: int) -> NDArray[Any]:
+    """Return how sure each of n guesses is, 1 where that is not said."""
     if probabilities is None:
         return np.ones(n)
-    shares = np.array([1.0 if missing(p) else float(p) for p in probabilities])
+    try:
+        shares = np.array([1.0 if missing(p) else float(p) for p in probabilities])
+    except (TypeError, ValueError):
+        shares = np.full(n, np.nan)
     if len(shares) != n or not np.all((shares >= 0.0) & (shares <= 1.0)):
         raise BadInput(
             f"{len(shares)} probabilities came for {n} guesses, or one is not from 0 to 1; how sure each "

@@ -18,7 +18,7 @@ from goalward.errors import BadParameter
 from goalward.journal.events import Label
 from goalward.journal.store import Store
 from goalward.learners import Opinion
-from goalward.learners.opinion import missing
+from goalward.learners.opinion import missing, shares_of
 from goalward.study.settings import plain_label
 from goalward.study.state import State
 from goalward.tables.labels import label_column
@@ -65,19 +65,24 @@ class Guesses:
             return pool, None
         if isinstance(guesses, str):
             table = pool if isinstance(pool, Table) else Table(pool)
-            columns = (guesses,) if probabilities is None else (guesses, probabilities)
-            return replace(table, guesses=columns), None
+            if probabilities is None:
+                return replace(table, guesses=(guesses,)), None
+            frame = table.read()
+            if probabilities in frame.columns:
+                shares_of(label_column(frame[probabilities]), frame.height)
+            return replace(table, guesses=(guesses, probabilities)), None
         said = list(guesses(pool) if callable(guesses) else guesses)
         labels = [None if missing(one) else plain_label(one) for one in said]
-        sure = probabilities
-        if sure is not None:
-            sure = [None if missing(one) else float(one) for one in sure]
-        if sure is not None and len(sure) != len(labels):
+        if probabilities is None:
+            return pool, cls(labels)
+        sure = list(probabilities)
+        if len(sure) != len(labels):
             raise BadParameter(
                 f"{len(labels)} guesses and {len(sure)} guess_probabilities came; as many of one as of "
                 "the other were expected."
             )
-        return pool, cls(labels, sure)
+        shares_of(sure, len(sure))
+        return pool, cls(labels, [None if missing(one) else float(one) for one in sure])
 
     def stored(self, kept: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
         """Return what is kept of a pool with these guesses beside it."""
