@@ -353,3 +353,19 @@ def test_the_rows_of_an_earlier_model_are_forgotten_at_once(tmp_path, rng):
             assert held() == before
         finally:
             gc.enable()
+
+
+def test_what_a_list_and_an_export_need_is_computed_once(tmp_path, rng, monkeypatch):
+    X = rng.normal(size=(200, 4))
+    with gw.Study.create(tmp_path / "a.db", pool=X, classes=[0, 1]) as study:
+        study.tell_many([(row, int(X[row, 0] > 0)) for row in range(60)])
+        study.refresh()
+        doubts = study.doubts()
+        study.tell(60, 0)
+        assert study.doubts(last=True) is doubts
+        study.refresh(force=True)
+        assert len(study.doubts(last=True).rows) == 61
+        said, asked = State.said, []
+        monkeypatch.setattr(State, "said", lambda state, row: asked.append(row) or said(state, row))
+        study.export(tmp_path / "labels.csv")
+        assert sorted(asked) == list(range(61))

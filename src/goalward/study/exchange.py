@@ -55,16 +55,16 @@ def labels_table(state: State, pool: StudyPool) -> pl.DataFrame:
     said_of = answer_columns(state.settings, state.classes, list(state.labels.values()))
     lines = []
     for row, dev in zip(rows, state.settings.is_dev(rows).tolist(), strict=True):
-        label = state.labels[row]
-        said = {by: s for by, s in state.standings[row].items() if s.label == label}
+        label, everybody = state.labels[row], state.said(row)
+        said = {by: s for by, s in everybody.items() if s.label == label}
         # Weighed, a label may be nobody's own: an adversary's answer speaks for another.
-        newest = max((said or state.standings[row]).values(), key=lambda s: s.seq)
+        newest = max((said or everybody).values(), key=lambda s: s.seq)
         lines.append(
             {
                 "row": row,
                 "role": "dev" if dev else "train",
                 "by": ", ".join(sorted(said)),
-                "answers": sum(s.label is not None for s in state.standings[row].values()),
+                "answers": sum(s.label is not None for s in everybody.values()),
                 "at": _when(newest.at),
                 "note": "\n".join(note.text for note in state.notes.get(row, ())),
             }

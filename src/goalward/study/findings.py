@@ -131,7 +131,11 @@ class StudyFindings:
         `last` as in `scores`.
         """
         now = self._last() if last else self._now()
-        return JUDGES[now.state.settings.kind].doubts(now)
+        # Every page of a list asks for the same.
+        if "doubts" not in vars(now):
+            vars(now)["doubts"] = JUDGES[now.state.settings.kind].doubts(now)
+        found: Doubts = vars(now)["doubts"]
+        return found
 
     def queue(self, n: int = 20) -> list[Todo]:
         """Return the n things that would raise the goal most: label a row, look again at one, drop one.
