@@ -67,10 +67,9 @@ def test_the_bare_library_suggests_and_ranks():
     [
         "import goalward as gw; gw.Study",
         "import goalward as gw; gw.lab",
-        "import goalward as gw; gw.bench",
         "import goalward as gw; gw.tables",
         "from goalward.study import Study",
-        "import goalward.bench",
+        "import goalward.lab",
         "import goalward.plots",
         "import goalward.journal.events",
     ],
@@ -130,7 +129,7 @@ def test_a_command_says_what_to_install(arguments, extra):
 def test_what_is_loaded_later_is_typed(tmp_path):
     """As mypy and an editor see it: no Any, and a misspelt name is an error."""
     need("mypy")
-    names = ["Study", "Study.open", "lab.simulate", "bench.simulate", "scale.rank"]
+    names = ["Study", "Study.open", "lab.simulate", "scale.rank"]
     names += ["tables.read_table", "Logistic", "GoalOriented", "goals.DevLoss", "__version__"]
     lines = ["import goalward as gw", *(f"reveal_type(gw.{name})" for name in names), "gw.nothing"]
     page = tmp_path / "page.py"

@@ -65,15 +65,15 @@ def test_no_file_is_a_drawer():
 
 
 def test_experiments_are_there_without_being_paid_for():
-    """`gw.bench` loads tables and figures only when it is used."""
+    """`gw.lab` loads tables and figures only when it is used."""
     code = (
         "import sys, goalward as gw; assert not {'polars', 'sqlalchemy'} & set(sys.modules); "
         "assert gw.Study.open; assert 'Study' in dir(gw); "
-        "assert callable(gw.bench.simulate); assert 'bench' in dir(gw)"
+        "assert callable(gw.lab.simulate); assert 'lab' in dir(gw)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-    with pytest.raises(AttributeError, match="no attribute 'benchh'"):
-        goalward.benchh  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'labb'"):
+        goalward.labb  # noqa: B018
 
 
 def test_the_version_is_the_packages():

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from goalward.study import load_model as load_model
     from goalward.utility import relabel
 
-    bench = lab
-
 __all__ = [
     "Fitted",
     "GoalOriented",
@@ -85,7 +83,7 @@ HOMES = {
 }
 """The rooms of the names that are not rooms themselves."""
 
-WITH_APP = ["Study", "annotate", "bench", "lab", "load_model", "plots", "tables"]
+WITH_APP = ["Study", "annotate", "lab", "load_model", "plots", "tables"]
 """Names that need `goalward[app]`, so that `from goalward import *` leaves them out."""
 
 if not TYPE_CHECKING:  # a checker would take every misspelt name for one that is loaded later

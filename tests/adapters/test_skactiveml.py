@@ -313,7 +313,7 @@ def test_its_strategies_are_baselines_in_simulations():
         "their margin": QueryStrategy(UncertaintySampling(method="margin_sampling")),
         "probabilistic": QueryStrategy(ProbabilisticAL(metric="rbf")),
     }
-    curves = gw.bench.simulate(
+    curves = gw.lab.simulate(
         "wine", strategies, budget=10, batch=5, seeds=2, n_jobs=1, progress=False
     )
     _, ours = curves.curve("margin")

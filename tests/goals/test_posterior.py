@@ -175,7 +175,7 @@ def retrained(data, known, X):
 
 
 def digits_task():
-    data = gw.bench.datasets.load("digits-3v8")
+    data = gw.lab.datasets.load("digits-3v8")
     order = data.split(0).pool
     known = np.concatenate([data.split(0).init, order[:30]])
     fitted = data.learner.fit(data.X[known], data.y[known])
@@ -231,7 +231,7 @@ def test_decision_risk_ranks_rows_by_the_decisions_that_retraining_turns():
     """What is gained where decisions turn, over the believed label; better than variance alone."""
     found = []
     for seed in range(3):
-        data = gw.bench.datasets.load("digits-3v8")
+        data = gw.lab.datasets.load("digits-3v8")
         split = data.split(seed)
         order = np.random.default_rng(seed).permutation(split.pool)
         known = np.concatenate([split.init, order[:20]])

@@ -128,7 +128,7 @@ def test_a_simulation_gets_more_strategies_on_the_same_splits(tmp_path):
     assert len(twice.table) == len(curves.table)
     with pytest.raises(BadParameter, match=r"no curves\.parquet"):
         replay_simulation(tmp_path / "rounds", ["margin"])
-    other = gw.bench.datasets.Dataset("wine", X, y, wine().split, gw.Logistic())
+    other = gw.lab.datasets.Dataset("wine", X, y, wine().split, gw.Logistic())
     with pytest.raises(BadInput, match="other data"):
         replay_simulation(tmp_path, ["margin"], dataset=other)
 

@@ -1,7 +1,6 @@
 """People with accounts: every route as every role, and the ways in."""
 
 import re
-import shutil
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -31,7 +30,6 @@ from goalward.server.start import start  # noqa: E402
 from goalward.team import ROLES, Team, passphrase  # noqa: E402
 from goalward.team import team as in_team  # noqa: E402
 from tests.server.conftest import TOKEN, running, until  # noqa: E402
-from tests.study.test_first_version import EXPECTED, KEPT, NAMES, _without_times  # noqa: E402
 
 HERE = "http://127.0.0.1:8321"
 WORDS = "four words of mine"
@@ -636,52 +634,6 @@ class TestProxies:
             assert slow.status_code == 429
             other = client.post("/login", data=right, headers={"x-forwarded-for": "192.0.2.2"})
             assert other.status_code == 200
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_study_of_the_first_version_is_given_accounts_and_loses_nothing(name, tmp_path):
-    shutil.copytree(KEPT, tmp_path / "moved")
-    team = Team.create(tmp_path / "team.db")
-    team.join(team.invite("Cleo", "owner"), WORDS)
-    expected = EXPECTED[name]
-    later = 1.76e9 + 200
-    with gw.Study.open(tmp_path / "moved" / f"{name}.sqlite", clock=lambda: later) as study:
-        who = sorted(study.state.annotators)[0]
-        before = study._ledger.store.read()
-
-        def kept():
-            labels = {str(k): v for k, v in study.state.labels.items()}
-            notes = {str(k): [n.text for n in v] for k, v in study.state.notes.items()}
-            return labels, sorted(study.state.skipped), notes
-
-        was = (expected["labels"], expected["skipped"], expected["notes"])
-        # As it is: with a token, by any name.
-        headers = {"authorization": f"Bearer {TOKEN}"}
-        with TestClient(create_app(ServedStudy(study, Keys(TOKEN))), HERE, headers=headers) as old:
-            alone = old.get("/api/export").text
-            assert kept() == was
-        assert study._ledger.store.version() == 3
-        # Then with accounts: who answered before finds what they said.
-        team.join(team.invite(who, "annotator"), WORDS)
-        app = create_app(ServedStudy(study, Keys(team=team)))
-        with TestClient(app, HERE):
-            person, cleo = signed_in(app, who), signed_in(app, "Cleo")
-            said = {row for row, by in study.state.standings.items() if who in by}
-            seen = person.get("/api/answers").json()
-            assert seen["total"] == len(said)
-            assert cleo.get("/api/export").text == alone
-            assert kept() == was
-            row = next(iter(said))
-            label = study.state.standings[row][who].label
-            if label is not None:
-                told = person.post("/api/tell", json={"row": row, "label": label})
-                assert told.status_code == 200
-            assert kept() == was
-        after = study._ledger.store.read()
-        assert after[: len(before)] == before
-        assert _without_times(alone)
-    with gw.Study.open(tmp_path / "moved" / f"{name}.sqlite") as again:
-        assert {str(k): v for k, v in again.state.labels.items()} == expected["labels"]
 
 
 def test_a_server_with_a_team_prints_no_link_that_opens_it(study, team, monkeypatch, capsys):

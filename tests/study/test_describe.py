@@ -1,14 +1,9 @@
 """Classes that are named, coloured and described while answers come."""
 
-import shutil
-from pathlib import Path
-
 import pytest
 
 import goalward as gw
 from goalward.errors import BadParameter, UnknownLabel
-
-FIRST = Path(__file__).parent / "first_version"
 
 
 @pytest.fixture
@@ -87,15 +82,3 @@ def test_colours_texts_and_guidelines_are_events_that_say_something_new(study):
     for wrong in ("red", "#12345", "#12345g", "url(x)"):
         with pytest.raises(BadParameter, match="colour"):
             study.describe("low", colour=wrong)
-
-
-def test_a_study_of_the_first_version_is_described_too(tmp_path):
-    path = FIRST / "memory-cautious.sqlite"
-    copy = Path(shutil.copy(path, tmp_path / path.name))
-    with gw.Study.open(copy) as study:
-        before = dict(study.state.labels)
-        old = study.state.classes[0]
-        study.describe(old, name="renamed")
-        assert {"renamed" if v == old else v for v in before.values()} == set(
-            study.state.labels.values()
-        )

@@ -2,7 +2,6 @@
 
 import io
 import json
-import shutil
 
 import numpy as np
 import polars as pl
@@ -12,7 +11,6 @@ import goalward as gw
 from goalward.errors import BadInput, DataMissing, ShapeMismatch
 from goalward.tables import Encoder, Table
 from tests.conftest import need
-from tests.study.test_first_version import KEPT, NAMES
 
 TEXTS = [f"word{i % 7} word{i % 5} film number {i % 11}" for i in range(60)]
 
@@ -89,15 +87,6 @@ def test_vectors_of_another_width_are_refused(tmp_path):
     np.save(tmp_path / "new.npy", np.eye(2))
     with pytest.raises(ShapeMismatch):
         encoder.read(tmp_path / "new.csv")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_studies_of_the_first_version_have_one(name, tmp_path):
-    shutil.copytree(KEPT, tmp_path / "moved")
-    pool = gw.Study.open(tmp_path / "moved" / f"{name}.sqlite").pool
-    encoder = kept_and_back(pool.encoder())
-    rows = pool.table.frame if pool.table else pool.texts if pool.texts else np.asarray(pool.X)
-    assert np.allclose(encoder.transform(rows), np.asarray(pool.X), atol=1e-4)
 
 
 @pytest.mark.parametrize("described", [{}, {"kind": "os"}, {"kind": "words", "columns": []}])

@@ -16,7 +16,6 @@ from goalward.strategies.recipe_names import (
     OPERATORS,
     ORACLES,
     PRESETS,
-    RETIRED,
     SELECTIONS,
     usual_parts,
 )
@@ -129,7 +128,6 @@ def recipe(text: str) -> Recipe:
             _check_hopeful(parts[0], text)
         return Recipe(made.text.format(*parts))
     parts = word.split("/")
-    _check_retired(parts, text)
     if len(parts) == 1 and parts[0] not in LABEL_FREE:
         _check_alone(parts[0], text)
         return Recipe(parts[0])
@@ -166,17 +164,6 @@ def _check(word: str, kind: str, known: dict[str, Any], text: str) -> None:
             f"The recipe {text!r} names the {kind} {word!r}; one of {', '.join(known)} was "
             "expected. Write 'random' or 'dev/average/first-order/top', say."
         )
-
-
-def _check_retired(parts: list[str], text: str) -> None:
-    for part in parts:
-        word = part.partition(":")[0]
-        if word in RETIRED:
-            raise BadParameter(
-                f"The recipe {text!r} names {word!r}, which is no more; {RETIRED[word]!r} takes its "
-                "place. A study that was made with it takes it up by `goalward upgrade STUDY "
-                f"--strategy {RETIRED[word]}`."
-            )
 
 
 def _check_alone(word: str, text: str) -> None:

@@ -23,7 +23,6 @@ from goalward.goals import (
     SmoothF1,
     SoftPool,
 )
-from goalward.goals.dev_folds import Rotated, half
 from goalward.labels import (
     BestCase,
     Expected,
@@ -64,7 +63,6 @@ __all__ = [
     "PRESETS",
     "RECOMMENDED",
     "RECOMMENDED_FOR",
-    "RETIRED",
     "SELECTIONS",
     "usual_parts",
 ]
@@ -146,8 +144,6 @@ def usual_parts(goal: str) -> tuple[str, str, str] | None:
 
 GOALS: dict[str, tuple[str, Callable[[Any], Goal]]] = {
     "dev": ("dev", lambda dev: DevLoss(*dev)),
-    "dev-rotated": ("dev", lambda dev: Rotated(*dev)),
-    "dev-split": ("dev", lambda dev: half(*dev)),
     "entropy": ("pool", Entropy),
     "expected-accuracy": ("pool", ExpectedAccuracy),
     "fisher": ("pool", Fisher),
@@ -180,11 +176,6 @@ SELECTIONS: dict[str, Callable[[], Selector]] = {
     "sequential-curvature": lambda: Sequential(update="curvature"),
     "stochastic": Stochastic,
 }
-
-
-RETIRED: dict[str, str] = {}
-"""Words that recipes had once, and the recipe that takes the place of each. A study that was made
-with one says so, and goes on when its owner takes up the other (`goalward upgrade`)."""
 
 
 def forest() -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import time
-from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
 from typing import Any
@@ -15,7 +14,6 @@ from numpy.typing import NDArray
 from goalward.core.threads import one_blas_thread
 from goalward.errors import PoolExhausted
 from goalward.goals import PosteriorGoal
-from goalward.goals.dev_folds import half
 from goalward.journal import Ranked
 from goalward.models import Fitted
 from goalward.solvers.coordinates import LARGEST
@@ -108,9 +106,6 @@ def _strategy(now: StudyRound) -> tuple[Strategy, int]:
     head = min(HEAD, settings.refit) if large else HEAD
     if not isinstance(strategy, GoalOriented):
         return strategy, head
-    if now.has_dev and now.keeps_back:
-        goal = half(now.pool.take(dev), labels, ids=np.array(dev), seed=settings.seed)
-        strategy = replace(strategy, goal=goal)
     if isinstance(strategy.goal, PosteriorGoal):
         candidates = max(2000, int(WORK / min(LARGEST, features * contrasts) ** 2))
         strategy = Subsampled(strategy, candidates=candidates, seed=settings.seed)

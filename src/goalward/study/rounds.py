@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from goalward.core.arrays import to_numpy
 from goalward.errors import BadParameter
 from goalward.goals import DevLoss, Entropy, Goal
-from goalward.goals.dev_folds import steering
 from goalward.models import Fitted
 from goalward.strategies import recipe
 from goalward.strategies.reference import drawn_rows
@@ -89,14 +88,7 @@ class StudyRound:
     def has_dev(self) -> bool:
         """Whether there are dev labels enough to measure with."""
         dev = self.state.dev
-        if len(dev) < DEV_MINIMUM or len(set(dev.values())) < 2:
-            return False
-        return not self.keeps_back or len(set(steering(list(dev), self.state.settings.seed))) == 2
-
-    @property
-    def keeps_back(self) -> bool:
-        """Whether only half of the dev rows steer."""
-        return self.state.settings.strategy.startswith("dev-split/")
+        return len(dev) >= DEV_MINIMUM and len(set(dev.values())) >= 2
 
     @cached_property
     def recipe(self) -> str:

@@ -8,7 +8,6 @@ from typing import Literal, TypeAlias
 from goalward.core.place import in_place
 from goalward.errors import BadParameter
 from goalward.solvers import GradientStep
-from goalward.utility.cautious import Cautious
 from goalward.utility.covering import Covering
 from goalward.utility.first_order import FirstOrder
 from goalward.utility.implicit_step import ImplicitStep
@@ -46,8 +45,6 @@ UTILITIES: dict[str, Callable[[], Utility]] = {
     "retrain": Retrain,
     "auto": lambda: Ladder(rows=20, certain=False),
     "ladder": Ladder,
-    "cautious": Cautious,
-    "cautious-spread": lambda: Cautious(toward_zero=True),
 }
 
 
