@@ -30,8 +30,6 @@ UtilityWord: TypeAlias = Literal[
     "retrain",
     "auto",
     "ladder",
-    "cautious",
-    "cautious-spread",
 ]
 UTILITIES: dict[str, Callable[[], Utility]] = {
     "first-order": FirstOrder,
