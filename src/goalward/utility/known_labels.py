@@ -131,7 +131,7 @@ def relabel(
 
     Without row i the parameters move by 𝓗⁻¹Jᵀ(I - wΛM)⁻¹w(p - y), one Newton step of leaving it out
     (M = J𝓗⁻¹Jᵀ its leverage); with label k instead of its own by 𝓗⁻¹Jᵀw(e_k - y). To first order the
-    goal follows in closed form, for all rows at once. Other utilities go on from there as they do for
+    goal follows by its slope, for all rows at once. Other utilities go on from there as they do for
     new rows: "corrected" and "corrected-3" take steps towards the retrained model and evaluate the
     goal, "retrain" takes all.
 

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
-from goalward.core.arrays import Array, Rows, like, namespace
+from goalward.core.arrays import Array, Rows, like, namespace, to_numpy
 from goalward.goals import Goal
 from goalward.goals.goal import Bound
 from goalward.models import Fitted
 from goalward.solvers import Solution
+from goalward.utility.certificate import ROUNDING
 from goalward.utility.one_by_one import OneByOne, value_of
-from goalward.utility.scorer import Scored, Scorer
+from goalward.utility.scorer import Certified, Scored, Scorer
 
 if TYPE_CHECKING:
     from goalward.utility.utility import Utility
@@ -83,6 +84,18 @@ class Rebalanced(Scorer):
         columns = [one.per_label[:, k] + self.shifts[k] for k, one in enumerate(each)]
         return Scored(namespace(proba).stack(columns, axis=1), proba, each[0].leverage)
 
+    @property
+    def certifies(self) -> bool:  # type: ignore[override]
+        """Whether the utility does."""
+        return self.scorers[0].certifies
+
+    def certified(self, rows: Rows) -> Certified:
+        """Return Δτ of every row under every label, and how far from retraining each can be."""
+        each = [scorer.certified(rows) for scorer in self.scorers]
+        utility, bound = (np.stack([one[i][:, k] for k, one in enumerate(each)], 1) for i in (0, 1))
+        shifts = to_numpy(self.shifts)
+        return Certified(utility + shifts, bound + ROUNDING * np.abs(shifts))
+
 
 @dataclass(frozen=True)
 class FirstLabel(Scorer):
@@ -104,10 +117,23 @@ class FirstLabel(Scorer):
 
     def __call__(self, rows: Rows) -> Scored:
         """Return Δτ of every row under every label."""
-        scored, k = self.scorer(rows), self.missing
-        u = scored.per_label
-        wide = like(rows, self.exact.given.params, dtype=self.exact.given.params.dtype)
+        scored = self.scorer(rows)
+        return scored._replace(per_label=self._with_first(rows, scored.per_label))
+
+    @property
+    def certifies(self) -> bool:  # type: ignore[override]
+        """Whether the utility does."""
+        return self.scorer.certifies
+
+    def certified(self, rows: Rows) -> Certified:
+        """Return what the utility certifies; of the first label nothing, though it is retrained."""
+        utility, bound = self.scorer.certified(rows)
+        bound[:, self.missing] = np.inf
+        return Certified(self._with_first(rows, utility), bound)
+
+    def _with_first(self, rows: Rows, u: Float[Array, "n k"]) -> Float[Array, "n k"]:
+        """Return the utilities with the column of the first label retrained."""
+        k, given = self.missing, self.exact.given.params
+        wide = like(rows, given, dtype=given.dtype)
         column = like(self.exact.labelled_as(wide, [k]), u, dtype=u.dtype)
-        return scored._replace(
-            per_label=namespace(u).concat([u[:, :k], column, u[:, k + 1 :]], axis=1)
-        )
+        return namespace(u).concat([u[:, :k], column, u[:, k + 1 :]], axis=1)
