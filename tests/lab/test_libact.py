@@ -29,8 +29,8 @@ def test_the_rows_are_those_of_the_published_sets(name):
     assert len(set(task.y[split.init])) == 2
 
 
-def test_margin_to_the_last_row_is_that_of_scikit_learns_model():
-    """The whole session again, with LogisticRegression as it comes."""
+def test_margins_area_is_that_of_a_loop_over_scikit_learns_model():
+    """The whole session again, with LogisticRegression fitted to 1e-8."""
     task = Libact().conditions(load("sonar"))
     split = Libact().split(task, 1)
     known, left, curve = list(split.init), list(split.pool), []
