@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -93,6 +95,24 @@ def test_slopes_solve_their_equation(n_classes, size, rng):
     p /= p.sum(axis=1, keepdims=True)
     miss = r - (np.einsum("kc,nkl->ncl", Q, p) - Q.T)
     assert np.abs(miss).max() < 1e-7
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.3])
+def test_large_leverages_need_no_matrix_for_each_label(weight, rng):
+    """100 classes took 1.5 GB and 0.35 s a row there: a K x K system for each label and Newton step."""
+    n, K = 3, 40
+    c = K - 1
+    L = rng.normal(size=(n, c, c))
+    M = 300.0 * (L @ L.transpose(0, 2, 1)) / c
+    f = 4.0 * rng.normal(size=(n, c))
+    Q = Softmax().basis(K, f)
+    equations = Equations(f, M, Q.T[None], np.full((1, c, K), weight), Q, Softmax())
+    tracemalloc.start()
+    r = implicit_slopes(equations)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert np.abs(equations.miss(r)).max() <= 1e-8
+    assert peak < 40 * r.nbytes  # and not K times each of several arrays
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -196,13 +216,26 @@ def test_small_blocks_change_nothing(n_classes, monkeypatch):
 @pytest.mark.parametrize("offset", [0.0, 1000.0])
 def test_a_common_offset_does_not_drown_the_binary_term(offset, monkeypatch):
     """Single precision against the exact path, on features far from zero."""
-    task = problem(n_classes=2, n_features=120, n_labelled=40)
+    task = problem(n_classes=2, n_features=120, n_labelled=40, n_dev=400, n_pool=400)
     fitted = gw.Logistic().fit(task.X + offset, task.y)
     goal = DevLoss(task.X_dev + offset, task.y_dev)
+    assert ImplicitStep().prepare(fitted, goal).curvature._pays(400, 40)
     fast = ImplicitStep()(fitted, goal, task.X_pool + offset)
     monkeypatch.setattr("goalward.utility.goal_curvature.WIDEST", 0)
     exact = ImplicitStep()(fitted, goal, task.X_pool + offset)
     np.testing.assert_allclose(fast, exact, atol=1e-4 * np.abs(exact).max())
+
+
+def test_many_features_and_few_goal_rows_need_no_matrix_of_all_features():
+    """Two classes, d = 3,000 and 300 goal rows took ten times retraining, and d² numbers."""
+    d = 1500
+    task = problem(n_classes=2, n_features=d, n_labelled=30, n_pool=40)
+    tracemalloc.start()
+    got = ImplicitStep()(task.fitted, task.goal, task.X_pool)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * d * d
+    assert np.isfinite(got).all()
 
 
 def test_batches_take_the_joint_step():

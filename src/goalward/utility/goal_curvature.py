@@ -96,7 +96,7 @@ class GoalCurvature:
             N = N + coupling(neighbours, rows)
         if neighbours.base.coordinates.basis is None:
             return N
-        if self._link is not None:
+        if self._pays(*Z.shape) and self._link is not None:
             return N + self._outside_binary(rows, Z, self._link)
         for term, Z_goal, W in zip(
             neighbours.terms, neighbours.goal_coordinates, self.blocks, strict=True
@@ -133,6 +133,11 @@ class GoalCurvature:
         moved = xp.reshape(y, (n, c * q, c))
         cross = xp.matmul(xp.reshape(first, (n, c, c * q)), moved)
         return xp.reshape(square, (n, c, c)) + cross + xp.permute_dims(cross, (0, 2, 1))
+
+    def _pays(self, n: int, q: int) -> bool:
+        """Return whether `_link` saves products: made with m d², and d + q for a row in place of m."""
+        m, d = sum(W.shape[0] for W in self.blocks), self.neighbours.terms[0].X.shape[1]
+        return bool(n * (m - d - q) > m * d)
 
     @cached_property
     def _span(self) -> Float[Array, "d r"] | None:

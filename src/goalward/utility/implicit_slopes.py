@@ -4,7 +4,8 @@ r is the slope of the new rows' loss where the model will be. Keeping F quadrati
 move by -M r, and r is the slope there: K-1 equations in K-1 contrasts, the optimum of the convex
 ½ rᵀMr + w ℓ(f - M r). Newton steps with the curvature at f overshoot for surprising labels, steps with
 its bound w/2 (Böhning) never do and are small. A mixture of the two lets one small inverse serve all
-labels of a row; Anderson's method makes up for what it is not, and Newton's, damped, ends what is left.
+labels of a row; Anderson's method makes up for what it is not, and conjugate directions with line
+searches end what is left.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ __all__ = ["Equations", "implicit_slopes"]
 
 TOLERANCE = 1e-8
 """Largest miss of an equation; a label's slope is of order 1."""
+
+MOST, SEARCHES = 500, 10
+"""Conjugate directions, and points looked at along each: a tenth of the slope may be left."""
 
 BOLD = 0.8
 """Share of the curvature at f in a step: half the sweeps of the bound alone, with 26 classes."""
@@ -69,36 +73,37 @@ class Equations:
         by_row = xp.reshape(f, (-1, self.Q.shape[1], f.shape[2]))
         return self.weights * (xp.reshape(self.loss.mean(by_row, self.Q), f.shape) - self.targets)
 
-    def curvature(self, f: Float[Array, "n s l"]) -> Float[Array, "n l s s"]:
-        """Return w QᵀΛQ for every (row, label), block by block of a batch's rows."""
-        xp = namespace(f)
-        (n, s, n_labels), c = f.shape, self.Q.shape[1]
-        b = s // c
-        by_row = xp.reshape(xp.permute_dims(f, (0, 2, 1)), (-1, c))
-        own = self.loss.blocks(self.loss.proba(by_row @ self.Q.T))
-        each = xp.permute_dims(self.weights, (0, 2, 1))
-        by_label = xp.reshape(each, (-1, n_labels, b, c))[:, :, :, :1, None]
-        own = xp.reshape(own, (n, n_labels, b, c, c)) * by_label
-        diagonal = xp.eye(b, dtype=f.dtype, device=f.device)[None, None, :, None, :, None]
-        return xp.reshape(own[:, :, :, :, None, :] * diagonal, (n, n_labels, s, s))
+    def slope_under(self, law: Float[Array, "nb k l"]) -> Float[Array, "n s l"]:
+        """Return w (p - t) where the law is known, in the loss's columns."""
+        xp = namespace(law)
+        mean = xp.matmul(self.loss.columns(self.Q).T, law)
+        shape = (*self.f.shape, law.shape[2])
+        return self.weights * (xp.reshape(mean, shape) - self.targets)
 
-    def newton(self, r: Float[Array, "n s l"], miss: Float[Array, "n s l"]) -> Array:
-        """Return Newton's step from r: -(I + wΛM)⁻¹ of the miss."""
-        xp = namespace(r)
-        eye = xp.eye(r.shape[1], dtype=r.dtype, device=r.device)
-        jacobian = eye + xp.matmul(self.curvature(self.logits(r)), self.M[:, None, :, :])
-        flat = xp.permute_dims(miss, (0, 2, 1))[:, :, :, None]
-        return -xp.permute_dims(xp.linalg.solve(jacobian, flat)[:, :, :, 0], (0, 2, 1))
+    def lifted(self, x: Float[Array, "n s l"]) -> Float[Array, "nb k l"]:
+        """Return x in the loss's columns, row of a batch by row of a batch."""
+        xp = namespace(x)
+        return xp.matmul(
+            self.loss.columns(self.Q), xp.reshape(x, (-1, self.Q.shape[1], x.shape[2]))
+        )
+
+    def curvature(self) -> Float[Array, "n s s"]:
+        """Return w QᵀΛQ at f under the heaviest label, block by block of a batch's rows."""
+        xp = namespace(self.f)
+        (n, s), c = self.f.shape, self.Q.shape[1]
+        b = s // c
+        own = self.loss.blocks(self.loss.proba(xp.reshape(self.f, (-1, c)) @ self.Q.T))
+        weights = xp.reshape(xp.max(self.weights, axis=2), (-1, b, c))[:, :, :1, None]
+        own = xp.reshape(own, (n, b, c, c)) * weights
+        diagonal = xp.eye(b, dtype=self.f.dtype, device=self.f.device)[None, :, None, :, None]
+        return xp.reshape(own[:, :, :, None, :] * diagonal, (n, s, s))
 
     def damping(self) -> Float[Array, "n s s"]:
         """Return (I + BM)⁻¹ of every row, B between the curvature at f and its bound."""
         xp = namespace(self.f)
         eye = xp.eye(self.f.shape[1], dtype=self.f.dtype, device=self.f.device)
-        weights = xp.max(self.weights, axis=2, keepdims=True)
-        heaviest = replace(self, targets=self.targets[:, :, :1], weights=weights)
-        here = heaviest.curvature(self.f[:, :, None])[:, 0, :, :]
         bound = self.loss.steepest * float(xp.max(self.weights))
-        B = BOLD * here + (1.0 - BOLD) * bound * eye
+        B = BOLD * self.curvature() + (1.0 - BOLD) * bound * eye
         return xp.linalg.inv(eye + xp.matmul(B, self.M))
 
     def only(self, index: Array) -> Equations:
@@ -112,7 +117,7 @@ class Equations:
         return replace(self, f=f, M=M, targets=targets, weights=weights)
 
 
-def implicit_slopes(equations: Equations, *, most: int = 60) -> Float[Array, "n s l"]:
+def implicit_slopes(equations: Equations, *, most: int = 30) -> Float[Array, "n s l"]:
     """Return r of every row (or batch) under every label (or labeling)."""
     f = equations.f
     xp = namespace(f)
@@ -143,38 +148,67 @@ def implicit_slopes(equations: Equations, *, most: int = 60) -> Float[Array, "n 
         flat = (xp.reshape(xp.permute_dims(x, (1, 0, 2)), (s, -1)) for x in (r, step))
         moved = xp.reshape(history.next(*flat), (s, *r.shape[::2]))
         r = xp.permute_dims(moved, (1, 0, 2))
-    # Large leverages: the bound is far from the curvature. Few rows come here.
+    # Large leverages: the bound is far from the curvature.
     done = put_at(done, active, r, axis=0)
-    rest = equations.only(like(np.flatnonzero(~ready), f))
-    return put_at(done, active[~ready], _damped_newton(rest), axis=0)
+    index = like(np.flatnonzero(~ready), f)
+    rest = _descended(equations.only(index), xp.take(damp, index, axis=0))
+    return put_at(done, active[~ready], rest, axis=0)
 
 
-def _damped_newton(equations: Equations) -> Float[Array, "n s l"]:
-    """Return r by Newton's method, each (row, label) with steps halved until the miss falls."""
+def _descended(equations: Equations, damp: Float[Array, "n s s"]) -> Float[Array, "n s l"]:
+    """Return r by conjugate directions with line searches, each (row, label) on its own.
 
-    def missed(r: Array) -> tuple[Array, Array]:
-        # In the metric of M the miss is the slope of the convex objective, so it can fall.
-        miss = equations.miss(r)
-        return miss, xp.sum(miss * xp.matmul(equations.M, miss), axis=1, keepdims=True)
+    In the metric of M the miss is the slope of the convex ½ rᵀMr + w ℓ(f - M r), and `damp` a
+    preconditioner. Logits are linear in a step, so a search takes no product with M; and no
+    (row, label) has a matrix of its own.
+    """
+    xp, r = namespace(damp), equations.start()
+    shape, M = r.shape, equations.M
 
-    r = equations.start()
-    xp = namespace(r)
-    miss, size = missed(r)
-    for _ in range(100):
+    def dot(a: Array, b: Array) -> Float[Array, "n 1 l"]:
+        return xp.sum(xp.reshape(a * b, (shape[0], -1, shape[2])), axis=1, keepdims=True)
+
+    def by_model(x: Float[Array, "n 1 l"]) -> Float[Array, "nb 1 l"]:
+        return xp.repeat(x, f.shape[0] // shape[0], axis=0)
+
+    def bent(law: Array, d: Array, bend: Array) -> Float[Array, "n 1 l"]:
+        bend = bend + dot(weights * equations.loss.bent(law, d), d)
+        return xp.maximum(bend, xp.full_like(bend, 1e-300))
+
+    f = equations.lifted(equations.logits(r))
+    each = xp.broadcast_to(equations.weights, shape)
+    weights = xp.reshape(each, (f.shape[0], -1, shape[2]))[:, :1, :]
+    last: tuple[Array, ...] | None = None
+    for _ in range(MOST):
+        law = equations.loss.law(f)
+        miss = r - equations.slope_under(law)
         if float(xp.max(xp.abs(miss))) <= TOLERANCE:
             break
-        step = equations.newton(r, miss)
-        length = xp.ones_like(size)
-        best, best_miss, best_size = r, miss, size
-        for _ in range(30):
-            trial = r + length * step
-            trial_miss, trial_size = missed(trial)
-            better = trial_size < best_size
-            best = xp.where(better, trial, best)
-            best_miss = xp.where(better, trial_miss, best_miss)
-            best_size = xp.where(better, trial_size, best_size)
-            if bool(xp.all(better | (size <= 1e-30))):
+        step = -xp.matmul(damp, miss)
+        moved = xp.matmul(M, step)
+        size, plain = -dot(miss, moved), moved
+        if last is not None:
+            before, before_size, before_step, before_moved = last
+            share = (size + dot(miss, before)) / xp.maximum(before_size, xp.full_like(size, 1e-300))
+            share = xp.where(share * dot(miss, before_moved) < size, share, xp.zeros_like(size))
+            share = xp.maximum(share, xp.zeros_like(share))
+            step, moved = step + share * before_step, moved + share * before_moved
+        last = (plain, size, step, moved)
+        d = equations.lifted(moved)
+        bend, pull = dot(moved, step), dot(moved, r + each * equations.targets)
+        first = dot(moved, miss)
+        length = -first / bent(law, d, bend)
+        low, high = xp.zeros_like(length), xp.full_like(length, float("inf"))
+        for _ in range(SEARCHES):
+            law = equations.loss.law(f - by_model(length) * d)
+            slope = pull + length * bend - dot(weights * law, d)
+            going = xp.abs(slope) > 0.1 * xp.abs(first)
+            if not bool(xp.any(going)):
                 break
-            length = xp.where(best_size < size, length, 0.5 * length)
-        r, miss, size = best, best_miss, best_size
+            low, high = xp.where(slope < 0.0, length, low), xp.where(slope < 0.0, high, length)
+            newton = length - slope / bent(law, d, bend)
+            middle = xp.where(xp.isfinite(high), 0.5 * (low + high), 2.0 * length)
+            inside = (newton > low) & (newton < high)
+            length = xp.where(going, xp.where(inside, newton, middle), length)
+        r, f = r + length * step, f - by_model(length) * d
     return r

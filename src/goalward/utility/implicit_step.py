@@ -143,7 +143,7 @@ class _Stepper(Scorer):
         L, shared = fitted.n_answers, targets.shape[0] == 1
         weights = xp.broadcast_to(fitted.label_weights, (1, Q.shape[1], L))
         # Blocks that stay in a core's cache: 1.6 times faster than the whole at once.
-        step = max(16, 2**17 // (Q.shape[1] * L))
+        step = max(1, 2**17 // (Q.shape[1] * L))
         parts = [slice(i, i + step) for i in range(0, f.shape[0], step)]
         jobs = []
         for part in parts:
