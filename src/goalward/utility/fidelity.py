@@ -24,10 +24,15 @@ __all__ = [
     "View",
     "agreement",
     "fidelity",
+    "first_rows",
     "rank_correlation",
+    "rank_of",
     "resolved",
     "stratified",
 ]
+
+BATCH = 10
+"""Rows whose regret is taken."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,9 @@ class Fidelity:
         one is known, else of all (row, label) pairs.
     pairs
         Spearman correlation of all (row, label) pairs.
+    regret
+        What the rows that the utility puts first lose against the best of those retrained, as a share
+        of what the best are above the mean: 0 is the best batch, 1 one no better than the mean.
     slope
         Of retrained on predicted utilities; below 1 the utility over-estimates.
     rows
@@ -54,11 +62,13 @@ class Fidelity:
     slope: float
     rows: NDArray[Any]
     pairs: float
+    regret: float
 
     def __str__(self) -> str:
         return (
             f"{self.utility}: rank correlation with retraining {self.rank:.2f} "
-            f"[{self.low:.2f}, {self.high:.2f}], slope {self.slope:.2f}, on {len(self.rows)} rows"
+            f"[{self.low:.2f}, {self.high:.2f}], slope {self.slope:.2f}, regret of the first rows "
+            f"{self.regret:.2f}, on {len(self.rows)} rows"
         )
 
 
@@ -120,22 +130,42 @@ def agreement(
     exact: NDArray[Any],
     rows: NDArray[Any],
     views: Sequence[View] = (np.ravel,),
+    drawn: int | None = None,
 ) -> Fidelity:
     """Return how predicted and retrained utilities agree: in the view where they agree least.
 
-    The interval is Fisher's, with the variance that Bonett and Wright (2000) give for ranks.
+    The interval is Fisher's, with the variance that Bonett and Wright (2000) give for ranks. Only the
+    first `drawn` rows are a sample of the pool and count for it; all rows count for the regret.
     """
+    scores = [(view(guess), view(exact)) for view in views]
+    by_row = [pair for pair in scores if len(pair[0]) == len(rows)]
+    regret = max(_regret(*pair) for pair in by_row or [(guess.mean(axis=1), exact.mean(axis=1))])
+    drawn = len(rows) if drawn is None else drawn
+    scores = [
+        (a[: drawn * len(a) // len(rows)], b[: drawn * len(b) // len(rows)]) for a, b in scores
+    ]
+    guess, exact = guess[:drawn], exact[:drawn]
     # Equal to rounding is equal: ranks of noise say nothing.
     level = 1e-9 * np.abs(guess).max()
-    rank = min(rank_correlation(view(guess), view(exact), level) for view in views)
+    rank = min(rank_correlation(a, b, level) for a, b in scores)
     z = np.arctanh(min(rank, 1.0 - 1e-12))
-    half = 1.96 * np.sqrt((1.0 + rank**2 / 2.0) / max(len(rows) - 3.0, 0.5))
+    half = 1.96 * np.sqrt((1.0 + rank**2 / 2.0) / max(drawn - 3.0, 0.5))
     low, high = np.tanh([z - half, z + half])
     spread = float(np.sum((guess - guess.mean()) ** 2))
     slope = np.sum((guess - guess.mean()) * (exact - exact.mean())) / max(spread, 1e-300)
-    return Fidelity(
-        name, rank, float(low), float(high), float(slope), rows, rank_correlation(guess, exact)
-    )
+    pairs = rank_correlation(guess, exact)
+    return Fidelity(name, rank, float(low), float(high), float(slope), rows, pairs, regret)
+
+
+def first_rows(scores: NDArray[Any], count: int = BATCH) -> NDArray[Any]:
+    """Return the positions of the highest scores, at most a third of all."""
+    return np.argsort(-scores, kind="stable")[: max(1, min(count, len(scores) // 3))]
+
+
+def _regret(guess: NDArray[Any], exact: NDArray[Any]) -> float:
+    best = exact[first_rows(exact)].mean()
+    lost = best - exact[first_rows(guess)].mean()
+    return float(lost / max(best - exact.mean(), 1e-300))
 
 
 def rank_correlation(a: NDArray[Any], b: NDArray[Any], level: float = 0.0) -> float:
@@ -145,9 +175,10 @@ def rank_correlation(a: NDArray[Any], b: NDArray[Any], level: float = 0.0) -> fl
     """
     if np.ptp(a) <= level or np.ptp(b) == 0.0:
         return 0.0
-    return float(np.corrcoef(_ranks(a.ravel()), _ranks(b.ravel()))[0, 1])
+    return float(np.corrcoef(rank_of(a.ravel()), rank_of(b.ravel()))[0, 1])
 
 
-def _ranks(values: NDArray[Any]) -> NDArray[Any]:
+def rank_of(values: NDArray[Any]) -> NDArray[Any]:
+    """Return ranks from 1 on, equal values sharing theirs."""
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - (counts - 1) / 2)[place]
