@@ -1,9 +1,12 @@
 """A file is there whole, or not; another is never written over by accident."""
 
 import os
+from functools import partial
 
+import numpy as np
 import pytest
 
+import goalward as gw
 from goalward.core.whole_file import same_file, whole_file
 from goalward.errors import NotWritten, WouldOverwrite
 
@@ -78,6 +81,21 @@ def test_a_link_that_leads_nowhere_is_a_file_too(tmp_path):
 def test_a_folder_that_is_not_there_is_said(tmp_path):
     with pytest.raises(NotWritten, match="absent"), whole_file(tmp_path / "absent" / "a") as p:
         p.write_text("x")
+
+
+def test_what_went_wrong_is_said_of_the_file_that_was_asked_for(tmp_path):
+    study = gw.Study.create(tmp_path / "labels.db", pool=np.eye(4), classes=["a", "b"])
+    study.tell(0, "a")
+    for write, name in (
+        (study.backup, "b.db"),
+        (study.export, "e.csv"),
+        (study.export, "e.parquet"),
+        (study.export, "e.xlsx"),
+        (partial(gw.Study.restore, tmp_path / "labels.db"), "r.db"),
+    ):
+        with pytest.raises(NotWritten, match=f"none/{name} could not be") as caught:
+            write(tmp_path / "none" / name)
+        assert ".part" not in str(caught.value)
 
 
 def test_links_lead_to_one_file(tmp_path):

@@ -1,8 +1,10 @@
 """Without arguments: a start page where a table is dropped or chosen, and what may be brought."""
 
 import io
+import re
+import sqlite3
 import threading
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import polars as pl
 import pytest
@@ -18,6 +20,7 @@ import uvicorn  # noqa: E402
 from playwright.sync_api import expect  # noqa: E402
 from starlette.testclient import TestClient  # noqa: E402
 
+from goalward.journal import engine  # noqa: E402
 from goalward.server import Keys, ServedStudy, create_app  # noqa: E402
 from goalward.server import desk as desks  # noqa: E402
 from goalward.server.desk import Desk  # noqa: E402
@@ -90,7 +93,7 @@ def test_a_dropped_table_becomes_a_study_and_answers_in_it_count(desk, chromium,
         # By keyboard, with a class more; too few are refused in words.
         page.fill("#classes-text", "good")
         page.press("#begin", "Enter")
-        expect(page.locator("#problem")).to_contain_text("two or more distinct classes")
+        expect(page.locator("#problem")).to_contain_text("two or more answers")
         page.fill("#classes-text", "good\nbad\nneither, really")
         page.press("#begin", "Enter")
         expect(page.locator("h1.title")).to_have_text("Käufe.csv")
@@ -171,6 +174,62 @@ def test_the_sample_opens(client, desk):
     again = client.post("/api/start/sample", json={})
     assert again.status_code == 409
     assert "reload" in again.json()["error"]
+
+
+WRONG = {
+    "one class": (b"text\ngood film\nbad film\n", ["objective, subjective"], {"text": "text"}),
+    "no classes": (b"text\ngood film\nbad film\n", [], {"text": "text"}),
+    "the same twice": (b"text\ngood film\nbad film\n", ["a", "a"], {"text": "text"}),
+    "nothing to learn": (b"id,when\n1,2020-01-01\n2,2020-01-02\n", ["a", "b"], {}),
+    "no words": (b"text,x\n!,1\n?,2\n", ["a", "b"], {"text": "text"}),
+    "no numbers": (b"text,x\ngood,yes\nbad,no\n", ["a", "b"], {"x": "numeric"}),
+    "another column": (b"text\ngood film\nbad film\n", ["a", "b"], {"tekst": "text"}),
+    "no UTF-8": (b"text\n\x81\x8d\x8f\n", ["a", "b"], {"text": "text"}),
+    "a cell more": (b"text,x\ngood,1\nbad,2,3\n", ["a", "b"], {"text": "text"}),
+    "open quotes": (b'text,x\n"good,1\nbad,2\n', ["a", "b"], {"text": "text"}),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_the_page_says_what_is_wrong_in_words_of_its_own(client, wrong):
+    content, classes, uses = WRONG[wrong]
+    chosen = bring(client, "t.csv", content).json()
+    done = client.post("/api/start/look", json=chosen)
+    if done.status_code == 200:
+        done = client.post("/api/start/study", json={**chosen, "classes": classes, "uses": uses})
+    assert done.status_code == 422, done.text
+    said = done.json()["error"]
+    # No option of the command line, no argument of Python.
+    assert not re.search(r"--\w|\w=|\[", said), said
+
+
+def test_a_study_that_another_program_holds_answers_within_seconds(client, desk, monkeypatch):
+    pl.DataFrame({"text": texts(20)}).write_csv(desk.folder / "films.csv")
+    place, chosen = desk.folder / "films.labels.db", {"table": 0, "classes": [], "uses": {}}
+    table = gw.tables.Table(desk.folder / "films.csv", text="text")
+    gw.Study.create(place, pool=table, classes=["good", "bad"]).close()
+    desk.listed()
+    # The page gives up after 15.
+    assert desks.WAIT <= 5
+    monkeypatch.setattr(desks, "WAIT", 0.5)
+    waited = []
+    opened = lambda *args, timeout=30.0, **options: (
+        waited.append(timeout) or real(*args, timeout=timeout, **options)
+    )
+    real = engine.opened
+    monkeypatch.setattr(engine, "opened", opened)
+    with closing(sqlite3.connect(place, isolation_level=None)) as held:
+        held.execute("BEGIN EXCLUSIVE")
+        assert client.post("/api/start/study", json=chosen).status_code == 503
+        held.execute("COMMIT")
+        assert client.post("/api/start/study", json=chosen).status_code == 200
+        row = client.post("/api/ask", json={"by": "ann"}).json()["next"][0]["row"]
+        held.execute("BEGIN EXCLUSIVE")
+        body = {"by": "ann", "row": row, "label": "good"}
+        assert client.post("/api/tell", json=body).status_code == 503
+        held.execute("COMMIT")
+        assert client.post("/api/tell", json=body).status_code == 200
+    assert set(waited) == {0.5}
 
 
 @pytest.mark.parametrize(

@@ -241,7 +241,9 @@ def test_the_sheet_with_the_table_is_read_and_another_may_be_named(tmp_path):
     (tmp_path / "t.xlsx").write_bytes(workbook(COVER, Answers=ANSWERED, Notes=[("a",), ("b",)]))
     table = Table(tmp_path / "t.xlsx").settled()
     assert (table.sheet, table.texts, table.numeric) == ("Answers", ("text",), ("stars",))
-    assert "The sheet Answers was read, of Data, Answers, Notes (--sheet)." in table.notes
+    assert (
+        "The sheet Answers was read, of Data, Answers, Notes. Another can be chosen." in table.notes
+    )
     assert table.load().frame.height == 30
     with pytest.raises(BadParameter, match=r"the sheets Data, Answers, Notes; one called 'X'"):
         Table(tmp_path / "t.xlsx", sheet="X").settled()
@@ -330,7 +332,7 @@ def test_a_column_that_is_left_out_says_why(tmp_path):
     for text in (None, "text"):
         table = Table(tmp_path / "t.csv", text).settled()
         assert (table.texts, table.numeric, table.category) == (("text",), ("stars",), ())
-        assert "title (beside what is read; --text takes several)" in table.notes[0]
+        assert "title (beside what is read; several can be read)" in table.notes[0]
         assert "verdict (half empty or more, with few values: answers, perhaps)" in table.notes[0]
     np.save(tmp_path / "t.npy", np.eye(40))
     table = Table(tmp_path / "t.csv").settled()

@@ -71,7 +71,7 @@ def test_any_marked_encoding_is_read(tmp_path, encoding):
     [
         ("a.csv", "text\nschön\nsüß\n".encode() + b"bad \xf6\n", "not UTF-8 at byte 22 .line 4"),
         ("a.csv", "text\nПривет мир\n".encode("cp1251"), "not UTF-8 at byte 5 .line 2.*cp1251"),
-        ("a.csv", "text;n\nこんにちは、世界;1\n".encode("shift_jis"), "line 2.*--encoding"),
+        ("a.csv", "text;n\nこんにちは、世界;1\n".encode("shift_jis"), "line 2.*Say what encoding"),
         ("a.csv", b"a,b\n1\n", "Line 2 of a.csv has 1 cells"),
         ("a.csv", b'a\n"open\n', "could not be read"),
         ("a.csv", b"a,a\n1,2\n", "twice"),
@@ -82,7 +82,7 @@ def test_any_marked_encoding_is_read(tmp_path, encoding):
         ("a.jsonl", b"[1]\n", "Line 1"),
         ("a.jsonl", b'{"a":' + b"[" * 100_000, "Line 1"),
         ("a.parquet", b"PAR1 no", "Parquet"),
-        ("a.csv", b"a;b\n1;2\n1;2;3\n", "Line 3 .*--separator"),
+        ("a.csv", b"a;b\n1;2\n1;2;3\n", "Line 3 .*say what separates"),
         ("a.json", b'[{"a": 1},\n {"a": }]', "line 2 column 8"),
         ("a.json", b'[{"a": 1}, 2]', "no object at 1"),
         ("a.json", b'{"a": {"0": 1}}', "orient="),
@@ -112,10 +112,14 @@ def test_columns_are_guessed_only_where_there_is_one_way(tmp_path):
     path.write_text("a,b\n1,2\n3,4\n")
     assert Table(path).settled().numeric == ("a", "b")
     path.write_text("title,body\nx,y\n")
-    with pytest.raises(BadInput, match="--text"):
+    with pytest.raises(BadInput, match="Name a column to read"):
         Table(path).settled()
-    with pytest.raises(BadParameter, match="'tile'"):
+    with pytest.raises(BadParameter, match="columns title, body; one called 'tile'"):
         Table(path, text="tile").settled()
+    wide = path.with_name("wide.csv")
+    wide.write_text(",".join(f"c{i}" for i in range(33)) + "\n" + "1," * 32 + "1\n")
+    with pytest.raises(BadParameter, match="c19 and 13 more; one called 'tile'"):
+        Table(wide, text="tile").settled()
     with pytest.raises(BadInput, match="0 of 1 pictures"):
         Table(path, image="title").settled().load().prepare(print)
 

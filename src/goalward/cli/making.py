@@ -131,6 +131,8 @@ def opened(options: MakingOptions) -> gw.Study:
     """Return the study of a table, made where there is none."""
     if options.table is None:
         raise BadParameter("No table came; one was expected: reviews.csv, say.")
+    from goalward.study.ledger import WAIT
+
     path, place = str(options.table), options.study or str(place_of(options.table))
     with Spinner() as tick:
         tick("opening the study")
@@ -174,6 +176,7 @@ def opened(options: MakingOptions) -> gw.Study:
             strategy=options.strategy,
             seed=options.seed,
             tick=tick,
+            timeout=WAIT,
         )
         # What a subfolder is called is somebody's answer, which may be corrected like any.
         study.tell_many(said.items(), by="folder")
@@ -182,10 +185,12 @@ def opened(options: MakingOptions) -> gw.Study:
 
 def _gone_on_with(place: str, path: str, tick: Callable[[str], None]) -> gw.Study:
     """Return the study of a table; rows that were appended meanwhile are taken in."""
+    from goalward.study.ledger import WAIT
+
     try:
-        return gw.Study.open(place, pool=gw.tables.Table(path), tick=tick)
+        return gw.Study.open(place, pool=gw.tables.Table(path), tick=tick, timeout=WAIT)
     except PoolChanged:
-        study = gw.Study.open(place, tick=tick)
+        study = gw.Study.open(place, tick=tick, timeout=WAIT)
         try:
             Terminal(stderr=True).print(f"{study.extend()} new rows were taken in.")
         except GoalwardError:

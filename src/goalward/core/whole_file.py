@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from shutil import rmtree
 
-from goalward.errors import NotWritten, WouldOverwrite
+from goalward.errors import GoalwardError, NotWritten, WouldOverwrite
 
 __all__ = ["refuse_existing", "refuse_inputs", "same_file", "whole_file", "whole_folder"]
 
@@ -38,12 +39,16 @@ def whole_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
         else:
             _publish(partial, path)
         _keep_name(path.parent)
-    except WouldOverwrite:
+    except GoalwardError as error:
+        # What wrote it knew no other name.
+        error.args = tuple(str(said).replace(partial.name, path.name) for said in error.args)
         raise
     except OSError as error:
+        # Some name the file as it was written to.
+        said = re.sub(r":[^:]*\.part.*", "", str(error.strerror or error))
         raise NotWritten(
-            f"{path} could not be written ({error.strerror or error}). Give another path, or make "
-            "room; nothing else was changed."
+            f"{path} could not be written ({said}). Give another path, or make room; nothing else was "
+            "changed."
         ) from error
     finally:
         partial.unlink(missing_ok=True)

@@ -49,14 +49,14 @@ def files_of_database(path: Path) -> list[Path]:
     return [path.with_name(path.name + ending) for ending in ("", "-journal", "-wal", "-shm")]
 
 
-def readable(path: Path) -> bool:
+def readable(path: Path, timeout: float = 30.0) -> bool:
     """Return whether a file can hold a study: False if it is absent or empty.
 
     SQLite looks, and may not write. We must not open the file ourselves: closing it would end
     the locks that other connections of this process hold on it (POSIX).
     """
     try:
-        application = _application(path) if path.stat().st_size else 0
+        application = _application(path, timeout) if path.stat().st_size else 0
         if path.stat().st_size == 0:  # now: looking undoes what a killed process left
             return False
     except FileNotFoundError:
@@ -76,14 +76,14 @@ def readable(path: Path) -> bool:
     return True
 
 
-def _application(path: Path) -> int:
+def _application(path: Path, timeout: float) -> int:
     try:
-        raw = opened(path, mode="ro")
+        raw = opened(path, timeout=timeout, mode="ro")
     except sqlite3.OperationalError as error:
         if "readonly" not in str(error):
             raise
         # A process was killed while it wrote: what it left must be undone to read anything.
-        raw = opened(path)
+        raw = opened(path, timeout=timeout)
     with closing(raw):
         return int(raw.execute("PRAGMA application_id").fetchone()[0])
 

@@ -117,7 +117,7 @@ class Store:
     def found(cls, place: str | Path, *, timeout: float = 30.0) -> Store:
         """Return the store of a study as it is, of whatever version; nothing is changed."""
         store = cls(place, timeout=timeout)
-        if store.path is not None and not engine.readable(store.path):
+        if store.path is not None and not engine.readable(store.path, timeout):
             raise store._absent()
         return store
 

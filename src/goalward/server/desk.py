@@ -21,6 +21,7 @@ from goalward.server.messages import NewStudy
 from goalward.server.rows import legible
 from goalward.server.served_study import ServedStudy
 from goalward.study import Study
+from goalward.study.ledger import WAIT
 from goalward.tables import Table
 from goalward.tables.apart import parsed_apart
 from goalward.tables.cells import texts
@@ -166,11 +167,17 @@ class Desk:
         place = _place(path)
         if place.exists():
             try:
-                return Study.open(place, pool=Table(str(path)))
+                return Study.open(place, pool=Table(str(path)), timeout=WAIT)
             except PoolChanged:
-                study = Study.open(place)
+                study = Study.open(place, timeout=WAIT)
                 study.extend()
                 return study
+        if len(set(wanted.classes)) < max(2, len(wanted.classes)):
+            came = ", ".join(map(repr, wanted.classes)) or "No answer"
+            raise BadParameter(
+                f"{came} came; two or more answers to choose from were expected, each once, one in each "
+                "line."
+            )
         named = {
             use: [n for n, u in wanted.uses.items() if u == use] for use in wanted.uses.values()
         }
@@ -191,7 +198,7 @@ class Desk:
         )
         # Remembered for what follows: nothing else reads a table that may be made to harm.
         written(path, sheet=wanted.sheet, parse=parsed_apart)
-        study = Study.create(place, pool=table, classes=wanted.classes)
+        study = Study.create(place, pool=table, classes=wanted.classes, timeout=WAIT)
         for column in named.get("answers", ()):
             cells = enumerate(texts(table.read()[column]))
             study.tell_many(
@@ -204,8 +211,9 @@ class Desk:
         path = write_sample(Path("out/sample"))
         place = _place(path)
         if place.exists():
-            return Study.open(place)
-        return Study.create(place, pool=Table(str(path), text="text"), classes=CLASSES)
+            return Study.open(place, timeout=WAIT)
+        table = Table(str(path), text="text")
+        return Study.create(place, pool=table, classes=CLASSES, timeout=WAIT)
 
     def _path(self, number: int) -> Path:
         if not 0 <= number < len(self._tables):

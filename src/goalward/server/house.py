@@ -26,6 +26,7 @@ from goalward.server.pages import page
 from goalward.server.rows import legible
 from goalward.server.served_study import ServedStudy
 from goalward.study import Study
+from goalward.study.ledger import WAIT
 
 __all__ = ["BELOW", "House", "house"]
 
@@ -78,7 +79,7 @@ class House:
     def _open(self, place: str, tick: Callable[[str], None]) -> Study | GoalwardError:
         tick(f"opening {shown(place)}")
         try:
-            study = self._opened.enter_context(Study.open(place, tick=tick))
+            study = self._opened.enter_context(Study.open(place, tick=tick, timeout=WAIT))
             # The rows too, before the page opens, not with its first answer.
             study.pool  # noqa: B018
         except GoalwardError as error:

@@ -11,7 +11,7 @@ import polars as pl
 from goalward.errors import DataMissing
 from goalward.journal.events import Label
 from goalward.study.settings import Settings
-from goalward.tables.cells import texts
+from goalward.tables.cells import listed, texts
 from goalward.tables.labels import short
 
 __all__ = ["NoAnswer", "answer_columns", "answers_in", "column_names", "label_cell", "label_kind"]
@@ -95,7 +95,7 @@ def _several(names: Sequence[str], classes: Sequence[Label], frame: pl.DataFrame
     }
     if not columns:
         raise DataMissing(
-            f"The table has the columns {', '.join(frame.columns[:12])} and none of a label; one for each "
+            f"The table has the columns {listed(frame.columns)} and none of a label; one for each "
             f"of {', '.join(names[:12])} was expected, with yes, no, or nothing."
         )
     for cells in zip(*columns.values(), strict=True):

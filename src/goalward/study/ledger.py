@@ -21,6 +21,8 @@ __all__ = ["Ledger"]
 T = TypeVar("T")
 PATIENCE = 0.3
 """Seconds that a look waits for others; answers wait longer."""
+WAIT = 5.0
+"""Seconds that an answer waits where a person sits before it: a page gives up after 15."""
 MOST = 20_000
 """Events that are read at once: a long journal is never in memory whole."""
 GLANCE = 100

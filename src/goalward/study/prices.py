@@ -12,6 +12,7 @@ from goalward.errors import BadParameter
 from goalward.strategies.request import clean_costs
 from goalward.study.pools import StudyPool
 from goalward.study.state import State
+from goalward.tables.cells import listed
 from goalward.tables.table import named_table
 
 __all__ = ["check_prices", "prices", "spent"]
@@ -41,7 +42,7 @@ def spent(state: State, pool: StudyPool) -> float | None:
 
 def _numbers(frame: pl.DataFrame | None, column: str) -> NDArray[Any] | None:
     if frame is None or column not in frame.columns:
-        there = "no columns" if frame is None else f"the columns {', '.join(frame.columns[:12])}"
+        there = "no columns" if frame is None else f"the columns {listed(frame.columns)}"
         raise BadParameter(
             f"costs={column!r} came, and the rows have {there}; a column of their table with what each row "
             "costs was expected. Name one that is there, or leave costs out."

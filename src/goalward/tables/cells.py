@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
 import polars.selectors as cs
 
-__all__ = ["as_json", "as_text", "escaped", "texts", "unescaped"]
+__all__ = ["as_json", "as_text", "escaped", "listed", "texts", "unescaped"]
 
 PER_SECOND = {"ms": 3, "us": 6, "ns": 9}
 """Digits after the point of a second, by the unit of a column."""
@@ -54,6 +55,12 @@ def as_text(frame: pl.DataFrame) -> pl.DataFrame:
             inner = whole.str.slice(5).str.head(-1)
             made.append(pl.when(pl.nth(i).is_not_null()).then(inner).alias(name))
     return plain.with_columns(made)
+
+
+def listed(names: Sequence[str], most: int = 20) -> str:
+    """Return names as a message lists them: all of a few, else how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def texts(column: pl.Series) -> pl.Series:

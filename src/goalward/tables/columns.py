@@ -87,7 +87,7 @@ class Kinds:
 
 CODES = "codes or names, hardly one twice"
 GIVEN = "half empty or more, with few values: answers, perhaps"
-READ = "beside what is read; --text takes several"
+READ = "beside what is read; several can be read"
 
 
 def _kind(column: pl.Series) -> str:
@@ -170,9 +170,13 @@ def notes_of(
     odd = [f"as {encoding}"] if not encoding.startswith("utf-8") else []
     odd += [f"with {separator!r} between cells"] if separator not in (None, ",", "\t") else []
     if len(how.sheets) > 1:
-        said.append(f"The sheet {how.sheet} was read, of {', '.join(how.sheets)} (--sheet).")
+        said.append(
+            f"The sheet {how.sheet} was read, of {', '.join(how.sheets)}. Another can be chosen."
+        )
     if odd:
-        said.append(f"{Path(path).name} was read {' and '.join(odd)} (--encoding, --separator).")
+        said.append(
+            f"{Path(path).name} was read {' and '.join(odd)}. Where that is wrong, save it as CSV UTF-8."
+        )
     for name in numbers:
         gaps = np.flatnonzero(np.isnan(measured(frame[name])[0]))
         if len(gaps):

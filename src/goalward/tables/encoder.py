@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from goalward.core.npy import NpyFile
 from goalward.core.rows import clean_rows
 from goalward.errors import BadInput, DataMissing, PoolChanged, ShapeMismatch
-from goalward.tables.cells import texts
+from goalward.tables.cells import listed, texts
 from goalward.tables.read import beside, read_table
 
 __all__ = ["Encoder", "Rows", "Tick", "Vectors", "checked_columns", "from_npy", "joined", "silent"]
@@ -126,7 +126,7 @@ def checked_columns(frame: pl.DataFrame, names: Sequence[str]) -> None:
     missing = [name for name in names if name not in frame.columns]
     if missing:
         raise DataMissing(
-            f"The table has the columns {', '.join(frame.columns[:12])} and no {missing[0]!r}, which the "
+            f"The table has the columns {listed(frame.columns)} and no {missing[0]!r}, which the "
             "model reads. Rename a column, or bring a table like the study's."
         )
 

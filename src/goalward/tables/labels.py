@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from goalward.errors import DataMissing
-from goalward.tables.cells import texts, unescaped
+from goalward.tables.cells import listed, texts, unescaped
 from goalward.tables.read import ending_of, read_table
 
 __all__ = ["label_column", "read_labels", "row_number", "rows_meant", "short"]
@@ -40,7 +40,7 @@ def read_labels(path: str | Path, *, label: str, key: str) -> tuple[pl.DataFrame
     for name in (key, label):
         if name not in frame.columns:
             raise DataMissing(
-                f"{path.name} has the columns {', '.join(frame.columns[:12])} and no {name!r}; {key} "
+                f"{path.name} has the columns {listed(frame.columns)} and no {name!r}; {key} "
                 f"and {label} were expected. Rename one, or name others: `goalward import` has "
                 "--key and --label."
             )

@@ -94,8 +94,8 @@ class Loaded:
         rows = without_text(joined(self.frame, source.texts))
         if len(rows) == self.frame.height:
             raise BadInput(
-                f"The texts of {Path(source.path).name} hold no words; some were expected. Check the "
-                "text column: --text."
+                f"The texts of {Path(source.path).name} hold no words; some were expected. Choose "
+                "another column to read."
             )
         return rows, []
 

@@ -85,8 +85,8 @@ class TamedNumbers(Encoder):
         for name, column in zip(columns, X.T, strict=True):
             if not np.isfinite(column).any():
                 raise BadInput(
-                    f"Column {name!r} holds no number; numbers were expected. Leave it out, or name it "
-                    "with --text or --category."
+                    f"Column {name!r} holds no number; numbers were expected. Leave it out, or take it "
+                    "as text or as values."
                 )
         low, median, high = np.nanquantile(X, [0.25, 0.5, 0.75], axis=0)
         deviation = np.nanstd(X, axis=0)

@@ -217,8 +217,8 @@ def _workbook(path: Path, content: bytes, sheet: str | None) -> tuple[pl.DataFra
         ) from error
     if sheet and not wanted:
         raise BadParameter(
-            f"{path.name} has the sheets {', '.join(names)}; one called {sheet!r} was expected. Check "
-            "--sheet."
+            f"{path.name} has the sheets {', '.join(names)}; one called {sheet!r} was expected. "
+            "Correct the name."
         )
     cells = {name: frame.count().sum_horizontal().sum() for name, frame in frames.items()}
     name = (

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from goalward.core.npy import NpyFile, stamp_of
 from goalward.errors import BadInput, BadParameter
 from goalward.tables.cache import cached_arrays
+from goalward.tables.cells import listed
 from goalward.tables.columns import READ, Kinds, notes_of
 from goalward.tables.encoder import Encoder, Tick, Vectors, from_npy, joined, silent
 from goalward.tables.loaded import Loaded
@@ -129,7 +130,7 @@ class Table:
         if embeddings == "columns" and not made.numeric + made.category:
             raise BadParameter(
                 "Features of columns were asked for, and none is named; columns of numbers or values "
-                "were expected. Name them with --numeric or --category."
+                "were expected. Name some of them."
             )
         made = replace(made, embeddings=embeddings)
         if made.texts and made.features.startswith("sentences/"):
@@ -150,8 +151,8 @@ class Table:
         for one in (*made.texts, made.image, *made.numeric, *made.category, *made.guesses):
             if one is not None and one not in frame.columns:
                 raise BadParameter(
-                    f"{name} has the columns {', '.join(frame.columns[:12])}; one called {one!r} was "
-                    "expected. Check --text, --image, --numeric, --category and --guesses."
+                    f"{name} has the columns {listed(frame.columns)}; one called {one!r} was expected. "
+                    "Correct the name."
                 )
         if made.image or made.numeric or made.category or (made.texts and made.alone):
             return made
@@ -172,7 +173,7 @@ class Table:
         why = "; ".join(f"{column} ({reason})" for column, reason in list(kinds.left.items())[:8])
         raise BadInput(
             f"{name} has no column to learn from: {why or 'none at all'}; a text, or numbers, were "
-            "expected. Name what to read with --text, or features with --numeric or --category."
+            "expected. Name a column to read, or some of numbers or values."
         )
 
     @property
@@ -298,8 +299,7 @@ class Table:
         """Return features of texts or pictures ("X"), or the state of what makes them."""
         if not self.texts and not self.image:
             raise BadParameter(
-                f"embeddings={self.embeddings!r} came without a text column; one was expected. Name it "
-                "with --text."
+                f"embeddings={self.embeddings!r} came without a text column; one was expected. Name the column to read."
             )
         model = self.embeddings
         if self.pictured:

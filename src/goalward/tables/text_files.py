@@ -55,7 +55,7 @@ def decoded(path: Path, content: bytes, encoding: str | None = None) -> tuple[st
         except LookupError as error:
             raise BadParameter(
                 f"The encoding {encoding!r} is not known; cp1252, utf-16 or shift_jis, say, was "
-                "expected. Leave --encoding out to have it found out."
+                "expected. Leave it out to have it found out."
             ) from error
     else:
         encoding = next((name for mark, name in MARKS if content.startswith(mark)), None)
@@ -68,7 +68,7 @@ def decoded(path: Path, content: bytes, encoding: str | None = None) -> tuple[st
         line = content[: error.start].count(b"\n") + 1
         raise BadInput(
             f"{path.name} is not {guessed.upper()} at byte {error.start} (line {line}); text was "
-            "expected. Say what it is with --encoding (cp1252, utf-16, cp1251, shift_jis, gb18030), or "
+            "expected. Say what encoding it is (cp1252, utf-16, cp1251, shift_jis, gb18030), or "
             "save it as UTF-8, in a spreadsheet as 'CSV UTF-8'."
         ) from error
 
@@ -131,7 +131,7 @@ def separated(path: Path, text: str, separator: str) -> pl.DataFrame:
     if len(separator) != 1 or separator in '"\r\n':
         raise BadParameter(
             f"The separator {separator!r} came; one character was expected: ';', or tab by "
-            "its name. Leave --separator out to have it found out."
+            "its name. Leave it out to have it found out."
         )
     text = re.sub(r"\Asep=.\r?\n", "", text)
     # Python's reader keeps every cell as it stands: NUL, line breaks, spaces, empty ones.
@@ -147,12 +147,12 @@ def separated(path: Path, text: str, separator: str) -> pl.DataFrame:
                 raise BadInput(
                     f"Line {reader.line_num} of {path.name} has {len(row)} cells; {len(names)} were "
                     "expected, as in its first line. Put quotes around cells that hold the separator "
-                    f"({separator!r}), or name another: --separator ';'."
+                    f"({separator!r}), or say what separates them."
                 )
     except csv.Error as error:
         raise BadInput(
             f"{path.name} could not be read at line {reader.line_num} ({error}); a table with a line "
-            "of names was expected. Check quotes, and the separator: --separator ';', say."
+            "of names was expected. Check quotes, and what separates cells."
         ) from error
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)

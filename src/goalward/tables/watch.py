@@ -102,7 +102,7 @@ def _digest(path: Path, like: str) -> str:
     except OSError as error:
         raise PoolChanged(
             f"{path} could not be opened ({error.strerror}); it holds rows of the study. Put it back, "
-            "or say where it is now: Study.open(url, pool=path), --table on the command line."
+            "or say where it is now when the study is opened."
         ) from error
 
 
