@@ -27,22 +27,21 @@ from goalward.server.keys import Keys
 from goalward.server.serve import listening
 from goalward.server.served_study import ServedStudy
 
-ABOUT = (
-    ("noise", r"loud|drums|barking|alarm|engine|unload|building work|music|noise|fireworks"),
-    ("waste", r"\bbins?\b|bottles|glass|rubbish|collect|recycl|mattress|litter|compost"),
-    (
-        "roads",
-        r"kerb|traffic|hole in the road|street light|paving|zebra|ice on|cars|sign|drain|bus lane",
-    ),
-    ("parks", r""),
-)
+ABOUT = {
+    "noise": "loud|drums|barks|building work|lorries unload|music|fireworks|bells|hums|motorcycles"
+    "|sweeper",
+    "waste": r"\bbins?\b|bottles|glass|rubbish|collection|mattress|litter|batteries|plastic",
+    "roads": "kerb|traffic|the road|street light|paving|zebra|ice on|road sign|speed bump",
+    "parks": "swing|flower|branch|trees|dogs run|pond|benches|grass|gates|fountain",
+}
+"""In this order: a recycling lorry that is loud is noise, litter in a park waste."""
 DESK, PHONE = {"width": 1360, "height": 990}, {"width": 390, "height": 844}
 DRAWN = "() => document.querySelector('[data-chart=learning] .readout')?.textContent"
 
 
 def label(text: str) -> str:
     """Return what a message is about, by its words."""
-    return next(name for name, words in ABOUT if re.search(words, text.lower()))
+    return next(name for name, words in ABOUT.items() if re.search(words, text.lower()))
 
 
 def answered(folder: Path) -> gw.Study:

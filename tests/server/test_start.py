@@ -2,9 +2,12 @@
 
 import io
 import re
+import runpy
 import sqlite3
 import threading
+from collections import Counter
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -21,11 +24,13 @@ from playwright.sync_api import expect  # noqa: E402
 from starlette.testclient import TestClient  # noqa: E402
 
 from goalward.journal import engine  # noqa: E402
+from goalward.samples import write_sample  # noqa: E402
 from goalward.server import Keys, ServedStudy, create_app  # noqa: E402
 from goalward.server import desk as desks  # noqa: E402
 from goalward.server.desk import Desk  # noqa: E402
 from goalward.server.serve import listening  # noqa: E402
 
+ROOT = Path(__file__).parents[2]
 UPLOAD = {"content-type": "application/octet-stream"}
 
 
@@ -332,3 +337,9 @@ def test_a_table_made_to_harm_is_refused_and_the_server_goes_on(client, desk):
             assert done.status_code == 422
             assert "cells or bytes" in done.json()["error"]
     assert client.get("/new").status_code == 200
+
+
+def test_the_pictures_of_the_page_answer_the_sample_right(tmp_path):
+    about = runpy.run_path(str(ROOT / "scripts" / "page_pictures.py"))["label"]
+    said = Counter(map(about, pl.read_csv(write_sample(tmp_path))["text"]))
+    assert said == {"roads": 64, "waste": 64, "noise": 64, "parks": 60}
