@@ -19,10 +19,9 @@ from goalward.errors import Locked, NotAStudy, StudyExists
 from goalward.journal import Ranked, Store, Told, Undone
 from goalward.journal.places import located
 from tests.study.test_study import X, answered, made
-from tests.study.worker import busy, grow, truth, work
+from tests.study.worker import busy, grow, repeat, truth, work
 
 KILLS = int(os.environ.get("GOALWARD_KILLS", "10"))
-LOOKS = 2 * KILLS
 POOL = np.linspace(-1, 1, 100)[np.arange(3000) % 100, None] + np.arange(3000)[:, None] * 1e-6
 
 
@@ -193,16 +192,16 @@ def test_two_workers_at_once_never_answer_the_same_row(storage):
 @pytest.mark.attack("looks while others answer")
 def test_a_look_while_others_answer_sees_a_whole_study(storage, tmp_path, tried):
     """Two processes answer, one adds rows; here the study is opened, and backed up."""
-    gw.Study.create(storage, pool=POOL[:300], classes=["low", "high"], lease=1e-3).close()
-    with at_work(storage, work, work, grow):
-        for look in range(LOOKS):
+    gw.Study.create(storage, pool=POOL[:300], classes=["low", "high"]).close()
+    with at_work(storage, repeat, repeat, grow):
+        for look in range(KILLS):
             with gw.Study.open(storage) as study:
                 before = study.state.seq
-                if look % 10 == 0:
+                if look % 5 == 0:
                     assert study.backup(tmp_path / f"{look}.db") >= before
                     with gw.Study.open(tmp_path / f"{look}.db") as copy:
                         assert copy.pool.n_rows == copy.n_rows > 300
-    tried(LOOKS)
+    tried(KILLS)
 
 
 def test_a_look_is_one_moment_whatever_is_stored_in_it(storage):

@@ -56,6 +56,15 @@ def busy(place, by, report, folder):
         report.send_bytes(f"create {rows[0]}".encode())
 
 
+def repeat(place, by, report):
+    """Answer the first rows over and over, now so, now otherwise: there is no end to that."""
+    study = Study.open(place)
+    for turn in count():
+        study.tell(turn % 100, ("low", "high")[turn // 100 % 2], by=by)
+        report.send_bytes(b"told")
+        time.sleep(0.002)
+
+
 def grow(place, by, report):
     """Add rows, one at a time, and not so many that they take all the time."""
     study = Study.open(place)
