@@ -53,7 +53,7 @@ def rounds(curve, stop):
     lines = [
         {"dataset": "x", "seed": 0, "kept": False, "answers": 10 * (i + 1), "labels": 10 * (i + 1)}
         | {"truth": y, "value": y + 0.01, "low": y - 0.05, "high": y + 0.05}
-        | {"curve": y, "expected": 0.01, "stop": i >= stop}
+        | {"curve": y, "most": 0.01, "stop": i >= stop}
         for i, y in enumerate(curve)
     ]
     return pl.DataFrame(lines)
@@ -75,14 +75,14 @@ def test_a_word_to_stop_is_judged_by_what_was_still_to_be_had(stop):
 
 def test_the_page_has_the_table_that_is_kept_and_it_shows_what_is_claimed():
     kept = pl.read_csv(DOCS / "trust.csv")
-    page = (DOCS / "trust.md").read_text("utf-8")
+    assert in_markdown(kept, kept=True) in (DOCS / "trust.md").read_text("utf-8")
     for whether in (True, False):
-        assert in_markdown(kept, kept=whether) in page
         total = kept.filter(pl.col("kept") == whether, dataset="all").row(0, named=True)
         assert total["held"] >= 0.9
+        assert total["within"] >= 0.9
         assert total["wrong"] < 0.05 * total["runs"]
         assert total["in_time"] >= 0.5 * total["ended"]
-    assert kept.filter("kept", dataset="all")["width"].item() <= 0.20
+    assert kept.filter("kept", dataset="all")["width"].item() <= 0.25
     assert kept["dataset"].n_unique() > 8
 
 

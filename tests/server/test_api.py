@@ -216,7 +216,7 @@ def test_what_draws_the_charts_comes_along_with_its_licence(client):
 
 def test_before_there_is_a_model_the_page_says_so(client):
     assert client.get("/api/why/0").status_code == 422
-    assert client.get("/api/stop?price=1").json()["gain"] is None
+    assert client.get("/api/stop?price=1").json()["high"] is None
     assert client.get("/api/utilities").json() == {"quantiles": [], "next": []}
     assert client.post("/api/refresh").status_code == 202
 

@@ -12,6 +12,7 @@ import pytest
 import goalward as gw
 from goalward.core.npy import NpyFile
 from goalward.errors import BadInput, Damaged, DataMissing, WouldOverwrite
+from goalward.study.accuracy import estimated
 from goalward.study.scores import wilson
 
 CLASSES = ["no", "yes"]
@@ -43,6 +44,83 @@ def test_accuracy_comes_with_an_interval_that_holds_the_truth(told):
     assert said["low"] < said["value"] < said["high"] < said["low"] + 0.4
     assert said["on"] == 60
     assert said["says"] in study.status()["headline"]
+
+
+def noise(place, pool, n, **options):
+    """Return a study of classes that have nothing to do with the rows."""
+    said = np.random.default_rng(3).integers(2, size=500)
+    study = gw.Study.create(place / "noise.db", pool=pool, classes=CLASSES, refit=5, **options)
+    for _ in range(n // 5):
+        for row in study.ask(5, refresh=False):
+            study.tell(row, CLASSES[said[row]])
+        study.refresh()
+    return study
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_accuracy_is_told_below_the_share_of_the_commonest_class(tmp_path, seed):
+    pool = np.random.default_rng(seed).normal(size=(200, 30))
+    study = noise(tmp_path, pool, 40, dev=0.0, seed=seed)
+    told = [line for line in study.curve() if line["accuracy"] is not None]
+    assert all(line["accuracy"] > 0.5 for line in told)
+    if study.curve()[-1]["accuracy"] is None:
+        assert study.status()["accuracy"] is None
+        assert "Not known to be better yet than always answering" in study.status()["headline"]
+
+
+def test_features_that_tell_nothing_are_named(tmp_path):
+    rng = np.random.default_rng(0)
+    texts = [" ".join(rng.choice(list("abcdefghij"), 6) + "x") for _ in range(400)]
+    said = noise(tmp_path, texts, 150).status()["headline"]
+    assert "Your texts as word counts tell the classes apart little better than chance" in said
+
+
+def test_what_answers_will_bring_is_told_as_a_bound_alone(told):
+    study, *_ = told
+    for n in ("+", "more answers, about"):
+        assert n not in study.status()["headline"]
+    assert "forecast" not in study.status()
+
+
+def test_few_rows_are_right_more_or_less_often_by_chance():
+    lead = np.full(60, 2.0)
+    right, chosen = np.arange(60) % 10 > 0, np.zeros(60, dtype=bool)
+    few, many = (estimated(lead, right, chosen, lead, left) for left in (8, 10_000))
+    assert few.high - few.low > many.high - many.low + 0.1
+
+
+def test_no_more_is_promised_than_rows_are_left_or_wrong(tmp_path):
+    study, *_ = answered(tmp_path, n=130, rows=150)
+    left = study.stop().left
+    assert 0 < left < 20
+    assert f"the {left} rows left" in study.stop().reason
+    assert study.stop().high <= 1 - study.state.ranking.low
+    assert "100" not in study.status()["headline"].split("%).")[-1]
+
+
+def test_accuracy_is_that_of_rows_without_an_answer(tmp_path):
+    # The strategy asks for the hard rows first: what is left is easy.
+    study, _, truth = answered(tmp_path, n=400, rows=500)
+    rest = np.delete(np.arange(500), list(study.state.labels))
+    said = study.status()["accuracy"]
+    assert said["low"] <= np.mean(study.predict().labels[rest] == truth[rest]) <= said["high"]
+
+
+def test_a_model_whose_answers_were_taken_back_or_turned_round_says_no_accuracy(tmp_path):
+    study, *_ = answered(tmp_path, n=30)
+    assert study.status()["accuracy"] is not None
+    labels = study.state.labels
+    for row, label in list(labels.items())[:6]:
+        study.tell(row, CLASSES[label == "no"])
+    assert study.status()["accuracy"] is None
+    assert "Answers were changed since the model was fitted" in study.status()["headline"]
+    study.refresh()
+    assert "were changed" not in study.status()["headline"]
+    for row in labels:
+        study.withdraw(row)
+    assert study.state.n_labels == 0
+    assert study.status()["accuracy"] is None
+    assert study.status()["headline"].startswith("No model yet")
 
 
 def test_a_study_without_a_model_says_so(tmp_path):

@@ -127,8 +127,6 @@ def status(
         console.print(line["says"])
     if curve:
         _show_rounds(curve, advice.criteria)
-    if report["forecast"]:
-        console.print(report["forecast"]["says"])
     console.print(advice.reason)
     if report["guesses"]:
         console.print(report["guesses"]["says"])

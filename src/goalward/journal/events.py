@@ -175,7 +175,7 @@ class Ranked(Event):
         None where there are none.
     also
         What else is told of a model, with the ends of its interval: the share of "right" yes and no, or
-        the typical "error" of numbers; None of classes.
+        the typical "error" of numbers; of classes the "commonest" one and its share.
     """
 
     based_on: int

@@ -38,12 +38,12 @@ class Round(NamedTuple):
     answers
         All that were given; `labels` of them train the model.
     truth, value, low, high
-        Accuracy (macro-F1, R²) on all rows without an answer, and what is shown: the ends in whole
-        percents.
+        Accuracy (macro-F1, R²) on all rows without an answer, and what is shown, the ends in whole
+        percents; None where nothing is.
     curve
         The same on rows that are never asked in the whole session: the same in every round.
-    expected
-        The gain that is told for the next 100 answers.
+    most
+        The upper end of the gain that is told for the next 100 answers.
     stop
         Whether it says that one could stop.
     """
@@ -52,11 +52,11 @@ class Round(NamedTuple):
     answers: int
     labels: int
     truth: float
-    value: float
-    low: float
-    high: float
+    value: float | None
+    low: float | None
+    high: float | None
     curve: float
-    expected: float | None
+    most: float | None
     stop: bool
 
 
@@ -96,7 +96,7 @@ def _rounds(task: str, name: str, seed: int, budget: int, kept: bool) -> Iterato
             truth = _score(task, models[-1], X[rest], y[rest])
             stop = "You could stop" in study.status()["headline"]
             counts = kept, state.n_labels, state.n_training
-            said.append((*counts, truth, good["value"], *ends, advice.gain, stop))
+            said.append((*counts, truth, good["value"], *ends, advice.high, stop))
         never = np.concatenate([test, np.delete(pool, list(study.state.labels))])
     for model, told in zip(models, said, strict=True):
         curve = _score(task, model, X[never], y[never])

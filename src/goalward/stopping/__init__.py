@@ -1,6 +1,5 @@
 """When to stop buying labels: our own rule and published ones, side by side."""
 
-from goalward.stopping.forecasts import Forecast, forecast
 from goalward.stopping.gains import PRICE, Gain, gain_below_price, next_gain
 from goalward.stopping.rules import (
     accuracy_plateau,
@@ -19,7 +18,6 @@ from goalward.stopping.snapshot import Criterion, Snapshot, seen
 __all__ = [
     "PRICE",
     "Criterion",
-    "Forecast",
     "Gain",
     "Snapshot",
     "accuracy_plateau",
@@ -29,7 +27,6 @@ __all__ = [
     "confidence_variance",
     "criteria",
     "first_stops",
-    "forecast",
     "gain_below_price",
     "max_confidence",
     "next_gain",

@@ -7,7 +7,6 @@ and the same with `--task labels` and `--task numbers`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import log
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,15 +25,10 @@ class Compared:
     """
 
     kind: ClassVar[str] = "class"
-    expected: ClassVar[float] = 0.12
-    """The gain as a share of the rows that changed, when labels double. Of the recommended strategy on
-    the datasets for design: 0.14 at 100 labels, 0.10 at 80, 0.09 at 200."""
     highest: ClassVar[float] = 0.45
-    """The same at its highest: nine in ten gains of the next 100 labels were below that share of the
+    """The gain at its highest: nine in ten gains of the next 100 labels were below that share of the
     rows that changed in the last 50, where these were 2 to 5 %, and further below where they were
-    more."""
-    least: ClassVar[str] = "a point"
-    """What is hardly worth telling."""
+    more. What to expect in the middle cannot be told: see docs/trust.md."""
     without: ClassVar[Mapping[str, str]] = {}
     """Rules that have no meaning here, and why."""
 
@@ -62,11 +56,6 @@ class Compared:
         # Where both predict one class, the same, there is no chance to correct for: they agree.
         return 1.0 if np.array_equal(before, after) else float(cohen_kappa_score(before, after))
 
-    def over(self, changed: float, labels: int, since: int, ahead: int) -> float:
-        """Return the gain expected of so many more labels: like the logarithm of their number."""
-        back = max(labels - since, 1)
-        return self.expected * changed * log(1 + ahead / labels) / log(labels / back)
-
     def says(self, changed: float) -> str:
         """Return what changed, in words."""
         return f"changed {_points(changed)} of 100 predictions"
@@ -87,7 +76,6 @@ class Compared:
 
 class _OfMeasure(Compared):
     measure: ClassVar[str]
-    least = "0.01"
 
     def amount(self, gain: float) -> str:
         """Return a gain without its unit."""
@@ -107,7 +95,6 @@ class ComparedLabels(_OfMeasure):
 
     kind = "labels"
     measure = "macro-F1"
-    expected = 0.15
     highest = 0.6
 
     def seen(
@@ -152,7 +139,6 @@ class ComparedNumbers(_OfMeasure):
 
     kind = "numbers"
     measure = "R²"
-    expected = 0.08
     highest = 0.3
     without = {
         "stabilizing predictions": "it counts classes on which two models agree",

@@ -26,7 +26,7 @@ stopping."""
 
 @dataclass(frozen=True)
 class Gain:
-    """How far accuracy, macro-F1 or R² is expected to rise.
+    """How far accuracy, macro-F1 or R² rises at most.
 
     Parameters
     ----------
@@ -35,27 +35,26 @@ class Gain:
     changed, since
         The share of rows that are predicted otherwise than so many labels ago; of labels and numbers
         see `compared.py`.
+    most
+        What accuracy can rise at all: no further than to 1.
 
     Examples
     --------
-    >>> gain = Gain(labels=100, changed=0.06, since=50)
-    >>> round(gain.over(100), 4), round(gain.high, 4)
-    (0.0072, 0.027)
+    >>> round(Gain(labels=100, changed=0.06, since=50).high, 4)
+    0.027
     """
 
     labels: int
     changed: float
     since: int
     kind: str = "class"
-
-    def over(self, labels: int) -> float:
-        """Return the gain expected of so many more labels."""
-        return COMPARED[self.kind].over(self.changed, self.labels, self.since, labels)
+    most: float = 1.0
 
     @property
     def high(self) -> float | None:
         """The upper end of the gain of the next 100 labels; None before 50 labels are compared."""
-        return COMPARED[self.kind].highest * self.changed if self.since >= BACK else None
+        known = self.since >= BACK
+        return min(COMPARED[self.kind].highest * self.changed, self.most) if known else None
 
 
 def next_gain(rounds: Sequence[Snapshot]) -> Gain | None:
@@ -72,7 +71,8 @@ def next_gain(rounds: Sequence[Snapshot]) -> Gain | None:
     pair = after.beside(before[0])
     assert pair is not None
     changed = after.compared.changed(*pair, after.scale)
-    return Gain(after.labels, changed, after.labels - before[0].labels, after.kind)
+    most = 1.0 if after.low is None else 1.0 - after.low
+    return Gain(after.labels, changed, after.labels - before[0].labels, after.kind, most)
 
 
 def enough(rounds: Sequence[Snapshot]) -> bool:

@@ -26,9 +26,9 @@ class Snapshot:
         Labels of the class that has fewest; None: not known, and no reason to wait.
     kind
         "class", "labels" or "numbers".
-    metric, accuracy
-        How the accuracy was measured ("dev" or "cross-validated"), and what it was: the share of rows
-        predicted right, macro-F1 or R².
+    metric, accuracy, low
+        How the accuracy was measured ("dev" or "cross-validated"), what it was (the share of rows
+        predicted right, macro-F1 or R²), and the low end of its interval.
     goal, gain
         The goal, and how far a label of the next batch is predicted to move it; both per row of
         the goal.
@@ -59,6 +59,7 @@ class Snapshot:
     kind: str = "class"
     metric: str | None = None
     accuracy: float | None = None
+    low: float | None = None
     goal: float | None = None
     gain: float | None = None
     goal_before: float | None = None

@@ -12,7 +12,7 @@ from goalward.core.arrays import to_numpy
 from goalward.labels.operators import deviation
 from goalward.stopping import seen
 from goalward.strategies.reference import drawn_rows
-from goalward.study.accuracy import measured
+from goalward.study.accuracy import commonest, measured
 from goalward.study.answers import Doubts, LeftOut
 from goalward.study.of_labels import measured_labels
 from goalward.study.of_numbers import ErrorSize, leverages, measured_numbers
@@ -32,9 +32,10 @@ class Judge:
 
     def judged(self, now: StudyRound, batch: NDArray[Any]) -> dict[str, Any]:
         """Return what a ranking says of its model; `batch` are the rows that are asked next."""
-        proba = _said(now, _stop_rows(now, STOP_ROWS))
+        rows = _stop_rows(now, STOP_ROWS)
+        proba = _said(now, rows)
         return {
-            **self._good(now, proba),
+            **self._good(now, proba[_unanswered(now, rows)]),
             "goal": now.goal.value(now.fitted) / len(now.goal_rows),
             "gain": float(np.mean(to_numpy(deviation(*now.changes(batch))))),
             "stop_set": _kept(seen(proba, _said(now, batch))),
@@ -42,12 +43,16 @@ class Judge:
         }
 
     def _good(self, now: StudyRound, pool: NDArray[Any]) -> dict[str, Any]:
-        """Return accuracy over the pool, and log-loss on answers that the model did not know."""
-        said = measured(LeftOut.of(now), pool)
+        """Return accuracy over rows without an answer, and log-loss on answers the model did not know."""
+        answers, left = LeftOut.of(now), now.pool.n_rows - now.state.n_labels
+        said, (place, share) = measured(answers, pool, max(left, 1)), commonest(answers)
         log_loss = -float(np.mean(np.log(np.maximum(_counted(now).likelihood, 1e-300))))
         return _metric(now) | {
-            "accuracy": said.value,
-            **{name: getattr(said, name) for name in ("low", "high", "on")},
+            "accuracy": said and said.value,
+            "low": said and said.low,
+            "high": said and said.high,
+            "on": len(answers.rows),
+            "also": {"commonest": [now.state.classes[place], share]},
             "log_loss": log_loss,
         }
 
@@ -66,8 +71,9 @@ class OfLabels(Judge):
     def judged(self, now: StudyRound, batch: NDArray[Any]) -> dict[str, Any]:
         """Return the same; goals are watched of classes only."""
         count = max(LEAST_ROWS, min(STOP_ROWS, STOP_ANSWERS // len(now.state.classes)))
-        proba = _said(now, _stop_rows(now, count))
-        f1, right = measured_labels(LeftOut.of(now), proba)
+        rows = _stop_rows(now, count)
+        proba = _said(now, rows)
+        f1, right = measured_labels(LeftOut.of(now), proba[_unanswered(now, rows)])
         also = {"right": [right.value, right.low, right.high]}
         return _scored(now, f1, also, seen(proba, _said(now, batch), "labels"))
 
@@ -94,10 +100,9 @@ class OfNumbers(Judge):
     def judged(self, now: StudyRound, batch: NDArray[Any]) -> dict[str, Any]:
         """Return the same; goals are watched of classes only."""
         rows, answers = _stop_rows(now, STOP_ROWS), LeftOut.of(now)
-        said = _said(now, rows).reshape(-1, 1)
-        found = measured_numbers(
-            answers, leverages_of(now, answers), said, leverages(now.fitted, now.pool.take(rows))
-        )
+        said, open_rows = _said(now, rows).reshape(-1, 1), _unanswered(now, rows)
+        v = leverages(now.fitted, now.pool.take(rows[open_rows]))
+        found = measured_numbers(answers, leverages_of(now, answers), said[open_rows], v)
         also = {"error": [found.error.value, found.error.low, found.error.high]}
         return _scored(now, found.r2, also, seen(said, said[:0], "numbers", scale=found.scale))
 
@@ -150,6 +155,12 @@ def _kept(stop_set: dict[str, Any]) -> dict[str, Any]:
 
 def _stop_rows(now: StudyRound, count: int) -> NDArray[Any]:
     return drawn_rows(now.pool.n_rows, count, now.state.settings.seed, "stop")
+
+
+def _unanswered(now: StudyRound, rows: NDArray[Any]) -> NDArray[Any]:
+    """Return which rows have no answer; all, where each has one."""
+    found = ~np.isin(rows, now.state.used[0])
+    return found if found.any() else ~found
 
 
 def _said(now: StudyRound, rows: NDArray[Any]) -> NDArray[Any]:

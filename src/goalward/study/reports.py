@@ -6,7 +6,6 @@ from dataclasses import asdict
 from typing import Any
 
 from goalward.journal import Ranked
-from goalward.stopping import Forecast, forecast
 from goalward.study.advice import accuracy, headline, labels_per_class
 from goalward.study.state import State
 
@@ -57,7 +56,6 @@ def status(state: State, now: float) -> dict[str, Any]:
         and {**latest.guesses, "says": _proved(latest.guesses)},
         "accuracy": accuracy(state),
         "headline": headline(state),
-        "forecast": (ahead := forecast_of(state)) and asdict(ahead) | {"says": ahead.says},
     }
 
 
@@ -78,25 +76,6 @@ def _measured(state: State, ranked: Ranked) -> dict[str, Any]:
 def _proved(found: dict[str, Any]) -> str:
     used = "used" if found["used"] else "not used"
     return f"The guesses were right in {found['right']} of {found['of']} answers: {used}."
-
-
-def forecast_of(state: State) -> Forecast | None:
-    """Return how many more labels accuracy will rise for; None where nothing can be said.
-
-    It is foretold by curves of accuracy, which say nothing of other measures.
-    """
-    if state.settings.answer.measure is not None:
-        return None
-    rounds = [ranked for _, ranked in state.rounds if ranked.accuracy is not None]
-    # Of rounds with the same labels the last; how it was measured must be the same in all.
-    told = {r.labels: r for r in rounds if r.metric == rounds[-1].metric}
-    if not told or list(told) != sorted(told):
-        return None
-    latest = rounds[-1]
-    if latest.low is None or latest.high is None:
-        return None
-    spread = (latest.high - latest.low) / 4.0
-    return forecast(list(told), [float(r.accuracy or 0.0) for r in told.values()], spread=spread)
 
 
 def curve(state: State) -> list[dict[str, Any]]:

@@ -91,8 +91,8 @@ async function advise() {
     const said = await call(`/api/stop?price=${encodeURIComponent(price)}`);
     if (turn !== asked) return; // a later question was answered sooner
     at("stop").classList.toggle("ends", said.stop);
-    at("gain").textContent = said.gain === null ? "–" : measure ? said.gain.toFixed(3) : `${(100 * said.gain).toFixed(1)} points`;
-    at("advice").textContent = said.gain === null ? said.reason
+    at("gain").textContent = said.high === null ? "–" : measure ? said.high.toFixed(3) : `${(100 * said.high).toFixed(1)} points`;
+    at("advice").textContent = said.high === null ? said.reason
       : said.stop ? `You could stop now. ${said.reason}` : said.reason;
     spent(said.account);
     rules(said.criteria);
