@@ -12,6 +12,8 @@ import pytest
 import goalward as gw
 from goalward.core.npy import NpyFile
 from goalward.errors import BadInput, Damaged, DataMissing, WouldOverwrite
+from goalward.server.messages import AnswerFilter
+from goalward.server.rows import answered_rows
 from goalward.study.accuracy import estimated
 from goalward.study.scores import wilson
 
@@ -367,3 +369,52 @@ def test_a_row_that_is_no_number_is_named(told):
     X[17, 2] = np.nan
     with pytest.raises(BadInput, match="row 17"):
         study.predict(X)
+
+
+def test_copies_are_asked_once_and_their_answer_covers_all(tmp_path):
+    texts = [f"{'a fine' if i % 2 else 'an awful'} film number {i % 40}" for i in range(60)]
+    path = tmp_path / "films.csv"
+    pl.DataFrame({"id": range(60), "text": texts}).write_csv(path)
+    for name, pool in (("in.db", texts), ("of.db", gw.tables.Table(str(path), text="text"))):
+        study = gw.Study.create(tmp_path / name, pool=pool, classes=["good", "bad"], dev=0.2)
+        asked = []
+        while rows := study.ask(5, at_most=True):
+            asked += rows
+            for row in rows:
+                study.tell(row, "good" if row % 2 else "bad")
+        assert sorted(asked) == list(range(40))
+        assert "Nothing is left to ask" in study.status()["headline"]
+        out = tmp_path / f"{name}.csv"
+        study.write_predictions(out)
+        found = pl.read_csv(out)
+        assert found["answered"].all()
+        assert found["label"].to_list() == ["good" if i % 2 else "bad" for i in range(60)]
+    notes = gw.study.pools.told(study.state.pool)
+    assert (
+        "20 rows are copies of others: one of each is asked, and its answer holds for all." in notes
+    )
+
+
+def test_rows_with_nothing_to_read_are_predicted_as_nothing(tmp_path):
+    texts = [*TEXTS, "", "", "  ...", "a fine one"]
+    frame = pl.DataFrame({"text": texts, "n": range(64)})
+    frame.write_csv(tmp_path / "films.csv", quote_style="always")
+    study = texts_answered(tmp_path, pool=gw.tables.Table(str(tmp_path / "films.csv"), text="text"))
+    for table in (None, tmp_path / "films.csv"):
+        out = tmp_path / "out.csv"
+        study.write_predictions(out, table, force=True)
+        found = pl.read_csv(out)
+        assert found["label"].is_null().arg_true().to_list() == [60, 61, 62]
+        assert found["probability"].is_null().arg_true().to_list() == [60, 61, 62]
+        assert found["look"][60:63].all()
+
+
+def test_a_single_class_is_named_and_another_looked_for(tmp_path):
+    study = gw.Study.create(tmp_path / "a.db", pool=TEXTS, classes=["good", "bad"])
+    for row in range(1, 20, 2):
+        study.tell(row, "good")
+    said = study.status()["headline"]
+    assert said.startswith("All answers so far are “good” (10), and a model needs another class.")
+    assert "Search all rows" in said
+    first = answered_rows(study, AnswerFilter(only="open"), 0)["rows"][:10]
+    assert sum("awful" in line["preview"] for line in first) >= 8

@@ -174,7 +174,7 @@ def _rounds(
                 labels=labels,
                 bought=len(answers.truth),
                 least=int(counts.min()),
-                low=said and said.low,
+                low=said.low if said else None,
                 predicted=tuple(shown.argmax(axis=1).tolist()),
             )
         )
@@ -184,9 +184,9 @@ def _rounds(
             len(answers.truth),
             labels,
             _accuracy(task, predicted, rest),
-            said and said.value,
-            said and math.floor(100 * said.low) / 100,
-            said and math.ceil(100 * said.high) / 100,
+            said.value if said else None,
+            math.floor(100 * said.low) / 100 if said else None,
+            math.ceil(100 * said.high) / 100 if said else None,
             _accuracy(task, predicted, fixed),
             ahead.high if ahead else None,
             bool(enough(snapshots) and gain_below_price(snapshots, price=PRICE).stop),

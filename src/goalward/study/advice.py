@@ -186,7 +186,13 @@ def headline(state: State) -> str:
     if state.n_closed >= state.n_rows:
         return f"Nothing is left to ask: {state.n_labels} of {state.n_rows} rows have an answer."
     if not ready(state):
-        return f"No model yet: {state.settings.answer.waits}."
+        met = [label for label, n in labels_per_class(state).items() if n]
+        if state.settings.kind != "class" or len(met) != 1:
+            return f"No model yet: {state.settings.answer.waits}."
+        return (
+            f"All answers so far are “{met[0]}” ({state.n_labels}), and a model needs another class. Look for "
+            "one among all rows (Search all rows): those least like the answered come first."
+        )
     if (last := state.ranking) is None:
         return "No model yet: the first one is on its way."
     if _altered(state, last):

@@ -48,9 +48,9 @@ class Judge:
         said, (place, share) = measured(answers, pool, max(left, 1)), commonest(answers)
         log_loss = -float(np.mean(np.log(np.maximum(_counted(now).likelihood, 1e-300))))
         return _metric(now) | {
-            "accuracy": said and said.value,
-            "low": said and said.low,
-            "high": said and said.high,
+            "accuracy": said.value if said else None,
+            "low": said.low if said else None,
+            "high": said.high if said else None,
             "on": len(answers.rows),
             "also": {"commonest": [now.state.classes[place], share]},
             "log_loss": log_loss,
