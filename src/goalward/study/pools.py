@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from goalward.core.arrays import is_sparse, to_numpy
@@ -24,6 +25,7 @@ from goalward.learners import Opinion
 from goalward.pool import as_pool
 from goalward.study.guesses import Guesses, guess_columns
 from goalward.study.parts import as_parts, digest_of, from_parts, in_memory
+from goalward.tables.columns import copies_in, without_text
 from goalward.tables.encoder import Encoder, Tick, Vectors, silent
 from goalward.tables.loaded import Loaded
 from goalward.tables.read import beside
@@ -186,9 +188,23 @@ def store(pool: Any, home: Path | None, tick: Tick) -> tuple[dict[str, Any], lis
                 ) from error
         content = json.dumps(pool).encode()
         record, parts = as_parts(Words.fitted(list(pool), tick)[1])
-        return {**record, "texts": sha256(content).hexdigest()}, [*parts, content]
+        never, about = _never_asked(without_text(pool), copies_in(pl.DataFrame({"text": pool})))
+        kept = {"texts": sha256(content).hexdigest(), **never, "notes": about}
+        return {**record, **kept}, [*parts, content]
     rows = clean_rows(pool, "pool")
     return as_parts(rows if is_sparse(rows) else to_numpy(rows))
+
+
+def _never_asked(
+    aside: list[int], same: Mapping[int, int]
+) -> tuple[dict[str, list[Any]], list[str]]:
+    """Return rows that nobody can answer, or need not, being copies, of which rows; and what to say."""
+    none = set(aside)
+    copies = sorted((row, of) for row, of in same.items() if row not in none)
+    words = "row is a copy of another" if len(copies) == 1 else "rows are copies of others"
+    said = f"{len(copies):,} {words}: one of each is asked, and its answer holds for all."
+    never = {"aside": sorted({*none, *(row for row, _ in copies)}), "copies": copies}
+    return never, [said] if copies else []
 
 
 def told(kept: Mapping[str, Any]) -> list[str]:
@@ -228,6 +244,7 @@ def table_record(table: Table, home: Path | None, tick: Tick) -> dict[str, Any]:
     table = table.settled()
     loaded = table.load(tick)
     aside, notes = loaded.aside()
+    never, about = _never_asked(aside, loaded.copies())
     path = Path(table.path).absolute()
     for at, rows in as_pool(loaded.X).blocks(2**14) if loaded.ready else ():
         check_finite(clean_rows(rows, path.name, finite=False), path.name, start=at.start)
@@ -252,10 +269,9 @@ def table_record(table: Table, home: Path | None, tick: Tick) -> dict[str, Any]:
         "embeddings": table.embeddings,
         "features": table.features,
         "says": table.says,
-        "notes": [*table.notes, *notes],
+        "notes": [*table.notes, *notes, *about],
         "guesses": list(table.guesses),
-        # Nobody can answer them.
-        "aside": aside,
+        **never,
         "fingerprint": table.fingerprint(),
         "n_rows": loaded.frame.height,
     }

@@ -17,6 +17,11 @@ from goalward.study.model import StudyModel
 from goalward.study.pools import StudyPool
 from goalward.study.rounds import StudyRound
 from goalward.study.settings import Settings
+from goalward.tables.columns import without_text
+from goalward.tables.encoder import Encoder, joined
+from goalward.tables.numbers import SideBySide
+from goalward.tables.pictures import Pictures, Pixels
+from goalward.tables.words import Sentences, Words
 
 __all__ = ["pool_predictions", "table_predictions"]
 
@@ -27,14 +32,18 @@ LOOK, MOST = 0.05, 200
 def pool_predictions(now: StudyRound) -> pl.DataFrame:
     """Return the pool's rows with what is predicted.
 
-    A row that a person answered has that label; the probability is the model's, of the label shown.
+    A row that a person answered has that label, and so have its copies; the probability is the
+    model's, of the label shown. Rows with nothing to read have none.
     Where answers are weighed, `consensus` is the probability that they give it.
     """
-    model, labels = now.exported, now.state.labels
+    state, model = now.state, now.exported
+    known, copies = state.labels, state.copies
+    covered = {row: of for row, of in copies.items() if of in known and row not in known}
+    labels = dict(sorted({**known, **{row: known[of] for row, of in covered.items()}}.items()))
+    blank = np.isin(np.arange(now.pool.n_rows), list(state.aside - copies.keys()))
     if model.kind != "class":
-        return _joined(
-            _own_columns(now.pool), _of_others(now.state.settings, model, now.pool.X, labels)
-        )
+        others = _of_others(state.settings, model, now.pool.X, labels)
+        return _joined(_own_columns(now.pool), _unsaid(others, blank))
     codes, confidence = model.likeliest(now.pool.X)
     rows = np.array(list(labels))
     said = np.array([model.classes.index(label) for label in labels.values()])
@@ -43,22 +52,44 @@ def pool_predictions(now: StudyRound) -> pl.DataFrame:
     answered = np.zeros(len(codes), dtype=bool)
     answered[rows] = True
     said_of = _predicted(model.classes, codes, confidence, answered)
-    if now.state.settings.label == "weighed":
+    if state.settings.label == "weighed":
         sure = np.full(len(codes), np.nan)
-        sure[rows] = now.state.consensus.at(rows).max(axis=1).round(4)
+        asked = [covered.get(row, row) for row in rows.tolist()]
+        sure[rows] = state.consensus.at(asked).max(axis=1).round(4)
         said_of = said_of.with_columns(consensus=pl.Series(sure).fill_nan(None))
-    return _joined(_own_columns(now.pool), said_of)
+    return _joined(_own_columns(now.pool), _unsaid(said_of, blank))
 
 
 def table_predictions(model: StudyModel, table: str | Path) -> pl.DataFrame:
     """Return the rows of another table, like the one the model was made with, with what it says."""
     shown, X = model.encoder.read(table)
+    blank = _blank(model.encoder, shown, X)
     if model.kind != "class":
-        settings = Settings(kind=model.kind)
-        return _joined(shown, _of_others(settings, model, X, {}))
-    codes, confidence = model.likeliest(X)
-    nobody = np.zeros(len(codes), dtype=bool)
-    return _joined(shown, _predicted(model.classes, codes, confidence, nobody))
+        said = _of_others(Settings(kind=model.kind), model, X, {})
+    else:
+        codes, confidence = model.likeliest(X)
+        said = _predicted(model.classes, codes, confidence, np.zeros(len(codes), dtype=bool))
+    return _joined(shown, _unsaid(said, blank))
+
+
+def _blank(encoder: Encoder, shown: pl.DataFrame, X: Any) -> NDArray[Any]:
+    """Return which rows of a table hold nothing to read: no text, or a picture that is broken."""
+    found = np.zeros(shown.height, dtype=bool)
+    for part in encoder.parts if isinstance(encoder, SideBySide) else [encoder]:
+        if isinstance(part, (Words, Sentences)):
+            found[without_text(joined(shown, part.columns))] = True
+        elif part is encoder and isinstance(part, (Pixels, Pictures)):
+            found = ~np.any(X, axis=1)
+    return found
+
+
+def _unsaid(said: pl.DataFrame, blank: NDArray[Any]) -> pl.DataFrame:
+    """Return what is predicted, and nothing of rows without anything to read: look at those."""
+    blank = blank & ~said["answered"].to_numpy()
+    kept = ("answered", "look")
+    nothing = pl.when(~pl.lit(pl.Series(blank))).then(pl.exclude(kept)).name.keep()
+    look = [(pl.col("look") | pl.lit(pl.Series(blank)))] if "look" in said.columns else []
+    return said.with_columns(nothing, *look) if blank.any() else said
 
 
 def _of_others(

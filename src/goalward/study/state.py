@@ -115,6 +115,11 @@ class State(Answered):
         """How far the journal is known."""
         return Mark(self.seq, self.digest)
 
+    @cached_property
+    def copies(self) -> Mapping[int, int]:
+        """Row -> the row that it is a copy of; set aside, it has the answer of that one."""
+        return dict(self.pool.get("copies", ()))
+
     @property
     def n_rows(self) -> int:
         """How many rows the pool has."""

@@ -149,6 +149,13 @@ def without_text(read: Sequence[str]) -> list[int]:
     return pl.Series(read, dtype=pl.String).str.contains(r"\w").not_().arg_true().to_list()
 
 
+def copies_in(frame: pl.DataFrame) -> dict[int, int]:
+    """Return row -> the first row that is the same, for those that are not the first."""
+    rows = frame.to_struct("key").to_frame().with_row_index("row")
+    same = rows.select("row", of=pl.col("row").first().over("key"))
+    return dict(same.filter(pl.col("row") != pl.col("of")).iter_rows())
+
+
 def notes_of(
     path: str,
     frame: pl.DataFrame,
@@ -184,15 +191,9 @@ def notes_of(
             said.append(
                 f"{name} has no number in {_rows(len(gaps))} (first in {cell}); its median stands in."
             )
-    if read is None:
-        again = frame.height - frame.n_unique() if numbers else 0
-    else:
-        there = pl.Series(read, dtype=pl.String)
-        there = there.filter(there.str.contains(r"\w"))
-        if empty := len(read) - len(there):
-            said.append(f"{_rows(empty)} without text are set aside, and never asked.")
-        again = len(there) - there.n_unique()
-    if again:
+    if read is not None and (empty := len(without_text(read))):
+        said.append(f"{_rows(empty)} without text are set aside, and never asked.")
+    if read is None and numbers and (again := frame.height - frame.n_unique()):
         said.append(f"{_rows(again)} repeat another.")
     return said
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from goalward.core.npy import NpyFile
 from goalward.errors import BadInput, DataMissing
 from goalward.tables.cells import as_json, as_text
-from goalward.tables.columns import without_text
+from goalward.tables.columns import copies_in, without_text
 from goalward.tables.encoder import Encoder, Tick, joined, silent
 
 if TYPE_CHECKING:
@@ -80,6 +80,12 @@ class Loaded:
     def encoder(self, tick: Tick = silent) -> Encoder:
         """Return what makes numbers of other rows as it did of these."""
         return self.source.encoder(tick, self.frame)
+
+    def copies(self) -> dict[int, int]:
+        """Return row -> the first row with the same text, and the same in other columns that are read."""
+        source = self.source
+        read = [*source.texts, *source.numeric, *source.category]
+        return copies_in(self.frame.select(read)) if source.texts else {}
 
     def aside(self) -> tuple[list[int], list[str]]:
         """Return the rows that nobody can answer, and what to say of them if that is news."""
