@@ -67,9 +67,11 @@ def test_several_keys_switch_labels_and_enter_sends(labels, chromium):
                 page.keyboard.press("1")
             ann.press("Enter")
         expect(page.locator("#headline")).to_contain_text("macro-F1")
-        expect(page.locator("figcaption").first).to_contain_text("macro-F1 over all rows")
+        expect(page.locator("figcaption").first).to_contain_text(
+            "macro-F1 over rows without an answer"
+        )
         page.locator("#details > summary").click()
-        expect(page.locator("#stop")).to_contain_text("expected gain of macro-F1 by 100 answers")
+        expect(page.locator("#stop")).to_contain_text("of macro-F1 by the next answers, at most")
         expect(page.locator("#advice")).to_contain_text("Go on: 30 answers, and 5 yes")
         page.goto(f"{address}/review")
         page.wait_for_selector("main[data-ready]")

@@ -115,13 +115,14 @@ def answered_rows(
     """Return one page of answered rows and how many there are in all.
 
     Newest first; likely mistakes by how much the model, without the answer, doubts it. Open rows are
-    those that nobody answered, in their order.
+    those that nobody answered, in their order; while a second class is missing, those least like the
+    answered come first.
     """
     state = study.state
     doubted = _doubted(study) if wanted.only == "doubted" else {}
     kept = _kept(state, wanted, doubted)
     unlike = wanted.only == "open" and state.n_labels > 0 and not ready(state)
-    unlike = unlike and study.pool.ready
+    unlike = unlike and len(kept) > 0 and study.pool.ready
     if unlike:
         kept = _unlike(study.pool, kept, state.used[0])
     if wanted.search:
@@ -161,7 +162,9 @@ def _kept(state: State, wanted: AnswerFilter, doubted: dict[int, Any]) -> NDArra
     """Return the rows that are wanted, whatever their words, in the order they are shown."""
     lines, (labelled, codes) = state.columns, state.used
     if wanted.only == "open":
-        return np.setdiff1d(np.arange(state.n_rows), [*labelled, *state.copies])
+        unanswered = np.ones(state.n_rows, dtype=bool)
+        unanswered[labelled] = unanswered[list(state.copies)] = False
+        return np.flatnonzero(unanswered)
     rows = np.array(list(doubted), dtype=np.int64) if wanted.only == "doubted" else lines.newest
     among = None
     if wanted.only == "skipped":

@@ -177,9 +177,10 @@ def store(pool: Any, home: Path | None, tick: Tick) -> tuple[dict[str, Any], lis
         return table_record(table, home, tick), []
     pool = in_memory(pool)
     if isinstance(pool, (list, tuple)) and pool and all(isinstance(x, str) for x in pool):
+        plain = []
         for row, text in enumerate(pool):
             try:
-                text.encode()
+                plain.append(text.encode().decode())
             except UnicodeEncodeError as error:
                 raise BadInput(
                     f"The text of row {row} holds half of a character pair ({error.reason} at "
@@ -188,22 +189,23 @@ def store(pool: Any, home: Path | None, tick: Tick) -> tuple[dict[str, Any], lis
                 ) from error
         content = json.dumps(pool).encode()
         record, parts = as_parts(Words.fitted(list(pool), tick)[1])
-        never, about = _never_asked(without_text(pool), copies_in(pl.DataFrame({"text": pool})))
+        never, about = _never_asked(without_text(plain), copies_in(pl.DataFrame({"text": plain})))
         kept = {"texts": sha256(content).hexdigest(), **never, "notes": about}
         return {**record, **kept}, [*parts, content]
     rows = clean_rows(pool, "pool")
     return as_parts(rows if is_sparse(rows) else to_numpy(rows))
 
 
-def _never_asked(
-    aside: list[int], same: Mapping[int, int]
-) -> tuple[dict[str, list[Any]], list[str]]:
+def _never_asked(aside: list[int], same: Mapping[int, int]) -> tuple[dict[str, Any], list[str]]:
     """Return rows that nobody can answer, or need not, being copies, of which rows; and what to say."""
     none = set(aside)
     copies = sorted((row, of) for row, of in same.items() if row not in none)
     words = "row is a copy of another" if len(copies) == 1 else "rows are copies of others"
     said = f"{len(copies):,} {words}: one of each is asked, and its answer holds for all."
-    never = {"aside": sorted({*none, *(row for row, _ in copies)}), "copies": copies}
+    never: dict[str, Any] = {
+        "aside": sorted({*none, *(row for row, _ in copies)}),
+        "copies": copies,
+    }
     return never, [said] if copies else []
 
 
