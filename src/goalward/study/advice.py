@@ -41,7 +41,8 @@ __all__ = [
 PLAIN, HARDLY, RARE = 60, 0.25, 0.8
 """Answers before features are said to be the problem, where accuracy has come no further than so much of
 the way from the share of the commonest class to 1. Where that share is so high the others are rare, and
-accuracy says little of them. It was true of 210 in 215 such rounds of 47 tables."""
+accuracy says little of them. In 443 of 452 such rounds of the 47 tables that this was chosen on, the true
+accuracy had come no further than 0.35 of the way."""
 ALTERED = 0.1
 """Share of a model's answers that were corrected or taken back since: then it is another model's."""
 
