@@ -443,6 +443,7 @@ def test_a_table_is_the_same_when_it_is_read_apart(tmp_path):
 def test_a_table_that_takes_too_much_memory_ends_its_own_process(tmp_path, monkeypatch):
     need("resource")
     monkeypatch.setattr("goalward.tables.apart.MEMORY", 2**30)
+    monkeypatch.setattr("goalward.tables.apart.SECONDS", 20)
     (tmp_path / "t.csv").write_bytes(b"a,b\n" + b"1,2\n" * 4_000_000)
     with pytest.raises(BadInput, match=r"t.csv could not be read within 1.0 GB"):
         parsed_apart(tmp_path / "t.csv", None, None, None)

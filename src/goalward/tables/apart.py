@@ -21,7 +21,8 @@ __all__ = ["parsed_apart"]
 
 MEMORY = 2**32
 """Bytes that reading a table may take; less where the machine has less."""
-SECONDS = 600
+SECONDS = 180
+"""Time for it. Without memory for an exception, CPython may try to make one for ever."""
 # Every thread takes of the limit; Python's own allocator asks again for each object at the limit.
 ENVIRONMENT = {"POLARS_MAX_THREADS": "2", "OPENBLAS_NUM_THREADS": "1", "PYTHONMALLOC": "malloc"}
 
