@@ -46,7 +46,7 @@ test-oldest:
 # A real Label Studio in an environment of its own: about 4 minutes and 1 GB to install, then 3 to 5.
 test-label-studio: $(VENV)/.ready-dev .venv-label-studio/.ready
 	GOALWARD_LABEL_STUDIO=$(CURDIR)/.venv-label-studio/bin/label-studio OMP_NUM_THREADS=1 \
-		$(BIN)/python -m pytest -p no:xdist -v --durations=0 tests/adapters/label_studio/real.py
+		$(BIN)/python -m pytest -p no:xdist -v --durations=0 tests/studio/label_studio/real.py
 
 .venv-label-studio/.ready:
 	$(PYTHON) -m venv .venv-label-studio
@@ -62,7 +62,7 @@ figures: $(VENV)/.ready-dev
 	$(BIN)/python scripts/method_figures.py docs/figures/method
 	$(BIN)/python scripts/page_pictures.py docs/figures/page
 	$(BIN)/python scripts/labels_needed.py docs/figures/labels-needed.png
-	GOALWARD_PICTURES=$(CURDIR)/docs/figures $(BIN)/python -m pytest tests/notebook
+	GOALWARD_PICTURES=$(CURDIR)/docs/figures $(BIN)/python -m pytest tests/studio/notebook
 	cd docs/figures/examples && for example in ../../examples/*.py; do ../../../$(BIN)/python $$example || exit 1; done
 
 check: $(VENV)/.ready-dev

@@ -11,7 +11,7 @@ import numpy as np
 
 from goalward.lab import simulate
 from goalward.lab.datasets import load
-from goalward.plots import figure, quiet
+from goalward.lab.plots import figure, quiet
 
 LEVEL, SEEDS, BUDGET = 0.94, 10, 400
 LOOKS = {

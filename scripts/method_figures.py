@@ -7,8 +7,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 import goalward as gw
-from goalward.lab.plots import approximation_panel
-from goalward.plots import colour, figure, quiet
+from goalward.lab.plots import approximation_panel, colour, figure, quiet
 from goalward.testing import problem
 
 ORANGE, BLUE = "#c2571a", "#2b6ca3"

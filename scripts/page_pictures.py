@@ -20,12 +20,12 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 import goalward as gw
-from goalward.samples import CLASSES, write_sample
-from goalward.server import create_app
-from goalward.server.desk import Desk
-from goalward.server.keys import Keys
-from goalward.server.serve import listening
-from goalward.server.served_study import ServedStudy
+from goalward.studio.server import create_app
+from goalward.studio.server.desk import Desk
+from goalward.studio.server.keys import Keys
+from goalward.studio.server.serve import listening
+from goalward.studio.server.served_study import ServedStudy
+from goalward.studio.tables.sample import CLASSES, write_sample
 
 ABOUT = {
     "noise": "loud|drums|barks|building work|lorries unload|music|fireworks|bells|hums|motorcycles"

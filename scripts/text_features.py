@@ -7,8 +7,8 @@ import numpy as np
 
 import goalward as gw
 from goalward.lab.datasets.rt_polarity import sentences
-from goalward.tables.encoder import silent
-from goalward.tables.words import Sentences, Words
+from goalward.studio.tables.encoder import silent
+from goalward.studio.tables.words import Sentences, Words
 
 LABELS = (30, 60, 100, 200, 300, 400, 600)
 SEEDS = 10

@@ -4,6 +4,7 @@ import os
 from functools import wraps
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 
 import jaxtyping
 import numpy as np
@@ -36,10 +37,19 @@ def jaxtyped(typechecker, jaxtyped=jaxtyping.jaxtyped):
     return lambda thing: thing if "<locals>" in thing.__qualname__ else decorate(thing)
 
 
-KERNELS = ["models", "goals", "solvers", "labels", "utility"]
+ROOMS = ["models", "goals", "solvers", "labels", "utility"]
+CHECKED = {"linear_fit", "logistic", "multi_label", "ridge", "opinion", "rule", "best"}
+"""Not kernels: they check what a user gives them, and say it in words."""
+SOURCE = Path(find_spec("goalward").origin).parent
+KERNELS = [
+    f"goalward.{room}.{path.stem}"
+    for room in ROOMS
+    for path in sorted((SOURCE / room).glob("*.py"))
+    if path.stem not in CHECKED | {"__init__"}
+]
 jaxtyping.jaxtyped = jaxtyped  # the hook writes this name above functions and classes
-with jaxtyping.install_import_hook([f"goalward.{room}" for room in KERNELS], "beartype.beartype"):
-    for room in KERNELS:
+with jaxtyping.install_import_hook(KERNELS, "beartype.beartype"):
+    for room in ROOMS:
         import_module(f"goalward.{room}")
 
 # How long an example takes says how busy the machine is, and nothing about the code.

@@ -68,10 +68,10 @@ def test_the_bare_library_suggests_and_ranks():
         "import goalward as gw; gw.Study",
         "import goalward as gw; gw.lab",
         "import goalward as gw; gw.tables",
-        "from goalward.study import Study",
+        "from goalward.studio.study import Study",
         "import goalward.lab",
-        "import goalward.plots",
-        "import goalward.journal.events",
+        "import goalward.lab.plots",
+        "import goalward.studio.store.events",
     ],
 )
 def test_one_error_says_what_to_install(use):

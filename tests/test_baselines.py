@@ -29,7 +29,7 @@ from goalward.testing import check_operator, check_strategy, problem
 from goalward.testing.derivatives import explicit
 from goalward.utility import FirstOrder, ImplicitStep, Ladder, Retrain
 from goalward.utility.fidelity import agreement, stratified
-from goalward.utility.together import Together
+from goalward.utility.information import Together
 
 TASK = problem(n_pool=50)
 BASELINES = [CoreSet(), Badge(seed=2), Bait(), BaitBackward(), Bald(draws=40)]

@@ -273,7 +273,9 @@ def test_rank_asks_before_it_replaces_a_file_and_before_it_works(pool_files, mon
     out.write_text("mine")
     run = ["rank", str(pool_files / "pool.npy"), "--labels", str(pool_files / "labels.csv")]
     with monkeypatch.context() as patched:
-        patched.setattr("goalward.pool.open_pool", lambda *_, **__: pytest.fail("too late"))
+        patched.setattr(
+            "goalward.core.pool_files.open_pool", lambda *_, **__: pytest.fail("too late")
+        )
         with pytest.raises(errors.WouldOverwrite, match="--force"):
             RUN.invoke(app, [*run, "--out", str(out)], catch_exceptions=False)
         with pytest.raises(errors.BadInput, match="ends in"):

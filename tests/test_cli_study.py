@@ -18,7 +18,9 @@ RUN = CliRunner()
 
 @pytest.fixture
 def table(tmp_path, monkeypatch):
-    monkeypatch.setattr("goalward.tables.cache.user_cache_path", lambda name: tmp_path / "cache")
+    monkeypatch.setattr(
+        "goalward.studio.tables.cache.user_cache_path", lambda name: tmp_path / "cache"
+    )
     path = tmp_path / "reviews.csv"
     words = ["fine", "dull"]
     lines = [f"{i},a {words[i % 2]} film number {i}" for i in range(40)]

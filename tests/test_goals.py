@@ -19,10 +19,9 @@ from goalward.goals import (
     TargetSet,
     WorstGroup,
 )
-from goalward.goals.calibrated_dev_loss import CalibratedLikelihood
 from goalward.goals.certainty import LikeliestClass, NegativeEntropy, NegativeTrace
 from goalward.goals.custom import Autograd, Differences
-from goalward.goals.dev_loss import LogLikelihood, MinusLoss
+from goalward.goals.dev_loss import CalibratedLikelihood, LogLikelihood, MinusLoss
 from goalward.goals.each_label import EachLabel, in_pairs, per_label
 from goalward.goals.smooth import SoftF1, SoftPoints
 from goalward.goals.worst_group import SoftMinimum

@@ -6,9 +6,9 @@ import scipy.sparse as sp
 
 from goalward.core.arrays import to_numpy
 from goalward.errors import Unsupported
-from goalward.learners import Logistic
+from goalward.models.logistic import Logistic
 from goalward.solvers import Inverse
-from goalward.solvers.coordinates import Coordinates
+from goalward.solvers.inverse import Coordinates
 from goalward.testing import problem
 
 KINDS = {

@@ -12,7 +12,7 @@ need("matplotlib")
 
 from matplotlib.figure import Figure  # noqa: E402
 
-from goalward.plots import MOST, figure, progress  # noqa: E402
+from goalward.lab.plots import MOST, figure, progress  # noqa: E402
 
 
 def drawn(axes):

@@ -43,7 +43,7 @@ def test_every_module_says_what_it_is(name):
 
 
 @pytest.mark.parametrize(
-    "room", ["goals", "labels", "selection", "solvers", "strategies", "utility"]
+    "room", ["goals", "labels", "strategies.selectors", "solvers", "strategies", "utility"]
 )
 def test_every_public_class_has_an_example(room):
     module = importlib.import_module(f"goalward.{room}")

@@ -5,12 +5,13 @@ import scipy.sparse as sp
 import goalward as gw
 from goalward.core.arrays import to_numpy
 from goalward.labels import BestCase, Expected, Predicted, Spread, Truth, WorstCase
-from goalward.selection import Certain, Sequential, Shortlist, Stochastic, Top
 from goalward.solvers import Cholesky, Updated, fits
 from goalward.strategies import Margin
+from goalward.strategies.selectors import Certain, Sequential, Stochastic, Top
 from goalward.testing import check_strategy, problem
 from goalward.testing.derivatives import explicit
 from goalward.utility import FirstOrder, ImplicitStep
+from goalward.utility.rule import Shortlist
 from goalward.utility.scorer import Supposed
 
 TASK = problem(n_pool=60)

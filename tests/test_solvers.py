@@ -4,8 +4,17 @@ import scipy.sparse as sp
 
 from goalward.core.arrays import to_numpy
 from goalward.errors import BadParameter, NotConverged, Unsupported
-from goalward.learners import Logistic
-from goalward.solvers import Auto, Cholesky, ConjugateGradient, Dual, named, row_products
+from goalward.models.logistic import Logistic
+from goalward.solvers import (
+    Auto,
+    Cholesky,
+    ConjugateGradient,
+    Dual,
+    named,
+)
+from goalward.solvers import (
+    conjugate_gradient as row_products,
+)
 from goalward.solvers.cholesky import dense_curvature
 from goalward.testing import check_solver, problem
 from goalward.testing.derivatives import explicit

@@ -228,7 +228,8 @@ def test_a_recipe_without_its_data_is_refused():
 
 
 def test_the_words_that_a_type_checker_knows_are_those_that_there_are(tmp_path):
-    from goalward.strategies import goal_oriented, recipe_names
+    from goalward.strategies import goal_oriented
+    from goalward.strategies import recipes as recipe_names
     from goalward.utility import named
 
     assert set(get_args(named.UtilityWord)) == set(named.UTILITIES)

@@ -5,8 +5,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import scale
 
 import goalward as gw
-from goalward.lab.plots import approximation_panel
-from goalward.plots import figure
+from goalward.lab.plots import approximation_panel, figure
 
 X, y = load_breast_cancer(return_X_y=True)
 X = scale(X)

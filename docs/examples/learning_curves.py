@@ -1,8 +1,7 @@
 """Strategies compared on the same splits."""
 
 from goalward.lab import simulate
-from goalward.lab.plots import curve_panel
-from goalward.plots import figure
+from goalward.lab.plots import curve_panel, figure
 
 curves = simulate(
     "digits",

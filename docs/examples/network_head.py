@@ -6,7 +6,7 @@ from sklearn.datasets import make_moons
 from torch import nn
 
 import goalward as gw
-from goalward.plots import figure
+from goalward.lab.plots import figure
 
 X, y = make_moons(600, noise=0.2, random_state=0)
 known, dev, pool = slice(0, 25), slice(25, 125), slice(125, None)

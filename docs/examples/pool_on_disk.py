@@ -5,7 +5,7 @@ import tempfile
 import numpy as np
 
 import goalward as gw
-from goalward.plots import figure, quiet
+from goalward.lab.plots import figure, quiet
 
 rng = np.random.default_rng(0)
 path = tempfile.mkdtemp() + "/pool.npy"

@@ -4,8 +4,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 import goalward as gw
-from goalward.lab.plots import curve_panel
-from goalward.plots import figure
+from goalward.lab.plots import curve_panel, figure
 
 X, y = load_digits(return_X_y=True)
 X, odd = X / 16, y % 2

@@ -5,7 +5,7 @@ import tempfile
 from sklearn.datasets import load_digits
 
 import goalward as gw
-from goalward.plots import figure, quiet
+from goalward.lab.plots import figure, quiet
 
 X, y = load_digits(return_X_y=True)
 price = 0.0002  # of all rows that an answer must turn right: two points for 100 answers

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 import goalward as gw
-from goalward.plots import figure
+from goalward.lab.plots import figure
 
 X, y = load_digits(return_X_y=True)
 X = X / 16

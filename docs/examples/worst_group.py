@@ -4,8 +4,7 @@ import numpy as np
 from scipy.special import log_softmax, logsumexp
 
 import goalward as gw
-from goalward.lab.plots import curve_panel
-from goalward.plots import figure
+from goalward.lab.plots import curve_panel, figure
 
 rng = np.random.default_rng(0)
 

@@ -21,23 +21,27 @@ if TYPE_CHECKING:
         goals,
         labels,
         scale,
-        selection,
         solvers,
-        stopping,
         strategies,
         testing,
         utility,
     )
     from goalward import lab as lab
-    from goalward import plots as plots
-    from goalward import tables as tables
-    from goalward.adapters import suggest
-    from goalward.learners import Logistic, LogisticClassifier, MultiLabel, Opinion, Ridge
+    from goalward.adapters.estimator import LogisticClassifier
+    from goalward.adapters.one_call import suggest
+    from goalward.lab import plots as plots
+    from goalward.labels.opinion import Opinion
     from goalward.models import Fitted
+    from goalward.models.logistic import Logistic
+    from goalward.models.multi_label import MultiLabel
+    from goalward.models.ridge import Ridge
     from goalward.strategies import GoalOriented, recipe
-    from goalward.study import Study as Study
-    from goalward.study import annotate as annotate
-    from goalward.study import load_model as load_model
+    from goalward.strategies import selectors as selection
+    from goalward.studio import advice as stopping
+    from goalward.studio import tables as tables
+    from goalward.studio.study import Study as Study
+    from goalward.studio.study import annotate as annotate
+    from goalward.studio.study import load_model as load_model
     from goalward.utility import relabel
 
 __all__ = [
@@ -69,19 +73,27 @@ __version__: str
 HOMES = {
     "Fitted": "models",
     "GoalOriented": "strategies",
-    "Logistic": "learners",
-    "LogisticClassifier": "learners",
-    "MultiLabel": "learners",
-    "Opinion": "learners",
-    "Ridge": "learners",
-    "Study": "study",
-    "annotate": "study",
-    "load_model": "study",
+    "Logistic": "models",
+    "LogisticClassifier": "adapters",
+    "MultiLabel": "models",
+    "Opinion": "labels",
+    "Ridge": "models",
+    "Study": "studio.study",
+    "annotate": "studio.study",
+    "load_model": "studio.study",
     "recipe": "strategies",
     "relabel": "utility",
     "suggest": "adapters",
 }
 """The rooms of the names that are not rooms themselves."""
+
+MODULES = {
+    "plots": "lab.plots",
+    "selection": "strategies.selectors",
+    "stopping": "studio.advice",
+    "tables": "studio.tables",
+}
+"""Modules that are reached by a shorter name."""
 
 WITH_APP = ["Study", "annotate", "lab", "load_model", "plots", "tables"]
 """Names that need `goalward[app]`, so that `from goalward import *` leaves them out."""
@@ -96,7 +108,7 @@ if not TYPE_CHECKING:  # a checker would take every misspelt name for one that i
         elif name in HOMES:
             value = getattr(import_module(f"goalward.{HOMES[name]}"), name)
         elif name in __all__ or name in WITH_APP:
-            value = import_module(f"goalward.{name}")
+            value = import_module(f"goalward.{MODULES.get(name, name)}")
         else:
             raise AttributeError(f"module 'goalward' has no attribute {name!r}")
         globals()[name] = value

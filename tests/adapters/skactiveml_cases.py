@@ -8,7 +8,7 @@ from skactiveml.utils import MISSING_LABEL
 from sklearn.linear_model import LogisticRegression
 
 import goalward as gw
-from goalward.strategies.recipe_names import BASELINES, LABEL_FREE, OF_NUMBERS, PRESETS
+from goalward.strategies.recipes import BASELINES, LABEL_FREE, OF_NUMBERS, PRESETS
 
 X = np.random.default_rng(0).normal(size=(12, 2))
 Y = np.array([0.0, 1.0, 0.0, 1.0] + [MISSING_LABEL] * 8)

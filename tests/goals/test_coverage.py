@@ -8,8 +8,8 @@ import goalward as gw
 from goalward.core.arrays import softmax, to_numpy
 from goalward.errors import BadParameter, Unsupported
 from goalward.goals import Coverage, Entropy
-from goalward.selection import Sequential, Top
 from goalward.strategies import InTurn, Margin, Random
+from goalward.strategies.selectors import Sequential, Top
 from goalward.testing import check_strategy, problem
 from goalward.utility import Covering, FirstOrder, Retrain
 

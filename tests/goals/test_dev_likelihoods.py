@@ -15,7 +15,7 @@ from goalward.errors import (
     WeakGoal,
 )
 from goalward.goals import CalibratedDevLoss, DevLoss, TargetSet, WorstGroup
-from goalward.goals.calibrated_dev_loss import CalibratedLikelihood
+from goalward.goals.dev_loss import CalibratedLikelihood
 from goalward.testing import problem
 
 TASK = problem(n_dev=200)

@@ -11,9 +11,9 @@ import goalward as gw
 from goalward.errors import BadParameter, Unsupported
 from goalward.goals import DecisionRisk, Epig, FisherRatio, PredictionVariance
 from goalward.models import Labelled, Softmax
-from goalward.selection import Sequential, Top
 from goalward.solvers import Inverse
-from goalward.solvers.coordinates import Coordinates
+from goalward.solvers.inverse import Coordinates
+from goalward.strategies.selectors import Sequential, Top
 from goalward.testing import problem
 from goalward.utility import FirstOrder, ImplicitStep, Information, Retrain
 from goalward.utility.information import Gains

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from goalward.cli import app
 from goalward.lab import atlas as room
 from goalward.lab.atlas import UTILITIES, atlas, summary
-from goalward.lab.store import Records
+from goalward.lab.parallel import Records
 
 
 @pytest.fixture(scope="module")

@@ -23,9 +23,9 @@ from goalward.lab.benchmark import PARTS, PROTOCOLS, Areas, Part, Protocol, plan
 from goalward.lab.benchmark.report import report, tables
 from goalward.lab.datasets import load
 from goalward.lab.session import Session, measure
-from goalward.learners import Logistic
+from goalward.models.logistic import Logistic
 from goalward.strategies import recipe
-from goalward.strategies.recipe_names import RECOMMENDED
+from goalward.strategies.recipes import RECOMMENDED
 
 SMALL = Protocol(budget=20, pool=60, test=40)
 NAMES = ["random", "margin", "decision-risk"]

@@ -13,8 +13,7 @@ from goalward.lab.paper import approximation as study
 from goalward.lab.paper.approximation import ExPred, Scatter
 from goalward.lab.paper.findings import CLAIMS
 from goalward.lab.paper.studies import EVERY, OPERATORS, penalties
-from goalward.learners import Logistic, cross_validate
-from goalward.learners.cross_validation import CrossValidation
+from goalward.models.logistic import CrossValidation, Logistic, cross_validate
 from tests.lab.test_paper import TINY, learned, quiet
 
 

@@ -9,8 +9,8 @@ from goalward.errors import BadInput, BadParameter
 from goalward.lab import Session, replay_simulation, rounds, simulate
 from goalward.lab.datasets import digits, wine
 from goalward.lab.datasets.dataset import flipped
+from goalward.lab.parallel import Records
 from goalward.lab.session import fitted_to, measure
-from goalward.lab.store import Records
 from goalward.strategies import Margin, cold_start
 
 QUIET = {"n_jobs": 1, "progress": False}

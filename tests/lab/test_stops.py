@@ -12,7 +12,7 @@ from goalward.errors import BadParameter
 from goalward.lab import simulate, stops, stops_summary
 from goalward.lab.datasets import digits, wine
 from goalward.lab.stops import _snapshots
-from goalward.learners import Logistic
+from goalward.models.logistic import Logistic
 
 ROOT = Path(__file__).parents[2]
 

@@ -33,7 +33,7 @@ from goalward.lab.benchmark.tasks import (
 from goalward.lab.datasets.collection import GENERATED, KINDS
 from goalward.lab.datasets.keel import KEEL, cells
 from goalward.lab.datasets.pictures import DEBIAN
-from goalward.strategies.recipe_names import RECOMMENDED_FOR
+from goalward.strategies.recipes import RECOMMENDED_FOR
 from tests.conftest import need
 
 

@@ -69,7 +69,7 @@ def _kill(processes):
 
 @pytest.fixture
 def impatient(monkeypatch):
-    monkeypatch.setattr("goalward.scale.scheduler.PATIENCE", 1.0)
+    monkeypatch.setattr("goalward.scale.cluster.PATIENCE", 1.0)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -141,7 +141,7 @@ class Taken:
 @pytest.mark.usefixtures("impatient")
 def test_what_a_dead_worker_had_done_is_done_again_or_missed(monkeypatch):
     need("distributed")
-    from goalward.scale.scheduler import finished
+    from goalward.scale.cluster import finished
 
     monkeypatch.setattr("distributed.wait", lambda *_, **__: time.sleep(0.01))
     part = Taken(times=1)
@@ -171,13 +171,13 @@ def test_an_address_where_nobody_listens_is_an_error(monkeypatch, tmp_path, sett
     from typer.testing import CliRunner
 
     from goalward.cli import app
-    from goalward.scale.scheduler import connected
+    from goalward.scale.cluster import connected
 
     with pytest.raises(errors.ClusterLost, match=r"tcp://127\.0\.0\.1:1\b"):
         connected("tcp://127.0.0.1:1", timeout=0.5)
     with pytest.raises(errors.BadParameter, match="tcp://host:8786"):
         connected("nowhere://at all", timeout=0.5)
-    monkeypatch.setattr("goalward.scale.scheduler.TIMEOUT", 0.5)
+    monkeypatch.setattr("goalward.scale.cluster.TIMEOUT", 0.5)
     (tmp_path / "labels.csv").write_text(
         "row,label\n" + "".join(f"{i},{i % 2}\n" for i in range(9))
     )

@@ -12,11 +12,11 @@ from goalward.core.threads import cores
 from goalward.goals import DecisionRisk
 from goalward.goals.posterior import PosteriorGoal
 from goalward.scale import Cuda, Dask, Threads, open_pool
-from goalward.selection import Sequential
-from goalward.selection.best import Best
 from goalward.strategies import Among, GoalOriented, Margin, engine
 from goalward.strategies.engine import Memory, Reader, Reading
+from goalward.strategies.selectors import Sequential
 from goalward.testing import check_engine, problem
+from goalward.utility.best import Best
 from tests.conftest import need
 from tests.scale.setting import setting
 

@@ -7,8 +7,8 @@ import goalward as gw
 from goalward import errors
 from goalward.labels import Calibrated, Expected, LabelModel
 from goalward.scale import Cuda, Dask, Threads, rank
-from goalward.selection import Sequential, Top
 from goalward.strategies.engine import Memory
+from goalward.strategies.selectors import Sequential, Top
 from tests.conftest import need
 from tests.scale.setting import setting as small
 

@@ -11,8 +11,6 @@ import goalward as gw
 from goalward import errors
 from goalward.labels import Spread, WorstCase
 from goalward.scale import Cuda, Dask, Threads, open_pool, rank
-from goalward.selection import Certain, Rule, Sequential, Shortlist, Stochastic, Top
-from goalward.selection.prices import Prices
 from goalward.strategies import (
     Badge,
     Bait,
@@ -27,7 +25,10 @@ from goalward.strategies import (
     Subsampled,
     TypiClust,
 )
+from goalward.strategies.selectors import Certain, Sequential, Stochastic, Top
 from goalward.testing import problem
+from goalward.utility.best import Prices
+from goalward.utility.rule import Rule, Shortlist
 from tests.conftest import need
 from tests.scale.conftest import client  # noqa: F401 - a fixture
 

@@ -5,7 +5,7 @@ import pytest
 
 import goalward as gw
 from goalward.strategies import Among, InTurn, Margin, WhileUnseen
-from goalward.study.ranking import queued
+from goalward.studio.study.ranking import queued
 
 RNG = np.random.default_rng(0)
 POOL = RNG.standard_normal((6000, 3))

@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 import goalward as gw
 from goalward.cli import app
-from goalward.strategies import reference
-from goalward.study.rounds import StudyRound
+from goalward.strategies import among as reference
+from goalward.studio.study.rounds import StudyRound
 
 POOL = np.arange(3000.0)[:, None]
 

@@ -6,7 +6,8 @@ from sklearn.linear_model import LogisticRegression
 import goalward as gw
 from goalward.goals import DevLoss, Entropy, Fisher
 from goalward.testing import check_utility, problem
-from goalward.utility import Retrain, moved_models, neighbours
+from goalward.utility import Retrain, neighbours
+from goalward.utility import retrain as moved_models
 
 KINDS = [(True, False), (True, True), (False, False)]
 

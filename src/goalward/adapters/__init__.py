@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import Any
 
 from goalward.adapters.classifier import from_classifier
+from goalward.adapters.estimator import LogisticClassifier
 from goalward.adapters.modal import modal_query
 from goalward.adapters.one_call import suggest
 from goalward.adapters.sklearn import from_sklearn
@@ -11,6 +12,7 @@ from goalward.adapters.torch import from_torch
 from goalward.adapters.training import from_training
 
 __all__ = [
+    "LogisticClassifier",
     "from_classifier",
     "from_sklearn",
     "from_torch",

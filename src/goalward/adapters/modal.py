@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalward.adapters.classifier import from_estimator
+from goalward.core.pool import n_rows
 from goalward.errors import Empty
 from goalward.goals import Goal
-from goalward.pool import n_rows
 from goalward.strategies import GoalOriented
 from goalward.strategies.request import nameless
 

@@ -14,10 +14,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from goalward.adapters.classifier import from_classifier, from_estimator
-from goalward.adapters.heads import from_head, network_in
 from goalward.adapters.sklearn import is_logistic
+from goalward.adapters.torch import from_head, network_in
 from goalward.core.labels import as_classes, clean_weights, encode
-from goalward.core.place import described, in_place, room_of
+from goalward.core.place import LEARNERS, described, in_place, room_of
+from goalward.core.pool import n_rows
 from goalward.core.rows import held
 from goalward.errors import (
     BadParameter,
@@ -28,13 +29,13 @@ from goalward.errors import (
     UnseenClass,
     Unsupported,
 )
-from goalward.learners import Logistic, Opinion
+from goalward.labels.opinion import Opinion
 from goalward.models import Fitted
+from goalward.models.logistic import Logistic
 from goalward.models.refitted import last_step
-from goalward.pool import n_rows
 from goalward.strategies import Random, Strategy, Suggestion, recipe
-from goalward.strategies.recipe_names import RECOMMENDED
-from goalward.strategies.reference import reference_rows
+from goalward.strategies.among import reference_rows
+from goalward.strategies.recipes import RECOMMENDED
 
 __all__ = ["model_for", "strategy_for", "suggest"]
 
@@ -220,9 +221,9 @@ def _check_model(model: Any) -> None:
             "model is a Fitted, and labels came to fit it to; a learner or a classifier was expected. Pass "
             "None for X_labelled and y_labelled to use it as it is."
         )
-    if model is None or (room_of(model) in ("", "learners") and network_in(model) is not None):
+    if model is None or (room_of(model) in ("", *LEARNERS) and network_in(model) is not None):
         return
-    if isinstance(model, str) or room_of(model) not in ("", "learners"):
+    if isinstance(model, str) or room_of(model) not in ("", *LEARNERS):
         raise BadParameter(f"model is {described(model)}; {expected} was expected.")
     in_place(model, "model", expected.rstrip(","), "fit")
     # Some classifiers of classifiers have no `predict` before they are fitted.

@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from goalward.adapters.estimator import LogisticClassifier
 from goalward.adapters.one_call import model_for, strategy_for
 from goalward.core.arrays import is_sparse, stack_rows, to_numpy
 from goalward.core.extras import needing
@@ -22,15 +23,14 @@ from goalward.core.labels import clean_weights
 from goalward.errors import BadInput, BadParameter, UnknownLabel, Unsupported
 from goalward.goals import Goal
 from goalward.labels import Operator
-from goalward.learners import LogisticClassifier
 from goalward.models import Fitted
-from goalward.selection import Rule, Selector
 from goalward.strategies import GoalOriented, Strategy, Suggestion
 from goalward.strategies.engine import Engine
 from goalward.strategies.goal_oriented import OperatorWord, SelectionWord
 from goalward.strategies.request import Request, nameless
 from goalward.utility import Utility
 from goalward.utility.named import UtilityWord
+from goalward.utility.rule import Rule, Selector
 
 with needing("goalward.adapters.skactiveml"):
     from skactiveml.base import SingleAnnotatorPoolQueryStrategy, SkactivemlClassifier

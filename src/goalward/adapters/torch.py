@@ -4,23 +4,165 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from hashlib import blake2b
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.adapters.torch_rows import Features, evaluated, flat_rows, one_tensor
+from goalward.core.arrays import to_numpy
+from goalward.core.candidates import Labelled
 from goalward.core.extras import needing
 from goalward.core.labels import as_classes, clean_weights, encode
 from goalward.core.rows import clean_rows
 from goalward.errors import BadParameter, LooseFit, NotConverged, ShapeMismatch, Unsupported
-from goalward.models import Fitted, Labelled, LinearModel, Network, inspected
-from goalward.models.trust import LOOSE, TIGHT
+from goalward.models.fitted import Fitted
+from goalward.models.linear import LinearModel
+from goalward.models.network import Network
+from goalward.models.trust import LOOSE, TIGHT, inspected
+from goalward.strategies.among import reference_rows
 
-__all__ = ["from_torch"]
+__all__ = [
+    "Features",
+    "evaluated",
+    "flat_rows",
+    "from_head",
+    "from_torch",
+    "network_in",
+    "one_tensor",
+]
+
+
+# Raw rows on their way into a torch module: tensors, blocks, and features in front of its head.
+
+
+CACHE = 512 * 2**20
+"""Bytes of features kept: goal rows and pools are asked for again in every round."""
+
+
+def one_tensor(inputs: Callable[[Any], Any] | None, reference: Any, X: Any) -> Any:
+    """Return raw rows as the tensor that a module takes, on the device of `reference`."""
+    given = X if inputs is None else inputs(X)
+    if isinstance(given, (Mapping, tuple)):
+        raise Unsupported(
+            f"A row is a {type(given).__name__} of tensors; one tensor was expected where layers "
+            "below the head may move. Use layers='last', which takes any input."
+        )
+    return _tensor(given, reference.device)
+
+
+def flat_rows(inputs: Callable[[Any], Any] | None, reference: Any, X: Any) -> Any:
+    """Return rows as flat numbers, (n, numbers), which a network gives their shape back."""
+    rows = one_tensor(inputs, reference, X)
+    return rows.reshape(rows.shape[0], prod(rows.shape[1:])).to(reference.dtype)
+
+
+class Features:
+    """What stands in front of a head: computed in blocks, without gradients, and kept.
+
+    Blocks are recognised by their content, so the same rows cost one pass however often they
+    come; the least used are forgotten beyond 512 MB.
+    """
+
+    def __init__(
+        self, module: Any, head: Any, inputs: Callable[[Any], Any] | None, block: int
+    ) -> None:
+        self._module, self._head, self._inputs, self._block = module, head, inputs, block
+        self._kept: OrderedDict[bytes, Any] = OrderedDict()
+        self.passes = 0
+
+    def __call__(self, X: Any) -> Any:
+        """Return (n, features)."""
+        import torch
+
+        rows = X if hasattr(X, "shape") or isinstance(X, list) else list(X)
+        at = rows.iloc if hasattr(rows, "iloc") else rows
+        starts = range(0, len(rows), self._block)
+        return torch.cat([self._part(at[first : first + self._block]) for first in starts])
+
+    def _part(self, rows: Any) -> Any:
+        key = _digest(rows)
+        if key is not None and key in self._kept:
+            self._kept.move_to_end(key)
+            return self._kept[key]
+        features, _ = evaluated(self._module, self._head, self.given(rows))
+        self.passes += 1
+        if key is not None:
+            self._kept[key] = features
+            while sum(f.nelement() * f.element_size() for f in self._kept.values()) > CACHE:
+                self._kept.popitem(last=False)
+        return features
+
+    def given(self, rows: Any) -> Any:
+        """Return raw rows as the module takes them."""
+        device, dtype = self._head.weight.device, self._head.weight.dtype
+        given = rows if self._inputs is None else self._inputs(rows)
+        if isinstance(given, Mapping):  # a dict, or what a tokenizer returns
+            return {name: value.to(device) for name, value in given.items()}
+        if isinstance(given, tuple):
+            return tuple(value.to(device) for value in given)
+        given = _tensor(given, device)
+        return given.to(dtype) if given.is_floating_point() else given
+
+
+def evaluated(module: Any, head: Any, given: Any) -> tuple[Any, Any]:
+    """Return what goes into the head, and the logits that come out of the module."""
+    import torch
+
+    caught: list[Any] = []
+    hook = head.register_forward_pre_hook(lambda _, inputs: caught.append(inputs[0].detach()))
+    try:
+        with torch.no_grad():
+            if isinstance(given, dict):
+                output = module(**given)
+            else:
+                output = module(*given) if isinstance(given, tuple) else module(given)
+    finally:
+        hook.remove()
+    # What models of Hugging Face return holds more than logits.
+    logits = getattr(output, "logits", output)
+    if len(caught) == 1 and caught[0].ndim == 3 and logits.ndim == 2:
+        caught = [_at_one_token(head, caught[0], logits)]
+    if len(caught) != 1 or caught[0].ndim != 2:
+        raise Unsupported(
+            f"The head was used {len(caught)} times in one pass, on "
+            f"{[tuple(c.shape) for c in caught]}; once, on (rows, features), was expected. Pass "
+            "layers='all', or a list of the modules that may move."
+        )
+    return caught[0], logits
+
+
+def _at_one_token(head: Any, features: Any, logits: Any) -> Any:
+    """Return the features of the token whose logits are the row's: the last one, in decoders."""
+    import torch
+
+    with torch.no_grad():
+        gaps = (head(features) - logits[:, None]).abs().amax(dim=2)
+    return features[torch.arange(len(features), device=features.device), gaps.argmin(dim=1)]
+
+
+def _tensor(given: Any, device: Any) -> Any:
+    """Return numbers of any library as a tensor on a device."""
+    import torch
+
+    if not isinstance(given, torch.Tensor):
+        given = torch.as_tensor(np.ascontiguousarray(to_numpy(given)))
+    return given.detach().to(device)
+
+
+def _digest(rows: Any) -> bytes | None:
+    """Return a digest of the rows' content; None for rows that are no plain numbers or texts."""
+    plain = to_numpy(rows) if hasattr(rows, "shape") else np.asarray(rows)
+    if plain.dtype.hasobject:
+        return None
+    digest = blake2b(np.ascontiguousarray(plain).tobytes(), digest_size=16)
+    digest.update(repr((plain.shape, plain.dtype)).encode())
+    return digest.digest()
 
 
 def from_torch(
@@ -298,3 +440,68 @@ def _of_optimizer(module: Any, names: list[str], optimizer: Any) -> dict[str, fl
             "those that it trained."
         )
     return {name: by_id[id(parameters[name])] for name in names}
+
+
+# Networks by their head: a logistic regression of what a torch module computes below it.
+
+
+def network_in(model: Any) -> Any:
+    """Return the torch module that came, alone or in a `pipeline` of transformers; None of others."""
+    inner = getattr(model, "model", model)
+    return inner if hasattr(inner, "named_modules") and hasattr(inner, "forward") else None
+
+
+def from_head(
+    model: Any, X: Any, y: list[Any], X_pool: Any, classes: Sequence[Hashable], weights: Any
+) -> Fitted:
+    """Return the head of a classifier, fitted to labels on the features in front of it, with C = 1.
+
+    The module is copied and stays as it is below the head. A pipeline of transformers brings its
+    tokenizer or image processor along; rows of a bare module are what it takes.
+    """
+    network = network_in(model)
+    names = _names(network, y, classes)
+    given = (X, y, weights) if y else (reference_rows(X_pool)[:1], names[:1], None)
+    fitted = from_torch(
+        network,
+        *given,
+        weight_decay=1.0,
+        loss_reduction="sum",
+        classes=names,
+        inputs=_inputs(model),
+        polish=True,
+        double=False,
+    )
+    if y:
+        return fitted
+    # The row was there to look at its features; nothing is known.
+    known = fitted.labelled
+    nothing = Labelled(known.X[:0], known.targets[:0], known.weights[:0])
+    return replace(fitted, params=0.0 * fitted.params, labelled=nothing)
+
+
+def _names(network: Any, y: list[Any], classes: Sequence[Hashable]) -> list[Any]:
+    """Return the classes in the order of the logits: as named, as in its configuration, or 0, 1, ..."""
+    if len(classes) > 0:
+        return list(classes)
+    known = getattr(getattr(network, "config", None), "id2label", None) or {}
+    named = [known[i] for i in sorted(known)]
+    if named and all(label in named for label in y):
+        return named
+    whole = all(isinstance(label, (int, np.integer)) for label in y)
+    if not whole or (named and max(y, default=0) >= len(named)):
+        raise BadParameter(
+            f"The labels {sorted(set(map(str, y)))[:5]} came, and {type(network).__name__} says "
+            f"{', '.join(map(str, named[:5])) or 'nothing'} of its logits; classes in their order were "
+            "expected. Pass classes=[...], or set config.id2label."
+        )
+    return list(range(len(named))) if named else list(range(int(max(y, default=1)) + 1))
+
+
+def _inputs(model: Any) -> Any:
+    """Return how a pipeline of transformers makes inputs of raw rows."""
+    tokenizer, images = (getattr(model, n, None) for n in ("tokenizer", "image_processor"))
+    if tokenizer is not None:
+        options = {"padding": True, "truncation": True, "return_tensors": "pt"}
+        return lambda rows: tokenizer([str(text) for text in rows], **options)
+    return None if images is None else lambda rows: images(list(rows), return_tensors="pt")

@@ -57,7 +57,7 @@ class BenchmarkOptions:
         """Play and show several labels, or numbers."""
         from goalward.lab.benchmark.task_sets import PARTS
         from goalward.lab.benchmark.tasks import ahead, play_tasks
-        from goalward.strategies.recipe_names import RECOMMENDED_FOR
+        from goalward.strategies.recipes import RECOMMENDED_FOR
 
         if task not in PARTS:
             raise BadParameter(f"--task {task} came; one of {', '.join(PARTS)} was expected.")

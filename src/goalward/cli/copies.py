@@ -50,7 +50,7 @@ def restore(
 
     Example: `goalward restore labels.backup.db labels.db`
     """
-    from goalward.study import copies
+    from goalward.studio.study import copies
 
     with Spinner() as tick:
         tick("copying")
@@ -75,8 +75,8 @@ def recover(
 
     Example: `goalward recover labels.db rescued.db`
     """
-    from goalward.study import copies
-    from goalward.tables.write import WRITTEN
+    from goalward.studio.study import copies
+    from goalward.studio.tables.cells import WRITTEN
 
     as_table = path.suffix.lower() in WRITTEN
     with Spinner() as tick:

@@ -121,7 +121,7 @@ def simulate(options: SimulateOptions) -> None:
     from goalward.lab import simulate as run
     from goalward.lab import stops, stops_summary
     from goalward.lab.datasets import load
-    from goalward.strategies.recipe_names import RECOMMENDED
+    from goalward.strategies.recipes import RECOMMENDED
 
     recipes = options.strategy or ["random", "margin", RECOMMENDED]
     data = load(options.dataset, label=options.label)
@@ -207,7 +207,7 @@ def replay(options: ReplayOptions) -> None:
     from goalward.lab import replay as play
     from goalward.lab import replay_simulation
     from goalward.lab.datasets import load
-    from goalward.study import Study
+    from goalward.studio.study import Study
 
     recipes = options.strategy or ["random", "margin"]
     simulated = Path(options.stored).is_dir()
@@ -237,8 +237,7 @@ def replay(options: ReplayOptions) -> None:
 
 def _drawn(curves: Curves, folder: Path, levels: tuple[float, ...] = ()) -> dict[str, Any]:
     """Return the summary, and the picture of accuracy and log-loss over labels, drawn into a folder."""
-    from goalward.lab.plots import curve_figure
-    from goalward.plots import save
+    from goalward.lab.plots import curve_figure, save
 
     figure = save(curve_figure(curves, str(curves.table["dataset"][0])), folder / "curves")[0]
     return {"summary": curves.summary(levels).to_dicts(), "figure": str(figure)}

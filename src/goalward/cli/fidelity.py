@@ -46,8 +46,7 @@ def fidelity(options: FidelityOptions) -> None:
     Examples: `goalward fidelity --quick`, `goalward fidelity wine -C 1 -C 10 -n 50 -n 200`
     """
     from goalward.lab.atlas import DATASETS, PENALTIES, atlas, summary
-    from goalward.lab.plots import fidelity_figure
-    from goalward.plots import save
+    from goalward.lab.plots import fidelity_figure, save
 
     names = options.datasets or (["breast-cancer", "wine"] if options.quick else DATASETS)
     penalties = options.penalty or ([0.1, 10.0] if options.quick else PENALTIES)

@@ -47,8 +47,8 @@ def label(options: LabelOptions) -> None:
             ask_here(study, options.by)
         return
     # Before a study is made: what the page needs may be missing.
-    from goalward.server import serve
-    from goalward.server.served_study import Shown
+    from goalward.studio.server import serve
+    from goalward.studio.server.served_study import Shown
 
     def page(study: gw.Study | Path | None) -> None:
         shown = Shown(by=options.by, images=options.images, guess=options.guess)
@@ -80,7 +80,7 @@ def _begins_on_the_page(options: LabelOptions) -> bool:
 def _study(options: LabelOptions) -> gw.Study:
     """Return the study of a table, or of the sample."""
     if options.table is None and options.sample:
-        from goalward.samples import CLASSES, write_sample
+        from goalward.studio.tables.sample import CLASSES, write_sample
 
         classes = options.classes or ",".join(CLASSES)
         table = write_sample(Path("out/sample"))

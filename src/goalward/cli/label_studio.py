@@ -20,8 +20,8 @@ from goalward.core.extras import needing
 from goalward.errors import BadParameter, GoalwardError
 
 if TYPE_CHECKING:
-    from goalward.adapters.label_studio import Bridge, Client, Synced
-    from goalward.study import Study
+    from goalward.studio.label_studio import Bridge, Client, Synced
+    from goalward.studio.study import Study
 
 __all__ = ["LabelStudioOptions", "label_studio"]
 
@@ -73,7 +73,7 @@ def label_studio(options: LabelStudioOptions) -> None:
 
     Example: `goalward label-studio --url http://127.0.0.1:8080 --project 1 --table reviews.csv --text text`
     """
-    from goalward.adapters.label_studio import Bridge, Client
+    from goalward.studio.label_studio import Bridge, Client
 
     password = _password(options)
     token = _secret(options.token_env, "--token-env")
@@ -117,9 +117,9 @@ def _password(options: LabelStudioOptions) -> str | None:
 
 def _opened(options: LabelStudioOptions, client: Client, tick: Callable[[str], None]) -> Study:
     """Return the study of a project, made where there is none."""
-    from goalward.adapters.label_studio import create_study
-    from goalward.study import Study
-    from goalward.tables import Table
+    from goalward.studio.label_studio import create_study
+    from goalward.studio.study import Study
+    from goalward.studio.tables import Table
 
     table = options.table
     made = table.with_suffix(".labels.db") if table else f"label-studio-{options.project}.labels.db"
@@ -144,7 +144,7 @@ def _opened(options: LabelStudioOptions, client: Client, tick: Callable[[str], N
 
 
 def _follow(bridge: Bridge, options: LabelStudioOptions, password: str | None) -> None:
-    from goalward.adapters.label_studio import backend_app
+    from goalward.studio.label_studio import backend_app
 
     stop, wake, train = threading.Event(), threading.Event(), threading.Event()
 

@@ -90,7 +90,7 @@ class MakingOptions:
     @property
     def learner(self) -> Any:
         """What learns such answers."""
-        from goalward.study.chosen import usual_learner
+        from goalward.studio.study.settings import usual_learner
 
         return usual_learner("labels" if self.labels else "numbers" if self.number else "class")
 
@@ -120,7 +120,7 @@ def create(options: CreateOptions) -> None:
 
 def tell_findings(study: gw.Study) -> None:
     """Say what the model looks at, and what was found in the table."""
-    from goalward.study.pools import told
+    from goalward.studio.study.pools import told
 
     # Beside what programs read: the address of the page is the first line for them.
     for line in told(study.state.pool):
@@ -131,7 +131,7 @@ def opened(options: MakingOptions) -> gw.Study:
     """Return the study of a table, made where there is none."""
     if options.table is None:
         raise BadParameter("No table came; one was expected: reviews.csv, say.")
-    from goalward.study.ledger import WAIT
+    from goalward.studio.study.ledger import WAIT
 
     path, place = str(options.table), options.study or str(place_of(options.table))
     with Spinner() as tick:
@@ -142,7 +142,7 @@ def opened(options: MakingOptions) -> gw.Study:
             return study
         names, said = options.answer_names, dict[int, str]()
         if options.table.is_dir():
-            from goalward.tables.pictures import first_labels
+            from goalward.studio.tables.pictures import first_labels
 
             names, said = first_labels(gw.tables.read_table(path), names)
         if not names:
@@ -185,7 +185,7 @@ def opened(options: MakingOptions) -> gw.Study:
 
 def _gone_on_with(place: str, path: str, tick: Callable[[str], None]) -> gw.Study:
     """Return the study of a table; rows that were appended meanwhile are taken in."""
-    from goalward.study.ledger import WAIT
+    from goalward.studio.study.ledger import WAIT
 
     try:
         return gw.Study.open(place, pool=gw.tables.Table(path), tick=tick, timeout=WAIT)
@@ -201,7 +201,7 @@ def _gone_on_with(place: str, path: str, tick: Callable[[str], None]) -> gw.Stud
 
 def place_of(table: Path) -> Path:
     """Return where the study of a table lies unless another place is said."""
-    from goalward.tables.read import beside
+    from goalward.studio.tables.read import beside
 
     return beside(table, ".labels.db")
 
@@ -247,8 +247,8 @@ def names_in(text: str | None) -> list[str]:
 
 def exists(place: str) -> bool:
     """Return whether there is a study at a path or in a database."""
-    from goalward.journal.places import file_of, located
-    from goalward.journal.store import Store
+    from goalward.studio.store.places import file_of, located
+    from goalward.studio.store.store import Store
 
     path = file_of(located(place))
     if path is not None:

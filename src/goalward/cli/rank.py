@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-    from goalward.pool import Pool
+    from goalward.core.pool import Pool
     from goalward.scale import Ranking
     from goalward.strategies import Recipe
 
@@ -76,7 +76,7 @@ class RankOptions:
 
     def recipe(self) -> Recipe:
         """Return the recipe that goal, operator, utility and selection name together."""
-        from goalward.strategies.recipe_names import RECOMMENDED, usual_parts
+        from goalward.strategies.recipes import RECOMMENDED, usual_parts
 
         given = (self.operator, self.utility, self.selection)
         if not any((self.goal, self.dev, *given)):
@@ -102,9 +102,10 @@ def rank(options: RankOptions) -> None:
     """
     import numpy as np
 
-    from goalward.pool import as_pool, open_pool
-    from goalward.strategies.reference import ranked_rows
-    from goalward.tables.write import check_target, write_table
+    from goalward.core.pool import as_pool
+    from goalward.core.pool_files import open_pool
+    from goalward.strategies.among import ranked_rows
+    from goalward.studio.tables.cells import check_target, write_table
 
     if options.out is not None:
         read = [path for path in (options.pool, options.labels, options.dev) if path is not None]
@@ -138,7 +139,7 @@ def _read_labels(path: Path, pool: Pool) -> tuple[NDArray[Any], list[Any]]:
     """Return the positions and labels that a table names, by the pool's ids where it has them."""
     import numpy as np
 
-    from goalward.tables.labels import label_column, read_labels, rows_meant, short
+    from goalward.studio.tables.cells import label_column, read_labels, rows_meant, short
 
     table, first = read_labels(path, label="label", key="row")
     ids = pool.ids()
@@ -168,7 +169,7 @@ def _ranking(
 ) -> Ranking:
     from rich import progress as bars
 
-    from goalward.scale.scheduler import connected
+    from goalward.scale.cluster import connected
 
     ids = pool.ids()
     client = connected(options.scheduler) if options.scheduler is not None else None

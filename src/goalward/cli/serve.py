@@ -32,8 +32,8 @@ def serve(options: ServeOptions) -> None:
 
     Example: `goalward serve reviews.labels.db mails.labels.db`
     """
-    from goalward.server import House
-    from goalward.server import serve as page
+    from goalward.studio.server import House
+    from goalward.studio.server import serve as page
 
     with Spinner() as tick:
         house = House(options.studies, tick)
@@ -52,8 +52,8 @@ def studies(
 
     Example: `goalward studies postgresql://ann@db.example.org/labels`
     """
-    from goalward.journal.catalogue import studies_at
-    from goalward.journal.places import shown
+    from goalward.studio.store.places import shown
+    from goalward.studio.store.store import studies_at
 
     found = [shown(one) for one in studies_at(place)]
     reply("\n".join(found) or "There is none.", found, as_json=as_json)

@@ -70,7 +70,7 @@ class ServingOptions:
     @property
     def served(self) -> dict[str, Any]:
         """What `server.serve` is given."""
-        from goalward.server import Outside
+        from goalward.studio.server import Outside
 
         return {
             "host": self.host,

@@ -14,7 +14,7 @@ from goalward.cli.app import AsJson, Force, app
 from goalward.cli.console import Spinner, console, in_json, reply, row_text, show
 
 if TYPE_CHECKING:
-    from goalward.stopping.snapshot import Criterion
+    from goalward.studio.advice.snapshot import Criterion
 
 __all__ = ["ask", "export", "import_labels", "status", "tell"]
 
@@ -29,7 +29,7 @@ MovedTable = Annotated[
 
 
 def _row(text: str) -> int:
-    from goalward.tables.labels import row_number
+    from goalward.studio.tables.cells import row_number
 
     row = row_number(text)
     if row is None:
@@ -100,7 +100,7 @@ def status(
 
     Example: `goalward status labels.db --price 0.0001 --budget 500`
     """
-    from goalward.study.advice import written
+    from goalward.studio.study.advice import written
 
     with gw.Study.open(study) as opened:
         if check:

@@ -15,7 +15,7 @@ from goalward.cli.app import AsJson, Force, app
 from goalward.cli.console import in_json, reply, show
 
 if TYPE_CHECKING:
-    from goalward.team import Team
+    from goalward.studio.team import Team
 
 __all__ = [
     "create",
@@ -48,7 +48,7 @@ HERE = "http://127.0.0.1:8321"
 
 
 def _opened(place: str) -> closing[Team]:
-    from goalward.team import Team
+    from goalward.studio.team import Team
 
     return closing(Team.open(place))
 
@@ -89,7 +89,7 @@ def create(
 
     Example: `goalward team create team.db ann`
     """
-    from goalward.team import Team
+    from goalward.studio.team import Team
 
     with closing(Team.create(place, lasts=86400 * days)) as made:
         token = made.invite(owner, "owner")
@@ -222,7 +222,7 @@ def team_backup(
 
     Example: `goalward team backup team.db team.backup.db`
     """
-    from goalward.study import copies
+    from goalward.studio.study import copies
 
     with _opened(place) as found:
         events = copies.backup(found.store, path, force=force)
@@ -246,7 +246,7 @@ def log(
 
     Examples: `goalward log labels.db --kind exported`, `goalward log team.db --kind signedin --json`
     """
-    from goalward.journal import Store
+    from goalward.studio.store import Store
 
     kinds = {word.strip().lower() for word in (kind or "").split(",")} - {""}
     with closing(Store.open(place)) as store:

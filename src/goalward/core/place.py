@@ -6,19 +6,20 @@ from typing import Any
 
 from goalward.errors import BadParameter
 
-__all__ = ["described", "in_place", "room_of"]
+__all__ = ["LEARNERS", "described", "in_place", "room_of"]
 
+LEARNERS = ("models.logistic", "models.multi_label", "models.ridge")
 ROOMS = {
     "goals": "a goal, which goes into gw.GoalOriented(goal)",
     "labels.operators": "an operator, operator= of gw.GoalOriented",
     "labels": "a belief, which goes into an operator such as gw.labels.Expected(belief)",
     "utility": "a utility, utility= of gw.GoalOriented",
-    "selection": "a selector, selection= of gw.GoalOriented",
+    "strategies.selectors": "a selector, selection= of gw.GoalOriented",
     "solvers": "a solver, solver= of a utility",
     "strategies": "a strategy: strategy.suggest(fitted, X_pool), or strategy= of gw.suggest",
-    "learners": "a learner, which learner.fit(X, y) makes a model of",
+    **dict.fromkeys(LEARNERS, "a learner, which learner.fit(X, y) makes a model of"),
     "models": "a fitted model, which goes where `fitted` stands",
-    "study": "a study, whose model is study.model and whose next rows are study.ask(10)",
+    "studio.study": "a study, whose model is study.model and whose next rows are study.ask(10)",
 }
 """What the things of a package are, and where they go."""
 

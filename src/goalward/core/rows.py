@@ -51,7 +51,7 @@ def clean_rows(
     Raises `BadInput` with what came, what was expected and what to do. With finite=False, for
     blocks of a pool, the numbers are not looked at: a caller who multiplies them sees NaN and
     infinity come out, and calls `check_finite` then, which saves a pass over a large pool. Nor are
-    the indices of sparse rows, which `goalward.pool.blocks` has looked at.
+    the indices of sparse rows, which `goalward.core.pool.blocks` has looked at.
     """
     X = held(X)
     if finite:

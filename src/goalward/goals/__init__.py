@@ -1,10 +1,9 @@
 """What should get better: τ, seen through the logits of the goal's rows."""
 
-from goalward.goals.calibrated_dev_loss import CalibratedDevLoss
 from goalward.goals.certainty import Entropy, ExpectedAccuracy, Fisher
 from goalward.goals.coverage import Coverage
 from goalward.goals.custom import Custom
-from goalward.goals.dev_loss import DevLoss, MeanSquaredError
+from goalward.goals.dev_loss import CalibratedDevLoss, DevLoss, MeanSquaredError
 from goalward.goals.goal import Coupled, Coupling, Goal, Kernel, Term, Weighted
 from goalward.goals.leave_one_out import LeaveOneOut
 from goalward.goals.posterior import (

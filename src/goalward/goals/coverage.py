@@ -26,8 +26,8 @@ from goalward.core.arrays import (
 from goalward.errors import BadParameter, Unsupported
 from goalward.goals.each_label import in_pairs, paired
 from goalward.goals.goal import Goal
-from goalward.goals.leave_one_out import left_out
 from goalward.models import Fitted
+from goalward.models.left_out import left_out
 
 __all__ = ["Cover", "Coverage"]
 

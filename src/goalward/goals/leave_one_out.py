@@ -14,8 +14,9 @@ from goalward.errors import BadInput, BadParameter
 from goalward.goals.dev_loss import LogLikelihood
 from goalward.goals.goal import Goal, Kernel, Logits, ManyLogits, ManyValues, Term, Unsettled
 from goalward.models import Fitted
+from goalward.models.left_out import left_out_shift
 
-__all__ = ["LeaveOneOut", "OnRows", "Shifted", "left_out", "left_out_pull"]
+__all__ = ["LeaveOneOut", "OnRows", "Shifted"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +62,7 @@ class LeaveOneOut(Unsettled):
         if self.X is not None:
             at = self._places(fitted)
             rows, targets, weights = rows_at(rows, at), rows_at(targets, at), rows_at(weights, at)
-        pull, M, Q = left_out_pull(fitted, rows, targets, weights)
-        shift = (M @ pull[:, :, None])[:, :, 0] @ Q.T
+        shift = left_out_shift(fitted, rows, targets, weights)
         shifts = like(shift, fitted.params, dtype=fitted.params.dtype)
         return OnRows(rows, Shifted(LogLikelihood(weights[:, None] * targets), shifts))
 
@@ -83,32 +83,6 @@ class LeaveOneOut(Unsettled):
                 "out were expected. Use DevLoss for rows that it was not trained on."
             )
         return at
-
-
-def left_out_pull(
-    fitted: Fitted, rows: Rows, targets: Any, weights: Any
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return (I - wΛM)⁻¹w(p - y) of labelled rows, their leverages M, and the basis of both.
-
-    Without row i the parameters move by 𝓗⁻¹Jᵀ of it, in the K - 1 directions that logits can move in.
-    """
-    posterior = fitted.posterior(fitted.labelled.X, "Leaving rows out")
-    M = to_numpy(posterior.leverage(rows, posterior.coordinates(rows)))
-    logits = np.asarray(to_numpy(fitted.logits_of(rows)), dtype=np.float64)
-    w = to_numpy(weights)[:, None, None]
-    Q = fitted.loss.basis(logits.shape[1], logits)
-    # A label that has no answer pulls nothing and bends nothing.
-    known = np.asarray(to_numpy(targets), dtype=np.float64)
-    proba = fitted.loss.seen(fitted.loss.proba(logits), known)
-    slope = w * (fitted.loss.slope(logits, known) @ Q)[:, :, None]
-    kept = np.eye(Q.shape[1]) - w * fitted.loss.blocks(proba) @ M
-    return np.linalg.solve(kept, slope)[:, :, 0], M, Q
-
-
-def left_out(fitted: Fitted) -> NDArray[Any]:
-    """Return (n, k) logits of the labelled rows, each as if it had not been trained on."""
-    on = LeaveOneOut().settled(fitted)
-    return to_numpy(fitted.logits_of(on.rows) + on.kernel.shift)  # type: ignore[attr-defined]
 
 
 def _squared_distances(A: Rows, B: Rows) -> NDArray[Any]:

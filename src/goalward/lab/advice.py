@@ -21,23 +21,22 @@ from numpy.typing import NDArray
 from goalward.core.arrays import to_numpy
 from goalward.core.whole_file import whole_file
 from goalward.errors import BadParameter
-from goalward.goals.leave_one_out import left_out
 from goalward.lab.benchmark.plan import Protocol
 from goalward.lab.benchmark.task_sets import PARTS, task_rows
 from goalward.lab.datasets import Dataset, Split, load
-from goalward.lab.parallel import Tell, finished, telling
+from goalward.lab.parallel import Records, Tell, finished, telling
 from goalward.lab.session import Session, Step
-from goalward.lab.store import Records
 from goalward.lab.studies_played import Round, play_study
-from goalward.learners import Logistic
 from goalward.models import Fitted
-from goalward.stopping import PRICE, Snapshot, gain_below_price, next_gain
-from goalward.stopping.gains import AHEAD, ANSWERS, enough
+from goalward.models.left_out import left_out
+from goalward.models.logistic import Logistic
 from goalward.strategies import recipe
-from goalward.strategies.recipe_names import RECOMMENDED
-from goalward.study.accuracy import measured
-from goalward.study.answers import LeftOut
-from goalward.study.settings import DEV
+from goalward.strategies.recipes import RECOMMENDED
+from goalward.studio.advice import PRICE, Snapshot, gain_below_price, next_gain
+from goalward.studio.advice.gains import AHEAD, ANSWERS, enough
+from goalward.studio.study.accuracy import measured
+from goalward.studio.study.answers import LeftOut
+from goalward.studio.study.settings import DEV
 
 __all__ = ["DATASETS", "advice", "advice_summary", "in_markdown"]
 

@@ -22,10 +22,11 @@ from goalward.core.whole_file import whole_file
 from goalward.errors import VacuousUtility
 from goalward.lab.benchmark.task_sets import SETS, task_rows
 from goalward.lab.datasets import load
-from goalward.lab.parallel import Tell, finished, telling
-from goalward.lab.store import Records
-from goalward.learners import Logistic, MultiLabel, Ridge
-from goalward.strategies.recipe_names import GOALS, OPERATORS
+from goalward.lab.parallel import Records, Tell, finished, telling
+from goalward.models.logistic import Logistic
+from goalward.models.multi_label import MultiLabel
+from goalward.models.ridge import Ridge
+from goalward.strategies.recipes import GOALS, OPERATORS
 from goalward.utility import FirstOrder, ImplicitStep, Ladder, Retrain
 from goalward.utility.fidelity import rank_correlation, resolved
 

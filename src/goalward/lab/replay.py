@@ -17,19 +17,19 @@ import polars as pl
 from numpy.typing import NDArray
 
 from goalward.core.arrays import is_sparse, to_numpy
+from goalward.core.pool import take_rows
 from goalward.errors import BadInput, BadParameter
 from goalward.lab.curves import Curves
 from goalward.lab.datasets import Dataset, Split, load, with_dev
 from goalward.lab.parallel import Running, Workers
 from goalward.lab.simulate import Comparison, Plans, as_plans
-from goalward.pool import take_rows
-from goalward.selection import Rule
 from goalward.strategies import Strategy
 from goalward.strategies.request import Request
 from goalward.strategies.uncertainty import RowRule
+from goalward.utility.rule import Rule
 
 if TYPE_CHECKING:
-    from goalward.study import Study
+    from goalward.studio.study import Study
 
 __all__ = ["AsLabelled", "LabelledSplits", "replay", "replay_simulation", "study_dataset"]
 
@@ -93,7 +93,7 @@ def study_dataset(study: Study) -> tuple[Dataset, AsLabelled]:
 
     Labels are numbered in the order of the study's classes.
     """
-    from goalward.study.rounds import DEV_MINIMUM
+    from goalward.studio.study.rounds import DEV_MINIMUM
 
     state = study.state
     enough = len(state.dev) >= DEV_MINIMUM and len(set(state.dev.values())) >= 2
@@ -156,7 +156,7 @@ def replay(
     strategies, seeds, running
         As in `simulate`.
     """
-    from goalward.study import Study
+    from goalward.studio.study import Study
 
     stored = Study.open(study) if isinstance(study, (str, Path)) else nullcontext(study)
     with stored as opened:

@@ -22,9 +22,8 @@ from goalward.errors import BadInput, BadParameter, VacuousUtility
 from goalward.goals import DevLoss, Entropy, Fisher
 from goalward.lab.curves import Curves
 from goalward.lab.datasets import Dataset, as_dataset
-from goalward.lab.parallel import Running, Tell, finished, telling
+from goalward.lab.parallel import Records, Running, Tell, finished, telling
 from goalward.lab.session import Session, measure
-from goalward.lab.store import Records
 from goalward.strategies import Recipe, Strategy, recipe
 
 __all__ = ["Comparison", "Measured", "Plans", "as_plans", "rounds", "simulate"]

@@ -18,7 +18,7 @@ from goalward.errors import BadParameter
 from goalward.lab.curves import Curves
 from goalward.lab.datasets import Dataset
 from goalward.lab.session import fitted_to, measure
-from goalward.stopping import PRICE, Snapshot, first_stops, seen
+from goalward.studio.advice import PRICE, Snapshot, first_stops, seen
 
 __all__ = ["stops", "stops_summary"]
 

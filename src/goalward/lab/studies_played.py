@@ -14,11 +14,12 @@ from sklearn.metrics import f1_score, r2_score
 
 from goalward.core.arrays import to_numpy
 from goalward.lab.benchmark.task_sets import task_rows
-from goalward.learners import MultiLabel, Ridge
 from goalward.models import Fitted
-from goalward.study import Study
-from goalward.study.rounds import StudyRound
-from goalward.study.settings import DEV
+from goalward.models.multi_label import MultiLabel
+from goalward.models.ridge import Ridge
+from goalward.studio.study import Study
+from goalward.studio.study.rounds import StudyRound
+from goalward.studio.study.settings import DEV
 
 __all__ = ["Round", "play_study"]
 

@@ -20,9 +20,10 @@ from goalward.labels.operators import (
     Spread,
     UpperConfidence,
     WorstCase,
+    warn_if_vacuous,
 )
+from goalward.labels.opinion import Opinion
 from goalward.labels.people import Consensus, DawidSkene
-from goalward.labels.vacuous import warn_if_vacuous
 
 __all__ = [
     "Belief",
@@ -39,6 +40,7 @@ __all__ = [
     "LabelModel",
     "Linear",
     "Operator",
+    "Opinion",
     "Predicted",
     "ProbabilityOfImprovement",
     "Resolver",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
@@ -12,10 +13,9 @@ from jaxtyping import Float
 from goalward.core.arrays import Array, astype, eps, namespace
 from goalward.core.candidates import Candidates
 from goalward.core.place import in_place
-from goalward.errors import ShapeMismatch
+from goalward.errors import ShapeMismatch, VacuousUtility
 from goalward.labels.beliefs import Belief, Believe, PerLabel, Predicted, Uniform
-from goalward.labels.vacuous import warn_if_vacuous
-from goalward.models import Fitted, as_fitted
+from goalward.models.fitted import Fitted, as_fitted
 
 __all__ = [
     "BestCase",
@@ -27,7 +27,49 @@ __all__ = [
     "Spread",
     "UpperConfidence",
     "WorstCase",
+    "warn_if_vacuous",
+    "warn_vacuous",
 ]
+
+
+# The warning of Remark 1: all rows score the same, so nothing is chosen.
+
+
+def warn_if_vacuous(lowest: float, highest: float, scale: float, eps: float, name: str) -> None:
+    """Warn if all rows score the same to rounding while their utilities differ.
+
+    Parameters
+    ----------
+    lowest, highest
+        Over the rows, after the operator.
+    scale
+        The largest spread over the rows of a label's utility, before it.
+    eps
+        The rounding unit of the numbers.
+    """
+    gap = highest - lowest
+    if scale > 0.0 and gap <= 1e4 * eps * scale:
+        warn_vacuous(
+            name, f" (spread {gap:.1e}, while utilities of a label spread over {scale:.1e})"
+        )
+
+
+def warn_vacuous(name: str, found: str = "") -> None:
+    """Warn that all rows score the same under an operator, by what was found or by Remark 1."""
+    reason = "the operator does not tell them apart"
+    if "Predicted" in name:
+        reason = (
+            "to first order the expected utility under the model's own prediction is "
+            "constant (Remark 1 of the paper)"
+        )
+    warnings.warn(
+        f"Every candidate scores the same under {name}{found}, so the choice is arbitrary: {reason}. "
+        "Use Spread(Predicted()), Expected(Uniform()), a LabelModel, or a utility beyond first "
+        "order such as Retrain().",
+        VacuousUtility,
+        stacklevel=4,
+    )
+
 
 PerRow = Float[Array, " n"]
 

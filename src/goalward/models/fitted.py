@@ -37,7 +37,7 @@ from goalward.models.objective import Objective
 from goalward.models.softmax import Softmax
 from goalward.models.trust import Validity
 from goalward.solvers import Auto, Inverse, Solve, Solver
-from goalward.solvers.coordinates import Coordinates
+from goalward.solvers.inverse import Coordinates
 
 __all__ = ["Fitted", "as_fitted"]
 

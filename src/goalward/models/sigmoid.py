@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, is_sparse, namespace, to_numpy
 from goalward.errors import BadInput, ShapeMismatch, UnknownLabel
-from goalward.models.own_logit import own_logit
-from goalward.models.separate import Separate, on_diagonal
+from goalward.models.loss import Separate, on_diagonal, own_logit
 from goalward.models.softmax import tempered
 
 __all__ = ["Sigmoid"]

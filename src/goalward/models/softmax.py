@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from goalward.core.arrays import Array, like, log_softmax, namespace, softmax
 from goalward.core.labels import encode
 from goalward.errors import ShapeMismatch
-from goalward.models.loss import Loss
-from goalward.models.own_logit import own_logit
+from goalward.models.loss import Loss, own_logit
 
 __all__ = ["Softmax", "tempered"]
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, like, namespace, to_numpy
 from goalward.errors import BadInput, NotFinite, ShapeMismatch
-from goalward.models.separate import Separate, on_diagonal
+from goalward.models.loss import Separate, on_diagonal
 
 __all__ = ["Squared"]
 

@@ -1,7 +1,7 @@
 """One query over a pool of any size: engines for threads, a GPU and a cluster."""
 
 from goalward.core.kernels.compiled import accelerate
-from goalward.pool import PoolFile, open_pool
+from goalward.core.pool_files import PoolFile, open_pool
 from goalward.scale.cluster import Dask
 from goalward.scale.gpu import Cuda
 from goalward.scale.rank import Ranking, rank

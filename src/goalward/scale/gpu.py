@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 from goalward.core.arrays import is_sparse
 from goalward.core.candidates import Candidates, Labelled
 from goalward.core.extras import needing
+from goalward.core.pool import Pool
 from goalward.core.rows import check_finite
 from goalward.errors import NotFinite, Unsupported
 from goalward.models import Fitted
-from goalward.pool import Pool
 from goalward.scale.threads import OnePass
-from goalward.selection.best import Best
-from goalward.selection.rule import Rule
 from goalward.strategies.request import Request
+from goalward.utility.best import Best
+from goalward.utility.rule import Rule
 
 __all__ = ["Cuda"]
 

@@ -8,22 +8,23 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from goalward.core.pool_files import open_pool
 from goalward.errors import BadParameter
 from goalward.goals import Goal
 from goalward.labels import Expected, Operator
 from goalward.models.refitted import that_predicts
-from goalward.pool import open_pool
 from goalward.scale.cluster import Dask
 from goalward.scale.gpu import Cuda
 from goalward.scale.threads import Progress, Threads
-from goalward.selection import Selector, Top
 from goalward.solvers import Solution
 from goalward.strategies import GoalOriented, Strategy
 from goalward.strategies.engine import Engine
 from goalward.strategies.goal_oriented import OperatorWord, SelectionWord
 from goalward.strategies.request import Request, check_count
+from goalward.strategies.selectors import Top
 from goalward.utility import Utility
 from goalward.utility.named import UtilityWord
+from goalward.utility.rule import Selector
 
 __all__ = ["Ranking", "rank"]
 

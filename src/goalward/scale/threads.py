@@ -12,14 +12,14 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from goalward.core.kernels.compiled import accelerated
+from goalward.core.pool import Pool
 from goalward.errors import BadParameter, ShapeMismatch
 from goalward.models import Fitted
-from goalward.pool import Pool
-from goalward.selection.best import Best
-from goalward.selection.rule import Rule
 from goalward.strategies.engine import Reader, Reading, is_large
 from goalward.strategies.request import Request, check_count
+from goalward.utility.best import Best
 from goalward.utility.motion import chunk_rows
+from goalward.utility.rule import Rule
 
 __all__ = ["OnePass", "Progress", "Threads", "block_rows", "reading"]
 

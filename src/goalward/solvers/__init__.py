@@ -1,11 +1,10 @@
 """𝓗⁻¹ against a vector: prepare once, solve often, each solution with its residual."""
 
-from goalward.solvers.auto import Auto, named
+from goalward.solvers.auto import Auto, GradientStep, named
 from goalward.solvers.cholesky import Cholesky
 from goalward.solvers.conjugate_gradient import ConjugateGradient
 from goalward.solvers.dual import Dual
-from goalward.solvers.gradient_step import GradientStep
-from goalward.solvers.inverse import Inverse
+from goalward.solvers.inverse import Inverse, Updated, fits
 from goalward.solvers.solution import (
     Curvature,
     LinearCurvature,
@@ -14,7 +13,6 @@ from goalward.solvers.solution import (
     Solver,
     least_norm,
 )
-from goalward.solvers.updated import Updated, fits
 
 __all__ = [
     "Auto",

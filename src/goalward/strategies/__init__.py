@@ -4,15 +4,12 @@ from goalward.strategies.among import Among, Subsampled
 from goalward.strategies.badge import Badge
 from goalward.strategies.bait import Bait, BaitBackward
 from goalward.strategies.bald import Bald
-from goalward.strategies.boss import Boss
-from goalward.strategies.committee import Committee, ModelChange
 from goalward.strategies.core_set import CoreSet
+from goalward.strategies.ensemble import Boss, Refine
 from goalward.strategies.goal_oriented import GoalOriented
-from goalward.strategies.greedy_sampling import GreedySampling
-from goalward.strategies.recipe import Recipe, recipe
-from goalward.strategies.refine import Refine
-from goalward.strategies.schedule import InTurn, Then, UnlessSurprised, WhileUnseen
-from goalward.strategies.starts import cold_start
+from goalward.strategies.recipes import Recipe, recipe
+from goalward.strategies.regression import Committee, GreedySampling, ModelChange
+from goalward.strategies.schedule import InTurn, Then, UnlessSurprised, WhileUnseen, cold_start
 from goalward.strategies.strategy import Strategy, Suggestion
 from goalward.strategies.typiclust import TypiClust
 from goalward.strategies.uncertainty import (

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from goalward.core.arrays import is_sparse, plain_rows, rows_at, to_numpy
 from goalward.core.candidates import Candidates
 from goalward.models import Fitted
-from goalward.selection import Rule, Shortlist
-from goalward.selection.rule import FollowingRule
 from goalward.strategies.request import Request
 from goalward.strategies.strategy import Strategy
+from goalward.utility.rule import FollowingRule, Rule, Shortlist
 
 __all__ = ["Badge"]
 

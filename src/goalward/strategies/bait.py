@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from goalward.core.arrays import rows_at
 from goalward.goals import FisherRatio
-from goalward.selection import Rule, Sequential, Shortlist
 from goalward.strategies.request import Request
+from goalward.strategies.selectors import Sequential
 from goalward.strategies.strategy import Strategy
 from goalward.utility import Information
-from goalward.utility.information import GainRule
-from goalward.utility.together import Together
+from goalward.utility.information import GainRule, Together
+from goalward.utility.rule import Rule, Shortlist
 
 __all__ = ["Bait", "BaitBackward"]
 

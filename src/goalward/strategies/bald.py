@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from goalward.core.arrays import softmax, to_numpy
 from goalward.core.candidates import Candidates
 from goalward.errors import BadParameter
-from goalward.selection import Rule
 from goalward.solvers import Inverse
-from goalward.solvers.coordinates import Coordinates
+from goalward.solvers.inverse import Coordinates
 from goalward.strategies.request import Request
 from goalward.strategies.strategy import Strategy
 from goalward.strategies.uncertainty import RowRule
+from goalward.utility.rule import Rule
 
 __all__ = ["Bald"]
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from goalward.core.arrays import is_sparse, plain_rows, rows_at, stack_rows
 from goalward.core.candidates import Candidates
-from goalward.selection import Rule, Sequential
-from goalward.selection.rule import FollowingRule
 from goalward.strategies.request import Request
+from goalward.strategies.selectors import Sequential
 from goalward.strategies.strategy import Strategy
+from goalward.utility.rule import FollowingRule, Rule
 
 __all__ = ["CoreSet", "squared_distances"]
 

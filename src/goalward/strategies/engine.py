@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from goalward.core.arrays import eps, namespace, rows_at, to_numpy
 from goalward.core.candidates import Candidates
 from goalward.core.kernels.compiled import accelerated
+from goalward.core.pool import as_pool
 from goalward.core.threads import cores, one_blas_thread
 from goalward.labels import warn_if_vacuous
 from goalward.models import Fitted, Labelled
-from goalward.pool import as_pool
-from goalward.selection.best import Best
-from goalward.selection.rule import Judged, Rule, Shortlist
 from goalward.strategies.request import Request
+from goalward.utility.best import Best
 from goalward.utility.motion import chunk_rows, stacked
+from goalward.utility.rule import Judged, Rule, Shortlist
 from goalward.utility.scorer import check_scores
 from goalward.utility.utility import block_size
 

@@ -12,12 +12,13 @@ from goalward.goals import Goal
 from goalward.goals.soft_pool import belief_labels
 from goalward.labels import Expected, Operator
 from goalward.models import Fitted
-from goalward.selection import Rule, Selector, Top
-from goalward.strategies.reference import reference_rows
+from goalward.strategies.among import reference_rows
 from goalward.strategies.request import Request
+from goalward.strategies.selectors import Top
 from goalward.strategies.strategy import Strategy
 from goalward.utility import Covering, FirstOrder, Information, Ladder, Utility
 from goalward.utility.named import UtilityWord, as_utility
+from goalward.utility.rule import Rule, Selector
 from goalward.utility.scorer import Supposed
 
 __all__ = ["GoalOriented", "OperatorWord", "SelectionWord"]
@@ -149,8 +150,7 @@ class GoalOriented(Strategy):
         >>> gw.GoalOriented.recommended(pool).suggest(fitted, pool, batch=1).rows
         array([1])
         """
-        from goalward.strategies.recipe import recipe
-        from goalward.strategies.recipe_names import RECOMMENDED_FOR
+        from goalward.strategies.recipes import RECOMMENDED_FOR, recipe
 
         if kind not in RECOMMENDED_FOR:
             raise BadParameter(
@@ -198,7 +198,7 @@ class GoalOriented(Strategy):
 
 def _named(name: str, word: str) -> Any:
     """Return the operator or selector that a word of recipes stands for."""
-    from goalward.strategies.recipe_names import OPERATORS, SELECTIONS
+    from goalward.strategies.recipes import OPERATORS, SELECTIONS
 
     words: dict[str, dict[str, Any]] = {
         "operator": {k: make for k, make in OPERATORS.items() if k != "oracle"},

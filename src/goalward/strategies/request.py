@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from goalward.core.arrays import to_numpy
 from goalward.core.candidates import Candidates
 from goalward.core.place import in_place
+from goalward.core.pool import Pool, as_pool
 from goalward.errors import BadParameter, DuplicateRows, PoolExhausted, ShapeMismatch
 from goalward.models import Fitted
 from goalward.models.refitted import that_predicts
-from goalward.pool import Pool, as_pool
 
 __all__ = ["Request", "as_strategy", "check_count", "nameless"]
 
@@ -238,7 +238,7 @@ def excluded_positions(
 
 def as_strategy(part: Any, name: str) -> Any:
     """Return a part of another strategy; words of recipes stand for those that need no data."""
-    from goalward.strategies.recipe import recipe
+    from goalward.strategies.recipes import recipe
 
     if isinstance(part, str):
         return recipe(part).build()

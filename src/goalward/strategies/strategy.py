@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 from goalward.core.arrays import to_numpy
 from goalward.core.card import card
 from goalward.errors import BadParameter, PoolExhausted, Unsupported
-from goalward.labels.vacuous import warn_vacuous
+from goalward.labels.operators import warn_vacuous
 from goalward.models import Fitted
-from goalward.selection import Rule, Selector, Shortlist, Top
-from goalward.selection.best import Best, salt
-from goalward.selection.prices import Prices
 from goalward.solvers import Solution
 from goalward.strategies.engine import Engine, Memory, Reading
 from goalward.strategies.request import Request
+from goalward.strategies.selectors import Top
 from goalward.utility import Fidelity
+from goalward.utility.best import Best, Prices, salt
+from goalward.utility.rule import Rule, Selector, Shortlist
 
 __all__ = ["Strategy", "Suggestion"]
 
@@ -287,7 +287,7 @@ class Strategy(ABC):
 
     def answer(self, request: Request, engine: Engine) -> Suggestion:
         """Return what the part whose turn it is chooses; before two classes have labels, the cold start."""
-        from goalward.strategies.starts import cold_start
+        from goalward.strategies.schedule import cold_start
 
         if not request.left:
             none, unseen = np.empty(0, np.int64), np.full(len(request.pool), np.nan)

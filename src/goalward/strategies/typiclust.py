@@ -14,10 +14,10 @@ from sklearn.metrics import pairwise_distances_argmin
 
 from goalward.core.arrays import plain_rows, rows_at, stack_rows
 from goalward.core.candidates import Candidates
-from goalward.selection import Rule, Shortlist
 from goalward.strategies.core_set import squared_distances
 from goalward.strategies.request import Request
 from goalward.strategies.strategy import Strategy
+from goalward.utility.rule import Rule, Shortlist
 
 __all__ = ["TypiClust"]
 

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, columns, namespace
 from goalward.core.candidates import Candidates
-from goalward.selection import Rule
-from goalward.selection.best import mixed
 from goalward.strategies.engine import Engine
 from goalward.strategies.request import Request
 from goalward.strategies.strategy import Strategy
+from goalward.utility.best import mixed
+from goalward.utility.rule import Rule
 
 __all__ = ["Entropy", "LabelMargin", "LeastConfident", "Margin", "Random", "RowRule"]
 

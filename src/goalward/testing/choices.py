@@ -13,14 +13,14 @@ from goalward.core.candidates import Candidates
 from goalward.errors import BadParameter, Unsupported
 from goalward.goals import Coverage, DecisionRisk
 from goalward.labels import Expected, Operator, Spread, Truth
-from goalward.selection import Sequential
-from goalward.selection.best import Best
 from goalward.strategies import Among, GoalOriented, Margin, Random, Strategy
 from goalward.strategies.engine import Engine, Memory
 from goalward.strategies.request import Request
+from goalward.strategies.selectors import Sequential
 from goalward.strategies.uncertainty import RowRule
 from goalward.testing.problem import Problem, problem
 from goalward.utility import FirstOrder, Retrain, Utility
+from goalward.utility.best import Best
 
 __all__ = ["check_engine", "check_operator", "check_strategy", "check_utility"]
 

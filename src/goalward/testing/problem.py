@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalward.goals import DevLoss
-from goalward.learners import Logistic
 from goalward.models import Fitted
+from goalward.models.logistic import Logistic
 
 __all__ = ["Problem", "problem"]
 

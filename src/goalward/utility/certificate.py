@@ -28,8 +28,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, Rows, namespace, to_numpy
-from goalward.utility.added_rows import Singles
-from goalward.utility.base import times
+from goalward.utility.added_rows import Singles, times
 from goalward.utility.descent import Point, Slope, Walk
 from goalward.utility.neighbours import Neighbours
 

@@ -14,7 +14,7 @@ from goalward.goals import Coverage, Goal
 from goalward.goals.coverage import Cover, unit_rows
 from goalward.labels import Resolver
 from goalward.models import Fitted
-from goalward.selection.rule import FollowingRule, Rule
+from goalward.utility.rule import FollowingRule, Rule
 from goalward.utility.scorer import Scored, Scorer, Supposed
 from goalward.utility.utility import Utility
 

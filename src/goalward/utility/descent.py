@@ -31,8 +31,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, like, namespace, put_at, to_numpy
-from goalward.utility.added_rows import Added
-from goalward.utility.base import Base, times
+from goalward.utility.added_rows import Added, Base, times
 
 __all__ = ["FINE", "Point", "Slope", "Walk", "descend", "first_decrement"]
 

@@ -98,7 +98,7 @@ def fidelity(
         An operator bound to the model, and the ids of the rows: what is compared then are the
         scores, which can disagree where the utilities agree.
     """
-    from goalward.pool import n_rows, take_rows
+    from goalward.core.pool import n_rows, take_rows
 
     if min(rows, n_rows(X_pool)) < 3:
         raise BadParameter(

@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 from goalward.core.arrays import Array, Rows, astype, like, namespace, to_numpy
 from goalward.core.candidates import Candidates
 from goalward.goals import Goal
-from goalward.goals.leave_one_out import left_out_pull
 from goalward.labels import Resolver
 from goalward.models import Fitted
+from goalward.models.left_out import left_out_pull
 from goalward.models.trust import refuse_flat
-from goalward.selection.rule import Judged
 from goalward.solvers import Solution, Solver, named
-from goalward.utility.changed_rows import relative_weights
 from goalward.utility.labelings import batch_codes, batch_rows
 from goalward.utility.motion import STATISTICS, Motion
+from goalward.utility.neighbours import relative_weights
+from goalward.utility.rule import Judged
 from goalward.utility.scorer import GoalRule, Scored, Scorer, Supposed, is_constant
 from goalward.utility.utility import Utility
 

@@ -19,8 +19,8 @@ from goalward.utility.added_rows import Window
 from goalward.utility.goal_curvature import GoalCurvature
 from goalward.utility.implicit_slopes import Equations, implicit_slopes
 from goalward.utility.labelings import batches
-from goalward.utility.moved_models import CorrectedModels
 from goalward.utility.neighbours import Neighbours
+from goalward.utility.retrain import CorrectedModels
 from goalward.utility.scorer import Scored, Scorer
 from goalward.utility.utility import Utility
 

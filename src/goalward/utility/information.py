@@ -22,24 +22,111 @@ from typing import Any, cast
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 
-from goalward.core.arrays import Array, Rows, astype, namespace, rows_at, stack_rows
+from goalward.core.arrays import Array, Rows, astype, namespace, rows_at, stack_rows, to_numpy
 from goalward.core.candidates import Candidates
 from goalward.errors import Unsupported, VacuousUtility
-from goalward.goals import FisherRatio, Goal, PosteriorGoal
-from goalward.labels import Resolver
-from goalward.models import Fitted
-from goalward.selection.rule import Judged, Rule
-from goalward.solvers import Inverse, Solution
+from goalward.goals.goal import Goal
+from goalward.goals.posterior import FisherRatio, PosteriorGoal
+from goalward.labels.operators import Resolver
+from goalward.models.fitted import Fitted
 from goalward.solvers.cholesky import dense_curvature
-from goalward.solvers.inverse import rows_at_once
+from goalward.solvers.inverse import Inverse, rows_at_once, shrunk
+from goalward.solvers.solution import Solution
 from goalward.utility.fidelity import Fidelity, fidelity
 from goalward.utility.one_by_one import expected_change
+from goalward.utility.rule import Judged, Rule
 from goalward.utility.scorer import Scored, Scorer, Supposed
-from goalward.utility.taken import Taken
 from goalward.utility.utility import Utility
 
-__all__ = ["GainRule", "Gains", "Information"]
+__all__ = ["GainRule", "Gains", "Information", "Taken", "Together"]
+
+
+# Candidates of a batch whose gains (`utility.information`) follow as rows are taken.
+
+
+@dataclass(frozen=True, eq=False)
+class Taken:
+    """Candidates whose M and N follow as rows are taken: an update of rank K-1 for each.
+
+    With y = 𝓗⁻¹J_kᵀ of the row taken, t = 𝓗⁻¹F y and A, B what J_x makes of them,
+
+        M ← M - A S Aᵀ,   N ← N - A S Bᵀ - B S Aᵀ + A S (yᵀFy) S Aᵀ
+
+    so a pick costs n q c² for n candidates instead of their quadratic forms again.
+
+    Parameters
+    ----------
+    proba
+        What is predicted for them.
+    Z, blocks, M, N
+        Their coordinates, Λ times the expected weight, and the forms.
+    inverse, off
+        𝓗⁻¹ before a row was taken, and Y, YS of what YSYᵀ takes off it since.
+    """
+
+    proba: Float[Array, "n k"]
+    Z: Float[Array, "n q"]
+    blocks: Float[Array, "n c c"]
+    M: Float[Array, "n c c"]
+    N: Float[Array, "n c c"]
+    inverse: Inverse
+    F: Float[Array, "p p"]
+    off: tuple[Float[Array, "p r"], Float[Array, "p r"]] | None = None
+
+    def after(self, position: int) -> Taken:
+        """Return what holds once the curvature of a candidate is added."""
+        xp = namespace(self.Z)
+        q, c = self.Z.shape[1], self.M.shape[1]
+        z, S = self.Z[position : position + 1, :], self.S[position, :, :]
+        y, S = xp.reshape(self.inverse.pulled(z), (c, -1)).T, (S + S.T) / 2
+        if self.off is not None:
+            Y, YS = self.off
+            y = y - YS @ xp.reshape(z @ xp.reshape(Y, (q, -1)), (c, -1)).T
+        Fy = self.F @ y
+        t = self.inverse.matrix @ Fy
+        off = y, y @ S
+        if self.off is not None:
+            t = t - YS @ (Y.T @ Fy)
+            off = tuple(xp.concat(both, axis=1) for both in zip(self.off, off, strict=True))
+        both = self.Z @ xp.concat([xp.reshape(v, (q, c * c)) for v in (y, t)], axis=1)
+        A, B = (xp.reshape(part, (-1, c, c)) for part in (both[:, : c * c], both[:, c * c :]))
+        AS = A @ S
+        half = AS @ _turned(B - 0.5 * (AS @ (y.T @ Fy)))
+        M, N = self.M - AS @ _turned(A), self.N - half - _turned(half)
+        return replace(self, M=M, N=N, off=off)
+
+    @property
+    def posterior(self) -> Inverse:
+        """𝓗⁻¹ now."""
+        if self.off is None:
+            return self.inverse
+        Y, YS = self.off
+        return replace(self.inverse, matrix=self.inverse.matrix - YS @ Y.T)
+
+    @cached_property
+    def S(self) -> Float[Array, "n c c"]:
+        """(I + ΛM)⁻¹Λ of every row."""
+        return shrunk(self.blocks, self.M)
+
+    @property
+    def gains(self) -> Float[Array, " n"]:
+        """tr(S N) of every row."""
+        return namespace(self.M).sum(self.S * _turned(self.N), axis=(1, 2))
+
+    def scored(self, n_answers: int) -> Scored:
+        """Return the gains, once for each label, with predictions and leverages."""
+        xp, proba = namespace(self.proba), self.proba
+        found = astype(self.gains, proba.dtype)
+        leverage = xp.sum(self.blocks * _turned(self.M), axis=(1, 2))
+        per_label = xp.broadcast_to(found[:, None], (found.shape[0], n_answers))
+        return Scored(per_label, proba, astype(leverage, proba.dtype))
+
+
+def _turned(A: Float[Array, "n a b"]) -> Float[Array, "n b a"]:
+    return namespace(A).permute_dims(A, (0, 2, 1))
+
 
 LARGEST_BLOCK = 2**22
 """Numbers in one array of forms: 32 MB."""
@@ -259,3 +346,65 @@ class GainRule(Rule):
         assert self.supposed is not None
         s = self.supposed
         return fidelity(s.utility, s.fitted, s.goal, X_pool, rows=rows, seed=seed)
+
+
+# What several rows bring together, and which of them are needed least.
+#
+# Rows A that add their curvature Λ at once raise a goal of the posterior by tr(S N), where S = (Λ⁻¹ +
+# M)⁻¹, and M and N (`utility.information`) are those of all rows of A together, a block for each pair.
+# Without row i, S becomes its Schur complement S - S_i S_ii⁻¹ S_iᵀ, so what is lost is
+# tr(S_ii⁻¹ T_ii) with T = S N S, and T follows by an update of rank K-1.
+
+
+@dataclass(frozen=True, eq=False)
+class Together:
+    """Rows that are added at once.
+
+    Parameters
+    ----------
+    S, T
+        See above; blocks of rows that were left out are zero.
+    gain
+        By how much all of them raise the goal.
+    """
+
+    S: Float[NDArray[Any], "n c n c"]
+    T: Float[NDArray[Any], "n c n c"]
+    gain: float
+
+    @classmethod
+    def of(cls, gains: Gains, rows: Rows) -> Together:
+        """Return the rows under a goal."""
+        held = gains.taking(rows)
+        Z, blocks = held.Z, to_numpy(held.blocks)
+        n, c = blocks.shape[:2]
+        M = to_numpy(gains.posterior.joint_leverage(rows, Z))
+        N = to_numpy(gains.posterior.joint_form(gains.bent, Z))
+        added = block_diag(*blocks)
+        S = np.linalg.solve(np.eye(n * c) + added @ M, added)
+        SN = S @ N
+        shape = (n, c, n, c)
+        return cls(S.reshape(shape), (SN @ S).reshape(shape), float(np.trace(SN)))
+
+    def losses(self) -> Float[NDArray[Any], " n"]:
+        """Return what the goal loses without each row; 0 for those left out already."""
+        own = np.arange(len(self.S))
+        inverse = np.linalg.pinv(self.S[own, :, own, :], rcond=1e-10, hermitian=True)
+        return np.asarray(np.einsum("nab,nba->n", inverse, self.T[own, :, own, :]))
+
+    def without(self, row: int) -> Together:
+        """Return the rows without one of them."""
+        S, T = self.S, self.T
+        inverse = np.linalg.pinv(S[row, :, row, :], rcond=1e-10, hermitian=True)
+        R, own = S[:, :, row, :] @ inverse, T[row, :, row, :]
+        # T - R T_i - T_iᵀ Rᵀ + R T_ii Rᵀ, the last shared between the two before it.
+        half = np.tensordot(R, T[row] - 0.5 * np.tensordot(own, R, axes=(1, 2)), axes=1)
+        left = replace(
+            self,
+            S=S - np.tensordot(R, S[row], axes=1),
+            T=T - half - half.transpose(2, 3, 0, 1),
+            gain=self.gain - float(np.trace(inverse @ own)),
+        )
+        for kept in (left.S, left.T):
+            kept[row], kept[:, :, row] = 0.0, 0.0
+        return left

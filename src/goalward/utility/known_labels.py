@@ -15,8 +15,8 @@ from goalward.core.card import card
 from goalward.core.place import in_place
 from goalward.errors import BadInput, BadParameter
 from goalward.goals import Goal
-from goalward.goals.leave_one_out import left_out
 from goalward.models import as_fitted
+from goalward.models.left_out import left_out
 from goalward.utility.named import as_utility
 from goalward.utility.utility import Utility
 

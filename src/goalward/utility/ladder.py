@@ -10,6 +10,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, to_numpy
+from goalward.core.pool import Pool, as_pool, n_rows, take_rows
 from goalward.errors import BadParameter, Unsupported
 from goalward.goals import Goal
 from goalward.goals.goal import Bound
@@ -23,7 +24,6 @@ from goalward.labels import (
     WorstCase,
 )
 from goalward.models import Fitted, as_fitted
-from goalward.pool import Pool, as_pool, n_rows, take_rows
 from goalward.utility.fidelity import (
     Fidelity,
     View,

@@ -18,9 +18,9 @@ from goalward.goals import Goal
 from goalward.labels import Expected, Predicted, Resolver
 from goalward.labels.beliefs import Believe
 from goalward.models import Fitted
-from goalward.selection.rule import Judged, Rule
 from goalward.solvers import Solution, Updated, fits
 from goalward.utility.fidelity import Fidelity, fidelity
+from goalward.utility.rule import Judged, Rule
 
 if TYPE_CHECKING:
     from goalward.utility.utility import Utility

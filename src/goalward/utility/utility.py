@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from goalward.core.arrays import Array
 from goalward.core.place import in_place
+from goalward.core.pool import Pool, blocks
 from goalward.errors import Unsupported
 from goalward.goals import Goal
 from goalward.labels import Resolver
 from goalward.models import Fitted, as_fitted
-from goalward.pool import Pool, blocks
 from goalward.solvers import Solver
 from goalward.utility.fidelity import Fidelity, fidelity
 from goalward.utility.motion import chunk_rows, stacked
@@ -49,7 +49,7 @@ class Utility(ABC):
 
     def bound(self, fitted: Fitted, goal: Goal) -> Scorer:
         """Return the utility bound to a model, also where a label changes more than its own row."""
-        from goalward.utility.side_effects import with_side_effects
+        from goalward.utility.one_by_one import with_side_effects
 
         return with_side_effects(self, fitted, goal)
 

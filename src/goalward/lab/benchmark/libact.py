@@ -19,8 +19,8 @@ from sklearn.preprocessing import scale
 from goalward.lab.benchmark.areas import Areas
 from goalward.lab.benchmark.plan import Part, Protocol
 from goalward.lab.datasets import Dataset, Split
-from goalward.learners import Logistic
-from goalward.strategies.recipe_names import RECOMMENDED
+from goalward.models.logistic import Logistic
+from goalward.strategies.recipes import RECOMMENDED
 
 __all__ = ["PART", "PUBLISHED", "Libact", "Published", "beside_published"]
 

@@ -15,10 +15,10 @@ from goalward.goals import LeaveOneOut
 from goalward.lab.datasets import Dataset, Split
 from goalward.lab.datasets.collection import CONFIRM, DESIGN, FACTORS
 from goalward.lab.statistics import height
-from goalward.learners import Logistic
 from goalward.models import Fitted
+from goalward.models.logistic import Logistic
 from goalward.strategies import recipe
-from goalward.strategies.recipe_names import RECOMMENDED
+from goalward.strategies.recipes import RECOMMENDED
 
 __all__ = [
     "FACTOR_NAMES",

@@ -11,10 +11,9 @@ import numpy as np
 from goalward.lab.benchmark.areas import Areas
 from goalward.lab.benchmark.plan import FACTOR_NAMES, is_oracle
 from goalward.lab.datasets.collection import CONFIRM, DESIGN, IMBALANCED
-from goalward.lab.plots import critical_difference_figure, distances_figure
+from goalward.lab.plots import critical_difference_figure, distances_figure, save
 from goalward.lab.statistics import critical_difference
-from goalward.plots import save
-from goalward.strategies.recipe_names import RECOMMENDED
+from goalward.strategies.recipes import RECOMMENDED
 
 __all__ = ["report", "tables"]
 

@@ -18,9 +18,8 @@ import numpy as np
 from goalward.lab.benchmark.areas import Areas
 from goalward.lab.benchmark.plan import Job, Part, Protocol
 from goalward.lab.datasets import Dataset, as_dataset, load
-from goalward.lab.parallel import Tell, finished, telling
+from goalward.lab.parallel import Records, Tell, finished, telling
 from goalward.lab.session import Session, measure
-from goalward.lab.store import Records
 from goalward.strategies import recipe
 
 __all__ = ["benchmark", "key_of", "play", "play_all"]

@@ -19,12 +19,12 @@ from sklearn.metrics import f1_score, r2_score
 
 from goalward.core.whole_file import whole_file
 from goalward.lab.benchmark.task_sets import SETS, task_rows
-from goalward.lab.parallel import Tell, finished, telling
+from goalward.lab.parallel import Records, Tell, finished, telling
 from goalward.lab.statistics import bootstrap, height
-from goalward.lab.store import Records
-from goalward.learners import MultiLabel, Ridge
+from goalward.models.multi_label import MultiLabel
+from goalward.models.ridge import Ridge
 from goalward.strategies import recipe
-from goalward.strategies.recipe_names import RECOMMENDED_FOR
+from goalward.strategies.recipes import RECOMMENDED_FOR
 
 __all__ = ["STRATEGIES", "TaskSession", "ahead", "play_task", "play_tasks"]
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalward.errors import BadParameter
-from goalward.learners import Logistic
+from goalward.models.logistic import Logistic
 
 __all__ = ["Dataset", "Split", "Stratified", "Thinned", "flipped", "stratified", "with_dev"]
 

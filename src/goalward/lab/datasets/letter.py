@@ -20,7 +20,7 @@ from goalward.errors import DataMissing
 from goalward.lab.datasets.dataset import Dataset, Stratified
 from goalward.lab.datasets.fetch import cache_folder, download, locate
 from goalward.lab.datasets.keel import table as keel_table
-from goalward.learners import Logistic
+from goalward.models.logistic import Logistic
 
 __all__ = ["letter"]
 

@@ -27,8 +27,8 @@ from goalward.core.whole_file import whole_file
 from goalward.errors import BadInput, BadParameter, DataMissing
 from goalward.lab.datasets.dataset import Dataset, Split, with_dev
 from goalward.lab.datasets.fetch import cache_folder, checked, download, locate
-from goalward.learners import Logistic
-from goalward.tables.words import minilm_folder
+from goalward.models.logistic import Logistic
+from goalward.studio.tables.words import minilm_folder
 
 __all__ = ["embed", "rt_polarity", "sentences"]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from goalward.lab.datasets.dataset import Dataset, Split, with_dev
-from goalward.learners import Logistic
+from goalward.models.logistic import Logistic
 
 __all__ = ["synth2"]
 

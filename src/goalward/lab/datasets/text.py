@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from goalward.errors import DataMissing, MissingExtra
 from goalward.lab.datasets.dataset import Dataset, stratified
 from goalward.lab.datasets.fetch import checked, download, locate
-from goalward.tables.cache import cached
-from goalward.tables.encoder import silent
-from goalward.tables.words import sentences
+from goalward.studio.tables.cache import cached
+from goalward.studio.tables.encoder import silent
+from goalward.studio.tables.words import sentences
 
 __all__ = ["labelled_texts", "text"]
 

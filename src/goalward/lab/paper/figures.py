@@ -14,9 +14,8 @@ from goalward.lab.datasets import Dataset
 from goalward.lab.paper.approximation import ExPred, Scatter
 from goalward.lab.paper.findings import Findings
 from goalward.lab.paper.studies import BASELINES, GOALS, OPERATORS
-from goalward.lab.plots import approximation_panel, curve_panel
+from goalward.lab.plots import approximation_panel, colour, curve_panel, figure, quiet
 from goalward.models import Fitted
-from goalward.plots import colour, figure, quiet
 
 __all__ = ["figures"]
 

@@ -20,8 +20,8 @@ from goalward.lab.paper.findings import Claim, Findings, claims
 from goalward.lab.paper.report import write_report
 from goalward.lab.paper.softened import SMALLER, softened_table
 from goalward.lab.paper.studies import Size, Tick
-from goalward.learners import Logistic
-from goalward.plots import save
+from goalward.lab.plots import save
+from goalward.models.logistic import Logistic
 
 __all__ = ["FIGURES", "reproduce"]
 

@@ -26,7 +26,7 @@ from goalward.labels.beliefs import Believe, Schedule
 from goalward.labels.learned import at_temperature
 from goalward.models import Fitted
 from goalward.strategies import GoalOriented, Strategy, recipe
-from goalward.strategies.recipe_names import forest
+from goalward.strategies.recipes import forest
 
 __all__ = ["SMALLER", "Softened", "Tempered", "plans", "softened_table"]
 

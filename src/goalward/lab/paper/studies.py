@@ -16,7 +16,7 @@ from scipy.stats import friedmanchisquare, sem
 from goalward.lab.curves import Curves
 from goalward.lab.datasets import Dataset, synth2
 from goalward.lab.simulate import Plans, as_plans, simulate
-from goalward.learners import Logistic, cross_validate
+from goalward.models.logistic import Logistic, cross_validate
 from goalward.strategies import Random
 
 __all__ = [

@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 from sqlalchemy import insert
 
-from goalward.journal import Ranked, Store, Transaction, events
-from goalward.journal.events import Mark, canonical, chained
-from goalward.journal.schema import EVENTS
 from goalward.lab.speed.client import CLASSES, running
 from goalward.lab.speed.race import Ratio, timed
-from goalward.study import Study
-from goalward.study.rankings import add_ranking
-from goalward.tables import Table
+from goalward.studio.store import Ranked, Store, Transaction, events
+from goalward.studio.store.events import Mark, canonical, chained
+from goalward.studio.store.store import EVENTS
+from goalward.studio.study import Study
+from goalward.studio.study.tally import add_ranking
+from goalward.studio.tables import Table
 
 __all__ = ["age", "aged", "kept_per_ranking"]
 

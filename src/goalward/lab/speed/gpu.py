@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from goalward.core.pool_files import open_pool
 from goalward.errors import MissingExtra, Unsupported
 from goalward.lab.speed.limits import TURNS, any_direction, any_model, rows_on_disk
 from goalward.lab.speed.race import Ratio, race
 from goalward.labels import Spread
-from goalward.pool import open_pool
 from goalward.scale import rank
 from goalward.strategies import recipe
 from goalward.utility.motion import Motion

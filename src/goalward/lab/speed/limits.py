@@ -14,18 +14,18 @@ from numpy.typing import NDArray
 
 from goalward.core.kernels.compiled import accelerate, installed
 from goalward.core.npy import NpyFile
+from goalward.core.pool_files import open_pool
 from goalward.core.threads import cores
 from goalward.goals import DevLoss
 from goalward.lab.speed.race import Ratio, race, timed
 from goalward.labels import Spread
-from goalward.learners import Logistic
 from goalward.models import Fitted
-from goalward.pool import open_pool
+from goalward.models.logistic import Logistic
 from goalward.scale import rank
 from goalward.solvers import ConjugateGradient
 from goalward.strategies import GoalOriented, recipe
 from goalward.strategies.request import Request
-from goalward.study.model import StudyModel
+from goalward.studio.study.model import StudyModel
 from goalward.utility import FirstOrder
 from goalward.utility.first_order import Direction
 

@@ -17,7 +17,7 @@ from goalward.goals import DevLoss, Entropy
 from goalward.lab.speed.race import Ratio, race
 from goalward.lab.speed.workloads import Workload, letter, rt
 from goalward.labels import Expected, Spread
-from goalward.learners import Logistic
+from goalward.models.logistic import Logistic
 from goalward.strategies import GoalOriented
 
 __all__ = ["against_error_reduction", "against_margin", "imports"]

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from goalward.goals import DevLoss, Entropy
 from goalward.lab.speed.race import Ratio, race
 from goalward.lab.speed.workloads import Workload, letter, rt
-from goalward.learners import Logistic
+from goalward.models.logistic import Logistic
 from goalward.utility import ImplicitStep, Retrain
 
 __all__ = ["retraining", "stepping"]

@@ -1,0 +1,21 @@
+"""What happened to a study, in order: append and replay, nothing else."""
+
+from goalward.core.extras import needing
+
+with needing("A study"):
+    from goalward.studio.store import events as membership
+    from goalward.studio.store.events import Created, Event, Mark, Ranked, Recorded, Told, Undone
+    from goalward.studio.store.store import Store, Transaction
+
+__all__ = [
+    "Created",
+    "Event",
+    "Mark",
+    "Ranked",
+    "Recorded",
+    "Store",
+    "Told",
+    "Transaction",
+    "Undone",
+    "membership",
+]

@@ -1,0 +1,28 @@
+"""Ask and tell over a durable journal."""
+
+from goalward.core.extras import needing
+
+with needing("A study"):
+    from goalward.studio.study.advice import Advice
+    from goalward.studio.study.exchange import Imported
+    from goalward.studio.study.fold import advance
+    from goalward.studio.study.from_frame import annotate
+    from goalward.studio.study.model import Predictions, StudyModel, load_model
+    from goalward.studio.study.settings import Settings
+    from goalward.studio.study.state import State
+    from goalward.studio.study.study import Study
+    from goalward.studio.study.why import Why
+
+__all__ = [
+    "Advice",
+    "Imported",
+    "Predictions",
+    "Settings",
+    "State",
+    "Study",
+    "StudyModel",
+    "Why",
+    "advance",
+    "annotate",
+    "load_model",
+]

@@ -1,0 +1,148 @@
+"""A thread that fits and ranks while people answer."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from goalward.core.threads import cores
+from goalward.errors import GoalwardError
+from goalward.studio.study.study import Study
+
+__all__ = ["Refitter"]
+
+LOG = logging.getLogger(__name__)
+# Studies of one process take turns: ten that fit at once would all be slow, and so would answers.
+_PREPARING = threading.BoundedSemaphore(1)
+_FITTING = threading.BoundedSemaphore(max(1, cores() // 2))
+
+
+class Refitter:
+    """A thread that calls `study.refresh()` whenever a new ranking is due.
+
+    Parameters
+    ----------
+    told
+        Called, in that thread, when a fit begins and when it ended, and while the numbers of the
+        rows are made, which comes first: `preparing` says how far that is.
+    """
+
+    def __init__(self, study: Study, told: Callable[[], None] = lambda: None) -> None:
+        self.study, self.told = study, told
+        self.busy = False
+        self.trouble: str | None = None
+        self.preparing: str | None = None
+        self._wake, self._begun, self._ended, self._asked = threading.Event(), False, False, False
+        self._beginning = threading.Lock()
+        self._thread = threading.Thread()
+
+    def start(self) -> None:
+        """Begin, or begin again after `close`; the first look is at once."""
+        self._begun, self._ended = True, False
+        self.nudge()
+
+    def nudge(self, *, now: bool = False) -> None:
+        """Look whether a ranking is due, or make one `now` if anything changed; returns at once."""
+        self._asked = self._asked or now
+        self._wake.set()
+        with self._beginning:
+            # Nothing should end the thread; if something did, the next answer begins another.
+            if self._begun and not self._ended and not self._thread.is_alive():
+                self._thread = threading.Thread(
+                    target=self._run, name="goalward-refit", daemon=True
+                )
+                self._thread.start()
+
+    def end(self) -> None:
+        """Begin no other fit."""
+        self._ended = True
+        self._wake.set()
+
+    def close(self) -> None:
+        """End after the fit that is under way."""
+        self.end()
+        if self._thread.is_alive():
+            self._thread.join(timeout=30)
+
+    def _run(self) -> None:
+        while True:
+            self._wake.wait()
+            self._wake.clear()
+            if self._ended:
+                return
+            trouble = self.trouble
+            try:
+                self._catch_up()
+                trouble = None
+            except GoalwardError as error:
+                # Answers go on with the last ranking; the next answer tries again.
+                trouble = str(error)
+            except BaseException as error:
+                # No memory, a defect, an exit from inside a library: a page without rankings that
+                # says nothing would be worse than any of them.
+                LOG.exception("A fit failed; the next answer tries again.")
+                trouble = _failure(error)
+            finally:
+                self._say(busy=False, trouble=trouble)
+
+    def _catch_up(self) -> None:
+        if not self.study.pool.ready:
+            try:
+                with self._turn(_PREPARING):
+                    self._prepare("reading the rows")
+                    self.study.pool.prepared(self._prepare)
+            finally:
+                self.preparing = None
+                self._tell()
+        # Answers that came while a ranking was made may be worth another one; where nothing is
+        # left to rank, none is made.
+        while not self._ended and (self._asked or self.study.due()):
+            self._asked = False
+            with self._turn(_FITTING):
+                self._say(busy=True, trouble=self.trouble)
+                if self._ended or self.study.refresh() is None:
+                    return
+
+    @contextmanager
+    def _turn(self, turns: threading.Semaphore) -> Iterator[None]:
+        while not turns.acquire(timeout=0.2):
+            if self._ended:
+                raise GoalwardError("The server ends; the rows are ranked when it starts again.")
+        try:
+            yield
+        finally:
+            turns.release()
+
+    def _prepare(self, message: str) -> None:
+        if self._ended:
+            raise GoalwardError("The server ends; the rows are looked at again when it starts.")
+        self.preparing = message
+        self._tell()
+
+    def _say(self, *, busy: bool, trouble: str | None) -> None:
+        if (busy, trouble) == (self.busy, self.trouble):
+            return
+        self.busy, self.trouble = busy, trouble
+        self._tell()
+
+    def _tell(self) -> None:
+        try:
+            self.told()
+        except Exception:
+            # Pages that cannot be told look for themselves; the fits are needed all the same.
+            LOG.exception("A fit could not be told to the open pages.")
+
+
+def _failure(error: BaseException) -> str:
+    remedy = (
+        "make room in memory and start the server again"
+        if isinstance(error, MemoryError)
+        else "start the server again, and report what stands in its terminal"
+    )
+    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return (
+        f"The rows could not be ranked anew ({said[:500]}). Every answer is safe, rows go on in the "
+        f"order they had, and the next answer tries again. If it stays so, {remedy}."
+    )

@@ -1,0 +1,358 @@
+"""What a study was made with: data, never code."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import lru_cache
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goalward.errors import BadParameter, Damaged
+from goalward.strategies.among import drawn_numbers
+from goalward.strategies.recipes import BASELINES, recipe
+from goalward.studio.store.events import Label
+from goalward.studio.study.kind import Kind
+from goalward.studio.study.kinds import KINDS
+
+__all__ = [
+    "Options",
+    "Settings",
+    "checked_strategy",
+    "is_whole",
+    "plain_label",
+    "plain_text",
+    "try_strategy",
+    "upgraded",
+    "usual_learner",
+    "written_learner",
+]
+
+
+# The learner and the strategy that a study is made with, as data: never code.
+
+
+if TYPE_CHECKING:
+    pass
+
+
+# Rows of texts are short, for which a C of 1 would hold the weights of labels back.
+USUAL: dict[str, dict[str, Any]] = {"class": {"C": "loo"}, "labels": {"C": 10.0}, "numbers": {}}
+
+
+def usual_learner(kind: str) -> Any:
+    """Return the learner of a study for which nothing else is said."""
+    return KINDS[kind].learner(**USUAL[kind])
+
+
+def written_learner(learner: Any) -> tuple[str, dict[str, Any]]:
+    """Return the kind of a learner and its parameters; refused where they are more than data."""
+    learner = usual_learner("class") if learner is None else learner
+    name = next((name for name, kind in KINDS.items() if type(learner) is kind.learner), None)
+    if name is None:
+        raise BadParameter(
+            f"learner={learner!r}; gw.Logistic(...), gw.MultiLabel(...) or gw.Ridge(...) was expected, "
+            "since a study stores its learner as parameters and never as code."
+        )
+    options = learner.get_params(deep=False)
+    for names in ("classes", "labels", "outputs"):
+        options.pop(names, None)
+    if options.pop("opinion", None) is not None:
+        raise BadParameter(
+            "learner= came with an opinion; a study makes its own of guesses. Pass guesses= instead."
+        )
+    try:
+        return name, dict(json.loads(json.dumps(options, allow_nan=False)))
+    except (TypeError, ValueError) as error:
+        raise BadParameter(
+            f"{learner!r} has a parameter that is not plain data ({error}); numbers and names were "
+            "expected. Name the solver: solver='dual', say."
+        ) from error
+
+
+def checked_strategy(strategy: Any, dev: float) -> str:
+    """Return a strategy as a recipe's text; refused where it cannot be written so, or not be used."""
+    if strategy is None or strategy == "auto":
+        return "auto"
+    text = getattr(strategy, "text", strategy)
+    if not isinstance(text, str):
+        seed = getattr(strategy, "seed", 0)
+        text = next((name for name, make in BASELINES.items() if make(seed) == strategy), None)
+    if text is None:
+        raise BadParameter(
+            f"strategy={strategy!r}; a recipe was expected, since a study stores its strategy as "
+            "text and never as code. Write 'dev/spread/first-order/sequential-curvature', say."
+        )
+    made = recipe(text)
+    if "dev-left-out" in made.text:
+        raise BadParameter(
+            f"strategy={text!r} is about dev rows that the model is trained on; a study never trains on "
+            "its dev rows. Use dev/spread."
+        )
+    if "truth" in made.needs:
+        raise BadParameter(
+            f"strategy={text!r} needs the true labels, which a study does not have. Use another "
+            "operator: spread, say."
+        )
+    if "dev" in made.needs and not dev:
+        raise BadParameter(
+            f"strategy={made.text!r} has the dev goal and dev=0; a share of rows for the dev set "
+            "was expected. Pass dev=0.2, say."
+        )
+    return made.text
+
+
+def try_strategy(settings: Settings) -> None:
+    """Raise where the strategy cannot rank rows for answers of the study's kind: on a few, it is tried."""
+    if settings.kind == "class" or settings.strategy == "auto":
+        return
+    X = np.random.default_rng(0).normal(size=(24, 2))
+    answer, names = settings.answer, settings.classes
+    y = answer.targets([answer.example(place) for place in range(12)], names)
+    fitted = settings.fitter(names).fit(X[:12], y)
+    made = recipe(settings.strategy)
+    given: dict[str, Any] = {"dev": (X[:12], y), "pool": X}
+    data = {name: value for name, value in given.items() if name in made.needs}
+    made.build(**data, seed=settings.seed).turn(fitted, 12).suggest(fitted, X[12:], batch=1)
+
+
+LONGEST_NAME = 200
+LONGEST_NOTE = 2000
+BLOCK = 2**16
+"""Rows whose roles are drawn together."""
+LABELS = ("latest", "majority", "weighed")
+DEV = 0.1
+"""The share of answers that a new study measures with, where its maker does not say."""
+
+
+class Options(TypedDict, total=False):
+    """Settings that a caller may give by name; see `Settings`."""
+
+    dev: float
+    label: str
+    answers: int
+    again: bool
+    costs: str | None
+    lease: float
+    refit: int
+    seed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The choices of a study.
+
+    Parameters
+    ----------
+    classes
+        Declared at the start, in order; `add_class` adds more. Of several labels their names, of a
+        number its own.
+    kind
+        What an answer is: "class", "labels" (each a yes or a no by itself) or "numbers". The learner
+        decides it.
+    learner
+        Parameters of `gw.Logistic`; by default its C is chosen in every round, by leave-one-out. Of
+        `gw.MultiLabel` for several labels, of `gw.Ridge` for numbers.
+    strategy
+        A recipe, or "auto". A recipe with a dev goal waits for 10 dev labels of two classes, and is
+        "auto" until then.
+    auto
+        What "auto" stands for: what was recommended when the study was made. It stays so until the
+        study's owner changes it (`upgrade`).
+    dev
+        The share of rows that measure the model and train only the one that is exported. Which ones
+        is decided by the seed and the row alone. 0.1 in new studies, where nothing else is said.
+    label
+        Which label is used where annotators disagree: "latest", "majority" (of equally many, the
+        latest), or "weighed" by how reliable each of them is (`labels.DawidSkene`), which new studies
+        with several answers a row have. Then the model is fitted to the probabilities.
+    answers
+        How many annotators should answer a row.
+    again
+        Whether rows with answers enough are asked again of others where that is worth more than a
+        new row; with weighed labels.
+    costs
+        The column of the table with what each row costs: rows come by gain per price.
+    lease
+        Seconds a row stays with the annotator it was handed to.
+    refit
+        New labels after which `ask` fits again.
+    goal_rows
+        Rows, drawn once by the seed, that label-free goals look at.
+    """
+
+    classes: tuple[Label, ...] = ()
+    kind: str = "class"
+    learner: dict[str, Any] = field(default_factory=dict, hash=False)
+    strategy: str = "auto"
+    # What it was in studies that do not say: those of the first version.
+    auto: str = "decision-risk"
+    dev: float = 0.0
+    label: str = "latest"
+    answers: int = 1
+    again: bool = False
+    costs: str | None = None
+    lease: float = 600.0
+    refit: int = 10
+    goal_rows: int = 1000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, (fits, expected, remedy) in RULES.items():
+            value = getattr(self, name)
+            if not fits(value):
+                raise BadParameter(
+                    f"{name}={value!r}; {expected} was expected. Use {name}={remedy!r}."
+                )
+
+    @classmethod
+    def checked(
+        cls, classes: Sequence[Any], learner: Any, strategy: Any, **options: Any
+    ) -> Settings:
+        """Return settings from what a caller gave."""
+        if classes is None or isinstance(classes, (str, bytes)):
+            raise BadParameter(
+                f"classes={classes!r} is no list; a list of classes was expected. Write "
+                "classes=['yes', 'no']."
+            )
+        labels = tuple(plain_label(label) for label in classes)
+        kind, written = written_learner(learner)
+        answer = KINDS[kind]
+        answer.check_names(labels)
+        for name, least in (("again", False), ("label", "latest")):
+            if options.get(name, least) != least:
+                answer.need(f"{name}={options[name]!r}")
+        options.setdefault("dev", DEV)
+        several = options.get("again") or is_whole(options.get("answers", 1), 2)
+        several = several and kind == "class"
+        options.setdefault("label", "weighed" if several else "latest")
+        if options.get("again") and options["label"] != "weighed":
+            raise BadParameter(
+                f"again=True came with label={options['label']!r}; label='weighed' was expected, which says "
+                "how sure a label is. Leave label out."
+            )
+        options["strategy"] = checked_strategy(strategy, options["dev"])
+        alone = BASELINES.get(options["strategy"], BASELINES["margin"])(0)
+        if options.get("costs") is not None and alone.zero is None:
+            raise BadParameter(
+                f"costs= came with strategy={options['strategy']!r}, which puts rows in order and says no gain "
+                "that a price could divide; another strategy was expected. Leave it out."
+            )
+        made = cls(classes=labels, kind=kind, learner=written, auto=answer.auto, **options)
+        try_strategy(made)
+        return made
+
+    @property
+    def answer(self) -> Kind:
+        """What an answer is."""
+        return KINDS[self.kind]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings as JSON holds them; what older programs do not know only if it is used."""
+        values = {**asdict(self), "classes": list(self.classes)}
+        return {name: v for name, v in values.items() if name != "kind" or v != "class"}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Settings:
+        """Return stored settings."""
+        known = {f.name for f in fields(cls)}
+        if set(values) - known:
+            raise Damaged(
+                f"The settings hold {', '.join(sorted(set(values) - known))}, which this version does "
+                "not know. Upgrade goalward."
+            )
+        return cls(**{**values, "classes": tuple(values.get("classes", ()))})
+
+    def changed(self, values: dict[str, Any]) -> Settings:
+        """Return the settings after their owner changed some of them."""
+        return self.from_json({**self.to_json(), **values})
+
+    def is_dev(self, rows: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
+        """Return which rows measure the model instead of training it."""
+        return np.asarray(drawn_numbers(rows, self.seed, "dev") < self.dev)
+
+    def measures(self, row: int) -> bool:
+        """Return whether a row measures the model; quicker than `is_dev` where they come one by one."""
+        return bool(_measuring(self.seed, self.dev, row // BLOCK)[row % BLOCK])
+
+    def random_order(self, n_rows: int, purpose: str) -> NDArray[Any]:
+        """Return all rows in a random order, independent between purposes."""
+        return np.argsort(drawn_numbers(range(n_rows), self.seed, purpose), kind="stable")
+
+    def fitter(self, classes: Sequence[Label]) -> Any:
+        """Return the learner."""
+        return self.answer.fitter(self.learner, classes)
+
+
+@lru_cache(maxsize=1000)
+def _measuring(seed: int, dev: float, block: int) -> NDArray[Any]:
+    rows = np.arange(block * BLOCK, (block + 1) * BLOCK)
+    return np.asarray(drawn_numbers(rows, seed, "dev") < dev)
+
+
+def upgraded(settings: Settings, strategy: Any = None) -> dict[str, Any]:
+    """Return what changes in settings that take up what is recommended now."""
+    wanted = {"auto": settings.answer.auto}
+    if strategy is not None:
+        wanted["strategy"] = checked_strategy(strategy, settings.dev)
+        try_strategy(replace(settings, strategy=wanted["strategy"]))
+    return {name: value for name, value in wanted.items() if getattr(settings, name) != value}
+
+
+def plain_label(label: Any) -> Label:
+    """Return a class as JSON keeps it."""
+    value = label.item() if isinstance(label, np.generic) else label
+    if isinstance(value, str):
+        return plain_text(value, "A class", longest=1000)
+    if isinstance(value, (bool, int)) or (isinstance(value, float) and np.isfinite(value)):
+        return value
+    raise BadParameter(
+        f"The class {label!r} is a {type(label).__name__}; a text or a finite number was expected."
+    )
+
+
+def plain_text(text: Any, name: str, *, longest: int = LONGEST_NAME) -> str:
+    """Return a text that any database and file can hold."""
+    if not isinstance(text, str) or not text:
+        raise BadParameter(f"{name} is {text!r}; a text that is not empty was expected.")
+    if len(text) > longest:
+        raise BadParameter(
+            f"{name} has {len(text)} characters; at most {longest} were expected. Shorten it."
+        )
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise BadParameter(
+            f"{name} holds half of a character pair ({error.reason} at {error.start}); whole "
+            "characters were expected. Repair the text."
+        ) from error
+    return text
+
+
+def is_whole(value: Any, least: int) -> bool:
+    """Return whether a value is a whole number of at least so much, and no boolean."""
+    return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least
+
+
+def _number(value: Any) -> bool:
+    return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
+
+
+RULES: dict[str, tuple[Callable[[Any], bool], str, Any]] = {
+    "dev": (lambda v: _number(v) and 0.0 <= v <= 0.9, "a share from 0 to 0.9", 0.2),
+    "label": (lambda v: v in LABELS, "'latest', 'majority' or 'weighed'", "latest"),
+    "kind": (lambda v: v in KINDS, "'class', 'labels' or 'numbers'", "class"),
+    "answers": (lambda v: is_whole(v, 1), "1 or more", 1),
+    "again": (lambda v: isinstance(v, bool), "True or False", False),
+    "costs": (lambda v: v is None or (isinstance(v, str) and v != ""), "a column's name", None),
+    "lease": (lambda v: _number(v) and v > 0, "seconds above 0", 600),
+    "refit": (lambda v: is_whole(v, 1), "1 or more", 10),
+    "goal_rows": (lambda v: is_whole(v, 1), "1 or more", 1000),
+    "seed": (lambda v: is_whole(v, 0), "a whole number of 0 or more", 0),
+}
+"""setting -> what it must be, in code and in words, and a value to use."""

@@ -1,0 +1,352 @@
+"""Cells of any type: as JSON holds them, as a line of text does, and so that no spreadsheet runs them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
+from zipfile import ZIP_DEFLATED, ZipFile
+
+import polars as pl
+import polars.selectors as cs
+
+from goalward.core.whole_file import refuse_existing, refuse_inputs, whole_file
+from goalward.errors import BadInput, DataMissing
+from goalward.studio.tables.read import ending_of, read_table
+
+__all__ = [
+    "WRITTEN",
+    "as_json",
+    "as_text",
+    "check_target",
+    "escaped",
+    "label_column",
+    "listed",
+    "read_labels",
+    "row_number",
+    "rows_meant",
+    "short",
+    "texts",
+    "unescaped",
+    "write_table",
+]
+
+
+PER_SECOND = {"ms": 3, "us": 6, "ns": 9}
+"""Digits after the point of a second, by the unit of a column."""
+RUN = "=+\\-@＝＋－＠"
+"""First characters that make a spreadsheet compute a cell, full-width ones too (OWASP, CSV
+injection)."""
+SIGNS = rf"{RUN}\t\r\n\x00"
+NUMBER = r"[-+](?:(?:[0-9][0-9.,]*|[.,][0-9]+)(?:[eE][-+]?[0-9]+)?%?|(?i:inf|infinity|nan)) *"
+"""A number with a sign, which nothing computes."""
+BREAK = r'[;\t\r\n]"*'
+"""Where a spreadsheet may begin a cell inside a text, if it takes another separator."""
+SUSPECT = f"^'*[{SIGNS}]|{BREAK}'*[{RUN}]"
+# One ' more than there is: what begins with ' and a sign from the start comes back whole. Numbers,
+# and the items of a list inside a text ("- "), stay as they are.
+FORMULA = re.compile(
+    rf"\A(?!{NUMBER}\Z)(?='*[{SIGNS}])|({BREAK})(?![-+] |{NUMBER}(?:[;\t\r\n]|\Z))(?='*[{RUN}])"
+)
+ESCAPED = re.compile(rf"\A'(?='*[{SIGNS}])|({BREAK})'(?='*[{RUN}])")
+
+
+def as_json(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the frame with nothing but texts, numbers, booleans, and lists and structs of them.
+
+    Bytes become base64, times ISO 8601, decimals their digits. NaN and infinite numbers, which
+    JSON does not have, are null inside lists and structs.
+    """
+    # By position: a name may look like a pattern.
+    cells = enumerate(frame.schema.items())
+    return frame.select(_plain(pl.nth(i), kind).alias(name) for i, (name, kind) in cells)
+
+
+def as_text(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the frame as a CSV holds it: as in JSON, but lists and structs as JSON text.
+
+    Decimals stay the numbers they are.
+    """
+    plain = as_json(frame).with_columns(frame.select(cs.decimal()).get_columns())
+    made = []
+    for i, (name, kind) in enumerate(plain.schema.items()):
+        if kind.is_nested():
+            # Only structs can be encoded: {"x":...} is put around and taken away.
+            whole = pl.struct(x=pl.nth(i)).struct.json_encode()
+            inner = whole.str.slice(5).str.head(-1)
+            made.append(pl.when(pl.nth(i).is_not_null()).then(inner).alias(name))
+    return plain.with_columns(made)
+
+
+def listed(names: Sequence[str], most: int = 20) -> str:
+    """Return names as a message lists them: all of a few, else how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def texts(column: pl.Series) -> pl.Series:
+    """Return a column of any type as texts; what is missing stays so."""
+    return as_text(column.to_frame()).to_series().cast(pl.String)
+
+
+def escaped(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the frame as a CSV holds it, with a ' before texts and names like formulas."""
+    return _rewritten(as_text(frame), FORMULA, r"\1'")
+
+
+def unescaped(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the frame without what `escaped` put in: its exact inverse on texts."""
+    return _rewritten(frame, ESCAPED, r"\1")
+
+
+def _rewritten(frame: pl.DataFrame, pattern: re.Pattern[str], by: str) -> pl.DataFrame:
+    made = frame.clone()
+    for i, column in enumerate(frame):
+        if column.dtype == pl.String:
+            suspect = column.str.contains(SUSPECT) & ~column.str.contains(f"^{NUMBER}$")
+            at = suspect.arg_true()
+            cells = [pattern.sub(by, cell) for cell in column.gather(at)]
+            made.replace_column(i, column.clone().scatter(at, cells))
+    return made.rename(lambda name: pattern.sub(by, name))
+
+
+def _plain(cell: pl.Expr, kind: Any, *, inside: bool = False) -> pl.Expr:
+    match kind:
+        case pl.Array():
+            return _plain(cell.arr.to_list(), pl.List(kind.inner), inside=inside)
+        case pl.List():
+            return cell.list.eval(_plain(pl.element(), kind.inner, inside=True))
+        case pl.Struct():
+            made = [
+                _plain(cell.struct.field(one.name), one.dtype, inside=True).alias(one.name)
+                for one in kind.fields
+            ]
+            return pl.when(cell.is_not_null()).then(pl.struct(made))
+        case pl.Duration():
+            return _duration(cell, PER_SECOND[kind.time_unit])
+        case pl.Datetime():
+            zone = "%:z" if kind.time_zone else ""
+            return cell.dt.strftime(f"%Y-%m-%dT%H:%M:%S%.{PER_SECOND[kind.time_unit]}f{zone}")
+        case pl.Time():
+            return cell.dt.strftime("%H:%M:%S%.9f")
+        case pl.Binary():
+            return cell.bin.encode("base64")
+        case pl.Date() | pl.Decimal() | pl.Categorical() | pl.Enum():
+            return cell.cast(pl.String)
+    return pl.when(cell.is_finite()).then(cell) if inside and kind.is_float() else cell
+
+
+def _duration(cell: pl.Expr, digits: int) -> pl.Expr:
+    """Return ISO 8601 in seconds, PT90.500S, to the last digit of the unit."""
+    ticks = cell.cast(pl.Int64)
+    sign = pl.when(ticks < 0).then(pl.lit("-PT")).otherwise(pl.lit("PT"))
+    seconds = (ticks.abs() // 10**digits).cast(pl.String)
+    rest = (ticks.abs() % 10**digits).cast(pl.String).str.zfill(digits)
+    return pl.when(ticks.is_not_null()).then(sign + seconds + "." + rest + "S")
+
+
+# Tables of labels: which row of a pool each line means, and what was said of it.
+
+
+# Digits as they are typed: no sign, space, _ or other script. A column with a gap says 3.0 for 3.
+DIGITS = re.compile(r"[0-9]{1,100}(?:\.0+)?")
+EXACT = 2.0**53
+"""Up to here every whole number is a float of its own."""
+KINDS = {
+    pl.Int64: r"^-?[0-9]{1,18}$",
+    pl.Float64: r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$",
+    pl.Boolean: r"^(?i:true|false)$",
+}
+"""How the cells of a text table are written whose column is one of numbers or booleans."""
+
+
+def read_labels(path: str | Path, *, label: str, key: str) -> tuple[pl.DataFrame, int]:
+    """Return a table with these two columns, and the number of its first line.
+
+    Lines are counted as an editor does: after the header of a text table, from 1 in other files.
+    """
+    path = Path(path)
+    frame = read_table(path)
+    ending = ending_of(path)
+    if ending in (".csv", ".tsv"):
+        frame = unescaped(frame)
+    for name in (key, label):
+        if name not in frame.columns:
+            raise DataMissing(
+                f"{path.name} has the columns {listed(frame.columns)} and no {name!r}; {key} "
+                f"and {label} were expected. Rename one, or name others: `goalward import` has "
+                "--key and --label."
+            )
+    return frame, 1 if ending in (".jsonl", ".json", ".parquet") else 2
+
+
+def rows_meant(
+    cells: pl.Series, places: Mapping[Any, int] | None, total: int
+) -> Iterable[int | str]:
+    """Give the row that each cell means, or why it means none.
+
+    `places` are text -> row where rows have names, and None where cells are numbers of `total` rows.
+    """
+    if places is not None:
+        return (places.get(cell, f"{short(cell)} is not in the pool") for cell in texts(cells))
+    return (_numbered(cell, total) for cell in cells)
+
+
+def _numbered(cell: Any, total: int) -> int | str:
+    row = row_number(cell)
+    if row is None:
+        return f"{short(cell)} is not a row number"
+    return row if 0 <= row < total else f"row {row} is not in the pool of {total}"
+
+
+def label_column(column: pl.Series) -> list[Any]:
+    """Return labels as numbers or booleans where all of them are, so that they sort as such.
+
+    Empty cells are missing ones then.
+    """
+    if column.dtype == pl.String:
+        there = column.filter(column != "")
+        for kind, pattern in KINDS.items():
+            if len(there) and there.str.contains(pattern).all():
+                cells = column.replace("", None)
+                typed = (
+                    cells.str.to_lowercase() == "true"
+                    if kind == pl.Boolean
+                    else cells.cast(kind, strict=False)
+                )
+                return typed.to_list()
+    return column.to_list()
+
+
+def row_number(value: Any) -> int | None:
+    """Return the row that a cell names, or None if it names none: 3.7, True, "1_0", "".
+
+    Examples
+    --------
+    >>> [row_number(cell) for cell in (3, "3", 3.0, "3.0", 3.7, "+3", True, None)]
+    [3, 3, 3, 3, None, None, None, None]
+    """
+    if isinstance(value, str):
+        return int(value.partition(".")[0]) if DIGITS.fullmatch(value) else None
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and 0 <= value <= EXACT else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def short(value: Any) -> str:
+    """Return a cell as a message quotes it."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+# Frames as files: whole or not at all, over nothing, and opened by a spreadsheet without harm.
+
+
+WRITTEN = (".csv", ".tsv", ".xlsx", ".jsonl", ".parquet")
+EXCEL_ROWS, EXCEL_COLUMNS, EXCEL_CELL = 2**20 - 1, 2**14, 2**15 - 1
+"""What a sheet of Excel holds below its line of names, and the characters of a cell."""
+OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+PACKAGE = "http://schemas.openxmlformats.org/package/2006"
+SHEETS = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+KIND = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+WORKBOOK = {
+    "[Content_Types].xml": f'''<Types xmlns="{PACKAGE}/content-types"><Default Extension="rels"
+        ContentType="application/vnd.openxmlformats-package.relationships+xml"/>
+        <Override PartName="/xl/workbook.xml" ContentType="{KIND}.sheet.main+xml"/>
+        <Override PartName="/xl/sheet.xml" ContentType="{KIND}.worksheet+xml"/></Types>''',
+    "_rels/.rels": f'''<Relationships xmlns="{PACKAGE}/relationships">
+        <Relationship Id="r1" Type="{OFFICE}/officeDocument" Target="xl/workbook.xml"/></Relationships>''',
+    "xl/workbook.xml": f'''<workbook xmlns="{SHEETS}" xmlns:r="{OFFICE}">
+        <sheets><sheet name="Table" sheetId="1" r:id="r1"/></sheets></workbook>''',
+    "xl/_rels/workbook.xml.rels": f'''<Relationships xmlns="{PACKAGE}/relationships">
+        <Relationship Id="r1" Type="{OFFICE}/worksheet" Target="sheet.xml"/></Relationships>''',
+}
+"""The parts of an Excel file around its sheet."""
+
+
+def check_target(
+    path: str | Path, *, force: bool = False, inputs: Iterable[str | Path] = ()
+) -> None:
+    """Raise where a table could not be written: over a file, over inputs, with another ending.
+
+    `inputs` are the files it is made from, which `force` does not reach.
+    """
+    path = Path(path)
+    refuse_inputs(path, inputs)
+    if path.suffix.lower() not in WRITTEN:
+        raise BadInput(
+            f"{path.name} ends in {path.suffix.lower()!r}; {', '.join(WRITTEN)} was expected. "
+            "Give it one of these endings; spreadsheets open .xlsx and .csv."
+        )
+    if not force:
+        refuse_existing(path)
+
+
+def write_table(
+    frame: pl.DataFrame, path: str | Path, *, raw: bool = False, force: bool = False
+) -> None:
+    """Write a frame as .csv, .tsv, .xlsx, .jsonl or .parquet: whole, or not at all.
+
+    Columns may be of any type. Parquet keeps it; elsewhere bytes become base64, times and
+    durations ISO 8601, and CSV and Excel hold lists and structs as JSON.
+
+    Parameters
+    ----------
+    raw
+        Leave texts of a CSV or TSV as they are. By default one that starts like a formula gets a
+        ' in front, and a number never; `goalward import` takes it away again.
+    force
+        Take the place of a file that is there; without it that is `WouldOverwrite`.
+    """
+    path = Path(path)
+    check_target(path, force=force)
+    ending = path.suffix.lower()
+    with whole_file(path, force=force) as partial:
+        if ending == ".parquet":
+            frame.write_parquet(partial)
+        elif ending == ".jsonl":
+            as_json(frame).write_ndjson(partial)
+        elif ending == ".xlsx":
+            _write_workbook(as_text(frame), partial, path.name)
+        else:
+            shown = as_text(frame) if raw else escaped(frame)
+            shown.write_csv(partial, separator="\t" if ending == ".tsv" else ",")
+
+
+def _write_workbook(frame: pl.DataFrame, path: Path, name: str) -> None:
+    """Write an Excel file of one sheet; a text stays a text, whatever it begins with."""
+    lengths = frame.select(cs.string().str.len_chars().max().fill_null(0))
+    longest = max(lengths.row(0), default=0) if lengths.width else 0
+    if frame.height > EXCEL_ROWS or frame.width > EXCEL_COLUMNS or longest > EXCEL_CELL:
+        raise BadInput(
+            f"{name} would have {frame.height:,} rows, {frame.width:,} columns and up to {longest:,} "
+            f"characters in a cell; at most {EXCEL_ROWS:,}, {EXCEL_COLUMNS:,} and {EXCEL_CELL:,} were "
+            "expected, as Excel has. Write .csv or .parquet."
+        )
+    with ZipFile(path, "w", ZIP_DEFLATED) as archive:
+        for part, text in WORKBOOK.items():
+            archive.writestr(part, text)
+        with archive.open("xl/sheet.xml", "w", force_zip64=True) as sheet:
+            sheet.write(f'<worksheet xmlns="{SHEETS}"><sheetData>'.encode())
+            for row in chain([frame.columns], frame.iter_rows()):
+                sheet.write(f"<row>{''.join(map(_cell, row))}</row>".encode())
+            sheet.write(b"</sheetData></worksheet>")
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "<c/>"
+    if isinstance(value, bool):
+        return f'<c t="b"><v>{value:d}</v></c>'
+    # Excel computes with floats: whole numbers beyond them would lose digits.
+    large = isinstance(value, int) and abs(value) > 2**53
+    if not isinstance(value, str) and math.isfinite(value) and not large:
+        return f"<c><v>{value}</v></c>"
+    # What XML cannot hold is written as Excel does: _x0007_.
+    plain = re.sub(r"_(?=x[0-9A-Fa-f]{4}_)", "_x005F_", str(value))
+    plain = re.sub(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]", lambda c: f"_x{ord(c[0]):04X}_", plain)
+    return f'<c t="inlineStr"><is><t xml:space="preserve">{escape(plain)}</t></is></c>'

@@ -1,9 +1,0 @@
-"""What an answer may be: one class, several labels at once, or a number."""
-
-from goalward.study.kind import Kind
-from goalward.study.one_number import OneNumber
-from goalward.study.several_labels import SeveralLabels
-
-__all__ = ["KINDS"]
-
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (Kind(), SeveralLabels(), OneNumber())}

@@ -1,0 +1,207 @@
+"""What a label config asks."""
+
+import numpy as np
+import pytest
+
+from goalward.errors import Unsupported
+from goalward.studio.label_studio import LabelConfig
+
+TEXT = '<Text name="t" value="$text"/>'
+TWO = '<Choice value="yes"/><Choice value="no"/>'
+
+
+def config(inside, control=None):
+    return LabelConfig.parse(f"<View>{TEXT}{inside}</View>", control)
+
+
+def test_choices_their_subject_and_its_field_are_read():
+    found = config(f'<Choices name="c" toName="t">{TWO}</Choices>')
+    assert (found.control, found.subject, found.field, found.kind) == ("c", "t", "text", "Text")
+    assert found.classes == ("yes", "no")
+
+
+def test_an_alias_is_what_annotations_hold():
+    two = '<Choice value="Yes, of course" alias="yes"/><Choice value="no"/>'
+    assert config(f'<Choices name="c" toName="t">{two}</Choices>').classes == ("yes", "no")
+
+
+def test_all_shown_fields_are_known():
+    found = config(f'<Header value="$title"/><Choices name="c" toName="t">{TWO}</Choices>')
+    assert found.fields == ("text", "title")
+
+
+def test_one_of_several_controls_is_named():
+    both = "".join(f'<Choices name="{n}" toName="t">{TWO}</Choices>' for n in "ab")
+    assert config(both, "b").control == "b"
+    with pytest.raises(Unsupported, match="'a', 'b'; one to work with"):
+        config(both)
+    with pytest.raises(Unsupported, match="none called 'c'"):
+        config(both, "c")
+
+
+@pytest.mark.parametrize(
+    ("inside", "reason"),
+    [
+        (
+            '<Labels name="l" toName="t"><Label value="x"/></Labels>',
+            "no Choices tag and no Number tag .it has Labels",
+        ),
+        (f'<Choices name="c" toName="t" choice="any">{TWO}</Choices>', "choice='any' is not known"),
+        (f'<Choices name="c" toName="t" perRegion="true">{TWO}</Choices>', "each region"),
+        ('<Choices name="c" toName="t" value="$options"/>', "from the task's data"),
+        (
+            '<Choices name="c" toName="t"><Choice value="a"><Choice value="b"/></Choice></Choices>',
+            "nested",
+        ),
+        ('<Choices name="c" toName="t"><Choice value="a"/></Choices>', "two or more"),
+        (f'<Choices name="c" toName="x">{TWO}</Choices>', "a key of the task's data"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_with_its_reason(inside, reason):
+    with pytest.raises(Unsupported, match=reason):
+        config(inside)
+
+
+@pytest.mark.parametrize("text", ["", "<View>", '<!DOCTYPE x [<!ENTITY a "b">]><View/>'])
+def test_what_is_no_config_is_refused(text):
+    with pytest.raises(Unsupported):
+        LabelConfig.parse(text)
+
+
+def test_an_answer_round_trips_through_a_result():
+    found = config(f'<Choices name="c" toName="t">{TWO}</Choices>')
+    assert found.answer(found.result(np.array([0.8, 0.2]), found.classes), found.classes) == "yes"
+    other = [{"from_name": "other", "value": {"choices": ["yes"]}}, 3]
+    assert found.answer(other, found.classes) == "0 choices where one was expected"
+
+
+MULTIPLE = f'<Choices name="m" toName="t" choice="multiple">{TWO}</Choices>'
+SINGLE = f'<Choices name="c" toName="t">{TWO}</Choices>'
+NUMBER = '<Number name="n" toName="t"/>'
+
+
+def parsed(inside, control=None, kind=None):
+    return LabelConfig.parse(f"<View>{TEXT}{inside}</View>", control, kind)
+
+
+@pytest.mark.parametrize(
+    ("inside", "kind", "classes"),
+    [
+        (SINGLE, "class", ("yes", "no")),
+        (MULTIPLE, "labels", ("yes", "no")),
+        (NUMBER, "numbers", ("n",)),
+        # A number beside choices is a remark, as it always was.
+        (NUMBER + SINGLE, "class", ("yes", "no")),
+    ],
+)
+def test_the_config_says_what_an_answer_is(inside, kind, classes):
+    found = parsed(inside)
+    assert (found.asks.kind, found.classes) == (kind, classes)
+
+
+@pytest.mark.parametrize(("kind", "control"), [("class", "c"), ("labels", "m"), ("numbers", "n")])
+def test_of_several_controls_the_one_that_fits_the_study_is_taken(kind, control):
+    assert parsed(SINGLE + MULTIPLE + NUMBER, kind=kind).control == control
+    assert parsed(SINGLE + MULTIPLE + NUMBER, control).asks.kind == kind
+
+
+@pytest.mark.parametrize(
+    ("inside", "control", "kind", "reason"),
+    [
+        (SINGLE, None, "labels", r"'c', which asks for one class; a Choices tag with choice=\"mul"),
+        (
+            MULTIPLE,
+            None,
+            "class",
+            r"'m', which asks for any of some labels; a Choices tag with .*sin",
+        ),
+        (NUMBER, None, "class", "Number 'n', which asks for one number; a Choices tag"),
+        (NUMBER, None, "labels", "since the study asks for any of some labels. Change the label"),
+        (SINGLE, None, "numbers", "a Number tag was expected"),
+        (SINGLE + NUMBER, None, "labels", "one class and Number 'n', which asks for one number;"),
+        (SINGLE + NUMBER, "n", "class", "Number 'n', which asks for one number; a Choices tag"),
+        (NUMBER + NUMBER.replace('"n"', '"k"'), None, "numbers", "'n', 'k'; one to work with"),
+        (NUMBER + NUMBER.replace('"n"', '"k"'), None, None, "'n', 'k'; one to work with"),
+        (SINGLE + MULTIPLE, None, None, "'c', 'm'; one to work with"),
+        (NUMBER, "c", "numbers", "'n' and none called 'c'"),
+    ],
+)
+def test_a_control_that_does_not_fit_the_study_is_refused_in_words(inside, control, kind, reason):
+    with pytest.raises(Unsupported, match=reason):
+        parsed(inside, control, kind)
+
+
+@pytest.mark.parametrize(
+    ("inside", "reason"),
+    [
+        (
+            MULTIPLE.replace("multiple", 'multiple" perItem="true'),
+            "each region or item; any of some",
+        ),
+        (f'<View visibleWhen="choice-selected">{MULTIPLE}</View>', "shown only sometimes"),
+        (MULTIPLE.replace("<Choices ", '<Choices visibleWhen="x" '), "shown only sometimes"),
+        ('<Choices name="m" toName="t" choice="multiple"/>', r"has \[\]; one or more"),
+        ('<Number name="n" toName="t" perRegion="true"/>', "each region or item; one number"),
+        ('<Number name="n" toName="t" min="low"/>', "min='low'; a number"),
+        ('<Number name="n" toName="t" max="inf"/>', "max='inf'; a number"),
+        ('<Number name="n" toName="t" min="2" max="1"/>', "min below max"),
+        ('<Number name="n" toName="t" step="0"/>', "a step above 0"),
+        ('<Number name="n" toName="x"/>', "Number 'n' is about 'x'"),
+    ],
+)
+def test_several_choices_and_numbers_that_cannot_be_used_are_refused(inside, reason):
+    with pytest.raises(Unsupported, match=reason):
+        parsed(inside)
+
+
+def test_one_label_is_enough_where_any_may_hold():
+    one = '<Choices name="m" toName="t" choice="multiple"><Choice value="yes"/></Choices>'
+    assert parsed(one).classes == ("yes",)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "said"), [([0.9, 0.6], {"yes", "no"}), ([0.2, 0.6], {"no"}), ([0.1, 0.5], set())]
+)
+def test_several_labels_round_trip_through_a_result(outcomes, said):
+    found = parsed(MULTIPLE)
+    result = found.result(np.array(outcomes), found.classes)
+    assert found.answer(result, found.classes) == said
+    assert bool(result) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "number", "shown"),
+    [
+        ("", 3.14159265, 3.14159),
+        ('min="0"', -2.5, 0.0),
+        ('max="10"', 12.0, 10.0),
+        ('max="1.23456789"', 5.0, 1.23456789),
+        ('step="1"', 3.6, 4.0),
+        ('min="0.5" step="1"', 3.6, 3.5),
+        ('min="0" max="9" step="2"', 12.0, 8.0),
+        ('max="-0.5" step="1"', 7.0, -1.0),
+        ('step="0.1"', 0.31, 0.3),
+        ('min="0" max="0.3" step="0.1"', 5.0, 0.3),
+        ('step="1e-9"', 1e300, 1e300),
+    ],
+)
+def test_a_number_round_trips_within_what_annotators_may_submit(bounds, number, shown):
+    found = parsed(f'<Number name="n" toName="t" {bounds}/>')
+    result = found.result(np.array([number]), found.classes)
+    assert result[0]["type"] == "number"
+    assert found.answer(result, found.classes) == shown
+
+
+LISTS = [("good", "'good' where a list"), (None, "None where a list"), ({"a": 1}, "where a list")]
+
+
+@pytest.mark.parametrize("inside", [SINGLE, MULTIPLE])
+@pytest.mark.parametrize(("value", "reason"), LISTS)
+def test_choices_that_are_no_list_are_no_answer(inside, value, reason):
+    found = parsed(inside)
+    result = [{"from_name": found.control, "value": {"choices": value}}]
+    assert reason in found.answer(result, found.classes)
+    assert found.answer([{"from_name": found.control, "value": 3}], found.classes).startswith(
+        "None"
+    )
+    assert found.answer({"from_name": found.control}, found.classes) == "its result is no list"
