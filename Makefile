@@ -23,7 +23,7 @@ test: $(VENV)/.ready-dev
 
 # pyDVL needs an older NumPy than ours: an environment of its own, and two processes in turns.
 bench-pydvl: $(VENV)/.ready-dev .venv-pydvl/.ready
-	$(BIN)/python scripts/bench_pydvl.py --peer .venv-pydvl/bin/python
+	$(BIN)/python benchmarks/against_pydvl.py --peer .venv-pydvl/bin/python
 
 .venv-pydvl/.ready:
 	$(PYTHON) -m venv .venv-pydvl

@@ -21,11 +21,11 @@ from playwright.sync_api import sync_playwright
 
 import goalward as gw
 from goalward.studio.server import create_app
-from goalward.studio.server.desk import Desk
-from goalward.studio.server.keys import Keys
-from goalward.studio.server.serve import listening
+from goalward.studio.server.auth import Auth
+from goalward.studio.server.new_study import NewStudy
+from goalward.studio.server.serve import listening, uvicorn_config
 from goalward.studio.server.served_study import ServedStudy
-from goalward.studio.tables.sample import CLASSES, write_sample
+from goalward.studio.tables.table import SAMPLE_CLASSES, write_sample
 
 ABOUT = {
     "noise": "loud|drums|barks|building work|lorries unload|music|fireworks|bells|hums|motorcycles"
@@ -48,7 +48,7 @@ def answered(folder: Path) -> gw.Study:
     """Return a study of the sample with 90 answers, three of them wrong."""
     table = gw.tables.Table(str(write_sample(folder)), "text")
     study = gw.Study.create(
-        folder / "messages.labels.db", pool=table, classes=list(CLASSES), dev=0.2
+        folder / "messages.labels.db", pool=table, classes=list(SAMPLE_CLASSES), dev=0.2
     )
     while len(study.state.labels) < 90:
         for row in study.ask(10, by="ann"):
@@ -65,17 +65,17 @@ def answered(folder: Path) -> gw.Study:
 
 @contextmanager
 def serving(make):
-    """Serve the application that is made of keys, while its pages are looked at."""
+    """Serve the application that is made with its secrets, while its pages are looked at."""
     listener = listening("127.0.0.1", 0)
     port = listener.getsockname()[1]
-    keys = Keys("only for these pictures", port=port)
-    server = uvicorn.Server(uvicorn.Config(app := make(keys), log_level="critical"))
+    auth = Auth("only for these pictures", port=port)
+    server = uvicorn.Server(uvicorn_config(app := make(auth), listener))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     while not server.started:
         time.sleep(0.01)
     try:
-        yield f"http://127.0.0.1:{port}", keys
+        yield f"http://127.0.0.1:{port}", auth
     finally:
         if app.state.served is not None:
             app.state.served.live.close()
@@ -147,7 +147,7 @@ BEGINNINGS = {"start": ("/", there), "columns": ("/", columns)}
 LOOKS = (("", "light", DESK), ("-dark", "dark", DESK), ("-phone", "light", PHONE))
 
 
-def take(browser, folder: Path, address: str, tokens: Keys, states: dict) -> None:
+def take(browser, folder: Path, address: str, auth: Auth, states: dict) -> None:
     """Write a picture of every state in every look."""
     for ending, look, size in LOOKS:
         page = browser.new_page(viewport=size, color_scheme=look)
@@ -155,7 +155,7 @@ def take(browser, folder: Path, address: str, tokens: Keys, states: dict) -> Non
         page.goto(f"{address}/login")
         if not ending:
             keep(page, folder / "sign-in.png")
-        page.goto(f"{address}/start?token={tokens.link()}")
+        page.goto(f"{address}/start?token={auth.new_link()}")
         for name, (path, reach) in states.items():
             page.goto(f"{address}{path}")
             reach(page)
@@ -183,14 +183,19 @@ def main(folder: Path) -> None:
         sync_playwright() as playwright,
     ):
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=options)
-        with serving(lambda keys: create_app(ServedStudy(study, keys, by="ann"))) as (place, keys):
-            take(browser, folder, place, keys, STATES)
+        with serving(lambda auth: create_app({"": ServedStudy(study, auth, by="ann")}, auth)) as (
+            place,
+            auth,
+        ):
+            take(browser, folder, place, auth, STATES)
         (home := Path(empty) / "tables").mkdir()
         write_sample(home)
         with serving(
-            lambda keys: create_app(desk=Desk(keys, lambda s: ServedStudy(s, keys), home))
-        ) as (place, keys):
-            take(browser, folder, place, keys, BEGINNINGS)
+            lambda auth: create_app(
+                {}, auth, new=NewStudy(auth, lambda study: ServedStudy(study, auth), home)
+            )
+        ) as (place, auth):
+            take(browser, folder, place, auth, BEGINNINGS)
         browser.close()
 
 

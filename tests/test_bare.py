@@ -14,7 +14,7 @@ HEAVY = {"matplotlib", "numpy", "pandas", "polars", "scipy", "sklearn", "sqlalch
 BLOCK = """
 import sys
 from importlib.machinery import PathFinder
-from goalward.core.extras import EXTRAS
+from goalward.core.arguments import EXTRAS
 
 class Bare(PathFinder):
     @classmethod
@@ -98,7 +98,7 @@ def test_other_libraries_are_named_where_they_are_asked_for(use, extra, tmp_path
 
 def test_what_is_missing_for_another_reason_is_said_as_it_is():
     done = bare(
-        "from goalward.core.extras import needing\nwith needing('It'): import no_such_thing"
+        "from goalward.core.arguments import needing\nwith needing('It'): import no_such_thing"
     )
     assert "ModuleNotFoundError: No module named 'no_such_thing'" in done.stderr
 

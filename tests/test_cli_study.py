@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import goalward as gw
 from goalward.cli import app
 from goalward.cli.console import visible
-from goalward.cli.making import share
+from goalward.cli.label import share
 from goalward.errors import BadParameter, WouldOverwrite
 
 RUN = CliRunner()
@@ -56,19 +56,20 @@ def test_a_person_labels_in_the_terminal_and_goes_on_later(table):
 @pytest.mark.parametrize(
     ("option", "say", "column", "measure"),
     [
-        (("--labels", "fine,dull"), lambda i: ("fine", "dull")[i % 2], "fine", "macro-F1"),
-        (("--number", "stars"), lambda i: str(1 + 4 * (i % 2)), "stars", "R²"),
+        (("--labels", "fine,dull"), lambda i: [("fine", "dull")[i % 2]], "fine", "macro-F1"),
+        (("--number", "stars"), lambda i: 1 + 4 * (i % 2), "stars", "R²"),
     ],
 )
 def test_several_labels_and_numbers_from_the_command_line(table, option, say, column, measure):
-    made = ("create", table, "--text", "text", *option, "--json")
+    made = ("label", table, "--create-only", "--text", "text", *option, "--json")
     place = json.loads(run(*made))["study"]
     assert json.loads(run(*made))["study"] == place, "the same options go on with it"
-    for _ in range(3):
-        for row in json.loads(run("ask", place, "-n", "6", "--json")):
-            run("tell", place, row["row"], say(row["row"]))
-    if option[0] == "--labels":
-        run("tell", place, 39, "-")
+    with gw.Study.open(place) as study:
+        for _ in range(3):
+            for row in study.ask(6):
+                study.tell(row, say(row))
+        if option[0] == "--labels":
+            study.tell(39, [])
     shown = run("status", place)
     assert measure in shown
     assert "log_loss" not in shown
@@ -78,13 +79,10 @@ def test_several_labels_and_numbers_from_the_command_line(table, option, say, co
     run("export", place, told)
     assert column in out.read_text().splitlines()[0]
     assert "0 taken" in run("import", place, told), "what came out is known already"
-    for wrong, words in (
-        (("label", table, "--classes", "a,b", *option), "one of them was expected"),
-        (("tell", place, "1", "odd"), "odd"),
-    ):
-        done = RUN.invoke(app, [str(a) for a in wrong])
-        assert done.exit_code
-        assert words in " ".join((done.output + str(done.exception)).split())
+    done = RUN.invoke(app, ["label", str(table), "--classes", "a,b", *option])
+    assert done.exit_code
+    words = " ".join((done.output + str(done.exception)).split())
+    assert "Only one of --classes, --labels and --number" in words
 
 
 def test_several_labels_in_the_terminal(table):
@@ -111,14 +109,14 @@ def test_numbers_in_the_terminal(table):
 
 
 def test_the_loop_as_a_program_sees_it(table, tmp_path):
-    making = ("create", table, "--text", "text", "--classes", "good,bad", "--dev", "20%", "--json")
+    making = ("label", table, "--create-only", "--text", "text", "--classes", "good,bad")
+    making += ("--dev", "20%", "--json")
     made, place = json.loads(run(*making)), table.with_suffix(".labels.db")
     assert made == json.loads(run(*making)) == {"study": str(place), "rows": 40, "labels": 0}
-    for _ in range(4):
-        for row in json.loads(run("ask", place, "-n", "5", "--by", "bot", "--json")):
-            answer = "good" if "fine" in row["text"] else "bad"
-            told = json.loads(run("tell", place, row["row"], answer, "--by", "bot", "--json"))
-            assert told["seq"] > 0
+    with gw.Study.open(place) as study:
+        for _ in range(4):
+            for row in study.ask(5, by="bot"):
+                study.tell(row, "good" if "fine" in study.show(row)["text"] else "bad", by="bot")
     found = json.loads(run("status", place, "--price", "0.001", "--json"))
     assert found["labels"] == 20
     assert found["dev"] == 4
@@ -136,7 +134,6 @@ def test_the_loop_as_a_program_sees_it(table, tmp_path):
     plain = json.loads(run("status", place, "--json"))
     assert plain["advice"]["price"] == 0.0002
     assert plain["criteria"][0]["verdict"] == "not known"
-    assert run("ask", place, "--by", "other").strip()
     for name in ("l.csv", "l.jsonl", "l.parquet"):
         assert json.loads(run("export", place, tmp_path / name, "--json"))["lines"] == 20
     copy = tmp_path / "copy.db"
@@ -146,7 +143,6 @@ def test_the_loop_as_a_program_sees_it(table, tmp_path):
     assert "2 refused" in run("import", copy, tmp_path / "bad.csv")
     report = json.loads(run("import", copy, tmp_path / "l.jsonl", "--json"))
     assert report["same"] == 20
-    assert "Row 1 is" in run("tell", copy, 1, "bad")
     assert "lines in" in run("export", copy, tmp_path / "every.csv", "--every")
 
 
@@ -212,8 +208,8 @@ def test_classes_may_hold_commas_and_rows_may_want_three_answers(given, tmp_path
 def test_predictions_and_the_model_are_given_away(table, tmp_path):
     label(table, "q\n")
     place = table.with_suffix(".labels.db")
-    for row in range(20):
-        run("tell", place, row, "bad" if row % 2 else "good")
+    with gw.Study.open(place) as study:
+        study.tell_many([(row, "bad" if row % 2 else "good") for row in range(20)])
     out, folder = tmp_path / "out.csv", tmp_path / "model"
     said = json.loads(run("predict", place, out, "--json"))
     lines = out.read_text().splitlines()
@@ -243,7 +239,7 @@ def test_prices_and_people_from_the_command_line(table):
     assert told["spent"] == spent
     assert {one["by"] for one in told["reliability"]} == {"ann", "bo"}
     assert told["agreement"][0]["rows"] == 3
-    with pytest.raises(BadParameter, match="was made with --costs minutes, and another came"):
+    with pytest.raises(BadParameter, match="was made with --costs minutes, got id"):
         label(table, "q\n", "--costs", "id")
 
 
@@ -256,5 +252,5 @@ def test_a_column_of_guesses_from_the_command_line(table):
     assert "llm" not in shown, "a person is not told in the terminal"
     assert "The guesses were right in" in run("status", table.with_suffix(".labels.db"))
     label(table, "q\n", *columns)
-    with pytest.raises(BadParameter, match="made with --guesses llm, and another came"):
+    with pytest.raises(BadParameter, match="made with --guesses llm, got sure"):
         label(table, "q\n", "--guesses", "sure")

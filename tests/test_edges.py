@@ -88,7 +88,7 @@ def test_random_keeps_its_order_in_a_shrinking_pool():
 
 def test_exclude_refuses_what_is_not_an_id_of_the_pool():
     suggest = gw.strategies.Margin().suggest
-    with pytest.raises(errors.BadParameter, match="mask of 40 booleans"):
+    with pytest.raises(errors.BadParameter, match="40 booleans among 40"):
         suggest(TASK.fitted, TASK.X_pool, 1, exclude=np.arange(40) < 39)
     with pytest.raises(errors.BadParameter, match="'1' \\(str\\)"):
         suggest(TASK.fitted, TASK.X_pool, 1, exclude=["1"])

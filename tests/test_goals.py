@@ -19,12 +19,20 @@ from goalward.goals import (
     TargetSet,
     WorstGroup,
 )
-from goalward.goals.certainty import LikeliestClass, NegativeEntropy, NegativeTrace
 from goalward.goals.custom import Autograd, Differences
-from goalward.goals.dev_loss import CalibratedLikelihood, LogLikelihood, MinusLoss
-from goalward.goals.each_label import EachLabel, in_pairs, per_label
-from goalward.goals.smooth import SoftF1, SoftPoints
-from goalward.goals.worst_group import SoftMinimum
+from goalward.goals.dev_loss import CalibratedLikelihood
+from goalward.goals.kernels import (
+    EachLabel,
+    LikeliestClass,
+    LogLikelihood,
+    MinusLoss,
+    NegativeEntropy,
+    NegativeTrace,
+    SoftPoints,
+    in_pairs,
+    per_label,
+)
+from goalward.goals.smooth import SoftF1, SoftMinimum
 from goalward.models import Sigmoid, Softmax, Squared
 from goalward.testing import check_goal, problem
 from tests.conftest import need
@@ -233,7 +241,7 @@ def test_custom_that_sees_the_gauge_is_refused():
     task = problem()
     with pytest.raises(BadInput, match="constant is added to all logits"):
         Custom(task.X_dev, lambda f: f[:, 0].sum()).value(task.fitted)
-    with pytest.raises(NotFinite, match="finite number was expected"):
+    with pytest.raises(NotFinite, match="must be finite"):
         Custom(task.X_dev, lambda f: float("nan")).value(task.fitted)
     with pytest.raises(BadParameter, match="derivatives='magic'"):
         Custom(task.X_dev, lambda f: 0.0, derivatives="magic")

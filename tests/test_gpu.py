@@ -5,10 +5,10 @@ import pytest
 
 import goalward as gw
 from goalward.core.kernels import gpu
-from goalward.lab.speed.limits import TURNS
 from goalward.labels import BestCase, Expected, Spread, WorstCase
 from goalward.scale import open_pool, rank
 from tests.conftest import need
+from tests.scale.setting import TURNS
 
 need("torch")
 import torch  # noqa: E402

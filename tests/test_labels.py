@@ -8,7 +8,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import goalward as gw
 from goalward.core.arrays import to_numpy
-from goalward.core.candidates import Candidates
+from goalward.core.rows import Candidates
 from goalward.labels import (
     BestCase,
     Calibrated,
@@ -76,7 +76,7 @@ def test_predicted_goes_from_the_likeliest_label_to_uniform():
     np.testing.assert_allclose(at(1e9), u.mean(axis=1), atol=1e-7)
     softened = p**0.5 / np.sum(p**0.5, axis=1, keepdims=True)
     np.testing.assert_allclose(at(2.0), np.sum(softened * u, axis=1), atol=1e-12)
-    with pytest.raises(gw.errors.BadParameter, match="0 or more was expected"):
+    with pytest.raises(gw.errors.BadParameter, match="must be 0 or more"):
         at(-1.0)
 
 
@@ -178,7 +178,7 @@ def test_operators_run_on_every_array_library(operator, to_xp):
 def test_shapes_must_fit():
     with pytest.raises(gw.errors.ShapeMismatch, match=r"\(40, 3\), rows by answers"):
         WorstCase()(scored()[:5], TASK.fitted, TASK.X_pool)
-    with pytest.raises(gw.errors.ShapeMismatch, match="rows has 2 ids"):
+    with pytest.raises(gw.errors.ShapeMismatch, match=r"must have 40 ids.*got 2"):
         WorstCase()(scored(), TASK.fitted, TASK.X_pool, rows=[1, 2])
 
 

@@ -334,7 +334,7 @@ def test_goals_of_the_posterior_are_what_retraining_is_expected_to_add(make):
 def test_operators_and_selections_take_several_questions(make, utility):
     task = make()
     goal = gw.goals.DevLoss(task.X_dev, task.y_dev)
-    table = gw.utility.named.as_utility(utility)(task.fitted, goal, task.X_pool)
+    table = gw.utility.ladder.as_utility(utility)(task.fitted, goal, task.X_pool)
     low, mean, high = (
         operator(table, task.fitted, task.X_pool)
         for operator in (
@@ -492,6 +492,6 @@ def test_what_has_no_meaning_for_a_loss_refuses_it():
     ):
         gw.goals.MeanSquaredError(task.X, np.zeros((len(task.X), 3))).value(labels().fitted)
     with pytest.raises(gw.errors.Unsupported, match=f"LabelModel {NUMBERS}"):
-        gw.labels.learned.labelled_rows(task.fitted)
+        gw.labels.beliefs.labelled_rows(task.fitted)
     with pytest.raises(gw.errors.Unsupported, match="A temperature of 2"):
         gw.labels.Predicted(2.0).prepare(task.fitted)(task.fitted.candidates(task.X, np.arange(2)))

@@ -31,9 +31,10 @@ def loaded(name):
 
 @pytest.mark.parametrize("name", MODULES)
 def test_all_is_complete(name):
-    """Its order is checked by the linter."""
+    """Packages list what is public; the linter checks the order."""
     module = loaded(name)
-    for word in module.__all__:
+    assert hasattr(module, "__all__") or not hasattr(module, "__path__")
+    for word in getattr(module, "__all__", ()):
         assert hasattr(module, word), f"{name}.{word} is listed and missing"
 
 

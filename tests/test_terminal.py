@@ -62,12 +62,7 @@ def test_a_study_of_hostile_texts_is_shown_as_text(place):
     assert "[red]" in shown
     assert ":warning:" in shown
     assert "\\x1b[2J" in shown
-    asked = run("ask", place, "-n", "2", "--by", f"bo{HOSTILE}")
-    assert "\\x1b[2J\\x9b31m\\rB\\x07\\x08\\u202e\\u2066[red]:warning:[/red]" in asked.replace(
-        "\n", ""
-    )
-    assert "[red]" in run("tell", place, 5, f"a{HOSTILE}", "--by", HOSTILE)
-    json.loads(run("ask", place, "--json"))
+    json.loads(run("status", place, "--json"))
 
 
 def test_files_of_hostile_names_are_written_and_read(place):
@@ -81,7 +76,7 @@ def test_a_person_in_the_terminal_sees_texts(place):
         "label", "rows.parquet", "--study", place, "--terminal", "--by", f"cy{HOSTILE}",
         typed="w\nn a note\n1\ns\nu\nq\n",
     )  # fmt: skip
-    assert "[red]" in shown
+    assert "\\x1b[2J\\x9b31m\\rB\\x07\\x08\\u202e\\u2066[red]:warning:[/red]" in shown
     assert "would move the goal" in shown
 
 

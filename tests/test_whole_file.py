@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import goalward as gw
-from goalward.core.whole_file import same_file, whole_file
+from goalward.core.files import same_file, whole_file
 from goalward.errors import NotWritten, WouldOverwrite
 
 

@@ -16,51 +16,12 @@
     GoalwardWarning (UserWarning)
     └── EventsLost, NetworkFile, VacuousUtility, LooseFit, UnseenClass, WeakGoal
 
-A message has three clauses: what came, what was expected, what to do.
+A message says what is expected, what was given and what to do.
 """
-
-__all__ = [
-    "BadInput",
-    "BadParameter",
-    "ClusterLost",
-    "Damaged",
-    "DataMissing",
-    "DuplicateRows",
-    "Empty",
-    "EventsLost",
-    "GoalwardError",
-    "GoalwardWarning",
-    "LabelStudioError",
-    "Locked",
-    "LooseFit",
-    "MissingExtra",
-    "NetworkFile",
-    "NewerVersion",
-    "NotAStudy",
-    "NotConverged",
-    "NotFinite",
-    "NotReached",
-    "NotWritten",
-    "OneClass",
-    "PoolChanged",
-    "PoolExhausted",
-    "Replaced",
-    "Separable",
-    "ShapeMismatch",
-    "StudyError",
-    "StudyExists",
-    "TooLarge",
-    "UnknownLabel",
-    "UnseenClass",
-    "Unsupported",
-    "VacuousUtility",
-    "WeakGoal",
-    "WouldOverwrite",
-]
 
 
 class GoalwardError(Exception):
-    """Anything goalward raises on purpose."""
+    """Any error raised on purpose."""
 
 
 class BadInput(GoalwardError, ValueError):
@@ -96,11 +57,11 @@ class BadParameter(BadInput):
 
 
 class PoolExhausted(BadInput):
-    """No row is left, or none that a budget pays for."""
+    """No row is left, or none within the budget."""
 
 
 class DuplicateRows(BadInput):
-    """A row id that stands twice."""
+    """A row id that occurs twice."""
 
 
 class DataMissing(BadInput):
@@ -108,7 +69,7 @@ class DataMissing(BadInput):
 
 
 class WouldOverwrite(BadInput):
-    """A file that is there already and nobody said to replace, or that is an input."""
+    """A file that exists and was not to be replaced, or that is an input."""
 
 
 class Unsupported(BadInput):
@@ -132,11 +93,11 @@ class StudyError(GoalwardError, RuntimeError):
 
 
 class NotAStudy(StudyError):
-    """A file or database that holds something else, or nothing."""
+    """A file or database without a study in it."""
 
 
 class StudyExists(StudyError):
-    """A place where there is something already."""
+    """A file or database that exists already."""
 
 
 class NewerVersion(StudyError):
@@ -144,39 +105,39 @@ class NewerVersion(StudyError):
 
 
 class Damaged(StudyError):
-    """Bytes that are not those that were written."""
+    """Stored data that differ from what was written."""
 
 
 class Replaced(StudyError):
-    """Another study, or an older copy of it, stands where the one that was opened stood."""
+    """The opened study was replaced by another, or by an older copy."""
 
 
 class Locked(StudyError):
-    """A study that another process holds for too long."""
+    """A study that another process locks for too long."""
 
 
 class NotWritten(StudyError):
-    """Disk full, read-only, or a server gone: nothing was stored."""
+    """Nothing was stored: disk full, read-only, or the server is gone."""
 
 
 class PoolChanged(StudyError):
-    """The pool's file is gone, or is not the one the study was made with."""
+    """The pool's file is missing, or not the one the study was made with."""
 
 
 class ClusterLost(GoalwardError, RuntimeError):
-    """A Dask cluster whose scheduler does not answer, or that has no workers left."""
+    """A Dask cluster without a scheduler that answers, or without workers."""
 
 
 class LabelStudioError(GoalwardError, RuntimeError):
-    """A Label Studio server that refuses, or answers in a way that is not known here."""
+    """A Label Studio server that refuses, or gives an unknown answer."""
 
 
 class NotReached(LabelStudioError):
-    """A server that does not answer, or fails; later it may be well again."""
+    """A server that does not answer, or fails for now."""
 
 
 class GoalwardWarning(UserWarning):
-    """Anything goalward warns of."""
+    """Any warning of goalward."""
 
 
 class VacuousUtility(GoalwardWarning):
@@ -184,7 +145,7 @@ class VacuousUtility(GoalwardWarning):
 
 
 class LooseFit(GoalwardWarning):
-    """A model handed in away from its optimum."""
+    """A model that is not at its optimum."""
 
 
 class UnseenClass(GoalwardWarning):
@@ -192,11 +153,11 @@ class UnseenClass(GoalwardWarning):
 
 
 class WeakGoal(GoalwardWarning):
-    """A goal with little behind it: dev rows that are all right, or hardly any that count."""
+    """A goal that rests on few rows: dev rows that are all right, or hardly any that count."""
 
 
 class EventsLost(GoalwardWarning):
-    """A damaged study of which not all could be saved."""
+    """A damaged study that could not be recovered whole."""
 
 
 class NetworkFile(GoalwardWarning):

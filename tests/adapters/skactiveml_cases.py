@@ -8,11 +8,13 @@ from skactiveml.utils import MISSING_LABEL
 from sklearn.linear_model import LogisticRegression
 
 import goalward as gw
-from goalward.strategies.recipes import BASELINES, LABEL_FREE, OF_NUMBERS, PRESETS
+from goalward.strategies.recipes import LABEL_FREE, PRESETS
+from goalward.strategies.strategy import WORDS
 
 X = np.random.default_rng(0).normal(size=(12, 2))
 Y = np.array([0.0, 1.0, 0.0, 1.0] + [MISSING_LABEL] * 8)
 CLASSES = (0.0, 1.0)
+OF_NUMBERS = {"greedy", "committee", "model-change"}
 
 
 def clf(model=None, classes=CLASSES, **options):
@@ -57,7 +59,7 @@ GOALS = {
 
 RECIPES = sorted(
     word
-    for word in [*BASELINES, *LABEL_FREE, *PRESETS, "recommended"]
+    for word in [*WORDS, *LABEL_FREE, *PRESETS, "recommended"]
     if word == "recommended" or (word not in OF_NUMBERS and not gw.recipe(word).needs - {"pool"})
 )
 """Every word that needs no dev labels."""

@@ -83,7 +83,7 @@ def test_rows_believed_in_are_absorbed_as_weighted_labels():
     with pytest.raises(Unsupported, match="takes no sample_weight"):
         strategy.suggest(knn, task.X_pool, batch=3)
     bent = gw.selection.Sequential(update="curvature")
-    with pytest.raises(Unsupported, match="no curvature"):
+    with pytest.raises(Unsupported, match="with curvature"):
         gw.GoalOriented(task.goal, utility=Retrain(), selection=bent).suggest(
             knn, task.X_pool, batch=2
         )

@@ -175,9 +175,11 @@ def test_words_stand_for_objects():
     assert words.utility == gw.utility.ImplicitStep(corrections=1)
     assert words.selection == gw.selection.Sequential()
     for name in ("operator", "utility", "selection"):
-        with pytest.raises(BadParameter, match=f"{name}='spraed'; one of .*, or an object"):
+        with pytest.raises(
+            BadParameter, match=f"{name} must be an object or one of .*, got 'spraed'"
+        ):
             gw.GoalOriented(goal, **{name: "spraed"})
-    with pytest.raises(BadParameter, match=r"goal='dev'; an object that has its rows"):
+    with pytest.raises(BadParameter, match=r"goal must be an object with its rows, .*, got 'dev'"):
         gw.GoalOriented("dev")
 
 
@@ -200,7 +202,11 @@ def test_predictions_alone_are_enough_for_some():
             "made by LogisticRegression(...)",
         ),
         (lambda: gw.suggest(None, X[:5], None, X), BadParameter, "labels without rows"),
-        (lambda: gw.suggest(None, X, y, X, strategy="margn"), BadParameter, "one of random"),
+        (
+            lambda: gw.suggest(None, X, y, X, strategy="margn"),
+            BadParameter,
+            "known are badge, bait",
+        ),
         (
             lambda: gw.suggest(None, X, y, X, strategy=3),
             BadParameter,

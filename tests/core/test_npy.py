@@ -10,7 +10,7 @@ import pytest
 
 import goalward as gw
 from goalward import errors
-from goalward.core.npy import NpyFile
+from goalward.core.files import NpyFile
 from goalward.scale import open_pool, rank
 from tests.scale.setting import setting
 
@@ -98,7 +98,7 @@ SHORTENED = """
 import os, signal
 import numpy as np, goalward as gw
 from goalward.errors import DataMissing
-from goalward.core.npy import NpyFile
+from goalward.core.files import NpyFile
 from goalward.scale import open_pool, rank
 
 path = {path!r}

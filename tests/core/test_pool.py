@@ -8,7 +8,7 @@ import scipy.sparse
 import torch
 
 from goalward.core.arrays import to_numpy
-from goalward.core.npy import NpyFile
+from goalward.core.files import NpyFile
 from goalward.core.pool import as_pool, blocks, n_rows, take_rows
 from goalward.core.pool_files import open_pool
 from goalward.errors import BadInput, Empty, ShapeMismatch, Unsupported

@@ -18,9 +18,9 @@ from sklearn.preprocessing import MaxAbsScaler
 
 import goalward as gw
 from goalward import errors
+from goalward.core.draws import reference_rows
 from goalward.core.pool_files import open_pool
 from goalward.core.rows import clean_rows
-from goalward.strategies.among import reference_rows
 from goalward.studio.study import pools
 
 ROWS, FEATURES = 12, 6

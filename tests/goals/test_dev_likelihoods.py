@@ -117,7 +117,7 @@ def test_target_weights_are_the_density_ratio():
     X, target = rng.normal(size=(3000, 1)), rng.normal(size=(4000, 1)) + 1.0
     y = (X[:, 0] > 0).astype(int)
     fitted = gw.Logistic().fit(X[:50], y[:50])
-    settled = TargetSet(X, y, target).settled(fitted)
+    settled = TargetSet(X, y, target).for_round(fitted)
     truth = np.exp(X[:, 0] - 0.5)
     assert settled.weights.mean() == pytest.approx(1.0, abs=1e-12)
     np.testing.assert_allclose(np.log(settled.weights), np.log(truth), atol=0.5)
@@ -130,7 +130,7 @@ def test_no_shift_is_the_dev_loss():
     rng = np.random.default_rng(1)
     X, target = rng.normal(size=(2, 1000, 4))
     y = TASK.fitted.predict(X)
-    settled = TargetSet(X, y, target).settled(TASK.fitted)
+    settled = TargetSet(X, y, target).for_round(TASK.fitted)
     assert settled.effective_rows > 950
     assert DevLoss(X, y).effective_rows == 1000
     assert settled.labels_held == TargetSet(X, y, target).labels_held == 1000
@@ -142,16 +142,16 @@ def test_few_effective_rows_give_a_warning():
     X, target = rng.normal(size=(300, 1)), 0.2 * rng.normal(size=(300, 1)) + 2.5
     fitted = gw.Logistic().fit(X, X[:, 0] > 0)
     goal = TargetSet(X, X[:, 0] > 0, target)
-    with pytest.warns(WeakGoal, match="300 dev rows of TargetSet count like"):
-        settled = goal.settled(fitted)
+    with pytest.warns(WeakGoal, match="got 300 dev rows that count like"):
+        settled = goal.for_round(fitted)
     assert settled.effective_rows < 30
 
 
 def test_a_target_apart_from_the_dev_rows_gives_a_warning():
     """Ratios may then be even, and the effective rows many: it is their mean that says so."""
     goal = TargetSet(TASK.X_dev, TASK.y_dev, TASK.X_pool + 6.0)
-    with pytest.warns(WeakGoal, match=r"average 0\.0.* \(1 was expected\)"):
-        settled = goal.settled(TASK.fitted)
+    with pytest.warns(WeakGoal, match=r"p_target/p_dev 0\.0.* instead of 1"):
+        settled = goal.for_round(TASK.fitted)
     assert settled.effective_rows > 20
 
 
@@ -162,8 +162,16 @@ def test_a_target_apart_from_the_dev_rows_gives_a_warning():
         (lambda X, y: CalibratedDevLoss(X[:0], y[:0]), Empty, "X of CalibratedDevLoss"),
         (lambda X, y: CalibratedDevLoss(X, y, weights=0.0), BadInput, "all 0"),
         (lambda X, y: WorstGroup(X * np.nan, y, y), NotFinite, "X of WorstGroup"),
-        (lambda X, y: WorstGroup(X, y, y[:3]), ShapeMismatch, "groups of WorstGroup has 3"),
-        (lambda X, y: WorstGroup(X, y, y, weights=y > 0), BadInput, "group 0 have weight 0"),
+        (
+            lambda X, y: WorstGroup(X, y, y[:3]),
+            ShapeMismatch,
+            "groups of WorstGroup must have 200 entries.*got 3",
+        ),
+        (
+            lambda X, y: WorstGroup(X, y, y, weights=y > 0),
+            BadInput,
+            "group 0 of WorstGroup needs a row with weight above 0",
+        ),
         (lambda X, y: WorstGroup(X, y, y, temperature=0.0), BadParameter, r"temperature=0\.0"),
         (lambda X, y: WorstGroup(X, y + 7, y), UnknownLabel, "y of WorstGroup"),
         (lambda X, y: TargetSet(X, y, X[:, :2]), ShapeMismatch, "X_target of TargetSet"),

@@ -66,7 +66,7 @@ def test_named_rows_keep_the_weight_they_were_trained_with(rng):
 
 def test_rows_that_were_not_trained_on_cannot_be_left_out():
     task = problem()
-    with pytest.raises(BadInput, match="25 of the 25 rows"):
+    with pytest.raises(BadInput, match="got 25 of 25 rows"):
         LeaveOneOut(task.X_dev, task.y_dev).value(task.fitted)
     other = (task.y + 1) % 3
     with pytest.raises(BadInput, match="with that label"):
@@ -79,7 +79,7 @@ def test_rows_that_were_not_trained_on_cannot_be_left_out():
 
 def test_settled_for_a_round_it_has_the_gradient_of_its_value(rng):
     task = problem()
-    goal = LeaveOneOut().settled(task.fitted)
+    goal = LeaveOneOut().for_round(task.fitted)
     step = rng.normal(size=task.fitted.params.shape)
     slope = np.sum(goal.gradient(task.fitted) * (step - step.mean(axis=1, keepdims=True)))
     h = 1e-6

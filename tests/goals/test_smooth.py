@@ -62,7 +62,7 @@ def test_macro_counts_the_classes_that_have_dev_rows():
         (lambda X, y: SmoothAccuracy(X, y, temperature=-1.0), BadParameter, r"temperature=-1\.0"),
         (lambda X, y: SmoothF1(X, y, temperature=np.inf), BadParameter, "temperature=inf"),
         (lambda X, y: SmoothF1(X, y, positive="eight"), UnknownLabel, "positive of SmoothF1"),
-        (lambda X, y: SmoothF1(X[y > 0], y[y > 0], positive=0), BadInput, "No dev row"),
+        (lambda X, y: SmoothF1(X[y > 0], y[y > 0], positive=0), BadInput, "at least 1 dev row"),
     ],
 )
 def test_bad_input_is_refused(make, error, message):
@@ -94,15 +94,15 @@ def test_a_row_without_a_group_is_refused(missing):
     """Each NaN would be a group of its own, since it is not equal to itself."""
     groups = ["north", missing, ("south", 1), 2, 0.5, np.float64(0.5)]
     goal = gw.goals.WorstGroup(TASK.X_dev[:6], TASK.y_dev[:6], groups)
-    with pytest.raises(BadInput, match=r"1 of 6 groups of WorstGroup are missing .* at row 1"):
+    with pytest.raises(BadInput, match=r"WorstGroup needs a group .* 1 of 6 missing .* at row 1"):
         goal.value(TASK.fitted)
-    with pytest.raises(BadInput, match="are missing"):
+    with pytest.raises(BadInput, match="1 of 6 missing"):
         goal.by_group(TASK.fitted)
     groups[1] = "north"
     whole = gw.goals.WorstGroup(TASK.X_dev[:6], TASK.y_dev[:6], groups)
     assert list(whole.by_group(TASK.fitted)) == ["north", ("south", 1), 2, 0.5]
     times = np.array(["2020-01-01", "NaT"] * 3, dtype="datetime64[D]")
-    with pytest.raises(BadInput, match="3 of 6 groups"):
+    with pytest.raises(BadInput, match="3 of 6 missing"):
         gw.goals.WorstGroup(TASK.X_dev[:6], TASK.y_dev[:6], times).value(TASK.fitted)
 
 
@@ -112,5 +112,5 @@ def test_a_missing_value_of_pandas_is_no_group_either():
 
     groups = pd.Series(["north", None, "south"], dtype="string")
     goal = gw.goals.WorstGroup(TASK.X_dev[:3], TASK.y_dev[:3], groups)
-    with pytest.raises(BadInput, match="1 of 3 groups"):
+    with pytest.raises(BadInput, match="1 of 3 missing"):
         goal.value(TASK.fitted)

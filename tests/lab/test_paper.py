@@ -1,7 +1,6 @@
 import json
 import re
 from dataclasses import replace
-from importlib import import_module
 
 import numpy as np
 import polars as pl
@@ -9,7 +8,7 @@ import pytest
 
 from goalward.errors import BadParameter
 from goalward.lab.curves import Curves
-from goalward.lab.datasets import digits_3v8, fetch
+from goalward.lab.datasets import digits_3v8, fetch, tables, text
 from goalward.lab.paper import FIGURES, Findings, Size, reproduce
 from goalward.lab.paper import approximation as study
 from goalward.lab.paper.claims_learning import dev_overfits
@@ -134,11 +133,8 @@ def test_without_any_data_the_report_is_made_of_what_is_there(tmp_path, monkeypa
     """synth2 and digits; what is left out, and why, stands in the report."""
     monkeypatch.delenv("GOALWARD_DATA", raising=False)
     monkeypatch.setattr(fetch, "cache_folder", lambda: tmp_path / "cache")
-    names = ("letter", "rt_polarity", "keel")
-    letter, rt_polarity, keel = (import_module(f"goalward.lab.datasets.{n}") for n in names)
-    for room in (letter, rt_polarity):
-        monkeypatch.setattr(room, "HOME", "http://127.0.0.1:9/")
-    for room in (rt_polarity, keel):
+    for room, home in ((tables, "LIBSVM"), (text, "POLARITY")):
+        monkeypatch.setattr(room, home, "http://127.0.0.1:9/")
         monkeypatch.setattr(room, "find_spec", lambda name: None)
     wanted = [name for name in FIGURES if name != "softened"]  # has a test of its own, being long
     found, path = reproduce(tmp_path / "out", wanted, size=replace(TINY, seeds=1))

@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
 
-from goalward.core.candidates import Candidates
+from goalward.core.rows import Candidates
 from goalward.lab.datasets import digits_3v8, synth2
 from goalward.lab.paper import softened
 from goalward.lab.paper.softened import Tempered, plans

@@ -6,9 +6,9 @@ import scipy.sparse
 from sklearn.linear_model import LogisticRegression
 
 import goalward as gw
-from goalward.core.candidates import Candidates
+from goalward.core.rows import Candidates
 from goalward.errors import BadInput, BadParameter, ShapeMismatch
-from goalward.labels.opinion import folded
+from goalward.labels.opinion import feature_weights
 
 N, WIDTH = 1500, 100
 
@@ -104,12 +104,12 @@ def test_a_guess_without_certainty_is_no_guess():
     X, y, rng = task()
     said = guessed(y, 0.8, rng)
     opinion = gw.Opinion.of(X, said, probabilities=np.full(N, 0.5))
-    assert np.abs(opinion.says(X)).max() < 1e-6
+    assert np.abs(opinion.predict(X)).max() < 1e-6
     sure = np.where(said == y, 0.9, 0.6)
     better = gw.Opinion.of(X, said, probabilities=sure)
     asked = gw.Logistic("loo").fit(X[:24], y[:24])
     calibrated = [
-        np.mean(o.says(X).argmax(1) == (y == "b")) for o in (better, gw.Opinion.of(X, said))
+        np.mean(o.predict(X).argmax(1) == (y == "b")) for o in (better, gw.Opinion.of(X, said))
     ]
     assert calibrated[0] >= calibrated[1] > accuracy(asked, X, y)
 
@@ -127,7 +127,7 @@ def test_weights_of_the_rows_themselves_say_the_same():
         learner = gw.Logistic("loo", opinion=gw.Opinion.of(X, said), fit_intercept=intercept)
         model = learner.fit(X[:40], y[:40])
         assert model.transform.trust
-        params, constant = folded(model)
+        params, constant = feature_weights(model)
         assert constant
         np.testing.assert_allclose(X @ params[:-1] + params[-1], model.logits(X), atol=1e-12)
     estimator = gw.LogisticClassifier(opinion=gw.Opinion.of(X, said)).fit(X[:40], y[:40])
@@ -173,7 +173,7 @@ def test_a_belief_learns_what_guesses_mean():
     np.testing.assert_allclose(believed.sum(axis=1), 1.0)
     assert np.mean(model.classes[believed.argmax(axis=1)] == y[100:]) > 0.7
     goal = gw.goals.SoftPool(X[100:], opinion)
-    assert np.isfinite(goal.settled(model).value(model))
+    assert np.isfinite(goal.for_round(model).value(model))
     scores = gw.labels.Expected(opinion)(np.eye(2)[[0] * (N - 100)], model, X[100:])
     np.testing.assert_allclose(scores, believed[:, 0])
     silent = gw.Opinion.of(X, np.full(N, "a"))
@@ -186,7 +186,7 @@ def test_guesses_that_do_not_fit_are_refused():
         gw.Opinion.of(X, ["a", "b", "a"])
     with pytest.raises(BadInput, match="Divide percentages by 100"):
         gw.Opinion.of(X, ["a"] * N, probabilities=np.full(N, 80.0))
-    with pytest.raises(BadInput, match="came as a guess"):
+    with pytest.raises(BadInput, match="must be a label or None"):
         gw.Opinion.of(X, [["a"]] * N)
 
 

@@ -4,6 +4,9 @@ import numpy as np
 
 import goalward as gw
 
+TURNS = ("decision-risk among 1000 by margin", "coverage among 4000 by random", "margin")
+"""Strategies for pools of any size: each reads the pool once at most."""
+
 
 def setting(K=3, d=6, n_pool=3_000, dtype=np.float64):
     rng = np.random.default_rng(0)

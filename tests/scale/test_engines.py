@@ -13,10 +13,9 @@ from goalward.goals import DecisionRisk
 from goalward.goals.posterior import PosteriorGoal
 from goalward.scale import Cuda, Dask, Threads, open_pool
 from goalward.strategies import Among, GoalOriented, Margin, engine
-from goalward.strategies.engine import Memory, Reader, Reading
-from goalward.strategies.selectors import Sequential
+from goalward.strategies.engine import Memory, Reader, ScanResult
+from goalward.strategies.selectors import Best, Sequential
 from goalward.testing import check_engine, problem
-from goalward.utility.best import Best
 from tests.conftest import need
 from tests.scale.setting import setting
 
@@ -102,7 +101,7 @@ class Once:
         excluded = request.excluded[:0] if self.mistake == "excluded" else request.excluded
         kept = Best(kept.count, np.uint64(1)) if self.mistake == "ties" else kept
         best = reader.best(request.pool.source, 0, 1600, excluded, kept, names)
-        return Reading(best.rows, best.values)
+        return ScanResult(best.rows, best.values)
 
 
 def test_an_engine_of_a_few_lines_passes():
@@ -180,9 +179,9 @@ def test_a_bad_number_is_named_by_whichever_thread_meets_it(shared):
 def test_loops_are_compiled_for_large_pools_and_no_others(shared, monkeypatch):
     fitted, goal, X = setting(3)
     seen = []
-    within = gw.utility.motion.Motion.reduced
+    within = gw.utility.first_order.Motion.reduced
     watched = lambda *a: seen.append(compiled("shift") is not None) or within(*a)
-    monkeypatch.setattr(gw.utility.motion.Motion, "reduced", watched)
+    monkeypatch.setattr(gw.utility.first_order.Motion, "reduced", watched)
     for reader in (Memory(), Threads()):
         gw.GoalOriented(goal).suggest(fitted, X, 5, engine=reader)
     assert set(seen) == {installed()}

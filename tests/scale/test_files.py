@@ -11,10 +11,9 @@ import scipy.sparse
 import goalward as gw
 from goalward import errors
 from goalward.goals import goal as goal_module
-from goalward.lab.speed.limits import TURNS
 from goalward.labels import Spread
 from goalward.scale import open_pool, rank
-from tests.scale.setting import setting
+from tests.scale.setting import TURNS, setting
 
 
 def _formats(tmp_path, pool):
@@ -87,7 +86,7 @@ def test_a_goal_over_a_file_is_summed_over_its_parts(goal_type, tmp_path, monkey
     whole = goal_type(pool)
     monkeypatch.setattr(goal_module, "PIECE", 10_000)
     parts = 2.0 * goal_type(open_pool(tmp_path / "pool.npy"))
-    assert len(parts.pieces()) > 10
+    assert len(parts.pieces) > 10
     assert parts.value(fitted) == pytest.approx(2.0 * whole.value(fitted), rel=1e-12)
     np.testing.assert_allclose(
         parts.gradient(fitted), 2.0 * whole.gradient(fitted), rtol=1e-9, atol=1e-12
@@ -194,7 +193,7 @@ def test_labels_of_a_file_must_be_as_many_as_its_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(goal_module, "PIECE", 10_000)
     source = open_pool(tmp_path / "pool.npy")
     for y, weights in ((np.zeros(3500, int), None), (np.zeros(3000, int), np.ones(3300))):
-        with pytest.raises(errors.ShapeMismatch, match="3000 were expected"):
+        with pytest.raises(errors.ShapeMismatch, match="must have 3000 entries"):
             gw.goals.DevLoss(source, y, weights=weights).value(fitted)
 
 

@@ -12,7 +12,7 @@ from goalward import errors
 from goalward.core.kernels.compiled import accelerate
 from goalward.labels import BestCase, Expected, Predicted, Spread, WorstCase
 from goalward.scale import rank
-from goalward.utility.motion import chunk_rows
+from goalward.utility.utility import chunk_rows
 from tests.conftest import need
 from tests.scale.setting import setting
 
@@ -210,7 +210,7 @@ def test_a_device_gives_the_rows_of_the_cpu_or_refuses(tmp_path):
         rank(pool, fitted, goal, device="cpu", block=1)
     with pytest.raises(errors.Unsupported, match="goalward doctor"):
         rank(pool, fitted, goal, device="cuda:99")
-    with pytest.raises(errors.Unsupported, match="spread operators"):
+    with pytest.raises(errors.Unsupported, match="cannot be computed with device="):
         rank(pool, fitted, goal, device="cpu", utility=gw.utility.ImplicitStep())
     with pytest.raises(errors.Unsupported, match="csr_array"):
         rank(scipy.sparse.csr_array(pool), fitted, goal, device="cpu")

@@ -106,5 +106,5 @@ def test_its_recipe_asks_for_what_both_need():
     assert recipe.needs == {"pool", "dev"}
     with pytest.raises(gw.errors.BadParameter, match="warp"):
         gw.recipe("margin among 10 by warp")
-    with pytest.raises(gw.errors.BadParameter, match="A among N by B"):
+    with pytest.raises(gw.errors.BadParameter, match="epig among 1000 by margin"):
         gw.recipe("margin among by random")

@@ -9,6 +9,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import goalward as gw
 from goalward import errors
+from goalward.core.rows import Candidates
 from goalward.labels import Spread, WorstCase
 from goalward.scale import Cuda, Dask, Threads, open_pool, rank
 from goalward.strategies import (
@@ -25,10 +26,9 @@ from goalward.strategies import (
     Subsampled,
     TypiClust,
 )
-from goalward.strategies.selectors import Certain, Sequential, Stochastic, Top
+from goalward.strategies.selectors import PerCost, Sequential, Shortlist, Stochastic, Top
 from goalward.testing import problem
-from goalward.utility.best import Prices
-from goalward.utility.rule import Rule, Shortlist
+from goalward.utility.utility import SequentialRule
 from tests.conftest import need
 from tests.scale.conftest import client  # noqa: F401 - a fixture
 
@@ -38,7 +38,7 @@ BOUND = (1 - np.exp(-1)) / 2
 
 
 @dataclass(frozen=True, eq=False)
-class Cover(Rule):
+class Cover(SequentialRule):
     """How much of a weighted set a row covers that no row taken does: monotone and submodular."""
 
     sets: np.ndarray
@@ -46,10 +46,10 @@ class Cover(Rule):
     covered: np.ndarray = field(default_factory=lambda: np.zeros(12, bool))
 
     def __call__(self, rows):
-        return (self.sets[rows.rows] & ~self.covered) @ self.weights
+        return (self.sets[rows.ids] & ~self.covered) @ self.weights
 
     def after(self, rows, position, update):
-        return replace(self, covered=self.covered | self.sets[rows.rows[position]])
+        return replace(self, covered=self.covered | self.sets[rows.ids[position]])
 
 
 def best_affordable(value, costs, budget):
@@ -79,8 +79,8 @@ def test_a_batch_brings_half_of_1_less_1_over_e_of_the_best_one_for_its_budget(s
                 return (sets[some] @ weights).sum()
             return sets[some].any(axis=0) @ weights
 
-        few = _shortlist(rule, costs, budget)
-        found = selection(few, 9, rng)
+        few = _shortlist(rule, costs)
+        found = PerCost(selection, costs, budget)(few, 9, rng)
         assert costs[found].sum() <= budget
         shares.append(value(found) / best_affordable(value, costs, budget))
     assert min(shares) >= BOUND
@@ -88,34 +88,30 @@ def test_a_batch_brings_half_of_1_less_1_over_e_of_the_best_one_for_its_budget(s
     assert max(shares) <= 1.0 + 1e-12
 
 
-def _shortlist(rule, costs, budget):
-    from goalward.core.candidates import Candidates
-
+def _shortlist(rule, costs):
     def read(positions):
         return Candidates(positions, np.eye(len(costs))[positions], lambda X: X)
 
-    values = rule(read(np.arange(len(costs))))
-    values = np.where(costs <= budget, values, -np.inf)
-    prices = Prices(costs, budget)
-    order = np.argsort(-prices.worth(values), kind="stable")
-    order = order[np.isfinite(prices.worth(values)[order])]
-    return Shortlist(rule, order, values[order], read, prices.at(order))
+    rows = np.arange(len(costs))
+    return Shortlist(rule, rows, rule(read(rows)), read)
 
 
 def test_one_dear_row_that_brings_all_comes_before_many_cheap_ones():
     """Greedy by ratio alone would buy the crumb, and could not pay the loaf any more."""
-    found = Top()(_shortlist(Gains(np.array([1.0, 50.0])), np.array([0.1, 10.0]), 10.0), 2, RNG)
+    costs = np.array([0.1, 10.0])
+    few = _shortlist(Gains(np.array([1.0, 50.0])), costs)
+    found = PerCost(Top(), costs, 10.0)(few, 2, RNG)
     assert found.tolist() == [1]
 
 
 @dataclass(frozen=True, eq=False)
-class Gains(Rule):
+class Gains(SequentialRule):
     """Gains that stay what they are as rows are taken."""
 
     gains: np.ndarray
 
     def __call__(self, rows):
-        return self.gains[rows.rows]
+        return self.gains[rows.ids]
 
     def after(self, rows, position, update):
         return self
@@ -131,10 +127,10 @@ def test_a_cap_on_the_batch_is_not_filled_with_what_is_cheap(selection):
     """Five rows of gain 4 fit the budget; five that cost nothing to speak of fill the batch."""
     gains, costs = np.full(205, 4.0), np.full(205, 2.0)
     gains[:5], costs[:5] = 0.1, 0.001
-    few = _shortlist(Gains(gains), costs, 10.0)
-    assert gains[selection(few, 5, RNG)].sum() == pytest.approx(20.0)
-    unbounded = _shortlist(Gains(gains), costs, np.inf)
-    assert set(Top()(unbounded, 5, RNG)) == set(range(5))  # no budget: gain per price alone
+    few = _shortlist(Gains(gains), costs)
+    assert gains[PerCost(selection, costs, 10.0)(few, 5, RNG)].sum() == pytest.approx(20.0)
+    unbounded = PerCost(Top(), costs)  # gain per price alone
+    assert set(unbounded(few, 5, RNG)) == set(range(5))
 
 
 def test_engines_buy_what_gains_most_where_the_cap_binds():
@@ -204,19 +200,18 @@ def test_gains_of_margin_are_counted_from_certainty():
     [
         *(Random(), CoreSet(), Badge(), TypiClust(), Boss(TASK.y)),
         gw.recipe("bait-backward").build(),
-        gw.GoalOriented(TASK.goal, operator=Spread(), selection=Certain()),
     ],
     ids=repr,
 )
 def test_scores_that_only_order_rows_are_refused_with_a_way_out(strategy):
-    with pytest.raises(errors.Unsupported, match=r"costs= came with .*Use GoalOriented"):
+    with pytest.raises(errors.Unsupported, match=r"costs= does not work with .*Use GoalOriented"):
         strategy.suggest(TASK.fitted, TASK.X_pool, 5, costs=COSTS)
 
 
 def test_where_every_row_loses_none_is_bought():
     strategy = gw.GoalOriented(TASK.goal, operator=WorstCase())
     assert strategy.suggest(TASK.fitted, TASK.X_pool, 1).utility.max() < 0
-    with pytest.raises(errors.PoolExhausted, match="No row is worth its price: under WorstCase"):
+    with pytest.raises(errors.PoolExhausted, match="No row is worth its price: WorstCase"):
         strategy.suggest(TASK.fitted, TASK.X_pool, 5, costs=COSTS)
 
 
@@ -226,13 +221,13 @@ def test_bad_costs_and_budgets_are_refused():
             Margin().suggest(TASK.fitted, TASK.X_pool, 5, costs=costs, budget=budget)
 
     for bad in (0.0, -1.0, np.nan, np.inf):
-        asked(np.where(np.arange(60) == 7, bad, COSTS), match=r"costs\[7\] is .* \(1 such\)")
-    asked(COSTS[:59], error=errors.ShapeMismatch, match=r"costs has shape \(59,\); \(60,\)")
+        asked(np.where(np.arange(60) == 7, bad, COSTS), match=r"at costs\[7\] \(1 such\)")
+    asked(COSTS[:59], error=errors.ShapeMismatch, match=r"shape \(60,\), got \(59,\)")
     asked(3.0, error=errors.ShapeMismatch)
-    asked(["dear"] * 60, match="costs are no numbers")
-    asked(COSTS, budget=0.0, match="budget=0.0 came with costs")
-    asked(COSTS, budget=float("nan"), match="budget=nan")
-    asked(None, budget=5.0, match="budget=5.0 came without costs")
+    asked(["dear"] * 60, match="costs must be numeric")
+    asked(COSTS, budget=0.0, match="budget must be .* got 0.0")
+    asked(COSTS, budget=float("nan"), match="budget must be .* got nan")
+    asked(None, budget=5.0, match="got 5.0 without costs")
     asked(COSTS, budget=0.1, error=errors.PoolExhausted, match="pays for no row; the cheapest")
 
 

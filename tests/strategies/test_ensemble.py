@@ -9,7 +9,7 @@ from goalward.errors import BadParameter, UnknownLabel
 from goalward.strategies import Bait, Boss, CoreSet, Margin, Refine, Strategy
 from goalward.strategies import ensemble as ensembles
 from goalward.strategies.ensemble import Proposer, proposers
-from goalward.strategies.request import Request
+from goalward.strategies.strategy import Request
 from goalward.testing import check_strategy, problem
 
 TASK = problem(n_classes=3, n_pool=150, n_labelled=20)

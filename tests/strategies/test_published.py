@@ -9,7 +9,7 @@ from scipy.stats import spearmanr
 
 import goalward as gw
 from goalward.errors import BadParameter
-from goalward.labels.learned import jackknifed
+from goalward.labels.beliefs import jackknifed
 from goalward.strategies import Margin, UnlessSurprised
 from goalward.testing import check_operator, check_strategy, problem
 from goalward.utility import FirstOrder, Retrain

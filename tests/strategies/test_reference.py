@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import goalward as gw
 from goalward.cli import app
-from goalward.strategies import among as reference
+from goalward.core import draws as reference
 from goalward.studio.study.rounds import StudyRound
 
 POOL = np.arange(3000.0)[:, None]

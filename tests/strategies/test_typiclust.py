@@ -7,7 +7,7 @@ from sklearn.cluster import KMeans
 
 import goalward as gw
 from goalward.strategies import Margin, Then, TypiClust
-from goalward.strategies.typiclust import typicality
+from goalward.strategies.batches import typicality
 from goalward.testing import check_strategy, problem
 
 TASK = problem(n_labelled=6, n_pool=120, n_features=3)

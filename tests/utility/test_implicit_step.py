@@ -7,7 +7,7 @@ from scipy.stats import spearmanr
 
 import goalward as gw
 from goalward.core.arrays import to_numpy
-from goalward.core.candidates import Candidates
+from goalward.core.rows import Candidates
 from goalward.goals import DevLoss, Entropy, Fisher
 from goalward.labels import BestCase, Expected, Predicted, Truth, Uniform, WorstCase
 from goalward.models import Softmax
@@ -15,8 +15,8 @@ from goalward.solvers.inverse import quadratic
 from goalward.testing import check_utility, problem
 from goalward.testing.derivatives import explicit
 from goalward.utility import FirstOrder, ImplicitStep, Retrain
-from goalward.utility.goal_curvature import GoalCurvature
 from goalward.utility.implicit_slopes import Equations, implicit_slopes
+from goalward.utility.implicit_step import GoalCurvature
 from goalward.utility.neighbours import Neighbours
 
 GOALS = {
@@ -221,7 +221,7 @@ def test_a_common_offset_does_not_drown_the_binary_term(offset, monkeypatch):
     goal = DevLoss(task.X_dev + offset, task.y_dev)
     assert ImplicitStep().prepare(fitted, goal).curvature._pays(400, 40)
     fast = ImplicitStep()(fitted, goal, task.X_pool + offset)
-    monkeypatch.setattr("goalward.utility.goal_curvature.WIDEST", 0)
+    monkeypatch.setattr("goalward.utility.implicit_step.WIDEST", 0)
     exact = ImplicitStep()(fitted, goal, task.X_pool + offset)
     np.testing.assert_allclose(fast, exact, atol=1e-4 * np.abs(exact).max())
 

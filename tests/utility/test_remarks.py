@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import goalward as gw
-from goalward.core.candidates import Candidates
+from goalward.core.rows import Candidates
 from goalward.goals import Entropy, Fisher
 from goalward.labels import BestCase, Expected, Predicted, Uniform, WorstCase
 from goalward.testing import problem

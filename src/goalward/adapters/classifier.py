@@ -10,13 +10,11 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from goalward.adapters.sklearn import from_sklearn, is_logistic, trained_on
-from goalward.core.place import in_place
+from goalward.core.arguments import in_place
 from goalward.core.rows import column_names
 from goalward.errors import Unsupported
 from goalward.models import Fitted, Refitted
 from goalward.models.refitted import last_step
-
-__all__ = ["from_classifier", "from_estimator"]
 
 
 def from_classifier(

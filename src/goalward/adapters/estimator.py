@@ -12,11 +12,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from goalward.core.arrays import to_numpy
 from goalward.core.labels import as_classes
-from goalward.labels.opinion import folded
+from goalward.labels.opinion import feature_weights
 from goalward.models.fitted import Fitted
 from goalward.models.logistic import Logistic, LogisticParameters
-
-__all__ = ["LogisticClassifier"]
 
 
 class LogisticClassifier(ClassifierMixin, LogisticParameters, BaseEstimator):  # type: ignore[misc]
@@ -54,14 +52,14 @@ class LogisticClassifier(ClassifierMixin, LogisticParameters, BaseEstimator):  #
     def coef_(self) -> NDArray[Any]:
         """(K, d) weights."""
         check_is_fitted(self)
-        params, intercept = folded(self.fitted_)
+        params, intercept = feature_weights(self.fitted_)
         return (params[:-1] if intercept else params).T
 
     @property
     def intercept_(self) -> NDArray[Any]:
         """(K,) intercepts."""
         check_is_fitted(self)
-        params, intercept = folded(self.fitted_)
+        params, intercept = feature_weights(self.fitted_)
         return params[-1] if intercept else np.zeros(params.shape[1])
 
     def decision_function(self, X: Any) -> NDArray[Any]:

@@ -13,7 +13,7 @@ from goalward.core.pool import n_rows
 from goalward.errors import Empty
 from goalward.goals import Goal
 from goalward.strategies import GoalOriented
-from goalward.strategies.request import nameless
+from goalward.strategies.strategy import nameless
 
 __all__ = ["modal_query"]
 

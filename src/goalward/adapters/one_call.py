@@ -16,8 +16,9 @@ from sklearn.utils.validation import has_fit_parameter
 from goalward.adapters.classifier import from_classifier, from_estimator
 from goalward.adapters.sklearn import is_logistic
 from goalward.adapters.torch import from_head, network_in
+from goalward.core.arguments import LEARNERS, described, in_place, room_of
+from goalward.core.draws import reference_rows
 from goalward.core.labels import as_classes, clean_weights, encode
-from goalward.core.place import LEARNERS, described, in_place, room_of
 from goalward.core.pool import n_rows
 from goalward.core.rows import held
 from goalward.errors import (
@@ -34,10 +35,7 @@ from goalward.models import Fitted
 from goalward.models.logistic import Logistic
 from goalward.models.refitted import last_step
 from goalward.strategies import Random, Strategy, Suggestion, recipe
-from goalward.strategies.among import reference_rows
 from goalward.strategies.recipes import RECOMMENDED
-
-__all__ = ["model_for", "strategy_for", "suggest"]
 
 WITHOUT_CURVATURE = "coverage among 4000 by random, margin in turn"
 """The parts of the recommended strategy that a model without derivatives can play."""
@@ -112,7 +110,7 @@ def suggest(
     if guesses is not None:
         how += ", with the guesses" if fitted.transform else ", the guesses not used"
     chosen, name = strategy_for(strategy, fitted, X_pool, dev, seed)
-    if not (fitted.told or fitted.model.elsewhere):
+    if not (fitted.has_two_classes or fitted.model.predict_only):
         name = "coverage, until two classes have labels"
     found = chosen.suggest(fitted, X_pool, batch, exclude, costs=costs, budget=budget)
     return replace(found, says=f"{how}; rows by {name}: {found.says}")

@@ -17,8 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from goalward.adapters.estimator import LogisticClassifier
 from goalward.adapters.one_call import model_for, strategy_for
+from goalward.core.arguments import needing
 from goalward.core.arrays import is_sparse, stack_rows, to_numpy
-from goalward.core.extras import needing
 from goalward.core.labels import clean_weights
 from goalward.errors import BadInput, BadParameter, UnknownLabel, Unsupported
 from goalward.goals import Goal
@@ -27,10 +27,11 @@ from goalward.models import Fitted
 from goalward.strategies import GoalOriented, Strategy, Suggestion
 from goalward.strategies.engine import Engine
 from goalward.strategies.goal_oriented import OperatorWord, SelectionWord
-from goalward.strategies.request import Request, nameless
+from goalward.strategies.selectors import Selector
+from goalward.strategies.strategy import Request, nameless
 from goalward.utility import Utility
-from goalward.utility.named import UtilityWord
-from goalward.utility.rule import Rule, Selector
+from goalward.utility.ladder import UtilityWord
+from goalward.utility.utility import Rule
 
 with needing("goalward.adapters.skactiveml"):
     from skactiveml.base import SingleAnnotatorPoolQueryStrategy, SkactivemlClassifier

@@ -18,11 +18,10 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from goalward.adapters.estimator import LogisticClassifier
+from goalward.core.arguments import described
 from goalward.core.arrays import is_sparse, to_numpy
-from goalward.core.candidates import Labelled
 from goalward.core.labels import as_classes, clean_weights, encode, one_per_row
-from goalward.core.place import described
-from goalward.core.rows import clean_rows, column_names
+from goalward.core.rows import Labelled, clean_rows, column_names
 from goalward.errors import LooseFit, NotConverged, ShapeMismatch, Unsupported
 from goalward.models.fitted import Fitted
 from goalward.models.linear import LinearModel
@@ -31,9 +30,6 @@ from goalward.models.multi_label import MultiLabel
 from goalward.models.refitted import last_step
 from goalward.models.ridge import Ridge as OurRidge
 from goalward.models.trust import newton_distance, refuse_separable
-
-__all__ = ["as_other", "from_sklearn", "is_logistic", "is_other", "trained_on"]
-
 
 # Fitted estimators of scikit-learn for several labels and for numbers, as goalward models.
 

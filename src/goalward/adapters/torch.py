@@ -15,28 +15,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from goalward.core.arguments import needing
 from goalward.core.arrays import to_numpy
-from goalward.core.candidates import Labelled
-from goalward.core.extras import needing
+from goalward.core.draws import reference_rows
 from goalward.core.labels import as_classes, clean_weights, encode
-from goalward.core.rows import clean_rows
+from goalward.core.rows import Labelled, clean_rows
 from goalward.errors import BadParameter, LooseFit, NotConverged, ShapeMismatch, Unsupported
 from goalward.models.fitted import Fitted
 from goalward.models.linear import LinearModel
 from goalward.models.network import Network
 from goalward.models.trust import LOOSE, TIGHT, inspected
-from goalward.strategies.among import reference_rows
-
-__all__ = [
-    "Features",
-    "evaluated",
-    "flat_rows",
-    "from_head",
-    "from_torch",
-    "network_in",
-    "one_tensor",
-]
-
 
 # Raw rows on their way into a torch module: tensors, blocks, and features in front of its head.
 

@@ -19,8 +19,6 @@ from goalward.core.rows import column_names
 from goalward.errors import BadParameter, Unsupported
 from goalward.models import Fitted, Refitted
 
-__all__ = ["from_training"]
-
 CHANCE = 1e-3
 """Difference of probabilities up to which two trainings on the same rows count as the same."""
 

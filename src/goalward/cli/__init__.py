@@ -8,7 +8,7 @@ __all__ = ["app", "main"]
 
 # Each adds its commands, in the order of `goalward --help`; what they need is imported when they run.
 for name in (
-    *("bench", "benchmark", "studies", "predict", "copies", "doctor", "experiments", "fidelity"),
-    *("making", "label", "label_studio", "rank", "serve", "team"),
+    *("benchmark", "studies", "doctor", "experiments", "label"),
+    *("label_studio", "rank", "serve", "team"),
 ):
     import_module(f"goalward.cli.{name}")

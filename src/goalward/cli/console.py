@@ -12,7 +12,6 @@ from rich.text import Text
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Spinner", "Terminal", "console", "in_json", "reply", "row_text", "show", "visible"]
 
 LONGEST = 4000
 """Characters of a row that are shown."""

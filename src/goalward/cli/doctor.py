@@ -17,8 +17,6 @@ from goalward.cli.app import AsJson, app
 from goalward.cli.console import console, in_json
 from goalward.errors import MissingExtra
 
-__all__ = ["doctor"]
-
 BESIDE = {
     "pandas": "pandas",
     "cupy-cuda12x": "cupy-cuda12x",

@@ -1,29 +1,95 @@
-"""`goalward label`: a table, a person, and the rows worth an answer."""
+"""`goalward label`: make a study of a table and ask a person for labels."""
 
 from __future__ import annotations
 
+import csv
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
-from typer import Option
+import typer
+from typer import Argument, Option
 
 import goalward as gw
-from goalward.cli.app import command
-from goalward.cli.asking import ask_here
-from goalward.cli.console import Spinner
-from goalward.cli.making import MakingOptions, exists, opened, place_of, tell_findings
-from goalward.cli.serving import ServingOptions
+from goalward.cli.app import AsJson, command
+from goalward.cli.console import Spinner, Terminal, console, reply, row_text, visible
+from goalward.cli.serve import ServingOptions
+from goalward.errors import BadParameter, GoalwardError, NotAStudy, PoolChanged
 
-__all__ = ["LabelOptions", "label"]
+NUMERIC = Option(None, help="Columns of numbers, with commas; the model's features.")
+EMBEDDINGS = Option("auto", help="auto, tfidf, minilm, a .npy file, or an encoder's folder.")
+STRATEGY = Option("auto", help="A recipe, or auto.")
+SEED = Option(0, min=0, help="Random seed.")
+KEYS = "s skip · u undo · n TEXT note · w why · ? help · q quit"
 
 
 @dataclass(frozen=True)
-class LabelOptions(ServingOptions, MakingOptions):
-    """What `goalward label` takes."""
+class StudyOptions:
+    """How a study is made."""
+
+    table: Path | None = Argument(
+        None, help=".csv, .tsv, .xlsx, .json, .jsonl or .parquet (also .gz); a folder of pictures."
+    )
+    text: str | None = Option(None, help="The column to read; several with commas.")
+    image: str | None = Option(None, help="The column with paths of pictures.")
+    numeric: str | None = NUMERIC
+    category: str | None = Option(None, help="Columns of a few values each, with commas.")
+    alone: bool = Option(False, "--alone", help="Use only the named columns as features.")
+    separator: str | None = Option(None, help="Between cells: ';', tab, ...; detected by default.")
+    encoding: str | None = Option(None, help="cp1252, utf-16, ...; detected by default.")
+    sheet: str | None = Option(None, help="Of an .xlsx; the one with most cells by default.")
+    classes: str | None = Option(None, help="The classes, with commas; needed for a new study.")
+    one_class: list[str] | None = Option(
+        None, "--class", help="One class, which may hold commas; repeatable."
+    )
+    labels: str | None = Option(
+        None, help="Instead of classes: labels of which several may hold at once, with commas."
+    )
+    number: str | None = Option(None, help="Instead of classes: the name of a number, as in price.")
+    study: str | None = Option(None, help="Where answers go; TABLE.labels.db by default.")
+    dev: str | None = Option(
+        None, help="Share of answers that measure the model, 20% or 0.2; 10% by default."
+    )
+    answers: int = Option(
+        1, min=1, help="People who answer each row; weighed by how reliable they are."
+    )
+    costs: str | None = Option(None, help="Column with the cost of each row: most gain per cost.")
+    strategy: str = STRATEGY
+    embeddings: str = EMBEDDINGS
+    seed: int = SEED
+    guesses: str | None = Option(None, help="Column with a second opinion: an LLM's, a rule's.")
+    guess_probability: str | None = Option(None, help="Column that says how sure each guess is.")
+
+    @property
+    def names(self) -> list[str]:
+        """The classes, the labels, or the name of the number."""
+        classes = [*names_in(self.classes), *(self.one_class or [])]
+        given = [classes, names_in(self.labels), [self.number] if self.number else []]
+        if sum(map(bool, given)) > 1:
+            raise BadParameter(
+                "Only one of --classes, --labels and --number can be given, got several. Name the one "
+                "that says what an answer is."
+            )
+        return next(filter(None, given), [])
+
+    @property
+    def kind(self) -> str:
+        """What an answer is: "class", "labels" or "numbers"."""
+        return "labels" if self.labels else "numbers" if self.number else "class"
+
+
+@dataclass(frozen=True)
+class LabelOptions(ServingOptions, StudyOptions):
+    """The options of `goalward label`."""
 
     by: str = Option("me", help="Your name.")
     terminal: bool = Option(False, "--terminal", help="Answer here instead of in a browser.")
-    sample: bool = Option(False, "--sample", help="Try it on a small set that comes along.")
+    create_only: bool = Option(
+        False, "--create-only", help="Make the study and end; `goalward serve` serves it."
+    )
+    as_json: AsJson = False
+    sample: bool = Option(False, "--sample", help="Try it on a small data set that is included.")
     images: Path | None = Option(None, help="Folder with the pictures; the table's by default.")
     guess: bool | None = Option(
         None, "--guess/--no-guess", help="Show guesses, or the model's; people tend to agree."
@@ -32,57 +98,262 @@ class LabelOptions(ServingOptions, MakingOptions):
 
 @command(LabelOptions)
 def label(options: LabelOptions) -> None:
-    """Label a table: the rows whose answers help most come first, and every answer is kept.
+    """Label a table: the rows whose labels help most come first, and every answer is kept.
 
-    A page opens in the browser (`pip install goalward[web]`), or the rows are shown here with
-    --terminal. The study is made on the first call and gone on with on the next ones. Without a
-    table, or without classes, the page asks for them.
+    A page opens in the browser (`pip install goalward[web]`); with --terminal rows are shown here.
+    The study is created on first use, then resumed, with rows that were appended to its table.
+    Without a table, or without classes, the page asks for them.
 
     Examples: `goalward label`, `goalward label --sample`,
     `goalward label reviews.csv --text text --classes positive,negative --dev 20%`
     """
-    if options.terminal:
+    if options.terminal or options.create_only:
         with _study(options) as study:
-            tell_findings(study)
-            ask_here(study, options.by)
+            _print_notes(study)
+            if options.create_only:
+                _print_created(study, as_json=options.as_json)
+            else:
+                ask_here(study, options.by)
         return
     # Before a study is made: what the page needs may be missing.
     from goalward.studio.server import serve
-    from goalward.studio.server.served_study import Shown
 
-    def page(study: gw.Study | Path | None) -> None:
-        shown = Shown(by=options.by, images=options.images, guess=options.guess)
-        serve(study, **options.served, **shown)
-
+    shown: dict[str, Any] = {"by": options.by, "images": options.images, "guess": options.guess}
     if _begins_on_the_page(options):
-        page(options.table)
+        serve({}, table=options.table, **options.served, **shown)
         return
     with _study(options) as study:
         with Spinner() as tick:
             tick("loading the rows")
             study.pool  # noqa: B018 - before the page opens, not with its first answer
-        tell_findings(study)
-        page(study)
+        _print_notes(study)
+        serve({"": study}, **options.served, **shown)
 
 
 def _begins_on_the_page(options: LabelOptions) -> bool:
     """Return whether a person is to say on the page what the study is made of."""
-    said = (one.name for one in fields(MakingOptions) if one.name != "table")
+    names = (field.name for field in fields(StudyOptions) if field.name != "table")
     if options.sample or any(
-        getattr(options, name) != getattr(LabelOptions, name).default for name in said
+        getattr(options, name) != getattr(LabelOptions, name).default for name in names
     ):
         return False
     table = options.table
-    # A table that is not there is said here, as one that cannot be read is.
-    return table is None or (table.exists() and not exists(str(place_of(table))))
+    return table is None or (table.exists() and not exists(str(_default_place(table))))
+
+
+def _print_notes(study: gw.Study) -> None:
+    """Print what the model looks at and what was noticed in the table, beside what programs read."""
+    for line in study.pool_notes:
+        Terminal(stderr=True).print(visible(line), style="dim")
+
+
+def _print_created(study: gw.Study, *, as_json: bool) -> None:
+    rows, labels = study.n_rows, len(study.state.labels)
+    record = {"study": study.url.removeprefix("sqlite:///"), "rows": rows, "labels": labels}
+    reply(f"{record['study']}: {rows:,} rows, {labels:,} labels.", record, as_json=as_json)
 
 
 def _study(options: LabelOptions) -> gw.Study:
-    """Return the study of a table, or of the sample."""
+    """Return the study of a table or of the sample, created where there is none."""
     if options.table is None and options.sample:
-        from goalward.studio.tables.sample import CLASSES, write_sample
+        from goalward.studio.tables.table import SAMPLE_CLASSES, write_sample
 
-        classes = options.classes or ",".join(CLASSES)
+        classes = options.classes or ",".join(SAMPLE_CLASSES)
         table = write_sample(Path("out/sample"))
         options = replace(options, table=table, text="text", dev="20%", classes=classes)
-    return opened(options)
+    if options.table is None:
+        raise BadParameter("TABLE is missing. Name a file: goalward label reviews.csv")
+    path, place = str(options.table), options.study or str(_default_place(options.table))
+    with Spinner() as tick:
+        tick("opening the study")
+        if exists(place):
+            study = _resumed(place, path, tick)
+            _check_options(study, place, options)
+            return study
+        return _created(place, path, options, tick)
+
+
+def _created(place: str, path: str, options: LabelOptions, tick: Callable[[str], None]) -> gw.Study:
+    from goalward.studio.study.ledger import WAIT
+    from goalward.studio.study.settings import usual_learner
+
+    names, answers = options.names, dict[int, str]()
+    if Path(path).is_dir():
+        from goalward.studio.tables.embeddings import first_labels
+
+        names, answers = first_labels(gw.tables.read_table(path), names)
+    if not names:
+        raise BadParameter(
+            "A new study needs two classes or more. Name them with --classes positive,negative or "
+            "--class; where several labels may hold at once with --labels, for numbers with --number."
+        )
+    table = gw.tables.Table(
+        path,
+        options.text,
+        options.image,
+        tuple(names_in(options.numeric)),
+        options.embeddings,
+        tuple(names_in(options.category)),
+        options.separator,
+        options.encoding,
+        alone=options.alone,
+        sheet=options.sheet,
+    )
+    study = gw.Study.create(
+        place,
+        pool=table,
+        classes=names,
+        learner=usual_learner(options.kind),
+        guesses=options.guesses,
+        guess_probabilities=options.guess_probability,
+        dev=share(options.dev or "10%"),
+        answers=options.answers,
+        costs=options.costs,
+        strategy=options.strategy,
+        seed=options.seed,
+        tick=tick,
+        timeout=WAIT,
+    )
+    # The name of a subfolder is an answer, which may be corrected like any.
+    study.tell_many(answers.items(), by="folder")
+    return study
+
+
+def _resumed(place: str, path: str, tick: Callable[[str], None]) -> gw.Study:
+    """Return the study of a table, with rows that were appended meanwhile."""
+    from goalward.studio.study.ledger import WAIT
+
+    try:
+        return gw.Study.open(place, pool=gw.tables.Table(path), tick=tick, timeout=WAIT)
+    except PoolChanged:
+        study = gw.Study.open(place, tick=tick, timeout=WAIT)
+        try:
+            Terminal(stderr=True).print(f"{study.extend()} new rows were added.")
+        except GoalwardError:
+            study.close()
+            raise
+        return study
+
+
+def _default_place(table: Path) -> Path:
+    from goalward.studio.tables.read import beside
+
+    return beside(table, ".labels.db")
+
+
+def _check_options(study: gw.Study, place: str, options: LabelOptions) -> None:
+    """Raise if a study was made with other options than those given now."""
+    settings, guesses = study.state.settings, study.state.pool.get("guesses", ())
+    classes = sorted(str(name) for name in study.state.classes)
+    pairs: dict[str, tuple[Any, Any]] = {
+        "--classes": (sorted(options.names), classes),
+        "--labels": (options.labels and "labels", settings.kind),
+        "--number": (options.number and "numbers", settings.kind),
+        "--dev": (options.dev and share(options.dev), settings.dev),
+        "--answers": (options.answers if options.answers > 1 else None, settings.answers),
+        "--costs": (options.costs, settings.costs),
+        "--guesses": (options.guesses and [options.guesses], list(guesses[:1])),
+        "--strategy": (None if options.strategy == "auto" else options.strategy, settings.strategy),
+    }
+    for option, (given, stored) in pairs.items():
+        if given and given != stored:
+            was, now = (", ".join(v) if isinstance(v, list) else v for v in (stored, given))
+            study.close()
+            raise BadParameter(
+                f"{place} was made with {option} {was}, got {now}. Leave {option} out, or begin another "
+                "study with --study other.db."
+            )
+
+
+def share(text: str) -> float:
+    """Return 0.2 for "20%" and for "0.2"."""
+    try:
+        return float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError as error:
+        raise BadParameter(
+            f"--dev must be a share, got {text!r}. Write --dev 20% or --dev 0.2."
+        ) from error
+
+
+def names_in(text: str | None) -> list[str]:
+    """Return the names between commas; "in quotes, with one" is one name."""
+    names = next(csv.reader([text or ""], skipinitialspace=True), [])
+    return [name.strip() for name in names if name.strip()]
+
+
+def exists(place: str) -> bool:
+    """Return whether there is a study at a path or in a database."""
+    from goalward.studio.store.places import file_of, located
+    from goalward.studio.store.store import Store
+
+    path = file_of(located(place))
+    if path is not None:
+        return path.exists() and path.stat().st_size > 0
+    try:
+        Store.open(place).close()
+    except NotAStudy:
+        return False
+    return True
+
+
+def ask_here(study: gw.Study, by: str) -> None:
+    """Ask rows in the terminal until none is left or the person quits."""
+    answered = 0
+    usage = f"{study.state.settings.answer.typing} · {KEYS}"
+    console.print(usage, style="dim")
+    while True:
+        with Spinner() as tick:
+            tick("choosing the next row")
+            rows = study.ask(1, by=by, resume=True, at_most=True)
+        if not rows:
+            console.print("Nothing is left to ask.")
+            break
+        _show_row(study, rows[0])
+        try:
+            line = typer.prompt(f"{len(study.state.labels)} labels", prompt_suffix=" > ").strip()
+        except (typer.Abort, EOFError):
+            break
+        if line == "q":
+            break
+        try:
+            answered += _take(study, rows[0], line, by, usage)
+        except GoalwardError as error:
+            console.print(str(error), style="red")
+    total = len(study.state.labels)
+    console.print(f"{answered} answered now, {total} labels in {study.url}")
+
+
+def _take(study: gw.Study, row: int, line: str, by: str, usage: str) -> int:
+    """Do what a typed line says; return 1 for an answer, -1 for one taken back."""
+    word, _, rest = line.partition(" ")
+    answer = study.state.settings.answer.typed(line, study.state.classes)
+    if answer is not None:
+        study.tell(row, answer, by=by)
+        return 1
+    if line == "s":
+        study.skip(row, by=by)
+    elif line == "u":
+        labels = len(study.state.labels)
+        back = study.undo(by=by)
+        console.print("Nothing to undo." if back is None else f"Row {back} is open again.")
+        return len(study.state.labels) - labels
+    elif word == "n" and rest.strip():
+        study.note(row, rest.strip(), by=by)
+    elif line == "w":
+        for text in study.why(row).says:
+            console.print(text)
+    else:
+        console.print(usage, style="dim")
+    return 0
+
+
+def _show_row(study: gw.Study, row: int) -> None:
+    from rich.panel import Panel
+    from rich.text import Text
+
+    cells = study.show(row)
+    columns = {name: cell for name, cell in cells["columns"].items() if cell not in (None, "")}
+    body = row_text(cells | {"columns": columns})
+    # A panel reads markup in its title where that is not a Text.
+    below = Text(visible(study.state.settings.answer.offered(study.state.classes)))
+    console.print(Panel(body, title=f"row {row}", subtitle=below))

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from goalward.scale import Ranking
     from goalward.strategies import Recipe
 
-__all__ = ["RankOptions", "rank"]
-
 
 @dataclass(frozen=True)
 class RankOptions:
@@ -76,13 +74,14 @@ class RankOptions:
 
     def recipe(self) -> Recipe:
         """Return the recipe that goal, operator, utility and selection name together."""
-        from goalward.strategies.recipes import RECOMMENDED, usual_parts
+        from goalward.strategies.recipes import GOALS, RECOMMENDED
 
         given = (self.operator, self.utility, self.selection)
         if not any((self.goal, self.dev, *given)):
             return gw.recipe(RECOMMENDED)
         goal = self.goal or ("dev" if self.dev is not None else "decision-risk")
-        usual = usual_parts(goal) or ("spread", "first-order", "top")
+        own = GOALS[goal].utility if goal in GOALS else ""
+        usual = ("average", own, "sequential") if own else ("spread", "first-order", "top")
         parts = [one or other for one, other in zip(given, usual, strict=True)]
         named = gw.recipe("/".join([goal, *parts]))
         if "dev" in named.needs and self.dev is None:
@@ -102,9 +101,9 @@ def rank(options: RankOptions) -> None:
     """
     import numpy as np
 
+    from goalward.core.draws import ranked_rows
     from goalward.core.pool import as_pool
     from goalward.core.pool_files import open_pool
-    from goalward.strategies.among import ranked_rows
     from goalward.studio.tables.cells import check_target, write_table
 
     if options.out is not None:

@@ -1,85 +1,28 @@
-"""Commands on a study: ask, tell, status, export, import."""
+"""Commands on a study: status, export, import, predict, model, backup, restore."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
 
 import goalward as gw
 from goalward.cli.app import AsJson, Force, app
-from goalward.cli.console import Spinner, console, in_json, reply, row_text, show
-
-if TYPE_CHECKING:
-    from goalward.studio.advice.snapshot import Criterion
-
-__all__ = ["ask", "export", "import_labels", "status", "tell"]
+from goalward.cli.console import Spinner, console, in_json, reply, show
+from goalward.cli.team import show_log
 
 StudyPlace = Annotated[
     str, Argument(metavar="STUDY", help="labels.db, or postgresql://user@host/database.")
 ]
 TablePath = Annotated[Path, Argument(help=".csv, .tsv, .xlsx, .jsonl or .parquet.")]
-By = Annotated[str, Option(help="Who answers.")]
 MovedTable = Annotated[
-    Path | None, Option("--table", help="Where the pool's table is now, if it was moved.")
+    Path | None, Option("--table", help="Where the study's table is now, if it was moved.")
 ]
-
-
-def _row(text: str) -> int:
-    from goalward.studio.tables.cells import row_number
-
-    row = row_number(text)
-    if row is None:
-        raise typer.BadParameter(f"{text!r} is not a row number; one from 0 on was expected.")
-    return row
-
-
-@app.command()
-def ask(
-    study: StudyPlace,
-    n: int = Option(1, "--n", "-n", min=1, help="How many rows."),
-    by: By = "me",
-    table: MovedTable = None,
-    as_json: AsJson = False,
-) -> None:
-    """Hand out the rows worth a label next; they are yours until the lease ends.
-
-    Example: `goalward ask labels.db -n 10 --by ann --json`
-    """
-    from rich.text import Text
-
-    with Spinner() as tick, gw.Study.open(study, pool=table, tick=tick) as opened:
-        tick("ranking")
-        rows = [opened.show(row) for row in opened.ask(n, by=by, at_most=True)]
-    if as_json:
-        typer.echo(in_json(rows))
-        return
-    for row in rows:
-        console.print(Text(f"{row['row']} ", "bold"), row_text(row))
-
-
-@app.command()
-def tell(
-    study: StudyPlace,
-    row: int = Argument(..., parser=_row, metavar="ROW", help="The row's number."),
-    label: str = Argument(..., help="One of the classes; labels with commas; a number."),
-    by: By = "me",
-    as_json: AsJson = False,
-) -> None:
-    """Store an answer; the same answer again changes nothing.
-
-    Example: `goalward tell labels.db 17 positive --by ann`
-    """
-    with gw.Study.open(study) as opened:
-        seq = opened.tell(
-            row, opened.state.settings.answer.read(label, opened.state.classes), by=by
-        )
-        total = len(opened.state.labels)
-    data = {"row": row, "label": label, "by": by, "seq": seq}
-    reply(f"Row {row} is {label!r}; {total} labels.", data, as_json=as_json)
+Moved = Annotated[Path | None, Option(help="Where the study's own table is now, if it was moved.")]
+Raw = Annotated[bool, Option("--raw", help="Leave cells that start like a formula as they are.")]
 
 
 @app.command()
@@ -92,41 +35,44 @@ def status(
         None, min=1, help="Labels that may be bought, dev labels included."
     ),
     check: bool = Option(
-        False, "--check", help="Read every event first; one that is damaged is named."
+        False, "--check", help="Verify every event first; a damaged one is named."
     ),
+    log: bool = Option(False, "--log", help="Show who answered, undid and exported instead."),
     as_json: AsJson = False,
 ) -> None:
-    """Say where a study stands: labels, what they cost, learning curve, whether to stop.
+    """Show where a study stands: labels, what they cost, learning curve, whether to stop.
 
-    Example: `goalward status labels.db --price 0.0001 --budget 500`
+    Examples: `goalward status labels.db --price 0.0001 --budget 500`,
+    `goalward status labels.db --log`
     """
-    from goalward.studio.study.advice import written
-
+    if log:
+        show_log(study, as_json=as_json)
+        return
     with gw.Study.open(study) as opened:
         if check:
             opened.check()
         report = opened.status()
         curve = opened.curve()
         advice = opened.stop(price, budget=budget)
-        account = advice.account
-        people = [one.record() for one in opened.reliability()]
-        agreed = [pair.record() for pair in opened.agreement()]
+        reliability = [person.record() for person in opened.reliability()]
+        agreement = [pair.record() for pair in opened.agreement()]
+    record = advice.record()
     if as_json:
         more = {
             "curve": curve,
-            "account": account,
-            "criteria": written(advice.criteria),
-            "advice": advice.record(),
-            "agreement": agreed,
-            "reliability": people,
+            "account": record["account"],
+            "criteria": record["criteria"],
+            "advice": record,
+            "agreement": agreement,
+            "reliability": reliability,
         }
         typer.echo(in_json(report | more))
         return
-    _show_counts(report, account)
-    for line in (*agreed, *people):
+    _show_counts(report, record["account"])
+    for line in (*agreement, *reliability):
         console.print(line["says"])
     if curve:
-        _show_rounds(curve, advice.criteria)
+        _show_rounds(curve, record["criteria"])
     console.print(advice.reason)
     if report["guesses"]:
         console.print(report["guesses"]["says"])
@@ -139,8 +85,8 @@ def _show_counts(report: dict[str, Any], account: dict[str, Any]) -> None:
     lines = [{"class": str(c["label"]), "labels": c["labels"]} for c in report["classes"]]
     show("labels per class", lines)
     if report["annotators"]:
-        said = [{"annotator": name, "rows": rows} for name, rows in report["annotators"].items()]
-        show("annotators", said)
+        people = [{"annotator": name, "rows": rows} for name, rows in report["annotators"].items()]
+        show("annotators", people)
     titles = {"answers": "answers bought", "training": "train the model", "dev": "measure it (dev)"}
     titles |= {"gained": "goal rose by"}
     line = {title: account[name] for name, title in titles.items()}
@@ -148,7 +94,7 @@ def _show_counts(report: dict[str, Any], account: dict[str, Any]) -> None:
     show("account: every answer is charged, dev answers too", [line])
 
 
-def _show_rounds(curve: list[dict[str, Any]], rules: tuple[Criterion, ...]) -> None:
+def _show_rounds(curve: list[dict[str, Any]], rules: list[dict[str, Any]]) -> None:
     titles = {"labels": "training labels", "dev_labels": "dev labels", "bought": "all labels"}
     measures = ("accuracy", "low", "high", "log_loss", "goal", "gain")
     if "measure" in curve[-1]:
@@ -157,21 +103,22 @@ def _show_rounds(curve: list[dict[str, Any]], rules: tuple[Criterion, ...]) -> N
         titles |= {name: name for name in measures}
     lines = [{title: line[name] for name, title in titles.items()} for line in curve[-10:]]
     show("rounds: what the model was fitted on, and how good it was", lines)
-    said = [
-        {
-            **{"rule": rule.name, "value": rule.value, "threshold": rule.threshold},
-            **{"verdict": rule.verdict, "looks at": rule.says, "source": rule.source or "-"},
-        }
-        for rule in rules
-    ]
-    show("when to stop: none of these is the best everywhere", said)
+    columns = {"name": "rule", "value": "value", "threshold": "threshold", "verdict": "verdict"}
+    columns |= {"says": "looks at", "source": "source"}
+    show(
+        "when to stop",
+        [
+            {title: rule[n] or "-" if n == "source" else rule[n] for n, title in columns.items()}
+            for rule in rules
+        ],
+    )
 
 
 @app.command()
 def export(
     study: StudyPlace,
     path: TablePath,
-    raw: bool = Option(False, "--raw", help="Leave cells that start like a formula as they are."),
+    raw: Raw = False,
     every: bool = Option(False, "--every", help="A line per annotator's answer, not per row."),
     table: MovedTable = None,
     force: Force = False,
@@ -179,7 +126,7 @@ def export(
 ) -> None:
     """Write the labels, with the table's columns beside them.
 
-    A file that is there is left alone without --force; the study and its table always are.
+    An existing file is replaced only with --force; the study and its table never are.
 
     Example: `goalward export labels.db labels.csv`
     """
@@ -200,7 +147,7 @@ def import_labels(
     table: MovedTable = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take in labels made elsewhere and report what did not fit.
+    """Import labels made elsewhere and report what did not fit.
 
     Example: `goalward import labels.db old-labels.csv --key id --label sentiment`
     """
@@ -210,3 +157,124 @@ def import_labels(
     if done.refused and not as_json:
         lines = [{"line": line, "why": why} for line, why in done.refused[:20]]
         show(f"refused, {len(lines)} of {len(done.refused)}", lines)
+
+
+@app.command()
+def predict(
+    study: StudyPlace,
+    out: Path = Argument(..., help="The table to write: .csv, .tsv, .xlsx, .jsonl or .parquet."),
+    table: Path | None = Option(None, help="A new table, like the study's; its own by default."),
+    raw: Raw = False,
+    moved: Moved = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write every row with its label, by the model or by the person who answered it.
+
+    Beside the table's own columns stand label, probability, whether a person answered, and whether
+    to look at the row: the least certain 5 %, 200 at most.
+
+    Example: `goalward predict labels.db out.csv --table new.csv`
+    """
+    with Spinner() as tick, gw.Study.open(study, pool=moved, tick=tick) as opened:
+        tick("predicting")
+        rows = opened.write_predictions(out, table, raw=raw, force=force)
+        accuracy = opened.status()["accuracy"]
+    words = f"{rows} rows in {out}." + (f" {accuracy['says']}" if accuracy else "")
+    reply(words, {"path": str(out), "rows": rows, "accuracy": accuracy}, as_json=as_json)
+
+
+@app.command()
+def model(
+    study: StudyPlace,
+    folder: Path = Argument(..., help="The folder to write."),
+    moved: Moved = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write the model of a study, with its encoder, to a folder.
+
+    It holds a description and arrays, and no code: `gw.load_model(folder).predict(texts)` reads it.
+
+    Example: `goalward model labels.db reviews.model`
+    """
+    with Spinner() as tick, gw.Study.open(study, pool=moved, tick=tick) as opened:
+        tick("writing the model")
+        opened.save_model(folder, force=force)
+        labels = len(opened.state.labels)
+    words = f"The model of {labels} answers is in {folder}: gw.load_model({str(folder)!r})"
+    reply(words, {"folder": str(folder), "labels": labels}, as_json=as_json)
+
+
+@app.command()
+def backup(
+    study: StudyPlace,
+    path: Path = Argument(..., help="The file to write: labels.backup.db, say."),
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write all of a study to a file while others work; the copy is verified first.
+
+    The file is itself a study: open it, or put it back with `goalward restore`. A table that the
+    study points to is not in it: keep that too.
+
+    Example: `goalward backup labels.db labels.backup.db`
+    """
+    with Spinner() as tick, gw.Study.open(study) as opened:
+        tick("copying")
+        events = opened.backup(path, force=force)
+        labels = len(opened.state.labels)
+    data = {"path": str(path), "events": events, "labels": labels}
+    reply(f"{events} events, {labels} labels in {path}, checked.", data, as_json=as_json)
+
+
+@app.command()
+def restore(
+    source: Annotated[
+        Path, Argument(metavar="BACKUP", help="What `goalward backup` wrote; or a damaged study.")
+    ],
+    study: StudyPlace,
+    force: bool = Option(
+        False, "--force", help="Replace a study that is there; it is kept beside the new one."
+    ),
+    recover: bool = Option(
+        False, "--recover", help="Save what verifies of a damaged study to a new one, or a .csv."
+    ),
+    as_json: AsJson = False,
+) -> None:
+    """Put a backup to a place: a file, or an empty PostgreSQL database.
+
+    With --recover every event of a damaged study that verifies is saved, and what was lost is shown;
+    the damaged study is only read. Where not even a study can be made, name a .csv for its answers.
+
+    Examples: `goalward restore labels.backup.db labels.db`,
+    `goalward restore --recover labels.db rescued.db`
+    """
+    from goalward.studio.study import copies
+
+    if recover:
+        _recover(source, study, as_json=as_json)
+        return
+    with Spinner() as tick:
+        tick("copying")
+        events, aside = copies.restore(source, study, force=force)
+    words = f"{events} events are back in {study}, checked."
+    if aside is not None:
+        words += f"\nWhat was there is kept as {aside}."
+    reply(words, {"events": events, "aside": aside and str(aside)}, as_json=as_json)
+
+
+def _recover(damaged: Path, place: str, *, as_json: bool) -> None:
+    from goalward.studio.study import copies
+    from goalward.studio.tables.cells import WRITTEN
+
+    as_table = Path(place).suffix.lower() in WRITTEN
+    with Spinner() as tick:
+        tick("reading")
+        saved = (copies.recover_answers if as_table else copies.recover)(damaged, place)
+    whole = len(saved.events) - len(saved.lost)
+    words = f"{whole} of {len(saved.events)} events are in {place}."
+    reply(words, {"path": place, "whole": whole, "lost": saved.lost}, as_json=as_json)
+    if saved.lost and not as_json:
+        lost = [{"event": seq, "what can be read of it": text} for seq, text in saved.lost[:20]]
+        show(f"lost, {len(lost)} of {len(saved.lost)}", lost)

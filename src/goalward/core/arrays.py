@@ -19,34 +19,6 @@ from numpy.typing import NDArray
 
 from goalward.errors import NotConverged
 
-__all__ = [
-    "Array",
-    "Rows",
-    "UsersArray",
-    "astype",
-    "cholesky",
-    "columns",
-    "definite_inverse",
-    "dense",
-    "eps",
-    "inner",
-    "is_sparse",
-    "leading_eigenvectors",
-    "like",
-    "log_softmax",
-    "namespace",
-    "norm",
-    "pairs",
-    "plain_rows",
-    "put_at",
-    "rows_at",
-    "scale_rows",
-    "softmax",
-    "stack_rows",
-    "to_numpy",
-    "with_constant",
-]
-
 Array: TypeAlias = Any
 """An array of NumPy, PyTorch, CuPy or any library of the array API standard."""
 

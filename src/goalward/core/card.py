@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["card"]
-
 LINES = 10
 """Lines of a table that are shown."""
 LONGEST = 120

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from goalward.core.arrays import is_sparse, to_numpy
 from goalward.errors import BadInput, Empty, NotFinite, ShapeMismatch, UnknownLabel
 
-__all__ = ["as_classes", "clean_weights", "encode", "find_classes", "is_soft", "one_per_row"]
-
 REGRESSION = (
     "Numbers are learned by gw.Ridge(). For classes bin the values, np.digitize(y, edges), pass them as "
     "texts, or name them all with classes=[...]."

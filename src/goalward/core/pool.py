@@ -13,11 +13,8 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from goalward.core.arrays import is_sparse, rows_at
-from goalward.core.rows import held
-from goalward.core.sparse import check_sparse
+from goalward.core.rows import check_sparse, held
 from goalward.errors import BadParameter, Empty, ShapeMismatch, Unsupported
-
-__all__ = ["Pool", "as_pool", "blocks", "n_rows", "take_rows"]
 
 
 class Pool(ABC):

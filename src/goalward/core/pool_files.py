@@ -16,25 +16,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.core.extras import needing
-from goalward.core.npy import NpyFile, RowsOnDisk, Stamp, stamp_of
+from goalward.core.arguments import needing
+from goalward.core.files import NpyFile, RowsOnDisk, Stamp, stamp_of
 from goalward.core.pool import Pool
-from goalward.core.sparse import read_sparse
+from goalward.core.rows import read_sparse
 from goalward.errors import DataMissing, DuplicateRows, NotFinite, ShapeMismatch, Unsupported
-
-__all__ = [
-    "READERS",
-    "NpyReader",
-    "PoolFile",
-    "Read",
-    "TableReader",
-    "checksum",
-    "differing",
-    "note",
-    "open_pool",
-    "witnessed",
-    "witnessing",
-]
 
 
 class NpyReader:

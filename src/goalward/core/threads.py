@@ -15,8 +15,6 @@ from typing import Any
 from joblib import Parallel, delayed
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["cores", "in_threads", "one_blas_thread", "threads_for"]
-
 _lock = Lock()
 _inside: list[Any] = []
 _depth = [0]

@@ -1,11 +1,16 @@
-"""What should get better: τ, seen through the logits of the goal's rows."""
+"""Goals: what should get better, as a function of the logits of some rows."""
 
-from goalward.goals.certainty import Entropy, ExpectedAccuracy, Fisher
 from goalward.goals.coverage import Coverage
 from goalward.goals.custom import Custom
-from goalward.goals.dev_loss import CalibratedDevLoss, DevLoss, MeanSquaredError
-from goalward.goals.goal import Coupled, Coupling, Goal, Kernel, Term, Weighted
-from goalward.goals.leave_one_out import LeaveOneOut
+from goalward.goals.dev_loss import (
+    CalibratedDevLoss,
+    DevLoss,
+    LeaveOneOut,
+    MeanSquaredError,
+    TargetSet,
+)
+from goalward.goals.goal import Goal, Term, Weighted
+from goalward.goals.kernels import Coupled, Coupling, Kernel
 from goalward.goals.posterior import (
     DecisionRisk,
     Epig,
@@ -13,10 +18,8 @@ from goalward.goals.posterior import (
     PosteriorGoal,
     PredictionVariance,
 )
-from goalward.goals.smooth import SmoothAccuracy, SmoothF1
-from goalward.goals.soft_pool import SoftPool
-from goalward.goals.target_set import TargetSet
-from goalward.goals.worst_group import WorstGroup
+from goalward.goals.smooth import SmoothAccuracy, SmoothF1, WorstGroup
+from goalward.goals.unlabelled import Entropy, ExpectedAccuracy, Fisher, SoftPool
 
 __all__ = [
     "CalibratedDevLoss",

@@ -1,8 +1,9 @@
-"""How much of what the model is uncertain of lies near a labelled row."""
+"""Coverage: how much of the model's uncertainty lies near labelled rows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
@@ -24,12 +25,10 @@ from goalward.core.arrays import (
     to_numpy,
 )
 from goalward.errors import BadParameter, Unsupported
-from goalward.goals.each_label import in_pairs, paired
-from goalward.goals.goal import Goal
+from goalward.goals.goal import ALL_KINDS, Goal
+from goalward.goals.kernels import in_pairs, paired
 from goalward.models import Fitted
 from goalward.models.left_out import left_out
-
-__all__ = ["Cover", "Coverage"]
 
 TEMPERATURES = np.exp(np.linspace(np.log(0.25), np.log(8.0), 41))
 IN_CACHE, AT_ONCE = 2**18, 2**24
@@ -44,13 +43,13 @@ class Coverage(Goal):
 
     k = exp(-‖r - l‖²/σ²) between rows scaled to unit length, and u = 1 - (p₁ - p₂) of the two
     likeliest classes after a temperature that fits the labelled rows, each left out. A labelled row
-    covers what is near it, whatever its label; more of them bring less and less (the goal is
-    submodular), so picking greedily comes within 1 - 1/e of the best batch. As a strategy this is
-    Uncertainty Herding (Bae, Oliveira and Sutherland 2025, arXiv 2412.20644) with a radius of its own.
-    With u = 1 and σ = 1 it is MaxHerding (Bae, Noh and Sutherland 2024, arXiv 2407.12212).
+    covers what is near it, whatever its label. The goal is submodular, so picking greedily comes
+    within 1 - 1/e of the best batch. As a strategy this is Uncertainty Herding (Bae, Oliveira and
+    Sutherland 2025, arXiv 2412.20644) with a radius of its own; with u = 1 and σ = 1 it is MaxHerding
+    (Bae, Noh and Sutherland 2024, arXiv 2407.12212).
 
-    Of several labels each is two classes, no and yes, with a temperature of its own, and u is the mean
-    over them. Of numbers u = 1.
+    With several labels each is two classes, no and yes, with a temperature of its own, and u is the
+    mean over them. For numbers u = 1.
 
     Parameters
     ----------
@@ -60,7 +59,7 @@ class Coverage(Goal):
         σ; by default the median distance of labelled rows from their nearest neighbours, or of 10
         reference rows where fewer are labelled.
     uncertain
-        Whether rows count by u; if not, all count alike, and what the model says does not matter.
+        Whether rows count by u; if not, all count alike, whatever the model predicts.
 
     Examples
     --------
@@ -71,7 +70,7 @@ class Coverage(Goal):
     array([0])
     """
 
-    kinds: ClassVar[tuple[str, ...]] = ("class", "labels", "numbers")
+    kinds: ClassVar[tuple[str, ...]] = ALL_KINDS
     X: Any = field(repr=False)
     radius: float | None = field(default=None, kw_only=True)
     uncertain: bool = field(default=True, kw_only=True)
@@ -80,8 +79,8 @@ class Coverage(Goal):
     def __post_init__(self) -> None:
         if self.radius is not None and not self.radius > 0.0:
             raise BadParameter(
-                f"radius={self.radius!r}; a distance above 0 was expected. Leave it out to take it "
-                "from the labelled rows."
+                f"radius must be above 0, got radius={self.radius!r}. Leave it out to take it from the "
+                "labelled rows."
             )
 
     def value(self, fitted: Fitted) -> float:
@@ -90,41 +89,37 @@ class Coverage(Goal):
         return float(cover.weights @ cover.best)
 
     def cover(self, fitted: Fitted) -> Cover:
-        """Return what the labelled rows cover of the reference rows."""
+        """Return how well the labelled rows cover the reference rows."""
         X = fitted.features(self.X, "X of Coverage")
-        rows, known = unit_rows(X), unit_rows(fitted.labelled.X)
-        # Where no two classes have labels nothing is known, and all rows count alike.
-        told = self.uncertain and fitted.told and fitted.loss.kind != "numbers"
-        doubts = _doubts(fitted, X) if told else np.ones(rows.shape[0])
-        weights = like(doubts / rows.shape[0], rows)
-        radius = self.radius or _radius(
-            known if len(fitted.labelled) >= FEW else _spread(rows, FEW)
-        )
-        bare = Cover(rows, weights, 0.0 * weights, radius)
+        rows, labelled = unit_rows(X), unit_rows(fitted.labelled.X)
+        # Before two classes have labels nothing is known, and all rows count alike.
+        predicts = self.uncertain and fitted.has_two_classes and fitted.loss.kind != "numbers"
+        uncertainty = _uncertainty(fitted, X) if predicts else np.ones(rows.shape[0])
+        weights = like(uncertainty / rows.shape[0], rows)
+        near = labelled if len(fitted.labelled) >= FEW else _sample(rows, FEW)
+        cover = Cover(rows, weights, 0.0 * weights, self.radius or _radius(near))
         if not len(fitted.labelled):
-            return bare
-        return replace(bare, best=namespace(weights).max(bare.kernel(known), axis=0))
+            return cover
+        return replace(cover, best=namespace(weights).max(cover.kernel(labelled), axis=0))
 
     def gradient(self, fitted: Fitted) -> NoReturn:
-        """Refuse: a label moves the coverage by where its row is."""
         raise Unsupported(
-            "A gradient was asked of Coverage, which a label changes by where its row is, not through "
-            "the parameters; gw.utility.Covering() was expected. Leave utility= out."
+            "A goal with a gradient is needed here, got Coverage, which a label changes by where its row "
+            "is. Leave utility= out, or use gw.utility.Covering()."
         )
 
     def terms(self, fitted: Fitted) -> NoReturn:
-        """Refuse, for the same reason."""
         self.gradient(fitted)
 
 
 @dataclass(frozen=True, eq=False)
 class Cover:
-    """Reference rows, what each is worth, and how near the nearest known row is.
+    """How well known rows cover the reference rows.
 
     Parameters
     ----------
     rows
-        (m, d) of unit length.
+        (m, d) reference rows of unit length.
     weights, best
         (m,) u/m, and the largest k with a known row.
     """
@@ -143,10 +138,10 @@ class Cover:
     def gains(self, kernel: Float[Array, "n m"]) -> Float[Array, " n"]:
         """Return by how much each row would raise the coverage."""
         xp, starts = namespace(kernel), range(0, max(kernel.shape[0], 1), self.step)
-        found = (rows_at(kernel, slice(i, i + self.step)) - self.best for i in starts)
-        return xp.concat([_positive(part) @ self.weights for part in found])
+        parts = (rows_at(kernel, slice(i, i + self.step)) - self.best for i in starts)
+        return xp.concat([_positive(part) @ self.weights for part in parts])
 
-    @property
+    @cached_property
     def step(self) -> int:
         """Rows whose similarities stay in the cache of a CPU, or fit on a GPU."""
         numbers = IN_CACHE if type(self.best) is np.ndarray else AT_ONCE
@@ -188,23 +183,23 @@ def _positive(array: Array) -> Array:
     return namespace(array).clip(array, 0.0)
 
 
-def _spread(rows: Rows, most: int) -> Rows:
+def _sample(rows: Rows, most: int) -> Rows:
     """Return at most so many rows, evenly spread over their order."""
     return rows_at(rows, np.linspace(0, rows.shape[0] - 1, min(rows.shape[0], most)).astype(int))
 
 
-def _radius(known: Rows) -> float:
+def _radius(rows: Rows) -> float:
     """Return the median distance from the nearest other row; 1 where all rows are the same."""
-    some = _spread(known, MOST)
+    some = _sample(rows, MOST)
     gaps = np.sqrt(to_numpy(_squared_distances(some, some)))
     np.fill_diagonal(gaps, np.inf)
     nearest = gaps.min(axis=1)
-    apart = nearest[np.isfinite(nearest) & (nearest > 1e-6)]
-    return float(np.median(apart)) if len(apart) else 1.0
+    nearest = nearest[np.isfinite(nearest) & (nearest > 1e-6)]
+    return float(np.median(nearest)) if len(nearest) else 1.0
 
 
-def _doubts(fitted: Fitted, X: Any) -> Float[NDArray[Any], " m"]:
-    """Return 1 - (p₁ - p₂) of the two likeliest classes of every row; of several labels the mean."""
+def _uncertainty(fitted: Fitted, X: Any) -> Float[NDArray[Any], " m"]:
+    """Return 1 - (p₁ - p₂) of the two likeliest classes of every row; the mean over several labels."""
     logits = np.asarray(to_numpy(fitted.logits_of(X)), dtype=np.float64) / _temperatures(fitted)
     if fitted.loss.kind == "labels":
         logits = np.asarray(paired(logits))
@@ -219,15 +214,17 @@ def _temperatures(fitted: Fitted) -> Float[NDArray[Any], " k"]:
         return np.ones(1)
     logits, targets, weights = left_out(fitted), to_numpy(known.targets), to_numpy(known.weights)
     if fitted.loss.kind != "labels":
-        return np.array([_temperature(logits, weights[:, None] * targets)])
-    found = []
-    for k in range(logits.shape[1]):
-        answers, heavy = in_pairs(targets[:, [k]], weights)
-        found.append(_temperature(paired(logits[:, [k]]), heavy[:, None] * answers))
-    return np.array(found)
+        return np.array([_temperature(logits, targets, weights)])
+    return np.array(
+        [
+            _temperature(paired(logits[:, [k]]), *in_pairs(targets[:, [k]], weights))
+            for k in range(logits.shape[1])
+        ]
+    )
 
 
-def _temperature(logits: NDArray[Any], targets: NDArray[Any]) -> float:
+def _temperature(logits: NDArray[Any], targets: NDArray[Any], weights: NDArray[Any]) -> float:
     """Return the temperature of the largest likelihood."""
-    fits = [float(np.sum(targets * log_softmax(logits / T))) for T in TEMPERATURES]
+    heavy = weights[:, None] * targets
+    fits = [float(np.sum(heavy * log_softmax(logits / T))) for T in TEMPERATURES]
     return float(TEMPERATURES[int(np.argmax(fits))])

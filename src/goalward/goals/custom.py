@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from goalward.core.arrays import like, namespace, to_numpy
 from goalward.errors import BadInput, BadParameter, NotFinite
-from goalward.goals.goal import Goal, Kernel, Logits, ManyLogits, ManyValues, Term
+from goalward.goals.goal import Goal, Term
+from goalward.goals.kernels import Kernel, Logits, ManyLogits, ManyValues
 from goalward.models import Fitted
-
-__all__ = ["Autograd", "Custom", "Differences"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +50,8 @@ class Custom(Goal):
     def __post_init__(self) -> None:
         if self.derivatives not in ("auto", "differences", "torch"):
             raise BadParameter(
-                f"derivatives={self.derivatives!r}; 'auto', 'differences' or 'torch' was "
-                "expected. Leave it at 'auto'."
+                "derivatives must be 'auto', 'differences' or 'torch', got "
+                f"derivatives={self.derivatives!r}. Leave it at 'auto'."
             )
 
     def terms(self, fitted: Fitted) -> list[Term]:
@@ -86,7 +85,7 @@ class Differences:
     step: float = 1e-5
 
     def value(self, logits: ManyLogits) -> ManyValues:
-        return _each(logits, lambda one: self.fn(np.ascontiguousarray(one)))
+        return _each(logits, lambda model: self.fn(np.ascontiguousarray(model)))
 
     def cotangent(self, logits: Logits) -> Logits:
         return like(self._slope(to_numpy(logits), self.step), logits, dtype=logits.dtype)
@@ -125,7 +124,7 @@ class Autograd:
         import torch
 
         with torch.no_grad():
-            return _each(logits, lambda one: self.fn(torch.tensor(one, dtype=torch.float64)))
+            return _each(logits, lambda model: self.fn(torch.tensor(model, dtype=torch.float64)))
 
     def cotangent(self, logits: Logits) -> Logits:
         import torch
@@ -145,7 +144,7 @@ class Autograd:
 def _each(logits: ManyLogits, fn: Callable[[NDArray[Any]], Any]) -> ManyValues:
     """Return fn of the logits of each model."""
     plain = to_numpy(logits)
-    values = np.array([float(fn(one)) for one in plain.reshape(-1, *plain.shape[-2:])])
+    values = np.array([float(fn(model)) for model in plain.reshape(-1, *plain.shape[-2:])])
     return namespace(logits).reshape(like(values, logits, dtype=logits.dtype), logits.shape[:-2])
 
 
@@ -154,16 +153,16 @@ def _check_invariant(kernel: Kernel, logits: NDArray[Any]) -> None:
     shift = np.random.default_rng(0).normal(size=(len(logits), 1))
     noise = np.random.default_rng(1).normal(size=logits.shape)
     # How much a constant moves fn, against how much it moves when the logits really change.
-    value, moved, other = (float(kernel.value(logits + by)) for by in (0.0, shift, noise))
-    for found, where in ((value, "at"), (moved, "near"), (other, "near")):
-        if not np.isfinite(found):
-            raise NotFinite(
-                f"The custom goal is {found} {where} the model's logits; a finite number was "
-                "expected. Guard its logarithms and divisions."
-            )
+    values = [float(kernel.value(logits + by)) for by in (0.0, shift, noise)]
+    if not np.all(np.isfinite(values)):
+        raise NotFinite(
+            f"The custom goal must be finite at and near the model's logits, got {values}. Guard its "
+            "logarithms and divisions."
+        )
+    value, moved, other = values
     if abs(moved - value) > 1e-6 * abs(other - value) + 1e-12 * (1.0 + abs(value)):
         raise BadInput(
-            f"The custom goal changes by {moved - value:.3g} when a constant is added to all "
-            "logits of a row, which leaves the probabilities as they are; a function of the "
-            "probabilities was expected. Apply softmax or log_softmax to the logits first."
+            "The custom goal must be a function of the probabilities, got one that changes by "
+            f"{moved - value:.3g} when a constant is added to all logits of a row. Apply softmax or "
+            "log_softmax to the logits first."
         )

@@ -1,64 +1,75 @@
-"""Goals of dev rows: what they share, and the log-likelihood, the paper's most useful goal."""
+"""Goals of labelled rows: the log-likelihood of dev rows, the paper's most useful goal, and its kin."""
 
 from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.extmath import row_norms
 
-from goalward.core.arrays import Array, Rows, eps, log_softmax, namespace, softmax, to_numpy
-from goalward.errors import BadInput, BadParameter, ShapeMismatch, Unsupported, WeakGoal
-from goalward.goals.each_label import in_pairs, per_label
+from goalward.core.arrays import (
+    Array,
+    Rows,
+    dense,
+    eps,
+    like,
+    namespace,
+    plain_rows,
+    rows_at,
+    softmax,
+    stack_rows,
+    to_numpy,
+)
+from goalward.errors import BadInput, BadParameter, WeakGoal
 from goalward.goals.goal import (
-    Coupled,
-    Coupling,
-    Goal,
-    Kernel,
-    Logits,
-    ManyLogits,
-    ManyValues,
+    ALL_KINDS,
+    Bound,
+    LearnedGoal,
+    RowGoal,
     Term,
-    file_parts,
+    check_in_memory,
+    check_some_weight,
     logits_of,
 )
+from goalward.goals.kernels import (
+    Coupled,
+    Coupling,
+    Kernel,
+    Logits,
+    LogLikelihood,
+    ManyLogits,
+    ManyValues,
+    MinusLoss,
+    Weights,
+)
 from goalward.models.fitted import Fitted
-from goalward.models.loss import Loss
+from goalward.models.left_out import left_out_shift
 
-__all__ = [
-    "CalibratedDevLoss",
-    "CalibratedLikelihood",
-    "DevGoal",
-    "DevLoss",
-    "LogLikelihood",
-    "MeanSquaredError",
-    "MinusLoss",
-    "check_in_memory",
-    "check_some_weight",
-    "check_temperature",
-    "count_labels",
-]
-
-
-Weights = Float[Array, " m"]
+COLDEST, HOTTEST = 0.05, 20.0
+"""Temperatures between which the best one is sought."""
+APART = 0.3
+"""Mean ratio below which dev and target rows hardly overlap: it is 1 where they do."""
+LARGEST = 20.0
+"""The largest ratio, before the mean is made one."""
 
 
 @dataclass(frozen=True, eq=False)
-class DevGoal(Goal):
+class DevGoal(RowGoal):
     """A goal of labelled rows that the model is not trained on; each kind brings its kernel."""
 
+    columns: ClassVar[tuple[str, ...]] = ("y", "weights")
     coupled: ClassVar[bool] = True
-    """Whether rows depend on one another. Then some must count, and a file is not read in parts."""
-
-    paired: ClassVar[bool] = True
-    """Whether several labels come to the kernel as rows of two classes, and not as they are."""
     kinds: ClassVar[tuple[str, ...]] = ("class", "labels")
 
-    X: Any = field(repr=False)
     y: Any = field(repr=False)
     weights: Any = field(default=None, repr=False, kw_only=True)
 
@@ -68,54 +79,29 @@ class DevGoal(Goal):
 
     @property
     def labels_held(self) -> int:
-        return count_labels(self.y)
+        return len(self.y)
 
-    def bound(self, fitted: Fitted) -> tuple[Rows, Any]:
-        """Return the rows as the model sees them, and the kernel of their labels."""
+    def bind(self, fitted: Fitted, X: Rows) -> Kernel:
         name = type(self).__name__
-        if self.coupled:
-            check_in_memory(self.X, name)
-        X = fitted.features(self.X, f"X of {name}")
         targets = fitted.targets(self.y, X.shape[0], f"y of {name}")
         weights = fitted.row_weights(self.weights, X.shape[0])
         if self.coupled:
             check_some_weight(float(namespace(weights).sum(weights)), name)
-        if self.paired and fitted.loss.kind == "labels":
-            return X, per_label(self.kernel(fitted, *in_pairs(targets, weights)), fitted.loss)
-        return X, self.kernel(fitted, targets, weights)
-
-    def terms(self, fitted: Fitted) -> list[Term]:
-        return [Term(1.0, *self.bound(fitted))]
-
-    def pieces(self) -> list[tuple[float, Goal]]:
-        parts = file_parts(self.X)
-        if self.coupled or len(parts) == 1:
-            return [(1.0, self)]
-        w = self.weights
-        for column, values in (("y", self.y), ("weights", w)):
-            if values is not None and len(values) != len(self.X):
-                raise ShapeMismatch(
-                    f"{column} of {type(self).__name__} has {len(values)} entries; {len(self.X)} were "
-                    "expected, one for each row of the file."
-                )
-        return [
-            (1.0, replace(self, X=X, y=self.y[at], weights=None if w is None else w[at]))
-            for at, X in parts
-        ]
+        return self.kernel(fitted, targets, weights)
 
 
 @dataclass(frozen=True, eq=False)
 class DevLoss(DevGoal):
     """τ = Σ log p_y over dev rows: higher is better, so the loss falls.
 
-    Of several labels it is the sum over those that are answered; of numbers -½ Σ (f - y)².
+    With several labels it is the sum over those that are answered; for numbers -½ Σ (f - y)².
 
     Parameters
     ----------
     X
         Dev rows.
     y
-        Their labels, or (m, K) distributions over the classes; of a model of several labels or of
+        Their labels, or (m, K) distributions over the classes; for a model of several labels or of
         numbers what it was fitted to.
     weights
         A weight per row; ones by default.
@@ -129,14 +115,13 @@ class DevLoss(DevGoal):
     """
 
     coupled: ClassVar[bool] = False
-    paired: ClassVar[bool] = False
-    kinds: ClassVar[tuple[str, ...]] = ("class", "labels", "numbers")
+    kinds: ClassVar[tuple[str, ...]] = ALL_KINDS
 
     @property
     def effective_rows(self) -> float:
         """(Σw)² / Σw²: how many rows of equal weight would say as much."""
         if self.weights is None:
-            return float(count_labels(self.y))
+            return float(len(self.y))
         w = to_numpy(self.weights).astype(np.float64)
         return float(w.sum() ** 2 / max(float(np.sum(w * w)), 1e-300))
 
@@ -150,11 +135,6 @@ class DevLoss(DevGoal):
 class MeanSquaredError(DevGoal):
     """τ = -mean (f - y)² over dev rows, and over the numbers of each: its rise is that of R².
 
-    Parameters
-    ----------
-    X, y, weights
-        Dev rows with their numbers, as for `DevLoss`.
-
     Examples
     --------
     >>> import goalward as gw
@@ -163,7 +143,6 @@ class MeanSquaredError(DevGoal):
     -4.0
     """
 
-    paired: ClassVar[bool] = False
     kinds: ClassVar[tuple[str, ...]] = ("numbers",)
 
     def kernel(self, fitted: Fitted, targets: Logits, weights: Weights) -> MinusLoss:
@@ -171,111 +150,13 @@ class MeanSquaredError(DevGoal):
         return MinusLoss(fitted.loss, targets, 2.0 * weights / (total * targets.shape[1]))
 
 
-@dataclass(frozen=True)
-class MinusLoss:
-    """-Σ w loss, with u = w (t - p) and W = -wΛ, under any loss."""
-
-    loss: Loss
-    targets: Logits
-    weights: Weights
-
-    def rows(self, logits: ManyLogits) -> Float[Array, "*b m"]:
-        """Return minus the loss of every row, without its weight."""
-        return -self.loss.rows(logits, self.targets)
-
-    def value(self, logits: ManyLogits) -> ManyValues:
-        return namespace(logits).sum(self.weights * self.rows(logits), axis=-1)
-
-    def cotangent(self, logits: ManyLogits) -> ManyLogits:
-        return -self.weights[:, None] * self.loss.slope(logits, self.targets)
-
-    def curvature(self, logits: Logits, motion: Logits) -> Logits:
-        proba = self.loss.seen(self.loss.proba(logits), self.targets)
-        return -self.weights[:, None] * self.loss.curvature(proba, motion)
-
-
-@dataclass(frozen=True)
-class LogLikelihood:
-    """Σ t log p with u = t - p Σt and W = -(Σt) Λ; t carries the row's weight."""
-
-    targets: Logits
-
-    def value(self, logits: ManyLogits) -> ManyValues:
-        return namespace(logits).sum(self.targets * log_softmax(logits), axis=(-2, -1))
-
-    def cotangent(self, logits: ManyLogits) -> ManyLogits:
-        return self.targets - self.mass * softmax(logits)
-
-    def curvature(self, logits: Logits, motion: Logits) -> Logits:
-        xp = namespace(logits)
-        p = softmax(logits)
-        return -self.mass * p * (motion - xp.sum(p * motion, axis=-1, keepdims=True))
-
-    def bend_bound(self, n_rows: int, n_classes: int, like: Array) -> Float[Array, " m"]:
-        """Return (Σt)/4: a variance is at most a quarter of the squared range."""
-        return 0.25 * self.mass[:, 0]
-
-    @cached_property
-    def mass(self) -> Float[Array, "m 1"]:
-        """Σt of every row."""
-        return namespace(self.targets).sum(self.targets, axis=-1, keepdims=True)
-
-
-def check_some_weight(total: float, name: str) -> None:
-    """Raise unless the weights of a goal's rows add up to more than 0."""
-    if not total > 0.0:
-        raise BadInput(
-            f"The weights of {name} are all 0; at least 1 above 0 was expected. Leave weights= out "
-            "to count every row once."
-        )
-
-
-def check_temperature(temperature: Any, name: str) -> None:
-    """Raise unless a temperature is a number above 0."""
-    if not (isinstance(temperature, (int, float)) and 0.0 < temperature < float("inf")):
-        raise BadParameter(
-            f"temperature={temperature!r} of {name}; a number above 0 was expected. Leave it out for "
-            "the default, or use 0.1 for less smoothing."
-        )
-
-
-def check_in_memory(X: Any, name: str) -> None:
-    """Raise if rows stay on disk in several parts: a goal that couples rows is no sum of parts."""
-    parts = len(file_parts(X))
-    if parts > 1:
-        raise Unsupported(
-            f"The rows of {name} are a file that is read in {parts} parts, and this goal is not a sum "
-            "over them, since all its rows depend on one another. Pass rows in memory: X[:] for all "
-            "of them, or fewer."
-        )
-
-
-def count_labels(y: Any) -> int:
-    """Return how many labels `y` holds."""
-    return int(y.shape[0]) if hasattr(y, "shape") else len(y)
-
-
-# The dev-set log-likelihood after the best temperature: no reward for mere confidence.
-
-
-COLDEST, HOTTEST = 0.05, 20.0
-"""Temperatures between which the best one is sought."""
-
-
 @dataclass(frozen=True, eq=False)
 class CalibratedDevLoss(DevGoal):
     """τ = max_T Σ log softmax(g/T)_y over dev rows, 0.05 ≤ T ≤ 20.
 
-    A label that only makes the model more confident raises the dev loss and leaves this as it
-    is: τ does not change when all logits are multiplied by a number. With b = 1/T the sum is
-    concave in b, so T is found by a bracketed Newton iteration that cannot miss it. Where every dev row
-    is classified right there is no best T: the sum rises to 0 as T falls. T then stays at 0.05, the
-    goal is all but flat there, and a `WeakGoal` warning says so.
-
-    Parameters
-    ----------
-    X, y, weights
-        Dev rows with labels, as for `DevLoss`.
+    A label that only makes the model more confident raises the dev loss, not this: τ does not change
+    when all logits are multiplied by a number. Where every dev row is classified right T stays at
+    0.05, the goal is nearly flat, and a `WeakGoal` warning says so.
 
     Examples
     --------
@@ -290,28 +171,32 @@ class CalibratedDevLoss(DevGoal):
 
     def temperature(self, fitted: Fitted) -> float:
         """Return the best temperature of the model on the dev rows."""
-        X, kernel = self.bound(fitted)
-        return 1.0 / float(kernel.sharpness(logits_of(fitted, X)))
+        return _temperature(fitted, *super().terms(fitted))
 
     def terms(self, fitted: Fitted) -> list[Term]:
-        X, kernel = self.bound(fitted)
-        if float(kernel.sharpness(logits_of(fitted, X))) >= kernel.high:
+        (term,) = super().terms(fitted)
+        if _temperature(fitted, term) <= COLDEST:
             warnings.warn(
-                f"The best temperature of CalibratedDevLoss is its least, {COLDEST}: the {X.shape[0]} "
-                "dev rows are all classified right, or nearly so, and tell little about which label "
-                "would help; some mistakes were expected. Add dev rows, or use DevLoss.",
+                f"CalibratedDevLoss needs some mistakes on dev rows, got {len(self.y)} rows that "
+                f"are all classified right, or nearly so (best temperature {COLDEST}): they tell little "
+                "about which label would help. Add dev rows, or use DevLoss.",
                 WeakGoal,
                 stacklevel=2,
             )
-        return [Term(1.0, X, kernel)]
+        return [term]
 
     def kernel(self, fitted: Fitted, targets: Logits, weights: Weights) -> CalibratedLikelihood:
         return CalibratedLikelihood(weights[:, None] * targets)
 
 
+def _temperature(fitted: Fitted, term: Term) -> float:
+    kernel: Any = term.kernel
+    return 1.0 / float(kernel.sharpness(logits_of(fitted, term.X)))
+
+
 @dataclass(frozen=True)
 class CalibratedLikelihood(Coupled):
-    """φ(g, b) = Σ t log softmax(b g) at the best b.
+    """φ(g, b) = Σ t log softmax(b g) at the best b = 1/T.
 
     By the envelope theorem ∂τ/∂g = ∂φ/∂g at b. The best b moves with the logits by -φ_bg/φ_bb, so
     W = φ_gg - φ_gb φ_bg / φ_bb, the last of rank one; it is 0 where b stands at a bound. Here
@@ -323,7 +208,7 @@ class CalibratedLikelihood(Coupled):
     high: float = 1.0 / COLDEST
 
     def sharpness(self, logits: ManyLogits) -> ManyValues:
-        """Return the best b = 1/T of each model."""
+        """Return the best b of each model. φ is concave in b: a bracketed Newton iteration finds it."""
         xp = namespace(logits)
         centred, linear = self._sums(logits)
         low = xp.full_like(linear, self.low)
@@ -331,7 +216,7 @@ class CalibratedLikelihood(Coupled):
         at_high = self._slope(centred, linear, high)[0] >= 0.0
         at_low = self._slope(centred, linear, low)[0] <= 0.0
         b = xp.where(at_high, high, xp.where(at_low, low, xp.ones_like(linear)))
-        settled = at_high | at_low
+        done = at_high | at_low
         for _ in range(100):
             slope, bend, noise = self._slope(centred, linear, b)
             low = xp.where(slope > 0.0, b, low)
@@ -341,10 +226,10 @@ class CalibratedLikelihood(Coupled):
             inside = (newton > low) & (newton < high)
             moved = xp.where(inside, newton, xp.sqrt(low * high))
             near = xp.abs(moved - b) <= 8.0 * eps(b) * b
-            settled = settled | near | (xp.abs(slope) <= noise)
-            if bool(xp.all(settled)):
+            done = done | near | (xp.abs(slope) <= noise)
+            if bool(xp.all(done)):
                 break
-            b = xp.where(settled, b, moved)
+            b = xp.where(done, b, moved)
         return b
 
     def value(self, logits: ManyLogits) -> ManyValues:
@@ -387,3 +272,160 @@ class CalibratedLikelihood(Coupled):
         spread = xp.sum(p * (centred - mean[..., None]) ** 2, axis=-1)
         noise = 2.0 * eps(mean) * (xp.abs(linear) + xp.sum(mass * xp.abs(mean), axis=-1))
         return linear - xp.sum(mass * mean, axis=-1), xp.sum(mass * spread, axis=-1), noise
+
+
+@dataclass(frozen=True, eq=False)
+class TargetSet(LearnedGoal):
+    """τ = Σ w_r log p_y over dev rows, w = p_target(x) / p_dev(x): covariate shift undone.
+
+    The ratio is the odds of a logistic regression that tells target rows from dev rows, times the
+    number of dev rows over that of target rows, predicted by 5-fold cross validation. Weights are
+    clipped and have mean one. `goal.for_round(fitted)` is a `DevLoss` with `weights` and
+    `effective_rows`.
+
+    Parameters
+    ----------
+    X_target
+        Unlabelled rows from where the model will be used; a sample is enough.
+
+    Examples
+    --------
+    >>> import goalward as gw
+    >>> import numpy as np
+    >>> x = np.linspace(-2, 2, 40)[:, None]
+    >>> fitted = gw.Logistic().fit(x, x[:, 0] > 0)
+    >>> goal = gw.goals.TargetSet(x, x[:, 0] > 0, x[20:]).for_round(fitted)
+    >>> bool(goal.weights[-1] > 1 > goal.weights[0]), goal.effective_rows < 40
+    (True, True)
+    """
+
+    kinds: ClassVar[tuple[str, ...]] = ALL_KINDS
+
+    X: Any = field(repr=False)
+    y: Any = field(repr=False)
+    X_target: Any = field(repr=False)
+
+    @property
+    def labels_held(self) -> int:
+        return len(self.y)
+
+    def for_round(self, fitted: Fitted, round: int = 0) -> DevLoss:
+        check_in_memory(self.X, "TargetSet")
+        check_in_memory(self.X_target, "X_target of TargetSet")
+        dev = plain_rows(fitted.features(self.X, "X of TargetSet"))
+        target = plain_rows(fitted.features(self.X_target, "X_target of TargetSet"))
+        ratio = _density_ratio(dev, target)
+        mean, m = float(ratio.mean()), len(ratio)
+        goal = DevLoss(self.X, self.y, weights=ratio / mean)
+        # A tenth of the rows, and 10 of them where there are so many.
+        few = goal.effective_rows < max(m / 10.0, min(10.0, m / 2.0))
+        if few or mean < APART:
+            warnings.warn(
+                f"TargetSet needs dev rows where the target rows are, got {m} dev rows that count like "
+                f"{goal.effective_rows:.1f} (mean ratio p_target/p_dev {mean:.2g} instead of 1): the goal "
+                "rests on little. Label some target rows as dev rows, or use SoftPool(X_target, belief).",
+                WeakGoal,
+                stacklevel=2,
+            )
+        return goal
+
+
+def _density_ratio(dev: Any, target: Any) -> NDArray[Any]:
+    """Return p_target/p_dev of every dev row, clipped."""
+    m, n = dev.shape[0], target.shape[0]
+    folds = min(5, m, n)
+    if folds < 2:
+        raise BadInput(
+            f"TargetSet needs at least 2 dev and 2 target rows, got {m} dev and {n} target rows. Pass more."
+        )
+    # Scaled but not centred, so that sparse rows stay sparse.
+    model = make_pipeline(StandardScaler(with_mean=False), LogisticRegression(max_iter=10_000))
+    X, side = stack_rows(dev, target), np.repeat([0, 1], [m, n])
+    split = StratifiedKFold(folds, shuffle=True, random_state=0)
+    p = cross_val_predict(model, X, side, cv=split, method="predict_proba")[:m]
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.minimum(p[:, 1] / p[:, 0] * (m / n), LARGEST))
+
+
+@dataclass(frozen=True, eq=False)
+class LeaveOneOut(LearnedGoal):
+    """τ = Σ log p_y over labelled rows, each predicted as if it had not been trained on.
+
+    It needs no labels beyond those that train the model. Without row i the logits of that row would
+    be f + M(I - ΛM)⁻¹(p - y), M its leverage: one Newton step of leaving it out (approximate
+    leave-one-out, Rad and Maleki 2020). For a round these shifts are fixed, and the gradient is that
+    of the shifted log-likelihood. Rows that a strategy chose are no random sample, so the value is no
+    estimate of how the model does elsewhere; those labelled at random can be named.
+
+    Parameters
+    ----------
+    X, y
+        Some of the rows the model was trained on, with their labels; all by default.
+
+    Examples
+    --------
+    >>> import goalward as gw
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1]
+    >>> fitted = gw.Logistic().fit(X, y)
+    >>> gw.goals.LeaveOneOut().value(fitted) < gw.goals.DevLoss(X, y).value(fitted)
+    True
+    """
+
+    X: Any = field(default=None, repr=False)
+    y: Any = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if (self.X is None) != (self.y is None):
+            raise BadParameter(
+                "LeaveOneOut needs both X and y, or neither for all labelled rows, got one. Pass both."
+            )
+
+    def for_round(self, fitted: Fitted, round: int = 0) -> Bound:
+        fitted.check_kind("LeaveOneOut")
+        known = fitted.labelled
+        rows, targets, weights = known.X, known.targets, known.weights
+        if self.X is not None:
+            at = self._positions(fitted)
+            rows, targets, weights = rows_at(rows, at), rows_at(targets, at), rows_at(weights, at)
+        shift = left_out_shift(fitted, rows, targets, weights)
+        shifts = like(shift, fitted.params, dtype=fitted.params.dtype)
+        kernel = Shifted(LogLikelihood(weights[:, None] * targets), shifts)
+        return Bound([Term(1.0, rows, kernel)])
+
+    def _positions(self, fitted: Fitted) -> NDArray[Any]:
+        """Return the positions of X among the labelled rows that have the label of y."""
+        known = fitted.labelled
+        X = fitted.features(self.X, "X of LeaveOneOut")
+        targets = to_numpy(fitted.targets(self.y, X.shape[0], "y of LeaveOneOut"))
+        norms = [np.asarray(row_norms(plain_rows(rows), squared=True)) for rows in (X, known.X)]
+        scale = norms[0].astype(np.float64)[:, None] + norms[1]
+        gaps = scale - 2.0 * to_numpy(dense(X @ known.X.T))
+        same = targets.argmax(axis=1)[:, None] == to_numpy(known.targets).argmax(axis=1)
+        # Squared distances, 0 where rows agree but for rounding.
+        gaps = np.where(same, np.where(gaps <= 1e-9 * scale, 0.0, gaps), np.inf)
+        at: NDArray[Any] = gaps.argmin(axis=1)
+        missing = np.flatnonzero(gaps.min(axis=1) > 0.0)
+        if len(missing):
+            raise BadInput(
+                f"LeaveOneOut needs rows that the model was trained on, with that label, got {len(missing)} "
+                f"of {len(at)} rows that it was not, the first at position {missing[0]}. Use DevLoss for "
+                "them."
+            )
+        return at
+
+
+@dataclass(frozen=True)
+class Shifted:
+    """A kernel at logits that are moved by a constant."""
+
+    kernel: Kernel
+    shift: Logits
+
+    def value(self, logits: ManyLogits) -> ManyValues:
+        return self.kernel.value(logits + self.shift)
+
+    def cotangent(self, logits: Logits) -> Logits:
+        return self.kernel.cotangent(logits + self.shift)
+
+    def curvature(self, logits: Logits, motion: Logits) -> Logits:
+        return self.kernel.curvature(logits + self.shift, motion)

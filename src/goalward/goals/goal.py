@@ -1,97 +1,31 @@
-"""What every goal is: a number that depends on the parameters through some rows' logits.
+"""What every goal is: a number that depends on the parameters through the logits of some rows.
 
-A goal is a recipe with data. `terms(fitted)` binds it to a model: rows as the model sees
-them, and a kernel in logit space with the value τ, the cotangent u = ∂τ/∂g and the
-curvature W = ∂²τ/∂g², applied. From these ∇τ = Jᵀu follows for any model.
+A goal is a recipe with data. `terms(fitted)` binds it to a model: rows as the model sees them, and a
+kernel with the value τ and its derivatives in logit space. From these ∇τ = Jᵀu follows for any model.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from numbers import Real
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple
 
 from jaxtyping import Float
 
-from goalward.core.arrays import Array, Rows, astype, namespace
+from goalward.core.arrays import Array, Rows, astype, to_numpy
 from goalward.core.threads import threads_for
-from goalward.errors import BadParameter, Unsupported
+from goalward.errors import BadInput, BadParameter, ShapeMismatch, Unsupported
+from goalward.goals.kernels import Kernel, Logits
 from goalward.models import Fitted, as_fitted
 
-__all__ = [
-    "Bound",
-    "Coupled",
-    "Coupling",
-    "Goal",
-    "Kernel",
-    "Logits",
-    "ManyLogits",
-    "ManyValues",
-    "Term",
-    "Unsettled",
-    "Weighted",
-    "file_parts",
-    "logits_of",
-]
-
-Logits = Float[Array, "m k"]
-ManyLogits = Float[Array, "*b m k"]
-"""Leading axes are other models."""
-ManyValues = Float[Array, "*b"]
+ALL_KINDS = ("class", "labels", "numbers")
 
 PIECE = 2**26
 """Bytes of rows on disk that a goal reads at a time."""
-
-
-@runtime_checkable
-class Kernel(Protocol):
-    """A goal in logit space. Leading axes are other models; the last two are (m, K)."""
-
-    def value(self, logits: ManyLogits) -> ManyValues:
-        """Return τ, larger is better."""
-        ...
-
-    def cotangent(self, logits: Logits) -> Logits:
-        """Return u = ∂τ/∂logits; its rows sum to zero."""
-        ...
-
-    def curvature(self, logits: Logits, motion: Logits) -> Logits:
-        """Return W s = d u when the logits move by `motion`."""
-        ...
-
-
-class Coupling(NamedTuple):
-    """Σ_ij C_ij z_i z_jᵀ: what couples the rows; rows of each z sum to zero."""
-
-    vectors: Float[Array, "r m k"]
-    middle: Float[Array, "r r"]
-
-
-class Coupled(ABC):
-    """A kernel whose rows depend on one another, through a few directions that they share.
-
-    A goal of sums over rows, τ = Φ(Σ_r a(g_r)), bends in two ways: each row by itself, and all rows
-    together along the gradients z_i of the sums, W = W_rows + Σ_ij C_ij z_i z_jᵀ with C = ∂²Φ. The
-    second part has low rank. It is kept apart, so that a utility which needs W row by row has both.
-    """
-
-    @abstractmethod
-    def own(self, logits: Logits, motion: Logits) -> Logits:
-        """Return W_rows s: a row's part depends on that row's motion alone."""
-
-    @abstractmethod
-    def coupling(self, logits: Logits) -> Coupling:
-        """Return what couples the rows."""
-
-    def curvature(self, logits: Logits, motion: Logits) -> Logits:
-        """Return W_rows s + Σ_ij C_ij z_i ⟨z_j, s⟩."""
-        xp = namespace(logits)
-        vectors, middle = self.coupling(logits)
-        flat = xp.reshape(vectors, (vectors.shape[0], -1))
-        shares = middle @ (flat @ xp.reshape(motion, (-1,)))
-        return self.own(logits, motion) + xp.reshape(shares @ flat, logits.shape)
 
 
 class Term(NamedTuple):
@@ -116,7 +50,7 @@ class Goal(ABC):
         """Return the goal bound to a model."""
 
     def check_loss(self, fitted: Fitted) -> None:
-        """Raise where the model's loss is not one that the goal is written for."""
+        """Raise unless the goal supports the model's loss."""
         for _, part in self.parts:
             fitted.check_kind(type(part).__name__, part.kinds)
 
@@ -130,46 +64,50 @@ class Goal(ABC):
         """How many labels the goal brings that the model was not trained on; they cost too."""
         return 0
 
-    def settled(self, fitted: Fitted, round: int = 0) -> Goal:
-        """Return the goal as it stands for one round: what it takes from the model is settled.
+    def for_round(self, fitted: Fitted, round: int = 0) -> Goal:
+        """Return the goal of one round.
 
-        Most goals are the same in every round. One that learns from the labelled rows (soft
-        labels, leave-one-out) or changes its rows with the round returns a goal that no longer
-        does, so that a whole batch is chosen by the same goal.
+        Most goals are the same in every round. One that learns from the labelled rows (soft labels,
+        leave-one-out) or changes with the round returns a goal that no longer does, so that a whole
+        batch is chosen by the same goal.
         """
         return self
 
+    @cached_property
     def pieces(self) -> list[tuple[float, Goal]]:
-        """Return weights and goals that add up to this one, over rows that are read together.
-
-        A goal whose rows stay on disk is the sum of goals over parts of the file, so that its
-        value and gradient need one part in memory, or one on each worker.
-        """
-        return [(1.0, self)]
+        """Weights and goals over parts of a file that add up to this goal; none for rows in memory."""
+        return []
 
     def value(self, fitted: Fitted) -> float:
         """Return τ at the model's parameters."""
         fitted = as_fitted(fitted)
-        self.check_loss(fitted)
         return sum(
-            share * weight * float(kernel.value(logits_of(fitted, X)))
-            for share, piece in self.pieces()
-            for weight, X, kernel in piece.terms(fitted)
+            weight * float(kernel.value(logits_of(fitted, X)))
+            for weight, X, kernel in self._read(fitted)
         )
 
     def gradient(self, fitted: Fitted) -> Float[Array, "p k"]:
         """Return ∇τ = Σ weight Jᵀu at the model's parameters."""
-        self.check_loss(fitted)
         total: Any = 0.0
-        for share, piece in self.pieces():
-            for weight, X, kernel in piece.terms(fitted):
-                with threads_for(X.shape[0] * math.prod(fitted.params.shape)):
-                    cotangent = kernel.cotangent(logits_of(fitted, X))
-                    # Rows in single precision are multiplied as they are; few numbers come back.
-                    pulled = fitted.model.at(fitted.params).vjp(X, astype(cotangent, X.dtype))
-                total = total + share * weight * astype(pulled, fitted.params.dtype)
-        # Rows of u have no part that the loss does not see: rounding must not say otherwise.
+        for weight, X, kernel in self._read(fitted):
+            with threads_for(X.shape[0] * math.prod(fitted.params.shape)):
+                cotangent = kernel.cotangent(logits_of(fitted, X))
+                # Rows in single precision are multiplied as they are; few numbers come back.
+                pulled = fitted.model.at(fitted.params).vjp(X, astype(cotangent, X.dtype))
+            total = total + weight * astype(pulled, fitted.params.dtype)
+        # The loss does not see some directions, and neither does u but for rounding.
         return total - fitted.loss.unseen(total) if fitted.model.is_linear else total
+
+    def _read(self, fitted: Fitted) -> Iterable[Term]:
+        """Return the terms, kept with the model; those of a file are read part by part instead."""
+        if not self.pieces:
+            return fitted.bound(self)
+        self.check_loss(fitted)
+        return (
+            Term(share * weight, X, kernel)
+            for share, piece in self.pieces
+            for weight, X, kernel in piece.terms(fitted)
+        )
 
     def __add__(self, other: object) -> Goal:
         if not isinstance(other, Goal):
@@ -190,15 +128,14 @@ class Goal(ABC):
         return self + -1.0 * other
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Bound(Goal):
-    """A goal whose rows went through the model's pipeline already."""
+    """A goal that is bound to a model already."""
 
-    kinds: ClassVar[tuple[str, ...]] = ("class", "labels", "numbers")
+    kinds: ClassVar[tuple[str, ...]] = ALL_KINDS
     bound: list[Term]
 
     def terms(self, fitted: Fitted) -> list[Term]:
-        """Return what is bound already."""
         return self.bound
 
 
@@ -216,7 +153,7 @@ class Weighted(Goal):
 
     def __post_init__(self) -> None:
         if not self.summands:
-            raise BadParameter("Weighted() has no goals; at least 1 was expected. Add one.")
+            raise BadParameter("Weighted needs at least 1 goal, got none. Add one.")
 
     @property
     def parts(self) -> tuple[tuple[float, Goal], ...]:
@@ -228,8 +165,8 @@ class Weighted(Goal):
         if len(words) > 1:
             names = " and ".join(type(goal).__name__ for goal in words.values())
             raise Unsupported(
-                f"A sum of {names} came; goals of the logits alone, or DecisionRisk, Epig and "
-                "FisherRatio alone, were expected. The two kinds cannot be added up."
+                f"{names} cannot be added up. Add goals of the logits alone, or DecisionRisk, Epig and "
+                "FisherRatio alone."
             )
         return next(iter(words))
 
@@ -240,14 +177,19 @@ class Weighted(Goal):
     def value(self, fitted: Fitted) -> float:
         return sum(weight * goal.value(fitted) for weight, goal in self.parts)
 
-    def settled(self, fitted: Fitted, round: int = 0) -> Goal:
-        parts = tuple((weight, goal.settled(fitted, round)) for weight, goal in self.parts)
+    def for_round(self, fitted: Fitted, round: int = 0) -> Goal:
+        parts = tuple((weight, goal.for_round(fitted, round)) for weight, goal in self.parts)
         same = all(new is old for (_, new), (_, old) in zip(parts, self.parts, strict=True))
         return self if same else Weighted(parts)
 
+    @cached_property
     def pieces(self) -> list[tuple[float, Goal]]:
+        if not any(goal.pieces for _, goal in self.parts):
+            return []
         return [
-            (weight * share, piece) for weight, goal in self.parts for share, piece in goal.pieces()
+            (weight * share, piece)
+            for weight, goal in self.parts
+            for share, piece in goal.pieces or [(1.0, goal)]
         ]
 
     def terms(self, fitted: Fitted) -> list[Term]:
@@ -258,20 +200,68 @@ class Weighted(Goal):
         ]
 
 
-class Unsettled(Goal):
-    """A goal that takes something from the model: it is settled first, and then bound."""
+class LearnedGoal(Goal):
+    """A goal that takes something from the model, in `for_round`, before it is bound."""
 
     @abstractmethod
-    def settled(self, fitted: Fitted, round: int = 0) -> Goal: ...
+    def for_round(self, fitted: Fitted, round: int = 0) -> Goal: ...
 
     def terms(self, fitted: Fitted) -> list[Term]:
-        return self.settled(fitted).terms(fitted)
+        return self.for_round(fitted).terms(fitted)
 
-    def value(self, fitted: Fitted) -> float:
-        return self.settled(fitted).value(fitted)
+    def _read(self, fitted: Fitted) -> Iterable[Term]:
+        return self.for_round(fitted)._read(fitted)
 
-    def gradient(self, fitted: Fitted) -> Float[Array, "p k"]:
-        return self.settled(fitted).gradient(fitted)
+
+@dataclass(frozen=True, eq=False)
+class RowGoal(Goal):
+    """A goal that a kernel measures on rows `X`, in memory or on disk."""
+
+    columns: ClassVar[tuple[str, ...]] = ()
+    """Fields with an entry for each row."""
+    coupled: ClassVar[bool] = False
+    """Whether rows depend on one another. Then a file is not read in parts."""
+    mean: ClassVar[bool] = False
+    """Whether the goal is a mean over rows, by their weights, and not a sum."""
+
+    X: Any = field(repr=False)
+
+    @abstractmethod
+    def bind(self, fitted: Fitted, X: Rows) -> Kernel:
+        """Return what is measured on the logits of X, the rows as the model sees them."""
+
+    def terms(self, fitted: Fitted) -> list[Term]:
+        if self.coupled:
+            check_in_memory(self.X, type(self).__name__)
+        X = fitted.features(self.X, f"X of {type(self).__name__}")
+        return [Term(1.0, X, self.bind(fitted, X))]
+
+    @cached_property
+    def pieces(self) -> list[tuple[float, Goal]]:
+        slices = file_parts(self.X)
+        if self.coupled or len(slices) == 1:
+            return []
+        columns = {name: getattr(self, name) for name in self.columns}
+        given = {name: values for name, values in columns.items() if values is not None}
+        for name, values in given.items():
+            if len(values) != len(self.X):
+                raise ShapeMismatch(
+                    f"{name} of {type(self).__name__} must have {len(self.X)} entries, one for each row "
+                    f"of the file, got {len(values)}."
+                )
+        parts = [
+            replace(self, X=X, **{name: values[at] for name, values in given.items()})
+            for at, X in slices
+        ]
+        if not self.mean:
+            return [(1.0, part) for part in parts]
+        weights = given.get("weights")
+        totals = [
+            float(len(X) if weights is None else to_numpy(weights[at]).sum()) for at, X in slices
+        ]
+        check_some_weight(sum(totals), type(self).__name__)
+        pairs = zip(totals, parts, strict=True)
+        return [(total / sum(totals), part) for total, part in pairs if total > 0.0]
 
 
 def logits_of(fitted: Fitted, X: Rows) -> Logits:
@@ -287,3 +277,22 @@ def file_parts(X: Any) -> list[tuple[slice, Any]]:
     size = max(1, PIECE // (X.shape[1] * X.dtype.itemsize))
     starts = range(0, total, size)
     return [(slice(s, min(s + size, total)), X.part(s, s + size)) for s in starts]
+
+
+def check_in_memory(X: Any, name: str) -> None:
+    """Raise if rows stay on disk in several parts: a goal that couples rows is no sum of parts."""
+    parts = len(file_parts(X))
+    if parts > 1:
+        raise Unsupported(
+            f"{name} needs its rows in memory, since they depend on one another, got a file that is read "
+            f"in {parts} parts. Pass X[:] for all of them, or fewer."
+        )
+
+
+def check_some_weight(total: float, name: str) -> None:
+    """Raise unless the weights of a goal's rows add up to more than 0."""
+    if not total > 0.0:
+        raise BadInput(
+            f"weights of {name} must have at least 1 above 0, got all 0. Leave weights= out to count "
+            "every row once."
+        )

@@ -1,8 +1,8 @@
 """Goals that need no labels: how much is lost on some rows because θ is not known well.
 
-They see the model through the logits of their rows and the covariance of those logits,
-M = J𝓗⁻¹Jᵀ in the K-1 contrasts of the classes. A label helps them by adding curvature, whichever
-label it is: they have a utility of their own, `gw.utility.Information`.
+They see the model through the logits of their rows and the covariance of those logits, M = J𝓗⁻¹Jᵀ in
+the K-1 contrasts of the classes. Any label helps them by adding curvature: their utility is
+`gw.utility.Information`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,9 @@ from scipy.special import ndtr
 
 from goalward.core.arrays import Array, like, namespace, softmax, to_numpy
 from goalward.errors import BadParameter, Unsupported
-from goalward.goals.each_label import paired
-from goalward.goals.goal import Goal, Logits
+from goalward.goals.goal import ALL_KINDS, Goal
+from goalward.goals.kernels import Logits, paired
 from goalward.models import Fitted, Loss, Softmax
-
-__all__ = ["DecisionRisk", "Epig", "FisherRatio", "PosteriorGoal", "PredictionVariance"]
 
 Blocks = Float[Array, "m c c"]
 Risks = Float[Array, " m"]
@@ -31,9 +29,9 @@ Risks = Float[Array, " m"]
 class PosteriorGoal(Goal):
     """Minus the mean of a risk over reference rows X; the risk is a function of logits and M.
 
-    A label elsewhere takes a part ΔM of a row's covariance and moves its logits f: nobody knows
-    where to, but by ΔM in covariance, since what is learned is what was not known. So the risk is
-    expected to fall by tr(slope ΔM) with slope = ∂risk/∂M - ½ ∂²risk/∂f², and that is the gain.
+    A label elsewhere takes a part ΔM of a row's covariance and moves its logits f by a random amount
+    with covariance ΔM: what is learned is what was not known. So the risk is expected to fall by
+    tr(slope ΔM) with slope = ∂risk/∂M - ½ ∂²risk/∂f², and that is the gain.
 
     Parameters
     ----------
@@ -43,8 +41,6 @@ class PosteriorGoal(Goal):
     Examples
     --------
     >>> class LogitVariance(PosteriorGoal):
-    ...     def risk(self, logits, M):
-    ...         return np.trace(M, axis1=1, axis2=2)
     ...     def slope(self, logits, M):
     ...         return np.broadcast_to(np.eye(M.shape[1]), M.shape)
     >>> LogitVariance([[0.5]])
@@ -58,26 +54,25 @@ class PosteriorGoal(Goal):
     anywhere: ClassVar[bool] = False
     """Whether `slope` is written for arrays of any library; if not, it is given NumPy's."""
 
-    @abstractmethod
     def risk(self, logits: Logits, M: Blocks) -> Risks:
-        """Return what is lost on each row."""
+        """Return what is lost on each row: tr(slope M), unless the risk is not linear in M."""
+        return np.asarray(np.einsum("mab,mba->m", self.slope(logits, M), M))
 
     @abstractmethod
     def slope(self, logits: Logits, M: Blocks) -> Blocks:
-        """Return what each row's covariance is worth to a label that takes it, positive.
+        """Return ∂risk/∂M - ½ ∂²risk/∂f² of each row, positive.
 
-        ∂risk/∂M - ½ ∂²risk/∂f²; a goal that looks at the variance alone may leave the second out.
+        A goal that looks at the variance alone may leave the second part out.
         """
 
     def value(self, fitted: Fitted) -> float:
         """Return minus the mean risk at the model's parameters and covariance."""
         self.check_loss(fitted)
-        bound = self.under(fitted.loss)
         rows = fitted.features(self.X, f"X of {type(self).__name__}")
         posterior = fitted.posterior(rows, type(self).__name__)
         M = to_numpy(posterior.leverage(rows, posterior.coordinates(rows)))
         logits = np.asarray(to_numpy(fitted.logits_of(rows)), dtype=np.float64)
-        return -float(np.mean(bound.risk(logits, M)))
+        return -float(np.mean(replace(self, loss=fitted.loss).risk(logits, M)))
 
     def worth(self, logits: Logits, M: Blocks) -> Blocks:
         """Return the slope, in the library of M."""
@@ -86,31 +81,23 @@ class PosteriorGoal(Goal):
         # A copy: what a user returns may be read-only, which torch refuses.
         return like(np.array(self.slope(to_numpy(logits), to_numpy(M))), M, dtype=M.dtype)
 
-    def under(self, loss: Loss) -> PosteriorGoal:
-        """Return the goal of models with a loss."""
-        return replace(self, loss=loss)
-
     def curvature(self, logits: Logits) -> Blocks:
         """Return QᵀΛQ, the curvature of each row's loss in its effective directions."""
         return self.loss.blocks(self.loss.proba(logits))
 
     def terms(self, fitted: Fitted) -> NoReturn:
         raise Unsupported(
-            f"{type(self).__name__} depends on the model's curvature, not on its logits alone; a goal of "
-            "logits was expected here. Use it alone, or in a sum of its kind, with "
-            "gw.utility.Information()."
+            f"A goal of the logits alone is needed here, got {type(self).__name__}, which depends on the "
+            "model's curvature. Use it alone, or in a sum of its kind, with gw.utility.Information()."
         )
 
 
 class FisherRatio(PosteriorGoal):
     """τ = -mean tr(ΛM) = -tr(𝓗⁻¹F)/m: the variance left in predictions on reference rows.
 
-    F is the Fisher information of the rows, so the goal is the ratio of what they ask to what is
-    known (Zhang and Oles 2000; V-optimality). BAIT follows it with the pool as reference.
-
-    The gain is exact for the curvature that a row adds, all logits standing still. Retraining also
-    moves the logits and with them Λ: the expected change of the value then agrees in rank (tests
-    hold it above .9), less so where predictions are extreme.
+    F is the Fisher information of the rows (Zhang and Oles 2000; V-optimality). BAIT follows it with
+    the pool as reference. The gain is exact for the curvature that a row adds at fixed logits.
+    Retraining also moves the logits: then it agrees in rank, less so where predictions are extreme.
 
     Examples
     --------
@@ -121,11 +108,8 @@ class FisherRatio(PosteriorGoal):
     True
     """
 
-    kinds: ClassVar[tuple[str, ...]] = ("class", "labels", "numbers")
+    kinds: ClassVar[tuple[str, ...]] = ALL_KINDS
     anywhere = True
-
-    def risk(self, logits: Logits, M: Blocks) -> Risks:
-        return np.asarray(np.einsum("mab,mba->m", self.curvature(logits), M))
 
     def slope(self, logits: Logits, M: Blocks) -> Blocks:
         return self.curvature(logits)
@@ -135,8 +119,7 @@ class PredictionVariance(PosteriorGoal):
     """τ = -mean tr(ΛMΛ): the variance left in the probabilities of reference rows.
 
     It is the criterion tr(A𝓗⁻¹) of A-optimality and variance reduction, A the squared gradients of
-    the probabilities (Schein and Ungar 2007). As for `FisherRatio` the gain is exact for the
-    curvature that a row adds, and agrees in rank with retraining.
+    the probabilities (Schein and Ungar 2007). Its gain is as exact as that of `FisherRatio`.
 
     Examples
     --------
@@ -147,11 +130,8 @@ class PredictionVariance(PosteriorGoal):
     array([0])
     """
 
-    kinds: ClassVar[tuple[str, ...]] = ("class", "labels", "numbers")
+    kinds: ClassVar[tuple[str, ...]] = ALL_KINDS
     anywhere = True
-
-    def risk(self, logits: Logits, M: Blocks) -> Risks:
-        return np.asarray(np.einsum("mab,mba->m", self.slope(logits, M), M))
 
     def slope(self, logits: Logits, M: Blocks) -> Blocks:
         blocks = self.curvature(logits)
@@ -173,7 +153,7 @@ class Epig(PosteriorGoal):
     True
     """
 
-    kinds: ClassVar[tuple[str, ...]] = ("class", "labels", "numbers")
+    kinds: ClassVar[tuple[str, ...]] = ALL_KINDS
     anywhere = True
 
     def risk(self, logits: Logits, M: Blocks) -> Risks:
@@ -197,32 +177,25 @@ class DecisionRisk(PosteriorGoal):
     their logits is m > 0, its variance v = eᵀMe, e = e_a - e_b. Labels that take the share σ of
     the variance move the difference to a Gaussian around m with variance σv. Where it falls below
     zero the decision turns, and near the boundary b is then right more often by π = (p_a + p_b)/2
-    for each unit of the difference. So labels bring π V(σv), and knowing θ would bring π V(v) (the
-    knowledge gradient: decisions are taken again after the label, Frazier et al. 2008):
+    for each unit of the difference. So labels bring π V(σv), and knowing θ would bring π V(v), the
+    knowledge gradient (Frazier et al. 2008):
 
         V(v) = E[(-difference)₊] = √v φ(z) - m Φ(-z),   z = m/√v
         risk = π σ/(1 - σ) [V(v) - V(σv)]
 
-    The bracket is what is still lost once the next labels have come. V obeys ∂V/∂v = ½ ∂²V/∂m²,
-    but for a kink at m = 0 that cancels here, so
+    V obeys ∂V/∂v = ½ ∂²V/∂m², but for a kink at m = 0 that cancels here, so
 
         slope = ∂risk/∂v - ½ ∂²risk/∂m² = π ∂V(σv)/∂v = π σ φ(z)/(2√(σv)),   z = m/√(σv)
 
-    A label's gain is its part of what the next labels bring, and minus `value` is the sum of all
-    gains to come: each label is expected to raise the value by its gain, which tests compare with
-    retraining. (At fixed logits the value would rise by something else.)
-
-    Of several labels each is a decision between no and yes, and the risks add up.
-
-    Rows far from the boundary have nothing at stake however uncertain; rows near it as much as
-    they are uncertain. So the goal joins what margin sampling looks for and what variance
-    reduction does, and needs no labels.
+    Each label is expected to raise the value by its gain. Rows far from the boundary have nothing at
+    stake however uncertain, rows near it as much as they are uncertain: the goal joins what margin
+    sampling and variance reduction look for. With several labels each is a decision between no and
+    yes, and the risks add up.
 
     Parameters
     ----------
     X
-        Rows the model will be used on: a sample of the pool, or of where it is going. No labels.
-        Few of them lie near a boundary, so 1,000 are better than 500.
+        Rows the model will be used on. Few lie near a boundary: 1,000 are better than 500.
     share
         σ, the share of the variance that the next labels take away. Smaller looks closer to the
         boundary; from 1/64 to 1/4 it made little difference where it was tried.
@@ -231,10 +204,7 @@ class DecisionRisk(PosteriorGoal):
     --------
     >>> import goalward as gw
     >>> fitted = gw.Logistic().fit([[0.0], [1.0]], [0, 1])
-    >>> near, far = gw.goals.DecisionRisk([[0.6]]), gw.goals.DecisionRisk([[50.0]])
-    >>> near.value(fitted) < 0
-    True
-    >>> strategy = gw.GoalOriented(near)
+    >>> strategy = gw.GoalOriented(gw.goals.DecisionRisk([[0.6]]))
     >>> strategy.suggest(fitted, [[0.55], [-9.0]], batch=1).rows
     array([0])
     """
@@ -246,12 +216,13 @@ class DecisionRisk(PosteriorGoal):
     def __post_init__(self) -> None:
         if not 0.0 < self.share <= 1.0:
             raise BadParameter(
-                f"share={self.share!r}; a share above 0 and at most 1 was expected. Leave it at 1/16."
+                f"share must be above 0 and at most 1, got share={self.share!r}. Leave it at 1/16."
             )
 
     def risk(self, logits: Logits, M: Blocks) -> Risks:
         if self.loss.kind == "labels":
-            return self.under(Softmax()).risk(*_pairs(logits, M)).reshape(logits.shape).sum(axis=1)
+            each = replace(self, loss=Softmax()).risk(*_pairs(logits, M))
+            return each.reshape(logits.shape).sum(axis=1)
         _, gap, spread, stake = _decisions(logits, M)
         share = self.share
         if share == 1.0:
@@ -263,7 +234,7 @@ class DecisionRisk(PosteriorGoal):
     def slope(self, logits: Logits, M: Blocks) -> Blocks:
         xp = namespace(M)
         if self.loss.kind == "labels":
-            each = self.under(Softmax()).slope(*_pairs(logits, M))
+            each = replace(self, loss=Softmax()).slope(*_pairs(logits, M))
             eye = xp.eye(logits.shape[1], dtype=M.dtype, device=M.device)
             return 0.5 * xp.reshape(each, logits.shape)[:, :, None] * eye
         e, gap, spread, stake = _decisions(logits, self.share * M)

@@ -1,37 +1,54 @@
-"""Accuracy and F1 with a slope: dev rows counted softly."""
+"""Accuracy, F1 and the worst group of dev rows, made smooth so that they have a slope."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Hashable
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, like, namespace, softmax, to_numpy
-from goalward.errors import BadInput, BadParameter
-from goalward.goals.dev_loss import DevGoal, Weights, check_some_weight, check_temperature
-from goalward.goals.each_label import in_pairs, per_label
-from goalward.goals.goal import Coupled, Coupling, Goal, Logits, ManyLogits, ManyValues, Term
+from goalward.errors import BadInput, BadParameter, ShapeMismatch
+from goalward.goals.dev_loss import DevGoal
+from goalward.goals.goal import ALL_KINDS, Term, check_some_weight
+from goalward.goals.kernels import (
+    Coupled,
+    Coupling,
+    Logits,
+    ManyLogits,
+    ManyValues,
+    MinusLoss,
+    SoftPoints,
+    Weights,
+    in_pairs,
+    per_label,
+)
 from goalward.models import Fitted
-
-__all__ = ["SmoothAccuracy", "SmoothF1", "SoftF1", "SoftPoints"]
 
 
 @dataclass(frozen=True, eq=False)
-class SmoothAccuracy(DevGoal):
+class SmoothGoal(DevGoal):
+    """A goal of dev rows with a temperature: colder is sharper."""
+
+    temperature: float = field(default=1.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        T = self.temperature
+        if not (isinstance(T, (int, float)) and 0.0 < T < float("inf")):
+            raise BadParameter(
+                f"temperature of {type(self).__name__} must be a number above 0, got temperature={T!r}. "
+                "Leave it out for the default, or use 0.1 for less smoothing."
+            )
+
+
+class SmoothAccuracy(SmoothGoal):
     """τ = mean softmax(g/T)_y over dev rows, the share of them that is right, smoothed.
 
-    softmax(g/T)_y is sigmoid(margin/T) with the margin g_y - T log Σ_{j≠y} exp(g_j/T), a smooth
-    g_y - max g_j. T = 1 is the mean probability of the true label; T → 0 is accuracy, but then only
-    rows at the boundary have a slope.
-
-    Parameters
-    ----------
-    X, y, weights
-        Dev rows with labels, as for `DevLoss`.
-    temperature
-        Width of the boundary, in logits.
+    T, in logits, is the width of the boundary: T = 1 is the mean probability of the true label;
+    T → 0 is accuracy, but then only rows at the boundary have a slope.
 
     Examples
     --------
@@ -43,76 +60,29 @@ class SmoothAccuracy(DevGoal):
     """
 
     coupled: ClassVar[bool] = False
-    temperature: float = field(default=1.0, kw_only=True)
+    mean: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        check_temperature(self.temperature, "SmoothAccuracy")
-
-    def kernel(self, fitted: Fitted, targets: Logits, weights: Weights) -> SoftPoints:
+    def kernel(self, fitted: Fitted, targets: Logits, weights: Weights) -> Any:
+        if fitted.loss.kind == "labels":
+            targets, weights = in_pairs(targets, weights)
         total = namespace(weights).sum(weights)
         check_some_weight(float(total), "SmoothAccuracy")
-        return SoftPoints((weights / total)[:, None] * targets, self.temperature)
-
-    def pieces(self) -> list[tuple[float, Goal]]:
-        parts: Any = [part for _, part in super().pieces()]
-        if len(parts) == 1:
-            return [(1.0, self)]
-        totals = [
-            float(len(part.X) if part.weights is None else to_numpy(part.weights).sum())
-            for part in parts
-        ]
-        check_some_weight(sum(totals), "SmoothAccuracy")
-        pairs = zip(totals, parts, strict=True)
-        return [(total / sum(totals), part) for total, part in pairs if total > 0.0]
-
-
-@dataclass(frozen=True)
-class SoftPoints:
-    """Σ c softmax(g/T): c points for each class, by its tempered probability P.
-
-    With v = P∘(c - ⟨c, P⟩), u = v/T and W s = [v∘(s - ⟨P, s⟩) - P⟨v, s⟩]/T².
-    """
-
-    points: Logits
-    temperature: float
-
-    def value(self, logits: ManyLogits) -> ManyValues:
-        P = softmax(logits / self.temperature)
-        return namespace(logits).sum(self.points * P, axis=(-2, -1))
-
-    def cotangent(self, logits: Logits) -> Logits:
-        _, v = self._parts(logits)
-        return v / self.temperature
-
-    def curvature(self, logits: Logits, motion: Logits) -> Logits:
-        xp = namespace(logits)
-        P, v = self._parts(logits)
-        mean = xp.sum(P * motion, axis=-1, keepdims=True)
-        along = xp.sum(v * motion, axis=-1, keepdims=True)
-        return (v * (motion - mean) - P * along) / self.temperature**2
-
-    def _parts(self, logits: Logits) -> tuple[Logits, Logits]:
-        P = softmax(logits / self.temperature)
-        mean = namespace(logits).sum(self.points * P, axis=-1, keepdims=True)
-        return P, P * (self.points - mean)
+        points = (weights / total)[:, None] * targets
+        return per_label(SoftPoints(points, self.temperature), fitted.loss)
 
 
 @dataclass(frozen=True, eq=False)
-class SmoothF1(DevGoal):
+class SmoothF1(SmoothGoal):
     """τ = 2 tp / (predicted + present) of a class, each row counted by P = softmax(g/T).
 
     tp = Σ t_k P_k, predicted = Σ P_k, present = Σ t_k over dev rows. T → 0 is F1 itself.
 
     Parameters
     ----------
-    X, y, weights
-        Dev rows with labels, as for `DevLoss`.
     positive
         The class whose F1 is meant, or the label. None is the mean over all that have dev rows (macro).
     average
         "micro" counts all labels of all rows together, where rows have several.
-    temperature
-        Width of the boundary, in logits.
 
     Examples
     --------
@@ -125,14 +95,13 @@ class SmoothF1(DevGoal):
     """
 
     positive: Any = field(default=None, kw_only=True)
-    temperature: float = field(default=1.0, kw_only=True)
     average: str = field(default="macro", kw_only=True)
 
     def __post_init__(self) -> None:
-        check_temperature(self.temperature, "SmoothF1")
+        super().__post_init__()
         if self.average not in ("macro", "micro"):
             raise BadParameter(
-                f"average={self.average!r} of SmoothF1; 'macro' or 'micro' was expected."
+                f"average of SmoothF1 must be 'macro' or 'micro', got {self.average!r}."
             )
 
     def terms(self, fitted: Fitted) -> list[Term]:
@@ -140,8 +109,8 @@ class SmoothF1(DevGoal):
             return self._of_labels(fitted)
         if self.average == "micro":
             raise BadParameter(
-                "average='micro' of SmoothF1 came with a model of one class for each row, whose micro F1 is "
-                "its accuracy; a model of several labels was expected. Use SmoothAccuracy."
+                "average='micro' of SmoothF1 needs a model of several labels, got one class for each row, "
+                "whose micro F1 is its accuracy. Use SmoothAccuracy."
             )
         return super().terms(fitted)
 
@@ -157,16 +126,13 @@ class SmoothF1(DevGoal):
             named = fitted.classes == self.positive if self.positive is not None else present
             columns = [*np.flatnonzero(present & named).tolist()]
         if not columns:
-            raise BadInput(
-                f"No dev row of SmoothF1 has a yes (positive={self.positive!r}), so F1 is 0 whatever the model "
-                "says; at least 1 was expected. Add dev rows with it."
-            )
-        found = []
+            self._refuse_absent()
+        terms = []
         for k in columns:
             some = targets if k is None else targets[:, k : k + 1]
             kernel = SoftF1(*in_pairs(some, weights), yes, self.temperature)
-            found.append(Term(1.0 / len(columns), X, per_label(kernel, fitted.loss, k)))
-        return found
+            terms.append(Term(1.0 / len(columns), X, per_label(kernel, fitted.loss, k)))
+        return terms
 
     def kernel(self, fitted: Fitted, targets: Logits, weights: Weights) -> SoftF1:
         present = to_numpy(namespace(targets).sum(weights[:, None] * targets, axis=0)) > 0.0
@@ -174,12 +140,15 @@ class SmoothF1(DevGoal):
         if self.positive is not None:
             share = to_numpy(fitted.targets([self.positive], 1, "positive of SmoothF1"))[0]
             if not present[share > 0.0].all():
-                raise BadInput(
-                    f"No dev row of SmoothF1 has the label positive={self.positive!r}, so its F1 is 0 "
-                    "whatever the model says; at least 1 was expected. Add dev rows of that class."
-                )
+                self._refuse_absent()
         shares = like(np.asarray(share), targets, dtype=targets.dtype)
         return SoftF1(targets, weights, shares, self.temperature)
+
+    def _refuse_absent(self) -> None:
+        raise BadInput(
+            f"SmoothF1 needs at least 1 dev row with the label (positive={self.positive!r}), got none: F1 "
+            "is 0 whatever the model says. Add dev rows with it."
+        )
 
 
 @dataclass(frozen=True)
@@ -191,7 +160,7 @@ class SoftF1(Coupled):
     """
 
     targets: Logits
-    weights: Float[Array, " m"]
+    weights: Weights
     shares: Float[Array, " k"]
     temperature: float
 
@@ -209,8 +178,7 @@ class SoftF1(Coupled):
         xp = namespace(logits)
         hits, total = self._counts(logits)
         P = softmax(logits / self.temperature)
-        K = P.shape[1]
-        eye = xp.eye(K, dtype=P.dtype, device=P.device)
+        eye = xp.eye(P.shape[1], dtype=P.dtype, device=P.device)
         # ∂P_k/∂g for every class k: P_k (e_k - P)/T.
         slopes = P.T[:, :, None] * (eye[:, None, :] - P[None, :, :]) / self.temperature
         slopes = self.weights[None, :, None] * slopes
@@ -225,18 +193,137 @@ class SoftF1(Coupled):
         xp = namespace(logits)
         P = softmax(logits / self.temperature)
         w = self.weights[:, None]
-        hits = xp.sum(w * self.targets * P, axis=-2)
-        return hits, xp.sum(w * (self.targets + P), axis=-2)
+        return xp.sum(w * self.targets * P, axis=-2), xp.sum(w * (self.targets + P), axis=-2)
 
     def _points(self, logits: Logits) -> SoftPoints:
         hits, total = self._counts(logits)
-        hit = self._ratio(2.0 * self.shares, total)
-        said = self._ratio(-2.0 * self.shares * hits, total * total)
-        return SoftPoints(self.weights[:, None] * (hit * self.targets + said), self.temperature)
+        per_hit = self._ratio(2.0 * self.shares, total)
+        per_prediction = self._ratio(-2.0 * self.shares * hits, total * total)
+        points = self.weights[:, None] * (per_hit * self.targets + per_prediction)
+        return SoftPoints(points, self.temperature)
 
     def _ratio(self, above: Float[Array, "*b k"], below: Float[Array, "*b k"]) -> Array:
         """Return a quotient; 0 for classes that do not count, which may never be predicted."""
         xp = namespace(below)
         counted = xp.broadcast_to(self.shares > 0.0, below.shape)
-        one = xp.ones_like(below)
-        return xp.where(counted, above / xp.where(counted, below, one), 0.0 * one)
+        ones = xp.ones_like(below)
+        return xp.where(counted, above / xp.where(counted, below, ones), 0.0 * ones)
+
+
+@dataclass(frozen=True, eq=False)
+class WorstGroup(SmoothGoal):
+    """τ = -T log mean_g exp(-a_g/T), a_g the mean log p_y of the dev rows of group g, or minus their loss.
+
+    It lies between the worst group's a_g and the mean over groups: T → 0 is the worst group,
+    T → ∞ the mean in which every group counts the same.
+
+    Parameters
+    ----------
+    weights
+        A weight per row, which counts within its group.
+    groups
+        The group of each row: anything hashable but None, NaN and NaT.
+    temperature
+        T, in the units of a log-likelihood.
+
+    Examples
+    --------
+    >>> import goalward as gw
+    >>> fitted = gw.Logistic().fit([[0.0], [1.0]], [0, 1])
+    >>> goal = gw.goals.WorstGroup([[2.0], [0.4]], [1, 1], ["north", "south"])
+    >>> goal.by_group(fitted)["north"] > goal.value(fitted) > goal.by_group(fitted)["south"]
+    True
+    """
+
+    kinds: ClassVar[tuple[str, ...]] = ALL_KINDS
+
+    groups: Any = field(repr=False)
+    temperature: float = field(default=0.1, kw_only=True)
+
+    def by_group(self, fitted: Fitted) -> dict[Hashable, float]:
+        """Return the mean log-likelihood of each group."""
+        ((_, X, kernel),) = self.terms(fitted)
+        means = to_numpy(kernel.means(fitted.logits_of(X)))  # type: ignore[attr-defined]
+        return dict(zip(self._codes()[0], means.tolist(), strict=True))
+
+    def kernel(self, fitted: Fitted, targets: Logits, weights: Weights) -> SoftMinimum:
+        names, codes = self._codes()
+        m = int(targets.shape[0])
+        if len(codes) != m:
+            raise ShapeMismatch(
+                f"groups of WorstGroup must have {m} entries, one for each row, got {len(codes)}."
+            )
+        share = np.zeros((m, len(names)))
+        share[np.arange(m), codes] = to_numpy(weights)
+        total = share.sum(axis=0)
+        if not total.min() > 0.0:
+            raise BadInput(
+                f"The group {names[int(total.argmin())]!r} of WorstGroup needs a row with weight above 0, "
+                "got none. Leave the group out."
+            )
+        shares = like(share / total, targets, dtype=targets.dtype)
+        return SoftMinimum(MinusLoss(fitted.loss, targets, weights), shares, self.temperature)
+
+    def _codes(self) -> tuple[list[Hashable], NDArray[Any]]:
+        """Return the groups in order of appearance, and each row's position among them."""
+        groups = self.groups.tolist() if hasattr(self.groups, "tolist") else list(self.groups)
+        missing = [i for i, group in enumerate(groups) if _is_missing(group)]
+        if missing:
+            raise BadInput(
+                f"WorstGroup needs a group for every row, got {len(missing)} of {len(groups)} missing (None, "
+                f"NaN or NaT), the first at row {missing[0]}. Leave these rows out, or name their group."
+            )
+        places: dict[Hashable, int] = {}
+        codes = [places.setdefault(group, len(places)) for group in groups]
+        return list(places), np.array(codes, dtype=np.int64)
+
+
+def _is_missing(group: Hashable) -> bool:
+    """Return whether a group is None, or not equal to itself: NaN, NaT, pandas' NA."""
+    if isinstance(group, tuple):
+        return any(_is_missing(part) for part in group)
+    same = group == group  # noqa: PLR0124
+    return group is None or not isinstance(same, (bool, np.bool_)) or not same
+
+
+@dataclass(frozen=True)
+class SoftMinimum(Coupled):
+    """-T log mean_g exp(-a_g/T) with a = -sharesᵀ loss.
+
+    Groups count by q = softmax(-a/T), so u = Σ_g q_g ∂a_g, and W is that of the rows weighted
+    by q, less (1/T) Σ_gh (diag(q) - qqᵀ)_gh ∂a_g ∂a_hᵀ.
+    """
+
+    each: MinusLoss
+    shares: Float[Array, "m g"]
+    temperature: float
+
+    def means(self, logits: ManyLogits) -> Float[Array, "*b g"]:
+        """Return a of every group."""
+        return self.each.rows(logits) @ self.shares
+
+    def value(self, logits: ManyLogits) -> ManyValues:
+        xp = namespace(logits)
+        scaled = self.means(logits) / -self.temperature
+        top = xp.max(scaled, axis=-1, keepdims=True)
+        return -self.temperature * (top[..., 0] + xp.log(xp.mean(xp.exp(scaled - top), axis=-1)))
+
+    def cotangent(self, logits: Logits) -> Logits:
+        return self._weighted(logits).cotangent(logits)
+
+    def own(self, logits: Logits, motion: Logits) -> Logits:
+        return self._weighted(logits).curvature(logits, motion)
+
+    def coupling(self, logits: Logits) -> Coupling:
+        xp = namespace(logits)
+        q = self._attention(logits)
+        rows = -self.each.loss.slope(logits, self.each.targets)
+        eye = xp.eye(q.shape[0], dtype=q.dtype, device=q.device)
+        middle = (q[:, None] * q[None, :] - eye * q[:, None]) / self.temperature
+        return Coupling(self.shares.T[:, :, None] * rows[None, :, :], middle)
+
+    def _attention(self, logits: Logits) -> Array:
+        return softmax(self.means(logits) / -self.temperature)
+
+    def _weighted(self, logits: Logits) -> MinusLoss:
+        return replace(self.each, weights=self.shares @ self._attention(logits))

@@ -11,11 +11,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from goalward.core.card import card
-from goalward.core.whole_file import whole_file
+from goalward.core.files import whole_file
 from goalward.errors import BadParameter
 from goalward.lab.statistics import bootstrap, height, ranked, upwards
-
-__all__ = ["Curves"]
 
 
 @dataclass(frozen=True)

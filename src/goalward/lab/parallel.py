@@ -1,62 +1,29 @@
-"""Many sessions at once: processes with one BLAS thread each, and a bar that says how far they are."""
+"""Many sessions at once, on processes with one BLAS thread each; what is done stays on disk."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
-from typing import Any, TypedDict
+from typing import Any
 
 from joblib.externals.loky import ProcessPoolExecutor
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 from threadpoolctl import threadpool_limits
 
-from goalward.core.whole_file import whole_file
-
-__all__ = ["Records", "Running", "Tell", "Workers", "finished", "telling"]
-
+from goalward.core.files import whole_file
 
 Tell = bool | Callable[[int, int], Any]
-"""Whether to draw a progress bar; or a function that is told (done, of all)."""
-
-
-class Workers(TypedDict, total=False):
-    """Who plays sessions, and who hears of it.
-
-    Parameters
-    ----------
-    n_jobs
-        Processes, each with one BLAS thread; None is all cores, for what takes longer than a second.
-    progress
-        Whether to draw a progress bar; or a function that is told (rounds done, of all).
-    """
-
-    n_jobs: int | None
-    progress: Tell
-
-
-class Running(Workers, total=False):
-    """How sessions are run.
-
-    Parameters
-    ----------
-    out
-        Folder for the rounds. A run that was killed goes on from there; without a folder
-        nothing is kept.
-    """
-
-    out: Path | str | None
-
-
+"""Whether to draw a progress bar; or a function that is called with (done, total)."""
 PATIENCE = 1.0
-"""Seconds after which processes are started for what is left to do: about what their start takes."""
+"""Seconds after which processes are started for the jobs that are left: about what they take to start."""
 
 
 def finished(
@@ -65,14 +32,14 @@ def finished(
     n_jobs: int | None,
     tick: Callable[[], Any] = lambda: None,
 ) -> Iterator[Any]:
-    """Yield what `work` returns for each job, as they end, on processes or here.
+    """Yield what `work` returns for each job, as they end.
 
     Work and jobs may hold functions without a name, and a script needs no `__main__` guard (loky).
 
     Parameters
     ----------
     n_jobs
-        Processes; None is all cores, for what is not done here within a second.
+        Processes; None is all cores, for jobs that are not done here within a second.
     tick
         Called now and then while jobs are under way.
     """
@@ -89,11 +56,11 @@ def finished(
             yield job
 
     def hand_over() -> None:
-        pools.append(ProcessPoolExecutor(workers, initializer=_alone))
+        pools.append(ProcessPoolExecutor(workers, initializer=_one_thread))
         for job in left():
             running.add(pools[0].submit(work, job))
 
-    def settled() -> None:
+    def settle() -> None:
         later.cancel()
         if later.is_alive():
             later.join()
@@ -106,7 +73,7 @@ def finished(
             for job in left():
                 yield work(job)
                 tick()
-        settled()
+        settle()
         while running:
             ended, running = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
             # What has been done is handed over before an error of another job.
@@ -115,39 +82,37 @@ def finished(
             tick()
         done = True
     finally:
-        settled()
+        settle()
         for pool in pools:
             pool.shutdown(wait=done, kill_workers=not done)
 
 
-def _alone() -> None:
+def _one_thread() -> None:
     threadpool_limits(limits=1)
 
 
 @contextmanager
-def telling(
-    tell: Tell, total: int, name: str, unit: str, done: int = 0
+def progress_bar(
+    progress: Tell, total: int, name: str, unit: str, done: int = 0
 ) -> Iterator[Callable[[int], Any]]:
-    """Give a function that is told how many are done: it draws a bar, tells another, or is silent."""
-    if callable(tell):
-        yield lambda done: tell(done, total)
+    """Give a function that is told how many are done, and draws a bar, calls another, or is silent."""
+    if callable(progress):
+        yield lambda done: progress(done, total)
         return
     columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), f"{unit}, left")
     console = Console(stderr=True)
-    with Progress(*columns, TimeRemainingColumn(), console=console, disable=not tell) as progress:
-        task = progress.add_task(name, total=total or None, completed=done)
-        yield lambda done: progress.update(task, completed=done)
-
-
-# Records on disk that survive a kill: JSON, one a line.
-#
-# A record is on disk before the next one is begun. A line that a crash cut off is left out when the
-# file is read again, so a run goes on where it was and loses what was in flight.
+    with Progress(*columns, TimeRemainingColumn(), console=console, disable=not progress) as bar:
+        task = bar.add_task(name, total=total or None, completed=done)
+        yield lambda done: bar.update(task, completed=done)
 
 
 @dataclass(frozen=True)
 class Records:
-    """The records of a file, which need not be there yet."""
+    """A file of JSON lines that survives a kill; it need not exist yet.
+
+    A record is on disk before the next one is begun. A line that a crash cut off is left out when the
+    file is read again, so a run resumes where it was and loses what was in flight.
+    """
 
     path: Path
 
@@ -161,11 +126,11 @@ class Records:
                 yield record
 
     def __len__(self) -> int:
-        """Return how many lines are whole, without looking into them."""
+        """Return how many lines are whole, without parsing them."""
         return self.path.read_bytes().count(b"}\n") if self.path.exists() else 0
 
     def restart(self, records: Iterable[dict[str, Any]]) -> None:
-        """Put `records` in the place of what is there, whole or not at all."""
+        """Replace the file by `records`, whole or not at all."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(self.path, force=True) as path:
             path.write_text("".join(json.dumps(record) + "\n" for record in records))
@@ -185,3 +150,30 @@ class Records:
                 # What a crash left of a line must not join the next one.
                 file.write(b"\n")
             yield keep
+
+
+def resumed(
+    work: Callable[[Any], dict[str, Any]],
+    jobs: Mapping[str, Any],
+    path: Path,
+    *,
+    n_jobs: int | None = None,
+    progress: Tell = True,
+    name: str = "benchmark",
+) -> dict[str, dict[str, Any]]:
+    """Return a record for every key of `jobs`: those in the file `path`, and the others from `work`.
+
+    Each is on disk as soon as it is done, so that a killed run resumes where it was.
+    """
+    store = Records(path)
+    done = {line["key"]: line for line in store if str(line.get("key")) in jobs}
+    missing = [item for item in jobs.items() if item[0] not in done]
+    with (
+        store.appending() as keep,
+        progress_bar(progress, len(jobs), name, "sessions", len(done)) as tell,
+    ):
+        for record in finished(lambda item: {"key": item[0], **work(item[1])}, missing, n_jobs):
+            keep(record)
+            done[record["key"]] = record
+            tell(len(done))
+    return done

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.core.extras import needing
+from goalward.core.arguments import needing
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,7 +28,6 @@ __all__ = [
     "curve_figure",
     "curve_panel",
     "distances_figure",
-    "fidelity_figure",
     "figure",
     "progress",
     "quiet",
@@ -333,32 +332,4 @@ def distances_figure(
         frameon=False,
     )
     fig.supxlabel("area under the accuracy curve, less the mean of all (right: better)", fontsize=9)
-    return fig
-
-
-def fidelity_figure(table: pl.DataFrame) -> NotebookFigure:
-    """Draw the share of cells that are true, by place and utility: a heat map with its numbers."""
-    import polars as pl
-
-    place = pl.format("{}, C = {}", "dataset", "C")
-    if table["n"].n_unique() > 1:
-        place = pl.format("{}, n = {}", place, "n")
-    grid = (
-        table.with_columns(place.alias("place"))
-        .group_by("place", "utility", maintain_order=True)
-        .agg((pl.col("rank") >= 0.95).mean().alias("true"))
-        .pivot("utility", index="place", values="true")
-    )
-    names, values = grid.columns[1:], grid.drop("place").to_numpy()
-    fig = figure(1.8 + 1.05 * len(names), 0.9 + 0.27 * len(grid))
-    axes = fig.subplots()
-    axes.imshow(values, cmap="RdYlGn", vmin=0.0, vmax=1.0, aspect="auto")
-    axes.set_xticks(range(len(names)), names, rotation=20, ha="right")
-    axes.set_yticks(range(len(grid)), grid["place"].to_list())
-    axes.tick_params(length=0, labelsize=8)
-    axes.spines[:].set_visible(False)
-    for (i, j), value in np.ndenumerate(values):
-        ink = "white" if not 0.08 < value < 0.92 else "black"
-        axes.text(j, i, f"{value:.0%}", ha="center", va="center", fontsize=7, color=ink)
-    axes.set_title("Cells with a rank correlation of .95 or more with retraining", fontsize=9)
     return fig

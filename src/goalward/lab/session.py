@@ -17,18 +17,16 @@ from goalward.lab.datasets import Dataset, Split
 from goalward.models import Fitted
 from goalward.strategies import Recipe, Strategy, Suggestion
 
-__all__ = ["Session", "Step", "fitted_to", "measure"]
-
 
 class Step(NamedTuple):
-    """Where a session stands after a fit, and what it asks next.
+    """A session after a fit.
 
     Parameters
     ----------
     spent
         Rows bought so far, in order.
     model
-        Trained on all labels, and before there are two classes on guesses, where there are some.
+        Trained on all labels; before there are two classes on guesses, where there are some.
     rows
         Asked in this round; empty in the last.
     fitting, choosing
@@ -72,18 +70,18 @@ class Session:
 
     @cached_property
     def split(self) -> Split:
-        """The rows as they are played with."""
+        """The rows of each part."""
         split = self.parts or self.dataset.split(self.seed)
         if both := np.intersect1d(split.dev, split.test).tolist():
             raise BadInput(
-                f"Row {both[0]} of {self.dataset.name} is a dev row and a test row ({len(both)} such, seed "
-                f"{self.seed}); held-out rows were expected to be no others'. Draw dev rows from the pool."
+                f"Dev rows must not be test rows, and row {both[0]} of {self.dataset.name} is both "
+                f"({len(both)} such, seed {self.seed}). Draw dev rows from the pool."
             )
         return split
 
     @cached_property
     def answers(self) -> NDArray[Any]:
-        """What the annotator says of every row."""
+        """The annotator's answer for every row."""
         return self.dataset.answers(self.seed)
 
     @cached_property
@@ -95,21 +93,17 @@ class Session:
     def chooser(self) -> Strategy:
         """The strategy, with the data that it needs."""
         X, dev = self.dataset.X, self.split.dev
-        given: dict[str, Any] = {
-            "dev": (X[dev], self.answers[dev]),
-            "pool": self.X_pool,
-            "truth": self.dataset.y,
-        }
-        chooser = self.strategy.build(**given, seed=self.seed)
+        data: dict[str, Any] = {"dev": (X[dev], self.answers[dev]), "pool": self.X_pool}
+        chooser = self.strategy.build(**data, truth=self.dataset.y, seed=self.seed)
         known = np.concatenate([self.split.pool, self.split.init])
-        # A row that stands in the pool too may have come from there.
+        # A test row that equals one of the pool may have come from there.
         secret = _row_keys(X[self.split.test]) - _row_keys(X[known])
         leaked = sum(len(secret & _row_keys(rows)) for rows in dev_rows(chooser))
         if leaked:
             raise BadInput(
-                f"{leaked} dev rows of {type(chooser).__name__} are test rows of {self.dataset.name} (seed "
-                f"{self.seed}); rows that measure must not choose. Let each split give its own: "
-                "gw.GoalOriented(goal=lambda dev, pool: gw.goals.DevLoss(*dev))."
+                f"Dev rows must not be test rows, and {leaked} dev rows of {type(chooser).__name__} are test "
+                f"rows of {self.dataset.name} (seed {self.seed}). Let each split give its own: "
+                "lambda dev, pool: gw.GoalOriented(gw.goals.DevLoss(*dev))."
             )
         return chooser
 
@@ -119,8 +113,8 @@ class Session:
         Parameters
         ----------
         asked
-            Rows of the first rounds of an earlier run of the same session: they are taken
-            over instead of scored, and the session goes on from there.
+            Rows of the first rounds of an earlier run of the same session: they are taken over
+            instead of scored.
         """
         init, pool = self.split.init, self.split.pool
         taken = [list(rows) for rows in asked]
@@ -154,19 +148,18 @@ class Session:
 
 
 def dev_rows(part: Any) -> list[Any]:
-    """Return the rows whose labels a strategy brings along, in its goal or in what it believes."""
+    """Return the rows whose labels a strategy brings along, in its goal or in its beliefs."""
     names = ("goal", "operator", "belief", "strategy", "by")
-    several = [one[1] if isinstance(one, tuple) else one for one in getattr(part, "parts", ())]
+    several = [item[1] if isinstance(item, tuple) else item for item in getattr(part, "parts", ())]
     inside = [getattr(part, name, None) for name in names] + several
-    found = [
-        rows for one in inside if one is not None and one is not part for rows in dev_rows(one)
+    rows = [
+        X for inner in inside if inner is not None and inner is not part for X in dev_rows(inner)
     ]
-    held = getattr(part, "y", None) is not None and hasattr(part, "X")
-    return [*found, part.X] if held else found
+    holds_labels = getattr(part, "y", None) is not None and hasattr(part, "X")
+    return [*rows, part.X] if holds_labels else rows
 
 
 def _row_keys(X: Any) -> set[bytes]:
-    """Return what tells rows from one another."""
     return {row.tobytes() for row in np.asarray(X, dtype=np.float64)}
 
 
@@ -176,15 +169,15 @@ def fitted_to(dataset: Dataset, rows: NDArray[Any], labels: NDArray[Any]) -> Any
     A class without a label yet needs penalised intercepts, as in a study.
     """
     learner = clone(dataset.learner)
-    known = learner.get_params(deep=False)
-    penalized = known.get("penalize_intercept") or "until-seen"
-    wished: dict[str, Any] = {"classes": dataset.classes, "penalize_intercept": penalized}
-    taken = {name: value for name, value in wished.items() if name in known}
-    return type(learner)(**(known | taken)).fit(dataset.X[rows], labels)
+    params = learner.get_params(deep=False)
+    penalized = params.get("penalize_intercept") or "until-seen"
+    wanted: dict[str, Any] = {"classes": dataset.classes, "penalize_intercept": penalized}
+    params |= {name: value for name, value in wanted.items() if name in params}
+    return type(learner)(**params).fit(dataset.X[rows], labels)
 
 
 class Measures(NamedTuple):
-    """How good a model is on held-out rows; `balanced` is the recall of a class, averaged."""
+    """How good a model is on held-out rows; `balanced` is the mean recall over classes."""
 
     accuracy: float
     log_loss: float
@@ -192,10 +185,10 @@ class Measures(NamedTuple):
 
 
 def measure(fitted: Fitted, dataset: Dataset, test: NDArray[Any]) -> Measures:
-    """Return what held-out rows say of a model; of classes that tie, each has its share."""
+    """Return the measures on held-out rows; of classes that tie, each has its share."""
     p = np.asarray(fitted.predict_proba(dataset.X[test]))
     codes = np.minimum(np.searchsorted(fitted.classes, dataset.y[test]), p.shape[1] - 1)
-    # A class that the model has never heard of is always wrong.
+    # A class that the model does not know is always wrong.
     known = fitted.classes[codes] == dataset.y[test]
     likelihood = np.where(known, p[np.arange(len(test)), codes], 0.0)
     top = p == p.max(axis=1, keepdims=True)

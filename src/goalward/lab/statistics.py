@@ -8,18 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm, rankdata, studentized_range, t, wilcoxon
 
-__all__ = [
-    "bayesian_signed_rank",
-    "bootstrap",
-    "critical_difference",
-    "height",
-    "holm",
-    "ranked",
-    "regret",
-    "signed_rank",
-    "upwards",
-]
-
 LOWER_IS_BETTER = {"log_loss"}
 
 

@@ -2,14 +2,17 @@
 
 from goalward.labels.beliefs import (
     Belief,
+    Calibrated,
     Constant,
+    CrossFitted,
     Geometric,
+    Jackknife,
+    LabelModel,
     Linear,
     Predicted,
     Truth,
     Uniform,
 )
-from goalward.labels.learned import Calibrated, CrossFitted, Jackknife, LabelModel
 from goalward.labels.operators import (
     BestCase,
     Expected,

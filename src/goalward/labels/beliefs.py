@@ -1,25 +1,28 @@
-"""What label a row is believed to have: P(y) in the paper's operator ℓ_y."""
+"""Beliefs: what label a row is thought to have, P(y) in the paper's operator ℓ_y."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Real
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
 from jaxtyping import Float
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from sklearn.base import clone
+from sklearn.model_selection import StratifiedKFold
 
-from goalward.core.arrays import Array
-from goalward.core.candidates import Candidates
-from goalward.errors import BadParameter, UnknownLabel
+from goalward.core.arrays import Array, like, plain_rows, rows_at, softmax, stack_rows, to_numpy
+from goalward.core.rows import Candidates, Labelled
+from goalward.errors import BadInput, BadParameter, UnknownLabel, Unsupported
 from goalward.models import Fitted, Loss
-
-__all__ = ["Belief", "Believe", "Constant", "Geometric", "Linear", "Predicted", "Truth", "Uniform"]
 
 PerLabel = Float[Array, "n k"]
 Believe = Callable[[Candidates], PerLabel]
-"""Candidates -> one distribution per row."""
+"""Candidates -> one distribution per row. It is sent to workers, so it must pickle."""
 Schedule = Callable[[int], float]
 """Round, counted from 0 (labelled rows, where nobody counts rounds) -> number."""
 
@@ -33,7 +36,7 @@ class Belief(Protocol):
 
 @dataclass(frozen=True)
 class Uniform:
-    """Every label equally likely: the paper's Average. Of numbers, which cannot be, their own law.
+    """Every label equally likely: the paper's Average. For numbers, the predictive distribution.
 
     Examples
     --------
@@ -69,19 +72,24 @@ class Predicted:
 
     temperature: float | Schedule = 1.0
 
+    def __post_init__(self) -> None:
+        if not callable(self.temperature):
+            _check_temperature(self.temperature)
+
     def prepare(self, fitted: Fitted, round: int = 0) -> Believe:
-        T: Any = self.temperature(round) if callable(self.temperature) else self.temperature
-        if isinstance(T, bool) or not isinstance(T, Real):
-            raise BadParameter(
-                f"{T!r} came where a number or a schedule over rounds was expected. Use 2.0, or "
-                "Geometric(8.0, 2.0, rounds=20)."
-            )
-        if not float(T) >= 0.0:
-            raise BadParameter(
-                f"The temperature of round {round} is {T}; 0 or more was expected. Use 1 for "
-                "the prediction itself."
-            )
+        T: Any = self.temperature
+        if callable(T):
+            T = T(round)
+            _check_temperature(T)
         return partial(_softened, fitted.loss, float(T))
+
+
+def _check_temperature(T: Any) -> None:
+    if isinstance(T, bool) or not isinstance(T, Real) or not float(T) >= 0.0:
+        raise BadParameter(
+            f"temperature must be 0 or more, or a schedule over rounds, got {T!r}. Use 1 for the "
+            "prediction itself, 2.0, or Geometric(8.0, 2.0, rounds=20)."
+        )
 
 
 def _softened(loss: Loss, T: float, candidates: Candidates) -> PerLabel:
@@ -116,21 +124,20 @@ class Truth:
 
 
 def _true(labels: Any, fitted: Fitted, candidates: Candidates) -> PerLabel:
-    listed = [_label(labels, row) for row in candidates.rows.tolist()]
-    targets = fitted.targets(listed, len(listed), "labels of Truth")
+    known = [_label(labels, row) for row in candidates.ids.tolist()]
+    targets = fitted.targets(known, len(known), "labels of Truth")
     return fitted.loss.standing_for(targets, candidates.proba)
 
 
 def _label(labels: Any, row: Any) -> Any:
     try:
-        label = labels[row]
+        return labels[row]
     except (KeyError, IndexError, TypeError) as error:
         raise UnknownLabel(
-            f"Truth has no label for row {row!r}; one for every row of the pool was expected. Pass "
-            "labels for the whole pool, and rows= their ids where the pool shrinks (candidates= their "
-            "indices in scikit-activeml)."
+            f"Truth needs a label for every row of the pool, got no label for row {row!r}. Pass labels for "
+            "the whole pool, and rows= their ids where the pool shrinks (candidates= their indices in "
+            "scikit-activeml)."
         ) from error
-    return label
 
 
 @dataclass(frozen=True)
@@ -150,23 +157,7 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class _Ramp:
-    """A way from `start` to `stop` over `rounds`."""
-
-    start: float
-    stop: float
-    rounds: int
-
-    def share(self, round: int) -> float:
-        """Return how much of the way a round has behind it, from 0 to 1."""
-        if self.rounds < 1:
-            raise BadParameter(
-                f"rounds={self.rounds}; at least 1 was expected. Give a longer schedule."
-            )
-        return min(max(round, 0), self.rounds) / self.rounds
-
-
-class Linear(_Ramp):
+class Linear:
     """A schedule from `start` to `stop` in equal steps over `rounds`, then constant.
 
     Examples
@@ -175,11 +166,25 @@ class Linear(_Ramp):
     [4.0, 3.0, 2.0, 1.0, 1.0]
     """
 
+    start: float
+    stop: float
+    rounds: int
+
+    def __post_init__(self) -> None:
+        if self.rounds < 1:
+            raise BadParameter(
+                f"rounds must be at least 1, got rounds={self.rounds}. Give a longer schedule."
+            )
+
     def __call__(self, round: int) -> float:
         return self.start + (self.stop - self.start) * self.share(round)
 
+    def share(self, round: int) -> float:
+        """Return how much of the schedule is over, from 0 to 1."""
+        return min(max(round, 0), self.rounds) / self.rounds
 
-class Geometric(_Ramp):
+
+class Geometric(Linear):
     """A schedule from `start` to `stop` by equal factors over `rounds`, then constant.
 
     Examples
@@ -188,11 +193,242 @@ class Geometric(_Ramp):
     [8.0, 4.0, 2.0, 1.0, 1.0]
     """
 
-    def __call__(self, round: int) -> float:
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if not (self.start > 0.0 and self.stop > 0.0):
-            raise BadParameter(
-                f"{self!r} runs through 0 or below; positive ends were expected. Use Linear()."
-            )
+            raise BadParameter(f"Geometric needs ends above 0, got {self!r}. Use Linear().")
+
+    def __call__(self, round: int) -> float:
         if round >= self.rounds:
             return self.stop
         return float(self.start * (self.stop / self.start) ** self.share(round))
+
+
+# Beliefs that learn from the labelled rows. They see rows as the model does, behind the earlier
+# steps of a pipeline.
+
+
+def labelled_rows(fitted: Fitted) -> tuple[Any, NDArray[Any]]:
+    """Return the labelled rows of positive weight and their likeliest class."""
+    fitted.check_kind("LabelModel")
+    counted = np.flatnonzero(to_numpy(fitted.labelled.weights) > 0)
+    codes = to_numpy(fitted.labelled.targets).argmax(axis=1)
+    return plain_rows(fitted.labelled.X)[counted], codes[counted]
+
+
+def _held_out_rows(fitted: Fitted, X: Any, y: Any, name: str) -> tuple[Any, NDArray[Any]]:
+    """Return rows as the model sees them, and their likeliest class."""
+    rows = fitted.features(X, f"X of {name}")
+    targets = to_numpy(fitted.targets(y, rows.shape[0], f"y of {name}"))
+    return rows, targets.argmax(axis=1)
+
+
+@dataclass(frozen=True)
+class LabelModel:
+    """A separately estimated oracle model (the paper's §3): a classifier's predictions.
+
+    It is fitted when prepared, once for each call of `suggest`, to the labelled rows of positive
+    weight and to the dev rows if given. A class it does not know gets probability 0.
+
+    Parameters
+    ----------
+    estimator
+        A scikit-learn classifier with `predict_proba`; cloned, never changed.
+    X, y
+        More labelled rows to learn from: the dev set, say.
+
+    Examples
+    --------
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> LabelModel(KNeighborsClassifier())
+    LabelModel(estimator=KNeighborsClassifier())
+    """
+
+    estimator: Any
+    X: Any = field(default=None, repr=False, kw_only=True)
+    y: Any = field(default=None, repr=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not hasattr(self.estimator, "predict_proba"):
+            raise Unsupported(
+                f"LabelModel needs a probabilistic classifier, got {self.estimator!r}, which has no "
+                "predict_proba. Wrap it in CalibratedClassifierCV."
+            )
+
+    def prepare(self, fitted: Fitted, round: int = 0) -> Classifiers:
+        X, codes = labelled_rows(fitted)
+        if self.X is not None:
+            rows, more = _held_out_rows(fitted, self.X, self.y, "LabelModel")
+            X, codes = stack_rows(X, plain_rows(rows)), np.concatenate([codes, more])
+        return Classifiers([clone(self.estimator).fit(X, codes)], fitted.n_classes)
+
+
+@dataclass(frozen=True, eq=False)
+class Classifiers:
+    """The mean prediction of fitted classifiers."""
+
+    models: list[Any]
+    n_classes: int
+    held_out: tuple[NDArray[Any], NDArray[Any]] | None = None
+    """Predictions of labelled rows by classifiers that did not see them, and their classes."""
+
+    def __call__(self, candidates: Candidates) -> PerLabel:
+        X = plain_rows(candidates.X)
+        mean = np.mean([_every_class(model, X, self.n_classes) for model in self.models], axis=0)
+        return like(mean, candidates.proba, dtype=candidates.proba.dtype)
+
+
+def _every_class(model: Any, X: Any, n_classes: int) -> NDArray[Any]:
+    """Return predictions with a column for every class; 0 for one the model does not know."""
+    full = np.zeros((X.shape[0], n_classes))
+    full[:, model.classes_] = model.predict_proba(X)
+    return full
+
+
+@dataclass(frozen=True)
+class CrossFitted:
+    """The mean prediction of a classifier's copies, each fitted without one fold.
+
+    Every labelled row has a prediction by a copy that did not see it, so the belief can be
+    tempered by `Calibrated` without further labels.
+
+    Parameters
+    ----------
+    estimator
+        A scikit-learn classifier with `predict_proba`; cloned, never changed.
+    folds
+        At most the labels of the rarest class, and 2 at least.
+
+    Examples
+    --------
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> CrossFitted(KNeighborsClassifier(), folds=3)
+    CrossFitted(estimator=KNeighborsClassifier(), folds=3, seed=0)
+    """
+
+    estimator: Any
+    folds: int = field(default=5, kw_only=True)
+    seed: int = field(default=0, kw_only=True)
+
+    def prepare(self, fitted: Fitted, round: int = 0) -> Classifiers:
+        X, codes = labelled_rows(fitted)
+        counts = np.bincount(codes)
+        fewest = int(counts[counts > 0].min())
+        folds = min(self.folds, fewest)
+        if folds < 2:
+            raise BadInput(
+                f"CrossFitted needs 2 labels of each class and folds of 2 or more, got a class of {fewest} "
+                f"label(s) and folds={self.folds}. Label more rows, or use LabelModel()."
+            )
+        split = StratifiedKFold(folds, shuffle=True, random_state=self.seed)
+        models, predicted = [], np.empty((len(codes), fitted.n_classes))
+        for rest, fold in split.split(np.zeros(len(codes)), codes):
+            models.append(clone(self.estimator).fit(X[rest], codes[rest]))
+            predicted[fold] = _every_class(models[-1], X[fold], fitted.n_classes)
+        return Classifiers(models, fitted.n_classes, (predicted, codes))
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """A belief with the temperature that makes held-out labels most likely.
+
+    Parameters
+    ----------
+    belief
+        Any belief. `CrossFitted` brings held-out predictions of its own; others need X and y.
+    X, y
+        Held-out rows with labels: rows that neither the model nor the belief learned from.
+
+    Examples
+    --------
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> Calibrated(CrossFitted(KNeighborsClassifier()))
+    Calibrated(belief=CrossFitted(estimator=KNeighborsClassifier(), folds=5, seed=0))
+    """
+
+    belief: Belief
+    X: Any = field(default=None, repr=False, kw_only=True)
+    y: Any = field(default=None, repr=False, kw_only=True)
+
+    def temperature(self, fitted: Fitted, round: int = 0) -> float:
+        """Return the temperature of the largest likelihood."""
+        return self._temperature(fitted, self.belief.prepare(fitted, round))
+
+    def prepare(self, fitted: Fitted, round: int = 0) -> Believe:
+        inner = self.belief.prepare(fitted, round)
+        return partial(at_temperature, self._temperature(fitted, inner), inner)
+
+    def _temperature(self, fitted: Fitted, inner: Believe) -> float:
+        if self.X is not None:
+            rows, codes = _held_out_rows(fitted, self.X, self.y, "Calibrated")
+            block = Candidates(np.arange(rows.shape[0]), rows, fitted.proba_of(rows))
+            return fitted_temperature(to_numpy(inner(block)), codes)
+        held_out = getattr(inner, "held_out", None)
+        if held_out is None:
+            raise BadParameter(
+                f"Calibrated needs X= and y=, since {self.belief!r} has no held-out labels. Pass them, or "
+                "use CrossFitted(estimator)."
+            )
+        return fitted_temperature(*held_out)
+
+
+def at_temperature(T: float, inner: Believe, candidates: Candidates) -> PerLabel:
+    """Return a belief at a temperature: softmax(log p / T)."""
+    tempered = _tempered(to_numpy(inner(candidates)), T)
+    return like(tempered, candidates.proba, dtype=candidates.proba.dtype)
+
+
+def fitted_temperature(predicted: NDArray[Any], codes: NDArray[Any]) -> float:
+    """Return T that maximises Σ log softmax(log p / T)_y, between 0.05 and 50."""
+    rows = np.arange(len(codes))
+
+    def loss(log_T: float) -> float:
+        return float(-np.log(_tempered(predicted, float(np.exp(log_T)))[rows, codes]).sum())
+
+    best = minimize_scalar(loss, bounds=(np.log(0.05), np.log(50.0)), method="bounded")
+    return float(np.exp(best.x))
+
+
+def _tempered(p: NDArray[Any], T: float) -> NDArray[Any]:
+    # A belief of exactly zero would make one wrong vote infinitely surprising.
+    return np.asarray(softmax(np.log(np.maximum(p, 1e-6)) / T))
+
+
+@dataclass(frozen=True)
+class Jackknife:
+    """What the mean of the models predicts that each miss one labelled row.
+
+    Beside the model's own prediction it shows the bias that few labels bring, as far as a jackknife
+    sees it (GOIMDA, Yao et al. 2026). A fit for each label, once a round; linear models only.
+
+    Examples
+    --------
+    >>> Jackknife()
+    Jackknife()
+    """
+
+    def prepare(self, fitted: Fitted, round: int = 0) -> Believe:
+        return partial(_by_model, jackknifed(fitted))
+
+
+def jackknifed(fitted: Fitted) -> Fitted:
+    """Return the mean of the models that each miss one label; the only label of a class is not missed."""
+    fitted.model.linear("The jackknife")
+    fitted.check_kind("The jackknife")
+    known = fitted.labelled
+    mass = to_numpy(known.weights)[:, None] * to_numpy(known.targets)
+    # Rounding aside: a class without a label would send its free intercept to minus infinity.
+    only = (mass > 0.0) & (mass >= (1.0 - 1e-9) * mass.sum(axis=0))
+    left = np.flatnonzero(mass.any(axis=1) & ~only.any(axis=1))
+    total = 0.0 * fitted.params
+    for row in left.tolist():
+        others = np.delete(np.arange(len(mass)), row)
+        fewer = fitted.expecting(-known.targets[row, :])
+        parts = (known.X, known.targets, fewer.labelled.weights)
+        rows = Labelled(*(rows_at(part, others) for part in parts))
+        total = total + replace(fewer, labelled=rows).polished().params
+    return replace(fitted, params=total / len(left)) if len(left) else fitted
+
+
+def _by_model(fitted: Fitted, candidates: Candidates) -> PerLabel:
+    return fitted.proba_of(candidates.X)

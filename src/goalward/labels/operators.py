@@ -5,80 +5,50 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
+from goalward.core.arguments import in_place
 from goalward.core.arrays import Array, astype, eps, namespace
-from goalward.core.candidates import Candidates
-from goalward.core.place import in_place
+from goalward.core.rows import Candidates
 from goalward.errors import ShapeMismatch, VacuousUtility
 from goalward.labels.beliefs import Belief, Believe, PerLabel, Predicted, Uniform
 from goalward.models.fitted import Fitted, as_fitted
 
-__all__ = [
-    "BestCase",
-    "Expected",
-    "ExpectedImprovement",
-    "Operator",
-    "ProbabilityOfImprovement",
-    "Resolver",
-    "Spread",
-    "UpperConfidence",
-    "WorstCase",
-    "warn_if_vacuous",
-    "warn_vacuous",
-]
-
-
-# The warning of Remark 1: all rows score the same, so nothing is chosen.
+PerRow = Float[Array, " n"]
 
 
 def warn_if_vacuous(lowest: float, highest: float, scale: float, eps: float, name: str) -> None:
-    """Warn if all rows score the same to rounding while their utilities differ.
+    """Warn if the scores of all rows are the same to rounding while utilities of a label differ.
 
-    Parameters
-    ----------
-    lowest, highest
-        Over the rows, after the operator.
-    scale
-        The largest spread over the rows of a label's utility, before it.
-    eps
-        The rounding unit of the numbers.
+    `scale` is the largest spread over the rows of a label's utility, `eps` the rounding unit.
     """
     gap = highest - lowest
     if scale > 0.0 and gap <= 1e4 * eps * scale:
-        warn_vacuous(
-            name, f" (spread {gap:.1e}, while utilities of a label spread over {scale:.1e})"
-        )
+        warn_vacuous(name, f" (they spread over {gap:.1e}, utilities of a label over {scale:.1e})")
 
 
-def warn_vacuous(name: str, found: str = "") -> None:
-    """Warn that all rows score the same under an operator, by what was found or by Remark 1."""
+def warn_vacuous(name: str, measured: str = "") -> None:
+    """Warn that all rows score the same under an operator: it was measured, or follows (Remark 1)."""
     reason = "the operator does not tell them apart"
     if "Predicted" in name:
         reason = (
-            "to first order the expected utility under the model's own prediction is "
-            "constant (Remark 1 of the paper)"
+            "to first order the expected utility under the model's own prediction is constant "
+            "(Remark 1 of the paper)"
         )
     warnings.warn(
-        f"Every candidate scores the same under {name}{found}, so the choice is arbitrary: {reason}. "
-        "Use Spread(Predicted()), Expected(Uniform()), a LabelModel, or a utility beyond first "
-        "order such as Retrain().",
+        f"Every candidate scores the same under {name}{measured}, so the choice is arbitrary: {reason}. "
+        "Use Spread(Predicted()), Expected(Uniform()), a LabelModel, or a utility such as Retrain().",
         VacuousUtility,
         stacklevel=4,
     )
 
 
-PerRow = Float[Array, " n"]
-
-
 class Resolver(NamedTuple):
-    """An operator bound to a model and a round: its belief is made, once.
-
-    Of rows that ask several questions, each is resolved by itself.
-    """
+    """An operator bound to a model and a round. Several questions of a row are resolved one by one."""
 
     operator: Operator
     believe: Believe
@@ -102,17 +72,16 @@ class Operator(ABC):
     rising: ClassVar[bool] = True
     """Whether the number never falls when a utility rises."""
 
-    @property
-    def statistic(self) -> str | None:
-        """The number this operator takes of utilities that are ⟨p, s⟩ - s_k, if it has a name.
+    statistic: str | None = None
+    """The number this operator takes of first-order utilities, ⟨p, s⟩ - s_k: "mean", "min", "max" or
+    "spread", which a scorer may compute without a table; None for any other."""
 
-        "mean", "min", "max" or "spread": a scorer may compute these without a table.
-        """
-        return None
+    def __post_init__(self) -> None:
+        in_place(self.belief, "belief", "gw.labels.Predicted()", "prepare", lacks="resolve")
 
     @abstractmethod
     def resolve(self, utility: PerLabel, belief: PerLabel) -> PerRow:
-        """Return one number per row, from its utilities and what its label is believed to be."""
+        """Return one number per row, from its utilities and the belief about its label."""
 
     def together(self, each: Float[Array, "n q"]) -> PerRow:
         """Return the number of a row from those of its questions: utilities of answers add up."""
@@ -120,7 +89,6 @@ class Operator(ABC):
 
     def prepare(self, fitted: Fitted, round: int = 0) -> Resolver:
         """Return the operator bound to a model and a round, for blocks of candidates."""
-        in_place(self.belief, "belief", "gw.labels.Predicted()", "prepare", lacks="resolve")
         questions = fitted.loss.questions(fitted.n_classes)
         return Resolver(self, self.belief.prepare(fitted, round), questions)
 
@@ -133,24 +101,17 @@ class Operator(ABC):
         *,
         round: int | None = None,
     ) -> PerRow:
-        """Return one number per row.
+        """Return one number per row, from (N, L) utilities: a column for each answer, K for classes.
 
-        Parameters
-        ----------
-        utility
-            (N, L) from a utility, a column for each answer: for classes K.
-        rows
-            Ids of the rows, so that `Truth(labels)` stays aligned in a shrinking pool;
-            positions by default.
-        round
-            For temperature schedules; the number of labelled rows by default.
+        `rows` are ids, so that `Truth(labels)` stays aligned in a shrinking pool; positions by default.
+        `round` is for temperature schedules; the number of labelled rows by default.
         """
         fitted = as_fitted(fitted)
         X = fitted.features(X_pool, "X_pool")
         if tuple(utility.shape) != (X.shape[0], fitted.n_answers):
             raise ShapeMismatch(
-                f"utility has shape {tuple(utility.shape)}; ({X.shape[0]}, {fitted.n_answers}), "
-                "rows by answers, was expected. Score the same pool that is passed here."
+                f"utility must have shape ({X.shape[0]}, {fitted.n_answers}), rows by answers, got "
+                f"{tuple(utility.shape)}. Score the same pool that is passed here."
             )
         ids = np.arange(X.shape[0]) if rows is None else rows
         if not isinstance(ids, np.ndarray):
@@ -158,12 +119,10 @@ class Operator(ABC):
             ids[:] = list(rows)
         if len(ids) != X.shape[0]:
             raise ShapeMismatch(
-                f"rows has {len(ids)} ids; {X.shape[0]} were expected, one for each row. Pass "
-                "the ids of the rows of X_pool."
+                f"rows must have {X.shape[0]} ids, one for each row of X_pool, got {len(ids)}."
             )
-        block = Candidates(ids, X, fitted.loss.proba(fitted.logits_of(X)))
         number = len(fitted.labelled) if round is None else round
-        resolved = self.prepare(fitted, number)(utility, block)
+        resolved = self.prepare(fitted, number)(utility, Candidates(ids, X, fitted.proba_of(X)))
         xp = namespace(resolved)
         if len(ids) > 1:
             scale = float(xp.max(xp.max(utility, axis=0) - xp.min(utility, axis=0)))
@@ -195,8 +154,8 @@ class Expected(Operator):
 
     belief: Belief = field(default_factory=Uniform)
 
-    @property
-    def statistic(self) -> str | None:
+    @cached_property
+    def statistic(self) -> str | None:  # type: ignore[override]
         return "mean" if self.belief == Uniform() else None
 
     def resolve(self, utility: PerLabel, belief: PerLabel) -> PerRow:
@@ -251,8 +210,8 @@ class Spread(Operator):
     rising: ClassVar[bool] = False
     belief: Belief = field(default_factory=Predicted)
 
-    @property
-    def statistic(self) -> str | None:
+    @cached_property
+    def statistic(self) -> str | None:  # type: ignore[override]
         return "spread" if self.belief == Predicted() else None
 
     def resolve(self, utility: PerLabel, belief: PerLabel) -> PerRow:

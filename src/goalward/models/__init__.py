@@ -1,6 +1,6 @@
 """How parameters move logits, what a label costs, and a model at its optimum."""
 
-from goalward.core.candidates import Labelled
+from goalward.core.rows import Labelled
 from goalward.models.fitted import Fitted, as_fitted
 from goalward.models.linear import LinearModel
 from goalward.models.logistic import CrossValidation, Logistic, cross_validate

@@ -23,8 +23,6 @@ from goalward.core.arrays import Array, rows_at
 from goalward.errors import Unsupported
 from goalward.models.gauss_newton import NetworkCurvature
 
-__all__ = ["EkFac"]
-
 LARGEST = 8192
 """Outputs or inputs of a layer up to which eigenvectors are sought."""
 

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
+from goalward.core.arguments import described
 from goalward.core.arrays import (
     Array,
     Rows,
@@ -24,11 +25,9 @@ from goalward.core.arrays import (
     stack_rows,
     to_numpy,
 )
-from goalward.core.candidates import Candidates, Labelled
 from goalward.core.card import card
 from goalward.core.labels import clean_weights
-from goalward.core.place import described
-from goalward.core.rows import check_columns, clean_rows, held
+from goalward.core.rows import Candidates, Labelled, check_columns, clean_rows, held
 from goalward.errors import Unsupported
 from goalward.models.linear import LinearModel
 from goalward.models.loss import Loss
@@ -38,8 +37,6 @@ from goalward.models.softmax import Softmax
 from goalward.models.trust import Validity
 from goalward.solvers import Auto, Inverse, Solve, Solver
 from goalward.solvers.inverse import Coordinates
-
-__all__ = ["Fitted", "as_fitted"]
 
 KINDS = {"class": "one class for each row", "labels": "several labels", "numbers": "numbers"}
 
@@ -66,7 +63,7 @@ class Fitted:
         The weight that a row labelled now gets, by its class; ones by default.
     label_counts
         Labels of each class, where `class_weights` are balanced by them and change with each.
-    freed
+    free_penalty
         The penalty once every class has a label, where one has none yet and intercepts are
         penalised until then.
     columns
@@ -96,7 +93,7 @@ class Fitted:
     transform: Callable[[Any], Any] | None = field(default=None, repr=False)
     class_weights: Float[Array, " k"] | None = field(default=None, repr=False)
     label_counts: Float[Array, " k"] | None = field(default=None, repr=False)
-    freed: Float[Array, " p"] | None = field(default=None, repr=False)
+    free_penalty: Float[Array, " p"] | None = field(default=None, repr=False)
     columns: tuple[str, ...] | None = field(default=None, repr=False)
     validity: Validity | None = field(default=None, repr=False)
 
@@ -158,6 +155,17 @@ class Fitted:
         """
         return Candidates(ids, self.features(X, "X_pool", finite=False), self.proba_of, start)
 
+    @cached_property
+    def _bound(self) -> dict[int, tuple[Any, list[Any]]]:
+        return {}
+
+    def bound(self, goal: Any) -> list[Any]:
+        """Return a goal's terms for this model, made once; for goals whose rows are in memory."""
+        if id(goal) not in self._bound:
+            goal.check_loss(self)
+            self._bound[id(goal)] = goal, goal.terms(self)
+        return self._bound[id(goal)][1]
+
     def with_rows(self, rows: Rows, targets: Float[Array, "n k"]) -> Fitted:
         """Return the same parameters with more labelled rows, weighted by their classes."""
         xp = namespace(targets)
@@ -182,8 +190,8 @@ class Fitted:
         are free from the first label of the last class on.
         """
         xp, known, after = namespace(labels), self.labelled, self
-        if self.freed is not None and bool(xp.all(self.seen | (labels > 0.5))):
-            after = replace(after, penalty=self.freed, freed=None)
+        if self.free_penalty is not None and bool(xp.all(self.seen | (labels > 0.5))):
+            after = replace(after, penalty=self.free_penalty, free_penalty=None)
         if self.label_counts is None:
             return after
         counts = self.label_counts + labels
@@ -193,7 +201,7 @@ class Fitted:
         return replace(after, labelled=labelled, class_weights=by_class, label_counts=counts)
 
     @property
-    def told(self) -> bool:
+    def has_two_classes(self) -> bool:
         """Whether labels say enough to go by: two classes, or two rows of labels or numbers."""
         return (self.labelled.n_seen if self.loss.kind == "class" else len(self.labelled)) >= 2
 
@@ -206,7 +214,7 @@ class Fitted:
     def freeing(self) -> int | None:
         """The index of the class whose first label would free the intercepts, if it is that near."""
         missing = np.flatnonzero(~to_numpy(self.seen))
-        return int(missing[0]) if self.freed is not None and len(missing) == 1 else None
+        return int(missing[0]) if self.free_penalty is not None and len(missing) == 1 else None
 
     def predict_proba(self, X: object) -> Float[UsersArray, "n k"]:
         """Return (n, K) probabilities, columns in the order of `classes`."""

@@ -17,8 +17,6 @@ from goalward.models.newton import Optimum
 from goalward.models.objective import Objective
 from goalward.solvers import Curvature
 
-__all__ = ["GaussNewton", "NetworkCurvature", "descend", "push", "smallest_eigenvalue"]
-
 STALLED = 1e-4
 """Relative gradient up to which a search that cannot go on is taken for finished."""
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from goalward.models.fitted import Fitted
     from goalward.models.logistic import Logistic
 
-__all__ = ["best_left_out", "left_out", "left_out_likelihood", "left_out_pull", "left_out_shift"]
-
 
 def left_out_pull(
     fitted: Fitted, rows: Rows, targets: Any, weights: Any

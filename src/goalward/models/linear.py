@@ -23,7 +23,6 @@ from goalward.solvers import Solver
 if TYPE_CHECKING:
     from goalward.models.fitted import Fitted
 
-__all__ = ["LinearModel"]
 
 LARGE = 2**20
 """Numbers from which on two columns are multiplied with care."""

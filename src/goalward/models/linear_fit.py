@@ -11,24 +11,13 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, Rows, is_sparse, like, namespace
-from goalward.core.candidates import Labelled
 from goalward.core.labels import clean_weights
-from goalward.core.rows import clean_rows, column_names, held
+from goalward.core.rows import Labelled, clean_rows, column_names, held
 from goalward.errors import BadParameter, ShapeMismatch
 from goalward.models.fitted import Fitted
 from goalward.models.linear import LinearModel
 from goalward.models.loss import Loss
 from goalward.solvers import named
-
-__all__ = [
-    "Learner",
-    "check_positive",
-    "fitted_to",
-    "labelled_rows",
-    "names_of",
-    "polished",
-    "started",
-]
 
 L = TypeVar("L", bound="Learner")
 

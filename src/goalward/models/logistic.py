@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 
 from goalward.core.arrays import like, rows_at, to_numpy
-from goalward.core.candidates import Labelled
 from goalward.core.labels import as_classes, clean_weights, encode, find_classes, is_soft
-from goalward.core.rows import clean_rows, column_names, held
+from goalward.core.rows import Labelled, clean_rows, column_names, held
 from goalward.errors import (
     BadInput,
     BadParameter,
@@ -34,8 +33,6 @@ from goalward.solvers.auto import named
 
 if TYPE_CHECKING:
     from goalward.models.fitted import Fitted
-
-__all__ = ["CrossValidation", "Logistic", "LogisticParameters", "cross_validate"]
 
 
 class LogisticParameters:
@@ -144,7 +141,7 @@ class Logistic(LogisticParameters, Learner):
         free = penalty.copy()
         frees = self.fit_intercept and self.penalize_intercept in (False, "until-seen")
         free[-1] *= 0.0 if frees else 1.0
-        freed = None if seen or np.all(free == penalty) else like(free, labelled.targets)
+        free_penalty = None if seen or np.all(free == penalty) else like(free, labelled.targets)
         params = like(np.zeros((len(penalty), len(classes))), labelled.targets)
         if start is not None:
             params = started(start, params, classes)
@@ -155,7 +152,7 @@ class Logistic(LogisticParameters, Learner):
             classes,
             model=LinearModel(intercept=self.fit_intercept),
             C=C,
-            freed=freed,
+            free_penalty=free_penalty,
             columns=column_names(X),
         )
         if len(labelled) == 0:

@@ -26,8 +26,6 @@ from numpy.typing import NDArray
 from goalward.core.arrays import Array, like, namespace, to_numpy
 from goalward.errors import Unsupported
 
-__all__ = ["Loss", "Separate", "on_diagonal", "own_logit"]
-
 
 class Loss(ABC):
     """The loss of rows, in logit space. Softmax regression has `Softmax`.

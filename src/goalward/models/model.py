@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from goalward.models.linear import LinearModel
     from goalward.models.objective import Objective
 
-__all__ = ["Jacobian", "Model"]
-
 
 @runtime_checkable
 class Jacobian(Protocol):
@@ -43,7 +41,7 @@ class Model(ABC):
     """Whether logits are XΘ (+ b): parameters have a column per outcome, J is the same everywhere."""
     has_derivatives: ClassVar[bool] = True
     """Whether `at` answers."""
-    elsewhere: bool = False
+    predict_only: bool = False
     """Whether it was fitted to rows that are not known here."""
 
     @abstractmethod

@@ -14,8 +14,6 @@ from goalward.models.linear_fit import Learner, check_positive, fitted_to, names
 from goalward.models.sigmoid import Sigmoid
 from goalward.models.trust import refuse_separable
 
-__all__ = ["MultiLabel"]
-
 
 class MultiLabel(Learner):
     """One-vs-rest logistic regression: K labels, each a yes or a no by itself.

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from goalward.models.fitted import Fitted
     from goalward.models.objective import Objective
 
-__all__ = ["Network"]
-
 
 @dataclass(frozen=True, eq=False)
 class Network(Model):

@@ -13,8 +13,6 @@ from goalward.models.objective import Objective
 from goalward.solvers import Auto, Solver
 from goalward.solvers.auto import GAVE_UP
 
-__all__ = ["Optimum", "minimise"]
-
 
 class Optimum(NamedTuple):
     """Where a search ended, and ‖∇F‖ there relative to the model's scale of it."""

@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING, ClassVar
 from jaxtyping import Float
 
 from goalward.core.arrays import Array, namespace
-from goalward.core.candidates import Labelled
+from goalward.core.rows import Labelled
 from goalward.models.loss import Loss
 from goalward.models.model import Model
 
 if TYPE_CHECKING:
     from goalward.models.linear import LinearModel
-
-__all__ = ["Hessian", "Objective"]
 
 
 @dataclass(frozen=True)

@@ -21,15 +21,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from goalward.core.arrays import Array, Rows, plain_rows
-from goalward.core.candidates import Labelled
 from goalward.core.labels import as_classes
-from goalward.core.sparse import check_sparse
+from goalward.core.rows import Labelled, check_sparse
 from goalward.errors import BadParameter, Unsupported
 from goalward.models.fitted import Fitted, as_fitted
 from goalward.models.model import Model
 from goalward.solvers import Solver
-
-__all__ = ["Refitted", "last_step", "that_predicts"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +46,7 @@ class Refitted(Model):
         logarithm no goal survives.
     fresh
         What is fitted instead of a fitted estimator: one with the same random state each time.
-    elsewhere
+    predict_only
         Whether it was fitted to rows that are not known here: it predicts, and that is all.
     """
 
@@ -58,7 +55,7 @@ class Refitted(Model):
     width: int
     smoothing: float = 0.01
     fresh: Callable[[Any], Any] = field(default=lambda estimator: estimator, repr=False)
-    elsewhere: bool = False
+    predict_only: bool = False
 
     has_derivatives: ClassVar[bool] = False
 
@@ -141,7 +138,7 @@ def that_predicts(estimator: Any) -> Fitted:
     nothing = Labelled(np.empty((0, width)), np.empty((0, len(classes))), np.empty(0))
     named = getattr(estimator, "feature_names_in_", None)
     columns = None if named is None else tuple(named)
-    blind = Refitted(model, classes, width, elsewhere=True)
+    blind = Refitted(model, classes, width, predict_only=True)
     return blind.fitted(nothing, classes, transform, columns)
 
 

@@ -13,8 +13,6 @@ from goalward.models.fitted import Fitted
 from goalward.models.linear_fit import Learner, check_positive, fitted_to, names_of, polished
 from goalward.models.squared import Squared
 
-__all__ = ["Ridge", "with_noise"]
-
 
 class Ridge(Learner):
     """Least squares with a squared penalty, for one number a row or several.

@@ -20,8 +20,6 @@ from goalward.errors import BadInput, ShapeMismatch, UnknownLabel
 from goalward.models.loss import Separate, on_diagonal, own_logit
 from goalward.models.softmax import tempered
 
-__all__ = ["Sigmoid"]
-
 NAMED = (Set, Mapping)
 
 

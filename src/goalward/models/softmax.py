@@ -22,8 +22,6 @@ from goalward.core.labels import encode
 from goalward.errors import ShapeMismatch
 from goalward.models.loss import Loss, own_logit
 
-__all__ = ["Softmax", "tempered"]
-
 
 @cache
 def _contrasts(n_classes: int) -> NDArray[Any]:

@@ -18,8 +18,6 @@ from goalward.core.arrays import Array, like, namespace, to_numpy
 from goalward.errors import BadInput, NotFinite, ShapeMismatch
 from goalward.models.loss import Separate, on_diagonal
 
-__all__ = ["Squared"]
-
 NEAR, FAR = (3.0 - 6.0**0.5) ** 0.5, (3.0 + 6.0**0.5) ** 0.5
 """Gauss and Hermite's four nodes: exact for the mean and the variance of quadratic utilities. Three
 would do, but what is expected already, the middle one, changes nothing: its gain is rounding."""

@@ -16,7 +16,6 @@ from goalward.solvers import Auto
 if TYPE_CHECKING:
     from goalward.models.fitted import Fitted
 
-__all__ = ["Validity", "inspected", "newton_distance", "refuse_flat", "refuse_separable"]
 
 WEAKEST = 2e-4
 """Penalty (scikit-learn's C = 1e4) up to which steps from a fit without a wrong label are refused.

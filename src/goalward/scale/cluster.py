@@ -18,18 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from goalward.core.extras import needing
+from goalward.core.arguments import needing
 from goalward.core.kernels.compiled import accelerate, compiled
 from goalward.core.pool_files import PoolFile, Read, differing, witnessed
 from goalward.errors import BadParameter, ClusterLost, DataMissing, GoalwardError, Unsupported
 from goalward.scale.threads import OnePass, reading
 from goalward.strategies.engine import Reader
-from goalward.strategies.request import Request
-from goalward.utility.best import Best
-from goalward.utility.rule import Rule
-
-__all__ = ["Dask", "connected", "finished", "reaching", "threads"]
-
+from goalward.strategies.selectors import Best
+from goalward.strategies.strategy import Request
+from goalward.utility.utility import Rule
 
 # A Dask cluster that may go away: found, waited for with an eye on it, and missed when it is gone.
 
@@ -194,7 +191,7 @@ class Dask(OnePass):
                     [request.excluded[slice(*np.searchsorted(request.excluded, s))] for s in spans],
                     # Workers find the ids of a file in it; only those that came otherwise are sent.
                     [request.names(np.arange(*s)) if request.renamed else None for s in spans],
-                    [empty.within(*span) for span in spans],
+                    [empty] * len(spans),
                     rows=rows,
                     retries=3,
                     pure=False,

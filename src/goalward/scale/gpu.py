@@ -16,24 +16,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from goalward.core.arguments import needing
 from goalward.core.arrays import is_sparse
-from goalward.core.candidates import Candidates, Labelled
-from goalward.core.extras import needing
 from goalward.core.pool import Pool
-from goalward.core.rows import check_finite
+from goalward.core.rows import Candidates, Labelled, check_finite
 from goalward.errors import NotFinite, Unsupported
 from goalward.models import Fitted
 from goalward.scale.threads import OnePass
-from goalward.strategies.request import Request
-from goalward.utility.best import Best
-from goalward.utility.rule import Rule
-
-__all__ = ["Cuda"]
+from goalward.strategies.selectors import Best
+from goalward.strategies.strategy import Request
+from goalward.utility.utility import Rule
 
 BUFFERS = 3
 COPIERS = 8
 """Threads that fill a buffer: one alone does not keep the bus busy."""
-ARRAYS = ("params", "penalty", "class_weights", "label_counts", "freed")
+ARRAYS = ("params", "penalty", "class_weights", "label_counts", "free_penalty")
 """What of a model is arrays, beside its rows."""
 
 
@@ -112,10 +109,6 @@ def _best_of(
     if low < high:
         gone = torch.as_tensor(excluded[low:high] - start, device=values.device)
         values[gone] = float("-inf")
-    if empty.prices is not None:
-        part = empty.prices.part(start, start + len(values))
-        worth = part.worth(values.double().cpu().numpy())
-        values = torch.as_tensor(worth, device=values.device)
     threshold = torch.topk(values, min(empty.count, len(values))).values[-1]
     # Everything tied with the last place stays in the draw.
     fresh = torch.nonzero(values >= threshold)[:, 0]

@@ -8,6 +8,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from goalward.core.arguments import check_count
+from goalward.core.pool import as_pool
 from goalward.core.pool_files import open_pool
 from goalward.errors import BadParameter
 from goalward.goals import Goal
@@ -20,13 +22,9 @@ from goalward.solvers import Solution
 from goalward.strategies import GoalOriented, Strategy
 from goalward.strategies.engine import Engine
 from goalward.strategies.goal_oriented import OperatorWord, SelectionWord
-from goalward.strategies.request import Request, check_count
-from goalward.strategies.selectors import Top
+from goalward.strategies.selectors import Selector, Top
 from goalward.utility import Utility
-from goalward.utility.named import UtilityWord
-from goalward.utility.rule import Selector
-
-__all__ = ["Ranking", "rank"]
+from goalward.utility.ladder import UtilityWord
 
 
 @dataclass(frozen=True)
@@ -132,9 +130,10 @@ def rank(
             selection=selection or Top(),
             seed=seed,
         )
-    request = Request.of(model, pool, batch, exclude, None, round, 0, costs, budget)
-    found = strategy.answer(request, engine)
-    read = (len(request.pool), found.seconds, request.pool.n_bytes)
+    pool = as_pool(pool)
+    given = {"round": round, "costs": costs, "budget": budget}
+    found = strategy.suggest(model, pool, batch, exclude, engine=engine, **given)
+    read = (len(pool), found.seconds, pool.n_bytes)
     return Ranking(found.rows, found.values, found.positions, *read, found.solver, found.says)
 
 

@@ -11,17 +11,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from goalward.core.arguments import check_count
 from goalward.core.kernels.compiled import accelerated
 from goalward.core.pool import Pool
 from goalward.errors import BadParameter, ShapeMismatch
 from goalward.models import Fitted
-from goalward.strategies.engine import Reader, Reading, is_large
-from goalward.strategies.request import Request, check_count
-from goalward.utility.best import Best
-from goalward.utility.motion import chunk_rows
-from goalward.utility.rule import Rule
-
-__all__ = ["OnePass", "Progress", "Threads", "block_rows", "reading"]
+from goalward.strategies.engine import Reader, ScanResult, is_large
+from goalward.strategies.selectors import Best
+from goalward.strategies.strategy import Request
+from goalward.utility.utility import Rule, chunk_rows
 
 Progress = Callable[[int, int], None]
 """Called with the rows done and the rows there are."""
@@ -43,7 +41,7 @@ class OnePass(ABC):
     block: int | None = None
     progress: Progress | None = field(default=None, repr=False)
 
-    def scan(self, rule: Rule, request: Request, kept: Best | None) -> Reading:
+    def scan(self, rule: Rule, request: Request, kept: Best | None) -> ScanResult:
         """Return the best rows of the pool, from the best rows of its parts in any order."""
         if kept is None:
             raise BadParameter(
@@ -55,7 +53,7 @@ class OnePass(ABC):
             best, done = best.joined(found), done + count
             if self.progress:
                 self.progress(done, len(request.pool))
-        return Reading(best.rows, best.values)
+        return ScanResult(best.rows, best.values)
 
     @abstractmethod
     def parts(

@@ -7,16 +7,13 @@ from dataclasses import dataclass, replace
 
 from jaxtyping import Float
 
+from goalward.core.arguments import in_place
 from goalward.core.arrays import Array, eps, is_sparse, namespace, norm
-from goalward.core.place import in_place
 from goalward.errors import BadParameter, NotConverged
 from goalward.solvers.cholesky import Cholesky
 from goalward.solvers.conjugate_gradient import ConjugateGradient
 from goalward.solvers.dual import Dual
 from goalward.solvers.solution import Curvature, LinearCurvature, Solution, Solve, Solver
-
-__all__ = ["GAVE_UP", "Auto", "GradientStep", "named"]
-
 
 # No curvature: a step down the slope in place of a solution.
 

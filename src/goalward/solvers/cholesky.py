@@ -22,8 +22,6 @@ from goalward.core.arrays import (
 )
 from goalward.solvers.solution import Apply, Direct, LinearCurvature
 
-__all__ = ["Cholesky", "dense_curvature"]
-
 
 @dataclass(frozen=True)
 class Cholesky(Direct):

@@ -24,9 +24,6 @@ from goalward.solvers.solution import (
     uniform_penalty,
 )
 
-__all__ = ["ConjugateGradient", "by_products", "by_rows", "few_rows"]
-
-
 # Conjugate gradients for few rows of many features: one product with XXᵀ each.
 #
 # Started at zero they never leave what Xᵀ and g itself span, so every vector on the way is Xᵀa + g c,

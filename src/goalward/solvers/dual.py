@@ -19,8 +19,6 @@ from jaxtyping import Float
 from goalward.core.arrays import Array, cholesky, namespace
 from goalward.solvers.solution import Apply, Direct, LinearCurvature, uniform_penalty
 
-__all__ = ["Dual"]
-
 
 @dataclass(frozen=True)
 class Dual(Direct):

@@ -35,18 +35,6 @@ from goalward.solvers.cholesky import dense_curvature
 from goalward.solvers.conjugate_gradient import by_products
 from goalward.solvers.solution import LinearCurvature, Solve, in_basis, uniform_penalty
 
-__all__ = [
-    "LARGEST",
-    "Coordinates",
-    "Inverse",
-    "Updated",
-    "fits",
-    "quadratic",
-    "rows_at_once",
-    "shrunk",
-]
-
-
 # Coordinates in which a linear model's curvature is small enough to be inverted.
 #
 # A penalised optimum lies in the span of its rows, and outside of what was seen nothing is known but

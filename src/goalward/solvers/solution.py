@@ -16,24 +16,8 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 from jaxtyping import Float
 
 from goalward.core.arrays import Array, astype, eps, namespace, norm
-from goalward.core.candidates import Labelled
+from goalward.core.rows import Labelled
 from goalward.errors import NotConverged, Unsupported
-
-__all__ = [
-    "Apply",
-    "Curvature",
-    "Direct",
-    "LinearCurvature",
-    "Preconditionable",
-    "Products",
-    "Solution",
-    "Solve",
-    "Solver",
-    "certified",
-    "in_basis",
-    "least_norm",
-    "uniform_penalty",
-]
 
 
 @dataclass(frozen=True)

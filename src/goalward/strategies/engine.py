@@ -6,27 +6,33 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import array_api_compat
 import numpy as np
 from numpy.typing import NDArray
 
 from goalward.core.arrays import eps, namespace, rows_at, to_numpy
-from goalward.core.candidates import Candidates
 from goalward.core.kernels.compiled import accelerated
 from goalward.core.pool import as_pool
+from goalward.core.rows import Candidates
 from goalward.core.threads import cores, one_blas_thread
 from goalward.labels import warn_if_vacuous
 from goalward.models import Fitted, Labelled
-from goalward.strategies.request import Request
-from goalward.utility.best import Best
-from goalward.utility.motion import chunk_rows, stacked
-from goalward.utility.rule import Judged, Rule, Shortlist
-from goalward.utility.scorer import check_scores
-from goalward.utility.utility import block_size
+from goalward.strategies.selectors import Best, Shortlist
+from goalward.utility.utility import (
+    ExplainedRule,
+    RowScores,
+    Rule,
+    SequentialRule,
+    block_size,
+    check_scores,
+    chunk_rows,
+    stacked,
+)
 
-__all__ = ["Engine", "Memory", "Reader", "Reading", "is_large", "without"]
+if TYPE_CHECKING:
+    from goalward.strategies.strategy import Request
 
 LARGEST_TABLE = 256 * 2**20
 """Bytes of (N, K) utilities that a suggestion keeps."""
@@ -35,7 +41,7 @@ LARGE = 2**26
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class ScanResult:
     """What an engine brings back: the best rows, and all scores where it keeps them.
 
     Parameters
@@ -71,6 +77,12 @@ class Reading:
 
         return Shortlist(playing, self.positions, self.values, read)
 
+    def joined(self, positions: NDArray[Any], values: NDArray[Any]) -> ScanResult:
+        """Return the rows kept and others."""
+        new = ~np.isin(positions, self.positions)
+        positions = np.append(self.positions, positions[new])
+        return replace(self, positions=positions, values=np.append(self.values, values[new]))
+
 
 class Engine(Protocol):
     """A way to read a pool: in memory, by threads, on a cluster, on a GPU.
@@ -83,7 +95,7 @@ class Engine(Protocol):
     whole: bool
     """Whether it keeps the score of every row."""
 
-    def scan(self, rule: Rule, request: Request, kept: Best | None) -> Reading:
+    def scan(self, rule: Rule, request: Request, kept: Best | None) -> ScanResult:
         """Return the best rows of a pool under a rule; all of them where `kept` is None."""
         ...
 
@@ -134,7 +146,9 @@ def is_large(request: Request) -> bool:
     return len(request.pool) * per_row >= LARGE
 
 
-def _shared(look: Callable[[slice, Any], Judged], rule: Rule, request: Request) -> Iterable[Judged]:
+def _shared(
+    look: Callable[[slice, Any], RowScores], rule: Rule, request: Request
+) -> Iterable[RowScores]:
     """Return what is seen of each block of the pool, in order; all cores look at a large one."""
     pool, fitted, size = request.pool, request.fitted, block_size(request.fitted.n_classes)
     plain = array_api_compat.is_numpy_array(fitted.params) and fitted.transform is None
@@ -144,7 +158,7 @@ def _shared(look: Callable[[slice, Any], Judged], rule: Rule, request: Request) 
     wanted = min(-(-total // (8 * jobs)), LARGE // 8 // (pool.width or 1000))
     size = max(size, -(-wanted // grid) * grid)
 
-    def task(start: int) -> Judged:
+    def task(start: int) -> RowScores:
         part = slice(start, min(start + size, total))
         return look(part, pool.part(part.start, part.stop))
 
@@ -176,7 +190,7 @@ class Memory:
 
     whole = True
 
-    def scan(self, rule: Rule, request: Request, kept: Best | None) -> Reading:
+    def scan(self, rule: Rule, request: Request, kept: Best | None) -> ScanResult:
         """Return the best rows, and every score."""
         fitted, total = request.fitted, len(request.pool)
         utility = np.empty(total)
@@ -186,52 +200,49 @@ class Memory:
         few = total <= block_size(fitted.n_classes) and (kept is None or kept.count >= total)
         play: list[tuple[Rule, Candidates]] = []
 
-        def look(part: slice, X: Any) -> Judged:
+        def look(part: slice, X: Any) -> RowScores:
             names = request.names(np.arange(part.start, part.stop))
             rows = fitted.candidates(X, names, part.start)
-            said = rule
-            if few and part.stop - part.start == total:
-                said = rule.playing(rows)
-                play.append((said, rows))
-            judged = said.judged(rows)
-            check_scores(judged.values, rows)
-            utility[part] = to_numpy(judged.values)
-            return judged
+            scorer = rule
+            if few and isinstance(rule, SequentialRule):
+                scorer = rule.playing(rows)
+                play.append((scorer, rows))
+            scores = scorer.scores(rows)
+            check_scores(scores.values, rows)
+            utility[part] = to_numpy(scores.values)
+            return scores
 
         tables: list[Any] = []
         leverages: list[NDArray[Any]] = []
         ends: list[tuple[Any, Any, float]] = []
-        for judged in _shared(look, rule, request):
-            if judged.leverage is not None:
-                leverages.append(to_numpy(judged.leverage))
-            if judged.per_label is not None:
-                ends.append(_ends(judged.per_label))
+        for scores in _shared(look, rule, request):
+            if scores.leverage is not None:
+                leverages.append(to_numpy(scores.leverage))
+            if scores.per_label is not None:
+                ends.append(_ends(scores.per_label))
                 if small:
-                    tables.append(to_numpy(judged.per_label))
+                    tables.append(to_numpy(scores.per_label))
         if ends and total > 1:
             low, high, unit = map(np.array, zip(*ends, strict=True))
             scale = float(np.max(high.max(axis=0) - low.min(axis=0)))
             least, most = float(utility.min()), float(utility.max())
             warn_if_vacuous(least, most, scale, float(unit.max()), rule.name)
         table: Any = stacked(tables) if tables else None
-        if table is None and small:
+        if table is None and small and isinstance(rule, ExplainedRule):
             table = partial(self._table, rule, request)
         mean = float(np.concatenate(leverages).mean()) if leverages else None
         values = without(utility, 0, request.excluded)
         if kept is None:
-            return Reading(np.arange(total), values, utility, table, mean, *play)
+            return ScanResult(np.arange(total), values, utility, table, mean, *play)
         best = kept.merged(0, values)
-        return Reading(best.rows, best.values, utility, table, mean, *play)
+        return ScanResult(best.rows, best.values, utility, table, mean, *play)
 
-    def _table(self, rule: Rule, request: Request) -> Any:
-        """Return the utilities of every row under every label, read again; None without any."""
+    def _table(self, rule: ExplainedRule, request: Request) -> Any:
+        """Return the utilities of every row under every label, read again."""
         parts = []
         for part, X in request.pool.blocks(block_size(request.fitted.n_classes)):
             names = request.names(np.arange(part.start, part.stop))
-            found = rule.table(request.fitted.candidates(X, names, part.start))
-            if found is None:
-                return None
-            parts.append(found)
+            parts.append(rule.table(request.fitted.candidates(X, names, part.start)))
         return stacked(parts)
 
 

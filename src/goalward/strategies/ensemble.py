@@ -9,27 +9,22 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from goalward.core.arguments import check_count
 from goalward.core.arrays import log_softmax, rows_at, to_numpy
-from goalward.core.candidates import Candidates
+from goalward.core.draws import reference_rows
+from goalward.core.rows import Candidates
 from goalward.errors import BadParameter
 from goalward.goals.coverage import Coverage
 from goalward.goals.posterior import DecisionRisk, FisherRatio
 from goalward.labels.beliefs import Truth
-from goalward.strategies.among import PartOfPool, reference_rows
-from goalward.strategies.badge import Badge
-from goalward.strategies.core_set import CoreSet
+from goalward.strategies.batches import Badge, CoreSet, TypiClust
+from goalward.strategies.combined import PartOfPool
 from goalward.strategies.engine import Engine, Memory
 from goalward.strategies.goal_oriented import GoalOriented
-from goalward.strategies.request import Request, check_count
-from goalward.strategies.selectors import Sequential, Stochastic
-from goalward.strategies.strategy import Strategy, Suggestion
-from goalward.strategies.typiclust import TypiClust
+from goalward.strategies.selectors import Selector, Sequential, Shortlist, Stochastic, best
+from goalward.strategies.strategy import Request, Strategy, Suggestion
 from goalward.strategies.uncertainty import Entropy, Margin, Random, RowRule
-from goalward.utility.best import best
-from goalward.utility.rule import Rule, Selector, Shortlist
-
-__all__ = ["Boss", "Proposer", "Refine", "proposers"]
-
+from goalward.utility.utility import Rule
 
 LARGEST = 5000
 """Rows that a strategy is shown at most; of the authors of Refine and BoSS."""
@@ -55,7 +50,7 @@ def proposers(strategies: Sequence[Strategy], request: Request) -> list[Proposer
             goals = (DecisionRisk(sample), FisherRatio(sample))
             noisy = [GoalOriented(goal, selection=Stochastic()) for goal in goals]
             strategies = [*strategies, Badge(), *noisy]
-    if not request.fitted.told:
+    if not request.fitted.has_two_classes:
         strategies = [each for each in strategies if each.starts] or [_Any()]
     return [Proposer.of(each, request) for each in strategies]
 
@@ -129,7 +124,7 @@ class Herding(Strategy):
 
 
 @dataclass(frozen=True)
-class Refine(PartOfPool):
+class Refine(PartOfPool, word="refine"):
     """Progressive filtering by many strategies, then herding (Huseljic et al. 2025, arXiv 2511.22344).
 
     The strategies propose batches from random parts of the pool; what was proposed is the pool of
@@ -182,7 +177,7 @@ class Refine(PartOfPool):
 
 
 @dataclass(frozen=True)
-class Boss(Strategy):
+class Boss(Strategy, word="boss"):
     """The oracle BoSS (Huseljic et al. 2026, arXiv 2603.13109): a ceiling, not a strategy to use.
 
     Many strategies propose batches from random parts of the pool, of 4 batches to 5,000 rows. For
@@ -211,6 +206,7 @@ class Boss(Strategy):
     batches: int = field(default=100, kw_only=True)
     seed: int = field(default=0, kw_only=True)
     starts = True
+    needs: ClassVar[frozenset[str]] = frozenset({"truth"})
 
     def __post_init__(self) -> None:
         check_count("batches", self.batches)
@@ -222,24 +218,23 @@ class Boss(Strategy):
     def choose(self, request: Request, engine: Engine) -> Suggestion:
         """Return the best batch; a row's utility is that of the best batch proposed with it."""
         request.fitted.check_kind("Boss")
-        if request.costs is not None:
-            return super().choose(request, engine)  # which refuses prices: only batches are judged
-        if request.fidelity:
-            self.bind(request).fidelity(None, None, request.fidelity, self.seed)
+        if request.costs is not None or request.fidelity:
+            return super().choose(request, engine)  # which refuses both: only batches are judged
         proposed = self.proposed(request)
         accuracy, likelihood = self.judged(request, proposed)
         utility = np.full(len(request.pool), np.nan)
         for batch, value in zip(proposed, accuracy, strict=True):
             utility[batch] = np.fmax(utility[batch], value)
         chosen = proposed[np.lexsort((likelihood, accuracy))[-1]]
+        note = f"{self.title} chose {len(chosen):,} of {request.left:,} rows"
         names, values = request.names(chosen), utility[chosen]
-        return Suggestion(names, utility, positions=chosen, values=values)
+        return Suggestion(names, utility, positions=chosen, values=values, says=note)
 
     def proposed(self, request: Request) -> list[NDArray[Any]]:
         """Return the batches, each once."""
         rng = np.random.default_rng([self.seed, request.round])
         ensemble = proposers(self.strategies, request)
-        if not self.strategies and request.fitted.told:
+        if not self.strategies and request.fitted.has_two_classes:
             ensemble.append(Proposer.of(CoreSet(), request))
         free, times = request.free, max(1, self.batches // len(ensemble))
         few, many = min(4 * request.batch, len(free)), min(LARGEST, len(free))

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from goalward.core.place import in_place
+from goalward.core.arguments import in_place
+from goalward.core.draws import reference_rows
 from goalward.errors import BadParameter
 from goalward.goals import Goal
-from goalward.goals.soft_pool import belief_labels
+from goalward.goals.unlabelled import belief_labels
 from goalward.labels import Expected, Operator
 from goalward.models import Fitted
-from goalward.strategies.among import reference_rows
-from goalward.strategies.request import Request
-from goalward.strategies.selectors import Top
-from goalward.strategies.strategy import Strategy
+from goalward.strategies.selectors import Selector, Top
+from goalward.strategies.strategy import Request, Strategy
 from goalward.utility import Covering, FirstOrder, Information, Ladder, Utility
-from goalward.utility.named import UtilityWord, as_utility
-from goalward.utility.rule import Rule, Selector
-from goalward.utility.scorer import Supposed
-
-__all__ = ["GoalOriented", "OperatorWord", "SelectionWord"]
+from goalward.utility.ladder import UtilityWord, as_utility
+from goalward.utility.utility import Rule
 
 OperatorWord: TypeAlias = Literal[
     "average", "predicted", "jackknife", "min", "max", "spread", "ucb", "ei", "pi"
 ]
-SelectionWord: TypeAlias = Literal[
-    "top", "certain", "sequential", "sequential-curvature", "stochastic"
-]
+SelectionWord: TypeAlias = Literal["top", "sequential", "sequential-curvature", "stochastic"]
 
 UTILITIES = {"first-order": FirstOrder, "information": Information, "covering": Covering}
 """What predicts the change of a goal, by the name that the goal gives."""
@@ -41,8 +34,7 @@ class GoalOriented(Strategy):
     Parameters
     ----------
     goal
-        What should get better; or a function that makes it, of the dev rows and the pool that `build`
-        is given: `lambda dev, pool: gw.goals.DevLoss(*dev)` has those of each split in `gw.lab.simulate`.
+        What should get better.
     operator
         How the unknown label is resolved. This and the next two also by the words of recipes:
         "spread", "implicit", "sequential".
@@ -64,7 +56,7 @@ class GoalOriented(Strategy):
     array([0])
     """
 
-    goal: Goal | Callable[[tuple[Any, Any], Any], Goal]
+    goal: Goal
     operator: Operator | OperatorWord = field(default_factory=Expected, kw_only=True)
     utility: Utility | UtilityWord | None = field(default=None, kw_only=True)
     selection: Selector | SelectionWord = field(default_factory=Top, kw_only=True)  # type: ignore[assignment]
@@ -75,53 +67,30 @@ class GoalOriented(Strategy):
         goal: Any = self.goal
         if isinstance(goal, str):
             raise BadParameter(
-                f"goal={goal!r}; an object that has its rows, such as "
-                "gw.goals.DevLoss(X_dev, y_dev), was expected. In words: gw.recipe('dev/average')"
-                ".build(dev=(X_dev, y_dev)), or strategy= of gw.suggest."
+                f"goal must be an object with its rows, such as gw.goals.DevLoss(X_dev, y_dev), got "
+                f"{goal!r}. In words: gw.recipe('dev/average').build(dev=(X_dev, y_dev)), or strategy= of "
+                "gw.suggest."
             )
-        if self._waits:
-            return
-        in_place(self.goal, "goal", "gw.goals.DevLoss(X_dev, y_dev)", "settled")
-        own = UTILITIES[self.made.utility]
+        in_place(goal, "goal", "gw.goals.DevLoss(X_dev, y_dev)", "for_round")
+        own = UTILITIES[goal.utility]
         alike = own is not FirstOrder
         utility: Any = self.utility
         chosen = {None: own, "auto": own if alike else Ladder}.get(utility)
-        object.__setattr__(self, "utility", chosen() if chosen else as_utility(utility))
+        parts = {"utility": chosen() if chosen else as_utility(utility)}
         for name in ("operator", "selection"):
             if isinstance(value := getattr(self, name), str):
-                object.__setattr__(self, name, _named(name, value))
+                parts[name] = _named(name, value)
+        # Coverage needs no label; goals with a utility of their own call nothing but array libraries.
+        settled = parts | {"starts": goal.utility == "covering", "anywhere": alike}
+        for name, value in settled.items():
+            object.__setattr__(self, name, value)
         in_place(self.operator, "operator", "gw.labels.Spread()", "resolve")
         in_place(self.selection, "selection", "gw.selection.Sequential()", "keep")
         if alike and self.operator != Expected():
             raise BadParameter(
-                f"operator={self.operator!r} came with {self.goal!r}, under which every label of a row "
-                "brings the same; there is nothing to resolve. Leave it out."
+                f"operator must be left out with {goal!r}, under which every label of a row brings the "
+                f"same, got {self.operator!r}."
             )
-
-    @property
-    def _waits(self) -> bool:
-        return callable(self.goal) and not hasattr(self.goal, "settled")
-
-    @property
-    def made(self) -> Goal:
-        """The goal; refused while it is a function that waits for its rows."""
-        if self._waits:
-            raise BadParameter(
-                "goal is a function, which waits for dev rows and a pool; a goal was expected here. "
-                "gw.lab.simulate gives them; elsewhere call build(dev=(X_dev, y_dev), pool=X_pool)."
-            )
-        goal: Any = self.goal
-        return goal  # type: ignore[no-any-return]
-
-    @property
-    def needs(self) -> frozenset[str]:  # type: ignore[override]
-        """What a goal that is a function waits for."""
-        return frozenset({"dev", "pool"} if self._waits else ())
-
-    def build(self, **data: Any) -> Strategy:
-        """Return the strategy with the goal that its function makes."""
-        goal: Any = self.goal
-        return replace(self, goal=goal(data["dev"], data["pool"])) if self._waits else self
 
     @staticmethod
     def recommended(X: Any, *, kind: str = "class", seed: int = 0) -> Strategy:
@@ -154,46 +123,33 @@ class GoalOriented(Strategy):
 
         if kind not in RECOMMENDED_FOR:
             raise BadParameter(
-                f"kind={kind!r}; one of {', '.join(RECOMMENDED_FOR)} was expected: fitted.loss.kind."
+                f"kind must be one of {', '.join(RECOMMENDED_FOR)}, got {kind!r}. Pass fitted.loss.kind."
             )
         return recipe(RECOMMENDED_FOR[kind]).build(pool=reference_rows(X, seed=seed), seed=seed)
 
     @property
     def title(self) -> str:
         """The class, and its goal's."""
-        return f"GoalOriented({type(self.made).__name__})"
-
-    @property
-    def starts(self) -> bool:  # type: ignore[override]
-        """Whether its goal needs no labels."""
-        return self.made.utility == "covering"
-
-    @property
-    def anywhere(self) -> bool:  # type: ignore[override]
-        """Whether its goal brings a utility of its own: those call nothing but array libraries."""
-        return self.made.utility != "first-order"
+        return f"GoalOriented({type(self.goal).__name__})"
 
     @property
     def labels_held(self) -> int:
         """Those of its goal or of its belief: the same may serve both, and as a rule do."""
         operator: Any = self.operator
-        return max(self.made.labels_held, belief_labels(operator.belief))
+        return max(self.goal.labels_held, belief_labels(operator.belief))
 
     def progress(self, fitted: Fitted) -> float:
         """Return the value of the goal at a model."""
-        return self.made.value(fitted)
+        return self.goal.value(fitted)
 
     def bind(self, request: Request) -> Rule:
         """Return the goal's utility under the operator, for one model and one round."""
         fitted, round = request.fitted, request.round
         operator: Any = self.operator
         utility: Any = self.utility
-        goal = self.made.settled(fitted, round)
-        resolver = operator.prepare(fitted, round)
-        supposed = Supposed(fitted, goal, utility)
-        utility, note = utility.chosen(supposed, resolver, request.pool, request.ids)
-        supposed = replace(supposed, utility=utility, note=note)
-        return supposed.scorer().under(resolver, supposed)
+        goal, resolver = self.goal.for_round(fitted, round), operator.prepare(fitted, round)
+        rule: Rule = utility.rule(fitted, goal, resolver, request.pool, request.ids)
+        return rule
 
 
 def _named(name: str, word: str) -> Any:
@@ -206,7 +162,7 @@ def _named(name: str, word: str) -> Any:
     }
     if word not in words[name]:
         raise BadParameter(
-            f"{name}={word!r}; one of {', '.join(sorted(words[name]))}, or an object, was expected."
+            f"{name} must be an object or one of {', '.join(sorted(words[name]))}, got {word!r}."
         )
     make = words[name][word]
     return make(None, None) if name == "operator" else make()

@@ -9,20 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalward.core.arrays import like, plain_rows, rows_at, stack_rows, to_numpy
-from goalward.core.candidates import Candidates
+from goalward.core.rows import Candidates
 from goalward.models.fitted import Fitted
-from goalward.strategies.core_set import squared_distances
-from goalward.strategies.request import Request
+from goalward.strategies.batches import squared_distances
 from goalward.strategies.selectors import Sequential
-from goalward.strategies.strategy import Strategy
+from goalward.strategies.strategy import Request, Strategy
 from goalward.strategies.uncertainty import RowRule
-from goalward.utility.rule import FollowingRule, Rule
-
-__all__ = ["Committee", "GreedySampling", "ModelChange"]
+from goalward.utility.utility import FollowingRule, Rule, SequentialRule
 
 
 @dataclass(frozen=True)
-class Committee(Strategy):
+class Committee(Strategy, word="committee"):
     """Query by committee for numbers (RayChaudhuri and Hamey 1995): the variance of resampled models.
 
     Parameters
@@ -46,7 +43,7 @@ class Committee(Strategy):
 
 
 @dataclass(frozen=True)
-class ModelChange(Strategy):
+class ModelChange(Strategy, word="model-change"):
     """Expected model change for numbers (Cai, Zhang and Zhou 2013): the mean slope of a row's loss.
 
     What a row would pull with, ‖(f(x) - y) x‖, in the mean over the y that models of resampled labels
@@ -97,7 +94,7 @@ def _spread(models: list[Fitted], rows: Candidates) -> NDArray[Any]:
 
 
 @dataclass(frozen=True)
-class GreedySampling(Strategy):
+class GreedySampling(Strategy, word="greedy"):
     """iGS (Wu, Lin and Huang 2019): the row whose distance to all known ones, in x times y, is largest.
 
     The score is min over known rows m of ‖x - x_m‖ ‖f(x) - y_m‖, in the model's features, with each
@@ -136,7 +133,7 @@ class _GreedyRule(FollowingRule):
         """Return the rule with the scores that the pool was scanned for."""
         return replace(self, taken=(rows, values))
 
-    def after(self, rows: Candidates, position: int, update: str) -> Rule:
+    def after(self, rows: Candidates, position: int, update: str) -> SequentialRule:
         """Return the rule with one more row known, as it is predicted."""
         newest = rows_at(plain_rows(rows.X), np.array([position]))
         said = to_numpy(rows.proba)[[position]] / self.scale

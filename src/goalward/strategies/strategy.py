@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -13,36 +14,232 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from goalward.core.arguments import check_count
 from goalward.core.arrays import to_numpy
 from goalward.core.card import card
-from goalward.errors import BadParameter, PoolExhausted, Unsupported
+from goalward.core.draws import salt
+from goalward.core.pool import Pool, as_pool
+from goalward.core.rows import Candidates
+from goalward.errors import BadParameter, DuplicateRows, PoolExhausted, ShapeMismatch, Unsupported
 from goalward.labels.operators import warn_vacuous
 from goalward.models import Fitted
+from goalward.models.refitted import that_predicts
 from goalward.solvers import Solution
-from goalward.strategies.engine import Engine, Memory, Reading
-from goalward.strategies.request import Request
-from goalward.strategies.selectors import Top
+from goalward.strategies.engine import Engine, Memory
+from goalward.strategies.selectors import Best, PerCost, Selector, Top
 from goalward.utility import Fidelity
-from goalward.utility.best import Best, Prices, salt
-from goalward.utility.rule import Rule, Selector, Shortlist
-
-__all__ = ["Strategy", "Suggestion"]
+from goalward.utility.utility import ExplainedRule, Rule
 
 SHORTEST = 1000
 """Rows kept for a selector that wants all of them, by an engine that does not keep all."""
 
 
+@dataclass(frozen=True, eq=False)
+class Request:
+    """A batch of rows wanted from a pool in one round, checked.
+
+    Parameters
+    ----------
+    batch, asked
+        Rows wanted, no more than are left; rows that were asked for.
+    ids
+        Ids of the rows; None where they are known by their positions.
+    excluded, left
+        Sorted positions of rows not to suggest; how many others there are.
+    round, turn
+        Draws and schedules follow the round; whose turn it is the round counted in batches.
+    fidelity
+        Candidates to retrain for a comparison.
+    renamed
+        Whether the ids are other ones than the pool itself has.
+    costs, budget
+        What each row costs, where rows have a price, and what may be spent.
+    """
+
+    fitted: Fitted
+    pool: Pool
+    batch: int
+    ids: NDArray[Any] | None
+    excluded: NDArray[Any]
+    left: int
+    round: int = 0
+    turn: int = 0
+    asked: int = 0
+    fidelity: int = 0
+    renamed: bool = False
+    costs: NDArray[Any] | None = None
+    budget: float = math.inf
+
+    @classmethod
+    def of(
+        cls,
+        fitted: Any,
+        X_pool: Any,
+        batch: Any,
+        exclude: Iterable[Any] = (),
+        ids: Any = None,
+        round: int | None = None,
+        fidelity: int = 0,
+        costs: Any = None,
+        budget: Any = None,
+    ) -> Request:
+        """Return what was asked for, once it is known to make sense."""
+        model, pool = that_predicts(fitted), as_pool(X_pool)
+        total = len(pool)
+        names = pool.ids() if ids is None else clean_ids(ids, total)
+        excluded = excluded_positions(names, exclude, total)
+        check_count("batch", batch)
+        prices, most = None, math.inf
+        if costs is not None or budget is not None:
+            prices, most = clean_costs(costs, budget, total)
+            excluded = _too_dear(prices, most, excluded)
+        # Without a number, what changes from round to round follows the labels that there are.
+        known = len(model.labelled)
+        number, turn = (known, known // batch) if round is None else (round, round)
+        left = total - len(excluded)
+        return cls(
+            *(model, pool, min(int(batch), left), names, excluded, left, number, turn, int(batch)),
+            *(fidelity, ids is not None, prices, most),
+        )
+
+    @property
+    def free(self) -> NDArray[Any]:
+        """Sorted positions of the rows that may be suggested."""
+        return np.delete(np.arange(len(self.pool)), self.excluded)
+
+    def names(self, positions: NDArray[Any]) -> NDArray[Any]:
+        """Return the ids of rows at some positions."""
+        return positions if self.ids is None else self.ids[positions]
+
+    def read(self, positions: NDArray[Any]) -> Candidates:
+        """Return rows at some positions as the model sees them."""
+        X = self.fitted.features(self.pool.take(positions), "X_pool")
+        return Candidates(self.names(positions), X, self.fitted.proba_of)
+
+    def predicted(self, positions: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Return what the model predicts for rows; nothing before it knows two classes."""
+        if not (self.fitted.has_two_classes or self.fitted.model.predict_only):
+            return {}
+        proba = to_numpy(self.read(positions).proba)
+        labels = self.fitted.classes[proba.argmax(axis=1)]
+        return {"the model says": labels, "probability": proba.max(axis=1, initial=0.0)}
+
+    def narrowed(self, positions: NDArray[Any]) -> Request:
+        """Return the same request of a few free rows alone."""
+        few, nothing = as_pool(self.pool.take(positions)), np.empty(0, dtype=np.int64)
+        costs = None if self.costs is None else self.costs[positions]
+        ids, left = self.names(positions), len(positions)
+        return replace(self, pool=few, ids=ids, excluded=nothing, left=left, costs=costs)
+
+
+def clean_costs(costs: Any, budget: Any, total: int) -> tuple[NDArray[Any], float]:
+    """Return a price for each row, above 0, and what may be spent."""
+    if budget is not None and (costs is None or isinstance(budget, bool) or not budget > 0):
+        without = " without costs" if costs is None else ""
+        raise BadParameter(
+            f"budget must be a number above 0 in the unit of costs=, got {budget!r}{without}. Without "
+            "prices, batch says how many rows."
+        )
+    try:
+        prices = np.asarray(costs, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise BadParameter(
+            f"costs must be numeric ({error}). Pass the price of each row of the pool."
+        ) from error
+    if prices.shape != (total,):
+        raise ShapeMismatch(
+            f"costs must have shape ({total},), got {prices.shape}. Pass one price per row, in the order "
+            "of the pool."
+        )
+    bad = np.flatnonzero(~((prices > 0.0) & np.isfinite(prices)))
+    if len(bad):
+        raise BadParameter(
+            f"costs must be finite and above 0, got {prices[bad[0]]} at costs[{bad[0]}] ({len(bad)} such). "
+            "Give what is free a small price, and name what cannot be bought in exclude."
+        )
+    return prices, math.inf if budget is None else float(budget)
+
+
+def _too_dear(prices: NDArray[Any], budget: float, excluded: NDArray[Any]) -> NDArray[Any]:
+    """Return the excluded rows, and those that the budget alone excludes."""
+    dear = np.union1d(excluded, np.flatnonzero(prices > budget))
+    if len(dear) == len(prices) > len(excluded):
+        least = np.delete(prices, excluded).min()
+        raise PoolExhausted(
+            f"budget={budget:g} pays for no row; the cheapest costs {least:g}. Raise the budget."
+        )
+    return dear
+
+
+def clean_ids(ids: Any, total: int) -> NDArray[Any]:
+    """Return ids as they came: an array of one type, or of objects where types are mixed."""
+    listed = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
+    if not isinstance(ids, np.ndarray):
+        plain = len({type(value) for value in listed}) == 1
+        plain = plain and isinstance(listed[0], (bool, int, float, str, np.generic))
+        ids = np.array(listed) if plain else np.empty(len(listed), dtype=object)
+        if not plain:
+            ids[:] = listed
+    if ids.shape != (total,):
+        raise ShapeMismatch(
+            f"ids must have shape ({total},), got {ids.shape}. Pass one id per row of the pool."
+        )
+    if len(set(listed)) < total:
+        twice = next(i for i, n in Counter(listed).items() if n > 1)
+        raise DuplicateRows(
+            f"ids must be distinct, {twice!r} stands {listed.count(twice)} times. Drop the repeated rows or "
+            "number them anew."
+        )
+    checked: NDArray[Any] = ids
+    return checked
+
+
+def nameless(where: str, total: int) -> NDArray[Any]:
+    """Return ids of rows that another library has not named: what looks rows up finds none.
+
+    Their positions would do until the pool shrinks, and then find the labels of other rows.
+    """
+    return np.array([f"{where}[{i}]" for i in range(total)])
+
+
+def excluded_positions(
+    ids: NDArray[Any] | None, exclude: Iterable[Any], total: int
+) -> NDArray[Any]:
+    """Return the sorted positions of rows that must not be suggested."""
+    listed = exclude.tolist() if isinstance(exclude, np.ndarray) else list(exclude)
+    if not listed:
+        return np.empty(0, dtype=np.int64)
+    flags = sum(isinstance(row, (bool, np.bool_)) for row in listed)
+    # True equals 1 to Python, and names no row unless an id is a boolean too.
+    if flags and (ids is None or not any(isinstance(known, bool) for known in ids.tolist())):
+        raise BadParameter(
+            f"exclude must hold ids of rows, got {flags} booleans among {len(listed)} entries. Pass "
+            "np.flatnonzero(mask), or the ids at the mask."
+        )
+    known: Any = range(total) if ids is None else {row: i for i, row in enumerate(ids.tolist())}
+    unknown = [row for row in listed if row not in known]
+    if unknown:
+        example = 0 if ids is None or not total else ids.tolist()[0]
+        raise BadParameter(
+            f"exclude must hold ids of the pool, like {example!r}; {len(unknown)} are not in the pool, the "
+            f"first {unknown[0]!r} ({type(unknown[0]).__name__}). Pass positions in the pool, or ids= with "
+            "the ids that exclude names."
+        )
+    positions = listed if ids is None else [known[row] for row in listed]
+    return np.unique(np.asarray(positions, dtype=np.int64))
+
+
 @dataclass(frozen=True)
 class Suggestion:
-    """The rows worth a label next, best first, and what was thought of all of them.
+    """The rows worth a label next, best first, and the scores of all rows.
 
     Parameters
     ----------
     rows
         (b,) ids of the rows: positions in the pool, unless ids were given.
     utility
-        (N,) score of every row of the pool; excluded rows have theirs too. None where the
-        engine keeps none but those of the best.
+        (N,) score of every row of the pool, excluded rows too. None where the engine keeps
+        only those of the best.
     table
         How to get `per_label`, or the table itself.
     solver
@@ -99,35 +296,46 @@ class Suggestion:
         return card(f"{len(self.rows):,} rows to label", columns, bar="utility", note=self.says)
 
 
+WORDS: dict[str, Callable[..., Strategy]] = {}
+"""Strategies that have a word in recipes."""
+
+
 class Strategy(ABC):
-    """A way to choose the rows to label next. The model is fitted outside, once a round."""
+    """A way to choose the rows to label next. The model is fitted outside, once a round.
+
+    `class Mine(Strategy, word="mine")` can be named in recipes: `gw.recipe("mine")`.
+    """
 
     seed: int
     selection: Selector = Top()
     needs: ClassVar[frozenset[str]] = frozenset()
     starts: bool = False
-    """Whether it has something to say while fewer than two classes have labels."""
+    """Whether it can choose while fewer than two classes have labels."""
     only_predicts: ClassVar[bool] = False
-    """Whether it asks nothing of a model but its predictions."""
+    """Whether it needs nothing of a model but its predictions."""
     anywhere: bool = False
     """Whether it works on arrays of any library, those of a GPU included."""
     zero: float | None = None
     """The score of a row that brings nothing, where scores less this are gains; None where they only
     order rows, and there is nothing to divide by a price."""
 
+    def __init_subclass__(cls, word: str | tuple[str, ...] = (), **options: Any) -> None:
+        super().__init_subclass__(**options)
+        WORDS.update(dict.fromkeys((word,) if isinstance(word, str) else word, cls))
+
     @property
     def title(self) -> str:
-        """What it is called where it says that it chose."""
+        """Its name where a suggestion says what chose."""
         return type(self).__name__
-
-    def build(self, **data: Any) -> Strategy:
-        """Return the strategy itself: it has its data, where a recipe waits for them."""
-        return self
 
     @property
     def labels_held(self) -> int:
         """How many labels it brings along, beside those of the model."""
         return 0
+
+    def build(self, **data: Any) -> Strategy:
+        """Return the strategy itself: it has its data, where a recipe waits for them."""
+        return self
 
     def progress(self, fitted: Fitted) -> float:
         """Return the value of its goal at a model; NaN without one."""
@@ -144,97 +352,65 @@ class Strategy(ABC):
     def shortlist(self, request: Request, engine: Engine, count: int) -> NDArray[Any]:
         """Return the positions of the free rows it puts first, by one pass over the pool."""
         kept = Best(count, salt(np.random.default_rng([self.seed, request.round])))
-        reading = engine.scan(self.bind(request), request, kept)
-        return np.asarray(reading.positions[np.isfinite(reading.values)])
-
-    def chosen(self, request: Request, engine: Engine) -> Suggestion:
-        """Return what `choose` does, with a sentence on it."""
-        found = self.choose(request, engine)
-        price = "" if found.cost is None else f" for {found.cost:g}"
-        said = f"{self.title} chose {len(found.rows):,} of {request.left:,} rows{price}"
-        return replace(found, says=found.says or said)
+        scan = engine.scan(self.bind(request), request, kept)
+        return np.asarray(scan.positions[np.isfinite(scan.values)])
 
     def choose(self, request: Request, engine: Engine) -> Suggestion:
         """Return the rows that a checked request asks for: bind, scan, select."""
-        if request.costs is not None:
-            return self._bought(request, engine)
+        prices = None if request.costs is None else self._prices(request)
+        selection = self.selection if prices is None else prices
         rule = self.bind(request)
         rng = np.random.default_rng([self.seed, request.round])
-        keep = self.selection.keep(request.batch)
+        keep = selection.keep(request.batch)
         kept = None if keep is None else Best(keep, salt(rng))
         if not engine.whole:
             if rule.constant:
                 warn_vacuous(rule.name)
-            widest = max(SHORTEST, 10 * request.batch)
+            widest = max(SHORTEST, 10 * request.batch, self.selection.keep(request.batch) or 0)
             kept = kept or Best(widest, salt(np.random.default_rng([self.seed, request.round])))
         began = perf_counter()
-        reading = engine.scan(rule, request, kept)
-        taken = perf_counter() - began
-        chosen = self.selection(reading.shortlist(rule, request), request.batch, rng)
-        return self._told(request, rule, reading, chosen, taken)
+        scan = engine.scan(rule, request, kept)
+        if prices is not None and not engine.whole:
+            # Rows that gain most for their price may gain too little to be among them.
+            cheap = engine.scan(prices.per_price(rule), request, kept)
+            gains = cheap.values * prices.costs[cheap.positions] + prices.zero
+            scan = scan.joined(cheap.positions, gains)
+        seconds = perf_counter() - began
+        chosen = selection(scan.shortlist(rule, request), request.batch, rng)
+        cost = None if prices is None else math.fsum(prices.costs[chosen])
+        price = "" if cost is None else f" for {cost:g}"
+        order = np.argsort(scan.positions)
+        found = Suggestion(
+            *(request.names(chosen), scan.utility, scan.table),
+            leverage=scan.leverage,
+            positions=chosen,
+            values=scan.values[order[np.searchsorted(scan.positions, chosen, sorter=order)]],
+            seconds=seconds,
+            says=f"{self.title} chose {len(chosen):,} of {request.left:,} rows{price}",
+            cost=cost,
+        )
+        return self._explained(found, rule, request)
 
-    def _told(
-        self, request: Request, rule: Rule, reading: Reading, chosen: NDArray[Any], taken: float
-    ) -> Suggestion:
-        """Return the rows chosen, with what was thought of them and of all."""
+    def _explained(self, found: Suggestion, rule: Rule, request: Request) -> Suggestion:
+        """Return a suggestion with what its rule says of itself."""
+        if not isinstance(rule, ExplainedRule):
+            if request.fidelity:
+                raise BadParameter(
+                    f"fidelity={request.fidelity} needs a strategy that predicts utilities of labels, got "
+                    f"{rule.name}. Use GoalOriented, or leave fidelity out."
+                )
+            return found
         checked = None
         if request.fidelity:
             few = request.narrowed(request.free)
             checked = rule.fidelity(few.pool.source, few.ids, request.fidelity, self.seed)
-        order = np.argsort(reading.positions)
-        place = order[np.searchsorted(reading.positions, chosen, sorter=order)]
-        return Suggestion(
-            request.names(chosen),
-            reading.utility,
-            reading.table,
-            rule.report,
-            reading.leverage,
-            checked,
-            chosen,
-            reading.values[place],
-            taken,
-            rule.certificate(request.read(chosen)) if rule.certifies else None,
-        )
+        proof = rule.certificate(request.read(found.positions)) if rule.certifies else None
+        return replace(found, solver=rule.report, fidelity=checked, certificate=proof)
 
-    def _bought(self, request: Request, engine: Engine) -> Suggestion:
-        """Return rows by gain per price, as many as the budget pays for."""
-        if self.zero is None or not getattr(self.selection, "pays", False):
-            part = self.selection if self.zero is not None else self
-            raise Unsupported(
-                f"costs= came with {type(part).__name__}, which orders rows and says no gain that a price "
-                "could divide; a strategy that does was expected. Use GoalOriented, Entropy, Margin or "
-                "LeastConfident, with Top(), Stochastic() or Sequential()."
-            )
-        rule, rng = self.bind(request), np.random.default_rng([self.seed, request.round])
-        prices = Prices(np.asarray(request.costs), request.budget, self.zero)
-        free, keep = request.left, self.selection.keep(request.batch)
-        wide = free if engine.whole else max(SHORTEST, 10 * request.batch, keep or 0)
-        began = perf_counter()
-        reading = engine.scan(rule, request, Best(wide, salt(rng), prices=prices))
-        worth = np.isfinite(reading.values)
-        rows = reading.positions[worth]
-        values = reading.values[worth] * prices.costs[rows] + self.zero
-        if not engine.whole and math.isfinite(request.budget):
-            # Rows of the largest gains may gain too little for their price to be among them.
-            dear = engine.scan(rule, request, Best(wide, salt(rng)))
-            more = ~np.isin(dear.positions, rows) & (dear.values > self.zero)
-            rows = np.append(rows, dear.positions[more])
-            values = np.append(values, dear.values[more])
-        taken = perf_counter() - began
-        if not len(rows):
-            raise PoolExhausted(
-                f"No row is worth its price: under {rule.name} none of the {free} that the budget pays for "
-                "is expected to gain anything. Stop here, or use an operator that hopes for more: spread."
-            )
-        if keep is not None and keep > request.batch:
-            # A batch alone would not do: a row that cannot be paid leaves its place to the next.
-            kept = np.union1d(np.arange(min(keep, len(rows))), np.argsort(-values)[:keep])
-            rows, values = rows[kept], values[kept]
-        few = Shortlist(rule, rows, values, request.read, prices.at(rows))
-        chosen = self.selection(few, request.batch, rng)
-        reading = replace(reading, positions=rows, values=values)
-        told = self._told(request, rule, reading, chosen, taken)
-        return replace(told, cost=math.fsum(prices.costs[chosen]))
+    def _prices(self, request: Request) -> PerCost:
+        """Return the selection by gain per price, which refuses scores that are no gains."""
+        part: Any = self if self.zero is None else self.selection
+        return PerCost(part, np.asarray(request.costs), request.budget, self.zero or 0.0)
 
     def suggest(
         self,
@@ -243,6 +419,7 @@ class Strategy(ABC):
         batch: int = 10,
         exclude: Iterable[Any] = (),
         *,
+        ids: Any = None,
         rows: Any = None,
         round: int | None = None,
         fidelity: int = 0,
@@ -259,8 +436,8 @@ class Strategy(ABC):
         exclude
             Ids of rows not to suggest: labelled or asked already. An id that is not in the
             pool is refused, since it is a mistake as a rule.
-        rows
-            Ids of the rows, distinct; positions by default.
+        ids
+            Ids of the rows, distinct; positions by default. `rows` is another name for it.
         round
             Which round this is, from 0, for schedules and draws; the number of labelled rows by
             default.
@@ -275,36 +452,33 @@ class Strategy(ABC):
             that it pays for, `batch` at most. For strategies whose scores are gains, and the selections
             Top, Stochastic and Sequential.
         """
-        given = (exclude, rows, round, fidelity, costs, budget)
-        request = Request.of(fitted, X_pool, batch, *given)
+        names = rows if ids is None else ids
+        request = Request.of(fitted, X_pool, batch, exclude, names, round, fidelity, costs, budget)
         reader = Memory() if engine is None else engine
         if isinstance(reader, type) or not callable(getattr(reader, "scan", None)):
             raise BadParameter(
-                f"engine={engine!r}; an engine such as gw.scale.Threads(n_jobs=2) was expected. Leave it "
+                f"engine must be an engine such as gw.scale.Threads(n_jobs=2), got {engine!r}. Leave it "
                 "out to read the pool in memory."
             )
-        return self.answer(request, reader)
-
-    def answer(self, request: Request, engine: Engine) -> Suggestion:
-        """Return what the part whose turn it is chooses; before two classes have labels, the cold start."""
-        from goalward.strategies.schedule import cold_start
-
         if not request.left:
             none, unseen = np.empty(0, np.int64), np.full(len(request.pool), np.nan)
-            said = f"No row is left of {len(request.pool):,}."
-            return Suggestion(request.names(none), unseen if engine.whole else None, says=said)
+            note = f"No row is left of {len(request.pool):,}."
+            return Suggestion(request.names(none), unseen if reader.whole else None, says=note)
         part = self.turn(request.fitted, request.turn)
-        if request.fitted.model.elsewhere:
+        if request.fitted.model.predict_only:
             if not part.only_predicts:
                 raise Unsupported(
-                    f"{type(part).__name__} needs the rows that the model was fitted to, and a classifier "
-                    "came without them; gw.suggest(model, X_labelled, y_labelled, X_pool) was expected. "
-                    "Margin, Entropy, LeastConfident and Random do with its predictions."
+                    f"{type(part).__name__} needs the rows that the model was fitted to, got a classifier "
+                    "alone. Use gw.suggest(model, X_labelled, y_labelled, X_pool), or Margin, Entropy, "
+                    "LeastConfident or Random, which need its predictions only."
                 )
-        elif not (part.starts or request.fitted.told):
+        elif not (part.starts or request.fitted.has_two_classes):
+            from goalward.strategies.combined import cold_start
+
             part = cold_start(request.pool.source, seed=self.seed)
-        found = part.chosen(request, engine)
-        short = f", all that are left: {request.asked:,} were asked for"
-        few = short if request.left < request.asked and request.costs is None else ""
+        found = part.choose(request, reader)
+        short = ""
+        if request.left < request.asked and request.costs is None:
+            short = f", all that are left: {request.asked:,} were asked for"
         predicted = partial(request.predicted, found.positions)
-        return replace(found, says=f"{found.says}{few}.", predicted=predicted)
+        return replace(found, says=f"{found.says}{short}.", predicted=predicted)

@@ -12,15 +12,15 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.core.arrays import Array, columns, namespace
-from goalward.core.candidates import Candidates
+from goalward.core.arrays import Array, columns, namespace, softmax, to_numpy
+from goalward.core.draws import mixed
+from goalward.core.rows import Candidates
+from goalward.errors import BadParameter
+from goalward.solvers import Inverse
+from goalward.solvers.inverse import Coordinates
 from goalward.strategies.engine import Engine
-from goalward.strategies.request import Request
-from goalward.strategies.strategy import Strategy
-from goalward.utility.best import mixed
-from goalward.utility.rule import Rule
-
-__all__ = ["Entropy", "LabelMargin", "LeastConfident", "Margin", "Random", "RowRule"]
+from goalward.strategies.strategy import Request, Strategy
+from goalward.utility.utility import Rule
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class RowRule(Rule):
 
 
 @dataclass(frozen=True)
-class Random(Strategy):
+class Random(Strategy, word="random"):
     """Rows at random: a fixed random order of their ids, by the seed.
 
     A row keeps its place in that order however the pool is cut, sorted or shrunk.
@@ -88,7 +88,7 @@ class Random(Strategy):
         return drawn + np.searchsorted(gone - np.arange(len(gone)), drawn, side="right")
 
     def _order(self, rows: Candidates) -> NDArray[Any]:
-        ids = rows.rows
+        ids = rows.ids
         if np.issubdtype(ids.dtype, np.integer):
             keys = ids.astype(np.uint64)
         else:
@@ -130,7 +130,7 @@ class _Uncertainty(Strategy):
 
 
 @dataclass(frozen=True)
-class Entropy(_Uncertainty):
+class Entropy(_Uncertainty, word="entropy"):
     """Rows of highest predictive entropy.
 
     Examples
@@ -147,7 +147,7 @@ class Entropy(_Uncertainty):
 
 
 @dataclass(frozen=True)
-class Margin(_Uncertainty):
+class Margin(_Uncertainty, word="margin"):
     """Rows whose two most probable classes are closest.
 
     Examples
@@ -170,7 +170,7 @@ class Margin(_Uncertainty):
 
 
 @dataclass(frozen=True)
-class LabelMargin(Margin):
+class LabelMargin(Margin, word="label-margin"):
     """Rows of several labels whose least certain label is least certain (Brinker 2006, one-vs-rest).
 
     Examples
@@ -185,7 +185,7 @@ class LabelMargin(Margin):
 
 
 @dataclass(frozen=True)
-class LeastConfident(_Uncertainty):
+class LeastConfident(_Uncertainty, word=("least-confident", "uncertainty")):
     """Rows whose most probable class is least probable.
 
     Examples
@@ -197,3 +197,58 @@ class LeastConfident(_Uncertainty):
     def doubt(self, proba: Float[Array, "n k"]) -> Float[Array, " n"]:
         """Return 1 - max p."""
         return 1.0 - namespace(proba).max(proba, axis=1)
+
+
+@dataclass(frozen=True)
+class Bald(Strategy, word="bald"):
+    """Mutual information of label and parameters (Houlsby et al. 2011), by Laplace's posterior.
+
+    Parameters are drawn from a Gaussian with the inverse Hessian for covariance, in the
+    coordinates of the labelled rows; outside their span the prior is drawn row by row.
+
+    Parameters
+    ----------
+    draws
+        Parameters drawn; the error of the score falls like 1/√draws.
+
+    Examples
+    --------
+    >>> Bald(draws=50)
+    Bald(draws=50, seed=0)
+    """
+
+    draws: int = 100
+    seed: int = 0
+    zero = 0.0
+
+    def __post_init__(self) -> None:
+        if self.draws < 2:
+            raise BadParameter(f"draws={self.draws!r}; at least 2 were expected. Use 100.")
+
+    def bind(self, request: Request) -> Rule:
+        """Return H(mean p) - mean H(p) over the draws, which are made here."""
+        fitted = request.fitted
+        fitted.model.linear("Bald")
+        fitted.check_kind("Bald")
+        inverse = Inverse.of(fitted.hessian, Coordinates.spanned(fitted.hessian))
+        coordinates = inverse.coordinates
+        rng = np.random.default_rng([self.seed, request.round])
+        drawn = inverse.draw(rng, self.draws)
+        outside_noise = rng.standard_normal((drawn.shape[1], self.draws))
+        Q = to_numpy(fitted.hessian.basis)
+
+        def disagreement(rows: Candidates) -> NDArray[Any]:
+            Z = coordinates(rows.X)
+            own = to_numpy(coordinates.squared_outside(rows.X, Z))
+            moved = np.tensordot(to_numpy(Z), drawn, axes=1)
+            moved += np.sqrt(own / coordinates.rho)[:, None, None] * outside_noise
+            f = (to_numpy(fitted.logits_of(rows.X)) @ Q)[:, :, None] + moved
+            p = to_numpy(softmax(np.einsum("kc,ncs->nks", Q, f), axis=1))
+            return np.asarray(_entropy(p.mean(axis=2)) - _entropy(p).mean(axis=1))
+
+        return RowRule(disagreement)
+
+
+def _entropy(p: NDArray[Any]) -> NDArray[Any]:
+    found: NDArray[Any] = -np.sum(p * np.log(np.maximum(p, 1e-300)), axis=1)
+    return found

@@ -3,14 +3,15 @@
 Each check raises `AssertionError` with what differed. They need only the library itself.
 """
 
-from goalward.testing.choices import (
-    check_engine,
-    check_operator,
-    check_strategy,
-    check_utility,
+from goalward.testing.choices import check_engine, check_operator, check_strategy, check_utility
+from goalward.testing.derivatives import (
+    Problem,
+    check_goal,
+    check_loss,
+    check_model,
+    check_solver,
+    problem,
 )
-from goalward.testing.derivatives import check_goal, check_loss, check_model, check_solver
-from goalward.testing.problem import Problem, problem
 
 __all__ = [
     "Problem",

@@ -9,20 +9,17 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from goalward.core.arrays import namespace
-from goalward.core.candidates import Candidates
+from goalward.core.rows import Candidates
 from goalward.errors import BadParameter, Unsupported
 from goalward.goals import Coverage, DecisionRisk
 from goalward.labels import Expected, Operator, Spread, Truth
 from goalward.strategies import Among, GoalOriented, Margin, Random, Strategy
 from goalward.strategies.engine import Engine, Memory
-from goalward.strategies.request import Request
-from goalward.strategies.selectors import Sequential
+from goalward.strategies.selectors import Best, Sequential
+from goalward.strategies.strategy import Request
 from goalward.strategies.uncertainty import RowRule
-from goalward.testing.problem import Problem, problem
+from goalward.testing.derivatives import Problem, problem, same
 from goalward.utility import FirstOrder, Retrain, Utility
-from goalward.utility.best import Best
-
-__all__ = ["check_engine", "check_operator", "check_strategy", "check_utility"]
 
 N_POOL = 3_600
 """More rows than the smallest block for ten classes has."""
@@ -33,14 +30,9 @@ def check_utility(
 ) -> None:
     """Check shapes, independence of blocks, batches, and agreement with retraining.
 
-    Parameters
-    ----------
-    rank
-        The rank correlation with retraining over all (row, label) pairs to reach.
-    rtol
-        If given, the values must agree with retraining, to this much of their scale.
-    linear
-        Whether the utility of twice a goal must be twice that of the goal.
+    The rank correlation with retraining over all (row, label) pairs must reach `rank`; with `rtol`
+    the values must agree, to this much of their scale; with `linear` the utility of twice a goal
+    must be twice that of the goal.
 
     Examples
     --------
@@ -57,20 +49,18 @@ def check_utility(
         assert np.array_equal(before, X), f"{utility!r} changed the pool"
         scale = np.abs(whole).max()
         parts = np.vstack([utility(fitted, goal, X[:7]), utility(fitted, goal, X[7:])])
-        _same(parts, whole, 1e-7 * scale, f"{utility!r} depends on how the pool is cut")
+        same(parts, whole, f"{utility!r} depends on how the pool is cut", atol=1e-7 * scale)
         if linear:
-            doubled = utility(fitted, 2.0 * goal, X)
-            _same(doubled, 2.0 * whole, 1e-9 * scale, f"{utility!r} is not linear in the goal")
+            message = f"{utility!r} is not linear in the goal"
+            same(utility(fitted, 2.0 * goal, X), 2.0 * whole, message, atol=1e-9 * scale)
         _check_batches(utility, task, whole)
         truth = Retrain()(fitted, goal, X)
         reached = spearmanr(truth.ravel(), whole.ravel()).statistic
-        assert reached >= rank, (
-            f"{utility!r} has a rank correlation of {reached:.3f} with retraining; at least "
-            f"{rank} was expected"
-        )
+        message = f"{utility!r} has a rank correlation of {reached:.3f} with retraining, not {rank}"
+        assert reached >= rank, message
         if rtol is not None:
             atol = rtol * np.abs(truth).max()
-            _same(whole, truth, atol, f"{utility!r} differs from retraining")
+            same(whole, truth, f"{utility!r} differs from retraining", atol=atol)
 
 
 def _check_batches(utility: Utility, task: Problem, whole: Any) -> None:
@@ -78,23 +68,20 @@ def _check_batches(utility: Utility, task: Problem, whole: Any) -> None:
     single = whole[:4]
     scale = np.abs(single).max()
     message = f"batches of one row differ from rows, under {utility!r}"
-    _same(batch(X[:4][:, None, :]), single, 1e-6 * scale, message)
+    same(batch(X[:4][:, None, :]), single, message, atol=1e-6 * scale)
     classes = task.fitted.classes
     pairs = batch(X[None, :2])
     assert pairs.shape == (1, len(classes) ** 2), f"{utility!r}.batch returned {pairs.shape}"
     labelings = np.array([[a, b] for a in classes for b in classes])
     message = f"labels=None is not all labelings in order, under {utility!r}"
-    _same(batch(X[None, :2], labels=labelings), pairs, 1e-9 * scale, message)
+    same(batch(X[None, :2], labels=labelings), pairs, message, atol=1e-9 * scale)
 
 
 def check_operator(operator: Operator, *, between: bool = True) -> None:
     """Check that `operator` gives one number per row, row by row.
 
-    Parameters
-    ----------
-    between
-        Whether the number must lie between the worst and the best label's utility; not so
-        for spreads and probabilities.
+    With `between` it must lie between the worst and the best label's utility; for spreads and
+    probabilities it does not.
 
     Examples
     --------
@@ -112,9 +99,9 @@ def check_operator(operator: Operator, *, between: bool = True) -> None:
     assert np.array_equal(before, utility), f"{operator!r} changed the utilities"
     order = np.random.default_rng(0).permutation(len(X))
     moved = operator(utility[order], fitted, X[order], rows=rows[order])
-    _same(moved, got[order], 1e-12, f"{operator!r} depends on the order of rows")
+    same(moved, got[order], f"{operator!r} depends on the order of rows", atol=1e-12)
     scored = GoalOriented(task.goal, operator=operator).suggest(fitted, X, 1).utility
-    _same(scored, got, 1e-10, f"{operator!r} is not its statistic {operator.statistic!r}")
+    same(scored, got, f"{operator!r} is not its statistic {operator.statistic!r}", atol=1e-10)
     if between:
         slack = 1e-12 * np.abs(utility).max()
         assert np.all(got >= utility.min(axis=1) - slack), f"{operator!r} is below the worst label"
@@ -124,10 +111,7 @@ def check_operator(operator: Operator, *, between: bool = True) -> None:
 def check_strategy(strategy: Strategy, task: Problem | None = None) -> None:
     """Check that `strategy` returns distinct free rows, the same for the same seed.
 
-    Parameters
-    ----------
-    task
-        A task that fits the strategy's goal; a random one by default.
+    `task` must fit the strategy's goal; a random one by default.
 
     Examples
     --------
@@ -166,12 +150,8 @@ def check_strategy(strategy: Strategy, task: Problem | None = None) -> None:
 def check_engine(engine: Engine, stored: Any = None) -> None:
     """Check that `engine` gives the rows of `Memory()`, whatever the strategy.
 
-    It may refuse a strategy with `Unsupported`, but not all of them.
-
-    Parameters
-    ----------
-    stored
-        Makes of an array the pool that the engine reads: a file, for one that reads no arrays.
+    It may refuse a strategy with `Unsupported`, but not all of them. `stored` makes of an array the
+    pool that the engine reads: a file, for one that reads no arrays.
 
     Examples
     --------
@@ -229,7 +209,3 @@ def _check_kept(engine: Engine, request: Request) -> None:
 def _coarse(rows: Candidates) -> Any:
     xp = namespace(rows.proba)
     return xp.round(10.0 * xp.max(rows.proba, axis=1))
-
-
-def _same(got: Any, expected: Any, atol: float, message: str) -> None:
-    np.testing.assert_allclose(got, expected, rtol=1e-7, atol=atol, err_msg=message)

@@ -20,9 +20,6 @@ from goalward.models.loss import Loss
 from goalward.solvers.inverse import Coordinates, Inverse
 from goalward.utility.implicit_slopes import Equations, implicit_slopes
 
-__all__ = ["Added", "Base", "Singles", "Window", "times"]
-
-
 # What all models have in common that differ by a few added rows: labelled rows, inverse, optimum.
 
 

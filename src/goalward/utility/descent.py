@@ -33,8 +33,6 @@ from numpy.typing import NDArray
 from goalward.core.arrays import Array, like, namespace, put_at, to_numpy
 from goalward.utility.added_rows import Added, Base, times
 
-__all__ = ["FINE", "Point", "Slope", "Walk", "descend", "first_decrement"]
-
 LINE_STEPS = 8
 FOLLOWED = 3
 """Steps in which P follows the added rows' curvature; after these it stays as it is."""

@@ -13,23 +13,12 @@ from goalward.core.arrays import like, to_numpy
 from goalward.errors import BadParameter
 
 if TYPE_CHECKING:
-    from goalward.core.candidates import Candidates
+    from goalward.core.rows import Candidates
     from goalward.goals import Goal
     from goalward.labels import Resolver
     from goalward.models import Fitted
     from goalward.utility.utility import Utility
 
-__all__ = [
-    "Fidelity",
-    "View",
-    "agreement",
-    "fidelity",
-    "first_rows",
-    "rank_correlation",
-    "rank_of",
-    "resolved",
-    "stratified",
-]
 
 BATCH = 10
 """Rows whose regret is taken."""

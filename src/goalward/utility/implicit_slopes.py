@@ -18,9 +18,6 @@ from jaxtyping import Float
 from goalward.core.arrays import Array, like, namespace, put_at, to_numpy
 from goalward.models.loss import Loss
 
-__all__ = ["Anderson", "Equations", "implicit_slopes"]
-
-
 # Anderson's acceleration of many fixed-point iterations at once.
 
 

@@ -1,4 +1,4 @@
-"""What a label's curvature does to a goal that needs no labels.
+"""Goals that a row serves whatever its label: information about the posterior, and coverage.
 
 A row x labelled, whatever its label, adds the curvature JᵀΛJ to 𝓗, hence takes 𝓗⁻¹Jᵀ S J𝓗⁻¹ from its
 inverse, S = (I + ΛM)⁻¹Λ (Woodbury). A goal that is minus the mean of a risk over reference rows is
@@ -25,23 +25,29 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
 from goalward.core.arrays import Array, Rows, astype, namespace, rows_at, stack_rows, to_numpy
-from goalward.core.candidates import Candidates
+from goalward.core.rows import Candidates
 from goalward.errors import Unsupported, VacuousUtility
-from goalward.goals.goal import Goal
+from goalward.goals import Coverage, Goal
+from goalward.goals.coverage import Cover, unit_rows
 from goalward.goals.posterior import FisherRatio, PosteriorGoal
-from goalward.labels.operators import Resolver
-from goalward.models.fitted import Fitted
+from goalward.labels import Resolver
+from goalward.models import Fitted
 from goalward.solvers.cholesky import dense_curvature
 from goalward.solvers.inverse import Inverse, rows_at_once, shrunk
 from goalward.solvers.solution import Solution
 from goalward.utility.fidelity import Fidelity, fidelity
 from goalward.utility.one_by_one import expected_change
-from goalward.utility.rule import Judged, Rule
-from goalward.utility.scorer import Scored, Scorer, Supposed
-from goalward.utility.utility import Utility
-
-__all__ = ["GainRule", "Gains", "Information", "Taken", "Together"]
-
+from goalward.utility.utility import (
+    ExplainedRule,
+    FollowingRule,
+    LookAhead,
+    RowScores,
+    Rule,
+    Scored,
+    Scorer,
+    SequentialRule,
+    Utility,
+)
 
 # Candidates of a batch whose gains (`utility.information`) follow as rows are taken.
 
@@ -155,9 +161,8 @@ class Information(Utility):
         for _, part in goal.parts:
             if part.utility != "information":
                 raise Unsupported(
-                    f"Information() came with {type(part).__name__}, a goal of the logits; "
-                    "DecisionRisk, Epig and FisherRatio, or sums of these alone, were expected. Use "
-                    "FirstOrder() for goals of the logits; the two kinds cannot be added up."
+                    f"Information() needs DecisionRisk, Epig or FisherRatio, or a sum of these, got "
+                    f"{type(part).__name__}. Use FirstOrder() for goals of the logits."
                 )
         return Gains.of(fitted, cast(tuple[tuple[float, PosteriorGoal], ...], goal.parts))
 
@@ -168,13 +173,6 @@ class Information(Utility):
         """Return what a label is expected to add to the goal's value, once for each label."""
         change = expected_change(fitted, goal, fitted.features(X_pool, "X_pool"))
         return np.repeat(change[:, None], fitted.n_answers, axis=1)
-
-    def batch(self, fitted: Fitted, goal: Goal, X_batches: Any, labels: Any = None) -> Any:
-        """Refuse: the labels of a batch change nothing here."""
-        raise Unsupported(
-            "Information().batch(...) came; the gain does not depend on labels, so there are no "
-            "labelings to compare. Use Sequential(), which adds up what the rows bring together."
-        )
 
 
 @dataclass(frozen=True)
@@ -227,7 +225,7 @@ class Gains(Scorer):
         step = max(1, LARGEST_BLOCK // (c * c))
         found = []
         for (weight, goal), some in zip(parts, rows, strict=True):
-            m, bound = some.shape[0], goal.under(fitted.loss)
+            m, bound = some.shape[0], replace(goal, loss=fitted.loss)
             for start in range(0, m, step):
                 part = rows_at(some, slice(start, start + step))
                 Z = posterior.coordinates(part)
@@ -240,9 +238,9 @@ class Gains(Scorer):
         """Return the gain of every row, once for each label, with its leverage."""
         return self.taking(rows).scored(self.fitted.n_answers)
 
-    def under(self, resolver: Resolver, supposed: Supposed) -> Rule:
+    def under(self, resolver: Resolver, look_ahead: LookAhead) -> Rule:
         """Return the rule: every label brings the same, so there is nothing to resolve."""
-        return GainRule(self, supposed=supposed)
+        return GainRule(self, look_ahead=look_ahead)
 
     def taking(self, rows: Rows) -> Taken:
         """Return the rows as candidates of a batch that is picked one by one."""
@@ -280,7 +278,7 @@ class Gains(Scorer):
 
 
 @dataclass(frozen=True, eq=False)
-class GainRule(Rule):
+class GainRule(SequentialRule, ExplainedRule):
     """The gain of rows, which follows as rows are taken.
 
     Whatever its label, a row taken adds its curvature and leaves the model where it is, so
@@ -294,24 +292,24 @@ class GainRule(Rule):
 
     gains: Gains
     taken: tuple[Candidates, Taken] | None = None
-    supposed: Supposed | None = None
+    look_ahead: LookAhead | None = None
     parallel = True
 
     @property
-    def report(self) -> Solution | None:
+    def report(self) -> Solution | None:  # type: ignore[override]
         """What is held of the covariance."""
         return self.gains.report
 
     def __call__(self, rows: Candidates) -> Float[Array, " n"]:
         """Return the gain of every row."""
         held = self._held(rows)
-        return self.judged(rows).values if held is None else held.gains
+        return self.scores(rows).values if held is None else held.gains
 
-    def judged(self, rows: Candidates) -> Judged:
+    def scores(self, rows: Candidates) -> RowScores:
         """Return the gains with the rows' leverages; a table of labels would say the same again."""
         held = self._held(rows) or self.now.taking(rows.X)
         per_label, _, leverage = held.scored(1)
-        return Judged(per_label[:, 0], leverage=leverage)
+        return RowScores(per_label[:, 0], leverage=leverage)
 
     def _held(self, rows: Candidates) -> Taken | None:
         """Return what holds for rows that are in play."""
@@ -328,23 +326,23 @@ class GainRule(Rule):
             return self.gains
         return replace(self.gains, posterior=self.taken[1].posterior)
 
-    def playing(self, rows: Candidates) -> Rule:
+    def playing(self, rows: Candidates) -> SequentialRule:
         """Return the rule with the forms of the rows, which serve their scores and the picks."""
         return replace(self, taken=(rows, self.now.taking(rows.X)))
 
-    def after(self, rows: Candidates, position: int, update: str) -> Rule:
+    def after(self, rows: Candidates, position: int, update: str) -> SequentialRule:
         """Return the rule once a row has added its curvature."""
         now = (self._held(rows) or self.now.taking(rows.X)).after(position)
         return GainRule(self.gains, (rows, now))
 
     def portable(self) -> Rule:
         """Return the rule without the goal's rows."""
-        return replace(self, supposed=None)
+        return replace(self, look_ahead=None)
 
     def fidelity(self, X_pool: Any, ids: Any, rows: int, seed: int) -> Fidelity:
         """Return how gains compare with what retraining is expected to add to the goal's value."""
-        assert self.supposed is not None
-        s = self.supposed
+        assert self.look_ahead is not None
+        s = self.look_ahead
         return fidelity(s.utility, s.fitted, s.goal, X_pool, rows=rows, seed=seed)
 
 
@@ -408,3 +406,102 @@ class Together:
         for kept in (left.S, left.T):
             kept[row], kept[:, :, row] = 0.0, 0.0
         return left
+
+
+@dataclass(frozen=True)
+class Covering(Utility):
+    """How much more of the uncertain reference rows a row covers, whatever its label.
+
+    For `Coverage`, which `GoalOriented` gives it by itself. Exact, while uncertainties stay; as rows
+    are taken one by one the gains follow exactly.
+
+    Examples
+    --------
+    >>> import goalward as gw
+    >>> fitted = gw.Logistic().fit([[0.0, 1.0], [1.0, 0.0]], [0, 1])
+    >>> Covering()(fitted, gw.goals.Coverage([[1.0, 1.0]]), [[1.0, 1.0], [0.0, 1.0]]).shape
+    (2, 2)
+    """
+
+    def prepare(self, fitted: Fitted, goal: Goal) -> Covers:
+        """Return the utility bound to a model and a goal, if it is one of coverage."""
+        if len(goal.parts) != 1 or goal.utility != "covering":
+            raise Unsupported(
+                f"Covering() needs Coverage alone, got {type(goal).__name__}. Leave utility= out, and the "
+                "goal brings its own."
+            )
+        ((weight, part),) = goal.parts
+        cover = cast(Coverage, part).cover(fitted)
+        return Covers(fitted, replace(cover, weights=weight * cover.weights))
+
+    # Where a row is does not depend on what labels change.
+    bound = prepare
+
+
+@dataclass(frozen=True)
+class Covers(Scorer):
+    """The gains of coverage."""
+
+    fitted: Fitted
+    cover: Cover
+    report: None = None
+
+    def __call__(self, rows: Rows) -> Scored:
+        """Return the gain of every row, once for each label."""
+        proba = self.fitted.loss.proba(self.fitted.logits_of(rows))
+        found = astype(self.gains(rows), proba.dtype)
+        shape = (found.shape[0], self.fitted.n_answers)
+        return Scored(namespace(proba).broadcast_to(found[:, None], shape), proba)
+
+    def gains(self, rows: Rows) -> Float[Array, " n"]:
+        """Return the gain of every row, block by block."""
+        step = self.cover.step
+        starts = range(0, max(rows.shape[0], 1), step)
+        parts = (unit_rows(rows_at(rows, slice(i, i + step))) for i in starts)
+        found = [self.cover.gains(self.cover.kernel(part)) for part in parts]
+        return namespace(self.cover.best).concat(found)
+
+    def under(self, resolver: Resolver, look_ahead: LookAhead) -> Rule:
+        """Return the rule: every label brings the same, so there is nothing to resolve."""
+        return CoverRule(self)
+
+
+@dataclass(frozen=True, eq=False)
+class CoverRule(FollowingRule, ExplainedRule):
+    """The gain of rows, which follows as rows are taken.
+
+    Parameters
+    ----------
+    kernel
+        Similarities of the rows in play, once one of them was taken.
+    """
+
+    covers: Covers
+    kernel: Float[Array, "n m"] | None = None
+    parallel = True
+    report = None
+
+    def fresh(self, rows: Candidates) -> Float[Array, " n"]:
+        """Return the gain of every row."""
+        return self.covers.gains(rows.X)
+
+    def playing(self, rows: Candidates) -> SequentialRule:
+        """Return the rule with the similarities of the rows, which serve their scores and the picks."""
+        cover = self.covers.cover
+        kernel = cover.kernel(unit_rows(rows.X))
+        return replace(self, kernel=kernel, taken=(rows, cover.gains(kernel)))
+
+    def after(self, rows: Candidates, position: int, update: str) -> SequentialRule:
+        """Return the rule once a row is known."""
+        same = self.taken is not None and self.taken[0] is rows
+        kernel = self.kernel if same else None
+        if kernel is None:
+            kernel = self.covers.cover.kernel(unit_rows(rows.X))
+        cover = self.covers.cover.with_row(kernel[position, :])
+        return CoverRule(
+            replace(self.covers, cover=cover), kernel, taken=(rows, cover.gains(kernel))
+        )
+
+    def table(self, rows: Candidates) -> Any:
+        """Return the gain of rows, once for each label."""
+        return self.covers(rows.X).per_label

@@ -10,20 +10,18 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from goalward.core.arguments import in_place
 from goalward.core.arrays import to_numpy
 from goalward.core.card import card
-from goalward.core.place import in_place
 from goalward.errors import BadInput, BadParameter
 from goalward.goals import Goal
 from goalward.models import as_fitted
 from goalward.models.left_out import left_out
-from goalward.utility.named import as_utility
+from goalward.utility.ladder import as_utility
 from goalward.utility.utility import Utility
 
-__all__ = ["Relabelled", "Todo", "relabel"]
-
 if TYPE_CHECKING:
-    from goalward.utility.named import UtilityWord as Word
+    from goalward.utility.ladder import UtilityWord as Word
 else:
     Word = str  # other words are refused with a list of those that there are
 
@@ -167,8 +165,8 @@ def relabel(
     if goal is None:
         doubt = 1.0 - np.sum(proba * targets, axis=1)
         return Relabelled(proba, doubt, None, None, None, label, mistaken, T)
-    in_place(goal, "goal", "gw.goals.DevLoss(X_dev, y_dev)", "settled")
-    changes = as_utility(utility).known(model, goal.settled(model))
+    in_place(goal, "goal", "gw.goals.DevLoss(X_dev, y_dev)", "for_round")
+    changes = as_utility(utility).known(model, goal.for_round(model))
     weighed = targets * to_numpy(known.weights)[:, None]
     # A class without a label has no intercept to speak of: its last label is not for dropping.
     last = ((targets > 0.0) & (weighed.sum(axis=0) - weighed <= 0.0)).any(axis=1)

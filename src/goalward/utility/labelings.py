@@ -10,12 +10,10 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, Rows, like, namespace, rows_at, stack_rows, to_numpy
-from goalward.core.candidates import Candidates
+from goalward.core.rows import Candidates
 from goalward.errors import BadParameter, Empty, ShapeMismatch, Unsupported
 from goalward.labels import Operator
 from goalward.models import Fitted
-
-__all__ = ["batch_codes", "batch_rows", "batches", "resolve_batches"]
 
 MOST_LABELINGS = 2**20
 
@@ -95,7 +93,7 @@ def batches(fitted: Fitted, X_batches: Any, labels: Any) -> list[tuple[Rows, NDA
 def batch_rows(fitted: Fitted, X_batches: Any) -> tuple[Rows, int, int]:
     """Return all rows of all batches in one table, the number of batches, and their size."""
     fitted.check_kind("A batch under whole labelings")
-    if fitted.label_counts is not None or fitted.freed is not None:
+    if fitted.label_counts is not None or fitted.free_penalty is not None:
         raise Unsupported(
             "A batch came with class_weight='balanced', or with a class that has no label yet: its "
             "labels change more than their own rows, which is known of single rows only. Weights and "

@@ -1,14 +1,16 @@
-"""The cheapest utility that is true enough here, and a word on which it was."""
+"""`utility="auto"`: the cheapest utility that agrees with retraining, and how well each agrees."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
+from goalward.core.arguments import in_place
 from goalward.core.arrays import Array, to_numpy
 from goalward.core.pool import Pool, as_pool, n_rows, take_rows
 from goalward.errors import BadParameter, Unsupported
@@ -24,23 +26,27 @@ from goalward.labels import (
     WorstCase,
 )
 from goalward.models import Fitted, as_fitted
+from goalward.solvers import GradientStep
 from goalward.utility.fidelity import (
     Fidelity,
     View,
     agreement,
-    fidelity,
     first_rows,
     rank_of,
     resolved,
 )
 from goalward.utility.first_order import FirstOrder
 from goalward.utility.implicit_step import ImplicitStep
+from goalward.utility.information import Covering, Information
 from goalward.utility.labelings import batch_rows
 from goalward.utility.retrain import Retrain
-from goalward.utility.scorer import Scorer, Supposed
-from goalward.utility.utility import Utility, block_size
+from goalward.utility.utility import LookAhead, Rule, Scorer, Utility, block_size
 
-__all__ = ["Ladder"]
+if TYPE_CHECKING:
+    from goalward.goals import Goal
+    from goalward.labels import Resolver
+    from goalward.models import Fitted
+    from goalward.utility.utility import Utility
 
 
 CHEAP: tuple[Utility, ...] = (FirstOrder(), ImplicitStep())
@@ -86,26 +92,22 @@ class Ladder(Utility):
     rows
         Candidates to retrain, drawn from the first rows of the pool; up to 20 more are those that
         rank first.
-    certain
-        False is the ladder of version 0.1, which the recipe word "auto" keeps: without corrections,
-        and trusting the estimated correlation of a rung itself.
 
     Examples
     --------
     >>> Ladder(target=0.99)
-    Ladder(target=0.99, rows=60, certain=True)
+    Ladder(target=0.99, rows=60)
     """
 
     target: float = field(default=0.95, kw_only=True)
     rows: int = field(default=60, kw_only=True)
-    certain: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.rows < 3:
-            raise BadParameter(f"rows={self.rows!r}; at least 3 were expected. Use 20.")
+            raise BadParameter(f"rows must be at least 3, got {self.rows!r}. Use 60.")
         if not 0.0 < self.target <= 1.0:
             raise BadParameter(
-                f"target={self.target!r}; a correlation in (0, 1] was expected. Use 0.95."
+                f"target must be a correlation in (0, 1], got {self.target!r}. Use 0.95."
             )
 
     def climb(
@@ -125,8 +127,6 @@ class Ladder(Utility):
         if total < 3:
             # Too few for a sample: they are the sample.
             return Retrain(), tried
-        if not self.certain:
-            return self._estimated(fitted, goal, X, resolver, ids)
         truth = NEAR if fitted.model.is_linear else Retrain()
         several = [op.prepare(fitted) for op in USUAL] if resolver is None else [resolver]
 
@@ -159,51 +159,37 @@ class Ladder(Utility):
                 return rung, tried
         return truth, tried
 
-    def _estimated(
-        self, fitted: Fitted, goal: Goal, X: Any, resolver: Resolver | None, ids: Any
-    ) -> tuple[Utility, list[Fidelity]]:
-        """Return the rung that the first version chose."""
-        tried: list[Fidelity] = []
-        for rung in (FirstOrder(), ImplicitStep(), ImplicitStep(exact_goal=True)):
-            try:
-                found = fidelity(rung, fitted, goal, X, rows=self.rows, resolver=resolver, ids=ids)
-            except Unsupported:
-                continue
-            tried.append(found)
-            if min(found.rank, found.pairs) >= self.target:
-                return rung, tried
-        return Retrain(), tried
+    def rule(self, fitted: Fitted, goal: Goal, resolver: Resolver, pool: Pool, ids: Any) -> Rule:
+        """Return the rule of the rung that the pool asks for."""
+        rung, note = self.chosen(fitted, goal, resolver, pool, ids)
+        look = LookAhead(fitted, goal, rung, note)
+        return rung.bound(fitted, goal).under(resolver, look)
 
     def chosen(
-        self, task: Supposed, resolver: Resolver | None, pool: Pool, ids: Any = None
+        self, fitted: Fitted, goal: Goal, resolver: Resolver | None, pool: Pool, ids: Any = None
     ) -> tuple[Utility, str]:
         """Return the rung for a pool by a sample of its first rows, and how the rungs did."""
-        if len(pool) == 0:
-            raise BadParameter(
-                "utility='auto' tries rows before it chooses, which a single pass over blocks cannot; a "
-                "utility such as FirstOrder() was expected. Pass a pool that can be read twice."
-            )
-        few = (25 if _two_classes(task.fitted) else 5) * self.rows
-        if self.certain and task.fitted.model.is_linear and len(pool) <= few:
+        few = (25 if _two_classes(fitted) else 5) * self.rows
+        if fitted.model.is_linear and len(pool) <= few:
             return NEAR, f"{NEAR!r}, since {len(pool)} rows are few"
-        first = np.arange(min(len(pool), block_size(task.fitted.n_classes)))
+        first = np.arange(min(len(pool), block_size(fitted.n_classes)))
         count = min(len(first), 25 * self.rows)
         sample = np.sort(np.random.default_rng(0).permutation(first)[:count])
         names = sample if ids is None else ids[sample]
-        rung, tried = self.climb(task.fitted, task.goal, pool.take(sample), resolver, names)
+        rung, tried = self.climb(fitted, goal, pool.take(sample), resolver, names)
         return rung, f"{rung!r} after: " + "; ".join(map(str, tried))
 
     def prepare(self, fitted: Fitted, goal: Goal) -> Scorer:
         """Refuse: which rung it is, rows decide."""
         raise Unsupported(
-            "Ladder().prepare(...) came; a ladder chooses by the rows of a pool, which are not there "
-            "yet. Use Ladder()(fitted, goal, X_pool), or GoalOriented(goal, utility='auto')."
+            "Ladder() chooses by the rows of a pool. Use Ladder()(fitted, goal, X_pool), or "
+            "GoalOriented(goal, utility='auto')."
         )
 
     def __call__(self, fitted: Any, goal: Goal, X_pool: Any) -> Float[Array, "n k"]:
         """Return Δτ by the rung that the pool asks for, whatever operator comes after."""
         fitted = as_fitted(fitted)
-        rung, _ = self.chosen(Supposed(fitted, goal, self), None, as_pool(X_pool))
+        rung, _ = self.chosen(fitted, goal, None, as_pool(X_pool))
         return rung(fitted, goal, X_pool)
 
     def batch(
@@ -227,3 +213,41 @@ def _scores(rung: Utility, fitted: Fitted, goal: Goal, X: Any) -> NDArray[Any] |
         return to_numpy(rung(fitted, goal, X))
     except Unsupported:
         return None
+
+
+UtilityWord: TypeAlias = Literal[
+    "first-order",
+    "implicit",
+    "gradient-step",
+    "information",
+    "covering",
+    "implicit-exact",
+    "corrected",
+    "corrected-3",
+    "retrain",
+    "auto",
+]
+UTILITIES: dict[str, Callable[[], Utility]] = {
+    "first-order": FirstOrder,
+    "implicit": ImplicitStep,
+    "gradient-step": lambda: FirstOrder(solver=GradientStep()),
+    "information": Information,
+    "covering": Covering,
+    "implicit-exact": lambda: ImplicitStep(exact_goal=True),
+    "corrected": lambda: ImplicitStep(corrections=1),
+    "corrected-3": lambda: ImplicitStep(corrections=3),
+    "retrain": Retrain,
+    "auto": Ladder,
+}
+
+
+def as_utility(utility: str | Utility) -> Utility:
+    """Return the utility that a word stands for; one that is there already as it is."""
+    if not isinstance(utility, str):
+        in_place(utility, "utility", "gw.utility.ImplicitStep()", "bound")
+        return utility
+    if utility not in UTILITIES:
+        raise BadParameter(
+            f"utility must be an object or one of {', '.join(sorted(UTILITIES))}, got {utility!r}."
+        )
+    return UTILITIES[utility]()

@@ -17,9 +17,6 @@ from goalward.models.linear import LinearModel
 from goalward.solvers.inverse import Coordinates, Inverse
 from goalward.utility.added_rows import Added, Base, Singles, Window
 
-__all__ = ["CHUNK", "ChangedRows", "Neighbours", "relative_weights"]
-
-
 CHUNK = 2**18
 """Numbers in one array of a chunk of models: 2 MB, so that a sweep stays in the cache."""
 

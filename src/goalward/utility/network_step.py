@@ -16,10 +16,7 @@ from goalward.models import Fitted
 from goalward.utility.implicit_slopes import Equations, implicit_slopes
 from goalward.utility.labelings import batches
 from goalward.utility.one_by_one import value_of
-from goalward.utility.scorer import Scored, Scorer
-from goalward.utility.utility import Utility
-
-__all__ = ["NetworkStep"]
+from goalward.utility.utility import Scored, Scorer, Utility
 
 AT_ONCE = 2**24
 """Numbers in the slopes of one block of rows: 128 MB."""

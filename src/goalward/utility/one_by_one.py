@@ -19,21 +19,10 @@ from goalward.errors import Unsupported
 from goalward.goals.goal import Bound, Goal, Term, logits_of
 from goalward.models.fitted import Fitted
 from goalward.solvers.solution import Solution
-from goalward.utility.certificate import ROUNDING
-from goalward.utility.scorer import Certified, Scored, Scorer
+from goalward.utility.utility import ROUNDING, Certified, Scored, Scorer
 
 if TYPE_CHECKING:
     from goalward.utility.utility import Utility
-
-__all__ = [
-    "FirstLabel",
-    "OneByOne",
-    "Rebalanced",
-    "expected_change",
-    "labelled_too",
-    "value_of",
-    "with_side_effects",
-]
 
 
 LOG = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ BUSY = (503, {"detail": "starting"}, {})
 
 def test_a_wrong_token_is_said_and_not_shown(url, connect):
     client = connect(url, "wrong-secret")
-    with pytest.raises(LabelStudioError, match="refused the token") as caught:
+    with pytest.raises(LabelStudioError, match="token was refused") as caught:
         client.project()
     assert "wrong-secret" not in str(caught.value)
 
@@ -32,7 +32,7 @@ def test_a_personal_access_token_is_exchanged_and_renewed(url, fake, connect):
     fake.access = "another"
     assert client.project()["id"] == 7
     assert fake.issued == 2
-    with pytest.raises(LabelStudioError, match="refused the token"):
+    with pytest.raises(LabelStudioError, match="token was refused"):
         connect(url, jwt("expired")).project()
 
 
@@ -75,7 +75,7 @@ def test_what_is_not_label_studio_is_said(client, fake):
     with pytest.raises(LabelStudioError, match="not JSON"):
         client.project()
     fake.failures.append((200, ["no project"], {}))
-    with pytest.raises(LabelStudioError, match=r"not known here.*Label Studio"):
+    with pytest.raises(LabelStudioError, match=r"did not answer .* as Label Studio"):
         client.project()
 
 
@@ -90,14 +90,14 @@ def test_predictions_that_were_left_out_in_silence_are_noticed(client, fake):
     fake.lose_predictions = True
     task = fake.add_task({"text": "a"})
     with pytest.raises(LabelStudioError, match="stored 0 of 1"):
-        client.add_predictions([{"task": task, "score": 0.0, "model_version": "v", "result": []}])
+        client.add_predictions([{"task": task, "score": 0.0, "result": []}], "v")
 
 
 @pytest.mark.parametrize(
     "url", ["", "ftp://host", "file:///etc/passwd", "http://", "http://me:secret@host", "host:8080"]
 )
 def test_only_addresses_of_servers_are_taken(url):
-    with pytest.raises(BadParameter, match="where Label Studio is"):
+    with pytest.raises(BadParameter, match="the address of Label Studio"):
         Client(url, TOKEN, 7)
 
 

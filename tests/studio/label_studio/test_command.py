@@ -1,7 +1,6 @@
 """`goalward label-studio`, end to end against the fake."""
 
 import json
-import socket
 import threading
 
 import pytest
@@ -10,7 +9,6 @@ from typer.testing import CliRunner
 import goalward as gw
 from goalward.cli import app
 from goalward.errors import BadParameter, LabelStudioError, Unsupported
-from tests.conftest import need
 from tests.studio.label_studio.conftest import mood
 from tests.studio.label_studio.fake import CONFIG, NUMBER, SEVERAL, TOKEN, region
 
@@ -60,43 +58,19 @@ def test_without_a_table_the_projects_tasks_are_the_pool(run, fake, tmp_path):
     assert json.loads(run("--once", "--json"))["pushed"] == 0
 
 
-def test_it_follows_and_serves_until_it_is_refused(run, fake, table, monkeypatch):
-    """Two refusals in a row end it; before that its backend answers."""
-    need("uvicorn")
-    import httpx
+def test_it_follows_until_it_is_refused(run, fake, table):
+    """Two refusals in a row end it."""
 
-    with socket.socket() as chosen:
-        chosen.bind(("127.0.0.1", 0))
-        port = chosen.getsockname()[1]
-    seen = []
+    def refuse():
+        while not fake.project["model_version"]:
+            threading.Event().wait(0.01)
+        fake.failures.extend([(400, {"detail": "enough"}, {})] * 2)
 
-    def visit():
-        try:
-            while not fake.project["model_version"]:
-                threading.Event().wait(0.01)
-            address = f"http://127.0.0.1:{port}/health"
-            seen.append(httpx.get(address, trust_env=False, timeout=120).json())
-        finally:
-            # Whatever was seen: only this ends the command.
-            fake.failures.extend([(400, {"detail": "enough"}, {})] * 2)
-
-    visitor = threading.Thread(target=visit)
-    visitor.start()
-    options = ["--table", str(table), "--text", "text", "--poll", "0.1"]
+    refusing = threading.Thread(target=refuse)
+    refusing.start()
     with pytest.raises(LabelStudioError, match="enough"):
-        run(*options, "--serve", str(port))
-    visitor.join()
-    assert seen == [{"status": "UP", "model_class": "goalward"}]
-
-
-def test_a_taken_port_is_said(run, table):
-    need("uvicorn")
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        with pytest.raises(BadParameter, match="a free port was expected"):
-            run("--table", str(table), "--text", "text", "--serve", str(port))
+        run("--table", str(table), "--text", "text", "--poll", "0.1")
+    refusing.join()
 
 
 def test_secrets_come_from_the_environment(run, monkeypatch):
@@ -107,16 +81,9 @@ def test_secrets_come_from_the_environment(run, monkeypatch):
         run("--once", "--token-env", "NO_SUCH")
 
 
-def test_what_contradicts_itself_is_refused(run):
-    with pytest.raises(BadParameter, match="--serve and --once"):
-        run("--once", "--serve", "9091")
-    with pytest.raises(BadParameter, match="--password-env"):
-        run("--serve", "9091", "--host", "0.0.0.0")
-
-
 def test_a_config_that_cannot_be_used_leaves_no_study(run, fake, table):
     fake.project["label_config"] = '<View><Text name="t" value="$text"/></View>'
-    with pytest.raises(Unsupported, match="no Choices"):
+    with pytest.raises(Unsupported, match="must have a Choices"):
         run("--table", str(table), "--text", "text", "--once")
     assert not table.with_suffix(".labels.db").exists()
 

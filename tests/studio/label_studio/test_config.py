@@ -33,7 +33,7 @@ def test_all_shown_fields_are_known():
 def test_one_of_several_controls_is_named():
     both = "".join(f'<Choices name="{n}" toName="t">{TWO}</Choices>' for n in "ab")
     assert config(both, "b").control == "b"
-    with pytest.raises(Unsupported, match="'a', 'b'; one to work with"):
+    with pytest.raises(Unsupported, match=r"'a', 'b'\. Name one with --control"):
         config(both)
     with pytest.raises(Unsupported, match="none called 'c'"):
         config(both, "c")
@@ -44,7 +44,7 @@ def test_one_of_several_controls_is_named():
     [
         (
             '<Labels name="l" toName="t"><Label value="x"/></Labels>',
-            "no Choices tag and no Number tag .it has Labels",
+            "must have a Choices or a Number tag, got Labels",
         ),
         (f'<Choices name="c" toName="t" choice="any">{TWO}</Choices>', "choice='any' is not known"),
         (f'<Choices name="c" toName="t" perRegion="true">{TWO}</Choices>', "each region"),
@@ -53,7 +53,7 @@ def test_one_of_several_controls_is_named():
             '<Choices name="c" toName="t"><Choice value="a"><Choice value="b"/></Choice></Choices>',
             "nested",
         ),
-        ('<Choices name="c" toName="t"><Choice value="a"/></Choices>', "two or more"),
+        ('<Choices name="c" toName="t"><Choice value="a"/></Choices>', "must have 2 or more"),
         (f'<Choices name="c" toName="x">{TWO}</Choices>', "a key of the task's data"),
     ],
 )
@@ -108,21 +108,36 @@ def test_of_several_controls_the_one_that_fits_the_study_is_taken(kind, control)
 @pytest.mark.parametrize(
     ("inside", "control", "kind", "reason"),
     [
-        (SINGLE, None, "labels", r"'c', which asks for one class; a Choices tag with choice=\"mul"),
+        (
+            SINGLE,
+            None,
+            "labels",
+            r"labels and needs a Choices tag with choice=\"mul.*'c', which asks for one class",
+        ),
         (
             MULTIPLE,
             None,
             "class",
-            r"'m', which asks for any of some labels; a Choices tag with .*sin",
+            r"needs a Choices tag with .*sin.*'m', which asks for any of some labels",
         ),
-        (NUMBER, None, "class", "Number 'n', which asks for one number; a Choices tag"),
-        (NUMBER, None, "labels", "since the study asks for any of some labels. Change the label"),
-        (SINGLE, None, "numbers", "a Number tag was expected"),
-        (SINGLE + NUMBER, None, "labels", "one class and Number 'n', which asks for one number;"),
-        (SINGLE + NUMBER, "n", "class", "Number 'n', which asks for one number; a Choices tag"),
-        (NUMBER + NUMBER.replace('"n"', '"k"'), None, "numbers", "'n', 'k'; one to work with"),
-        (NUMBER + NUMBER.replace('"n"', '"k"'), None, None, "'n', 'k'; one to work with"),
-        (SINGLE + MULTIPLE, None, None, "'c', 'm'; one to work with"),
+        (NUMBER, None, "class", "needs a Choices tag .*Number 'n', which asks for one number"),
+        (NUMBER, None, "labels", "The study asks for any of some labels .* Change the label"),
+        (SINGLE, None, "numbers", "needs a Number tag"),
+        (SINGLE + NUMBER, None, "labels", "one class and Number 'n', which asks for one number"),
+        (
+            SINGLE + NUMBER,
+            "n",
+            "class",
+            "needs a Choices tag.*Number 'n', which asks for one number",
+        ),
+        (
+            NUMBER + NUMBER.replace('"n"', '"k"'),
+            None,
+            "numbers",
+            "'n', 'k'. Name one with --control",
+        ),
+        (NUMBER + NUMBER.replace('"n"', '"k"'), None, None, "'n', 'k'. Name one with --control"),
+        (SINGLE + MULTIPLE, None, None, "'c', 'm'. Name one with --control"),
         (NUMBER, "c", "numbers", "'n' and none called 'c'"),
     ],
 )
@@ -136,17 +151,17 @@ def test_a_control_that_does_not_fit_the_study_is_refused_in_words(inside, contr
     [
         (
             MULTIPLE.replace("multiple", 'multiple" perItem="true'),
-            "each region or item; any of some",
+            "each region or item. Use .*multiple",
         ),
         (f'<View visibleWhen="choice-selected">{MULTIPLE}</View>', "shown only sometimes"),
         (MULTIPLE.replace("<Choices ", '<Choices visibleWhen="x" '), "shown only sometimes"),
-        ('<Choices name="m" toName="t" choice="multiple"/>', r"has \[\]; one or more"),
-        ('<Number name="n" toName="t" perRegion="true"/>', "each region or item; one number"),
-        ('<Number name="n" toName="t" min="low"/>', "min='low'; a number"),
-        ('<Number name="n" toName="t" max="inf"/>', "max='inf'; a number"),
-        ('<Number name="n" toName="t" min="2" max="1"/>', "min below max"),
+        ('<Choices name="m" toName="t" choice="multiple"/>', r"must have 1 or more .* got \[\]"),
+        ('<Number name="n" toName="t" perRegion="true"/>', "each region or item. Use a Number tag"),
+        ('<Number name="n" toName="t" min="low"/>', "got {'min': 'low'}"),
+        ('<Number name="n" toName="t" max="inf"/>', "got {'max': 'inf'}"),
+        ('<Number name="n" toName="t" min="2" max="1"/>', "a min below its max"),
         ('<Number name="n" toName="t" step="0"/>', "a step above 0"),
-        ('<Number name="n" toName="x"/>', "Number 'n' is about 'x'"),
+        ('<Number name="n" toName="x"/>', "Number 'n' must be about .* got 'x'"),
     ],
 )
 def test_several_choices_and_numbers_that_cannot_be_used_are_refused(inside, reason):

@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 
 import goalward as gw
-from goalward.studio.tables.sample import CLASSES
+from goalward.studio.tables.table import SAMPLE_CLASSES
 from tests.conftest import need
 
 need("anywidget")
@@ -34,7 +34,7 @@ def test_the_notebook_goes_from_a_frame_to_predictions(tmp_path, monkeypatch, re
     assert results[-1]["text/plain"].startswith("array(['waste', 'noise']")
     labelled = pl.read_csv(tmp_path / "town" / "labelled.csv")
     assert labelled.height == 252
-    assert set(labelled["label"]) <= set(CLASSES)
+    assert set(labelled["label"]) <= set(SAMPLE_CLASSES)
     if folder := os.environ.get("GOALWARD_PICTURES"):  # for the page beside the notebook
         page = request.getfixturevalue("chromium").new_page(viewport={"width": 760, "height": 100})
         look = (

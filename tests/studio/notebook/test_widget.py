@@ -163,7 +163,7 @@ def test_pictures_come_from_the_tables_folder_and_no_other(tmp_path, monkeypatch
     (home / "b.png").write_bytes(b"no picture")
     (home / "link.png").symlink_to(out / "a.png")
     refused = {str(out / "a.png"): "outside", "../out/a.png": "outside", "link.png": "outside"}
-    refused |= {"none.png": "not there", "b.png": "no PNG"}
+    refused |= {"none.png": "not there", "b.png": "must be a PNG"}
     names = ["a.png", *refused]
     pl.DataFrame({"image": names, "x": range(len(names))}).write_csv(home / "t.csv")
     # Paths start at the table, not where the notebook was started.

@@ -55,10 +55,17 @@ def study(tmp_path):
 @pytest.fixture
 def served(study):
     need("fastapi")
-    from goalward.studio.server.keys import Keys
+    from goalward.studio.server.auth import Auth
     from goalward.studio.server.served_study import ServedStudy
 
-    return ServedStudy(study, Keys(TOKEN, port=1), by="ann")
+    return ServedStudy(study, Auth(TOKEN, port=1), by="ann")
+
+
+def app_of(served, **options):
+    """The application over one study."""
+    from goalward.studio.server import create_app
+
+    return create_app({"": served}, served.auth, **options)
 
 
 @pytest.fixture
@@ -66,11 +73,8 @@ def client(served):
     """The application in process, with the token."""
     from starlette.testclient import TestClient
 
-    from goalward.studio.server import create_app
-
     headers = {"authorization": f"Bearer {TOKEN}"}
-    app = create_app(served)
-    with TestClient(app, "http://127.0.0.1:8321", headers=headers) as client:
+    with TestClient(app_of(served), "http://127.0.0.1:8321", headers=headers) as client:
         yield client
 
 
@@ -79,12 +83,10 @@ def running(served, port=0, tls=None):
     """Serve a study on the loopback, on a free port by default; yields its address."""
     import uvicorn
 
-    from goalward.studio.server import create_app
-    from goalward.studio.server.operation import Logged
-    from goalward.studio.server.serve import configured, listening
+    from goalward.studio.server.serve import listening, uvicorn_config
 
     listener = listening("127.0.0.1", port)
-    server = uvicorn.Server(configured(Logged(create_app(served)), tls))
+    server = uvicorn.Server(uvicorn_config(app_of(served), listener, tls))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     until(lambda: server.started or not thread.is_alive())

@@ -5,8 +5,8 @@ import pytest
 
 from tests.conftest import need
 from tests.studio.server.conftest import TOKEN, truth
+from tests.studio.server.test_new_study import on_start_page
 from tests.studio.server.test_page import Person
-from tests.studio.server.test_start import at_the_desk
 
 need("fastapi")
 need("playwright")
@@ -71,12 +71,12 @@ def _report(folder):
 def test_nor_does_the_start_page(chromium, tmp_path):
     from axe_playwright_python.sync_playwright import Axe
 
-    from goalward.studio.server import Keys
-    from goalward.studio.server.desk import Desk
+    from goalward.studio.server import Auth
+    from goalward.studio.server.new_study import NewStudy
 
-    desk = Desk(Keys(TOKEN), lambda study: None, tmp_path)
-    pl.DataFrame({"id": [1, 2], "text": ["a b", "c d"]}).write_csv(desk.folder / "t.csv")
-    with at_the_desk(desk, chromium) as page:
+    new = NewStudy(Auth(TOKEN), lambda study: None, tmp_path)
+    pl.DataFrame({"id": [1, 2], "text": ["a b", "c d"]}).write_csv(new.folder / "t.csv")
+    with on_start_page(new, chromium) as page:
         page.wait_for_selector("[data-table]")
         found = Axe().run(page).response["violations"]
         page.click("[data-table]")

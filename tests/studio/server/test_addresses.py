@@ -10,9 +10,8 @@ need("fastapi")
 
 from starlette.testclient import TestClient  # noqa: E402
 
-from goalward.studio.server import create_app  # noqa: E402
-from goalward.studio.server.people import STATIC  # noqa: E402
-from tests.studio.server.conftest import TOKEN  # noqa: E402
+from goalward.studio.server.accounts import STATIC  # noqa: E402
+from tests.studio.server.conftest import TOKEN, app_of  # noqa: E402
 
 PREFIX = "/labels"
 BEARER = {"authorization": f"Bearer {TOKEN}"}
@@ -21,7 +20,7 @@ NAMED = re.compile(r"""(?:href|src|action|data-predictions|url)=["']?([^"'>\s]+)
 
 @pytest.fixture
 def below(served):
-    app = create_app(served)
+    app = app_of(served)
     with TestClient(app, "http://127.0.0.1:8321", root_path=PREFIX) as client:
         yield client
 
@@ -53,7 +52,7 @@ def test_redirects_and_the_cookie_stay_below_the_root(below, served):
     stranger = {"accept": "text/html"}
     refused = below.get(f"{PREFIX}/review", headers=stranger, follow_redirects=False)
     assert refused.headers["location"] == f"{PREFIX}/login"
-    link = f"{PREFIX}/start?token={served.keys.link()}"
+    link = f"{PREFIX}/start?token={served.auth.new_link()}"
     opened = below.get(link, follow_redirects=False)
     assert opened.headers["location"] == f"{PREFIX}/"
     assert f"Path={PREFIX};" in opened.headers["set-cookie"]

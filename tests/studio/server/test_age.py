@@ -5,26 +5,25 @@ import sqlite3
 import numpy as np
 
 import goalward as gw
-from goalward.studio.server.app import create_app
-from goalward.studio.server.keys import Keys
+from goalward.studio.server.auth import Auth
 from goalward.studio.server.served_study import ServedStudy
 from goalward.studio.store.store import Store
 from goalward.studio.study import fold
 from tests.conftest import need
-from tests.studio.server.conftest import TOKEN, until
+from tests.studio.server.conftest import TOKEN, app_of, until
 
 need("fastapi")
 
 
 def _served(place):
-    return ServedStudy(gw.Study.open(place, timeout=600), Keys(TOKEN))
+    return ServedStudy(gw.Study.open(place, timeout=600), Auth(TOKEN))
 
 
 def _client(served):
     from starlette.testclient import TestClient
 
     headers = {"authorization": f"Bearer {TOKEN}"}
-    return TestClient(create_app(served), "http://localhost", headers=headers)
+    return TestClient(app_of(served), "http://localhost", headers=headers)
 
 
 def _old(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ from tests.studio.server.conftest import PATIENCE, TOKEN, running, texts, writte
 
 need("fastapi")
 
-from goalward.studio.server.keys import Keys  # noqa: E402
+from goalward.studio.server.auth import Auth  # noqa: E402
 from goalward.studio.server.served_study import ServedStudy  # noqa: E402
 
 WRITES = [
@@ -52,13 +52,13 @@ def test_the_right_name_and_none_are_welcome(client, served):
 
 def test_a_study_goes_by_itself_and_not_by_its_path(tmp_path):
     with make(tmp_path / "a.db") as one, make(tmp_path / "b.db") as other:
-        known = ServedStudy(one, Keys(TOKEN)).id
-        assert ServedStudy(other, Keys(TOKEN)).id != known
+        known = ServedStudy(one, Auth(TOKEN)).id
+        assert ServedStudy(other, Auth(TOKEN)).id != known
         one.tell(0, "good")
     (tmp_path / "a.db").rename(tmp_path / "c.db")
     with gw.Study.open(tmp_path / "c.db") as moved, make(tmp_path / "a.db") as fresh:
-        assert ServedStudy(moved, Keys(TOKEN)).id == known
-        assert ServedStudy(fresh, Keys(TOKEN)).id != known
+        assert ServedStudy(moved, Auth(TOKEN)).id == known
+        assert ServedStudy(fresh, Auth(TOKEN)).id != known
 
 
 @pytest.mark.attack("pages of another study")
@@ -70,7 +70,7 @@ def test_an_old_page_writes_nothing_into_a_new_study_and_loses_nothing(chromium,
     context = chromium.new_context(extra_http_headers={"authorization": f"Bearer {TOKEN}"})
     context.set_default_timeout(PATIENCE)
     page = context.new_page()
-    with make(path) as study, running(ServedStudy(study, Keys(TOKEN), by="ann")) as address:
+    with make(path) as study, running(ServedStudy(study, Auth(TOKEN), by="ann")) as address:
         port = int(address.rpartition(":")[2])
         page.goto(address)
         expect(page.locator("#row-number")).not_to_be_empty()
@@ -79,7 +79,7 @@ def test_an_old_page_writes_nothing_into_a_new_study_and_loses_nothing(chromium,
     expect(page.locator("#saved")).to_contain_text("Not saved yet: 2")
     path.rename(kept)
 
-    with make(path) as fresh, running(ServedStudy(fresh, Keys(TOKEN), by="ann"), port):
+    with make(path) as fresh, running(ServedStudy(fresh, Auth(TOKEN), by="ann"), port):
         expect(page.locator("#problem")).to_contain_text("another study")
         expect(page.locator("#problem")).to_contain_text("Reload")
         expect(page.locator("#saved")).to_contain_text("Not sent: 2")
@@ -96,7 +96,7 @@ def test_an_old_page_writes_nothing_into_a_new_study_and_loses_nothing(chromium,
 
     path.unlink()
     kept.rename(path)
-    with gw.Study.open(path) as again, running(ServedStudy(again, Keys(TOKEN), by="ann"), port):
+    with gw.Study.open(path) as again, running(ServedStudy(again, Auth(TOKEN), by="ann"), port):
         expect(page.locator("#problem")).to_contain_text("another study")
         page.reload()
         expect(page.locator("#count")).to_have_text("2")
@@ -110,14 +110,14 @@ def test_a_page_without_unsent_answers_is_told_too(chromium, tmp_path):
     context = chromium.new_context(extra_http_headers={"authorization": f"Bearer {TOKEN}"})
     context.set_default_timeout(PATIENCE)
     label, review = context.new_page(), context.new_page()
-    with make(tmp_path / "a.db") as study, running(ServedStudy(study, Keys(TOKEN))) as address:
+    with make(tmp_path / "a.db") as study, running(ServedStudy(study, Auth(TOKEN))) as address:
         study.tell(5, "good", by="me")
         port = int(address.rpartition(":")[2])
         review.goto(f"{address}/review")
         review.wait_for_selector("main[data-ready]")
         label.goto(address)
         expect(label.locator("#row-number")).not_to_be_empty()
-    with make(tmp_path / "b.db") as fresh, running(ServedStudy(fresh, Keys(TOKEN)), port):
+    with make(tmp_path / "b.db") as fresh, running(ServedStudy(fresh, Auth(TOKEN)), port):
         expect(label.locator("#problem")).to_contain_text("another study")
         review.select_option(".line select", label="bad")
         expect(review.locator("#saved")).to_contain_text("another study")

@@ -14,7 +14,7 @@ need("playwright")
 
 from playwright.sync_api import expect  # noqa: E402
 
-from goalward.studio.server.keys import Keys  # noqa: E402
+from goalward.studio.server.auth import Auth  # noqa: E402
 from goalward.studio.server.served_study import ServedStudy  # noqa: E402
 from tests.studio.server.test_page import Person  # noqa: E402
 
@@ -27,7 +27,7 @@ def at_a_page(chromium, tmp_path):
     def sit(pool, classes, *, made=None, **options):
         place = tmp_path / f"{len(opened)}.db"
         study = gw.Study.create(place, pool=pool, classes=classes, **(made or {}))
-        served = ServedStudy(study, Keys(TOKEN), by="ann", **options)
+        served = ServedStudy(study, Auth(TOKEN), by="ann", **options)
         server = running(served)
         person = Person(chromium, server.__enter__(), served)
         opened.append((person, server, study))

@@ -11,7 +11,7 @@ import pytest
 import goalward as gw
 from goalward.errors import BadParameter, Locked, NotWritten
 from tests.conftest import need
-from tests.studio.server.conftest import TOKEN, texts, truth, until, written
+from tests.studio.server.conftest import TOKEN, app_of, texts, truth, until, written
 
 need("fastapi")
 
@@ -96,12 +96,8 @@ def test_only_ones_own_answer_can_be_taken_back(client, study):
     for row in (7, 8):
         done = client.post("/api/withdraw", json={"by": "bo", "row": row})
         assert done.status_code == 409
-        said = done.json()["error"]
-        assert said.startswith(f"bo has no answer to row {row}; ann has.")
-        assert "Only who gave an answer can take it back" in said
-    done = client.post("/api/withdraw", json={"by": "bo", "row": 9})
-    assert done.status_code == 409
-    assert "nobody has" in done.json()["error"]
+        assert done.json()["error"].startswith(f"bo has no answer to row {row} to take back.")
+    assert client.post("/api/withdraw", json={"by": "bo", "row": 9}).status_code == 409
     assert written(study) == before
     assert study.state.labels == {7: "good"}
     # One's own, once; and a question that is in hand.
@@ -352,13 +348,12 @@ def hostile(tmp_path, monkeypatch):
 def hostile_client(hostile):
     from starlette.testclient import TestClient
 
-    from goalward.studio.server import create_app
-    from goalward.studio.server.keys import Keys
+    from goalward.studio.server.auth import Auth
     from goalward.studio.server.served_study import ServedStudy
 
     headers = {"authorization": f"Bearer {TOKEN}"}
-    served = ServedStudy(hostile, Keys(TOKEN), by="</script><script>window.xss=4</script>")
-    with TestClient(create_app(served), "http://localhost", headers=headers) as client:
+    served = ServedStudy(hostile, Auth(TOKEN), by="</script><script>window.xss=4</script>")
+    with TestClient(app_of(served), "http://localhost", headers=headers) as client:
         yield client
 
 
@@ -402,8 +397,7 @@ def unreadable(path):
 def test_pictures_come_only_from_the_tables_folder_and_only_as_pictures(tmp_path, monkeypatch):
     from starlette.testclient import TestClient
 
-    from goalward.studio.server import create_app
-    from goalward.studio.server.keys import Keys
+    from goalward.studio.server.auth import Auth
     from goalward.studio.server.served_study import ServedStudy
 
     home = tmp_path / "home"
@@ -420,7 +414,7 @@ def test_pictures_come_only_from_the_tables_folder_and_only_as_pictures(tmp_path
     pool = gw.tables.Table(str(home / "t.jsonl"), image="image", numeric=("x", "y"))
     with gw.Study.create(tmp_path / "i.db", pool=pool, classes=["a", "b"]) as study:
         headers = {"authorization": f"Bearer {TOKEN}"}
-        app = create_app(ServedStudy(study, Keys(TOKEN)))
+        app = app_of(ServedStudy(study, Auth(TOKEN)))
         with TestClient(app, "http://localhost", headers=headers) as client:
             codes = [client.get(f"/api/images/{row}").status_code for row in range(len(paths))]
             assert codes == [200, 404, 404, 404, 404, 404, 404, 404, 404, 404, 200]
@@ -432,7 +426,7 @@ def test_pictures_come_only_from_the_tables_folder_and_only_as_pictures(tmp_path
                 assert "Permission denied" in done.json()["error"]
             rows = client.post("/api/ask", json={"by": "ann", "n": 11}).json()["next"]
             assert {r["image"] for r in rows if r["row"] == 0} == {"/api/images/0"}
-        app = create_app(ServedStudy(study, Keys(TOKEN), images=tmp_path))
+        app = app_of(ServedStudy(study, Auth(TOKEN), images=tmp_path))
         with TestClient(app, "http://localhost", headers=headers) as client:
             assert client.get("/api/images/2").status_code == 200
 
@@ -449,14 +443,15 @@ def test_machines_can_watch_it(client, study):
     study.tell(0, "good")
     study.skip(1)
     found = client.get("/metrics")
-    assert found.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert found.headers["content-type"].startswith("text/plain; version=")
     lines = [line.split() for line in found.text.splitlines() if not line.startswith("#")]
-    numbers = {name: float(value) for name, value in lines}
+    # To Prometheus an empty label is none.
+    numbers = {name.replace('{study=""}', ""): float(value) for name, value in lines}
     assert numbers["goalward_rows"] == 120
     assert numbers["goalward_labels"] == numbers["goalward_skipped"] == 1
     assert numbers["goalward_events_total"] >= 3
     client.get("/api/rows/99999")
-    assert 'goalward_replies_total{status="404"} 1' in client.get("/metrics").text
+    assert 'goalward_replies_total{status="404"} 1.0' in client.get("/metrics").text
     del client.headers["authorization"]
     assert client.get("/metrics").status_code == 401
     assert client.get("/healthz").json() == {"ok": True, "study": True}

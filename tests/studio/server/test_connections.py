@@ -15,17 +15,18 @@ from urllib.parse import urlsplit
 import pytest
 
 from goalward.errors import BadParameter
-from goalward.studio.tables.sample import CLASSES, write_sample
+from goalward.studio.tables.table import SAMPLE_CLASSES, write_sample
 from tests.conftest import need
 from tests.studio.server.conftest import TOKEN, running, until
 
 need("fastapi")
 
 import httpx  # noqa: E402
+from starlette.exceptions import HTTPException  # noqa: E402
 
 from goalward.studio.server import connections  # noqa: E402
-from goalward.studio.server.keys import AT_ONCE, SECONDS, Attempts, Turns  # noqa: E402
-from goalward.studio.server.serve import _check_files  # noqa: E402
+from goalward.studio.server.auth import AT_ONCE, SECONDS, Attempts, HashQueue  # noqa: E402
+from goalward.studio.server.serve import _check_tls  # noqa: E402
 
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 HALF = b"GET /api/status HTTP/1.1\r\nHost: 127.0.0.1\r\n"
@@ -146,9 +147,9 @@ def test_busy_connections_make_room_for_requests(small_buffers, address, tried, 
 
 @pytest.mark.attack("connections that are kept busy")
 def test_a_reply_that_is_not_taken_is_not_waited_for(small_buffers, address, monkeypatch):
-    closed, abort = threading.Event(), connections.Connection.abort
+    closed, close = threading.Event(), connections.Peer.close
     monkeypatch.setattr(connections, "WRITE_SECONDS", 0.3)
-    monkeypatch.setattr(connections.Connection, "abort", lambda one: (abort(one), closed.set()))
+    monkeypatch.setattr(connections.Peer, "close", lambda one: (close(one), closed.set()))
     with deaf(address) as line:
         line.send(MUCH)
         assert closed.wait(120)
@@ -156,21 +157,23 @@ def test_a_reply_that_is_not_taken_is_not_waited_for(small_buffers, address, mon
 
 def test_guesses_wear_off():
     now = [0.0]
-    attempts = Attempts(clock=lambda: now[0])
+    attempts = Attempts()
+    attempts.clock = lambda: now[0]
     for _ in range(AT_ONCE + 1):
-        assert attempts.wait("here") == 0.0
+        attempts.check("here", "guesses")
         attempts.failed("here")
-    assert attempts.wait("here") == pytest.approx(SECONDS)
-    assert attempts.wait("there") == 0.0
+    with pytest.raises(HTTPException, match=f"Too many guesses.*{SECONDS:.0f} seconds"):
+        attempts.check("here", "guesses")
+    attempts.check("there", "guesses")
     now[0] = SECONDS
-    assert attempts.wait("here") == 0.0
+    attempts.check("here", "guesses")
 
 
 def test_callers_that_guessed_as_little_take_turns():
-    turns, order = Turns(Attempts()), []
+    queue, order = HashQueue(Attempts()), []
 
     async def come(who):
-        async with turns.turn(who):
+        async with queue.turn(who):
             order.append(who)
             await asyncio.sleep(0)
 
@@ -189,7 +192,7 @@ def test_who_guesses_must_wait_and_who_is_signed_in_need_not(client, served, tri
     def guess(token):
         return client.get("/api/status", headers={"authorization": f"Bearer {token}"}).status_code
 
-    served.keys.tokens.clock = lambda: 0.0
+    served.auth.tokens.clock = lambda: 0.0
     replies = [guess("one that was good yesterday") for _ in range(AT_ONCE + 5)]
     assert replies == [401] * (AT_ONCE + 1) + [429] * 4
     refused = client.post("/login", content="token=perhaps")
@@ -199,7 +202,7 @@ def test_who_guesses_must_wait_and_who_is_signed_in_need_not(client, served, tri
     # A right token counts, whoever else was wrong at this address.
     assert client.get("/api/status").status_code == 200
     del client.headers["authorization"]
-    client.cookies.set(served.keys.cookie, served.keys.session)
+    client.cookies.set(served.auth.cookie, served.auth.session)
     assert client.get("/api/status").status_code == 200
     tried(AT_ONCE + 5)
 
@@ -228,7 +231,7 @@ def test_handshakes_that_stop_half_way_make_room(served, certificate, monkeypatc
                 with suppress(OSError):  # closed already
                     line.sendall(b"\x16\x03\x01\x02")  # a hello that does not go on
             assert asked(address, ssl.create_default_context(cafile=authority)) == 200
-            until(lambda: sum(map(is_closed, lines)) >= 300 - connections.HANDSHAKES)
+            until(lambda: sum(map(is_closed, lines)) >= 300 - connections.MOST)
             assert not is_closed(lines[-1])
         finally:
             for line in lines:
@@ -249,7 +252,7 @@ def test_the_page_over_tls_with_its_secrets_in_files(certificate, tmp_path):
     secret = tmp_path / "token"
     secret.write_text("a secret of 22 letters\n")
     command = [sys.executable, "-m", "goalward", "label", str(table), "--text", "text"]
-    command += ["--classes", ",".join(CLASSES), "--port", "0", "--token-file", str(secret)]
+    command += ["--classes", ",".join(SAMPLE_CLASSES), "--port", "0", "--token-file", str(secret)]
     command += ["--tls-cert", str(cert), "--tls-key", str(key)]
     environment = {**os.environ, "BROWSER": f"{browser} %s", "HOME": str(tmp_path)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
@@ -287,9 +290,9 @@ class _Stays(urllib.request.HTTPRedirectHandler):
 def test_a_link_from_a_file_opens_the_page(served, address, chromium, tmp_path):
     from playwright.sync_api import expect
 
-    from goalward.studio.server.serve import _leading_to
+    from goalward.studio.server.serve import redirect_file
 
-    path = _leading_to(f"{address}/start?token={served.keys.link()}")
+    path = redirect_file(f"{address}/start?token={served.auth.new_link()}")
     page = chromium.new_page()
     page.goto(path.as_uri())
     expect(page.locator("#row-text")).to_be_visible()
@@ -299,6 +302,6 @@ def test_a_link_from_a_file_opens_the_page(served, address, chromium, tmp_path):
 def test_certificates_that_cannot_be_used_are_refused(certificate, tmp_path):
     cert, _, authority = certificate
     with pytest.raises(BadParameter, match="cannot be used"):
-        _check_files((cert, tmp_path / "missing.pem"))
+        _check_tls((cert, tmp_path / "missing.pem"))
     with pytest.raises(BadParameter, match="cannot be used"):
-        _check_files((cert, authority))
+        _check_tls((cert, authority))

@@ -4,7 +4,7 @@ import pytest
 
 import goalward as gw
 from tests.conftest import need
-from tests.studio.server.conftest import TOKEN, running, texts, until
+from tests.studio.server.conftest import TOKEN, app_of, running, texts, until
 from tests.studio.server.test_page import Person
 
 need("fastapi")
@@ -16,13 +16,13 @@ NAMES = ["film", "good", "bad"]
 
 
 def served_of(tmp_path, classes, learner):
-    from goalward.studio.server.keys import Keys
+    from goalward.studio.server.auth import Auth
     from goalward.studio.server.served_study import ServedStudy
 
     study = gw.Study.create(
         tmp_path / "kinds.db", pool=texts(), classes=classes, learner=learner, dev=0
     )
-    return ServedStudy(study, Keys(TOKEN, port=1), by="ann")
+    return ServedStudy(study, Auth(TOKEN, port=1), by="ann")
 
 
 @pytest.fixture
@@ -120,10 +120,8 @@ def test_a_number_is_typed_and_enter_sends_it(numbers, chromium):
 def test_several_labels_over_http(labels):
     from starlette.testclient import TestClient
 
-    from goalward.studio.server import create_app
-
     headers = {"authorization": f"Bearer {TOKEN}"}
-    with TestClient(create_app(labels), "http://127.0.0.1:8321", headers=headers) as client:
+    with TestClient(app_of(labels), "http://127.0.0.1:8321", headers=headers) as client:
         for row, label in ((0, ["good"]), (1, {"bad": True, "film": None}), (2, [])):
             told = client.post("/api/tell", json={"by": "ann", "row": row, "label": label})
             assert told.status_code == 200, told.text

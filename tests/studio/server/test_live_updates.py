@@ -12,7 +12,7 @@ from tests.studio.server.conftest import TOKEN, running
 
 need("fastapi")
 
-from goalward.studio.server.live_updates import MOST, LiveUpdates  # noqa: E402
+from goalward.studio.server.served_study import MOST, LiveUpdates  # noqa: E402
 
 
 class Source:
@@ -54,7 +54,7 @@ def run(source, scenario):
 
 
 def test_a_slow_listener_gets_the_newest_and_nothing_piles_up(source, monkeypatch):
-    monkeypatch.setattr("goalward.studio.server.live_updates.PAUSE", 0.0)
+    monkeypatch.setattr("goalward.studio.server.served_study.PAUSE", 0.0)
 
     async def scenario(live):
         slow, quick = live.listen(), live.listen()
@@ -68,7 +68,7 @@ def test_a_slow_listener_gets_the_newest_and_nothing_piles_up(source, monkeypatc
 
 
 def test_who_has_seen_the_newest_waits_and_is_pinged(source, monkeypatch):
-    monkeypatch.setattr("goalward.studio.server.live_updates.PING", 0.05)
+    monkeypatch.setattr("goalward.studio.server.served_study.PING", 0.05)
 
     async def scenario(live):
         stream = live.listen("1")
@@ -81,7 +81,7 @@ def test_who_has_seen_the_newest_waits_and_is_pinged(source, monkeypatch):
 
 @pytest.mark.parametrize("error", [Locked("busy"), MemoryError(), RuntimeError("a defect")])
 def test_a_summary_that_fails_for_a_moment_ends_nothing(source, monkeypatch, error):
-    monkeypatch.setattr("goalward.studio.server.live_updates.PAUSE", 0.0)
+    monkeypatch.setattr("goalward.studio.server.served_study.PAUSE", 0.0)
 
     async def scenario(live):
         stream = live.listen()
@@ -113,7 +113,7 @@ def test_more_pages_than_the_server_serves_are_told_so(served, monkeypatch):
     import httpx2 as httpx
 
     assert MOST >= 10
-    monkeypatch.setattr("goalward.studio.server.files.MOST", 2)
+    monkeypatch.setattr("goalward.studio.server.api.MOST", 2)
     headers = {"authorization": f"Bearer {TOKEN}"}
     with ExitStack() as held:
         address = held.enter_context(running(served)) + "/api/events"

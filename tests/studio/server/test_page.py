@@ -30,7 +30,7 @@ class Person:
         self.errors = []
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("console", lambda m: m.type == "error" and self.errors.append(m.text))
-        self.page.goto(f"{address}/start?token={served.keys.link()}")
+        self.page.goto(f"{address}/start?token={served.auth.new_link()}")
         if name:
             self.page.click("#who-button")
             self.page.fill("#who-input", name)
@@ -411,12 +411,12 @@ PAYLOADS = [
 
 @pytest.mark.attack("scripts in texts, names, classes and notes, in Chromium")
 def test_hostile_texts_names_and_classes_do_nothing(chromium, tmp_path, tried):
-    from goalward.studio.server.keys import Keys
+    from goalward.studio.server.auth import Auth
     from goalward.studio.server.served_study import ServedStudy
 
     pool = [f"{text} number {i}" for i, text in enumerate(PAYLOADS * 2)]
     with gw.Study.create(tmp_path / "x.db", pool=pool, classes=PAYLOADS[:4], dev=0.3) as study:
-        served = ServedStudy(study, Keys(TOKEN), by=PAYLOADS[4])
+        served = ServedStudy(study, Auth(TOKEN), by=PAYLOADS[4])
         for row in range(20):
             study.tell(row, PAYLOADS[row % 4], by=PAYLOADS[row % 5])
             study.note(row, PAYLOADS[row % len(PAYLOADS)], by=PAYLOADS[0])

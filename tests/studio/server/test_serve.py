@@ -19,16 +19,15 @@ from typer.testing import CliRunner
 import goalward as gw
 from goalward.cli import app as cli
 from goalward.errors import BadParameter
-from goalward.lab.speed.page import page_latency
-from goalward.studio.tables.sample import CLASSES, write_sample
+from goalward.studio.tables.table import SAMPLE_CLASSES, write_sample
 from tests.conftest import need
-from tests.studio.server.conftest import TOKEN
+from tests.studio.server.conftest import TOKEN, app_of
 
 need("fastapi")
 
 from starlette.testclient import TestClient  # noqa: E402
 
-from goalward.studio.server import Keys, create_app  # noqa: E402
+from goalward.studio.server import Auth  # noqa: E402
 from goalward.studio.server.serve import is_loopback, listening  # noqa: E402
 from goalward.studio.server.served_study import ServedStudy  # noqa: E402
 
@@ -46,7 +45,7 @@ def printed_link(process):
 
 
 def test_the_command_serves_prints_a_link_that_works_once_and_ends_cleanly(command):
-    options = ["--classes", ",".join(CLASSES), "--port", "0"]
+    options = ["--classes", ",".join(SAMPLE_CLASSES), "--port", "0"]
     process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True)
     try:
         link = printed_link(process)
@@ -140,14 +139,6 @@ def test_why_is_told_of_rows_in_single_precision(tmp_path, rng):
             assert any(study.why(row).helps.values())
 
 
-def test_latency_is_measured_with_the_real_server():
-    waits, fits, fitting = page_latency(rows=300, features=8, answers=30)
-    assert len(waits) == 30
-    assert min(waits) > 0
-    assert fits
-    assert 0 < fitting <= 1
-
-
 ODD = [
     "a#b?c%41",
     "quote \"x\" 'y'",
@@ -169,8 +160,8 @@ def test_a_table_and_a_study_go_by_any_name_a_file_can_have(tmp_path, monkeypatc
     table.write_text("image,x,y\n" + rows)
     seen = {}
 
-    def visit(study, **options):
-        app = create_app(ServedStudy(study, Keys(TOKEN), images=options["images"]))
+    def visit(studies, **options):
+        app = app_of(ServedStudy(studies[""], Auth(TOKEN), images=options["images"]))
         headers = {"authorization": f"Bearer {TOKEN}"}
         with TestClient(app, "http://localhost", headers=headers) as client:
             for path in ("/", "/review", "/docs", "/api/images/0", "/api/rows/0", "/api/status"):

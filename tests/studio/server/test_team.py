@@ -21,16 +21,14 @@ from starlette.testclient import TestClient  # noqa: E402
 from goalward.errors import BadParameter  # noqa: E402
 from goalward.studio import team as in_team  # noqa: E402
 from goalward.studio import team as passphrase  # noqa: E402
-from goalward.studio.server import Keys, Outside, ServedStudy, create_app, serve  # noqa: E402
-from goalward.studio.server.app import create_house  # noqa: E402
-from goalward.studio.server.desk import Desk  # noqa: E402
-from goalward.studio.server.house import house  # noqa: E402
-from goalward.studio.server.keys import AT_ONCE, HASHES, LONGEST_LINE  # noqa: E402
-from goalward.studio.server.live_updates import EACH  # noqa: E402
-from goalward.studio.server.pages import start  # noqa: E402
+from goalward.studio.server import Auth, ProxyConfig, ServedStudy, create_app, serve  # noqa: E402
+from goalward.studio.server.auth import AT_ONCE, HASHES, LONGEST_LINE  # noqa: E402
+from goalward.studio.server.new_study import NewStudy, start  # noqa: E402
+from goalward.studio.server.served_study import EACH  # noqa: E402
+from goalward.studio.server.study_list import study_list  # noqa: E402
 from goalward.studio.store import events  # noqa: E402
 from goalward.studio.team import ROLES, Team  # noqa: E402
-from tests.studio.server.conftest import TOKEN, running, until  # noqa: E402
+from tests.studio.server.conftest import TOKEN, app_of, running, until  # noqa: E402
 
 HERE = "http://127.0.0.1:8321"
 WORDS = "four words of mine"
@@ -48,7 +46,6 @@ class Clock:
 @pytest.fixture(autouse=True)
 def cheap(monkeypatch):
     monkeypatch.setattr(passphrase, "COST", 2**4)
-    monkeypatch.setattr(passphrase, "_NOBODY", f"scrypt$16$8$3${'00' * 16}${'00' * 32}")
 
 
 @pytest.fixture
@@ -62,15 +59,15 @@ def team(tmp_path):
 
 @pytest.fixture
 def served(study, team):
-    keys = Keys(TOKEN, port=1, team=team)
+    auth = Auth(TOKEN, port=1, team=team)
     # Nothing wears off, however long a test takes.
-    keys.attempts.clock = keys.accounts.clock = lambda: 0.0
-    return ServedStudy(study, keys)
+    auth.attempts.clock = auth.accounts.clock = lambda: 0.0
+    return ServedStudy(study, auth)
 
 
 @pytest.fixture
 def app(served):
-    made = create_app(served)
+    made = app_of(served)
     with TestClient(made, HERE):
         yield made
 
@@ -120,7 +117,7 @@ def said_in_docs():
 
 
 def test_the_table_in_the_docs_names_every_route(app):
-    others = {route.path for router in (house, start) for route in router.routes}
+    others = {route.path for router in (study_list, start) for route in router.routes}
     assert set(said_in_docs()) == {path for _, path in routes(app)} | others
 
 
@@ -147,7 +144,8 @@ def test_every_route_as_every_role_is_as_the_docs_say(app, served, study, role, 
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.attack("every route as every role")
 def test_only_owners_begin_studies(team, tmp_path, role):
-    app = create_app(desk=Desk(Keys(port=1, team=team), None, tmp_path))
+    auth = Auth(port=1, team=team)
+    app = create_app({}, auth, new=NewStudy(auth, None, tmp_path))
     with TestClient(app, HERE):
         client = signed_in(app, PEOPLE[role])
         for route in start.routes:
@@ -164,7 +162,7 @@ def test_only_owners_begin_studies(team, tmp_path, role):
 
 @pytest.mark.attack("no sign-in")
 def test_nobody_gets_anywhere_without_signing_in(app, team, tried):
-    for cookie in ("", "x" * 43, *team.members.sessions, app.state.keys.session):
+    for cookie in ("", "x" * 43, *team.members.sessions, app.state.auth.session):
         client = TestClient(app, HERE, cookies={"goalward_1": cookie}, follow_redirects=False)
         for method, path in routes(app):
             if path in ("/login", "/join", "/start", "/healthz"):
@@ -184,7 +182,7 @@ def test_a_role_in_another_study_is_none_in_this(app, team, served):
     assert dan.get("/people").status_code == 200
     assert dan.post("/api/team/remove", json={"name": "Bo"}).status_code == 403
     assert [p["name"] for p in dan.get("/api/team").json()["people"]] == ["Dan"]
-    team.appoint("Dan", "owner", study=served.id)
+    team.set_role("Dan", "owner", study=served.id)
     assert dan.get("/api/export").status_code == 200
     # An owner of a study, and not of the team.
     assert dan.post("/api/team/invite", json={"name": "E"}).status_code == 403
@@ -280,7 +278,7 @@ def test_signing_in_makes_a_new_strict_cookie_and_ends_the_old_session(app, team
         assert "Max-Age=604800" in cookie
         assert "Secure" not in cookie
         seen.add(re.search("goalward_1=([^;]+)", cookie)[1])
-        assert len(team.members.open(team.clock(), "Bo")) == 1
+        assert len(team.members.open_sessions(team.clock(), "Bo")) == 1
     assert len(seen) == 3
     assert "chosen" not in seen
     https = TestClient(app, HERE.replace("http:", "https:"), follow_redirects=False)
@@ -290,7 +288,7 @@ def test_signing_in_makes_a_new_strict_cookie_and_ends_the_old_session(app, team
 
 @pytest.mark.attack("guesses at a passphrase, a name or an invitation")
 def test_a_wrong_name_and_a_wrong_passphrase_get_the_same_reply(app, team, tried):
-    team.appoint("Eve", "annotator")
+    team.set_role("Eve", "annotator")
     said = set()
     for name in ("Bo", "Nobody", "Eve"):
         client = TestClient(app, HERE)
@@ -315,7 +313,7 @@ def test_guesses_are_slowed_down_at_sign_in_and_at_links(app, tried, monkeypatch
     other = TestClient(app, HERE, client=("10.0.0.9", 1), follow_redirects=False)
     assert other.post("/login", data={"name": "Bo", "passphrase": WORDS}).status_code == 303
     # A link that is none costs no hash.
-    monkeypatch.setattr(in_team, "hashed", lambda words: pytest.fail("a hash was made"))
+    monkeypatch.setattr(in_team, "hash_passphrase", lambda words: pytest.fail("a hash was made"))
     third = TestClient(app, HERE, client=("10.0.0.10", 1))
     words = {"passphrase": WORDS, "again": WORDS}
     tries = [third.post("/join", data={"invite": f"x{n}", **words}).status_code for n in range(30)]
@@ -335,7 +333,7 @@ def test_a_network_of_ipv6_is_one_guesser_and_an_account_is_slow_for_all(app, tr
     assert replies((f"2001:db8::{n:x}" for n in range(30)), "guess").count(401) == AT_ONCE + 1
     assert replies(["2001:db8:0:1::1"], WORDS) == [303]
     # As many as can guess at once pause an account; those before do not.
-    most = app.state.keys.accounts.at_once
+    most = app.state.auth.accounts.at_once
     before = replies((f"10.0.{n}.1" for n in range(most - 40)), "guess")
     assert set(before) == {401}
     assert replies(["10.1.0.1"], WORDS) == [303]
@@ -348,14 +346,14 @@ def test_a_network_of_ipv6_is_one_guesser_and_an_account_is_slow_for_all(app, tr
 @pytest.fixture
 def held(monkeypatch):
     """Hashes that wait until they may go on, and the passphrases they were asked for, in order."""
-    matches, hashes = in_team.matches, SimpleNamespace(of=[], go=threading.Event())
+    matches, hashes = in_team.check_passphrase, SimpleNamespace(of=[], go=threading.Event())
 
     def slow(words, kept):
         hashes.of.append(words)
         assert hashes.go.wait(120)
         return matches(words, kept)
 
-    monkeypatch.setattr(in_team, "matches", slow)
+    monkeypatch.setattr(in_team, "check_passphrase", slow)
     yield hashes
     hashes.go.set()
 
@@ -368,11 +366,11 @@ def line(source, address):
 
 @pytest.mark.attack("guesses that keep others from signing in")
 def test_who_guesses_keeps_nobody_else_waiting(served, held, tried):
-    waiting, now = served.keys.turns.waiting, iter(range(0, 10**9, 1000))
+    waiting, now = served.auth.queue.waiting, iter(range(0, 10**9, 1000))
     # All wrong guesses have worn off when the next comes, and yet who made none goes first.
-    served.keys.attempts.clock = lambda: next(now)
+    served.auth.attempts.clock = lambda: next(now)
     for n in range(6):
-        served.keys.attempts.failed(f"127.0.0.{10 + n}")
+        served.auth.attempts.failed(f"127.0.0.{10 + n}")
 
     def guess(n):
         # Sixty clients of six addresses.
@@ -387,9 +385,9 @@ def test_who_guesses_keeps_nobody_else_waiting(served, held, tried):
 
     with running(served) as address, ThreadPoolExecutor(61) as threads:
         guesses = [threads.submit(guess, n) for n in range(60)]
-        until(lambda: sum(map(len, waiting.values())) == 60 - HASHES)
+        until(lambda: waiting.total() == 60 - HASHES)
         ours = threads.submit(right)
-        until(lambda: "127.0.0.9" in waiting)
+        until(lambda: waiting["127.0.0.9"])
         held.go.set()
         assert ours.result() == 303
         assert {one.result() for one in guesses} <= {401, 429}
@@ -400,7 +398,7 @@ def test_who_guesses_keeps_nobody_else_waiting(served, held, tried):
 
 @pytest.mark.attack("guesses that keep others from signing in")
 def test_one_network_waits_in_a_line_that_ends_and_who_hung_up_is_not_hashed(served, held, tried):
-    keys, at = served.keys, "name=Ann&passphrase=gone"
+    queue, at = served.auth.queue, "name=Ann&passphrase=gone"
     request = f"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(at)}\r\n\r\n{at}"
     with running(served) as address, ThreadPoolExecutor(HASHES + 1) as threads:
         sign_in = {"name": "Ann", "passphrase": WORDS}
@@ -414,7 +412,7 @@ def test_one_network_waits_in_a_line_that_ends_and_who_hung_up_is_not_hashed(ser
         gone = [socket.create_connection(("127.0.0.1", port)) for _ in range(LONGEST_LINE)]
         for one in gone:
             one.sendall(request.encode())
-        until(lambda: len(keys.turns.waiting.get("127.0.0.1", ())) == LONGEST_LINE)
+        until(lambda: queue.waiting["127.0.0.1"] == LONGEST_LINE)
         assert right() == 429
         for one in gone:
             one.close()
@@ -537,7 +535,7 @@ def test_who_answered_undid_and_exported_is_in_the_journal(app, bo, cleo, study)
     assert [(e.by, e.what) for e in written if isinstance(e, events.Exported)] == [
         ("Cleo", "labels.jsonl")
     ]
-    came = [r.event for r in app.state.keys.team.store.read()]
+    came = [r.event for r in app.state.auth.team.store.read()]
     assert {e.name for e in came if isinstance(e, events.SignedIn)} == {"Bo", "Cleo"}
     assert study._ledger.store.version() == 6
 
@@ -577,8 +575,8 @@ class TestProxies:
     """A name in a header, from named proxies only."""
 
     def client(self, served, address, header="X-Forwarded-User", **headers):
-        outside = Outside(proxies=("10.0.0.5", "10.1.0.0/24"), user_header=header)
-        app = create_app(served, outside=outside)
+        proxy = ProxyConfig(proxies=("10.0.0.5", "10.1.0.0/24"), user_header=header)
+        app = app_of(served, proxy=proxy)
         return TestClient(app, HERE, client=(address, 1), headers=headers)
 
     def test_a_named_proxy_is_believed(self, served, study, team):
@@ -620,10 +618,10 @@ class TestProxies:
     def test_it_is_off_unless_named(self, served):
         with self.client(served, "10.0.0.5", "", **{"x-forwarded-user": "Ann"}) as client:
             assert client.get("/api/status").status_code == 401
-        with pytest.raises(BadParameter, match="without --proxy"):
-            Outside(user_header="X-Forwarded-User")
-        with pytest.raises(BadParameter, match="without --team"):
-            serve(None, outside=Outside(proxies=("10.0.0.5",), user_header="X-Forwarded-User"))
+        with pytest.raises(BadParameter, match="needs --proxy"):
+            ProxyConfig(user_header="X-Forwarded-User")
+        with pytest.raises(BadParameter, match="needs --team"):
+            serve({}, proxy=ProxyConfig(proxies=("10.0.0.5",), user_header="X-Forwarded-User"))
 
     def test_real_addresses_behind_the_proxy_are_what_is_slowed_down(self, served):
         with self.client(served, "10.0.0.5") as client:
@@ -641,14 +639,14 @@ def test_a_server_with_a_team_prints_no_link_that_opens_it(study, team, monkeypa
     ready = threading.Event()
     monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: ready.set())
     place = team.store.path
-    serve(study, team=place, port=0, browser=False)
+    serve({"": study}, team=place, port=0, browser=False)
     said = capsys.readouterr().out
     assert ready.is_set()
     assert "token" not in said
     assert "Sign in by name" in said
-    serve(study, team=place, host="0.0.0.0", port=0, browser=False)
+    serve({"": study}, team=place, host="0.0.0.0", port=0, browser=False)
     with pytest.raises(BadParameter, match="--team or --token-file"):
-        serve(study, host="0.0.0.0", port=0, browser=False)
+        serve({"": study}, host="0.0.0.0", port=0, browser=False)
     assert socket.gethostname()
 
 
@@ -658,13 +656,13 @@ def test_of_several_studies_everybody_gets_their_own(tmp_path, team):
         name: gw.Study.create(tmp_path / f"{name}.db", pool=[[0.0], [1.0]], classes=["a", "b"])
         for name in ("one", "two")
     }
-    keys = Keys(TOKEN, port=1, team=team)
-    served = {name: ServedStudy(study, keys) for name, study in studies.items()}
+    auth = Auth(TOKEN, port=1, team=team)
+    served = {name: ServedStudy(study, auth) for name, study in studies.items()}
     one, two = served["one"].id, served["two"].id
     team.join(team.invite("Dan", "annotator", study=one), WORDS)
     team.join(team.invite("Eve", "owner", study=two), WORDS)
-    team.appoint("Eve", "annotator", study=one)
-    app = create_house(served, {"three": "It is damaged."}, keys=keys)
+    team.set_role("Eve", "annotator", study=one)
+    app = create_app(served, auth, unopened={"three": "It is damaged."})
     with TestClient(app, HERE):
         people = {name: signed_in(app, name) for name in ("Dan", "Eve", "Bo", "Ann")}
         listed = {

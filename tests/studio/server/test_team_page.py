@@ -12,7 +12,7 @@ need("playwright")
 from playwright.sync_api import expect  # noqa: E402
 
 from goalward.studio import team as passphrase  # noqa: E402
-from goalward.studio.server import Keys, ServedStudy  # noqa: E402
+from goalward.studio.server import Auth, ServedStudy  # noqa: E402
 from goalward.studio.team import Team  # noqa: E402
 
 WORDS = "four words of mine"
@@ -30,7 +30,7 @@ def team(tmp_path, monkeypatch):
 
 @pytest.fixture
 def served(study, team):
-    return ServedStudy(study, Keys(TOKEN, port=1, team=team))
+    return ServedStudy(study, Auth(TOKEN, port=1, team=team))
 
 
 class Member(Person):
@@ -69,7 +69,7 @@ def test_invited_joined_labelled_reviewed_and_refused(chromium, served, study, t
     with running(served) as address:
         ann, bo, cleo = (Member(chromium) for _ in range(3))
         ann.sign_in(address, "ann", "not my passphrase")
-        expect(ann.page.locator(".problem")).to_contain_text("do not belong together")
+        expect(ann.page.locator(".problem")).to_contain_text("name or the passphrase is wrong")
         ann.page.fill("#passphrase", WORDS)
         ann.page.click("button.primary")
         ann.ready()
@@ -99,7 +99,7 @@ def test_invited_joined_labelled_reviewed_and_refused(chromium, served, study, t
         ann.page.click("[data-name=Bo] .revoke")
         expect(ann.page.locator("[data-name=Bo]")).to_contain_text("Not signed in anywhere")
         bo.page.keyboard.press("1")
-        expect(bo.page.locator("#problem")).to_contain_text("sign in")
+        expect(bo.page.locator("#problem")).to_contain_text("Sign in")
         other = Member.__new__(Member)
         other.page, other.context = bo.context.new_page(), bo.context
         other.sign_in(address, "Bo")
@@ -140,13 +140,13 @@ def test_a_passphrase_is_changed_on_the_page(chromium, served, team):
         change(WORDS, "another passphrase", "another pasphrase")
         expect(ann.page.locator("#problem")).to_contain_text("not the same")
         change("not the one", "another passphrase", "another passphrase")
-        expect(ann.page.locator("#problem")).to_contain_text("passphrase of now")
+        expect(ann.page.locator("#problem")).to_contain_text("present passphrase")
         change(WORDS, "another passphrase", "another passphrase")
         expect(ann.page.locator("#problem")).to_be_hidden()
         assert team.sign_in("ann", "another passphrase")
         ann.page.click("text=Sign out everywhere")
         expect(ann.page.locator("#name")).to_be_visible()
-        assert not team.members.open(team.clock(), "Ann")
+        assert not team.members.open_sessions(team.clock(), "Ann")
         assert not ann.errors
         ann.context.close()
 
@@ -159,7 +159,7 @@ def test_pages_of_a_team_keep_nobody_out(chromium, served, team, look, width):
     team.join(
         team.invite("A person with a name that is as long as names can be", "reviewer"), WORDS
     )
-    team.appoint("eve@corp.example", "annotator", study="4f" * 32)
+    team.set_role("eve@corp.example", "annotator", study="4f" * 32)
     link = team.invite("Dan", "annotator")
     found = []
 
@@ -194,7 +194,7 @@ def test_pages_of_a_team_keep_nobody_out(chromium, served, team, look, width):
 
 
 def test_the_token_opens_the_page_from_its_form(chromium, study):
-    with running(ServedStudy(study, Keys(TOKEN, port=1))) as address:
+    with running(ServedStudy(study, Auth(TOKEN, port=1))) as address:
         person = Member(chromium)
         person.page.goto(f"{address}/login")
         person.page.fill("#token", TOKEN)

@@ -18,7 +18,7 @@ need("playwright")
 
 from playwright.sync_api import expect  # noqa: E402
 
-from tests.studio.server.test_start import at_the_desk, desk  # noqa: E402, F401
+from tests.studio.server.test_new_study import new, on_start_page  # noqa: E402, F401
 from tests.studio.tables.test_files import workbook  # noqa: E402
 
 SHOWN = "document.getElementById('row-number').textContent"
@@ -106,9 +106,9 @@ def walked(page, about, row_of, answers=40):
     [(semicolons, 0.97), (spreadsheet, 0.97), (numbers, 0.93)],
     ids=["semicolons in Latin-1", "xlsx", "numbers with an id and a gap"],
 )
-def test_from_a_file_to_a_table_with_predictions(made, least, desk, chromium, tmp_path):  # noqa: F811
+def test_from_a_file_to_a_table_with_predictions(made, least, new, chromium, tmp_path):  # noqa: F811
     path, about, row_of = made(tmp_path)
-    with at_the_desk(desk, chromium) as page:
+    with on_start_page(new, chromium) as page:
         page.set_input_files("#file", path)
         expect(page.locator("#study-title")).to_have_text(path.name)
         name, found = walked(page, about, row_of)
@@ -119,7 +119,7 @@ def test_from_a_file_to_a_table_with_predictions(made, least, desk, chromium, tm
     assert right >= least
 
 
-def test_from_a_folder_of_pictures_to_predictions(desk, chromium, tmp_path):  # noqa: F811
+def test_from_a_folder_of_pictures_to_predictions(new, chromium, tmp_path):  # noqa: F811
     need("PIL")
     from PIL import Image
 
@@ -130,7 +130,7 @@ def test_from_a_folder_of_pictures_to_predictions(desk, chromium, tmp_path):  # 
     for i, pixels in enumerate(data.images[: len(about)]):
         grey = (pixels * 15).astype(np.uint8)
         Image.fromarray(grey).resize((32, 32)).save(folder / f"{i:03}.png")
-    with at_the_desk(desk, chromium) as page:
+    with on_start_page(new, chromium) as page:
         page.set_input_files("#pictures", folder)
         expect(page.locator("#study-title")).to_have_text("digits")
 

@@ -24,7 +24,7 @@ STRUCK = (
     "goalward/studio/study",
     "sqlalchemy",
     "contextlib",
-    "whole_file",
+    "goalward/core/files",
 )
 """Files whose lines are struck one by one: where a transaction begins and ends."""
 

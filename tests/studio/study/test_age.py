@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import goalward as gw
 from goalward.cli.studies import status
-from goalward.core.candidates import Labelled
+from goalward.core.rows import Labelled
 from goalward.errors import Damaged
 from goalward.studio.store import Recorded, events, parts
 from goalward.studio.store.store import Store

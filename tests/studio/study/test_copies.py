@@ -21,7 +21,7 @@ from goalward.errors import (
     WouldOverwrite,
 )
 from goalward.studio.store import Store
-from tests.studio.store.test_store import OLD, changed
+from tests.studio.store.test_store import changed
 
 POOL = [[i / 100] for i in range(100)]
 
@@ -110,16 +110,10 @@ def test_studies_move_between_sqlite_and_postgresql(place, tmp_path, postgres):
         assert back.pool.digest == first.pool.digest
 
 
-def test_an_older_backup_is_put_back_and_left_as_it_is(tmp_path):
-    backup = tmp_path / "old.db"
-    shutil.copy(OLD, backup)
-    before = backup.read_bytes()
-    with gw.Study.restore(backup, tmp_path / "new.db") as study:
-        assert len(study.state.labels) == 3
-    assert backup.read_bytes() == before
-    changed(backup, "UPDATE goalward_study SET version = 99")
+def test_a_backup_of_a_newer_version_is_refused(place, tmp_path):
+    changed(place, "UPDATE goalward_study SET version = 99")
     with pytest.raises(NewerVersion):
-        gw.Study.restore(backup, tmp_path / "newer.db")
+        gw.Study.restore(place, tmp_path / "newer.db")
     assert not (tmp_path / "newer.db").exists()
 
 
@@ -272,7 +266,7 @@ def test_answers_survive_the_loss_of_the_first_event(place, tmp_path):
     with pytest.raises(Damaged, match=r"answers\.csv"):
         gw.Study.recover(place, tmp_path / "rescued.db")
     assert not (tmp_path / "rescued.db").exists()
-    said = run("recover", place, tmp_path / "answers.csv")
+    said = run("restore", "--recover", place, tmp_path / "answers.csv")
     assert "lost, 1 of 1" in said.output
     classes = ["low", "high", "middle"]
     with gw.Study.create(tmp_path / "new.db", pool=POOL, classes=classes) as study:
@@ -297,7 +291,7 @@ def test_the_declaration_of_a_class_may_be_lost(place, tmp_path):
 
 def test_what_was_lost_is_shown(place, tmp_path):
     changed(place, DAMAGE["text"], 5)
-    said = run("recover", place, tmp_path / "rescued.db", "--json")
+    said = run("restore", "--recover", place, tmp_path / "rescued.db", "--json")
     assert '"lost": [[5,' in said.output
     status = run("status", tmp_path / "rescued.db", "--json")
     assert '"lost": 1' in status.output

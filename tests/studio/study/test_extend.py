@@ -91,7 +91,7 @@ def test_the_command_takes_in_what_was_appended(table):
     assert CliRunner().invoke(app, run, input="1\nq\n", catch_exceptions=False).exit_code == 0
     append(table, 20, 23)
     done = CliRunner().invoke(app, run, input="q\n", catch_exceptions=False)
-    assert "3 new rows were taken in" in done.output
+    assert "3 new rows were added" in done.output
     assert "1 labels" in done.output
 
 

@@ -49,8 +49,7 @@ def test_new_studies_of_labels_take_what_is_recommended_now_and_others_keep_thei
         answered(labels(tmp_path / "old.db"), holding, 12).close()
     with gw.Study.open(tmp_path / "old.db") as study:
         assert study.refresh(force=True).recipe == "decision-risk"
-        recommended = RECOMMENDED_FOR["labels"]
-        assert study.upgrade() == {"auto": ("decision-risk", recommended)}
+    recommended = RECOMMENDED_FOR["labels"]
     with answered(labels(tmp_path / "new.db"), holding, 12) as study:
         assert study.refresh(force=True).recipe == recommended
     fitted = gw.MultiLabel().fit(X[:20], TABLE[:20])
@@ -168,7 +167,7 @@ def test_what_is_no_number_is_refused(tmp_path, answer):
 
 def test_what_is_not_there_for_a_kind_is_refused(tmp_path):
     place = tmp_path / "z.db"
-    for options in ({"label": "majority"}, {"again": True}, {"guesses": ["urgent"] * 160}):
+    for options in ({"label": "majority"}, {"guesses": ["urgent"] * 160}):
         with pytest.raises(Unsupported, match="not there"):
             labels(place, **options)
     with pytest.raises(Unsupported, match="Margin"):

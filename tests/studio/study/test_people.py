@@ -1,4 +1,4 @@
-"""Several annotators in a study: weighed labels, prices of rows, and rows asked again."""
+"""Several annotators in a study: weighed labels, and prices of rows."""
 
 import numpy as np
 import polars as pl
@@ -28,19 +28,14 @@ def answer(study, people, rounds, wrong=()):
 
 
 def test_with_one_annotator_nothing_changes_to_the_last_bit(tmp_path):
-    plain, weighed, again = (
-        made(tmp_path, "a.db", label="latest"),
-        made(tmp_path, "b.db", label="weighed"),
-        made(tmp_path, "c.db", again=True),
-    )
-    for study in (plain, weighed, again):
+    plain, weighed = made(tmp_path, "a.db", label="latest"), made(tmp_path, "b.db", label="weighed")
+    for study in (plain, weighed):
         answer(study, ["ann"], 15)
-    for study in (weighed, again):
-        assert study.state.labels == plain.state.labels
-        assert study.state.ranking.queue == plain.state.ranking.queue
-        assert study.state.ranking.utilities == plain.state.ranking.utilities
-        np.testing.assert_array_equal(study.model.params, plain.model.params)
-        assert study.reliability() == []
+    assert weighed.state.labels == plain.state.labels
+    assert weighed.state.ranking.queue == plain.state.ranking.queue
+    assert weighed.state.ranking.utilities == plain.state.ranking.utilities
+    np.testing.assert_array_equal(weighed.model.params, plain.model.params)
+    assert weighed.reliability() == []
 
 
 def test_people_who_never_share_a_row_change_nothing_either(tmp_path):
@@ -56,8 +51,6 @@ def test_new_studies_with_several_answers_weigh_them(tmp_path):
     assert made(tmp_path, "b.db").state.settings.label == "latest"
     assert made(tmp_path, "c.db", answers=2, label="majority").state.settings.label == "majority"
     assert Settings.from_json({"classes": ["a", "b"], "answers": 3}).label == "latest"
-    with pytest.raises(errors.BadParameter, match="again=True came with label='latest'"):
-        made(tmp_path, "d.db", again=True, label="latest")
 
 
 def test_an_adversary_is_found_out_and_outvotes_nobody(tmp_path):
@@ -103,45 +96,6 @@ def test_a_class_that_nobody_named_stays_unseen(tmp_path):
     assert np.any((targets > 0.0) & (targets < 1.0))
 
 
-def test_a_disputed_row_is_asked_again_of_somebody_else_and_once_a_ranking(tmp_path):
-    study = made(tmp_path, again=True, strategy="least-confident")
-    answer(study, ["ann", "bo"], 8)
-    for row in list(study.state.labels)[:4]:
-        for by in ("ann", "bo"):  # a dispute
-            study.tell(row, "yes" if by == "ann" else "no", by=by)
-    study.ask(1, by="cy", refresh=True)
-    study.tell(79, str(Y[79]), by="cy")
-    study.refresh(force=True)
-    asked = study.state.worth_asking_again & study.state.labels.keys()
-    assert asked
-    assert asked <= set(study.state.ranking.queue)
-    row = next(
-        r for r in study.state.ranking.queue if r in asked and "cy" not in study.state.said(r)
-    )
-    assert row not in study.ask(60, by=next(iter(study.state.said(row))), at_most=True)
-    assert row in study.ask(60, by="cy", at_most=True)
-    assert row not in study.ask(60, by="dan", at_most=True)  # in cy's hands
-    study.tell(row, str(Y[row]), by="cy")
-    assert row not in study.state.worth_asking_again  # until it is ranked again
-    assert row not in study.ask(80, by="dan", at_most=True, refresh=False)
-
-
-def test_asking_again_pays_where_people_differ(tmp_path):
-    """The same number of answers, of two who know and two who guess; a class is easily learned."""
-    right = {}
-    for name, options in (("single", {}), ("again", {"again": True})):
-        study = made(tmp_path, f"{name}.db", **options)
-        rng = np.random.default_rng(1)
-        while study.state.n_answers < 70:
-            by = ["ann", "bo", "cy", "dan"][int(rng.integers(4))]
-            row = study.ask(1, by=by)[0]
-            knows = by in ("ann", "bo") or rng.random() < 0.4
-            study.tell(row, str(Y[row]) if knows else OTHER[str(Y[row])], by=by)
-        assert (study.state.n_answers > len(study.state.labels)) == (name == "again")
-        right[name] = np.mean(study.predict().labels == Y)
-    assert right["again"] >= right["single"]
-
-
 def prices(folder, **columns):
     table = pl.DataFrame({f"x{i}": X[:, i] for i in range(4)} | columns)
     table.write_csv(folder / "rows.csv")
@@ -175,7 +129,7 @@ def test_bad_prices_are_refused_before_a_study_is_made(tmp_path):
     cost[7] = 0.0
     table = prices(tmp_path, price=cost)
     for pool, column, strategy, message in (
-        (table, "price", "auto", r"costs\[7\] is 0.0"),
+        (table, "price", "auto", r"got 0.0 at costs\[7\]"),
         (table, "prise", "auto", "costs='prise' came, and the rows have the columns x0, "),
         (X, "price", "auto", "costs='price' came, and the rows have no columns"),
         (table, "price", "random", "costs= came with strategy='random'"),

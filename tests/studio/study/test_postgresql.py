@@ -1,4 +1,3 @@
-import json
 import uuid
 from pathlib import Path
 
@@ -8,7 +7,7 @@ from typer.testing import CliRunner
 import goalward as gw
 from goalward.cli import app as cli
 from goalward.errors import BadParameter
-from goalward.studio.server import House
+from goalward.studio.server import StudyList
 from goalward.studio.store.store import studies_at
 from goalward.studio.study import copies
 from goalward.studio.team import Team
@@ -61,8 +60,7 @@ def test_a_named_study_is_backed_up_and_put_back_under_another_name(postgres, tm
         assert again.identity == first.identity
         again.tell(4, 0)
         assert dict(first.state.labels) == {3: 1}
-    listed = CliRunner().invoke(cli, ["studies", postgres, "--json"])
-    assert json.loads(listed.stdout) == [f"{postgres}?study={name}" for name in ("again", "mails")]
+    assert studies_at(postgres) == [f"{postgres}?study={name}" for name in ("again", "mails")]
     with pytest.raises(gw.errors.StudyExists):
         copies.restore(copy, place)
     # A team is kept in the same way, and is no study.
@@ -140,7 +138,7 @@ def test_a_password_is_in_no_error(locked, form):
     for wrong in ("hunter2x", "hunter2x/y@z", "hunter2x%zz"):
         place = form.format(wrong).replace("user", user).replace("host", host).replace("db", name)
         for address in (f"postgresql://{place}", f"mysql://{place}", f"postgresql://{place}:x/y"):
-            for attempt in (gw.Study.open, studies_at, lambda one: House([one])):
+            for attempt in (gw.Study.open, studies_at, lambda one: StudyList([one])):
                 with pytest.raises(gw.errors.GoalwardError) as refused:
                     attempt(address)
                 error = refused.value
@@ -155,10 +153,10 @@ def test_a_house_takes_all_studies_of_a_database(postgres):
     for name in ("", "?study=mails"):
         gw.Study.create(f"{postgres}{name}", pool=X, classes=[0, 1]).close()
     nowhere = "postgresql://gw@127.0.0.1:1/none"
-    with House([nowhere, postgres]) as house:
+    with StudyList([nowhere, postgres]) as house:
         assert "mails" in house.studies
         assert len(house.studies) == 2
-        assert "could not be reached" in house.troubles["none"]
+        assert "could not be reached" in house.unopened["none"]
 
 
 def test_a_team_on_postgresql_is_one_for_every_process(postgres):
@@ -166,10 +164,10 @@ def test_a_team_on_postgresql_is_one_for_every_process(postgres):
     team, other = Team.create(place), Team.open(place)
     team.join(team.invite("Ann", "owner"), "four words of mine")
     session = other.sign_in("ann", "four words of mine")
-    assert team.who(session).role() == "owner"
-    (known,) = team.members.open(team.clock())
-    other.revoke(known.id, by="Ann")
-    assert team.who(session) is None
+    assert team.signed_in(session).role() == "owner"
+    (known,) = team.members.open_sessions(team.clock())
+    other.revoke(known.session, by="Ann")
+    assert team.signed_in(session) is None
     assert [type(r.event).__name__ for r in team.store.read()][-1] == "Revoked"
     team.close()
     other.close()

@@ -10,11 +10,9 @@ import polars as pl
 import pytest
 
 import goalward as gw
-from goalward.core.npy import NpyFile
+from goalward.core.files import NpyFile
 from goalward.errors import BadInput, Damaged, DataMissing, WouldOverwrite
-from goalward.studio.server.messages import AnswerFilter
-from goalward.studio.server.rows import answered_rows
-from goalward.studio.study import pools as study_pools
+from goalward.studio.server.rows import AnswerFilter, answered_rows
 from goalward.studio.study.accuracy import estimated
 from goalward.studio.study.scores import wilson
 
@@ -390,7 +388,7 @@ def test_copies_are_asked_once_and_their_answer_covers_all(tmp_path):
         found = pl.read_csv(out)
         assert found["answered"].all()
         assert found["label"].to_list() == ["good" if i % 2 else "bad" for i in range(60)]
-    notes = study_pools.told(study.state.pool)
+    notes = study.pool_notes
     assert (
         "20 rows are copies of others: one of each is asked, and its answer holds for all." in notes
     )

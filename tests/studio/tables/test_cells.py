@@ -11,14 +11,12 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 import goalward as gw
-from goalward.cli import app
+from goalward.cli.console import in_json, row_text
 from goalward.studio.tables import Table, read_table, write_table
 from goalward.studio.tables.cells import as_text, escaped, unescaped
 
-RUN = CliRunner()
 SIGNS = "=+-@＝＋－＠\t\r\n\0"
 INNER = {"when": pl.Duration("us"), "what": pl.Binary, "how": pl.List(pl.Decimal(10, 2))}
 
@@ -113,10 +111,7 @@ def test_rows_of_every_type_are_shown(tmp_path, odd):
     with study_of(tmp_path, odd) as study:
         for row in range(3):
             json.dumps(study.show(row))
-        study.withdraw(0)
-        place = study.url
-    asked = RUN.invoke(app, ["ask", place, "--json"], catch_exceptions=False)
-    (shown,) = json.loads(asked.stdout, parse_constant=pytest.fail)
+        shown = json.loads(in_json(study.show(0)), parse_constant=pytest.fail)
     assert shown["columns"]["lasts"] == "PT172800.000007S"
     assert shown["columns"]["list"] == ["=a", "b"]
     assert shown["columns"]["number"] is None
@@ -127,8 +122,7 @@ def test_rows_of_bytes_and_times_are_shown_in_the_terminal(tmp_path, odd):
     plain.write_parquet(odd)
     table = Table(odd, numeric=("x",))
     with gw.Study.create(tmp_path / "s.db", pool=table, classes=["x", "y"]) as study:
-        place = study.url
-    assert "PT172800" in RUN.invoke(app, ["ask", place, "-n", "3"], catch_exceptions=False).stdout
+        assert "PT172800" in row_text(study.show(0))
 
 
 def test_a_table_with_odd_columns_is_read_without_naming_the_text(tmp_path, odd):

@@ -79,7 +79,7 @@ def test_texts_may_come_without_a_table(tmp_path):
 def test_vectors_of_another_width_are_refused(tmp_path):
     encoder = gw.Study.create(tmp_path / "s.db", pool=np.eye(4), classes=["a", "b"]).pool.encoder()
     assert encoder.transform(np.eye(4)[:2]).shape == (2, 4)
-    with pytest.raises(ShapeMismatch, match="4 were expected"):
+    with pytest.raises(ShapeMismatch, match="4 numbers each, got 3"):
         encoder.transform(np.eye(3))
     with pytest.raises(BadInput, match="made elsewhere"):
         encoder.transform(["a text"])
@@ -91,7 +91,7 @@ def test_vectors_of_another_width_are_refused(tmp_path):
         encoder.read(tmp_path / "new.csv")
 
 
-@pytest.mark.parametrize("described", [{}, {"kind": "os"}, {"kind": "words", "columns": []}])
+@pytest.mark.parametrize("described", [{}, {"kind": "os"}, {"kind": "tfidf", "columns": []}])
 def test_a_state_that_is_none_is_refused(described):
     with pytest.raises(BadInput):
         Encoder.restored(described, {})

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import goalward as gw
 from goalward.cli import app
-from goalward.core.whole_file import refuse_inputs
+from goalward.core.files import refuse_inputs
 from goalward.errors import BadInput, BadParameter, WouldOverwrite
 from goalward.studio.tables import Table
 
@@ -103,15 +103,6 @@ def test_columns_of_other_types_are_no_row_numbers(folder, cells):
     assert refused[0] == (1, f"{cells[0]!r} is not a row number")
 
 
-@pytest.mark.parametrize("row", ["1_0", " 3", "٣", "+3", "3.7", "true"])
-@pytest.mark.attack("row numbers that are none")
-def test_tell_takes_row_numbers_as_they_are(folder, row):
-    done = RUN.invoke(app, ["tell", str(folder / "study.csv"), row, "x"])
-    assert done.exit_code == 2
-    with gw.Study.open(folder / "study.csv") as study:
-        assert len(study.state.labels) == 2
-
-
 def test_a_missing_id_is_not_the_text_none(folder):
     (folder / "t.jsonl").write_text('{"id": "None", "text": "a"}\n{"id": "b", "text": "c"}\n')
     np.save(folder / "t.npy", np.eye(2))
@@ -138,7 +129,7 @@ def test_excluded_rows_are_taken_as_they_are(rows):
 
 
 def test_an_unknown_ending_is_said_before_the_work(folder):
-    with gw.Study.open(folder / "study.csv") as study, pytest.raises(BadInput, match="ends in"):
+    with gw.Study.open(folder / "study.csv") as study, pytest.raises(BadInput, match="must end in"):
         study.export(folder / "labels.ods")
 
 

@@ -9,8 +9,8 @@ import pytest
 import goalward as gw
 from goalward.errors import BadInput
 from goalward.studio.study import StudyModel
+from goalward.studio.tables.embeddings import Sentences
 from goalward.studio.tables.table import Table
-from goalward.studio.tables.words import Sentences
 from tests.conftest import need
 
 KIND = "code in a stranger's encoder"

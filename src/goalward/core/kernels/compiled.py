@@ -16,8 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["accelerate", "accelerated", "compiled", "installed", "two_lines"]
-
 Kernel = Callable[..., Any]
 _kernels: dict[str, Kernel] = {}
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 import importlib.util
 from typing import Any
 
-__all__ = ["binary", "several", "two_lines", "usable"]
-
 CODES = {"mean": 0, "min": 1, "max": 2, "spread": 3}
 
 

@@ -4,8 +4,6 @@
 
 import importlib.util
 
-__all__ = ["ROWS", "many_classes", "two_classes", "two_columns"]
-
 if importlib.util.find_spec("triton") is not None:
     import triton
     import triton.language as tl

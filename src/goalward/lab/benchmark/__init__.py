@@ -1,8 +1,16 @@
 """Label efficiency: strategies on many datasets, every label charged from zero."""
 
 from goalward.lab.benchmark.areas import Areas
-from goalward.lab.benchmark.plan import PARTS, PROTOCOLS, Job, Part, Protocol
-from goalward.lab.benchmark.sessions import benchmark, play, play_all
+from goalward.lab.benchmark.sessions import (
+    PARTS,
+    PROTOCOLS,
+    Job,
+    Part,
+    Protocol,
+    benchmark,
+    play,
+    play_all,
+)
 
 __all__ = [
     "PARTS",

@@ -1,4 +1,4 @@
-"""What came out of the benchmark: areas under curves, ranks, paired differences, regret."""
+"""Results of the benchmark: areas under curves, ranks, paired differences, regret."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from goalward.errors import BadInput, BadParameter, DataMissing
-from goalward.lab.benchmark.plan import is_oracle
 from goalward.lab.statistics import (
     bayesian_signed_rank,
     bootstrap,
@@ -22,13 +21,17 @@ from goalward.lab.statistics import (
     signed_rank,
     upwards,
 )
-
-__all__ = ["COLUMNS", "Areas"]
+from goalward.strategies import recipe
 
 COLUMNS = (
     *("protocol", "dataset", "strategy", "seed"),
     *("accuracy", "final", "balanced", "log_loss", "seconds"),
 )
+
+
+def is_oracle(strategy: str) -> bool:
+    """Return whether a strategy is given the true labels: a ceiling, out of competition."""
+    return "truth" in recipe(strategy).needs
 
 
 @dataclass(frozen=True)
@@ -57,13 +60,12 @@ class Areas:
             table = pl.read_csv(path)
         except (OSError, pl.exceptions.PolarsError) as error:
             raise DataMissing(
-                f"{path} could not be read ({error}); the benchmark.csv of a run was expected."
+                f"{path} could not be read ({error}). Name the benchmark.csv of a run."
             ) from error
-        for name in COLUMNS:
-            if name not in table.columns:
-                raise BadInput(
-                    f"{path} has no column {name!r}; the benchmark.csv of a run was expected."
-                )
+        if missing := [name for name in COLUMNS if name not in table.columns]:
+            raise BadInput(
+                f"Column {missing[0]!r} is not in {path}. Name the benchmark.csv of a run."
+            )
         return cls(table)
 
     def save(self, folder: Path) -> None:
@@ -91,10 +93,8 @@ class Areas:
         for column, wanted in names.items():
             unknown = sorted(set(wanted) - set(chosen[column].to_list()))
             if unknown:
-                raise BadParameter(
-                    f"The results have no {column} {unknown[0]!r}; one of "
-                    f"{', '.join(chosen[column].unique(maintain_order=True))} was expected."
-                )
+                known = ", ".join(chosen[column].unique(maintain_order=True))
+                raise BadParameter(f"{column} must be one of {known}, got {unknown[0]!r}.")
             chosen = chosen.filter(pl.col(column).is_in(list(wanted)))
         return Areas(chosen)
 
@@ -110,17 +110,15 @@ class Areas:
     def seeds(self, metric: str = "accuracy") -> NDArray[Any]:
         """Return (strategies, datasets, seeds) areas of a single protocol."""
         cells = self.table.sort("seed").group_by("strategy", "dataset").agg("seed", metric)
-        found = {(s, d): (seeds, values) for s, d, seeds, values in cells.iter_rows()}
-        whole = self.table["seed"].unique().sort().to_list()
-        missing = [(s, d) for s in self.strategies for d in self.datasets if (s, d) not in found]
-        if missing or any(seeds != whole for seeds, _ in found.values()):
-            what = "Some strategies have other seeds than others, or the same one twice"
-            raise BadInput(
-                f"{f'There is no result of {missing[0]}' if missing else what}; the same seeds of every "
-                "strategy on every dataset, of one protocol, were expected. Let the benchmark run to "
-                "its end, or take `only` a part."
-            )
-        lines = [[found[s, d][1] for d in self.datasets] for s in self.strategies]
+        areas = {(s, d): (seeds, values) for s, d, seeds, values in cells.iter_rows()}
+        seeds = self.table["seed"].unique().sort().to_list()
+        for cell in ((s, d) for s in self.strategies for d in self.datasets):
+            if areas.get(cell, ([], []))[0] != seeds:
+                raise BadInput(
+                    "Results need each strategy on each dataset with the same seeds once, of one protocol; "
+                    f"those of {' on '.join(cell)} differ. Let the benchmark end, or take `only` a part."
+                )
+        lines = [[areas[s, d][1] for d in self.datasets] for s in self.strategies]
         return np.array(lines, dtype=np.float64)
 
     def means(self, metric: str = "accuracy") -> pl.DataFrame:
@@ -131,13 +129,12 @@ class Areas:
     def ranks(self, metric: str = "accuracy") -> pl.DataFrame:
         """Return the mean rank over datasets, 1 the best, with a 95 % bootstrap interval.
 
-        The interval is over datasets: what others of this kind, with as many seeds, could have
-        given; none for a single one. Ranks of fewer seeds are nearer to the middle, so it is not
-        one for "true" ranks.
+        The interval is over datasets, for as many seeds; none for a single dataset. Ranks of fewer
+        seeds are nearer to the middle, so it is not one for "true" ranks.
         """
         values = self.seeds(metric)
         ranks, best = ranked(upwards(values, metric).mean(axis=2))
-        # Student's interval for few datasets knows nothing of the first and the last place.
+        # Student's interval for few datasets may pass the first and the last place.
         ends = np.clip([bootstrap(line, draws=2000) for line in ranks], 1.0, len(ranks))
         return pl.DataFrame(
             {

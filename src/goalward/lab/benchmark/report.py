@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from goalward.lab.benchmark.areas import Areas
-from goalward.lab.benchmark.plan import FACTOR_NAMES, is_oracle
+from goalward.lab.benchmark.areas import Areas, is_oracle
+from goalward.lab.benchmark.sessions import FACTOR_NAMES
 from goalward.lab.datasets.collection import CONFIRM, DESIGN, IMBALANCED
 from goalward.lab.plots import critical_difference_figure, distances_figure, save
 from goalward.lab.statistics import critical_difference
 from goalward.strategies.recipes import RECOMMENDED
-
-__all__ = ["report", "tables"]
 
 
 def report(areas: Areas, folder: Path) -> list[Path]:
@@ -43,41 +41,38 @@ def report(areas: Areas, folder: Path) -> list[Path]:
 
 def tables(areas: Areas) -> str:
     """Return all tables as Markdown."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     groups = _groups(areas)
     for title, part in groups.items():
         peers = part.peers()
-        found[f"Ranks and areas, {title}"] = _ranking(part)
+        texts[f"Ranks and areas, {title}"] = _ranking(part)
         if len(peers.strategies) > 1:
-            found[f"Paired differences, {title}"] = _against(peers)
+            texts[f"Paired differences, {title}"] = _against(peers)
             if len(set(peers.table["seed"])) > 1:
-                found[f"Regret, {title}"] = _regret(peers)
-    for kind, part in groups.items():
-        rare = [name for name in part.datasets if name in IMBALANCED]
-        if rare and len(part.peers().strategies) > 1:
-            chosen = part.peers().only(dataset=rare)
-            title = f"Balanced accuracy on imbalanced data, {len(rare)} of {kind}"
-            found[title] = _against(chosen, ("balanced",))
-    if others := [name for name in areas.names("protocol") if name in FACTOR_NAMES]:
-        found["One factor at a time: mean areas"] = _factors(areas, others)
-        found["One factor at a time: differences"] = _factor_differences(areas, others)
-    if "ceiling" in areas.names("protocol"):
-        found["The ceiling: an oracle"] = _ranking(areas.only(protocol=["ceiling"]))
+                texts[f"Regret, {title}"] = _regret(peers)
     for title, part in groups.items():
-        found[f"Area under the accuracy curve, {title}"] = _by_dataset(part)
-    return "\n\n".join(f"### {title}\n\n{table}" for title, table in found.items()) + "\n"
+        rare, peers = [name for name in part.datasets if name in IMBALANCED], part.peers()
+        if rare and len(peers.strategies) > 1:
+            balanced = _against(peers.only(dataset=rare), ("balanced",))
+            texts[f"Balanced accuracy on imbalanced data, {len(rare)} of {title}"] = balanced
+    if others := [name for name in areas.names("protocol") if name in FACTOR_NAMES]:
+        parts = _factor_parts(areas, others)
+        texts["One factor at a time: mean areas"] = _factors(parts)
+        texts["One factor at a time: differences"] = _factor_differences(parts)
+    if "ceiling" in areas.names("protocol"):
+        texts["The ceiling: an oracle"] = _ranking(areas.only(protocol=["ceiling"]))
+    for title, part in groups.items():
+        texts[f"Area under the accuracy curve, {title}"] = _by_dataset(part)
+    return "\n\n".join(f"### {title}\n\n{table}" for title, table in texts.items()) + "\n"
 
 
 def _groups(areas: Areas) -> dict[str, Areas]:
     """Return the sets that confirm and those of the design, apart; others as they are."""
     main = areas.main()
-    kinds = {"sets that confirm": CONFIRM, "sets of the design": DESIGN}
     rest = [name for name in main.datasets if name not in {*CONFIRM, *DESIGN}]
-    groups = {}
-    for kind, names in (kinds | {"other sets": rest}).items():
-        if here := [name for name in main.datasets if name in names]:
-            groups[f"{len(here)} {kind}"] = main.only(dataset=here)
-    return groups
+    kinds = {"sets that confirm": CONFIRM, "sets of the design": DESIGN, "other sets": rest}
+    here = {kind: [n for n in main.datasets if n in names] for kind, names in kinds.items()}
+    return {f"{len(names)} {k}": main.only(dataset=names) for k, names in here.items() if names}
 
 
 def _compared(areas: Areas) -> str:
@@ -90,33 +85,38 @@ def _markdown(lines: Sequence[dict[str, Any]]) -> str:
     return "\n".join([rows[0], "|" + "---|" * len(lines[0]), *rows[1:]])
 
 
+def _means(part: Areas, metric: str = "accuracy") -> dict[str, float]:
+    return dict(zip(part.strategies, part.seeds(metric).mean(axis=(1, 2)), strict=True))
+
+
 def _ranking(part: Areas) -> str:
     """Return a line per strategy, the best first; oracles last, without ranks."""
-    areas = part.peers().ranks()
-    final, loss = (dict(part.peers().ranks(name).select("strategy", "mean_rank").iter_rows())
-                   for name in ("final", "log_loss"))  # fmt: skip
-    means = {
-        name: dict(zip(part.strategies, part.seeds(name).mean(axis=(1, 2)), strict=True))
-        for name in ("accuracy", "final", "balanced", "log_loss")
+    peers = part.peers()
+    ranks = {
+        metric: {line["strategy"]: line for line in peers.ranks(metric).iter_rows(named=True)}
+        for metric in ("accuracy", "final", "log_loss")
     }
+    metrics = ("accuracy", "final", "balanced", "log_loss")
+    area, final, balanced, loss = (_means(part, metric) for metric in metrics)
     # The median: other work on the machine makes some sessions slow.
     seconds = dict(zip(part.strategies, np.median(part.seeds("seconds"), axis=(1, 2)), strict=True))
-    oracles = [{"strategy": name} for name in part.strategies if is_oracle(name)]
     lines = []
-    for r in [*areas.iter_rows(named=True), *oracles]:
-        name = r["strategy"]
-        ranks = [f"{ranks[name]:.2f}" if name in ranks else "oracle" for ranks in (final, loss)]
+    for name in [*ranks["accuracy"], *(name for name in part.strategies if is_oracle(name))]:
+        oracle = is_oracle(name)
+        rank = {m: "oracle" if oracle else f"{r[name]['mean_rank']:.2f}" for m, r in ranks.items()}
+        if not oracle and ranks["accuracy"][name]["low"] is not None:
+            rank["accuracy"] += " [{low:.2f}, {high:.2f}]".format(**ranks["accuracy"][name])
         lines.append(
             {
                 "strategy": _shown(name),
-                "mean rank, area": _rank(r) if "mean_rank" in r else "oracle",
-                "best on": r.get("best_on", "–"),
-                "area": f"{means['accuracy'][name]:.4f}",
-                "mean rank, final": ranks[0],
-                "final": f"{means['final'][name]:.4f}",
-                "balanced": f"{means['balanced'][name]:.4f}",
-                "mean rank, log-loss": ranks[1],
-                "log-loss": f"{means['log_loss'][name]:.3f}",
+                "mean rank, area": rank["accuracy"],
+                "best on": "–" if oracle else ranks["accuracy"][name]["best_on"],
+                "area": f"{area[name]:.4f}",
+                "mean rank, final": rank["final"],
+                "final": f"{final[name]:.4f}",
+                "balanced": f"{balanced[name]:.4f}",
+                "mean rank, log-loss": rank["log_loss"],
+                "log-loss": f"{loss[name]:.3f}",
                 "seconds": f"{seconds[name]:.2g}",
             }
         )
@@ -124,25 +124,26 @@ def _ranking(part: Areas) -> str:
 
 
 def _against(peers: Areas, metrics: Sequence[str] = ("accuracy", "final")) -> str:
-    named = {"accuracy": "area", "final": "final accuracy", "balanced": "area, balanced"}
-    ours, lines = _compared(peers), []
-    for metric in metrics:
-        for r in peers.against(ours, metric).iter_rows(named=True):
-            lines.append(
-                {
-                    "of": named[metric],
-                    f"{_shown(ours)} against": _shown(r["against"]),
-                    **_difference(r),
-                    "ahead on": f"{r['wins']} of {len(peers.datasets)}",
-                    "p (Holm)": f"{r['p']:.2g}",
-                    "worse, same, better": f"{r['worse']:.2f}, {r['same']:.2f}, {r['better']:.2f}",
-                }
-            )
-    return _markdown(lines)
+    names = {"accuracy": "area", "final": "final accuracy", "balanced": "area, balanced"}
+    ours = _compared(peers)
+    return _markdown(
+        [
+            {
+                "of": names[metric],
+                **_difference(ours, r),
+                "ahead on": f"{r['wins']} of {len(peers.datasets)}",
+                "p (Holm)": f"{r['p']:.2g}",
+                "worse, same, better": f"{r['worse']:.2f}, {r['same']:.2f}, {r['better']:.2f}",
+            }
+            for metric in metrics
+            for r in peers.against(ours, metric).iter_rows(named=True)
+        ]
+    )
 
 
-def _difference(r: dict[str, Any]) -> dict[str, str]:
+def _difference(ours: str, r: dict[str, Any]) -> dict[str, str]:
     return {
+        f"{_shown(ours)} against": _shown(r["against"]),
         "better by": f"{r['better_by']:+.4f} [{r['low']:+.4f}, {r['high']:+.4f}]",
         "at worst": f"{r['worst']:+.4f} ({r['on']})",
     }
@@ -168,61 +169,49 @@ def _regret(peers: Areas) -> str:
 def _factor_parts(areas: Areas, protocols: Sequence[str]) -> dict[str, Areas]:
     """Return the results under each protocol, and under the main one on the same data."""
     parts = {name: areas.only(protocol=[name]).peers() for name in protocols}
-    first = next(iter(parts.values()))
-    main = areas.main()
-    same = [name for name in main.datasets if name in first.datasets]
-    who = [name for name in main.strategies if name in first.strategies]
-    if same and who:
-        parts = {main.names("protocol")[0]: main.only(dataset=same, strategy=who)} | parts
+    first, main = next(iter(parts.values())), areas.main()
+    datasets = [name for name in main.datasets if name in first.datasets]
+    strategies = [name for name in main.strategies if name in first.strategies]
+    if datasets and strategies:
+        same = main.only(dataset=datasets, strategy=strategies)
+        parts = {main.names("protocol")[0]: same} | parts
     return parts
 
 
-def _factors(areas: Areas, protocols: Sequence[str]) -> str:
-    parts = _factor_parts(areas, protocols)
-    means = {
-        name: dict(zip(part.strategies, part.seeds().mean(axis=(1, 2)), strict=True))
-        for name, part in parts.items()
-    }
+def _factors(parts: dict[str, Areas]) -> str:
+    means = {name: _means(part) for name, part in parts.items()}
     lines = []
-    for who in next(reversed(parts.values())).strategies:
-        cells = {}
-        for name, values in means.items():
-            shown = f"{values[who]:.4f}" if who in values else "–"
-            cells[name] = f"**{shown}**" if values.get(who) == max(values.values()) else shown
-        lines.append({"strategy": _shown(who), **cells})
+    for strategy in next(reversed(parts.values())).strategies:
+        cells = {
+            name: _best(values[strategy], max(values.values())) if strategy in values else "–"
+            for name, values in means.items()
+        }
+        lines.append({"strategy": _shown(strategy), **cells})
     return _markdown(lines)
 
 
-def _factor_differences(areas: Areas, protocols: Sequence[str]) -> str:
-    lines = []
-    for name, part in _factor_parts(areas, protocols).items():
-        ours = _compared(part)
-        for r in part.against(ours).iter_rows(named=True):
-            lines.append(
-                {
-                    "protocol": name,
-                    f"{_shown(ours)} against": _shown(r["against"]),
-                    **_difference(r),
-                    "p (Holm)": f"{r['p']:.2g}",
-                }
-            )
-    return _markdown(lines)
+def _factor_differences(parts: dict[str, Areas]) -> str:
+    return _markdown(
+        [
+            {"protocol": name, **_difference(ours, r), "p (Holm)": f"{r['p']:.2g}"}
+            for name, part in parts.items()
+            for ours in [_compared(part)]
+            for r in part.against(ours).iter_rows(named=True)
+        ]
+    )
 
 
 def _by_dataset(part: Areas) -> str:
     lines = []
     for row in part.means().iter_rows(named=True):
         name = row.pop("dataset")
-        top = max(value for key, value in row.items() if not is_oracle(key))
-        shown = {_shown(k): f"**{v:.4f}**" if v == top else f"{v:.4f}" for k, v in row.items()}
-        lines.append({"dataset": name, **shown})
+        top = max(value for strategy, value in row.items() if not is_oracle(strategy))
+        lines.append({"dataset": name, **{_shown(s): _best(v, top) for s, v in row.items()}})
     return _markdown(lines)
 
 
-def _rank(r: dict[str, Any]) -> str:
-    """Return a mean rank with its interval, where there is one."""
-    ends = "" if r["low"] is None else f" [{r['low']:.2f}, {r['high']:.2f}]"
-    return f"{r['mean_rank']:.2f}{ends}"
+def _best(value: float, top: float) -> str:
+    return f"**{value:.4f}**" if value == top else f"{value:.4f}"
 
 
 def _shown(name: str) -> str:

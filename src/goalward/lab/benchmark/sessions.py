@@ -1,4 +1,4 @@
-"""Sessions of the benchmark: each strategy spends the same budget of labels, from none at all."""
+"""The sessions of the benchmark: which strategies, on which data, by which rules."""
 
 from __future__ import annotations
 
@@ -6,39 +6,195 @@ import json
 import tempfile
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.preprocessing import PowerTransformer
 
+from goalward.errors import BadParameter
+from goalward.goals import LeaveOneOut
 from goalward.lab.benchmark.areas import Areas
-from goalward.lab.benchmark.plan import Job, Part, Protocol
-from goalward.lab.datasets import Dataset, as_dataset, load
-from goalward.lab.parallel import Records, Tell, finished, telling
+from goalward.lab.datasets import Dataset, Split, as_dataset, load
+from goalward.lab.datasets.collection import CONFIRM, DESIGN, FACTORS
+from goalward.lab.parallel import Tell, resumed
 from goalward.lab.session import Session, measure
+from goalward.lab.statistics import height
+from goalward.models import Fitted
+from goalward.models.logistic import Logistic
 from goalward.strategies import recipe
-
-__all__ = ["benchmark", "key_of", "play", "play_all"]
+from goalward.strategies.recipes import RECOMMENDED
 
 MADE_BY = (3, version("goalward"))
-"""The number is counted up when a session would give other numbers: kept ones are then played again,
-as they are by another version of goalward."""
+"""Sessions on disk are played again by another version of goalward, or where the number is raised
+because they would give other results."""
 
 
-def play(task: Dataset, strategy: str, seed: int, protocol: Protocol) -> dict[str, Any]:
-    """Return what one session came to: a line of `Areas`.
-
-    Areas are mean heights of the curves over labels bought, from none on.
+@dataclass(frozen=True)
+class Protocol:
+    """How a session is played: from no label at all, every label charged.
 
     Parameters
     ----------
-    task
-        A dataset under the protocol's conditions.
+    name
+        A name for its results; it changes nothing.
+    budget
+        Labels bought; at most half of the pool.
+    batch
+        Labels per round; at most half of the budget.
+    noise
+        Probability that an answer names another class.
+    learner
+        "fixed": the dataset's own, its C fixed. "chosen": `ChosenC`, on transformed features.
+    pool, test
+        The most rows, drawn by the seed, that may be asked for and that measure.
     """
+
+    name: str = "full"
+    budget: int = 200
+    batch: int = 10
+    noise: float = 0.0
+    learner: str = "fixed"
+    pool: int = 2000
+    test: int = 2000
+
+    def __post_init__(self) -> None:
+        for name in ("budget", "batch", "pool", "test"):
+            if getattr(self, name) < 1:
+                raise BadParameter(
+                    f"{name} must be at least 1, got {getattr(self, name)}. Give more."
+                )
+        if self.learner not in ("fixed", "chosen"):
+            raise BadParameter(f"learner must be 'fixed' or 'chosen', got {self.learner!r}.")
+
+    def sizes(self, n_pool: int) -> tuple[int, int]:
+        """Return batch and budget for a pool, whole batches."""
+        budget = min(self.budget, n_pool // 2)
+        batch = min(self.batch, budget // 2)
+        if batch < 1:
+            raise BadParameter(
+                f"The budget must be two batches or more, and at most half of the pool, got {self.budget} "
+                f"labels for {n_pool} rows. Raise the budget or take more rows."
+            )
+        return batch, budget // batch * batch
+
+    def conditions(self, dataset: Dataset) -> Dataset:
+        """Return the task as it is played."""
+        if self.learner == "chosen":
+            params = dataset.learner.get_params(deep=False)
+            dataset = replace(dataset, X=_transformed(dataset.X), learner=ChosenC(**params))
+        return dataset.under(from_nothing=True, noise=self.noise)
+
+    def split(self, dataset: Dataset, seed: int) -> Split:
+        """Return the rows of a seed."""
+        whole = dataset.split(seed)
+        rng = np.random.default_rng([seed, 8])
+        pool = np.sort(rng.permutation(whole.pool)[: self.pool])
+        test = np.sort(rng.permutation(whole.test)[: self.test])
+        return Split(whole.init, pool, test, whole.dev[:0])
+
+    def area(self, curves: NDArray[Any]) -> NDArray[Any]:
+        """Return the areas under curves, their last axis, over labels bought."""
+        return height(curves)
+
+
+def _transformed(X: Any) -> Any:
+    """Return features made as normal as a power of each can make them, scaled; no label is needed."""
+    rows = np.random.default_rng(9).permutation(len(X))[:300]
+    return PowerTransformer().fit(X[rows]).transform(X)
+
+
+class ChosenC(Logistic):
+    """Softmax regression whose C is chosen at each fit, by approximate leave-one-out."""
+
+    def fit(
+        self, X: object, y: Any, *, sample_weight: object = None, start: Fitted | None = None
+    ) -> Fitted:
+        """Return the model, of those with C from 0.01 to 10, that predicts left-out rows best."""
+        fits = []
+        for C in (0.01, 0.1, 1.0, 10.0) if len(set(y)) > 1 else (self.C,):
+            learner = Logistic(**(self.get_params() | {"C": C}))
+            start = learner.fit(X, y, sample_weight=sample_weight, start=start)
+            fits.append(start)
+        return max(fits, key=LeaveOneOut().value) if len(fits) > 1 else fits[0]
+
+
+PROTOCOLS = {
+    protocol.name: protocol
+    for protocol in (
+        Protocol(),
+        Protocol("budget-50", budget=50),
+        Protocol("budget-1000", budget=1000),
+        Protocol("batch-1", batch=1),
+        Protocol("batch-50", batch=50),
+        Protocol("flipped-10", noise=0.1),
+        Protocol("flipped-20", noise=0.2),
+        Protocol("second-learner", learner="chosen"),
+    )
+}
+"""The main rules, and others that differ from them in one thing."""
+
+RIVALS = (RECOMMENDED, "coverage", "margin", "badge", "random")
+"""Strategies compared where one thing is different: those that are quick, one label at a time too."""
+STRATEGIES = (
+    *(*RIVALS, "bait", "bait-backward", "decision-risk", "max-herding", "refine", "typiclust"),
+    *("tcm", "core-set", "entropy", "epig", "bald"),
+)
+"""All strategies compared. `coverage` is Uncertainty Herding."""
+ORACLE = "boss"
+
+
+class Job(NamedTuple):
+    """One session."""
+
+    protocol: Protocol
+    dataset: str | Dataset
+    strategy: str
+    seed: int
+
+    def task(self) -> Dataset:
+        """Return the dataset under the protocol's conditions."""
+        if isinstance(self.dataset, str):
+            return _named_task(self.dataset, self.protocol)
+        return self.protocol.conditions(self.dataset)
+
+    def names(self) -> dict[str, str]:
+        """Return the names that its line in the results has."""
+        name = self.dataset if isinstance(self.dataset, str) else self.dataset.name
+        return {"protocol": self.protocol.name, "dataset": name, "strategy": self.strategy}
+
+    def key(self) -> str:
+        """Return a digest of all that changes its result."""
+        rules = asdict(self.protocol) | {"name": type(self.protocol).__name__}
+        data = self.dataset
+        mark = _fingerprint(data) if isinstance(data, str) else data.fingerprint
+        facts = [MADE_BY, mark, str(recipe(self.strategy)), self.seed, rules]
+        return sha256(json.dumps(facts).encode()).hexdigest()[:16]
+
+    def play(self) -> dict[str, Any]:
+        """Return the line of the session; strategies that say nothing on some data may take part."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return play(self.task(), self.strategy, self.seed, self.protocol)
+
+
+@cache
+def _fingerprint(name: str) -> str:
+    return load(name).fingerprint
+
+
+@cache
+def _named_task(name: str, protocol: Protocol) -> Dataset:
+    return protocol.conditions(load(name))
+
+
+def play(task: Dataset, strategy: str, seed: int, protocol: Protocol) -> dict[str, Any]:
+    """Return the result of one session on a dataset under the protocol's conditions: a line of `Areas`."""
     split = protocol.split(task, seed)
     batch, budget = protocol.sizes(len(split.pool))
     session = Session(task, recipe(strategy), seed, batch, budget, split)
@@ -58,13 +214,70 @@ def play(task: Dataset, strategy: str, seed: int, protocol: Protocol) -> dict[st
     }
 
 
+@dataclass(frozen=True)
+class Part:
+    """Some strategies on some data under some protocols."""
+
+    datasets: Sequence[str | Dataset]
+    strategies: Sequence[str] = STRATEGIES
+    protocols: Sequence[Protocol] = (PROTOCOLS["full"],)
+    seeds: int = 4
+
+    def jobs(self) -> list[Job]:
+        """Return its sessions, each once, seed by seed: stopped early it has whole comparisons."""
+        if not min(self.seeds, len(self.datasets), len(self.strategies)) > 0:
+            raise BadParameter(
+                f"A benchmark needs at least 1 dataset, strategy and seed, got {len(self.datasets)} datasets, "
+                f"{len(self.strategies)} strategies and {self.seeds} seeds. Name more."
+            )
+        for name in self.strategies:
+            if "dev" in recipe(name).needs:
+                raise BadParameter(
+                    f"Strategies of the benchmark must not need dev labels, and {name!r} does. Use `goalward "
+                    "simulate`, which charges them."
+                )
+        own = [data for data in self.datasets if not isinstance(data, str)]
+        names = [data if isinstance(data, str) else data.name for data in self.datasets]
+        if twice := [data.name for data in own if names.count(data.name) > 1]:
+            raise BadParameter(
+                f"Each dataset needs a name of its own, and two are called {twice[0]!r}. Use "
+                "gw.lab.datasets.from_arrays(X, y, name='mine')."
+            )
+        jobs = [
+            Job(protocol, dataset, strategy, seed)
+            for seed in range(self.seeds)
+            for protocol in self.protocols
+            for dataset in self.datasets
+            for strategy in self.strategies
+        ]
+        return list(dict.fromkeys(jobs))
+
+
+FACTOR_NAMES = tuple(PROTOCOLS)[1:]
+PARTS = {
+    "design": Part(DESIGN),
+    "confirm": Part(CONFIRM),
+    "factors": Part(FACTORS, RIVALS, [PROTOCOLS[name] for name in FACTOR_NAMES], seeds=2),
+    # The oracle is slow; the sessions of the others are those of the main run.
+    "ceiling": Part(FACTORS, (*RIVALS, ORACLE), [Protocol("ceiling")], seeds=2),
+    "quick": Part(
+        DESIGN[::2], (*STRATEGIES, ORACLE), [Protocol(budget=100, pool=1000, test=1000)], seeds=2
+    ),
+}
+"""Parts by name. The sets of "confirm" are kept back until a recipe is fixed."""
+FULL = ("design", "confirm", "factors", "ceiling")
+"""The parts of a full run."""
+
+
 def benchmark(
     datasets: Sequence[str | Dataset | tuple[Any, Any]],
     strategies: Sequence[str],
     *,
     seeds: int = 5,
     protocol: Protocol | None = None,
-    **running: Any,
+    out: Path | str | None = None,
+    n_jobs: int | None = None,
+    progress: Tell = True,
 ) -> Areas:
     """Return the areas under the curves of every strategy on every dataset and seed.
 
@@ -77,12 +290,12 @@ def benchmark(
         Recipes, as `gw.recipe` takes them.
     seeds
         Paired splits 0 to seeds - 1.
-    running
+    out, n_jobs, progress
         As in `play_all`.
     """
-    tasks = [one if isinstance(one, str) else as_dataset(one) for one in datasets]
+    tasks = [data if isinstance(data, str) else as_dataset(data) for data in datasets]
     part = Part(tasks, strategies, (protocol or Protocol(),), seeds)
-    return play_all(part.jobs(), **running)
+    return play_all(part.jobs(), out=out, n_jobs=n_jobs, progress=progress)
 
 
 def play_all(
@@ -97,74 +310,21 @@ def play_all(
     Parameters
     ----------
     out
-        Folder: each finished session is a line of its `sessions.jsonl`, so a killed run goes on
-        where it was and loses the sessions in flight. Without one nothing is kept.
+        Folder: each finished session is a line of its `sessions.jsonl`, so a killed run resumes where
+        it was and loses the sessions in flight. Without one nothing is kept.
     n_jobs
         Processes, each with one BLAS thread; None is all cores.
     progress
-        Whether to draw a progress bar; or a function that is told (sessions done, of all).
+        Whether to draw a progress bar; or a function that is called with (sessions done, total).
     """
-    keys = {job: key_of(job) for job in jobs}
+    # Protocols that differ in name alone share their sessions.
+    keys = {job: job.key() for job in jobs}
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch if out is None else out)
-        store = Records(folder / "sessions.jsonl")
-        wanted = set(keys.values())
-        done = {line["key"]: line for line in store if str(line.get("key")) in wanted}
-        # Protocols that differ in name alone share their sessions.
-        missing = list({key: job for job, key in keys.items() if key not in done}.values())
-        before = len(jobs) - len(missing)
-        with (
-            store.appending() as keep,
-            telling(progress, len(jobs), "benchmark", "sessions", before) as tell,
-        ):
-            for count, line in enumerate(finished(_session, missing, n_jobs), before + 1):
-                keep(line)
-                done[line["key"]] = line
-                tell(count)
-    # A set's own name leaves out which vectors stand for it; a strategy may have several.
-    named = [
-        {"protocol": job.protocol.name, "dataset": job.name, "strategy": job.strategy}
-        for job in jobs
-    ]
-    areas = Areas.of([done[keys[job]] | name for job, name in zip(jobs, named, strict=True)])
+        path = Path(scratch if out is None else out) / "sessions.jsonl"
+        sessions = {key: job for job, key in keys.items()}
+        done = resumed(Job.play, sessions, path, n_jobs=n_jobs, progress=progress)
+    # The line on disk may be of a protocol, dataset or strategy of another name.
+    areas = Areas.of([done[key] | job.names() for job, key in keys.items()])
     if out is not None:
-        areas.save(folder)
+        areas.save(Path(out))
     return areas
-
-
-def _session(job: Job) -> dict[str, Any]:
-    with warnings.catch_warnings():
-        # A comparison may hold strategies that say nothing on some data: they score as they do.
-        warnings.simplefilter("ignore")
-        line = play(_task(job), job.strategy, job.seed, job.protocol)
-    return {"key": key_of(job), **line}
-
-
-def key_of(job: Job) -> str:
-    """Return what tells a session from all others."""
-    rules = asdict(job.protocol) | {"name": type(job.protocol).__name__}
-    data = job.dataset
-    mark = _fingerprint(data) if isinstance(data, str) else data.fingerprint
-    facts = [MADE_BY, mark, str(recipe(job.strategy)), job.seed, rules]
-    return sha256(json.dumps(facts).encode()).hexdigest()[:16]
-
-
-@cache
-def _fingerprint(name: str) -> str:
-    return load(name).fingerprint
-
-
-@cache
-def _dataset(name: str) -> Dataset:
-    return load(name)
-
-
-def _task(job: Job) -> Dataset:
-    if isinstance(job.dataset, str):
-        return _named_task(job.dataset, job.protocol)
-    return job.protocol.conditions(job.dataset)
-
-
-@cache
-def _named_task(name: str, protocol: Protocol) -> Dataset:
-    return protocol.conditions(_dataset(name))

@@ -18,8 +18,6 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-__all__ = ["CONFIRM", "DESIGN", "FACTORS", "GENERATED", "IMBALANCED", "KINDS"]
-
 _WORDS = {
     "numbers": (
         "breast-cancer wine letter ringnorm banana bands bupa contraceptive haberman ionosphere magic "

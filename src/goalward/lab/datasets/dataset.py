@@ -15,20 +15,17 @@ from numpy.typing import NDArray
 from goalward.errors import BadParameter
 from goalward.models.logistic import Logistic
 
-__all__ = ["Dataset", "Split", "Stratified", "Thinned", "flipped", "stratified", "with_dev"]
-
 
 @dataclass(frozen=True)
 class Split:
-    """Who plays which part, as positions in the dataset.
+    """The rows of each part, as positions in the dataset.
 
     Parameters
     ----------
     init, pool, test
         Labelled at the start; may be asked for; held out, to measure.
     dev
-        Rows whose labels the dev goal knows. They stay in the pool: labelling one is a
-        query like any other.
+        Rows of the pool whose labels the dev goal knows. They may be asked for like any other.
     """
 
     init: NDArray[Any]
@@ -37,14 +34,16 @@ class Split:
     dev: NDArray[Any]
 
 
+Splits = Callable[[int], Split]
+"""Seed -> Split; the same for every strategy, so that comparisons are paired."""
+
+
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """Rows with labels, the model they are learned with, and a split for every seed.
 
     Parameters
     ----------
-    split
-        Seed -> Split; the same for every strategy, so that comparisons are paired.
     learner
         The model, with the paper's C where it states one.
     groups
@@ -65,7 +64,7 @@ class Dataset:
     name: str
     X: NDArray[Any] = field(repr=False)
     y: NDArray[Any] = field(repr=False)
-    split: Callable[[int], Split] = field(repr=False)
+    split: Splits = field(repr=False)
     learner: Any
     source: str = ""
     groups: NDArray[Any] | None = field(default=None, repr=False)
@@ -100,26 +99,24 @@ class Dataset:
         Parameters
         ----------
         from_nothing
-            Whether no label is given: the initial rows are in the pool like others, and paid for.
+            Whether no label is given: the initial rows are in the pool, and paid for.
         noise
-            Probability that an answer names another class, drawn once for each row and seed; what
-            measures is always true.
+            Probability that an answer names another class, drawn once for each row and seed; the
+            test labels stay true.
         learner
-            Another one: anything in scikit-learn's manner whose `fit(X, y)` gives a `Fitted`.
+            Another learner in scikit-learn's manner whose `fit(X, y)` returns a `Fitted`.
         guesses
-            A label for every row, from anywhere. A model fitted to those of the pool stands in until
-            answers of two classes are there.
+            A label for every row. A model fitted to those of the pool is used until there are
+            answers of two classes.
         """
         if not 0.0 <= noise < 1.0:
-            raise BadParameter(
-                f"noise={noise}; a probability from 0 to below 1 was expected. Use 0.1."
-            )
+            raise BadParameter(f"noise must be at least 0 and below 1, got {noise}. Use 0.1, say.")
         split = FromNothing(self.split) if from_nothing else self.split
-        same = replace(self, split=split, learner=learner or self.learner)
-        return replace(same, noise=noise, guesses=guesses)
+        learner = learner or self.learner
+        return replace(self, split=split, learner=learner, noise=noise, guesses=guesses)
 
     def answers(self, seed: int) -> NDArray[Any]:
-        """Return what the annotator says of every row."""
+        """Return the annotator's answer for every row."""
         return flipped(self.y, self.noise, seed)
 
 
@@ -136,7 +133,7 @@ def flipped(y: NDArray[Any], noise: float, seed: int) -> NDArray[Any]:
 def with_dev(
     init: NDArray[Any], pool: NDArray[Any], test: NDArray[Any], rng: np.random.Generator
 ) -> Split:
-    """Return a split, each part in order, whose dev rows are a random tenth of the pool."""
+    """Return a split, pool and test in order, whose dev rows are a random tenth of the pool."""
     pool = np.sort(pool)
     dev = rng.permutation(pool)[: max(1, round(0.1 * len(pool)))]
     return Split(init, pool, np.sort(test), np.sort(dev))
@@ -166,12 +163,15 @@ class Stratified:
             rest = rng.permutation(rest)
         else:
             order = rng.permutation(len(self.y))
-            by_class = [order[self.y[order] == c] for c in np.unique(self.y)]
-            test = np.concatenate([part[: round(self.test * len(part))] for part in by_class])
+            test = np.concatenate(
+                [rows[: round(self.test * len(rows))] for rows in self._by_class(order)]
+            )
             rest = order[~np.isin(order, test)]
-        by_class = [rest[self.y[rest] == c] for c in np.unique(self.y)]
-        init = np.concatenate([part[: self.per_class] for part in by_class])
+        init = np.concatenate([rows[: self.per_class] for rows in self._by_class(rest)])
         return with_dev(init, rest[~np.isin(rest, init)], test, rng)
+
+    def _by_class(self, rows: NDArray[Any]) -> list[NDArray[Any]]:
+        return [rows[self.y[rows] == label] for label in np.unique(self.y)]
 
 
 def stratified(
@@ -186,7 +186,7 @@ def stratified(
 class Thinned:
     """Splits with a share of the pool and of the test rows (the same by default)."""
 
-    split: Callable[[int], Split]
+    split: Splits
     share: float
     test: float | None = None
 
@@ -205,7 +205,7 @@ class Thinned:
 class FromNothing:
     """Splits without initial labels: those rows are in the pool."""
 
-    split: Callable[[int], Split]
+    split: Splits
 
     def __call__(self, seed: int) -> Split:
         """Return the split of a seed."""

@@ -1,4 +1,4 @@
-"""Files of public data: found, or fetched and checked against a digest."""
+"""Files of public data: found on disk, or downloaded and checked against a digest."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
@@ -15,10 +16,8 @@ from platformdirs import user_cache_path
 from rich.console import Console
 from rich.progress import wrap_file
 
-from goalward.core.whole_file import whole_file
+from goalward.core.files import whole_file
 from goalward.errors import DataMissing
-
-__all__ = ["cache_folder", "checked", "download", "locate"]
 
 
 def cache_folder() -> Path:
@@ -34,7 +33,7 @@ def locate(name: str) -> Path | None:
 
 
 def download(url: str) -> bytes:
-    """Return what `url` holds, with a progress bar; `DataMissing` without a network."""
+    """Return the content of `url`, with a progress bar; `DataMissing` without a network."""
     content, console = io.BytesIO(), Console(stderr=True)
     try:
         with urlopen(Request(url, headers={"User-Agent": "goalward"}), timeout=20.0) as reply:
@@ -43,42 +42,44 @@ def download(url: str) -> bytes:
                 shutil.copyfileobj(file, content)
     except (URLError, TimeoutError, ConnectionError) as error:
         raise DataMissing(
-            f"{url} could not be fetched ({error}); a network was expected. Put the file where "
-            "it is looked for, as docs/reproduction.md says, or try again with a network."
+            f"{url} could not be downloaded ({error}). Try again with a network, or put the file "
+            "where docs/reproduction.md says."
         ) from error
     return content.getvalue()
 
 
 def checked(name: str, digest: str, make: Callable[[], bytes]) -> Path:
-    """Return the file `name`, found or made, whose SHA-256 is `digest`.
-
-    A file that was found elsewhere is checked too: wrong bytes are refused, never used.
-    """
-    found = locate(name)
-    if found is not None:
-        _check(found.read_bytes(), digest, str(found))
-        return found
-    target = cache_folder() / name
+    """Return the file `name`, found or made, whose SHA-256 is `digest`; other bytes are refused."""
+    path = locate(name)
+    if path is not None:
+        check_digest(path.read_bytes(), digest, str(path))
+        return path
+    path = cache_folder() / name
     try:
         content = make()
     except DataMissing as error:
         folder = os.environ.get("GOALWARD_DATA") or "a folder named by GOALWARD_DATA"
         raise DataMissing(
-            f"{name} is not in {folder}, nor at {target}, and could not be fetched; one of "
-            f"them was expected to hold it. Put {name} (SHA-256 {digest[:16]}...) into either. "
-            f"[{error}]"
+            f"{name} is not in {folder}, nor at {path}, and could not be downloaded. Put {name} "
+            f"(SHA-256 {digest[:16]}...) into either. [{error}]"
         ) from error
-    _check(content, digest, name)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(target, force=True) as path:
-        path.write_bytes(content)
-    return target
+    check_digest(content, digest, name)
+    save(path, content)
+    return path
 
 
-def _check(content: bytes, digest: str, name: str) -> None:
+def check_digest(content: Any, digest: str, name: str) -> None:
+    """Refuse bytes that are not those of the public file."""
     got = sha256(content).hexdigest()
     if got != digest:
         raise DataMissing(
-            f"{name} has SHA-256 {got[:16]}...; {digest[:16]}... was expected, so its bytes are "
-            "not those of the public file. Delete it and fetch it again."
+            f"{name} must have SHA-256 {digest[:16]}..., got {got[:16]}...: its content is not that "
+            "of the public file. Delete it and fetch it again."
         )
+
+
+def save(path: Path, content: bytes) -> None:
+    """Write a file of the cache, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path, force=True) as part:
+        part.write_bytes(content)

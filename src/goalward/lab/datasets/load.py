@@ -1,4 +1,4 @@
-"""Datasets by name, those that scikit-learn carries among them; or a user's own table."""
+"""Datasets by name, or a user's own table."""
 
 from __future__ import annotations
 
@@ -12,90 +12,30 @@ from zipfile import BadZipFile
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from sklearn.datasets import load_breast_cancer, load_digits, load_wine
-from sklearn.preprocessing import scale
 
+from goalward.core.arguments import described
 from goalward.core.arrays import is_sparse, to_numpy
-from goalward.core.place import described
-from goalward.core.rows import clean_rows
-from goalward.core.sparse import check_archive
+from goalward.core.rows import check_archive, clean_rows
 from goalward.errors import BadInput, BadParameter, Unsupported
+from goalward.lab.datasets import tables, text
 from goalward.lab.datasets.dataset import Dataset, stratified
-from goalward.lab.datasets.keel import KEEL, keel
-from goalward.lab.datasets.letter import letter
-from goalward.lab.datasets.pictures import fashion_mnist, mnist
-from goalward.lab.datasets.rt_polarity import rt_polarity
-from goalward.lab.datasets.synth2 import synth2
-from goalward.lab.datasets.text import text
-
-__all__ = [
-    "DATASETS",
-    "as_dataset",
-    "breast_cancer",
-    "digits",
-    "digits_3v8",
-    "from_arrays",
-    "from_file",
-    "load",
-    "wine",
-]
-
-
-def digits() -> Dataset:
-    """Return the 1,797 handwritten digits, 8 x 8 grey levels in [0, 1]."""
-    X, y = load_digits(return_X_y=True)
-    return stratified("digits", X / 16.0, y, "scikit-learn load_digits")
-
-
-def digits_3v8() -> Dataset:
-    """Return the digits 3 against 8: two classes that are easily confused."""
-    X, y = load_digits(return_X_y=True)
-    keep = (y == 3) | (y == 8)
-    source = "scikit-learn load_digits, 3 against 8"
-    return stratified("digits-3v8", X[keep] / 16.0, y[keep], source, C=0.05, per_class=5)
-
-
-def breast_cancer() -> Dataset:
-    """Return the Wisconsin diagnostic breast cancer data, z-scored."""
-    X, y = load_breast_cancer(return_X_y=True)
-    source = "scikit-learn load_breast_cancer, z-scored"
-    return stratified("breast-cancer", scale(X), y, source, C=0.5, per_class=5)
-
-
-def wine() -> Dataset:
-    """Return the wine recognition data, z-scored."""
-    X, y = load_wine(return_X_y=True)
-    return stratified("wine", scale(X), y, "scikit-learn load_wine, z-scored")
-
-
-def ringnorm() -> Dataset:
-    """Return 7,400 rows of Breiman's ringnorm: two Gaussians of different spread around one another.
-
-    No linear model is right here. KEEL's copy, `ring`, has lost its decimal points.
-    """
-    rng = np.random.default_rng(0)
-    y = np.repeat([0, 1], 3700)
-    spread, centre = np.where(y, 1.0, 2.0)[:, None], np.where(y, 2 / 20**0.5, 0.0)[:, None]
-    X = centre + spread * rng.standard_normal((len(y), 20))
-    return stratified("ringnorm", scale(X), y, "generated from seed 0, z-scored", C=0.5)
-
 
 DATASETS: dict[str, Callable[[], Dataset]] = {
-    "synth2": synth2,
-    "letter": letter,
-    "rt-polarity": rt_polarity,
-    "rt-polarity:minilm": partial(rt_polarity, "minilm"),
-    "rt-polarity:smollm2": partial(rt_polarity, "smollm2"),
-    "digits": digits,
-    "digits-3v8": digits_3v8,
-    "breast-cancer": breast_cancer,
-    "wine": wine,
-    "ringnorm": ringnorm,
-    "mnist": mnist,
-    "fashion-mnist": fashion_mnist,
-    "subj": partial(text, "subj"),
-    "trec": partial(text, "trec"),
-    **{name: partial(keel, name) for name in KEEL},
+    "synth2": tables.synth2,
+    "letter": tables.letter,
+    "rt-polarity": text.rt_polarity,
+    "rt-polarity:minilm": partial(text.rt_polarity, "minilm"),
+    "rt-polarity:smollm2": partial(text.rt_polarity, "smollm2"),
+    "digits": tables.digits,
+    "digits-3v8": tables.digits_3v8,
+    "breast-cancer": tables.breast_cancer,
+    "wine": tables.wine,
+    "ringnorm": tables.ringnorm,
+    "mnist": tables.mnist,
+    "fashion-mnist": tables.fashion_mnist,
+    "subj": partial(text.text, "subj"),
+    "trec": partial(text.text, "trec"),
+    **{name: partial(tables.keel, name) for name in tables.KEEL},
 }
 
 
@@ -112,8 +52,8 @@ def load(name: str, *, label: str = "label") -> Dataset:
     if Path(name).is_file():
         return from_file(Path(name), label=label)
     raise BadParameter(
-        f"{name!r} is neither a dataset nor a file; one of {', '.join(DATASETS)}, or the path of a "
-        ".csv, .parquet or .npz file, was expected. Check the spelling."
+        f"A dataset must be one of {', '.join(DATASETS)}, or the path of a .csv, .parquet or .npz "
+        f"file, got {name!r}. Check the spelling."
     )
 
 
@@ -123,7 +63,7 @@ def as_dataset(given: Any) -> Dataset:
         return from_arrays(*given)
     if not isinstance(given, str | Dataset):
         raise BadParameter(
-            f"dataset is {described(given)}; a name, (X, y) or a Dataset was expected. Use 'digits', say."
+            f"dataset must be a name, (X, y) or a Dataset, got {described(given)}. Use 'digits', say."
         )
     return load(given) if isinstance(given, str) else given
 
@@ -139,20 +79,19 @@ def from_arrays(X: Any, y: Any, *, name: str = "data", C: float = 1.0) -> Datase
     rows, y = clean_rows(X, name), np.ravel(y)
     if is_sparse(rows):
         raise Unsupported(
-            f"{name} came as sparse rows, which are not simulated; dense ones were expected. Use "
-            "TruncatedSVD, or X.toarray()."
+            f"Simulations need dense rows, and {name} is sparse. Use TruncatedSVD, or X.toarray()."
         )
     X = to_numpy(rows)
     if len(y) != len(X):
         raise BadInput(
-            f"{name} has {len(X)} rows and {len(y)} labels; as many of one as of the other were "
-            "expected. Give every row a label."
+            f"Every row needs a label: {name} has {len(X)} rows and {len(y)} labels. Give as many of "
+            "one as of the other."
         )
     counts = np.unique(y, return_counts=True)[1]
     if len(counts) < 2 or counts.min() < 4:
         raise BadInput(
-            f"{name} has {len(counts)} classes, the smallest with {counts.min()} rows; two or "
-            "more classes of at least 4 rows were expected. Merge or drop rare classes."
+            f"{name} needs two classes or more of at least 4 rows, got {len(counts)} classes, the "
+            f"smallest with {counts.min()} rows. Merge or drop rare classes."
         )
     return stratified(name, X, y, name, C=C)
 
@@ -172,22 +111,17 @@ def from_file(path: Path, *, label: str = "label", C: float = 1.0) -> Dataset:
 
 
 def _npz(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
+    remedy = "Save it with np.savez(path, X=X, y=y)."
     try:
         with path.open("rb") as file:
             check_archive(file)
-        loaded = np.load(path, allow_pickle=False)
+        with np.load(path, allow_pickle=False) as arrays:
+            if {"X", "y"} <= set(arrays):
+                return arrays["X"], arrays["y"]
+            names = ", ".join(sorted(arrays))
     except (ValueError, OSError, EOFError, BadZipFile) as error:
-        raise BadInput(
-            f"{path.name} could not be read ({error}); an archive of plain arrays was expected. Save "
-            "it with np.savez(path, X=X, y=y)."
-        ) from error
-    with loaded as arrays:
-        if not {"X", "y"} <= set(arrays):
-            raise BadInput(
-                f"{path.name} holds {', '.join(sorted(arrays))}; X and y were expected. Save it "
-                "with np.savez(path, X=X, y=y)."
-            )
-        return arrays["X"], arrays["y"]
+        raise BadInput(f"{path.name} could not be read ({error}). {remedy}") from error
+    raise BadInput(f"{path.name} must hold X and y, got {names}. {remedy}")
 
 
 def _table(path: Path, label: str) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -195,30 +129,28 @@ def _table(path: Path, label: str) -> tuple[NDArray[Any], NDArray[Any]]:
     readers = {".csv": pl.read_csv, ".parquet": pl.read_parquet}
     if path.suffix.lower() not in readers:
         raise BadInput(
-            f"{path.name} ends in {path.suffix!r}; .csv, .parquet or .npz was expected. Convert it."
+            f"A file must be .csv, .parquet or .npz, got {path.name}. Convert it to one of them."
         )
     try:
         table = readers[path.suffix.lower()](path)
     except (pl.exceptions.PolarsError, UnicodeDecodeError) as error:
         raise BadInput(
-            f"{path.name} could not be read ({error}); a UTF-8 table was expected. Check its "
-            "encoding and format."
+            f"{path.name} could not be read ({error}). Check its format, and that it is UTF-8."
         ) from error
     if label not in table.columns:
         raise BadInput(
-            f"{path.name} has the columns {', '.join(table.columns[:10])}; a label column "
-            f"{label!r} was expected. Name it with --label."
+            f"Column {label!r} is not in {path.name} (columns: {', '.join(table.columns[:10])}). Name "
+            "the label column with --label."
         )
-    if table[label].null_count():
+    if missing := table[label].null_count():
         raise BadInput(
-            f"{table[label].null_count()} rows of {path.name} have no {label!r}; a label for every row "
-            "was expected, since the simulation answers from it. Drop those rows."
+            f"Every row needs a label, and {missing} rows of {path.name} have no {label!r}. Drop them."
         )
     features = table.drop(label)
     for name, kind in features.schema.items():
         if not (kind.is_numeric() or kind == pl.Boolean):
             raise BadInput(
-                f"Column {name!r} of {path.name} is not numeric; numbers were expected. Encode or "
-                "drop it."
+                f"Features must be numeric, and column {name!r} of {path.name} is {kind}. Encode or drop "
+                "it."
             )
     return features.to_numpy().astype(np.float64), table[label].to_numpy()

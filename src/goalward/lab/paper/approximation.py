@@ -18,13 +18,11 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from goalward.goals import DevLoss, Entropy, Fisher, Goal, Term
-from goalward.goals.certainty import NegativeTrace
+from goalward.goals.kernels import NegativeTrace
 from goalward.lab.datasets import Dataset
 from goalward.lab.paper.studies import OPERATORS, Size, Tick, stated_C
 from goalward.models import Fitted
 from goalward.utility import FirstOrder, Retrain
-
-__all__ = ["EqualNorms", "ExPred", "Scatter", "Trial", "expected_prediction", "scatter", "trial"]
 
 Resolved = dict[str, NDArray[Any]]
 """Operator -> a utility for each window."""

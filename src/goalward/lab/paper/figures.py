@@ -17,8 +17,6 @@ from goalward.lab.paper.studies import BASELINES, GOALS, OPERATORS
 from goalward.lab.plots import approximation_panel, colour, curve_panel, figure, quiet
 from goalward.models import Fitted
 
-__all__ = ["figures"]
-
 CLASS_COLOURS = np.array(["#c2571a", "#2b6ca3"])
 GROUPS = {"central": "#4c78a8", "distracting": "#d1495b", "definitive": "#2a9d4e"}
 MARKERS = {"central": "o", "distracting": "^", "definitive": "s"}

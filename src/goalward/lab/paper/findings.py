@@ -15,8 +15,6 @@ from goalward.lab.paper.approximation import ExPred, Scatter
 from goalward.lab.paper.studies import Size
 from goalward.lab.statistics import bootstrap
 
-__all__ = ["CLAIMS", "Claim", "Findings", "Judgement", "Untestable", "claim", "claims", "interval"]
-
 
 @dataclass
 class Findings:

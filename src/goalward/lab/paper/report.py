@@ -17,8 +17,6 @@ import polars as pl
 from goalward.lab.paper.findings import Claim, Findings
 from goalward.lab.paper.studies import Size
 
-__all__ = ["verdict", "write_report"]
-
 CAPTIONS = {
     "synth2": "synth2, draw 0. Left: six clusters, of which the two central ones hold all initial "
     "labels. Right: the initial labels give an almost horizontal boundary.",

@@ -23,8 +23,6 @@ from goalward.lab.paper.studies import Size, Tick
 from goalward.lab.plots import save
 from goalward.models.logistic import Logistic
 
-__all__ = ["FIGURES", "reproduce"]
-
 APPROXIMATIONS = ("approx-serial", "approx-batch", "expred")
 STATED = 0.1
 """The paper's C on rt-polarity."""

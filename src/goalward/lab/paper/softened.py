@@ -22,13 +22,10 @@ from goalward.lab.curves import Curves
 from goalward.lab.datasets import Dataset, Thinned
 from goalward.lab.paper.studies import BASELINES, Size, Tick, learning, synthetic
 from goalward.labels import Belief, Constant, Expected, Geometric, LabelModel, Predicted
-from goalward.labels.beliefs import Believe, Schedule
-from goalward.labels.learned import at_temperature
+from goalward.labels.beliefs import Believe, Schedule, at_temperature
 from goalward.models import Fitted
 from goalward.strategies import GoalOriented, Strategy, recipe
 from goalward.strategies.recipes import forest
-
-__all__ = ["SMALLER", "Softened", "Tempered", "plans", "softened_table"]
 
 SEEDS, POOL = {"synth2": 5, "rt-polarity": 5, "letter": 3}, 1000
 """At most: what a busy machine does in half an hour."""

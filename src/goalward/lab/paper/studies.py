@@ -19,18 +19,6 @@ from goalward.lab.simulate import Plans, as_plans, simulate
 from goalward.models.logistic import Logistic, cross_validate
 from goalward.strategies import Random
 
-__all__ = [
-    "BASELINES",
-    "GOALS",
-    "OPERATORS",
-    "Size",
-    "Tick",
-    "learning",
-    "penalties",
-    "stated_C",
-    "synthetic",
-]
-
 OPERATORS = ("oracle", "average", "min", "max")
 GOALS = ("dev", "entropy", "fisher")
 BASELINES = ("random", "uncertainty")

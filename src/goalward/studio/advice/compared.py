@@ -1,6 +1,6 @@
 """Two models on the same rows, by what they predict: classes, several labels, or numbers.
 
-How much of a change becomes a gain was measured on simulated studies (`goalward simulate --advice`,
+How much of a change becomes a gain was measured on simulated studies (`benchmarks/trust.py`,
 and the same with `--task labels` and `--task numbers`).
 """
 
@@ -13,8 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import entr
 from sklearn.metrics import cohen_kappa_score
-
-__all__ = ["COMPARED", "Compared"]
 
 
 class Compared:

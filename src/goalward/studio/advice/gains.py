@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from goalward.studio.advice.compared import COMPARED
 from goalward.studio.advice.snapshot import Criterion, Snapshot, bought_rounds
 
-__all__ = ["AHEAD", "PRICE", "Gain", "enough", "gain_below_price", "next_gain", "rise"]
-
 BACK, AHEAD = 50, 100
 """Labels over which predictions are compared, and over which gains are told."""
 PRICE = 0.02 / AHEAD

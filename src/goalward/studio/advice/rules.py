@@ -18,19 +18,6 @@ from numpy.typing import NDArray
 from goalward.studio.advice.gains import enough, gain_below_price
 from goalward.studio.advice.snapshot import Criterion, Snapshot, bought_rounds
 
-__all__ = [
-    "accuracy_plateau",
-    "bounded_change",
-    "budget_spent",
-    "classification_change",
-    "confidence_variance",
-    "criteria",
-    "first_stops",
-    "max_confidence",
-    "overall_uncertainty",
-    "stabilizing_predictions",
-]
-
 Rounds = Sequence[Snapshot]
 
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from goalward.studio.advice.compared import COMPARED, Compared
 
-__all__ = ["Criterion", "Snapshot", "bought_rounds", "seen"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:

@@ -1,49 +1,73 @@
-"""A study and a Label Studio project kept in step."""
+"""A study and a Label Studio project kept in step.
+
+A study made of a project's tasks has their numbers in its table. Tasks made of a study's rows carry
+the row's number, and a mark of the pool so that those of another study are not mistaken for them.
+"""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
+import json
+import math
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
+from itertools import groupby
+from pathlib import Path
 from typing import Any
 
-from goalward.errors import BadParameter, LabelStudioError, NotReached, UnknownLabel
+import numpy as np
+
+from goalward.core.arrays import to_numpy
+from goalward.core.files import whole_file
+from goalward.errors import (
+    BadParameter,
+    Empty,
+    LabelStudioError,
+    NotReached,
+    StudyExists,
+    UnknownLabel,
+)
 from goalward.studio.label_studio.client import Client
 from goalward.studio.label_studio.config import LabelConfig
-from goalward.studio.label_studio.exchange import (
-    Order,
-    Refused,
-    answers,
-    prediction,
-    tell,
-    version_of,
-)
-from goalward.studio.label_studio.tasks import from_project, identified, key_of, rows_as_data
+from goalward.studio.store.places import file_of, located
 from goalward.studio.study import Study
+from goalward.studio.study.exchange import NoAnswer
+from goalward.studio.study.questions import Questions
+from goalward.studio.study.rounds import StudyRound
+from goalward.studio.study.settings import usual_learner, written_learner
+from goalward.studio.tables import Table
 
-__all__ = ["Bridge", "Synced"]
+LONGEST_WAIT = 60.0
+ROW, POOL = "goalward_row", "goalward_pool"
+TASK, PROJECT = "label_studio_task", "label_studio_project"
+RESERVED = ("goalward_", TASK, PROJECT)
+"""Prefixes of keys that a task's own data cannot have."""
+VERSION = "goalward-"
+"""Prefix of our model versions; others are left alone."""
+NOBODY = "label-studio"
+"""Rows are dealt to no annotator in particular: Label Studio decides who gets which."""
+BY_SCORE = "Uncertainty sampling"
+"""Label Studio's name for serving the lowest score first."""
+VIEW = "goalward: next first"
 
-LONGEST_WAIT, SOON = 60.0, 1.0
+
+@dataclass(frozen=True)
+class Refused:
+    """An annotation that does not fit the study and stays in Label Studio only."""
+
+    task: int
+    by: str
+    reason: str
 
 
 @dataclass(frozen=True)
 class Synced:
     """What a pass changed.
 
-    Parameters
-    ----------
-    imported
-        Rows that became tasks.
-    told, skipped, withdrawn
-        Answers of annotators that were new or changed, and those that are gone.
-    refused
-        Annotations that do not fit the study; they stay in Label Studio.
-    strangers
-        Tasks that are no rows of the study.
-    pushed
-        Predictions written.
-    version
-        The project's model version now.
+    Rows that became tasks (`imported`); answers that were new, changed or deleted (`told`,
+    `skipped`, `withdrawn`); annotations that do not fit (`refused`); tasks that are not rows of the
+    study (`strangers`); predictions written (`pushed`), and the project's model version.
     """
 
     imported: int = 0
@@ -57,28 +81,18 @@ class Synced:
 
     @property
     def changed(self) -> bool:
-        """Whether anything did."""
+        """Whether anything changed."""
         return any((self.imported, self.told, self.skipped, self.withdrawn, self.pushed))
 
 
 class Bridge:
     """A study beside a project; `sync` brings each to what the other knows.
 
-    Annotators keep their names in the study as `label-studio/PROJECT/EMAIL`, so answers given
-    elsewhere are never touched.
-
-    Parameters
-    ----------
-    control
-        The Choices or Number tag to work with, where several fit the study.
-    top
-        How many tasks get a score each round; the others come after them.
-    prefill
-        Show annotators what the model would say. Quicker, and they agree with it more than they should.
-    add_classes
-        Take choices that the study does not know as new classes or labels.
-    send
-        More columns of the table to send with each task.
+    Annotators are called `label-studio/PROJECT/EMAIL` in the study, so answers given elsewhere are
+    never touched. `control` names a tag where several fit the study. The first `top` tasks get a
+    score each round. `prefill` shows the model's answers to annotators, who then agree with it more
+    than they should. `add_classes` takes new choices as new classes or labels, and `send` names more
+    columns of the table to send with each task.
     """
 
     def __init__(
@@ -93,58 +107,60 @@ class Bridge:
         send: Sequence[str] = (),
     ) -> None:
         if top < 1:
-            raise BadParameter(f"top={top}; at least 1 was expected.")
+            raise BadParameter(f"top must be at least 1, got {top}.")
         self.study, self.client = study, client
         self._top, self._prefill, self._send = top, prefill, send
         project = client.project()
-        kind = study.state.settings.kind
-        self.config = LabelConfig.parse(project["label_config"], control, kind)
-        self._project = key_of(project)
+        self.config = LabelConfig.parse(project["label_config"], control, study.state.settings.kind)
+        self._project = _project_key(project)
         self.prefix = f"label-studio/{self._project}/"
-        if self.config.asks.listed:
+        if self.config.asks.fewest:
             self._match_classes(add_classes)
-        # What the last pass saw (task -> row, ...), the newest order, and what was written whole.
+        # What the last pass saw: task -> row, tasks that are none, the mark, and what was written.
         self._rows: dict[int, int] | None = None
         self._strangers = 0
         self._mark: tuple[Any, ...] = ()
         self._refused: tuple[Refused, ...] = ()
-        self._order: Order | None = None
         self._pushed = ""
 
     @property
     def version(self) -> str:
-        """The model version of the newest ranking."""
-        return version_of(self.study.state, self._top, self._prefill)
+        """The model version of the newest ranking: its number, and a digest of it."""
+        state = self.study.state
+        # The first order is decided by the pool, the seed and the share of dev rows.
+        content: list[Any] = [self._top, self._prefill, dict(state.pool)]
+        content += [state.settings.seed, state.settings.dev]
+        if state.ranking is not None:
+            content += [state.ranking.queue, state.ranking.utilities]
+        digest = sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:6]
+        return f"{VERSION}{len(state.rounds):04d}-{digest}"
 
-    def sync(self, *, refit: bool = False) -> Synced:
-        """Do one pass and return what it changed; a second one changes nothing.
-
-        Parameters
-        ----------
-        refit
-            Fit after any new answer, not only after as many as the study's `refit`.
-        """
+    def sync(self) -> Synced:
+        """Do one pass and return what it changed; a second one changes nothing."""
         first, imported, pushed, changes = self._rows is None, 0, 0, {}
         rows = self._identified() if self._rows is None else self._rows
-        if first and not from_project(self.study):
+        if first and not _made_of_project(self.study):
             missing = sorted(set(range(self.study.n_rows)) - set(rows.values()))
             imported = len(missing)
             if missing:
-                data = rows_as_data(self.study, missing, self.config, self._send)
-                self.client.add_tasks(data)
+                self.client.add_tasks(self._task_data(missing))
                 rows = self._identified()
         mark = self.client.mark()
         if first or mark != self._mark:
             if not first and mark[:1] != self._mark[:1]:
                 rows = self._identified()
-            changes = self._read(rows, mark)
+            answers = self._answers(rows)
+            # Pages shift when a task enters or leaves the list between two of them: what is missing
+            # from a list that changed meanwhile proves nothing.
+            quiet = self.client.mark() == mark
+            changes = self._tell(answers, set(rows.values()) if quiet else set())
+            self._mark = mark if quiet else ()
         self._rows = rows
-        if self.study.due("any" if refit else "refit"):
+        if self.study.due("refit"):
             self.study.refresh(force=True, size=self._top)
         if self._pushed != self.version:
-            self._order = Order.of(self.study, self.config, self._top, self._prefill)
-            pushed = self._order.push(self.client, rows)
-            self._pushed = self._order.version
+            pushed = self._push(rows, self.version)
+            self._pushed = self.version
         return Synced(
             imported=imported,
             refused=self._refused,
@@ -154,28 +170,16 @@ class Bridge:
             **changes,
         )
 
-    def follow(
-        self,
-        poll: float,
-        report: Callable[[Synced], None],
-        trouble: Callable[[LabelStudioError], None],
-        *,
-        stop: threading.Event,
-        wake: threading.Event,
-        train: threading.Event,
-    ) -> None:
-        """Sync every `poll` seconds, and when `wake` is set, until `stop`.
+    def follow(self, poll: float) -> Iterator[tuple[Synced, LabelStudioError | None]]:
+        """Sync every `poll` seconds; yield what each pass changed, and the error that ended it.
 
         A server that does not answer is waited for, ever longer up to a minute; one that refuses
         twice in a row is not.
         """
-        failures, woken = 0, False
-        while not stop.is_set():
-            wake.clear()
-            training = train.is_set()
-            train.clear()
+        failures = 0
+        while True:
             try:
-                report(self.sync(refit=training))
+                outcome: tuple[Synced, LabelStudioError | None] = self.sync(), None
                 failures = 0
             except LabelStudioError as error:
                 if failures and not isinstance(error, NotReached):
@@ -183,19 +187,9 @@ class Bridge:
                 failures += 1
                 # Something may have been half done: look at everything again.
                 self._rows, self._pushed = None, ""
-                trouble(error)
-            # A webhook may come before what it tells of is stored: look once more soon.
-            pause = min(poll, SOON) if woken else poll
-            woken = wake.wait(min(pause * 2 ** min(failures, 10), max(LONGEST_WAIT, poll)))
-
-    def predictions(self, tasks: Sequence[Any]) -> list[dict[str, Any]]:
-        """Return what is thought of tasks as Label Studio sends them, one line each."""
-        order, rows = self._order, self._rows
-        if order is None or rows is None:
-            return [prediction(self.version) for _ in tasks]
-        numbers = [task.get("id") if isinstance(task, dict) else None for task in tasks]
-        known = [rows.get(n, -1) if type(n) is int else -1 for n in numbers]
-        return [order.predictions.get(row) or prediction(order.version) for row in known]
+                outcome = Synced(), error
+            yield outcome
+            time.sleep(min(poll * 2 ** min(failures, 10), max(LONGEST_WAIT, poll)))
 
     def _match_classes(self, add: bool) -> None:
         known, offered = {str(label) for label in self.study.state.classes}, self.config.classes
@@ -206,23 +200,246 @@ class Bridge:
         if known != set(offered):
             only_there, only_here = sorted(set(offered) - known), sorted(known - set(offered))
             raise UnknownLabel(
-                f"Label Studio offers {only_there or 'nothing'} that the study does not have, and the "
-                f"study has {only_here or 'nothing'} that Label Studio does not offer; the same classes "
-                "were expected. Correct the label config, or take new choices with --add-classes."
+                "Study and label config must have the same classes. Only Label Studio has "
+                f"{only_there or 'none'}, only the study {only_here or 'none'}. Correct the label "
+                "config, or take new choices with --add-classes."
             )
 
     def _identified(self) -> dict[int, int]:
-        rows, self._strangers = identified(self.client.tasks(), self.study, self._project)
+        """Return task -> row of the tasks that are rows of the study, and count the others."""
+        study, known, rows = self.study, None, {}
+        if _made_of_project(study):
+            frame = study.pool.table.frame  # type: ignore[union-attr]
+            if (made_of := str(frame[PROJECT][0])) != self._project:
+                raise LabelStudioError(
+                    f"The study {study.url} was made of the project {made_of}, and this one is "
+                    f"{self._project}. Use another --study for it."
+                )
+            known = {int(task): row for row, task in enumerate(frame[TASK].to_list())}
+        mark, self._strangers = _pool_mark(study), 0
+        for task in self.client.tasks():
+            number, data = task["id"], task["data"]
+            if known is not None:
+                row = known.get(number)
+            else:
+                row = data.get(ROW) if data.get(POOL) == mark else None
+            # A task's data can be edited in Label Studio.
+            if type(row) is int and 0 <= row < study.n_rows:
+                rows[number] = row
+            else:
+                self._strangers += 1
         return rows
 
-    def _read(self, rows: dict[int, int], mark: tuple[Any, ...]) -> dict[str, int]:
-        """Bring the study to what annotators say and return how many answers changed."""
-        classes = self.study.state.classes
-        said, refused = answers(self.client, rows, self.config, classes, self.prefix)
-        # Pages shift when a task enters or leaves the list between two of them: what is missing
-        # from a list that changed meanwhile proves nothing.
-        quiet = self.client.mark() == mark
-        present = set(rows.values()) if quiet else set()
-        changes = tell(self.study, said, self.config, self.prefix, present)
-        self._mark, self._refused = mark if quiet else (), tuple(refused)
-        return changes
+    def _task_data(self, rows: Iterable[int]) -> list[dict[str, Any]]:
+        """Return the data of tasks: what the label config shows, and the columns to send."""
+        mark, field_ = _pool_mark(self.study), self.config.field
+        wanted = dict.fromkeys((field_, *self.config.fields, *self._send))
+        tasks = []
+        for row in rows:
+            shown = self.study.show(row)
+            columns = shown["columns"]
+            main = shown.get("text", shown.get("image"))
+            cells = columns if main is None else {**columns, field_: main}
+            absent = [name for name in wanted if name not in cells]
+            if absent:
+                raise BadParameter(
+                    f"The label config shows {', '.join(map(repr, absent))}, which is not in the table "
+                    f"(columns: {', '.join(columns) or 'none'}). Name the column with --text, or change "
+                    "the label config."
+                )
+            data = {name: cells[name] for name in wanted}
+            tasks.append(_finite(data) | {ROW: row, POOL: mark})
+        return tasks
+
+    def _answers(self, rows: Mapping[int, int]) -> dict[tuple[int, str], Any]:
+        """Return (row, annotator) -> the newest answer, None for a skip, oldest first.
+
+        What does not fit goes to `_refused`. Who has no visible email goes by a number.
+        """
+        emails, annotations = self.client.emails(), []
+        for task in self.client.answered():
+            for annotation in task["annotations"] if task["id"] in rows else ():
+                user = annotation.get("completed_by")
+                user = (user["id"] if isinstance(user, dict) else user) or 0
+                by = self.prefix + emails.get(user, f"user-{user}")
+                when = str(annotation.get("updated_at")), annotation["id"]
+                annotations.append((when, task["id"], by, annotation))
+        newest: dict[tuple[int, str], tuple[int, Any]] = {}
+        for _, task, by, annotation in sorted(annotations, key=lambda a: a[0], reverse=True):
+            newest.setdefault((rows[task], by), (task, annotation))
+        answers: dict[tuple[int, str], Any] = {}
+        refused = []
+        for key, (task, annotation) in reversed(newest.items()):
+            result = annotation.get("result")
+            answer = self.config.answer([] if result is None else result, self.study.state.classes)
+            if annotation.get("was_cancelled"):
+                answers[key] = None
+            elif isinstance(answer, NoAnswer):
+                refused.append(Refused(task, key[1], str(answer)))
+            else:
+                answers[key] = answer
+        self._refused = tuple(refused)
+        return answers
+
+    def _tell(self, answers: dict[tuple[int, str], Any], present: set[int]) -> dict[str, int]:
+        """Bring the study to what annotators answered; return how many answers changed.
+
+        `present` are rows that were seen to have a task. An answer to another row stays: its task
+        can be gone for other reasons than its label.
+        """
+        study, state = self.study, self.study.state
+        stored = {
+            (row, by): standing.label
+            for row, each in state.standings.items()
+            for by, standing in each.items()
+            if by.startswith(self.prefix)
+        }
+        news = []
+        for key, label in answers.items():
+            kept = label
+            if label is not None:
+                kept = state.settings.answer.checked(label, state.classes, state.renamed)
+            if key not in stored or not self.config.asks.unchanged(stored[key], kept):
+                news.append((key, label))
+        # In the order they were given: of disagreeing annotators the latest counts.
+        for (by, skips), group in groupby(news, key=lambda item: (item[0][1], item[1] is None)):
+            if skips:
+                for (row, _), _ in group:
+                    study.skip(row, by=by)
+            else:
+                study.tell_many([(row, label) for (row, _), label in group], by=by)
+        gone = sorted((row, by) for row, by in stored.keys() - answers.keys() if row in present)
+        for row, by in gone:
+            study.withdraw(row, by=by)
+        skipped = sum(label is None for _, label in news)
+        return {"told": len(news) - skipped, "skipped": skipped, "withdrawn": len(gone)}
+
+    def _push(self, rows: Mapping[int, int], version: str) -> int:
+        """Make the project serve tasks as `Study.ask` would; return the number of predictions.
+
+        The lowest score is served first. It is the place in the order rather than minus the
+        utility, since dev rows have a place and no utility.
+        """
+        client, project, versions, lines = (
+            self.client,
+            self.client.project(),
+            self.client.versions(),
+            [],
+        )
+        if project.get("model_version") != version or project.get("sampling") != BY_SCORE:
+            if version in versions:
+                # A push that was cut short: its predictions would stand twice.
+                client.remove_version(version)
+            study, state = self.study, self.study.state
+            questions = Questions(study.n_rows, state.settings, study.pool.prepared)
+            order = [q.row for q in questions.next(state, self._top, NOBODY, time.time())]
+            results = self._results(order)
+            # The oldest task where a row was imported twice.
+            task_of = {row: task for task, row in sorted(rows.items(), reverse=True)}
+            lines = [
+                {"task": task_of[row], "result": results.get(row, []), "score": place / len(order)}
+                for place, row in enumerate(order)
+                if row in task_of
+            ]
+            client.add_predictions(lines, version)
+            # Only now: until all are there, those of the last round serve.
+            client.set_project(model_version=version, sampling=BY_SCORE)
+        for old in versions:
+            # The Data Manager's score may be the mean over all versions, so old ones have to go.
+            if old.startswith(VERSION) and old != version:
+                client.remove_version(old)
+        client.add_view(VIEW, "tasks:predictions_score")
+        return len(lines)
+
+    def _results(self, rows: list[int]) -> dict[int, list[dict[str, Any]]]:
+        """Return the model's answers to show; none on dev rows, which measure the model."""
+        state, pool = self.study.state, self.study.pool
+        training = np.array(rows, dtype=np.int64)
+        training = training[~state.settings.is_dev(training)]
+        if not self._prefill or state.ranking is None or not len(training):
+            return {}
+        fitted = StudyRound(state, pool).fitted
+        outcomes = to_numpy(fitted.predict_proba(pool.take(training)))
+        pairs = zip(training.tolist(), outcomes, strict=True)
+        return {row: self.config.result(outcome, state.classes) for row, outcome in pairs}
+
+
+def create_study(
+    place: str,
+    client: Client,
+    *,
+    table: Table | None = None,
+    numeric: tuple[str, ...] = (),
+    embeddings: str = "auto",
+    control: str | None = None,
+    learner: Any = None,
+    **options: Any,
+) -> Study:
+    """Return a new study with the project's choices or number, and its overlap as `answers`.
+
+    The rows of `table` will become tasks. Without it the project's tasks are the pool, written to a
+    table beside the study; `numeric` and `embeddings` are their features, as in `Table`. `control`
+    and `learner` say what is asked; by default the one Choices tag, or the one Number tag, does.
+    The `options` are those of `Study.create`.
+    """
+    project = client.project()
+    kind = None if learner is None else written_learner(learner)[0]
+    config = LabelConfig.parse(project["label_config"], control, kind)
+    if table is None:
+        file = file_of(located(place)) or Path(f"label-studio-{client.number}")
+        path = file.with_suffix(".tasks.jsonl")
+        _write_tasks(path, client.tasks(), _project_key(project), config.field)
+        text = config.field if config.kind in ("HyperText", "Text") else None
+        image = config.field if config.kind == "Image" else None
+        table = Table(str(path), text, image, numeric, embeddings, alone=True)
+    options = {"answers": int(project.get("maximum_annotations") or 1), **options}
+    learner = usual_learner(config.asks.kind) if learner is None else learner
+    return Study.create(place, pool=table, classes=list(config.classes), learner=learner, **options)
+
+
+def _write_tasks(path: Path, tasks: Iterable[Any], project: str, shown: str) -> None:
+    """Write a project's tasks as a table."""
+    lines = []
+    for task in tasks:
+        data = {k: v for k, v in _finite(task["data"]).items() if not k.startswith(RESERVED)}
+        if shown not in data:
+            raise LabelStudioError(
+                f"Task {task['id']} must have {shown!r}, which the label config shows (keys: "
+                f"{', '.join(data)}). Repair or delete it."
+            )
+        lines.append(json.dumps({TASK: task["id"], PROJECT: project, **data}) + "\n")
+    if not lines:
+        raise Empty(
+            "The project has no tasks. Import some in Label Studio, or give rows with --table."
+        )
+    content = "".join(lines)
+    if not path.exists():
+        with whole_file(path) as partial:
+            partial.write_text(content, encoding="utf-8")
+    elif path.read_text(encoding="utf-8") != content:
+        raise StudyExists(f"{path} holds other tasks. Remove it, or name another --study.")
+
+
+def _project_key(project: Mapping[str, Any]) -> str:
+    """Return a name that no other project has, on this server or another."""
+    created = sha256(str(project["created_at"]).encode()).hexdigest()[:6]
+    return f"{project['id']}-{created}"
+
+
+def _made_of_project(study: Study) -> bool:
+    table = study.pool.table
+    return table is not None and {TASK, PROJECT} <= set(table.frame.columns)
+
+
+def _pool_mark(study: Study) -> str:
+    # Features computed on two machines may differ in the last digits; the file does not.
+    kept = study.state.pool
+    return str(kept["fingerprint"]["table"] if kept["kind"] == "table" else study.pool.digest)[:8]
+
+
+def _finite(cells: Mapping[str, Any]) -> dict[str, Any]:
+    """Return cells without NaN and infinite numbers, which JSON does not have."""
+    return {
+        name: None if isinstance(cell, float) and not math.isfinite(cell) else cell
+        for name, cell in cells.items()
+    }

@@ -8,11 +8,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from goalward.core.extras import needing
+from goalward.core.arguments import needing
 from goalward.errors import DataMissing, GoalwardError
-
-__all__ = ["Widget", "as_html", "keys_of"]
-
 
 # A row as HTML: its text, picture or columns, or what the user's own function makes of it.
 

@@ -1,13 +1,13 @@
-"""The labelling page and the HTTP interface under it, over one study."""
+"""The labelling page and the HTTP interface under it."""
 
-from goalward.core.extras import needing
+from goalward.core.arguments import needing
 
 with needing("The labelling page (unlike --terminal)"):
-    from goalward.studio.server.app import create_app, create_house
-    from goalward.studio.server.house import House
-    from goalward.studio.server.keys import Keys
-    from goalward.studio.server.outside import Outside
+    from goalward.studio.server.app import create_app
+    from goalward.studio.server.auth import Auth
+    from goalward.studio.server.security import ProxyConfig
     from goalward.studio.server.serve import serve
     from goalward.studio.server.served_study import ServedStudy
+    from goalward.studio.server.study_list import StudyList
 
-__all__ = ["House", "Keys", "Outside", "ServedStudy", "create_app", "create_house", "serve"]
+__all__ = ["Auth", "ProxyConfig", "ServedStudy", "StudyList", "create_app", "serve"]

@@ -1,9 +1,9 @@
-"""Connections that cannot starve others: who asks for nothing makes room for who does.
+"""Limits on connections, so that those who send nothing cannot keep others out.
 
-A connection costs a descriptor before a token is seen. So a request has to come whole and its reply
-has to be taken, both within a time, and when there are too many connections one is closed: of those
-that are not signed in, the oldest of the network that has most. Under TLS a connection is not known
-to the server until its handshake is done: `Listener` counts those.
+uvicorn has no time limit for headers, handshakes and replies, and at `limit_concurrency` it refuses
+everybody. Here a request must arrive and its reply be taken within a time, and when there are too
+many connections one is closed: of those that are not signed in, the oldest of the network that has
+most.
 """
 
 from __future__ import annotations
@@ -11,146 +11,121 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from goalward.studio.server.keys import network
-
-__all__ = ["Connection", "Listener"]
+from goalward.studio.server.auth import network
 
 HEADER_SECONDS = 10.0
-"""For a request to be there whole, but for its body."""
+"""For the handshake and the headers of a request to arrive."""
 WRITE_SECONDS = 30.0
 """For a piece of a reply to be taken."""
-HANDSHAKES = 128
-"""Connections whose handshake is not done."""
 MOST = 200
-"""Connections; a program may have 256 descriptors, on some systems, and files need theirs."""
+"""Connections; some systems allow a program 256 descriptors, and files need theirs."""
 
 
-class Handshake(NamedTuple):
-    """A connection that was taken and whose handshake is not done."""
+class Peer:
+    """An accepted connection, known before its TLS handshake is done, and its deadline."""
 
-    number: int
-    socket: socket.socket
-    network: str
-    late: asyncio.TimerHandle
-
-    def abort(self) -> None:
-        """Close it; whoever reads from it learns that it has ended."""
-        self.late.cancel()
-        with suppress(OSError):  # closed already
-            self.socket.shutdown(socket.SHUT_RDWR)
-
-
-_handshakes: dict[int, Handshake] = {}
-"""By descriptor, of which a process has each once; oldest first."""
-
-
-class Listener(socket.socket):
-    """A listening socket whose handshakes are bounded as `Connection` bounds requests."""
-
-    def accept(self) -> tuple[socket.socket, Any]:
-        """Take a connection, at the cost of one whose handshake is not done."""
-        taken, address = super().accept()
-        number = taken.fileno()
-        # What had this number before is closed.
-        _done(number)
-        late = asyncio.get_running_loop().call_later(HEADER_SECONDS, _too_late, number)
-        _handshakes[number] = Handshake(number, taken, network(address[0]), late)
-        if len(_handshakes) > HANDSHAKES:
-            _too_late(_crowding([*_handshakes.values()]).number)
-        return taken, address
-
-
-def _done(number: int) -> None:
-    if known := _handshakes.pop(number, None):
-        known.late.cancel()
-
-
-def _too_late(number: int) -> None:
-    _handshakes.pop(number).abort()
-
-
-class Connection(H11Protocol):
-    """A connection that is closed when it is too slow, or when others need its place."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.since = 0.0
-        self._late: asyncio.TimerHandle | None = None
-        self._slow: asyncio.TimerHandle | None = None
-
-    @property
-    def network(self) -> str:
-        """Return where it comes from."""
-        return network(self.client[0]) if self.client else ""
+    def __init__(self, peers: dict[int, Peer], taken: socket.socket, address: str) -> None:
+        self.peers, self.socket, self.number = peers, taken, taken.fileno()
+        self.network = network(address)
+        self.protocol: Connection | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self.allow(HEADER_SECONDS)
 
     @property
     def signed_in(self) -> bool:
-        """Return whether its last request came from somebody we know."""
-        return self.scope is not None and self.scope["state"].get("person") is not None
+        """Whether its last request was authenticated."""
+        scope = self.protocol.scope if self.protocol else None
+        return scope is not None and scope["state"].get("principal") is not None
+
+    def allow(self, seconds: float | None) -> None:
+        """Close the connection after a time; None takes a deadline away."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        loop = asyncio.get_running_loop()
+        self._deadline = None if seconds is None else loop.call_later(seconds, self.close)
+
+    def forget(self) -> None:
+        """Count no longer; the descriptor may be another connection's by now."""
+        self.allow(None)
+        if self.peers.get(self.number) is self:
+            del self.peers[self.number]
+
+    def close(self) -> None:
+        """Close the connection at once."""
+        self.forget()
+        if self.protocol is not None:
+            self.protocol.transport.abort()
+        else:
+            with suppress(OSError):  # closed already
+                self.socket.shutdown(socket.SHUT_RDWR)
+
+
+class Listener(socket.socket):
+    """A listening socket that knows the connections it accepted, by descriptor, oldest first."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.peers: dict[int, Peer] = {}
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Accept a connection, and close another if there are too many."""
+        taken, address = super().accept()
+        if same := self.peers.get(taken.fileno()):
+            same.forget()
+        if len(self.peers) >= MOST:
+            strangers = [peer for peer in self.peers.values() if not peer.signed_in]
+            crowd = strangers or [*self.peers.values()]
+            ((busiest, _),) = Counter(peer.network for peer in crowd).most_common(1)
+            next(peer for peer in crowd if peer.network == busiest).close()
+        self.peers[taken.fileno()] = Peer(self.peers, taken, address[0])
+        return taken, address
+
+
+class Connection(H11Protocol):
+    """A connection that keeps its deadlines."""
+
+    def __init__(self, peers: dict[int, Peer], **options: Any) -> None:
+        super().__init__(**options)
+        self.peers, self.waiting = peers, True
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a connection, at the cost of another where there are too many."""
+        """Begin, after the handshake."""
         super().connection_made(transport)
-        _done(transport.get_extra_info("socket").fileno())
         # Whatever the system does not take at once pauses us, and the time for that is bounded.
         transport.set_write_buffer_limits(high=1, low=0)
-        self._wait()
-        every = [one for one in self.connections if isinstance(one, Connection)]
-        if len(every) > MOST:
-            others = sorted((one for one in every if one is not self), key=lambda one: one.since)
-            _crowding([one for one in others if not one.signed_in] or others).abort()
+        taken = transport.get_extra_info("socket")
+        # Closed in the meantime, it is forgotten already.
+        self.peer = self.peers.get(taken.fileno()) or Peer(self.peers, taken, "")
+        self.peer.protocol = self
 
     def data_received(self, data: bytes) -> None:
-        """Take a piece of a request."""
+        """Take a piece of a request; its headers must arrive in time."""
         super().data_received(data)
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._stop_waiting()
-        elif self._late is None:
-            self._wait()
+        waiting = self.cycle is None or self.cycle.response_complete
+        if waiting != self.waiting:
+            self.waiting = waiting
+            if not self.flow.write_paused:
+                self._set_deadline()
 
     def pause_writing(self) -> None:
-        """Begin to wait for a caller who does not take a reply."""
+        """Wait, for a time, until the caller takes a reply."""
         super().pause_writing()
-        self._slow = self.loop.call_later(WRITE_SECONDS, self.abort)
+        self.peer.allow(WRITE_SECONDS)
 
     def resume_writing(self) -> None:
         """Go on writing."""
         super().resume_writing()
-        if self._slow is not None:
-            self._slow.cancel()
+        self._set_deadline()
+
+    def _set_deadline(self) -> None:
+        self.peer.allow(HEADER_SECONDS if self.waiting else None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget a connection."""
-        self._stop_waiting()
-        self.resume_writing()
+        """End."""
+        self.peer.forget()
         super().connection_lost(exc)
-
-    def abort(self) -> None:
-        """Close at once: it counts no longer, though its end is noticed later."""
-        self._stop_waiting()
-        self.connections.discard(self)
-        self.transport.abort()
-
-    def _wait(self) -> None:
-        self.since = self.loop.time()
-        self._late = self.loop.call_later(HEADER_SECONDS, self.abort)
-
-    def _stop_waiting(self) -> None:
-        if self._late is not None:
-            self._late.cancel()
-            self._late = None
-
-
-One = TypeVar("One", Connection, Handshake)
-
-
-def _crowding(found: Sequence[One]) -> One:
-    """Return the first of the network that has most."""
-    ((most, _),) = Counter(one.network for one in found).most_common(1)
-    return next(one for one in found if one.network == most)

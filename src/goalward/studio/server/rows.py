@@ -1,17 +1,17 @@
-"""Rows as the page shows them: plain data, cut where it is long, one row or a list of answers."""
+"""Rows as pages show them: plain data, cut where it is long, one row or a page of answers."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from pydantic import BaseModel, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 from sklearn.metrics import pairwise_distances_argmin_min
 
-from goalward.studio.server.messages import AnswerFilter, RowView
 from goalward.studio.store.events import Label
 from goalward.studio.study import State, Study
 from goalward.studio.study.lines import Standing
@@ -19,19 +19,41 @@ from goalward.studio.study.pools import StudyPool
 from goalward.studio.study.rounds import ready
 from goalward.studio.study.settings import LONGEST_NOTE
 
-__all__ = ["answered_rows", "legible", "own_answers", "preview", "row_name", "row_view", "searched"]
-
-LONGEST = 20_000
-"""Characters shown before somebody asks for all."""
-LONGEST_CELL = 500
-MOST_COLUMNS = 40
-WORDS: WeakKeyDictionary[StudyPool, pl.Series] = WeakKeyDictionary()
-PAGE = 50
-"""Answers on one page of the list."""
-NOTES = 20
-"""Notes of a row on one page."""
-UNLIKE = 5000
+LONGEST, LONGEST_CELL, MOST_COLUMNS = 20_000, 500, 40
+"""Characters of a text, characters of a cell, and cells that are shown at first."""
+PAGE, NOTES = 50, 20
+"""Answers on one page of the list, and notes of a row on one page."""
+COMPARED = 5000
 """Rows that are compared with the answered ones; more follow in the order of the table."""
+SEARCHABLE: WeakKeyDictionary[StudyPool, pl.Series] = WeakKeyDictionary()
+JsonLabel = StrictBool | StrictInt | StrictFloat | StrictStr
+
+
+class AnswerFilter(BaseModel):
+    """Which answers to list; an empty text means any."""
+
+    label: str = Field("", max_length=1000, description="The label used, as text.")
+    by: str = Field("", max_length=1000, description="An annotator who answered.")
+    only: Literal["all", "open", "doubted", "skipped", "disagreeing", "noted", "dev"] = "all"
+    search: str = Field("", max_length=1000, description="Words the row must contain.")
+
+
+class RowView(BaseModel):
+    """A row as a person sees it."""
+
+    row: int
+    name: str = Field(description="Its id in the table, or its number.")
+    text: str | None
+    length: int = Field(description="Characters of the whole text; more than shown if cut.")
+    image: str | None = Field(description="The path of its picture.")
+    columns: list[tuple[str, str]]
+    utility: float | None = Field(description="The score that led to it being asked.")
+    ranking: int | None = Field(description="The number of the ranking it was asked from.")
+    notes: list[dict[str, str]] = Field(description="A page of 20, beginning with the newest 20.")
+    n_notes: int = Field(description="How many notes there are.")
+    guess: tuple[JsonLabel, float] | None = Field(
+        None, description="A guess, or the model's prediction, and its probability."
+    )
 
 
 def row_view(
@@ -44,16 +66,10 @@ def row_view(
     page: int = 0,
     guess: tuple[Label, float] | None = None,
 ) -> RowView:
-    """Return what a page needs of a row; long texts are cut unless `whole`, notes come in pages.
-
-    Parameters
-    ----------
-    own
-        Whose notes alone are shown; None: everybody's.
-    """
+    """Return what a page shows of a row; with `own`, the notes of that person alone."""
     content = study.show(row)
     text = content.get("text")
-    text = None if text is None else legible(str(text))
+    text = None if text is None else encodable(str(text))
     utility, ranking = state.questions.get(row, (None, None))
     id = _id_column(content["columns"])
     cells = [(k, v) for k, v in content["columns"].items() if v not in (None, "") and k != id]
@@ -63,7 +79,7 @@ def row_view(
         text=text if text is None or whole else text[:LONGEST],
         length=0 if text is None else len(text),
         image=_image(content, row),
-        columns=[(legible(str(name)[:200]), _cut(str(v))) for name, v in cells[:MOST_COLUMNS]],
+        columns=[(encodable(str(name)[:200]), _cut(str(v))) for name, v in cells[:MOST_COLUMNS]],
         utility=utility,
         ranking=ranking,
         guess=guess,
@@ -72,7 +88,7 @@ def row_view(
 
 
 def row_name(content: dict[str, Any]) -> str:
-    """Return what a person calls a row: by the id its table gives it, so that both agree, or by number."""
+    """Return the name of a row: its id in the table, or its number."""
     own = _id_column(content["columns"])
     return f"Row {content['row']}" if own is None else _cut(f"{own} {content['columns'][own]}", 60)
 
@@ -83,51 +99,53 @@ def _id_column(columns: dict[str, Any]) -> str | None:
 
 
 def preview(content: dict[str, Any], longest: int = 160) -> str:
-    """Return a line that stands for a row, of what `Study.show` gives of it."""
-    said = content.get("text") or content.get("image")
-    if said is None:
-        said = ", ".join(f"{name}: {v}" for name, v in list(content["columns"].items())[:6])
-    return _cut(" ".join(str(said)[: 4 * longest].split()), longest)
+    """Return one line of a row's content, as `Study.show` returns it."""
+    text = content.get("text") or content.get("image")
+    if text is None:
+        text = ", ".join(f"{name}: {v}" for name, v in list(content["columns"].items())[:6])
+    return _cut(" ".join(str(text)[: 4 * longest].split()), longest)
 
 
-def legible(text: str) -> str:
-    """Return a text that can be sent: half of a character pair as its number."""
+def encodable(text: str) -> str:
+    """Return a text that UTF-8 can encode: lone surrogates as escapes."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def searched(pool: StudyPool) -> pl.Series:
-    """Return all that each row can be found by, letters alike whether small or large; made once."""
-    if pool not in WORDS:
+def searchable_text(pool: StudyPool) -> pl.Series:
+    """Return the text that each row is searched in, without case; made once for a pool."""
+    if pool not in SEARCHABLE:
         if pool.table is not None:
             cells = pool.table.words.to_list()
         elif pool.texts is not None:
             cells = pool.texts
         else:
-            shown = map(pool.show, range(pool.n_rows))
-            cells = [" ".join(map(str, one["columns"].values())) for one in shown]
-        WORDS[pool] = pl.Series([legible(text.casefold()) for text in cells], dtype=pl.String)
-    return WORDS[pool]
+            rows = map(pool.show, range(pool.n_rows))
+            cells = [" ".join(map(str, row["columns"].values())) for row in rows]
+        folded = [encodable(text.casefold()) for text in cells]
+        SEARCHABLE[pool] = pl.Series(folded, dtype=pl.String)
+    return SEARCHABLE[pool]
 
 
 def answered_rows(
     study: Study, wanted: AnswerFilter, page: int, own: str | None = None
 ) -> dict[str, Any]:
-    """Return one page of answered rows and how many there are in all.
+    """Return one page of rows and how many there are in all; with `own`, that person's answers alone.
 
-    Newest first; likely mistakes by how much the model, without the answer, doubts it. Open rows are
-    those that nobody answered, in their order; while a second class is missing, those least like the
-    answered come first.
+    Newest first; likely mistakes by how much a model without the answer doubts it; open rows in the
+    order of the table, or while a second class is missing those least like the answered first.
     """
+    if own is not None:
+        wanted = wanted.model_copy(update={"by": own})
     state = study.state
     doubted = _doubted(study) if wanted.only == "doubted" else {}
-    kept = _kept(state, wanted, doubted)
+    kept = _matching(state, wanted, doubted)
     unlike = wanted.only == "open" and state.n_labels > 0 and not ready(state)
     unlike = unlike and len(kept) > 0 and study.pool.ready
     if unlike:
-        kept = _unlike(study.pool, kept, state.used[0])
+        kept = _least_similar_first(study.pool, kept, state.used[0])
     if wanted.search:
-        held = searched(study.pool).str.contains(wanted.search.casefold(), literal=True).to_numpy()
-        kept = kept[held[kept]]
+        text = searchable_text(study.pool)
+        kept = kept[text.str.contains(wanted.search.casefold(), literal=True).to_numpy()[kept]]
     shown = kept[page * PAGE : (page + 1) * PAGE].tolist()
     return {
         "total": len(kept),
@@ -138,35 +156,28 @@ def answered_rows(
     }
 
 
-def _unlike(pool: StudyPool, rows: NDArray[Any], answered: NDArray[Any]) -> NDArray[Any]:
-    """Return rows, those least like the answered first: where a class was not met yet, it is there.
+def _least_similar_first(
+    pool: StudyPool, rows: NDArray[Any], answered: NDArray[Any]
+) -> NDArray[Any]:
+    """Return rows, those least like the answered first: a class that was not seen yet is there.
 
-    Of 12 tables with a rare class, after 20 answers of the other, it was 2.8 times as frequent among
+    On 12 tables with a rare class, after 20 answers of the other, it was 2.8 times as frequent among
     the first 25 as in the table, at the median.
     """
-    some = rows[:UNLIKE]
-    _, far = pairwise_distances_argmin_min(pool.take(some), pool.take(answered[:UNLIKE]))
-    return np.concatenate([some[np.argsort(-far, kind="stable")], rows[UNLIKE:]])
+    first = rows[:COMPARED]
+    _, distance = pairwise_distances_argmin_min(pool.take(first), pool.take(answered[:COMPARED]))
+    return np.concatenate([first[np.argsort(-distance, kind="stable")], rows[COMPARED:]])
 
 
-def own_answers(study: Study, wanted: AnswerFilter, page: int, by: str) -> dict[str, Any]:
-    """Return one page of the rows that one person answered, without what others said of them."""
-    found = answered_rows(study, wanted.model_copy(update={"by": by}), page, by)
-    for line in found["rows"]:
-        said = [one for one in line["answers"] if one["by"] == by]
-        line |= {"answers": said, "label": said[0]["label"] if said else None}
-    return found
-
-
-def _kept(state: State, wanted: AnswerFilter, doubted: dict[int, Any]) -> NDArray[Any]:
-    """Return the rows that are wanted, whatever their words, in the order they are shown."""
+def _matching(state: State, wanted: AnswerFilter, doubted: dict[int, Any]) -> NDArray[Any]:
+    """Return the rows that match a filter but for its search, in the order they are shown."""
     lines, (labelled, codes) = state.columns, state.used
     if wanted.only == "open":
         unanswered = np.ones(state.n_rows, dtype=bool)
         unanswered[labelled] = unanswered[list(state.copies)] = False
         return np.flatnonzero(unanswered)
     rows = np.array(list(doubted), dtype=np.int64) if wanted.only == "doubted" else lines.newest
-    among = None
+    among: Any = None
     if wanted.only == "skipped":
         rows = rows[~np.isin(rows, labelled)]
     elif wanted.only == "disagreeing":
@@ -176,13 +187,14 @@ def _kept(state: State, wanted: AnswerFilter, doubted: dict[int, Any]) -> NDArra
         of = np.unique(lines.row[several].astype(np.int64) * K + lines.label[several]) // K
         among = of[1:][of[1:] == of[:-1]]
     elif wanted.only == "noted":
-        among = np.array(list(state.notes), dtype=np.int64)
+        among = list(state.notes)
     elif wanted.only == "dev":
         among = labelled[state.settings.is_dev(labelled)]
-    rows = rows if among is None else rows[np.isin(rows, among)]
+    if among is not None:
+        rows = rows[np.isin(rows, among)]
     if wanted.label:
         fits, known = state.settings.answer.fits, enumerate(state.used_labels)
-        named = [k for k, said in known if fits(said, wanted.label, state.classes)]
+        named = [k for k, label in known if fits(label, wanted.label, state.classes)]
         rows = rows[np.isin(rows, labelled[np.isin(codes, named)])]
     if wanted.by:
         theirs = [a for a, by in enumerate(lines.people) if by == wanted.by]
@@ -191,36 +203,40 @@ def _kept(state: State, wanted: AnswerFilter, doubted: dict[int, Any]) -> NDArra
 
 
 def _doubted(study: Study) -> dict[int, dict[str, Any]]:
-    """Return the rows that the model, without their answer, takes for mistakes, worst first."""
+    """Return the rows that a model without their answer takes for mistakes, worst first."""
     state = study.state
     if not ready(state):
         return {}
-    kind, classes, found = state.settings.answer, state.classes, {}
+    kind, classes, doubted = state.settings.answer, state.classes, {}
     for row, doubt, says, *_ in zip(*study.doubts(last=True), strict=True):
         if row in state.labels and kind.mistaken(state.labels[row], says, doubt, classes):
             words, chance = kind.doubted(says, doubt, classes)
-            found[row] = {"says": words, "doubt": doubt, "chance": chance}
-    return found
+            doubted[row] = {"says": words, "doubt": doubt, "chance": chance}
+    return doubted
 
 
 def _answer(study: Study, state: State, row: int, own: str | None) -> dict[str, Any]:
-    content, said = study.show(row), state.said(row)
-    words = state.settings.answer.words
+    """Return a row of the list of answers; with `own`, without what others said of it."""
+    content, kind = study.show(row), state.settings.answer
+    standings = {by: s for by, s in sorted(state.said(row).items()) if own in (None, by)}
 
     def says(standing: Standing) -> str:
-        skip = standing.label is None
-        return "skipped" if skip else words(standing.label, state.classes)
+        return "skipped" if standing.label is None else kind.words(standing.label, state.classes)
 
-    when = [datetime.fromtimestamp(s.at, UTC).isoformat(timespec="seconds") for s in said.values()]
+    label = state.label(row)
+    if own is not None:
+        label = standings[own].label if own in standings else None
+    answers = [{"by": by, "label": s.label, "says": says(s)} for by, s in standings.items()]
+    newest = max((s.at for s in standings.values()), default=None)
     return {
         "row": row,
         "name": row_name(content),
         "preview": preview(content, 240),
         "image": _image(content, row),
-        "label": state.label(row),
-        "answers": [{"by": n, "label": said[n].label, "says": says(said[n])} for n in sorted(said)],
+        "label": label,
+        "answers": answers,
         **_notes(state, row, own),
-        "at": max(when, default=None),
+        "at": newest and datetime.fromtimestamp(newest, UTC).isoformat(timespec="seconds"),
         "dev": state.settings.measures(row),
     }
 
@@ -230,14 +246,13 @@ def _image(content: dict[str, Any], row: int) -> str | None:
 
 
 def _notes(state: State, row: int, own: str | None, page: int = 0) -> dict[str, Any]:
-    """Return one page of the notes of a row, the newest first of all, and how many there are."""
-    said = [note for note in state.notes.get(row, ()) if own in (None, note.by)]
-    end = max(len(said) - page * NOTES, 0)
-    shown = [
-        {"by": n.by, "text": _cut(n.text, LONGEST_NOTE)} for n in said[max(end - NOTES, 0) : end]
-    ]
-    return {"notes": shown, "n_notes": len(said)}
+    """Return one page of the notes of a row, page 0 with the newest, and how many there are."""
+    notes = [note for note in state.notes.get(row, ()) if own in (None, note.by)]
+    end = max(len(notes) - page * NOTES, 0)
+    shown = notes[max(end - NOTES, 0) : end]
+    texts = [{"by": note.by, "text": _cut(note.text, LONGEST_NOTE)} for note in shown]
+    return {"notes": texts, "n_notes": len(notes)}
 
 
 def _cut(text: str, longest: int = LONGEST_CELL) -> str:
-    return legible(text if len(text) <= longest else text[: longest - 1] + "…")
+    return encodable(text if len(text) <= longest else text[: longest - 1] + "…")

@@ -10,8 +10,10 @@ import ssl
 import sys
 import threading
 import webbrowser
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
+from functools import partial
 from html import escape
 from ipaddress import ip_address
 from pathlib import Path
@@ -20,22 +22,19 @@ from types import FrameType
 from typing import Any, Unpack
 
 import uvicorn
-from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from goalward.errors import BadParameter
-from goalward.studio.server.app import create_app, create_house
+from goalward.studio.server.app import create_app
+from goalward.studio.server.auth import Auth
 from goalward.studio.server.connections import Connection, Listener
-from goalward.studio.server.desk import Desk
-from goalward.studio.server.house import House
-from goalward.studio.server.keys import Keys
-from goalward.studio.server.operation import Logged, logs_written
-from goalward.studio.server.outside import DIRECT, Outside
-from goalward.studio.server.served_study import ServedStudy, Shown
+from goalward.studio.server.monitoring import logging_to
+from goalward.studio.server.new_study import NewStudy
+from goalward.studio.server.security import DIRECT, ProxyConfig
+from goalward.studio.server.served_study import Display, ServedStudy
+from goalward.studio.server.study_list import BELOW
 from goalward.studio.study import Study
 from goalward.studio.team import Team
-
-__all__ = ["PORT", "configured", "listening", "serve"]
 
 LOG = logging.getLogger(__name__)
 PORT = 8321
@@ -43,126 +42,105 @@ PORT = 8321
 
 
 def serve(
-    study: Study | House | Path | None,
+    studies: Mapping[str, Study],
     *,
+    unopened: Mapping[str, str] | None = None,
+    table: Path | None = None,
     host: str = "127.0.0.1",
     port: int | None = None,
     token: str | None = None,
     team: str | Path | None = None,
-    outside: Outside = DIRECT,
+    proxy: ProxyConfig = DIRECT,
     tls: tuple[Path, Path] | None = None,
     browser: bool = True,
     log: Path | None = None,
-    **shown: Unpack[Shown],
+    **display: Unpack[Display],
 ) -> None:
-    """Serve the page over a study until Ctrl-C.
+    """Serve the page until Ctrl-C.
 
     Parameters
     ----------
-    study
-        Or several; or the table of one that is still to be made on the page; None: it is chosen there.
+    studies
+        By name, each below /s/NAME; one study with the name "" has the whole server; with none, one
+        is created on the page.
+    unopened
+        Studies that could not be opened, and why; the list shows them.
+    table
+        The table of the study that is created on the page; None: it is chosen there.
     host
-        Another than the loopback needs a `token` of your own: whoever has it can read the pool
-        and answer.
+        Any but the loopback needs a `token` of your own or a `team`.
     team
-        Where the team is whose members may come in, by name; the token is for programs then.
-    outside
-        The names, the path and the proxies that the server is reached by.
+        Where the team is whose members may sign in; the token is for programs then.
     tls
-        Files of the certificate, with those above it, and of its key: the page is HTTPS then.
+        Files of the certificate, with its chain, and of its key: the page is HTTPS then.
     log
-        A file for what happens, a JSON object a line; "-" is stderr.
-    shown
+        A file for JSON lines; "-" is stderr.
+    display
         See `ServedStudy`.
     """
     remote = not is_loopback(host)
-    _check_way_in(host, token, team, outside)
-    members = None if team is None else Team.open(team)
-    _check_files(tls)
-    listener = listening(host, port)
-    number, scheme = listener.getsockname()[1], "https" if tls else "http"
-    keys = Keys(token, port=number, team=members)
-    hosts = [*outside.names, *([socket.gethostname()] if remote else [])]
-    reached = f"{scheme}://{hosts[0]}:{number}" if hosts else None
+    if remote and token is None and team is None:
+        raise BadParameter(
+            f"Other machines can reach {host}, so a token of at least 16 characters or a team is "
+            "needed. Pass --team or --token-file; and since HTTP is not encrypted, --tls-cert and "
+            "--tls-key too, or use an SSH tunnel."
+        )
+    if proxy.user_header and team is None:
+        raise BadParameter("--user-header needs --team: a team that has these names.")
+    proxy = replace(
+        proxy, remote=remote, names=(*proxy.names, *([socket.gethostname()] if remote else []))
+    )
+    with ExitStack() as opened, suppress(KeyboardInterrupt):
+        members = opened.enter_context(closing(Team.open(team))) if team is not None else None
+        _check_tls(tls)
+        listener = opened.enter_context(listening(host, port))
+        number, scheme = listener.getsockname()[1], "https" if tls else "http"
+        auth = Auth(token, port=number, team=members)
+        address = f"{scheme}://{proxy.names[0]}:{number}" if proxy.names else None
+        serving = partial(ServedStudy, auth=auth, address=address, **display)
+        served = {name: serving(study) for name, study in studies.items()}
+        new = None if studies else NewStudy(auth, serving, Path(), table)
+        app = create_app(served, auth, unopened=unopened or {}, new=new, proxy=proxy)
 
-    def serving(made: Study) -> ServedStudy:
-        return ServedStudy(made, keys, address=reached, **shown)
+        class Server(uvicorn.Server):
+            def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+                for served in filter(None, app.state.studies.values()):
+                    served.live.close()
+                # Not later: a signal may end the process as soon as the server has ended.
+                shown.close()
+                super().handle_exit(sig, frame)
 
-    app = _application(study, keys, serving, hosts=hosts, remote=remote, outside=outside)
-    opened = ExitStack()
-
-    class Server(uvicorn.Server):
-        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            for served in filter(None, app.state.listed().values()):
-                served.live.close()
-            # Not later: a signal may end the process as soon as the server has ended.
-            opened.close()
-            super().handle_exit(sig, frame)
-
-    named = "127.0.0.1" if host in ("0.0.0.0", "::") else host
-    address = f"{scheme}://[{named}]:{number}" if ":" in named else f"{scheme}://{named}:{number}"
-    link, once = f"{address}{outside.prefix}/", "Sign in by name."
-    if members is None:
-        link, once = f"{link}start?token={keys.link()}", "The link works once."
-    print(f"Label at {link}\n{once} Ctrl-C ends; every answer is kept.", flush=True)
-    with (
-        closing(listener),
-        nullcontext() if members is None else closing(members),
-        opened,
-        _short_turns(),
-        logs_written(log),
-        suppress(KeyboardInterrupt),
-    ):
+        local = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+        here = f"{scheme}://[{local}]:{number}" if ":" in local else f"{scheme}://{local}:{number}"
+        link, once = f"{here}{proxy.prefix}/", "Sign in by name."
+        if members is None:
+            link, once = f"{link}start?token={auth.new_link()}", "The link works once."
+        below = "".join(f"\n  {here}{proxy.prefix}{BELOW}/{name}/" for name in studies if name)
+        print(f"Label at {link}{below}\n{once} Ctrl-C ends; every answer is saved.", flush=True)
+        opened.enter_context(_short_turns())
+        opened.enter_context(logging_to(log))
+        shown = opened.enter_context(ExitStack())
         if browser:
-            opened.enter_context(_shown_by_browser(link))
-        LOG.info("serving at %s", address)
-        Server(configured(Logged(app), tls)).run(sockets=[listener])
+            shown.enter_context(_shown_in_browser(link))
+        LOG.info("serving at %s", here)
+        Server(uvicorn_config(app, listener, tls)).run(sockets=[listener])
         LOG.info("ended")
 
 
-def _check_way_in(host: str, token: str | None, team: str | Path | None, outside: Outside) -> None:
-    """Raise where nobody would be asked who they are."""
-    if not is_loopback(host) and token is None and team is None:
-        raise BadParameter(
-            f"host={host!r} can be reached by other machines and no token came; one of at least 16 "
-            "characters was expected. Pass --team or --token-file, and mind that HTTP is not encrypted: "
-            "pass --tls-cert and --tls-key too, or use an SSH tunnel."
-        )
-    if outside.user_header and team is None:
-        raise BadParameter(
-            "--user-header came without --team; a team that knows the names was expected."
-        )
-
-
-def _application(
-    study: Study | House | Path | None,
-    keys: Keys,
-    serving: Callable[[Study], ServedStudy],
-    **door: Any,
-) -> FastAPI:
-    """Return the application over a study, over several, or over a desk where one begins."""
-    if study is None or isinstance(study, Path):
-        return create_app(desk=Desk(keys, serving, Path(), study), **door)
-    if isinstance(study, House):
-        served = {name: serving(one) for name, one in study.studies.items()}
-        return create_house(served, study.troubles, keys=keys, **door)
-    return create_app(serving(study), **door)
-
-
 @contextmanager
-def _shown_by_browser(link: str) -> Iterator[None]:
-    """Open a link in the browser, by a file that is gone when the server ends."""
-    opened = _leading_to(link)
-    threading.Thread(target=webbrowser.open, args=(opened.as_uri(),), daemon=True).start()
+def _shown_in_browser(link: str) -> Iterator[None]:
+    """Open a link in the browser, through a file that is deleted when the server ends."""
+    path = redirect_file(link)
+    threading.Thread(target=webbrowser.open, args=(path.as_uri(),), daemon=True).start()
     try:
         yield
     finally:
-        shutil.rmtree(opened.parent, ignore_errors=True)
+        shutil.rmtree(path.parent, ignore_errors=True)
 
 
 @contextmanager
 def _short_turns() -> Iterator[None]:
-    """Let threads take short turns: fits run beside requests, and an answer gets in between."""
+    """Let threads switch often: fits run beside requests, and an answer gets in between."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(0.0001)  # 5 ms by default
     try:
@@ -171,23 +149,21 @@ def _short_turns() -> Iterator[None]:
         sys.setswitchinterval(before)
 
 
-def configured(app: ASGIApp, tls: tuple[Path, Path] | None = None) -> uvicorn.Config:
-    """Return how the page is served."""
+def uvicorn_config(
+    app: ASGIApp, listener: Listener, tls: tuple[Path, Path] | None = None
+) -> uvicorn.Config:
+    """Return the configuration of the server."""
     certificate, key = tls or (None, None)
     return uvicorn.Config(
         app,
-        http=Connection,
-        # Others take connections past our `Listener`.
-        loop="asyncio",
+        http=partial(Connection, listener.peers),  # type: ignore[arg-type]
+        loop="asyncio",  # others accept connections past our `Listener`
         ws="none",
-        # Ours, bounded: see `logs_written`.
-        log_config=None,
+        log_config=None,  # see `logging_to`
         log_level="error",
-        # It would hold the tokens of links.
-        access_log=False,
+        access_log=False,  # it would hold the tokens of links
         server_header=False,
-        # What a proxy says of a caller is not believed unasked.
-        proxy_headers=False,
+        proxy_headers=False,  # see `SecurityMiddleware`
         timeout_graceful_shutdown=3,
         timeout_keep_alive=30,
         ssl_certfile=certificate,
@@ -195,50 +171,49 @@ def configured(app: ASGIApp, tls: tuple[Path, Path] | None = None) -> uvicorn.Co
     )
 
 
-def _check_files(tls: tuple[Path, Path] | None) -> None:
-    """Raise where a certificate and its key cannot be used."""
+def _check_tls(tls: tuple[Path, Path] | None) -> None:
     if tls is None:
         return
     try:
         ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(*tls)
     except OSError as error:  # ssl.SSLError is one
         raise BadParameter(
-            f"The certificate {tls[0]} and the key {tls[1]} cannot be used ({error}); two files in PEM "
-            "form, the key without a passphrase, were expected."
+            f"The certificate {tls[0]} and key {tls[1]} cannot be used ({error}). Pass two PEM files, "
+            "the key without a passphrase."
         ) from error
 
 
-def _leading_to(link: str) -> Path:
-    """Return a page, readable by us alone, that leads to a link.
+def redirect_file(link: str) -> Path:
+    """Return a page, readable by us alone, that redirects to a link.
 
-    The address itself would stand in the browser's arguments, which everybody on this machine sees.
+    The address itself would be visible in the browser's arguments to everybody on this machine.
     """
-    # Browsers that are kept apart from /tmp, as snaps are, read what lies at home.
+    # Browsers in a sandbox, such as snaps, cannot read /tmp.
     home = Path.home()
-    place = home if os.access(home, os.W_OK) else None
-    path = Path(mkdtemp(prefix="goalward-", dir=place)) / "open.html"
+    folder = mkdtemp(prefix="goalward-", dir=home if os.access(home, os.W_OK) else None)
+    path = Path(folder) / "open.html"
     path.touch(mode=0o600)
     path.write_text(f'<meta http-equiv="refresh" content="0;url={escape(link)}">')
     return path
 
 
-def listening(host: str, port: int | None) -> socket.socket:
-    """Return a socket that listens: on `port`, or on the usual one, or on any that is free."""
+def listening(host: str, port: int | None) -> Listener:
+    """Return a socket that listens on `port`, or on the usual one, or on any that is free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    problem = ""
+    problem: Any = None
     for number in (PORT, 0) if port is None else (port,):
         # The protocol by its name: asyncio sets TCP_NODELAY, worth 40 ms an answer, only then.
-        found = Listener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener = Listener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            found.bind((host, number))
-            found.listen(128)
-            return found
+            listener.bind((host, number))
+            listener.listen(128)
+            return listener
         except (OSError, OverflowError) as error:
-            found.close()
-            problem = str(error)
+            listener.close()
+            problem = error
     raise BadParameter(
-        f"Nothing can listen on {host}:{port if port is not None else PORT} ({problem}). Choose another "
+        f"Cannot listen on {host}:{port if port is not None else PORT} ({problem}). Choose another "
         "--port, or leave it out."
     )
 

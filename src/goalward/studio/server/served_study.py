@@ -1,32 +1,41 @@
-"""A study as it is served: its listeners, and the thread that fits."""
+"""A study as it is served: what pages show of it, its live updates, and the thread that fits."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator
+import json
+import logging
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from threading import Thread
+from time import perf_counter
 from typing import Any, TypedDict
 from zlib import crc32
 
+from starlette.concurrency import run_in_threadpool
+
 from goalward.errors import BadInput, GoalwardError
-from goalward.studio.server.keys import Keys
-from goalward.studio.server.live_updates import LiveUpdates
-from goalward.studio.server.messages import RowView
-from goalward.studio.server.rows import legible, row_view, searched
+from goalward.studio.server.auth import Auth
+from goalward.studio.server.rows import RowView, encodable, row_view, searchable_text
 from goalward.studio.study import Study
 from goalward.studio.study.refitter import Refitter
 from goalward.studio.study.rounds import ready
 from goalward.studio.study.state import Description
 
-__all__ = ["HELD", "ServedStudy", "Shown"]
-
-PAUSE = 19.0
-"""Events are read again in a twentieth of the time, so that answers come first."""
+LOG = logging.getLogger(__name__)
+MOST, EACH = 64, 8
+"""Listeners at once: of all, and of one member of a team."""
+PING, POLL = 15.0, 2.0
+"""Seconds between signs of life, and between looks for what other processes did."""
+PAUSE = 0.1
+"""Seconds between messages: a fast annotator need not redraw every page."""
+CHECK_PAUSE = 19.0
+"""Events are checked in a twentieth of the time, so that answers come first."""
 HELD = 3
-"""Rows an annotator has in hand: the one shown and two that are loaded behind it."""
+"""Rows handed to an annotator: the one shown and two that are loaded behind it."""
 SUMMARISED = (
     *("rows", "labels", "training", "dev", "skipped", "pending", "disagreements"),
     *("classes", "annotators", "ranking", "accuracy", "headline"),
@@ -34,7 +43,104 @@ SUMMARISED = (
 """What the side panel shows of a study's status."""
 
 
-class Shown(TypedDict, total=False):
+class LiveUpdates:
+    """Summaries pushed to every open page as server-sent events.
+
+    Each message is the whole summary, so a page that was slow or away needs only the newest:
+    nothing piles up, and a reconnecting listener (Last-Event-ID) gets what it missed at once.
+
+    Parameters
+    ----------
+    summary
+        Returns the summary; its "version" changes with everything worth a message.
+    """
+
+    def __init__(self, summary: Callable[[], dict[str, Any]]) -> None:
+        self.summary = summary
+        self.by = Counter[str | None]()
+        """Listeners by name."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._news, self._told = asyncio.Event(), asyncio.Event()
+        self._newest: tuple[str | None, str] = (None, "")
+        self._closed = False
+
+    @property
+    def listeners(self) -> int:
+        """The number of listeners."""
+        return self.by.total()
+
+    def changed(self) -> None:
+        """Send a message soon; may be called from any thread."""
+        self._call_soon(self._news.set)
+
+    def close(self) -> None:
+        """End all streams; may be called from a signal handler."""
+        self._closed = True
+        self._call_soon(self._wake)
+
+    async def watch(self) -> None:
+        """Look for changes until cancelled."""
+        # Events belong to the loop they were first waited in, and a study may be served again.
+        self._loop = asyncio.get_running_loop()
+        self._news, self._told, self._closed = asyncio.Event(), asyncio.Event(), False
+        while True:
+            began = perf_counter()
+            if self.listeners:
+                await self._update()
+            # However long an update takes, it is a tenth of the time.
+            rest = max(PAUSE, 9 * (perf_counter() - began))
+            # Not `wait_for`, which in Python 3.11 may swallow being cancelled where news came too.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(POLL):
+                    await self._news.wait()
+                await asyncio.sleep(rest)
+            self._news.clear()
+
+    async def listen(self, last: str | None = None, by: str | None = None) -> AsyncGenerator[str]:
+        """Return the stream of one listener, beginning with what it has not seen."""
+        self.by[by] += 1
+        try:
+            yield "retry: 2000\n\n"
+            await self._update()
+            while not self._closed:
+                version, data = self._newest
+                if version not in (None, last):
+                    last = version
+                    yield f"id: {version}\nevent: summary\ndata: {data}\n\n"
+                    continue
+                try:
+                    async with asyncio.timeout(PING):
+                        await self._told.wait()
+                except TimeoutError:
+                    yield ": ping\n\n"
+        finally:
+            self.by[by] -= 1
+
+    async def _update(self) -> None:
+        # A study that is locked or gone for a moment: pages learn it from their own requests.
+        try:
+            summary = await run_in_threadpool(self.summary)
+        except GoalwardError:
+            return
+        except Exception:
+            LOG.exception("The summary for open pages failed.")
+            return
+        version = str(summary["version"])
+        if version != self._newest[0]:
+            self._newest = version, json.dumps(summary)
+            self._wake()
+
+    def _wake(self) -> None:
+        """Wake those who wait now; others wait for the next time."""
+        told, self._told = self._told, asyncio.Event()
+        told.set()
+
+    def _call_soon(self, call: Callable[[], None]) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(call)
+
+
+class Display(TypedDict, total=False):
     """How a study is shown; see `ServedStudy`."""
 
     by: str
@@ -43,7 +149,7 @@ class Shown(TypedDict, total=False):
 
 
 class ServedStudy:
-    """What the pages and the interface work with.
+    """What the pages and the HTTP interface work with.
 
     Parameters
     ----------
@@ -52,8 +158,8 @@ class ServedStudy:
     images
         Folder that pictures may be read from; the table's by default.
     guess
-        Show what was guessed, or what the model would say; people agree with it more often than they
-        should. None: the guesses that came with the rows, where there are some.
+        Show guesses, or the model's prediction; people agree with it more often than they should.
+        None: the guesses that came with the rows, if any.
     address
         Where other machines reach the page; None if they do not.
     """
@@ -61,31 +167,31 @@ class ServedStudy:
     def __init__(
         self,
         study: Study,
-        keys: Keys,
+        auth: Auth,
         *,
         by: str = "me",
         images: Path | None = None,
         guess: bool | None = None,
         address: str | None = None,
     ) -> None:
-        self.study, self.keys, self.by, self.images = study, keys, by, images
+        self.study, self.auth, self.by, self.images = study, auth, by, images
         if guess:
             study.state.settings.answer.need("Showing what the model would say")
         self.guess = bool(study.state.pool.get("guesses")) if guess is None else guess
         self.address = address
-        # Only its last part is shown: where things lie on this machine is nobody's business.
-        self.name = legible(study.url.replace("\\", "/").rpartition("/")[2])
-        self.title = legible(Path(study.state.pool.get("path", self.name)).name)
-        # Not of its path, where there may be another study tomorrow.
+        # Only the last part of its path: strangers need not know the folders of this machine.
+        self.name = encodable(study.url.replace("\\", "/").rpartition("/")[2])
+        self.title = encodable(Path(study.state.pool.get("path", self.name)).name)
+        # Not its path, where there may be another study tomorrow.
         self.id = study.identity
         self.live = LiveUpdates(self.summary)
         self.refitter = Refitter(study, self.live.changed)
         self.damage: str | None = None
-        """What a look at every event found."""
+        """What the check of every event found."""
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """Work in the background while the server runs."""
+        """Fit, check and send live updates while the server runs."""
         watch = asyncio.create_task(self.live.watch())
         self.refitter.start()
         Thread(target=self._check, name="goalward-check", daemon=True).start()
@@ -96,58 +202,55 @@ class ServedStudy:
         await asyncio.to_thread(self.refitter.close)
 
     def _check(self) -> None:
-        """Make what a search needs, and read every event that opening did not, behind the page."""
+        """Prepare the search, and check every event that opening did not, in the background."""
         try:
-            searched(self.study.pool)
-            # What is read by now stays. Looked through for garbage, as Python does now and then, a
-            # table of 100,000 rows holds everybody's answer up for 0.2 s.
+            searchable_text(self.study.pool)
+            # What is read by now stays. The garbage collector would stop everybody for 0.2 s, now and
+            # then, to look through a table of 100,000 rows.
             gc.collect()
             gc.freeze()
             if not self.study.checked:
-                self.study.check(pause=PAUSE)
+                self.study.check(pause=CHECK_PAUSE)
         except GoalwardError as error:
             self.damage = str(error)
             self.live.changed()
 
-    def _waits(self) -> str | None:
-        if self.study.behind is None:
-            return None
-        return (
-            "Another program holds the study, so this is how it stood before. Answers wait in this page: "
-            "close that program, or wait until it is done."
-        )
-
     def next_rows(self, by: str, own: str | None, n: int = HELD) -> list[RowView]:
-        """Return the rows in an annotator's hands, new ones added; never waits for a fit."""
+        """Return the rows handed to an annotator, new ones added; never waits for a fit."""
         return self.views(self.study.ask(n, by=by, resume=True, at_most=True, refresh=False), own)
 
     def views(self, rows: list[int], own: str | None, **shown: Any) -> list[RowView]:
-        """Return what a page needs of some rows, as of the last look or answer; see `row_view`."""
+        """Return what a page shows of some rows, as of the last read; see `row_view`."""
         state = self.study.seen
         guesses = self.study.guesses(rows) if self.guess else {}
         return [
             row_view(self.study, state, row, own, guess=guesses.get(row), **shown) for row in rows
         ]
 
-    def read(self) -> Study:
-        """Return the study; refused while the numbers of its rows are made: a page does not wait."""
+    def with_features(self) -> Study:
+        """Return the study, or raise while its features are computed: a page does not wait."""
         if not self.study.pool.ready:
             raise BadInput(
-                "The rows are still being read; their numbers were expected. Answers go on meanwhile: "
-                "try again when the bar under 'How good is it?' is full."
+                "The features of the rows are still being computed. Go on answering, and try again "
+                "when the bar under 'How good is it?' is full."
             )
         return self.study
 
     def changed(self) -> None:
-        """Say that answers changed."""
+        """Fit and update pages after answers changed."""
         self.refitter.nudge()
         self.live.changed()
 
     def summary(self) -> dict[str, Any]:
-        """Return where the study stands, as the side panel shows it."""
+        """Return the state of the study as the side panel shows it."""
         status, state = self.study.status(), self.study.state
         busy = self.refitter.busy
-        trouble = self.damage or self.refitter.trouble or self._waits()
+        trouble = self.damage or self.refitter.trouble
+        if trouble is None and self.study.behind is not None:
+            trouble = (
+                "Another program holds the study, so this is its state from before. Answers wait in "
+                "this page: close that program, or wait until it is done."
+            )
         check = crc32((trouble or "").encode("utf-8", "replace"))
         return {
             "version": f"{status['events']}-{int(busy)}-{check:x}-{self.refitter.preparing}",

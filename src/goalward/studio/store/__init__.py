@@ -1,6 +1,6 @@
 """What happened to a study, in order: append and replay, nothing else."""
 
-from goalward.core.extras import needing
+from goalward.core.arguments import needing
 
 with needing("A study"):
     from goalward.studio.store import events as membership

@@ -28,17 +28,6 @@ from goalward.errors import (
 )
 from goalward.studio.store.places import file_of, schema_of
 
-__all__ = [
-    "APPLICATION",
-    "claim",
-    "connect",
-    "files_of_database",
-    "leave_write_ahead",
-    "meaning",
-    "opened",
-    "readable",
-]
-
 APPLICATION = 0x67777264
 """SQLite's application id of a study, "gwrd": at byte 68 of the file."""
 NETWORKS = ("nfs", "cifs", "smb", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs", "lustre")
@@ -241,7 +230,7 @@ def meaning(name: str, error: BaseException | None) -> Exception:
     if "malformed" in lower or "corrupt" in lower or "could not decode" in lower:
         return Damaged(
             f"{name} is damaged ({said}); it was left as it is. Restore a backup, or save every "
-            "event that is whole with `goalward recover` or Study.recover."
+            "event that verifies with `goalward restore --recover` or Study.recover."
         )
     if "readonly" in lower or "read-only" in lower:
         return NotWritten(

@@ -10,41 +10,6 @@ from typing import Any, NamedTuple
 
 from goalward.errors import Damaged
 
-__all__ = [
-    "SINCE",
-    "START",
-    "Appointed",
-    "Asked",
-    "Changed",
-    "ClassAdded",
-    "Created",
-    "Described",
-    "Event",
-    "Exported",
-    "Extended",
-    "Founded",
-    "Invited",
-    "Joined",
-    "Label",
-    "Lost",
-    "Mark",
-    "Noted",
-    "Ranked",
-    "Recorded",
-    "Removed",
-    "Revoked",
-    "SignedIn",
-    "Skipped",
-    "Told",
-    "Undone",
-    "Withdrawn",
-    "canonical",
-    "chained",
-    "parsed",
-    "since",
-]
-
-
 Label = str | int | float | bool
 """What JSON gives back as it was."""
 

@@ -21,8 +21,6 @@ from sqlalchemy import (
 
 from goalward.studio.store.store import EVENTS, STUDY
 
-__all__ = ["Kept", "digest", "found", "keep"]
-
 PARTS = Table(
     "goalward_parts",
     # Older programs do not look for it, and a study without it lacks nothing.

@@ -14,8 +14,6 @@ from sqlalchemy.exc import ArgumentError
 
 from goalward.errors import BadParameter, MissingExtra
 
-__all__ = ["SCHEMA", "file_of", "located", "schema_of", "shown"]
-
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}")
 SCHEMA = "goalward_"
 """Before a study's name."""

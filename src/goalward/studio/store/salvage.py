@@ -20,8 +20,6 @@ from goalward.errors import Damaged
 from goalward.studio.store.events import Event, Lost, chained, parsed
 from goalward.studio.store.store import BLOBS, EVENTS, STUDY, Store
 
-__all__ = ["Salvaged", "salvage"]
-
 GAP = 1000
 """Numbers looked up in vain, one after another, before a table without a readable end is over."""
 LONGEST = 2000

@@ -39,7 +39,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import DBAPIError
 
-from goalward.core.whole_file import whole_file
+from goalward.core.files import whole_file
 from goalward.errors import Damaged, NewerVersion, NotAStudy, NotWritten, Replaced, StudyExists
 from goalward.studio.store import engine
 from goalward.studio.store.engine import opened
@@ -54,22 +54,6 @@ from goalward.studio.store.events import (
     since,
 )
 from goalward.studio.store.places import NAME, SCHEMA, file_of, located, schema_of
-
-__all__ = [
-    "BLOBS",
-    "EVENTS",
-    "LAYOUT",
-    "STUDY",
-    "VERSION",
-    "Store",
-    "Transaction",
-    "create",
-    "keep_backup",
-    "migrate",
-    "studies_at",
-    "version_of",
-]
-
 
 # Tables of a study, what is written to them, and how older ones are brought up to date.
 #
@@ -400,7 +384,7 @@ class Store:
         return Damaged(
             f"Event {at.seq + 1} of {self.name} is not what was written: its digest does not follow "
             "from the events before it. Nothing was changed. Restore a backup, or save every event "
-            f"that is whole with `goalward recover` or Study.recover({self.name!r}, 'rescued.db')."
+            f"that verifies with `goalward restore --recover` or Study.recover({self.name!r}, 'rescued.db')."
         )
 
     def run(

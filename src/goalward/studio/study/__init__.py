@@ -1,6 +1,6 @@
 """Ask and tell over a durable journal."""
 
-from goalward.core.extras import needing
+from goalward.core.arguments import needing
 
 with needing("A study"):
     from goalward.studio.study.advice import Advice

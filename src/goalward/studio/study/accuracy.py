@@ -20,22 +20,6 @@ from goalward.models.fitted import Fitted
 from goalward.studio.study.answers import LeftOut
 from goalward.studio.study.rounds import DEV_MINIMUM
 
-__all__ = [
-    "PRECISION",
-    "ErrorSize",
-    "Estimate",
-    "NumbersMeasured",
-    "commonest",
-    "counted",
-    "drawn",
-    "estimated",
-    "leverages",
-    "measured",
-    "measured_labels",
-    "measured_numbers",
-]
-
-
 MEAN = np.array([-0.5, 3.1, -0.25])
 DEVIATION = np.array([1.0, 1.55, 1.0])
 CORRELATION = np.array([[1.0, -0.2, -0.1], [-0.2, 1.0, -0.3], [-0.1, -0.3, 1.0]])

@@ -26,18 +26,6 @@ from goalward.studio.store.events import Label
 from goalward.studio.study.rounds import ready
 from goalward.studio.study.state import State
 
-__all__ = [
-    "Advice",
-    "account",
-    "accuracy",
-    "headline",
-    "labels_per_class",
-    "rules",
-    "snapshots",
-    "stop",
-    "written",
-]
-
 PLAIN, HARDLY, RARE = 60, 0.25, 0.8
 """Answers before features are said to be the problem, where accuracy has come no further than so much of
 the way from the share of the commonest class to 1. Where that share is so high the others are rare, and

@@ -11,8 +11,6 @@ import numpy as np
 from goalward.studio.study.scores import Interval, wilson
 from goalward.studio.study.state import State
 
-__all__ = ["Agreement", "Reliability", "agreements", "reliabilities"]
-
 
 @dataclass(frozen=True)
 class Agreement:

@@ -24,8 +24,6 @@ from goalward.studio.study.lines import SKIPPED, WITHDRAWN, ByRow, Change, Lines
 from goalward.studio.study.settings import Settings
 from goalward.studio.study.tally import Tally, used_label
 
-__all__ = ["Answered"]
-
 
 @dataclass(frozen=True, eq=False)
 class Answered:
@@ -189,15 +187,11 @@ class Answered:
         row, by, said = (c[lines.answers] for c in (lines.row, lines.by, lines.label))
         label = self._places[said]
         heard = [lines.people[code] for code in np.unique(by).tolist()]
-        # Where people may be asked again, how far to trust them is the question.
-        trusting = not self.settings.again or len(heard) < 2
         who = sorted(heard)
         places = np.array(
             [who.index(by) if by in heard else -1 for by in lines.people], dtype=np.int64
         )
-        return DawidSkene(trusting=trusting).coded(
-            row, places[by], label, tuple(who), len(self.classes)
-        )
+        return DawidSkene().coded(row, places[by], label, tuple(who), len(self.classes))
 
     def targets(self, labels: Mapping[int, Label]) -> Any:
         """Return what a model of rows with labels is fitted to: these, or (n, k) probabilities."""

@@ -18,8 +18,6 @@ from goalward.studio.study.rounds import StudyRound
 from goalward.utility import relabel
 from goalward.utility.known_labels import Todo
 
-__all__ = ["Doubts", "LeftOut", "steps"]
-
 
 @dataclass(frozen=True, eq=False)
 class LeftOut:

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import os
-import shutil
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from itertools import count, starmap
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from goalward.core.whole_file import refuse_existing, refuse_inputs, same_file, whole_file
+from goalward.core.files import refuse_existing, refuse_inputs, same_file, whole_file
 from goalward.errors import Damaged, EventsLost, WouldOverwrite
 from goalward.studio.store import Created, Event, Recorded, Store, Transaction
 from goalward.studio.store.engine import files_of_database
 from goalward.studio.store.places import file_of, located
 from goalward.studio.store.salvage import Salvaged, salvage
-from goalward.studio.store.store import LAYOUT
 from goalward.studio.study import pools
 from goalward.studio.study.exchange import answers_table
 from goalward.studio.study.fold import folded
@@ -29,8 +25,6 @@ from goalward.studio.study.settings import Settings
 from goalward.studio.study.state import State
 from goalward.studio.tables.cells import write_table
 from goalward.studio.tables.encoder import Tick
-
-__all__ = ["backup", "create", "recover", "recover_answers", "restore", "warn_of_lost"]
 
 
 def create(
@@ -74,32 +68,17 @@ def restore(
 ) -> tuple[int, Path | None]:
     """Put a backup to a place; return how many events it has, and where what was there is now."""
     store = Store.found(source, timeout=timeout)
+    store.version()  # a newer one is refused
     path = file_of(located(place))
     if path is not None and store.path is not None and same_file(store.path, path):
         raise WouldOverwrite(f"{path} is the backup itself; another place was expected.")
     if path is not None and not force:
         refuse_existing(path)
-    with _of_today(store) as current:
-        if path is None:
-            return _copied(current, place, timeout), None
-        with whole_file(path, force=force) as partial:
-            events = _copied(current, partial, timeout)
-            return events, _put_aside(path)
-
-
-@contextmanager
-def _of_today(store: Store) -> Iterator[Store]:
-    """Give a store of the present version: a backup of an older one is not changed itself."""
-    if store.version() >= LAYOUT or store.path is None:
-        yield store
-        return
-    with TemporaryDirectory() as folder:
-        copy = Path(folder) / "older.db"
-        old, new = files_of_database(store.path), files_of_database(copy)
-        for source, target in zip(old, new, strict=True):
-            if source.exists():
-                shutil.copyfile(source, target)
-        yield Store.open(copy)
+    if path is None:
+        return _copied(store, place, timeout), None
+    with whole_file(path, force=force) as partial:
+        events = _copied(store, partial, timeout)
+        return events, _put_aside(path)
 
 
 def recover(damaged: str | Path, place: str | Path, *, timeout: float = 30.0) -> Salvaged:
@@ -113,8 +92,8 @@ def recover(damaged: str | Path, place: str | Path, *, timeout: float = 30.0) ->
         whole = len(found.events) - len(found.lost)
         raise Damaged(
             f"The first event of {source.name}, which says what the study is about, is damaged; {whole} "
-            "others are whole. Restore a backup; or save the answers with `goalward recover STUDY "
-            "answers.csv`, make a new study, and `goalward import` them."
+            "others are whole. Restore a backup; or save the answers with `goalward restore --recover "
+            "STUDY answers.csv`, make a new study, and `goalward import` them."
         )
     _write(place, found.blobs, found.events, timeout)
     return found

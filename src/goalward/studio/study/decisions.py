@@ -18,25 +18,8 @@ from goalward.studio.store.events import Event, Label
 from goalward.studio.study.fold import folded
 from goalward.studio.study.kind import place_of, position
 from goalward.studio.study.questions import Questions, rows_held
-from goalward.studio.study.settings import LONGEST_NOTE, plain_label, plain_text, upgraded
+from goalward.studio.study.settings import LONGEST_NOTE, plain_label, plain_text
 from goalward.studio.study.state import Description, State
-
-__all__ = [
-    "asked",
-    "changed",
-    "checked_row",
-    "class_added",
-    "described",
-    "exported",
-    "extended",
-    "imported",
-    "noted",
-    "skipped",
-    "told",
-    "told_and_asked",
-    "undone",
-    "withdrawn",
-]
 
 Answer: TypeAlias = tuple[int, Any, str]
 """Row, label and annotator."""
@@ -218,15 +201,6 @@ def extended(
         raise PoolChanged("Somebody else took in rows at the same time. Try again.")
     more = pool["n_rows"] - state.n_rows
     return more, [events.Extended(at=now, pool=pool)] if more else []
-
-
-def changed(
-    state: State, now: float, strategy: Any
-) -> tuple[dict[str, tuple[Any, Any]], list[Event]]:
-    """Return each setting that changes with what is recommended now, before and after."""
-    after = upgraded(state.settings, strategy)
-    changes = {name: (getattr(state.settings, name), value) for name, value in after.items()}
-    return changes, [events.Changed(at=now, settings=after)] if after else []
 
 
 def checked_row(state: State, row: Any) -> int:

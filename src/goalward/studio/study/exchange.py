@@ -22,29 +22,6 @@ from goalward.studio.study.rounds import StudyRound
 from goalward.studio.study.settings import Settings
 from goalward.studio.study.state import State
 from goalward.studio.tables.cells import listed, read_labels, rows_meant, short, texts, write_table
-from goalward.studio.tables.columns import without_text
-from goalward.studio.tables.encoder import Encoder, joined
-from goalward.studio.tables.numbers import SideBySide
-from goalward.studio.tables.pictures import Pictures, Pixels
-from goalward.studio.tables.words import Sentences, Words
-
-__all__ = [
-    "Imported",
-    "NoAnswer",
-    "answer_columns",
-    "answers_in",
-    "answers_table",
-    "beside",
-    "column_names",
-    "export",
-    "label_cell",
-    "label_kind",
-    "labels_table",
-    "matched_labels",
-    "pool_predictions",
-    "table_predictions",
-]
-
 
 # Answers as columns of tables: one of classes, one for each label, or one of numbers.
 
@@ -344,24 +321,13 @@ def pool_predictions(now: StudyRound) -> pl.DataFrame:
 def table_predictions(model: StudyModel, table: str | Path) -> pl.DataFrame:
     """Return the rows of another table, like the one the model was made with, with what it says."""
     shown, X = model.encoder.read(table)
-    blank = _blank(model.encoder, shown, X)
+    blank = model.encoder.blank(shown, X)
     if model.kind != "class":
         said = _of_others(Settings(kind=model.kind), model, X, {})
     else:
         codes, confidence = model.likeliest(X)
         said = _predicted(model.classes, codes, confidence, np.zeros(len(codes), dtype=bool))
     return _joined(shown, _unsaid(said, blank))
-
-
-def _blank(encoder: Encoder, shown: pl.DataFrame, X: Any) -> NDArray[Any]:
-    """Return which rows of a table hold nothing to read: no text, or a picture that is broken."""
-    found = np.zeros(shown.height, dtype=bool)
-    for part in encoder.parts if isinstance(encoder, SideBySide) else [encoder]:
-        if isinstance(part, (Words, Sentences)):
-            found[without_text(joined(shown, part.columns))] = True
-        elif part is encoder and isinstance(part, (Pixels, Pictures)):
-            found = ~np.any(X, axis=1)
-    return found
 
 
 def _unsaid(said: pl.DataFrame, blank: NDArray[Any]) -> pl.DataFrame:

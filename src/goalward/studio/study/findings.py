@@ -29,8 +29,6 @@ from goalward.studio.study.why import Why, explain
 from goalward.studio.tables.cells import check_target, write_table
 from goalward.utility.known_labels import Todo
 
-__all__ = ["Place", "StudyFindings"]
-
 Place: TypeAlias = str | Path
 
 
@@ -67,6 +65,13 @@ class StudyFindings:
     def pool(self) -> StudyPool:
         """The rows, loaded when they are first needed and checked."""
         return self._rows.load()
+
+    @property
+    def pool_notes(self) -> list[str]:
+        """What the features are, and what was noticed in the table; for people."""
+        stored = self._ledger.known.pool
+        says = [f"Features: {stored['says']}."] if stored.get("says") else []
+        return [*says, *stored.get("notes", ())]
 
     def _now(self) -> StudyRound:
         """Return the model of the present answers, fitted when it is first asked for."""

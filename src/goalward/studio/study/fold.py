@@ -21,8 +21,6 @@ from goalward.studio.study.snapshots import part_of
 from goalward.studio.study.state import Description, Lease, Note, State
 from goalward.studio.study.tally import add_ranking, adjusted
 
-__all__ = ["EVERY", "advance", "folded", "settled"]
-
 EVERY = 4096
 """Events between two bases: few enough to be read again at once, enough to be worth one."""
 Nested: TypeAlias = "HashTrieMap[int, HashTrieMap[str, Any]]"

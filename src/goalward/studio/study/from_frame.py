@@ -10,8 +10,6 @@ from goalward.core.rows import held
 from goalward.errors import BadParameter
 from goalward.studio.study.study import Study
 
-__all__ = ["annotate"]
-
 
 def annotate(
     rows: Any,

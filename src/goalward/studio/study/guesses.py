@@ -23,8 +23,6 @@ from goalward.studio.study.state import State
 from goalward.studio.tables.cells import label_column
 from goalward.studio.tables.table import Table
 
-__all__ = ["Guesses", "Proved", "guess_columns"]
-
 BEFORE = 2.0
 """Answers that the share of all guesses counts for, where few named that class."""
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy.special import erf
 
 from goalward.core.arrays import to_numpy
+from goalward.core.draws import drawn_rows
 from goalward.labels.operators import deviation
-from goalward.strategies.among import drawn_rows
 from goalward.studio.advice import seen
 from goalward.studio.study.accuracy import (
     ErrorSize,
@@ -23,8 +23,6 @@ from goalward.studio.study.accuracy import (
 from goalward.studio.study.answers import Doubts, LeftOut
 from goalward.studio.study.rounds import StudyRound
 from goalward.studio.study.scores import LabelScores, NumberScores, Scores
-
-__all__ = ["JUDGES", "Judge"]
 
 STOP_ROWS = 1000
 """Rows whose predictions are followed from round to round, for stopping rules."""

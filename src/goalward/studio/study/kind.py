@@ -16,8 +16,6 @@ from goalward.studio.store.events import Label
 if TYPE_CHECKING:
     from goalward.studio.study.answered import Answered
 
-__all__ = ["Kind", "by_number", "outwards", "place_of", "position"]
-
 
 def position(classes: Sequence[Label], label: Any) -> int | None:
     """Return the place of a label among classes; 1 and True are equal to Python, and two answers."""

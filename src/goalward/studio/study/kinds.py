@@ -4,6 +4,4 @@ from goalward.studio.study.kind import Kind
 from goalward.studio.study.one_number import OneNumber
 from goalward.studio.study.several_labels import SeveralLabels
 
-__all__ = ["KINDS"]
-
 KINDS: dict[str, Kind] = {kind.name: kind for kind in (Kind(), SeveralLabels(), OneNumber())}

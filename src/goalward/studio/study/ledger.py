@@ -16,8 +16,6 @@ from goalward.studio.study.fold import advance, folded
 from goalward.studio.study.snapshots import load
 from goalward.studio.study.state import State
 
-__all__ = ["Ledger"]
-
 T = TypeVar("T")
 PATIENCE = 0.3
 """Seconds that a look waits for others; answers wait longer."""

@@ -18,8 +18,6 @@ from scipy.sparse import coo_array
 
 from goalward.studio.store.events import Label
 
-__all__ = ["SKIPPED", "WITHDRAWN", "AskedRows", "ByRow", "Change", "Lines", "Standing"]
-
 SKIPPED, WITHDRAWN = -1, -2
 """What stands in place of a label's code."""
 KINDS = {"row": "i4", "by": "i4", "label": "i4", "seq": "i8", "at": "f8"}

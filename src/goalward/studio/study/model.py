@@ -20,20 +20,16 @@ from scipy.special import expit
 
 from goalward.core.arrays import softmax
 from goalward.core.card import card
-from goalward.core.npy import NpyFile
+from goalward.core.files import NpyFile, whole_folder
 from goalward.core.pool import Pool, as_pool
 from goalward.core.pool_files import open_pool
-from goalward.core.rows import clean_rows
-from goalward.core.sparse import check_archive
+from goalward.core.rows import check_archive, clean_rows
 from goalward.core.threads import cores, one_blas_thread
-from goalward.core.whole_file import whole_folder
 from goalward.errors import BadInput, Damaged, DataMissing, Unsupported
-from goalward.labels.opinion import folded
+from goalward.labels.opinion import feature_weights
 from goalward.models import Fitted
 from goalward.studio.store.events import Label
 from goalward.studio.tables.encoder import Encoder, Vectors
-
-__all__ = ["Predictions", "StudyModel", "load_model"]
 
 BLOCK = 2**20
 """Numbers of a block of rows: a few MB, which stay in the cache between two products."""
@@ -116,7 +112,7 @@ class StudyModel:
         kind: str = "class",
     ) -> StudyModel:
         """Return a fitted model without the rows that it was fitted on."""
-        params, intercept = folded(fitted, "A study's model")
+        params, intercept = feature_weights(fitted, "A study's model")
         encoder = encoder or Vectors(len(params) - intercept)
         return cls(params, tuple(classes), encoder, intercept, kind)
 

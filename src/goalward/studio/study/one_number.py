@@ -19,8 +19,6 @@ from goalward.studio.study.kind import Kind, outwards
 if TYPE_CHECKING:
     from goalward.studio.study.answered import Answered
 
-__all__ = ["OneNumber"]
-
 
 class OneNumber(Kind):
     """One number for each row; the study's one name is what it is called."""

@@ -19,34 +19,18 @@ from numpy.typing import NDArray
 
 from goalward.core.arrays import is_sparse, to_numpy
 from goalward.core.pool import as_pool
-from goalward.core.rows import check_finite, clean_rows, column_names, held
-from goalward.core.sparse import check_sparse
+from goalward.core.rows import check_finite, check_sparse, clean_rows, column_names, held
 from goalward.errors import BadInput, BadParameter, Damaged, PoolChanged, ShapeMismatch
 from goalward.labels.opinion import Opinion
 from goalward.studio.store.engine import files_of_database
 from goalward.studio.store.store import Store
 from goalward.studio.study.guesses import Guesses, guess_columns
-from goalward.studio.tables.cache import LOOKED, Watch, rows_digest
+from goalward.studio.tables.cache import Watch, rows_digest
 from goalward.studio.tables.columns import copies_in, without_text
+from goalward.studio.tables.embeddings import Tfidf
 from goalward.studio.tables.encoder import Encoder, Tick, Vectors, from_npy, silent
 from goalward.studio.tables.read import beside
 from goalward.studio.tables.table import Loaded, Table, named_table
-from goalward.studio.tables.words import Words
-
-__all__ = [
-    "PoolLoader",
-    "StudyPool",
-    "as_parts",
-    "digest_of",
-    "found_table",
-    "from_parts",
-    "grown",
-    "in_memory",
-    "store",
-    "table_record",
-    "told",
-]
-
 
 # Arrays inside a study: bytes in pieces, with their type and shape beside them.
 
@@ -133,10 +117,6 @@ def digest_of(X: Any) -> str:
     return digest.hexdigest()
 
 
-FIRST_FEATURES = {"tfidf": "tfidf-svd-256/1", "numeric": "numbers/1"}
-"""What made the numbers in studies of the first version."""
-
-
 @dataclass(frozen=True, eq=False)
 class StudyPool:
     """The rows: numbers for the model, and what a person sees of them.
@@ -200,7 +180,7 @@ class StudyPool:
             return self.table.encoder(tick)
         if self.texts is None:
             return Vectors(int(self.X.shape[1]))
-        encoder, X = Words.fitted(self.texts, tick)
+        encoder, X = Tfidf.fit(self.texts, tick)
         # A singular value decomposition in single precision, of another version perhaps.
         if X.shape != self.X.shape or not np.allclose(X, self.X, atol=1e-3):
             raise PoolChanged(
@@ -286,7 +266,7 @@ def store(pool: Any, home: Path | None, tick: Tick) -> tuple[dict[str, Any], lis
                     "text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')."
                 ) from error
         content = json.dumps(pool).encode()
-        record, parts = as_parts(Words.fitted(list(pool), tick)[1])
+        record, parts = as_parts(Tfidf.fit(list(pool), tick)[1])
         never, about = _never_asked(without_text(plain), copies_in(pl.DataFrame({"text": plain})))
         kept = {"texts": sha256(content).hexdigest(), **never, "notes": about}
         return {**record, **kept}, [*parts, content]
@@ -305,12 +285,6 @@ def _never_asked(aside: list[int], same: Mapping[int, int]) -> tuple[dict[str, A
         "copies": copies,
     }
     return never, [said] if copies else []
-
-
-def told(kept: Mapping[str, Any]) -> list[str]:
-    """Return what to tell people of a table: what the model looks at, and what was found in it."""
-    says = [f"Features: {kept['says']}."] if kept.get("says") else []
-    return [*says, *kept.get("notes", ())]
 
 
 def _load(journal: Store, kept: Mapping[str, Any], moved: Any, tick: Tick) -> StudyPool:
@@ -387,23 +361,12 @@ def found_table(kept: Mapping[str, Any], home: Path | None, moved: Any) -> Table
         path, npy = given.path, beside(given.path, ".npy")
         if kept["vectors"] is not None and (given.vectors or npy.is_file()):
             vectors = given.embeddings if given.vectors else str(npy)
-    # Earlier versions took the first sheet with rows.
-    sheet = kept.get("sheet", "")
-    table = Table(path, kept["text"], kept["image"], kept["numeric"], vectors, sheet=sheet)
-    if "category" not in kept:
-        # In the first version numbers stood alone, and a file's name said what separates its cells.
-        alone = table.numeric if vectors == "numeric" else ()
-        separator = "\t" if Path(path).suffix.lower() == ".tsv" else ","
-        table = replace(table, numeric=alone, separator=separator)
-    else:
-        names = ("category", "separator", "encoding", "notes")
-        stored = {name: kept[name] for name in names}
-        table = replace(table, **stored, guesses=guess_columns(kept))
-    made_with = kept.get("features", FIRST_FEATURES.get(kept["embeddings"], table.features))
-    table = replace(table, alone=True, beside=made_with.partition("+")[2] or table.beside)
-    if made_with != table.features:
+    names = ("text", "image", "numeric", "category", "separator", "encoding", "sheet", "notes")
+    stored = {name: kept[name] for name in names}
+    table = Table(path, **stored, embeddings=vectors, alone=True, guesses=guess_columns(kept))
+    if kept["features"] != table.features:
         raise PoolChanged(
-            f"The study was made with the features {made_with!r}, and this version of goalward makes "
+            f"The study was made with the features {kept['features']!r}, and this version of goalward makes "
             f"{table.features!r} in their place; the same were expected. Go on with the version that "
             "made it, or export the answers (`goalward export --every`), begin a new study and import "
             "them."
@@ -440,8 +403,8 @@ def grown(loader: PoolLoader, rows: Any) -> tuple[Mapping[str, Any], dict[str, A
                 "call extend() without any."
             )
         table = replace(found_table(kept, home, loader.moved), notes=())
-        folder = Path(table.path) if kept["fingerprint"]["table"].startswith(LOOKED) else None
-        if rows_digest(table.read().head(kept["n_rows"]), folder) != kept.get("rows"):
+        folder = Path(table.path) if Path(table.path).is_dir() else None
+        if rows_digest(table.read().head(kept["n_rows"]), folder) != kept["rows"]:
             raise PoolChanged(
                 f"{table.path} is not what it was with rows after it: some of its first "
                 f"{kept['n_rows']} rows differ, are gone, or were not kept by the version that made "

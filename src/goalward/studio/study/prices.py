@@ -9,13 +9,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from goalward.errors import BadParameter
-from goalward.strategies.request import clean_costs
+from goalward.strategies.strategy import clean_costs
 from goalward.studio.study.pools import StudyPool
 from goalward.studio.study.state import State
 from goalward.studio.tables.cells import listed
 from goalward.studio.tables.table import named_table
-
-__all__ = ["check_prices", "prices", "spent"]
 
 
 def prices(pool: StudyPool, column: str | None) -> NDArray[Any] | None:

@@ -18,16 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from goalward.core.draws import drawn_rows
 from goalward.models.logistic import Logistic
-from goalward.strategies.among import drawn_rows
-from goalward.strategies.schedule import cold_start
+from goalward.strategies.combined import cold_start
 from goalward.studio.study.pools import StudyPool
 from goalward.studio.study.prices import prices
 from goalward.studio.study.settings import Settings
 from goalward.studio.study.state import State
-
-__all__ = ["QUEUE", "Question", "Questions", "first_rows", "is_open", "queue_used_up", "rows_held"]
-
 
 # What a study asks before there is a model: rows that cover its pool.
 
@@ -157,7 +154,7 @@ def is_open(state: State, row: int, by: str, now: float) -> bool:
     held = state.held(row)
     if by in state.said(row) or (by in held and held[by].live(now)):
         return False
-    return state.wants_answer(row, coming=sum(lease.live(now) for lease in held.values()))
+    return state.needs_answer(row, coming=sum(lease.live(now) for lease in held.values()))
 
 
 def rows_held(state: State, by: str, now: float) -> list[int]:
@@ -165,7 +162,7 @@ def rows_held(state: State, by: str, now: float) -> list[int]:
     mine = [
         (held[by].place, row)
         for row, held in state.leases.items()
-        if by in held and held[by].live(now) and state.wants_answer(row)
+        if by in held and held[by].live(now) and state.needs_answer(row)
     ]
     return [row for _, row in sorted(mine)]
 

@@ -19,12 +19,9 @@ from goalward.solvers.inverse import LARGEST
 from goalward.strategies import GoalOriented, Strategy, Subsampled, recipe
 from goalward.strategies.strategy import Suggestion
 from goalward.studio.store import Ranked
-from goalward.studio.study.again import with_asked_again
 from goalward.studio.study.judges import JUDGES
 from goalward.studio.study.prices import prices
 from goalward.studio.study.rounds import StudyRound
-
-__all__ = ["queued", "rank", "versions"]
 
 HEAD = 32
 """Rows picked with care for one another; the rest of a queue is in the order of the scores."""
@@ -60,7 +57,6 @@ def rank(now: StudyRound, size: int, at: float) -> Ranked | None:
     )
     utility = suggestion.utility
     scores = np.delete(utility, closed)
-    queue, utility = with_asked_again(now, strategy, queue, utility)
     batch = queue[: state.settings.refit]
     return Ranked(
         at=at,

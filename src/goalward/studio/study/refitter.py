@@ -11,8 +11,6 @@ from goalward.core.threads import cores
 from goalward.errors import GoalwardError
 from goalward.studio.study.study import Study
 
-__all__ = ["Refitter"]
-
 LOG = logging.getLogger(__name__)
 # Studies of one process take turns: ten that fit at once would all be slow, and so would answers.
 _PREPARING = threading.BoundedSemaphore(1)

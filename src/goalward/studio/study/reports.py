@@ -9,8 +9,6 @@ from goalward.studio.store import Ranked
 from goalward.studio.study.advice import accuracy, headline, labels_per_class
 from goalward.studio.study.state import State
 
-__all__ = ["curve", "status"]
-
 MEASURES = (
     "labels",
     "metric",

@@ -15,17 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalward.core.arrays import to_numpy
+from goalward.core.draws import drawn_rows
 from goalward.errors import BadParameter
 from goalward.goals import DevLoss, Entropy, Goal
 from goalward.models import Fitted
 from goalward.strategies import recipe
-from goalward.strategies.among import drawn_rows
 from goalward.studio.study.model import StudyModel
 from goalward.studio.study.pools import StudyPool
 from goalward.studio.study.state import State
 from goalward.utility.one_by_one import OneByOne
-
-__all__ = ["DEV_MINIMUM", "StudyRound", "When", "ready", "refit_due"]
 
 DEV_MINIMUM = 10
 """Dev labels, of two classes at least, before they measure or steer anything."""

@@ -13,8 +13,6 @@ from scipy.special import ndtri
 from goalward.studio.store.events import Label
 from goalward.studio.study.answers import LeftOut
 
-__all__ = ["ClassScores", "Interval", "LabelScores", "NumberScores", "Off", "Scores", "wilson"]
-
 LARGEST = 10
 """Errors that are shown, the largest first."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -13,26 +13,13 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from goalward.core.draws import drawn_numbers
 from goalward.errors import BadParameter, Damaged
-from goalward.strategies.among import drawn_numbers
-from goalward.strategies.recipes import BASELINES, recipe
+from goalward.strategies.recipes import RECOMMENDED_FOR, recipe
+from goalward.strategies.strategy import WORDS
 from goalward.studio.store.events import Label
 from goalward.studio.study.kind import Kind
 from goalward.studio.study.kinds import KINDS
-
-__all__ = [
-    "Options",
-    "Settings",
-    "checked_strategy",
-    "is_whole",
-    "plain_label",
-    "plain_text",
-    "try_strategy",
-    "upgraded",
-    "usual_learner",
-    "written_learner",
-]
-
 
 # The learner and the strategy that a study is made with, as data: never code.
 
@@ -82,7 +69,8 @@ def checked_strategy(strategy: Any, dev: float) -> str:
     text = getattr(strategy, "text", strategy)
     if not isinstance(text, str):
         seed = getattr(strategy, "seed", 0)
-        text = next((name for name, make in BASELINES.items() if make(seed) == strategy), None)
+        alike = (name for name, make in WORDS.items() if type(strategy) is make)
+        text = next((name for name in alike if recipe(name).build(seed=seed) == strategy), None)
     if text is None:
         raise BadParameter(
             f"strategy={strategy!r}; a recipe was expected, since a study stores its strategy as "
@@ -136,7 +124,6 @@ class Options(TypedDict, total=False):
     dev: float
     label: str
     answers: int
-    again: bool
     costs: str | None
     lease: float
     refit: int
@@ -162,8 +149,7 @@ class Settings:
         A recipe, or "auto". A recipe with a dev goal waits for 10 dev labels of two classes, and is
         "auto" until then.
     auto
-        What "auto" stands for: what was recommended when the study was made. It stays so until the
-        study's owner changes it (`upgrade`).
+        What "auto" stands for: what was recommended when the study was made.
     dev
         The share of rows that measure the model and train only the one that is exported. Which ones
         is decided by the seed and the row alone. 0.1 in new studies, where nothing else is said.
@@ -173,9 +159,6 @@ class Settings:
         with several answers a row have. Then the model is fitted to the probabilities.
     answers
         How many annotators should answer a row.
-    again
-        Whether rows with answers enough are asked again of others where that is worth more than a
-        new row; with weighed labels.
     costs
         The column of the table with what each row costs: rows come by gain per price.
     lease
@@ -190,12 +173,10 @@ class Settings:
     kind: str = "class"
     learner: dict[str, Any] = field(default_factory=dict, hash=False)
     strategy: str = "auto"
-    # What it was in studies that do not say: those of the first version.
-    auto: str = "decision-risk"
+    auto: str = RECOMMENDED_FOR["class"]
     dev: float = 0.0
     label: str = "latest"
     answers: int = 1
-    again: bool = False
     costs: str | None = None
     lease: float = 600.0
     refit: int = 10
@@ -224,20 +205,13 @@ class Settings:
         kind, written = written_learner(learner)
         answer = KINDS[kind]
         answer.check_names(labels)
-        for name, least in (("again", False), ("label", "latest")):
-            if options.get(name, least) != least:
-                answer.need(f"{name}={options[name]!r}")
+        if options.get("label", "latest") != "latest":
+            answer.need(f"label={options['label']!r}")
         options.setdefault("dev", DEV)
-        several = options.get("again") or is_whole(options.get("answers", 1), 2)
-        several = several and kind == "class"
+        several = kind == "class" and is_whole(options.get("answers", 1), 2)
         options.setdefault("label", "weighed" if several else "latest")
-        if options.get("again") and options["label"] != "weighed":
-            raise BadParameter(
-                f"again=True came with label={options['label']!r}; label='weighed' was expected, which says "
-                "how sure a label is. Leave label out."
-            )
         options["strategy"] = checked_strategy(strategy, options["dev"])
-        alone = BASELINES.get(options["strategy"], BASELINES["margin"])(0)
+        alone: Any = WORDS.get(options["strategy"], WORDS["margin"])
         if options.get("costs") is not None and alone.zero is None:
             raise BadParameter(
                 f"costs= came with strategy={options['strategy']!r}, which puts rows in order and says no gain "
@@ -295,15 +269,6 @@ def _measuring(seed: int, dev: float, block: int) -> NDArray[Any]:
     return np.asarray(drawn_numbers(rows, seed, "dev") < dev)
 
 
-def upgraded(settings: Settings, strategy: Any = None) -> dict[str, Any]:
-    """Return what changes in settings that take up what is recommended now."""
-    wanted = {"auto": settings.answer.auto}
-    if strategy is not None:
-        wanted["strategy"] = checked_strategy(strategy, settings.dev)
-        try_strategy(replace(settings, strategy=wanted["strategy"]))
-    return {name: value for name, value in wanted.items() if getattr(settings, name) != value}
-
-
 def plain_label(label: Any) -> Label:
     """Return a class as JSON keeps it."""
     value = label.item() if isinstance(label, np.generic) else label
@@ -348,7 +313,6 @@ RULES: dict[str, tuple[Callable[[Any], bool], str, Any]] = {
     "label": (lambda v: v in LABELS, "'latest', 'majority' or 'weighed'", "latest"),
     "kind": (lambda v: v in KINDS, "'class', 'labels' or 'numbers'", "class"),
     "answers": (lambda v: is_whole(v, 1), "1 or more", 1),
-    "again": (lambda v: isinstance(v, bool), "True or False", False),
     "costs": (lambda v: v is None or (isinstance(v, str) and v != ""), "a column's name", None),
     "lease": (lambda v: _number(v) and v > 0, "seconds above 0", 600),
     "refit": (lambda v: is_whole(v, 1), "1 or more", 10),

@@ -19,8 +19,6 @@ from goalward.studio.study.kind import Kind, by_number, outwards, place_of
 if TYPE_CHECKING:
     from goalward.studio.study.answered import Answered
 
-__all__ = ["SeveralLabels"]
-
 
 class SeveralLabels(Kind):
     """Each label is a yes or a no by itself, or not answered."""

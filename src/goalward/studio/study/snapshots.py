@@ -25,8 +25,6 @@ from goalward.studio.study.settings import Settings
 from goalward.studio.study.state import Description, Lease, Note, State
 from goalward.studio.study.tally import add_ranking
 
-__all__ = ["load", "part_of", "restored"]
-
 FORMAT = 1
 PLAIN = ("identity", "pool", "classes", "turns", "dev_turns", "moves", "changed", "guidelines")
 QUESTIONS = {"row": "i4", "utility": "f8", "ranking": "i4"}

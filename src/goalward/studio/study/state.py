@@ -22,8 +22,6 @@ from goalward.studio.store.parts import Kept
 from goalward.studio.study.answered import Answered
 from goalward.studio.study.lines import AskedRows, ByRow
 
-__all__ = ["Description", "Lease", "Note", "State"]
-
 
 class Lease(NamedTuple):
     """A row in an annotator's hands until a time; `place` orders what they hold."""
@@ -135,18 +133,6 @@ class State(Answered):
     def held(self, row: int) -> HashTrieMap[str, Lease]:
         """Return annotator -> until when a row is theirs."""
         return self.leases.get(row, HashTrieMap())
-
-    def wants_answer(self, row: int, coming: int = 0) -> bool:
-        """Return whether a row needs another answer, or is worth one more, with so many on their way."""
-        return self.needs_answer(row, coming) or (coming == 0 and row in self.worth_asking_again)
-
-    @cached_property
-    def worth_asking_again(self) -> frozenset[int]:
-        """Rows that were answered often enough, and that the newest ranking asks again all the same."""
-        if not self.settings.again or self.ranking is None:
-            return frozenset()
-        queue, known = self.ranking.queue, self.ranking.based_on
-        return frozenset(r for r in queue if all(s.seq <= known for s in self.said(r).values()))
 
     @property
     def pending(self) -> frozenset[int]:

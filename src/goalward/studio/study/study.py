@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self, TypeAlias, Unpack
 
-from goalward.core.place import in_place
+from goalward.core.arguments import in_place
 from goalward.errors import BadParameter
 from goalward.studio.store import Ranked, Store
 from goalward.studio.study import copies, decisions, exchange
@@ -18,8 +18,6 @@ from goalward.studio.study.ranking import rank
 from goalward.studio.study.rounds import StudyRound, When, ready, refit_due
 from goalward.studio.study.settings import Options, Settings, is_whole
 from goalward.studio.tables.encoder import Tick, silent
-
-__all__ = ["Study"]
 
 Clock: TypeAlias = Callable[[], float]
 
@@ -250,13 +248,6 @@ class Study(StudyFindings):
         before, pool, blobs = grown(self._rows, rows)
         given = {"before": before, "pool": pool}
         return self._ledger.write(decisions.extended, blobs=blobs, **given)
-
-    def upgrade(self, strategy: Any = None) -> dict[str, tuple[Any, Any]]:
-        """Take up what is recommended now, or a recipe; return what changed: before and after.
-
-        Nothing else changes how a study chooses: it goes on with what it was made with.
-        """
-        return self._ledger.write(decisions.changed, strategy=strategy)
 
     def due(self, when: When = "soon") -> bool:
         """Return whether new answers are worth a new ranking; see `rounds.refit_due`."""

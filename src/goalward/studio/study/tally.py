@@ -18,8 +18,6 @@ from goalward.studio.study.lines import Standing
 if TYPE_CHECKING:
     from goalward.studio.study.answered import Answered
 
-__all__ = ["Tally", "add_ranking", "adjusted", "facts", "used_label"]
-
 
 Tally: TypeAlias = "HashTrieMap[tuple[Any, ...], int]"
 Said: TypeAlias = Mapping[str, Standing]

@@ -19,9 +19,6 @@ from goalward.studio.study.pools import StudyPool
 from goalward.studio.study.rounds import StudyRound
 from goalward.utility.one_by_one import labelled_too
 
-__all__ = ["Effect", "Why", "Word", "explain", "words"]
-
-
 # Which words of a row speak for which label: what changes when they are left out.
 
 

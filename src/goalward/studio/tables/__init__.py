@@ -1,6 +1,6 @@
 """A person's own tables: read, turned into features, and written back."""
 
-from goalward.core.extras import needing
+from goalward.core.arguments import needing
 
 with needing("A table"):
     from goalward.studio.tables.cells import write_table

@@ -1,4 +1,4 @@
-"""Cells of any type: as JSON holds them, as a line of text does, and so that no spreadsheet runs them."""
+"""Cells of any type: as JSON, as text, as labels, and in files that no spreadsheet runs."""
 
 from __future__ import annotations
 
@@ -14,27 +14,9 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import polars as pl
 import polars.selectors as cs
 
-from goalward.core.whole_file import refuse_existing, refuse_inputs, whole_file
+from goalward.core.files import refuse_existing, refuse_inputs, whole_file
 from goalward.errors import BadInput, DataMissing
-from goalward.studio.tables.read import ending_of, read_table
-
-__all__ = [
-    "WRITTEN",
-    "as_json",
-    "as_text",
-    "check_target",
-    "escaped",
-    "label_column",
-    "listed",
-    "read_labels",
-    "row_number",
-    "rows_meant",
-    "short",
-    "texts",
-    "unescaped",
-    "write_table",
-]
-
+from goalward.studio.tables.read import read_table, suffix_of
 
 PER_SECOND = {"ms": 3, "us": 6, "ns": 9}
 """Digits after the point of a second, by the unit of a column."""
@@ -67,10 +49,7 @@ def as_json(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def as_text(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the frame as a CSV holds it: as in JSON, but lists and structs as JSON text.
-
-    Decimals stay the numbers they are.
-    """
+    """Return the frame as a CSV holds it: lists and structs are JSON texts, decimals numbers."""
     plain = as_json(frame).with_columns(frame.select(cs.decimal()).get_columns())
     made = []
     for i, (name, kind) in enumerate(plain.schema.items()):
@@ -82,15 +61,21 @@ def as_text(frame: pl.DataFrame) -> pl.DataFrame:
     return plain.with_columns(made)
 
 
+def texts(column: pl.Series) -> pl.Series:
+    """Return a column of any type as texts; what is missing stays so."""
+    return as_text(column.to_frame()).to_series().cast(pl.String)
+
+
 def listed(names: Sequence[str], most: int = 20) -> str:
     """Return names as a message lists them: all of a few, else how many more there are."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
-def texts(column: pl.Series) -> pl.Series:
-    """Return a column of any type as texts; what is missing stays so."""
-    return as_text(column.to_frame()).to_series().cast(pl.String)
+def short(value: Any) -> str:
+    """Return a cell as a message quotes it."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def escaped(frame: pl.DataFrame) -> pl.DataFrame:
@@ -122,8 +107,8 @@ def _plain(cell: pl.Expr, kind: Any, *, inside: bool = False) -> pl.Expr:
             return cell.list.eval(_plain(pl.element(), kind.inner, inside=True))
         case pl.Struct():
             made = [
-                _plain(cell.struct.field(one.name), one.dtype, inside=True).alias(one.name)
-                for one in kind.fields
+                _plain(cell.struct.field(field.name), field.dtype, inside=True).alias(field.name)
+                for field in kind.fields
             ]
             return pl.when(cell.is_not_null()).then(pl.struct(made))
         case pl.Duration():
@@ -149,14 +134,13 @@ def _duration(cell: pl.Expr, digits: int) -> pl.Expr:
     return pl.when(ticks.is_not_null()).then(sign + seconds + "." + rest + "S")
 
 
-# Tables of labels: which row of a pool each line means, and what was said of it.
-
+# Tables of labels: which row of a pool each line means, and its label.
 
 # Digits as they are typed: no sign, space, _ or other script. A column with a gap says 3.0 for 3.
 DIGITS = re.compile(r"[0-9]{1,100}(?:\.0+)?")
 EXACT = 2.0**53
 """Up to here every whole number is a float of its own."""
-KINDS = {
+TYPES = {
     pl.Int64: r"^-?[0-9]{1,18}$",
     pl.Float64: r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$",
     pl.Boolean: r"^(?i:true|false)$",
@@ -170,81 +154,54 @@ def read_labels(path: str | Path, *, label: str, key: str) -> tuple[pl.DataFrame
     Lines are counted as an editor does: after the header of a text table, from 1 in other files.
     """
     path = Path(path)
-    frame = read_table(path)
-    ending = ending_of(path)
-    if ending in (".csv", ".tsv"):
+    frame, suffix = read_table(path), suffix_of(path)
+    if suffix in (".csv", ".tsv"):
         frame = unescaped(frame)
     for name in (key, label):
         if name not in frame.columns:
             raise DataMissing(
-                f"{path.name} has the columns {listed(frame.columns)} and no {name!r}; {key} "
-                f"and {label} were expected. Rename one, or name others: `goalward import` has "
-                "--key and --label."
+                f"Column {name!r} is not in {path.name} (columns: {listed(frame.columns)}). Rename one, "
+                "or name others: `goalward import` has --key and --label."
             )
-    return frame, 1 if ending in (".jsonl", ".json", ".parquet") else 2
+    return frame, 1 if suffix in (".jsonl", ".json", ".parquet") else 2
 
 
 def rows_meant(
     cells: pl.Series, places: Mapping[Any, int] | None, total: int
 ) -> Iterable[int | str]:
-    """Give the row that each cell means, or why it means none.
+    """Yield the row that each cell means, or why it means none.
 
     `places` are text -> row where rows have names, and None where cells are numbers of `total` rows.
     """
     if places is not None:
         return (places.get(cell, f"{short(cell)} is not in the pool") for cell in texts(cells))
-    return (_numbered(cell, total) for cell in cells)
+    return (_row(cell, total) for cell in cells)
 
 
-def _numbered(cell: Any, total: int) -> int | str:
-    row = row_number(cell)
-    if row is None:
+def _row(cell: Any, total: int) -> int | str:
+    """Return the row that a cell names, or why it names none: 3.7, True, "1_0", ""."""
+    if isinstance(cell, str) and DIGITS.fullmatch(cell):
+        cell = int(cell.partition(".")[0])
+    elif isinstance(cell, float) and cell.is_integer() and 0 <= cell <= EXACT:
+        cell = int(cell)
+    if type(cell) is not int:
         return f"{short(cell)} is not a row number"
-    return row if 0 <= row < total else f"row {row} is not in the pool of {total}"
+    return cell if 0 <= cell < total else f"row {cell} is not in the pool of {total}"
 
 
 def label_column(column: pl.Series) -> list[Any]:
-    """Return labels as numbers or booleans where all of them are, so that they sort as such.
-
-    Empty cells are missing ones then.
-    """
+    """Return labels as numbers or booleans where all of them are; empty cells are missing then."""
     if column.dtype == pl.String:
-        there = column.filter(column != "")
-        for kind, pattern in KINDS.items():
+        there, cells = column.filter(column != ""), column.replace("", None)
+        for kind, pattern in TYPES.items():
             if len(there) and there.str.contains(pattern).all():
-                cells = column.replace("", None)
-                typed = (
-                    cells.str.to_lowercase() == "true"
-                    if kind == pl.Boolean
-                    else cells.cast(kind, strict=False)
-                )
-                return typed.to_list()
+                if kind == pl.Boolean:
+                    return (cells.str.to_lowercase() == "true").to_list()
+                return cells.cast(kind, strict=False).to_list()
     return column.to_list()
 
 
-def row_number(value: Any) -> int | None:
-    """Return the row that a cell names, or None if it names none: 3.7, True, "1_0", "".
-
-    Examples
-    --------
-    >>> [row_number(cell) for cell in (3, "3", 3.0, "3.0", 3.7, "+3", True, None)]
-    [3, 3, 3, 3, None, None, None, None]
-    """
-    if isinstance(value, str):
-        return int(value.partition(".")[0]) if DIGITS.fullmatch(value) else None
-    if isinstance(value, float):
-        return int(value) if value.is_integer() and 0 <= value <= EXACT else None
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def short(value: Any) -> str:
-    """Return a cell as a message quotes it."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
 # Frames as files: whole or not at all, over nothing, and opened by a spreadsheet without harm.
-
 
 WRITTEN = (".csv", ".tsv", ".xlsx", ".jsonl", ".parquet")
 EXCEL_ROWS, EXCEL_COLUMNS, EXCEL_CELL = 2**20 - 1, 2**14, 2**15 - 1
@@ -271,16 +228,16 @@ WORKBOOK = {
 def check_target(
     path: str | Path, *, force: bool = False, inputs: Iterable[str | Path] = ()
 ) -> None:
-    """Raise where a table could not be written: over a file, over inputs, with another ending.
+    """Raise where a table could not be written: over a file, over inputs, with another suffix.
 
-    `inputs` are the files it is made from, which `force` does not reach.
+    `inputs` are the files it is made from, which `force` does not replace.
     """
     path = Path(path)
     refuse_inputs(path, inputs)
     if path.suffix.lower() not in WRITTEN:
         raise BadInput(
-            f"{path.name} ends in {path.suffix.lower()!r}; {', '.join(WRITTEN)} was expected. "
-            "Give it one of these endings; spreadsheets open .xlsx and .csv."
+            f"{path.name} must end in {', '.join(WRITTEN)}, got {path.suffix.lower()!r}. Spreadsheets "
+            "open .xlsx and .csv."
         )
     if not force:
         refuse_existing(path)
@@ -300,21 +257,21 @@ def write_table(
         Leave texts of a CSV or TSV as they are. By default one that starts like a formula gets a
         ' in front, and a number never; `goalward import` takes it away again.
     force
-        Take the place of a file that is there; without it that is `WouldOverwrite`.
+        Replace a file that is there; without it that is `WouldOverwrite`.
     """
     path = Path(path)
     check_target(path, force=force)
-    ending = path.suffix.lower()
+    suffix = path.suffix.lower()
     with whole_file(path, force=force) as partial:
-        if ending == ".parquet":
+        if suffix == ".parquet":
             frame.write_parquet(partial)
-        elif ending == ".jsonl":
+        elif suffix == ".jsonl":
             as_json(frame).write_ndjson(partial)
-        elif ending == ".xlsx":
+        elif suffix == ".xlsx":
             _write_workbook(as_text(frame), partial, path.name)
         else:
             shown = as_text(frame) if raw else escaped(frame)
-            shown.write_csv(partial, separator="\t" if ending == ".tsv" else ",")
+            shown.write_csv(partial, separator="\t" if suffix == ".tsv" else ",")
 
 
 def _write_workbook(frame: pl.DataFrame, path: Path, name: str) -> None:
@@ -323,9 +280,9 @@ def _write_workbook(frame: pl.DataFrame, path: Path, name: str) -> None:
     longest = max(lengths.row(0), default=0) if lengths.width else 0
     if frame.height > EXCEL_ROWS or frame.width > EXCEL_COLUMNS or longest > EXCEL_CELL:
         raise BadInput(
-            f"{name} would have {frame.height:,} rows, {frame.width:,} columns and up to {longest:,} "
-            f"characters in a cell; at most {EXCEL_ROWS:,}, {EXCEL_COLUMNS:,} and {EXCEL_CELL:,} were "
-            "expected, as Excel has. Write .csv or .parquet."
+            f"{name} must have at most {EXCEL_ROWS:,} rows, {EXCEL_COLUMNS:,} columns and {EXCEL_CELL:,} "
+            f"characters in a cell, as Excel has, got {frame.height:,}, {frame.width:,} and "
+            f"{longest:,}. Write .csv or .parquet."
         )
     with ZipFile(path, "w", ZIP_DEFLATED) as archive:
         for part, text in WORKBOOK.items():
@@ -343,7 +300,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return f'<c t="b"><v>{value:d}</v></c>'
     # Excel computes with floats: whole numbers beyond them would lose digits.
-    large = isinstance(value, int) and abs(value) > 2**53
+    large = isinstance(value, int) and abs(value) > EXACT
     if not isinstance(value, str) and math.isfinite(value) and not large:
         return f"<c><v>{value}</v></c>"
     # What XML cannot hold is written as Excel does: _x0007_.

@@ -13,10 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from goalward.studio.tables.cells import short, texts
-from goalward.studio.tables.numbers import is_missing, measured
-from goalward.studio.tables.read import PICTURES, Written
-
-__all__ = ["Kinds", "notes_of", "values_of", "without_text"]
+from goalward.studio.tables.read import PICTURES, Format
 
 COUNTS = re.compile(
     r"(?i)(?:id|idx|index|row|nr|uuid|guid|key|unnamed.*|(?:row|record|item|serial)[ _-]?(?:id|no|nr|number)"
@@ -24,72 +21,65 @@ COUNTS = re.compile(
 )
 """Names of columns that say which row it is."""
 ANSWERS = re.compile(r"(?i)(?:labels?|class(?:es)?|targets?|answers?|gold|truth|y|folder)$")
-"""Names of columns that may hold what the model shall learn to say; of pictures, the folder's."""
+"""Names of columns that may hold answers; of pictures, the folder's."""
 DATE = r"^\s*(?:\d{4}-\d\d?-\d\d?|\d\d?[./]\d\d?[./]\d{2,4})(?:[ T].*)?$"
-PATH = rf"(?i)^[^\s<>|]+(?:{'|'.join(re.escape(ending) for ending in PICTURES)})$"
+PATH = rf"(?i)^[^\s<>|]+(?:{'|'.join(re.escape(suffix) for suffix in PICTURES)})$"
+MISSING = ("", "na", "n/a", "nan", "null", "none", "nil", "-", "?", ".")
+"""What people write where there is nothing, in small letters."""
+COMMAS = {
+    "thousands": r"^[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?$",
+    "decimal": r"^[-+]?(?:\d+|\d{1,3}(?:\.\d{3})+),\d+$",
+}
+POINTED = r",|^[-+]?\d{1,3}(?:\.\d{3})+$"
 MOST_VALUES = 50
 """Different values of a category, at most."""
 LONG = 40
 """Characters above which a value is a text."""
 PROSE = 2.0
-"""Words a cell, on average, from which a column is one to be read."""
+"""Mean words per cell from which a column is one to be read."""
+CODES = "codes or names, hardly one twice"
+GIVEN = "half empty or more, with few values: answers, perhaps"
+READ = "beside what is read; several can be read"
+USES = ("text", "numbers", "category", "picture")
 
 
 @dataclass(frozen=True)
 class Kinds:
-    """Columns by what they are for; `left` says of the others why they teach nothing."""
+    """Columns by what they are for; `left` says of the others why they are not features."""
 
     texts: tuple[str, ...]
     numbers: tuple[str, ...]
     categories: tuple[str, ...]
+    pictures: tuple[str, ...]
     left: dict[str, str]
-    pictures: tuple[str, ...] = ()
 
     def notes(self, without: str = "") -> tuple[str, ...]:
-        """Return why columns are no features: `without` of those that could be, if they are not."""
+        """Return why columns are not features; `without` is the reason of those that could be."""
         unused = dict.fromkeys(self.numbers + self.categories, without) if without else {}
-        said = [f"{name} ({why})" for name, why in (self.left | unused).items()]
-        return (f"Not features: {'; '.join(said)}.",) if said else ()
+        reasons = [f"{name} ({why})" for name, why in (self.left | unused).items()]
+        return (f"Not features: {'; '.join(reasons)}.",) if reasons else ()
 
     @classmethod
     def of(cls, frame: pl.DataFrame) -> Kinds:
         """Return what the columns of a table are, by their names and cells."""
-        found: dict[str, list[str]] = {"text": [], "numbers": [], "category": [], "picture": []}
-        left: dict[str, str] = {}
-        short: list[str] = []
+        kinds = {column.name: _kind(column) for column in frame if column.name != "text"}
+        codes = [name for name, kind in kinds.items() if kind == CODES]
+        # A column called text is the text, whatever its cells look like.
         if "text" in frame.columns:
-            # Its name says it, whatever its cells look like.
-            named = [name for name in frame.columns if name != "text"]
-            rest = cls.of(frame.select(named)) if named else cls((), (), (), {})
-            return cls(
-                ("text",),
-                rest.numbers,
-                rest.categories,
-                rest.left | dict.fromkeys(rest.texts, READ),
-                rest.pictures,
-            )
-        for column in frame:
-            kind = _kind(column)
-            if kind in found:
-                found[kind].append(column.name)
-            else:
-                left[column.name] = kind
-                short += [column.name] if kind == CODES else []
+            kinds = {name: READ if kind == "text" else kind for name, kind in kinds.items()}
+            kinds["text"] = "text"
         # Single words are read where there is nothing else to learn from.
-        if not any(found.values()) and len(short) == 1:
-            found["text"] = short
-            left.pop(short[0])
-        read, numbers, categories, pictures = map(tuple, found.values())
-        return cls(read, numbers, categories, left, pictures)
-
-
-CODES = "codes or names, hardly one twice"
-GIVEN = "half empty or more, with few values: answers, perhaps"
-READ = "beside what is read; several can be read"
+        elif len(codes) == 1 and not any(kind in USES for kind in kinds.values()):
+            kinds[codes[0]] = "text"
+        read, numbers, categories, pictures = (
+            tuple(name for name, kind in kinds.items() if kind == use) for use in USES
+        )
+        left = {name: kind for name, kind in kinds.items() if kind not in USES}
+        return cls(read, numbers, categories, pictures, left)
 
 
 def _kind(column: pl.Series) -> str:
-    """Return "text", "numbers" or "category", or why a column is none of them."""
+    """Return what a column is used for, one of `USES`, or why for nothing."""
     name, kind = column.name, column.dtype
     if kind.is_nested() or kind == pl.Binary:
         return "lists or bytes"
@@ -105,7 +95,7 @@ def _kind(column: pl.Series) -> str:
         return "the same everywhere" if len(there) else "empty"
     if 2 * len(there) <= len(cells) and values_of(column):
         return GIVEN
-    values, comma = measured(column)
+    values, comma = numbers_in(column)
     finite = values[np.isfinite(values)]
     # One odd cell among many numbers is a fault of that cell.
     if len(finite) == len(there) or len(finite) >= max(0.95 * len(there), 20):
@@ -122,24 +112,47 @@ def _kind(column: pl.Series) -> str:
 
 
 def values_of(column: pl.Series) -> list[str]:
-    """Return the answers that a column may hold: a few; where its name is another's, short ones."""
+    """Return the answers that a column may hold: a few; short ones unless its name says answers."""
     cells = texts(column).str.strip_chars()
     there = cells.filter(cells != "")
-    found = sorted(there.unique())
-    short = max(map(len, found), default=0) <= LONG and 2 * len(found) <= len(there)
-    few = 2 <= len(found) <= MOST_VALUES
-    return found if few and (short or ANSWERS.match(column.name)) else []
+    values = sorted(there.unique())
+    short = max(map(len, values), default=0) <= LONG and 2 * len(values) <= len(there)
+    few = 2 <= len(values) <= MOST_VALUES
+    return values if few and (short or ANSWERS.match(column.name)) else []
 
 
 def _counts(values: NDArray[Any]) -> bool:
     """Return whether numbers are those of rows: whole, each once, without a gap, in any order."""
-    n = len(values)
-    return bool(
-        n > 2
-        and np.all(values == np.round(values))
-        and values.max() - values.min() == n - 1
-        and len(np.unique(values)) == n
-    )
+    ordered = np.sort(values)
+    return bool(len(values) > 2 and ordered[0] % 1 == 0 and np.all(np.diff(ordered) == 1))
+
+
+def numbers_in(column: pl.Series, comma: str | None = None) -> tuple[NDArray[Any], str]:
+    """Return a column as numbers, NaN where there is none, and how it uses commas.
+
+    That is detected unless it is given: "decimal" (1,5), "thousands" (1,500), or "".
+    """
+    if column.dtype.is_numeric() or column.dtype == pl.Boolean:
+        cells, comma = column, ""
+    else:
+        cells = texts(column).str.strip_chars()
+    if comma is None:
+        with_comma = cells.filter(cells.str.contains(",", literal=True))
+        ways = (way for way, pattern in COMMAS.items() if with_comma.str.contains(pattern).all())
+        comma = next(ways, "") if len(with_comma) else ""
+    if comma == "decimal":
+        # A point before three digits is between thousands then.
+        bare = cells.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
+        cells = bare.zip_with(cells.str.contains(POINTED).fill_null(False), cells)
+    elif comma == "thousands":
+        cells = cells.str.replace_all(",", "", literal=True)
+    values = cells.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
+    return np.where(np.isfinite(values), values, np.nan), comma
+
+
+def is_missing(cells: pl.Series) -> pl.Series:
+    """Return which texts stand for nothing."""
+    return cells.is_null() | cells.str.strip_chars().str.to_lowercase().is_in(list(MISSING))
 
 
 def without_text(read: Sequence[str]) -> list[int]:
@@ -157,43 +170,38 @@ def copies_in(frame: pl.DataFrame) -> dict[int, int]:
 def notes_of(
     path: str,
     frame: pl.DataFrame,
-    how: Written,
+    found: Format,
     numbers: Sequence[str],
     read: Sequence[str] | None,
 ) -> list[str]:
-    """Return what a person should know of a table before answering anything.
+    """Return what a person should know of a table before answering.
 
-    Parameters
-    ----------
-    how
-        How it was written.
-    numbers, read
-        Columns of numbers that are features, and the texts that are.
+    `numbers` and `read` are the columns of numbers and the texts that are features.
     """
-    said = []
-    encoding, separator = how.encoding or "utf-8", how.separator
+    notes = []
+    encoding, separator = found.encoding or "utf-8", found.separator
     odd = [f"as {encoding}"] if not encoding.startswith("utf-8") else []
     odd += [f"with {separator!r} between cells"] if separator not in (None, ",", "\t") else []
-    if len(how.sheets) > 1:
-        said.append(
-            f"The sheet {how.sheet} was read, of {', '.join(how.sheets)}. Another can be chosen."
-        )
+    if len(found.sheets) > 1:
+        sheets = ", ".join(found.sheets)
+        notes.append(f"The sheet {found.sheet} was read, of {sheets}. Another can be chosen.")
     if odd:
-        said.append(
-            f"{Path(path).name} was read {' and '.join(odd)}. Where that is wrong, save it as CSV UTF-8."
+        name = Path(path).name
+        notes.append(
+            f"{name} was read {' and '.join(odd)}. Where that is wrong, save it as CSV UTF-8."
         )
     for name in numbers:
-        gaps = np.flatnonzero(np.isnan(measured(frame[name])[0]))
-        if len(gaps):
-            cell = f"row {gaps[0]}: {short(frame[name][int(gaps[0])])}"
-            said.append(
+        gaps = np.flatnonzero(np.isnan(numbers_in(frame[name])[0])).tolist()
+        if gaps:
+            cell = f"row {gaps[0]}: {short(frame[name][gaps[0]])}"
+            notes.append(
                 f"{name} has no number in {_rows(len(gaps))} (first in {cell}); its median stands in."
             )
     if read is not None and (empty := len(without_text(read))):
-        said.append(f"{_rows(empty)} without text are set aside, and never asked.")
+        notes.append(f"{_rows(empty)} without text are set aside, and never asked.")
     if read is None and numbers and (again := frame.height - frame.n_unique()):
-        said.append(f"{_rows(again)} repeat another.")
-    return said
+        notes.append(f"{_rows(again)} repeat another.")
+    return notes
 
 
 def _rows(n: int) -> str:

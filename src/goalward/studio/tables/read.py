@@ -1,209 +1,65 @@
-"""Tables as people have them, as a frame of texts and numbers, whatever wrote them."""
+"""Tables as people have them, read as frames: CSV, Excel, JSON, Parquet, folders of pictures."""
 
 from __future__ import annotations
 
-import codecs
 import csv
 import gzip
 import io
 import json
+import os
 import re
+import subprocess
+import sys
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import polars as pl
+from charset_normalizer import from_bytes
 
-from goalward.core.extras import needing
-from goalward.core.npy import stamp_of
+from goalward import errors
+from goalward.core.arguments import needing
+from goalward.core.files import stamp_of
 from goalward.errors import BadInput, BadParameter
 
-__all__ = [
-    "PICTURE",
-    "PICTURES",
-    "Written",
-    "beside",
-    "decoded",
-    "ending_of",
-    "parsed",
-    "read_table",
-    "separated",
-    "separator_of",
-    "written",
-]
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".json", ".xlsx", ".parquet")
+"""Files that can be read; each also with .gz after it."""
+PICTURE = "picture"
+"""The column of a folder's pictures with their paths."""
+PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp")
+ENCODINGS = ["utf_8", "utf_16", "utf_16_le", "utf_16_be", "utf_32", "cp1252"]
+"""Those that are recognized; any other is refused, since a wrong guess shows as wrong letters."""
+SEPARATORS = ",;\t|"
+USUAL = {".csv": ",", ".tsv": "\t"}
+NAMED = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "pipe": "|"}
+"""Separators by name, for command lines."""
+SAMPLE = 2**16
+"""Characters from which the separator is recognized."""
+LARGEST_CELL = 2**31 - 1
+MOST_COLUMNS = 10_000
+SMALL, DENSEST = 10**7, 100
+"""Cells or bytes that any file may become, and how many for each that is in it."""
+MEMORY, SECONDS = 2**32, 180
+"""Limits of a process that reads a table: bytes (at most half of the machine's), and time, since
+without memory for an exception CPython may try to make one for ever."""
+# Every thread takes of the limit; Python's own allocator asks again for each object at the limit.
+ENVIRONMENT = {"POLARS_MAX_THREADS": "2", "OPENBLAS_NUM_THREADS": "1", "PYTHONMALLOC": "malloc"}
+CELL = re.compile(rb'<(?:\w+:)?c\b[^>]*?\br\s*=\s*["\']([A-Z]{1,3})([0-9]{1,7})')
+_LAST: dict[tuple[Any, ...], tuple[pl.DataFrame, Format]] = {}
+"""The table read last, by its file's stamp and options: a study is made in a few reads."""
 
 
-# Text files as they are found: which characters their bytes mean, and what stands between cells.
-
-
-class Written(NamedTuple):
-    """How a table is written: the encoding of a text and what separates its cells, or the sheet."""
+class Format(NamedTuple):
+    """How a file is written: the encoding and separator of a text, the sheet of a workbook."""
 
     encoding: str | None = None
     separator: str | None = None
     sheet: str | None = None
     sheets: tuple[str, ...] = ()
-
-
-SEPARATORS = ",;\t|"
-NAMED = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "pipe": "|"}
-"""Separators by name, for command lines."""
-LARGEST_CELL = 2**31 - 1
-SAMPLE = 2**16
-"""Characters looked at to find out how a file is written."""
-MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
-FOREIGN = 0.3
-"""Share of letters beyond ASCII above which a text is of no language that is written in cp1252."""
-
-
-def decoded(path: Path, content: bytes, encoding: str | None = None) -> tuple[str, str]:
-    """Return the text and its encoding: the one given, else found out.
-
-    Its first bytes may say it. Else it is UTF-16 where every other byte is 0, UTF-8 where it can be,
-    and Windows-1252, which holds all of Latin-1, where that makes a text of a European language.
-    """
-    if encoding is not None:
-        try:
-            codecs.lookup(encoding)
-        except LookupError as error:
-            raise BadParameter(
-                f"The encoding {encoding!r} is not known; cp1252, utf-16 or shift_jis, say, was "
-                "expected. Leave it out to have it found out."
-            ) from error
-    else:
-        encoding = next((name for mark, name in MARKS if content.startswith(mark)), None)
-    guessed = encoding or _every_other_is_zero(content[:SAMPLE]) or "utf-8"
-    try:
-        return content.decode(guessed), guessed
-    except UnicodeDecodeError as error:
-        if encoding is None and guessed == "utf-8" and (text := _european(content)) is not None:
-            return text, "cp1252"
-        line = content[: error.start].count(b"\n") + 1
-        raise BadInput(
-            f"{path.name} is not {guessed.upper()} at byte {error.start} (line {line}); text was "
-            "expected. Say what encoding it is (cp1252, utf-16, cp1251, shift_jis, gb18030), or "
-            "save it as UTF-8, in a spreadsheet as 'CSV UTF-8'."
-        ) from error
-
-
-def _every_other_is_zero(sample: bytes) -> str | None:
-    zeros = [sample[start::2].count(0) / max(len(sample) // 2, 1) for start in (0, 1)]
-    if max(zeros) < 0.3 or min(zeros) > 0.05:
-        return None
-    return "utf-16-le" if zeros[1] > zeros[0] else "utf-16-be"
-
-
-def _european(content: bytes) -> str | None:
-    """Return bytes that are not UTF-8 as cp1252, if that is likely what they are."""
-    broken = content.decode("utf-8", "replace")
-    bad = broken.count("\ufffd")
-    # More pairs that are whole than broken: UTF-8 with a fault, which this would hide.
-    if sum(map(len, re.findall(r"[^\x00-\x7f\ufffd]+", broken))) > bad or 0 in content:
-        return None
-    try:
-        text = content.decode("cp1252")
-    except UnicodeDecodeError:
-        return None
-    letters = sum(map(str.isalpha, text[:SAMPLE]))
-    beyond = sum(c.isalpha() and not c.isascii() for c in text[:SAMPLE])
-    return text if beyond <= FOREIGN * max(letters, 1) else None
-
-
-def separator_of(text: str, usual: str) -> str:
-    """Return what stands between the cells: that which cuts most lines as it cuts the first one.
-
-    The first must have two cells at least, and half of the others as many; the usual one is taken
-    where it cuts as many lines as any, or where none does.
-    """
-    said = re.match(r"sep=(.)\r?\n", text)
-    if said:
-        return said[1]
-    fits = {one: _fit(text, one) for one in SEPARATORS}
-    best = max(fits, key=fits.__getitem__)
-    return usual if fits[usual][0] >= fits[best][0] else best
-
-
-def _fit(text: str, separator: str) -> tuple[float, int]:
-    """Return which share of the lines has as many cells as the first, and how many that is."""
-    sample = text[:SAMPLE]
-    reader = csv.reader(io.StringIO(sample, newline=""), delimiter=separator, strict=True)
-    counts: list[int] = []
-    # A fault is named where the file is read; the last line of a part may be cut anywhere.
-    with suppress(csv.Error):
-        counts.extend(len(row) for row in reader if row)
-    rest = counts[1:] if len(sample) == len(text) else counts[1:-1]
-    if not rest or counts[0] < 2:
-        return 0.0, 0
-    share = rest.count(counts[0]) / len(rest)
-    return (share, counts[0]) if share >= 0.5 else (0.0, 0)
-
-
-def separated(path: Path, text: str, separator: str) -> pl.DataFrame:
-    """Return a table of texts, every cell as it stands in the file."""
-    separator = NAMED.get(separator, separator)
-    if len(separator) != 1 or separator in '"\r\n':
-        raise BadParameter(
-            f"The separator {separator!r} came; one character was expected: ';', or tab by "
-            "its name. Leave it out to have it found out."
-        )
-    text = re.sub(r"\Asep=.\r?\n", "", text)
-    # Python's reader keeps every cell as it stands: NUL, line breaks, spaces, empty ones.
-    csv.field_size_limit(LARGEST_CELL)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-    rows: list[list[str]] = []
-    try:
-        names = next(reader, [])
-        for row in reader:
-            if len(row) == len(names):
-                rows.append(row)
-            elif row:
-                raise BadInput(
-                    f"Line {reader.line_num} of {path.name} has {len(row)} cells; {len(names)} were "
-                    "expected, as in its first line. Put quotes around cells that hold the separator "
-                    f"({separator!r}), or say what separates them."
-                )
-    except csv.Error as error:
-        raise BadInput(
-            f"{path.name} could not be read at line {reader.line_num} ({error}); a table with a line "
-            "of names was expected. Check quotes, and what separates cells."
-        ) from error
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise BadInput(
-            f"{path.name} names a column twice ({twice!r}); distinct names were expected in its first "
-            "line. Rename one."
-        )
-    columns = zip(*rows, strict=True) if rows else ([] for _ in names)
-    return pl.DataFrame(
-        {
-            name: pl.Series(cells, dtype=pl.String)
-            for name, cells in zip(names, columns, strict=True)
-        }
-    )
-
-
-USUAL = {".csv": ",", ".tsv": "\t"}
-"""What separates cells by the name of a file, where another is not found in it."""
-_LAST: dict[tuple[Any, ...], tuple[pl.DataFrame, Written]] = {}
-"""The table read last, by its file's stamp and what was asked of it."""
-PICTURE = "picture"
-"""The column of a folder's pictures with their paths."""
-PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp")
-SURE, DENSEST = 10**7, 100
-"""Cells or bytes that any file may become, and how many for each that is in it."""
-MOST_COLUMNS = 10_000
-CELL = re.compile(rb'<(?:\w+:)?c\b[^>]*?\br\s*=\s*["\']([A-Z]{1,3})([0-9]{1,7})')
-ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".xlsx", ".parquet")
-"""What can be read; each also with .gz after it."""
 
 
 def read_table(
@@ -215,119 +71,155 @@ def read_table(
 ) -> pl.DataFrame:
     """Return a table; every column of a CSV or TSV is text, as it stands in the file.
 
-    `separator` and `encoding` of a text file are found out unless they are given; of a workbook the
+    `separator` and `encoding` of a text file are detected unless they are given; of a workbook the
     sheet with most cells is taken.
     """
-    return written(path, separator, encoding, sheet)[0]
+    return read_format(path, separator, encoding, sheet)[0]
 
 
-def written(
+def read_format(
     path: str | Path,
     separator: str | None = None,
     encoding: str | None = None,
     sheet: str | None = None,
-    parse: Callable[..., tuple[pl.DataFrame, Written]] | None = None,
-) -> tuple[pl.DataFrame, Written]:
-    """Return a table, and how it was written.
-
-    The last one that was read is remembered: a study is made, and opened, in a few reads.
-
-    Parameters
-    ----------
-    parse
-        Reads the file; `parsed` by default.
-    """
+    *,
+    isolated: bool = False,
+) -> tuple[pl.DataFrame, Format]:
+    """Return a table and its format; `isolated` reads it in a process with a memory limit."""
     path = Path(path)
     if path.is_dir():
-        return _folder(path), Written()
-    before = stamp_of(path)
-    asked = (path.absolute(), before, Written(encoding, separator, sheet))
-    if asked in _LAST:
-        return _LAST[asked]
-    table, how = (parse or parsed)(path, separator, encoding, sheet)
-    # Another may have been written meanwhile.
-    if before is not None and before == stamp_of(path):
+        return _pictures(path), Format()
+    stamp = stamp_of(path)
+    key = (path.absolute(), stamp, Format(encoding, separator, sheet))
+    if key not in _LAST:
+        parse = parse_isolated if isolated else parse_file
+        table, found = parse(path, separator, encoding, sheet)
+        # Another file may have been written meanwhile.
+        if stamp is None or stamp != stamp_of(path):
+            return table, found
         _LAST.clear()
-        found = (*asked[:2], how._replace(sheets=()))
-        _LAST.update(dict.fromkeys((asked, found), (table, how)))
-    return table, how
+        keys = (key, (*key[:2], found._replace(sheets=())))
+        _LAST.update(dict.fromkeys(keys, (table, found)))
+    return _LAST[key]
 
 
-def parsed(
+def parse_file(
     path: Path, separator: str | None, encoding: str | None, sheet: str | None
-) -> tuple[pl.DataFrame, Written]:
-    """Return the table of a file, and how it was written."""
-    ending, content = ending_of(path), _content(path)
-    how = Written()
-    if ending == ".parquet":
+) -> tuple[pl.DataFrame, Format]:
+    """Return the table of a file and its format."""
+    suffix, content = suffix_of(path), _content(path)
+    found = Format()
+    if suffix == ".parquet":
         table = _parquet(path, content)
-    elif ending == ".xlsx":
-        table, how = _workbook(path, content, sheet)
+    elif suffix == ".xlsx":
+        table, found = _workbook(path, content, sheet)
     else:
-        text, encoding = decoded(path, content, encoding)
-        if ending in USUAL:
-            separator = separator or separator_of(text, USUAL[ending])
-            first = text.partition("\n")[0]
-            _check_width(path, first.count(NAMED.get(separator, separator)) + 1)
-            table = separated(path, text, separator)
+        text, encoding = _decoded(path, content, encoding)
+        if suffix in USUAL:
+            separator = separator or _separator(text, USUAL[suffix])
+            table = _separated(path, text, NAMED.get(separator, separator))
         else:
-            separator, table = None, _json(path, text, lines=ending == ".jsonl")
-        how = Written(encoding, separator)
+            separator, table = None, _records(path, text, lines=suffix == ".jsonl")
+        found = Format(encoding, separator)
     if table.height == 0:
-        raise BadInput(f"{path.name} has no rows; at least 1 was expected. Add some.")
-    return table, how
+        raise BadInput(f"{path.name} has no rows. Add at least one.")
+    return table, found
 
 
-def ending_of(path: Path) -> str:
-    """Return what kind of table a file is, by its name."""
-    ending = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
-    if ending not in ENDINGS:
+def parse_isolated(path: Path, *options: str | None) -> tuple[pl.DataFrame, Format]:
+    """Return what `parse_file` does, from a process of its own: what ends it ends nothing else."""
+    pages = os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else MEMORY
+    memory = min(MEMORY, pages * 4096 // 2)
+    with TemporaryDirectory() as folder:
+        out = Path(folder) / "table.arrow"
+        arguments = json.dumps([memory, str(path.absolute()), str(out), *options])
+        code = f"from {__name__} import _child; _child()"
+        process = None
+        with suppress(subprocess.TimeoutExpired):
+            process = subprocess.run(
+                # Never from the working folder, where a stranger's file may have a module's name.
+                [sys.executable, "-P", "-c", code, arguments],
+                env=os.environ
+                | ENVIRONMENT
+                | {"PYTHONPATH": os.pathsep.join(place for place in sys.path if place)},
+                capture_output=True,
+                timeout=SECONDS,
+                check=False,
+            )
+        if process is None or process.returncode:
+            raise BadInput(
+                f"{path.name} takes more than {memory / 2**30:.1f} GB of memory or {SECONDS // 60} "
+                "minutes to read. Keep the rows and columns that you need, or save it as .parquet."
+            )
+        reply = json.loads(process.stdout)
+        if "error" in reply:
+            raise getattr(errors, reply["error"])(reply["message"])
+        encoding, separator, sheet, sheets = reply["format"]
+        found = Format(encoding, separator, sheet, tuple(sheets))
+        return pl.read_ipc(out.read_bytes()), found
+
+
+def _child() -> None:
+    """Read a table into a file within the memory limit; print its format, or the error."""
+    memory, path, out, *options = json.loads(sys.argv[1])
+    with suppress(ImportError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    try:
+        table, found = parse_file(Path(path), *options)
+        table.write_ipc(out)
+        print(json.dumps({"format": found}))
+    except errors.GoalwardError as error:
+        print(json.dumps({"error": type(error).__name__, "message": str(error)}))
+
+
+def suffix_of(path: Path) -> str:
+    """Return the kind of a table's file by its name, without .gz."""
+    suffix = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
+    if suffix not in SUFFIXES:
         raise BadInput(
-            f"{path.name} ends in {ending!r}; {', '.join(ENDINGS)} was expected, or one of them with "
-            ".gz after it. Convert it: a spreadsheet saves as .xlsx or .csv."
+            f"{path.name} must end in {', '.join(SUFFIXES)}, or in one of them with .gz after it, got "
+            f"{suffix!r}. Convert it: a spreadsheet saves as .xlsx or .csv."
         )
-    return ending
+    return suffix
 
 
-def beside(path: str | Path, ending: str) -> Path:
-    """Return the file of a table's name and another ending beside it."""
+def beside(path: str | Path, suffix: str) -> Path:
+    """Return the file of a table's name and another suffix beside it."""
     path = Path(path)
-    return (path.with_suffix("") if path.suffix.lower() == ".gz" else path).with_suffix(ending)
+    return (path.with_suffix("") if path.suffix.lower() == ".gz" else path).with_suffix(suffix)
 
 
-def _folder(path: Path) -> pl.DataFrame:
-    """Return the pictures of a folder and its subfolders, in the order of their names."""
-    found = sorted(
-        one.relative_to(path)
-        for one in path.rglob("*")
-        if one.suffix.lower() in PICTURES
-        and one.is_file()
-        # What is hidden is not the person's.
-        and not any(part.startswith(".") for part in one.relative_to(path).parts)
-    )
-    if not found:
+def _pictures(folder: Path) -> pl.DataFrame:
+    """Return the pictures of a folder and its subfolders by name, hidden ones left out."""
+    files = (file for file in folder.rglob("*") if file.suffix.lower() in PICTURES)
+    paths = sorted(file.relative_to(folder) for file in files if file.is_file())
+    paths = [path for path in paths if not any(part.startswith(".") for part in path.parts)]
+    if not paths:
         raise BadInput(
-            f"{path} is a folder without pictures ({', '.join(PICTURES)}); a table, or a folder with "
-            "pictures, was expected. Check the path."
+            f"{folder} is a folder without pictures ({', '.join(PICTURES)}). Name a table, or a folder "
+            "with pictures."
         )
-    within = [one.parts[0] if len(one.parts) > 1 else "" for one in found]
-    return pl.DataFrame({PICTURE: [one.as_posix() for one in found], "folder": within})
+    subfolders = [path.parts[0] if len(path.parts) > 1 else "" for path in paths]
+    return pl.DataFrame({PICTURE: [path.as_posix() for path in paths], "folder": subfolders})
 
 
 def _check_size(path: Path, size: int, there: int) -> None:
-    """Raise if a table would be far larger than what there is of it: made to fill a memory."""
-    if size > max(SURE, DENSEST * there):
+    """Raise if a table would be far larger than its file: made to fill a memory."""
+    if size > max(SMALL, DENSEST * there):
         raise BadInput(
-            f"{path.name} would be {size:,} cells or bytes, of {there:,} that are in it; at most "
-            f"{DENSEST} for each were expected. Look at who made it, and save it without empty parts."
+            f"{path.name} must hold at most {DENSEST} cells or bytes for each that is in the file, got "
+            f"{size:,} of {there:,}. Check where it comes from, and save it without empty parts."
         )
 
 
 def _check_width(path: Path, columns: int) -> None:
     if columns > MOST_COLUMNS:
         raise BadInput(
-            f"{path.name} has {columns:,} columns; at most {MOST_COLUMNS:,} were expected. Keep those "
-            "that people read, and bring many numbers as a .npy file of the table's name beside it."
+            f"{path.name} must have at most {MOST_COLUMNS:,} columns, got {columns:,}. Keep those that "
+            "people read, and put many numbers into a .npy file of the table's name beside it."
         )
 
 
@@ -337,18 +229,108 @@ def _content(path: Path) -> bytes:
             return path.read_bytes()
         packed = path.stat().st_size
         with gzip.open(path) as file:
-            content = file.read(max(SURE, DENSEST * packed) + 1)
+            content = file.read(max(SMALL, DENSEST * packed) + 1)
         _check_size(path, len(content), packed)
         return content
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise BadInput(
-            f"{path.name} could not be unpacked ({error}); a whole gzip file was expected. Copy it "
-            "again, or unpack it with another program."
-        ) from error
+        raise BadInput(f"{path.name} is not a whole gzip file ({error}). Copy it again.") from error
     except OSError as error:
-        raise BadInput(
-            f"{path} could not be opened ({error.strerror}); a table was expected. Check the path."
+        raise BadInput(f"{path} could not be opened ({error.strerror}). Check the path.") from error
+
+
+def _decoded(path: Path, content: bytes, encoding: str | None) -> tuple[str, str]:
+    """Return a text and its encoding: the one given, else one of `ENCODINGS`."""
+    if encoding is None:
+        encoding = _detected(content)
+    try:
+        return content.decode(encoding).removeprefix("\ufeff"), encoding
+    except LookupError as error:
+        raise BadParameter(
+            f"The encoding must be one that Python knows, such as cp1252 or utf-16, got {encoding!r}. "
+            "Leave it out to have it detected."
         ) from error
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise BadInput(
+            f"{path.name} is not {encoding.upper()} at byte {error.start} (line {line}). Name its "
+            "encoding (cp1252, utf-16, cp1251, shift_jis, gb18030), or save it as UTF-8."
+        ) from error
+
+
+def _detected(content: bytes) -> str:
+    # A zero byte is half of a character of UTF-16, or one of UTF-8; cp1252 has none.
+    zero = 0 in content
+    if not zero:
+        with suppress(UnicodeDecodeError):
+            content.decode()
+            return "utf-8"
+    match = from_bytes(content, cp_isolation=ENCODINGS[:-1] if zero else ENCODINGS).best()
+    return match.encoding.replace("_", "-") if match else "utf-8"
+
+
+def _separator(text: str, usual: str) -> str:
+    """Return the separator with which most lines have as many cells as the first.
+
+    The first must have two cells at least, and half of the others as many. The usual separator is
+    taken where no other fits more lines.
+    """
+    named = re.match(r"sep=(.)\r?\n", text)
+    if named:
+        return named[1]
+    fits = {separator: _fit(text, separator) for separator in SEPARATORS}
+    best = max(fits, key=fits.__getitem__)
+    return usual if fits[usual][0] >= fits[best][0] else best
+
+
+def _fit(text: str, separator: str) -> tuple[float, int]:
+    """Return the share of lines with as many cells as the first, and that number."""
+    sample = text[:SAMPLE]
+    reader = csv.reader(io.StringIO(sample, newline=""), delimiter=separator, strict=True)
+    counts: list[int] = []
+    # A fault is reported where the file is read; the last line of a sample may be cut anywhere.
+    with suppress(csv.Error):
+        counts.extend(len(row) for row in reader if row)
+    rest = counts[1:] if len(sample) == len(text) else counts[1:-1]
+    if not rest or counts[0] < 2 or 2 * rest.count(counts[0]) < len(rest):
+        return 0.0, 0
+    return rest.count(counts[0]) / len(rest), counts[0]
+
+
+def _separated(path: Path, text: str, separator: str) -> pl.DataFrame:
+    """Return a table of texts, every cell as it stands in the file."""
+    if len(separator) != 1 or separator in '"\r\n':
+        raise BadParameter(
+            f"The separator must be one character, or a name such as tab, got {separator!r}. Leave it "
+            "out to have it detected."
+        )
+    text = re.sub(r"\Asep=.\r?\n", "", text)
+    _check_width(path, text.partition("\n")[0].count(separator) + 1)
+    # Python's reader is strict (polars' takes open quotes, short lines and a name twice), and keeps
+    # every cell as it stands: NUL, line breaks, spaces, empty ones.
+    csv.field_size_limit(LARGEST_CELL)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    rows: list[list[str]] = []
+    try:
+        names = next(reader, [])
+        for row in filter(None, reader):
+            if len(row) != len(names):
+                raise BadInput(
+                    f"Line {reader.line_num} of {path.name} must have {len(names)} cells, as the first "
+                    f"line has, got {len(row)}. Put quotes around cells that hold {separator!r}, or name "
+                    "another separator."
+                )
+            rows.append(row)
+    except csv.Error as error:
+        raise BadInput(
+            f"{path.name} could not be read at line {reader.line_num} ({error}). Check the quotes and "
+            "the separator."
+        ) from error
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BadInput(f"{path.name} names a column twice ({twice!r}). Rename one.")
+    columns = zip(*rows, strict=True) if rows else ([] for _ in names)
+    schema = dict.fromkeys(names, pl.String)
+    return pl.DataFrame(dict(zip(names, columns, strict=True)), schema=schema)
 
 
 def _parquet(path: Path, content: bytes) -> pl.DataFrame:
@@ -360,139 +342,68 @@ def _parquet(path: Path, content: bytes) -> pl.DataFrame:
         return pl.read_parquet(content)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise BadInput(
-            f"{path.name} could not be read ({_first(error)}); a Parquet file was expected. Copy it "
-            "again, or convert it to .csv."
+            f"{path.name} is not a Parquet file ({_first_line(error)}). Copy it again, or convert it to "
+            ".csv."
         ) from error
 
 
-def _workbook(path: Path, content: bytes, sheet: str | None) -> tuple[pl.DataFrame, Written]:
-    """Return a sheet: the one named, else that with most cells, or "" for the first with rows.
-
-    Whole numbers, which Excel does not have, are made.
-    """
+def _workbook(path: Path, content: bytes, sheet: str | None) -> tuple[pl.DataFrame, Format]:
+    """Return the named sheet, else that with most cells; whole numbers, which Excel lacks, are made."""
     with needing("An Excel file"):
         import fastexcel
     _check_sheets(path, content)
     try:
         book = fastexcel.read_excel(content)
         names = book.sheet_names
-        wanted = [name for name in names if name == sheet or not sheet]
+        wanted = [name for name in names if name == (sheet or name)]
         sheets = (book.load_sheet(name, schema_sample_rows=None) for name in wanted)
         frames = {one.name: frame for one in sheets if (frame := one.to_polars()).height}
     except (fastexcel.FastExcelError, ValueError) as error:
         raise BadInput(
-            f"{path.name} could not be read ({_first(error)}); an Excel workbook with a line of names "
-            "was expected. Open it in a spreadsheet and save it as .xlsx, or as CSV UTF-8."
+            f"{path.name} is not an Excel workbook with a line of names ({_first_line(error)}). Save it "
+            "as .xlsx in a spreadsheet, or as CSV UTF-8."
         ) from error
-    if sheet and not wanted:
+    if not wanted:
         raise BadParameter(
-            f"{path.name} has the sheets {', '.join(names)}; one called {sheet!r} was expected. "
-            "Correct the name."
+            f"The sheet {sheet!r} is not in {path.name} (sheets: {', '.join(names)}). Name one of them."
         )
     cells = {name: frame.count().sum_horizontal().sum() for name, frame in frames.items()}
-    name = (
-        next(iter(cells), None) if sheet == "" else max(cells, key=cells.__getitem__, default=None)
-    )
+    name = max(cells, key=cells.__getitem__, default=None)
     table = pl.DataFrame() if name is None else frames[name]
-    empty = [name for name in table.columns if table[name].null_count() == table.height]
+    empty = [column.name for column in table if column.null_count() == table.height]
     table = table.drop(empty).filter(~pl.all_horizontal(pl.all().is_null()))
     whole = [c.name for c in table if c.dtype.is_float() and (c.drop_nulls() % 1 == 0).all()]
-    made = table.with_columns(pl.col(whole).cast(pl.Int64, strict=False))
-    return made, Written(sheet=name, sheets=tuple(names))
+    table = table.with_columns(pl.col(whole).cast(pl.Int64, strict=False))
+    return table, Format(sheet=name, sheets=tuple(names))
 
 
 def _check_sheets(path: Path, content: bytes) -> None:
-    """Raise if sheets are far larger than what is in them; two cells may be a million rows apart."""
+    """Raise if sheets are far larger than what is in them: two cells may be a million rows apart."""
     with suppress(zipfile.BadZipFile), zipfile.ZipFile(io.BytesIO(content)) as archive:
-        _check_size(path, sum(one.file_size for one in archive.infolist()), len(content))
+        _check_size(path, sum(part.file_size for part in archive.infolist()), len(content))
         for name in archive.namelist():
             cells = CELL.findall(archive.read(name)) if name.endswith(".xml") else []
             if cells:
                 rows = [int(row) for _, row in cells]
-                wide = max(len(column) for column, _ in cells)
-                last = max(column for column, _ in cells if len(column) == wide)
+                last = max((column for column, _ in cells), key=lambda c: (len(c), c))
                 columns = sum(26**i * (c - 64) for i, c in enumerate(reversed(last)))
                 _check_size(path, (max(rows) - min(rows) + 1) * columns, len(cells))
 
 
-def _json(path: Path, text: str, *, lines: bool) -> pl.DataFrame:
-    if not lines:
-        try:
-            return _records(path, _objects(path, json.loads(text)))
-        except (ValueError, RecursionError) as error:
-            # One object a line, by another name.
-            if "Extra data" not in str(error):
-                raise BadInput(
-                    f"{path.name} could not be read ({error}); a list of objects was expected: "
-                    '[{"text": "..."}, ...]. Repair it there.'
-                ) from error
-    # Only \n ends a line: a text may hold other line separators.
-    numbered = enumerate(text.split("\n"), start=1)
-    return _records(
-        path, (_object(path, number, line) for number, line in numbered if line.strip())
-    )
-
-
-def _objects(path: Path, data: Any) -> list[dict[str, Any]]:
-    """Return the rows of a JSON file: a list of objects, or an object with one such list in it."""
-    lists = (
-        [one for one in data.values() if isinstance(one, list)] if isinstance(data, dict) else []
-    )
-    rows = lists[0] if len(lists) == 1 else data
-    wrong = isinstance(rows, list) and next(
-        (i for i, r in enumerate(rows) if type(r) is not dict), None
-    )
-    if not isinstance(rows, list) or wrong is not None:
-        what = (
-            f"a {type(rows).__name__}"
-            if wrong is None or wrong is False
-            else f"no object at {wrong}"
-        )
-        raise BadInput(
-            f"{path.name} holds {what}; a list of objects was expected: "
-            '[{"text": "..."}, ...]. In pandas: frame.to_json(path, orient="records").'
-        )
-    for number, row in enumerate(rows):
-        _whole(path, f"Row {number}", row)
-    return rows
-
-
-def _object(path: Path, number: int, line: str) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise BadInput(
-            f"Line {number} of {path.name} could not be read ({error}); an object of whole "
-            "characters was expected. Repair the line."
-        ) from error
-    if not isinstance(row, dict):
-        raise BadInput(
-            f"Line {number} of {path.name} is a {type(row).__name__}; an object such as "
-            '{"text": "..."} was expected. Repair the line.'
-        )
-    return _whole(path, f"Line {number}", row)
-
-
-def _whole(path: Path, place: str, row: dict[str, Any]) -> dict[str, Any]:
-    try:
-        json.dumps(row, ensure_ascii=False).encode()
-    except ValueError as error:
-        raise BadInput(
-            f"{place} of {path.name} could not be read ({error}); an object of whole characters was "
-            "expected. Repair it."
-        ) from error
-    return row
-
-
-def _records(path: Path, objects: Iterable[dict[str, Any]]) -> pl.DataFrame:
+def _records(path: Path, text: str, *, lines: bool) -> pl.DataFrame:
+    """Return JSON as a table: lists and objects, and columns of several kinds, become JSON texts."""
     rows: list[dict[str, Any]] = []
-    for row in objects:
-        nested = {
-            k: json.dumps(v, ensure_ascii=False)
-            for k, v in row.items()
-            if isinstance(v, (dict, list))
-        }
-        rows.append(row | nested)
+    for place, row in _objects(path, text, lines):
+        if not isinstance(row, dict):
+            raise BadInput(
+                f'{place} of {path.name} must be an object such as {{"text": "..."}}, got a '
+                f"{type(row).__name__}. Repair it."
+            )
+        try:
+            json.dumps(row, ensure_ascii=False).encode()
+        except (ValueError, RecursionError) as error:
+            raise BadInput(f"{place} of {path.name} is not text ({error}). Repair it.") from error
+        rows.append({k: _as_json(v) if isinstance(v, (dict, list)) else v for k, v in row.items()})
     names = dict.fromkeys(name for row in rows for name in row)
     _check_width(path, len(names))
     _check_size(path, len(names) * len(rows), sum(map(len, rows)))
@@ -505,9 +416,43 @@ def _records(path: Path, objects: Iterable[dict[str, Any]]) -> pl.DataFrame:
         return pl.DataFrame(rows, infer_schema_length=None)
     except (pl.exceptions.PolarsError, TypeError, OverflowError) as error:
         raise BadInput(
-            f"{path.name} could not be made a table ({_first(error)}); values of one kind in each "
-            "field were expected. Make them all texts or all numbers."
+            f"{path.name} must have values of one kind in each field ({_first_line(error)}). Make them "
+            "all texts or all numbers."
         ) from error
+
+
+def _objects(path: Path, text: str, lines: bool) -> Iterator[tuple[str, Any]]:
+    """Yield the place and the value of every row: lines, a list, or an object with one list."""
+    data: Any = None
+    try:
+        data = None if lines else json.loads(text)
+    except (ValueError, RecursionError) as error:
+        # One object a line, by another name.
+        lines = "Extra data" in str(error)
+        if not lines:
+            raise BadInput(f"{path.name} is not JSON ({error}). Repair it there.") from error
+    if not lines:
+        lists = [v for v in data.values() if isinstance(v, list)] if type(data) is dict else []
+        data = lists[0] if len(lists) == 1 else data
+        if not isinstance(data, list):
+            raise BadInput(
+                f'{path.name} must hold a list of objects, [{{"text": "..."}}, ...], got a '
+                f"{type(data).__name__}. In pandas: frame.to_json(path, orient='records')."
+            )
+        yield from ((f"Row {number}", row) for number, row in enumerate(data))
+        return
+    # Only \n ends a line: a text may hold other line separators.
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            try:
+                yield f"Line {number}", json.loads(line)
+            except (ValueError, RecursionError) as error:
+                place = f"Line {number} of {path.name}"
+                raise BadInput(f"{place} is not JSON ({error}). Repair it.") from error
+
+
+def _as_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _mixed(cells: list[Any]) -> bool:
@@ -517,5 +462,5 @@ def _mixed(cells: list[Any]) -> bool:
     return large or (len(kinds) > 1 and not kinds.isdisjoint({bool, str}))
 
 
-def _first(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     return str(error).strip().split("\n")[0][:200]

@@ -1,0 +1,326 @@
+"""Creating a study on the page: a table is chosen or uploaded, its columns are named, it begins."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections.abc import AsyncIterator, Callable
+from hashlib import file_digest
+from itertools import chain, count, islice
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import polars as pl
+from fastapi import APIRouter, Depends, HTTPException, Query, Request
+from pydantic import Field, StrictInt
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import RedirectResponse, Response
+
+from goalward.core.files import whole_file
+from goalward.errors import BadInput, BadParameter, PoolChanged
+from goalward.studio.server.api import Body, Text
+from goalward.studio.server.auth import Auth
+from goalward.studio.server.pages import page
+from goalward.studio.server.rows import encodable
+from goalward.studio.server.security import root
+from goalward.studio.server.served_study import ServedStudy
+from goalward.studio.study import Study
+from goalward.studio.study.ledger import WAIT
+from goalward.studio.tables import Table
+from goalward.studio.tables.cells import texts
+from goalward.studio.tables.columns import ANSWERS, GIVEN, Kinds, is_missing, values_of
+from goalward.studio.tables.embeddings import first_labels
+from goalward.studio.tables.read import PICTURES, beside, read_format, suffix_of
+from goalward.studio.tables.table import SAMPLE_CLASSES, write_sample
+
+MOST, SHOWN = 50, 4
+"""Tables of a folder that are offered, and rows that are shown of one."""
+LARGEST = 2**30
+"""Bytes that one server accepts, over all uploads."""
+SECONDS = 60.0
+"""Within which the next piece of an upload must arrive."""
+DEEPEST, SEEN = 3, 500
+"""Parts of a picture's path that are kept, and files of a folder searched for pictures."""
+
+
+class TableChosen(Body):
+    """A table of the start page, by its number, and the sheet of a workbook."""
+
+    table: StrictInt = Field(ge=0, le=10**6)
+    sheet: Text | None = Field(None, max_length=100)
+
+
+class StudyWanted(TableChosen):
+    """The classes of a new study, and the use of each column."""
+
+    classes: list[Text] = Field(max_length=1000)
+    uses: dict[Text, Literal["text", "numeric", "category", "image", "answers", "shown"]]
+
+
+class NewStudy:
+    """Tables of a folder, uploads to it, and the study that is made of one.
+
+    A request names a table by its number, never by a path.
+
+    Parameters
+    ----------
+    serving
+        Returns a study as it is served.
+    folder
+        Where tables and studies are; uploads go there.
+    table
+        The table that was named at the start.
+    """
+
+    def __init__(
+        self,
+        auth: Auth,
+        serving: Callable[[Study], ServedStudy],
+        folder: Path,
+        table: Path | None = None,
+    ) -> None:
+        self.auth, self.serving, self.folder = auth, serving, folder
+        self.creating = asyncio.Lock()
+        self._tables: list[Path] = [table] if table else []
+        self._named = 0 if table else None
+        self._room, self._lock = LARGEST, threading.Lock()
+
+    def tables(self) -> dict[str, Any]:
+        """Return the tables that can be labelled, by number, and which of them was named."""
+        with self._lock:
+            known = {path.resolve() for path in self._tables}
+            here = (path for path in sorted(self.folder.iterdir()) if _is_table(path))
+            self._tables += [path for path in here if path.resolve() not in known]
+            tables = [
+                {"table": number, "name": encodable(path.name), "begun": _study_of(path).exists()}
+                for number, path in enumerate(self._tables[:MOST])
+            ]
+        return {"tables": tables, "named": self._named}
+
+    async def upload(self, name: str, pieces: AsyncIterator[bytes]) -> int:
+        """Write an upload into the folder and return its number; the same bytes keep theirs.
+
+        A picture comes with its folder, `birds/owls/1.png`, which then is the table.
+        """
+        parts = [_plain(part) for part in name.replace("\\", "/").split("/")[-DEEPEST:]]
+        if Path(name).suffix.lower() not in PICTURES or len(parts) == 1:
+            parts = parts[-1:]
+            suffix_of(Path(parts[-1]))
+        wanted = self.folder.joinpath(*parts)
+        wanted.parent.mkdir(parents=True, exist_ok=True)
+        free = (wanted.with_name(f"{n}-{wanted.name}") for n in count(2))
+        path = wanted if not wanted.exists() else next(p for p in free if not p.exists())
+        size = 0
+        try:
+            with whole_file(path) as partial, partial.open("xb") as file:
+                while piece := await asyncio.wait_for(anext(pieces, b""), SECONDS):
+                    size += len(piece)
+                    self._room -= len(piece)
+                    if self._room < 0:
+                        raise BadParameter(
+                            f"Uploads must be smaller than {LARGEST // 2**20} MB. Put the file into "
+                            f"{self.folder.name} yourself, and start again."
+                        )
+                    file.write(piece)
+        except BaseException:
+            # Nothing of it was kept.
+            self._room += size
+            raise
+        if path != wanted and _digest(path) == _digest(wanted):
+            path.unlink()
+            path = wanted
+        table = self.folder / parts[0] if len(parts) > 1 else path
+        with self._lock:
+            if table not in self._tables:
+                self._tables.append(table)
+            return self._tables.index(table)
+
+    def look(self, number: int, sheet: str | None = None) -> dict[str, Any]:
+        """Return the columns of a table, how each would be used, and the classes it suggests."""
+        path = self._path(number)
+        frame, how = read_format(path, sheet=sheet, isolated=True)
+        kinds = Kinds.of(frame)
+        answers, classes = _answers(frame, kinds)
+        if path.is_dir() and (named := first_labels(frame, ())[0]):
+            # The names of subfolders are answers.
+            answers, classes = ["folder"], [encodable(name) for name in named]
+        uses = dict.fromkeys(kinds.texts, "text") | dict.fromkeys(answers, "answers")
+        if kinds.pictures and not kinds.texts:
+            uses[kinds.pictures[0]] = "image"
+        else:
+            uses |= dict.fromkeys(kinds.numbers, "numeric")
+            uses |= dict.fromkeys(kinds.categories, "category")
+        columns = [
+            {
+                "name": encodable(name),
+                "use": uses.get(name, "shown"),
+                "why": kinds.left.get(name, ""),
+                "values": [encodable(value) for value in values_of(frame[name])],
+                "cells": [encodable(str(cell)[:120]) for cell in texts(frame[name]).head(SHOWN)],
+            }
+            for name in frame.columns
+        ]
+        return {
+            "table": number,
+            "name": encodable(path.name),
+            "rows": frame.height,
+            "sheet": how.sheet,
+            "sheets": list(how.sheets),
+            "columns": columns,
+            "classes": classes,
+            "begun": _study_of(path).exists(),
+        }
+
+    def create(self, wanted: StudyWanted) -> Study:
+        """Return the study of a table, created if there is none."""
+        path = self._path(wanted.table)
+        place = _study_of(path)
+        if place.exists():
+            try:
+                return Study.open(place, pool=Table(str(path)), timeout=WAIT)
+            except PoolChanged:
+                study = Study.open(place, timeout=WAIT)
+                study.extend()
+                return study
+        if len(set(wanted.classes)) < max(2, len(wanted.classes)):
+            raise BadParameter(
+                "Answers to choose from must be two or more, each once, one in each line, got "
+                f"{', '.join(map(repr, wanted.classes)) or 'none'}."
+            )
+        uses: dict[str, tuple[str, ...]] = {}
+        for column, use in wanted.uses.items():
+            uses[use] = (*uses.get(use, ()), column)
+        for use in ("image", "answers"):
+            if len(uses.get(use, ())) > 1:
+                raise BadParameter(
+                    f"At most one column can be used for {use}, got {', '.join(uses[use])}. Only show "
+                    "the others."
+                )
+        table = Table(
+            str(path),
+            text=uses.get("text", ()),
+            image=next(iter(uses.get("image", ())), None),
+            numeric=uses.get("numeric", ()),
+            category=uses.get("category", ()),
+            alone=True,
+            sheet=wanted.sheet,
+        )
+        # Remembered for what follows: nothing else reads a table that may be made to harm.
+        read_format(path, sheet=wanted.sheet, isolated=True)
+        study = Study.create(place, pool=table, classes=wanted.classes, timeout=WAIT)
+        for column in uses.get("answers", ()):
+            cells = [(cell or "").strip() for cell in texts(table.read()[column])]
+            known = [(row, cell) for row, cell in enumerate(cells) if cell in wanted.classes]
+            study.tell_many(known, by="table")
+        return study
+
+    def sample(self) -> Study:
+        """Return the study of the sample table."""
+        path = write_sample(Path("out/sample"))
+        place = _study_of(path)
+        if place.exists():
+            return Study.open(place, timeout=WAIT)
+        table = Table(str(path), text="text")
+        return Study.create(place, pool=table, classes=SAMPLE_CLASSES, timeout=WAIT)
+
+    def _path(self, number: int) -> Path:
+        if not 0 <= number < len(self._tables):
+            raise BadParameter(f"There is no table {number}; {len(self._tables)} are known.")
+        return self._tables[number]
+
+
+def _is_table(path: Path) -> bool:
+    if path.name.startswith("."):
+        return False
+    try:
+        if path.is_dir():
+            found = islice(chain(path.glob("*"), path.glob("*/*")), SEEN)
+            return any(file.suffix.lower() in PICTURES for file in found)
+        return path.is_file() and bool(suffix_of(path))
+    except (BadInput, OSError):
+        return False
+
+
+def _study_of(path: Path) -> Path:
+    return beside(path, ".labels.db")
+
+
+def _plain(name: str) -> str:
+    """Return a file name without anything that leads elsewhere."""
+    return re.sub(r"[^\w.() -]", "_", name).lstrip(". ")[-120:] or "table"
+
+
+def _answers(frame: pl.DataFrame, kinds: Kinds) -> tuple[list[str], list[str]]:
+    """Return the column that has answers to some rows, and the classes that a column names."""
+    given = [name for name, why in kinds.left.items() if why == GIVEN]
+    for name in [*filter(ANSWERS.match, frame.columns), *given]:
+        if values := values_of(frame[name]):
+            # A column that answers every row is not to be learnt from: it names what is asked.
+            some = is_missing(texts(frame[name])).any()
+            return [name] if some else [], [encodable(value) for value in values]
+    return [], []
+
+
+def _digest(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").digest()
+
+
+async def _new_study(request: Request) -> NewStudy:
+    new: NewStudy = request.app.state.new
+    return new
+
+
+New = Annotated[NewStudy, Depends(_new_study)]
+start = APIRouter(include_in_schema=False)
+"""Routes of a server that was started without a study."""
+
+
+@start.get("/new")
+def _page(request: Request, new: New) -> Response:
+    if request.app.state.served is not None:
+        return RedirectResponse(f"{root(request)}/", 303)
+    folder = new.folder.resolve().name
+    return page(request, "start.html", None, listed=new.tables(), folder=folder)
+
+
+@start.post("/api/start/upload")
+async def _upload(
+    request: Request, new: New, name: Annotated[str, Query(min_length=1, max_length=300)]
+) -> dict[str, int]:
+    try:
+        return {"table": await new.upload(name, request.stream())}
+    except TimeoutError:
+        raise HTTPException(408, "The upload stopped. Send the file again.") from None
+
+
+@start.post("/api/start/look")
+def _look(chosen: TableChosen, new: New) -> dict[str, Any]:
+    return new.look(chosen.table, chosen.sheet)
+
+
+@start.post("/api/start/study")
+async def _study(wanted: StudyWanted, request: Request, new: New) -> dict[str, str]:
+    return await _created(request, new, lambda: new.create(wanted))
+
+
+@start.post("/api/start/sample")
+async def _sample(request: Request, new: New) -> dict[str, str]:
+    return await _created(request, new, new.sample)
+
+
+async def _created(request: Request, new: NewStudy, create: Callable[[], Study]) -> dict[str, str]:
+    """Create a study and serve it from now on; a server has one."""
+    state = request.app.state
+    async with new.creating:
+        if state.served is not None:
+            raise HTTPException(409, "A study is open here already. Reload the page.")
+        study = await run_in_threadpool(create)
+        state.running.callback(study.close)
+        # The rows before the page opens, not with its first answer.
+        await run_in_threadpool(lambda: study.pool)
+        served = new.serving(study)
+        await state.running.enter_async_context(served.open())
+        state.served = state.studies[""] = served
+    return {"path": f"{root(request)}/"}

