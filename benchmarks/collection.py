@@ -7,7 +7,7 @@ import numpy as np
 import typer
 
 from goalward.lab.datasets import load
-from goalward.lab.datasets.collection import CONFIRM, FACTORS, GENERATED, IMBALANCED, KINDS
+from goalward.lab.datasets.load import CONFIRM, FACTORS, GENERATED, IMBALANCED, KINDS
 from pages import tracked, write_table
 
 HEAD = """| dataset | part | rows | features | classes | smallest class | source |

@@ -14,7 +14,7 @@ from sklearn.cluster import KMeans
 from typer import Option
 
 import goalward as gw
-from goalward.core.threads import one_blas_thread
+from goalward.core.cores import one_blas_thread
 from goalward.lab import Session
 from goalward.lab.datasets import Dataset, load
 from goalward.lab.session import measure

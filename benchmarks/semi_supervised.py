@@ -19,7 +19,7 @@ from typer import Argument, Option
 import goalward as gw
 from goalward.lab.benchmark import PROTOCOLS
 from goalward.lab.datasets import Dataset, load
-from goalward.lab.datasets.collection import DESIGN
+from goalward.lab.datasets.load import DESIGN
 from goalward.lab.session import Session
 from goalward.lab.statistics import bootstrap
 from goalward.models.left_out import left_out

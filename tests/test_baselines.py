@@ -25,8 +25,7 @@ from goalward.labels import (
 from goalward.labels.beliefs import fitted_temperature
 from goalward.strategies import Badge, Bait, BaitBackward, Bald, CoreSet
 from goalward.strategies.strategy import Request
-from goalward.testing import check_operator, check_strategy, problem
-from goalward.testing.derivatives import explicit
+from goalward.testing import check_operator, check_strategy, explicit, problem
 from goalward.utility import FirstOrder, ImplicitStep, Ladder, Retrain
 from goalward.utility.fidelity import agreement, stratified
 from goalward.utility.information import Together
@@ -245,7 +244,7 @@ def test_calibration_makes_held_out_labels_likelier():
     assert likelihood(Calibrated(CrossFitted(knn))) > raw
     held_out = Calibrated(LabelModel(knn), X=task.X_dev, y=task.y_dev)
     assert likelihood(held_out) > likelihood(LabelModel(knn))
-    assert held_out.temperature(task.fitted) > 1.0
+    assert held_out.prepare(task.fitted).args[0] > 1.0  # the temperature
     with pytest.raises(BadParameter, match="no held-out labels"):
         Calibrated(Predicted()).prepare(task.fitted)
 

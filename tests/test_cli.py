@@ -127,7 +127,7 @@ def test_rank_takes_the_goals_of_recipes(pool_files):
     found = json.loads(RUN.invoke(app, soft, catch_exceptions=False).stdout)
     assert len(found["rows"]) == 4
     f1 = [*run, "--goal", "f1"]
-    with pytest.raises(errors.BadParameter, match="--goal f1 came without --dev"):
+    with pytest.raises(errors.BadParameter, match="--goal f1 needs --dev"):
         RUN.invoke(app, f1, catch_exceptions=False)
     f1 += ["--dev", str(pool_files / "dev.csv")]
     assert len(json.loads(RUN.invoke(app, f1, catch_exceptions=False).stdout)["rows"]) == 10
@@ -139,7 +139,7 @@ def test_rank_takes_the_goals_of_recipes(pool_files):
         ({"labels.csv": "row,what\n1,yes\n"}, "Column .label. is not in"),
         ({"labels.csv": "row,label\n1,yes\n900,no\n"}, "positions from 0 to 499"),
         ({"labels.csv": "row,label\n1,yes\n1,no\n"}, "names a row twice"),
-        ({"pool.npy": "nothing"}, "cannot be read as .npy"),
+        ({"pool.npy": "nothing"}, "must be a whole .npy file"),
     ],
 )
 def test_rank_says_what_is_wrong_with_its_files(pool_files, change, message):
@@ -181,7 +181,7 @@ def test_an_error_on_purpose_is_a_message_and_not_a_traceback(tmp_path):
         check=False,
     )
     assert done.returncode == 1
-    assert "There is no figure 'figure-3'" in done.stderr
+    assert "got 'figure-3'" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -198,7 +198,7 @@ def test_brackets_in_a_message_are_text(name):
 def test_rank_refuses_dev_rows_that_were_trained_on(pool_files):
     labels = str(pool_files / "labels.csv")
     run = ["rank", str(pool_files / "pool.npy"), "--labels", labels, "--dev", labels]
-    with pytest.raises(errors.BadParameter, match="20 rows are in"):
+    with pytest.raises(errors.BadParameter, match="got 20 rows that are in"):
         RUN.invoke(app, run, catch_exceptions=False)
 
 

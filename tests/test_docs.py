@@ -133,7 +133,7 @@ def test_every_public_name_is_in_the_reference(room):
         "Study": "studio.study",
         "plots": "lab.plots",
         "selection": "strategies.selectors",
-        "stopping": "studio.advice",
+        "stopping": "studio.stopping",
         "tables": "studio.tables",
         "relabel": "utility",
         "suggest": "adapters",

@@ -113,7 +113,7 @@ def test_frames_must_keep_their_columns():
     fitted = gw.Logistic().fit(frame, TASK.y)
     pool = pd.DataFrame(TASK.X_pool, columns=list("abcd"))
     np.testing.assert_array_equal(fitted.predict(pool), fitted.predict(TASK.X_pool))
-    with pytest.raises(errors.ShapeMismatch, match="columns d, c, b, a; a, b, c, d were expected"):
+    with pytest.raises(errors.ShapeMismatch, match="got d, c, b, a"):
         fitted.predict_proba(pool[list("dcba")])
 
 
@@ -146,7 +146,7 @@ def test_a_model_does_not_change_when_the_callers_rows_do():
 def test_retraining_refuses_uneven_penalties():
     uneven = TASK.fitted.penalty.copy()
     uneven[0] = 7.0
-    with pytest.raises(errors.Unsupported, match="one number was expected"):
+    with pytest.raises(errors.Unsupported, match="must have one penalty"):
         Retrain()(replace(TASK.fitted, penalty=uneven), TASK.goal, TASK.X_pool)
 
 
@@ -188,7 +188,7 @@ def test_half_precision_tensors_are_widened():
         np.testing.assert_allclose(
             got.utility, exact.utility, atol=0.05 * exact.utility.std() + 0.05
         )
-    with pytest.raises(errors.Unsupported, match="arrays of one library"):
+    with pytest.raises(errors.Unsupported, match="array library"):
         fitted.predict_proba(sp.csr_array(TASK.X_pool))
 
 

@@ -77,5 +77,5 @@ def test_directions_need_one_penalty():
     task = problem(n_features=50, n_labelled=20)
     uneven = task.fitted.penalty.copy()
     uneven[0] = 7.0
-    with pytest.raises(Unsupported, match="one positive number"):
+    with pytest.raises(Unsupported, match="one positive penalty"):
         Coordinates.spanned(replace(task.fitted, penalty=uneven).hessian)

@@ -12,7 +12,6 @@ from goalward.core.rows import Candidates
 from goalward.labels import (
     BestCase,
     Calibrated,
-    Constant,
     CrossFitted,
     Expected,
     ExpectedImprovement,
@@ -89,7 +88,6 @@ def test_schedules_run_over_the_rounds():
             Expected(Predicted(T))(u, TASK.fitted, TASK.X_pool),
             atol=1e-12,
         )
-    assert Constant(3.0)(5) == 3.0
     assert Linear(4.0, 0.0, rounds=4)(1) == 3.0
     with pytest.raises(gw.errors.BadParameter, match="rounds=0"):
         Linear(1.0, 0.0, rounds=0)(0)

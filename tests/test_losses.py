@@ -54,13 +54,10 @@ def numbers(K=3, seed=0):
 
 
 class Sigmoids(Loss):
-    """Outcomes that do not exclude one another, each with its own logit: the six methods alone."""
+    """Outcomes that do not exclude one another, each with its own logit: the five methods alone."""
 
     def targets(self, y, classes, n_rows, name):
         return np.asarray(y, dtype=float)
-
-    def basis(self, n_outcomes, reference):
-        return namespace(reference).eye(n_outcomes, dtype=reference.dtype)
 
     def proba(self, logits):
         return 1.0 / (1.0 + namespace(logits).exp(-logits))
@@ -69,8 +66,8 @@ class Sigmoids(Loss):
         xp = namespace(logits)
         return xp.sum(xp.log(1.0 + xp.exp(logits)) - targets * logits, axis=-1)
 
-    def curvature(self, proba, motion):
-        return proba * (1.0 - proba) * motion
+    def diagonal(self, proba):
+        return proba * (1.0 - proba)
 
     def third(self, proba, motion):
         bend = proba * (1.0 - proba) * (1.0 - 2.0 * proba) * motion
@@ -129,7 +126,7 @@ def test_targets_are_checked_by_the_loss_of_the_model():
         np.array(["a", "b"]),
     )
     np.testing.assert_array_equal(fitted.targets(["b", "a"], 2), [[0.0, 1.0], [1.0, 0.0]])
-    with pytest.raises(ShapeMismatch, match="y has 1 labels; 2 were expected"):
+    with pytest.raises(ShapeMismatch, match="y must have 2 labels, one for each row, got 1"):
         fitted.targets(["b"], 2)
 
 
@@ -218,7 +215,7 @@ def test_estimators_of_several_labels_and_of_numbers_are_taken(several):
     ridge = Ridge(alpha=0.3).fit(task.X, task.y, np.linspace(1, 2, 30))
     ours = from_sklearn(ridge, task.X, task.y, np.linspace(1, 2, 30))
     np.testing.assert_allclose(ours.predict(task.X_pool), ridge.predict(task.X_pool), atol=1e-8)
-    with pytest.raises(gw.errors.NotConverged, match="weights of Ridge are not those"):
+    with pytest.raises(gw.errors.NotConverged, match=r"Ridge must be within 0\.05 of the optimum"):
         from_sklearn(ridge, task.X, task.y[::-1])
     with pytest.raises(gw.errors.Unsupported, match="zeros and ones"):
         from_sklearn(OneVsRestClassifier(logistic).fit(task.X, np.arange(30) % 3), task.X, [0] * 30)
@@ -382,7 +379,7 @@ def test_baselines_of_numbers():
         one, again = (strategy.suggest(fitted, pool, 3, round=1) for _ in range(2))
         np.testing.assert_array_equal(one.rows, again.rows)
         assert (one.utility > 0).all()
-        with pytest.raises(gw.errors.Unsupported, match="one of numbers was expected"):
+        with pytest.raises(gw.errors.Unsupported, match="it needs one of numbers"):
             strategy.suggest(labels().fitted, pool, 2)
     # Rows twice as far from the middle are twice as surprising to both.
     line = np.array([[0.0] * 4, [1.0] * 4, [9.0] * 4])
@@ -411,15 +408,17 @@ def test_labels_come_as_tables_sets_or_dicts():
     part = learner.fit(X, [{"a": True}, {"a": True, "b": None}, {"b": False}])
     expected = [[1, np.nan], [1, np.nan], [np.nan, 0]]
     np.testing.assert_array_equal(part.labelled.targets, expected)
-    with pytest.raises(gw.errors.UnknownLabel, match="Row 1 of y has the label 'c'"):
+    with pytest.raises(
+        gw.errors.UnknownLabel, match=r"must be among \['a', 'b'\], got 'c' in row 1"
+    ):
         learner.fit(X, [{"a"}, {"c"}, set()])
-    with pytest.raises(gw.errors.BadInput, match="y holds 2 in row 0"):
+    with pytest.raises(gw.errors.BadInput, match="got 2 in row 0"):
         learner.fit(X, [[2, 0], [1, 1], [0, 0]])
-    with pytest.raises(ShapeMismatch, match=r"y has shape \(3, 3\); \(3, 2\) was expected"):
+    with pytest.raises(ShapeMismatch, match=r"y must have shape \(3, 2\), got \(3, 3\)"):
         learner.fit(X, np.zeros((3, 3)))
     with pytest.raises(gw.errors.NotFinite, match="Row 1 of y"):
         gw.Ridge().fit(X, [1.0, np.nan, 2.0])
-    with pytest.raises(gw.errors.BadParameter, match="alpha=-1"):
+    with pytest.raises(gw.errors.BadParameter, match="alpha must be a finite number"):
         gw.Ridge(alpha=-1).fit(X, [1.0, 0.0, 2.0])
 
 
@@ -455,8 +454,6 @@ def test_blocks_and_factors_are_the_curvature_in_the_basis(rng, to_xp):
     np.testing.assert_allclose(to_numpy(LOSS.blocks(to_xp(p))), exact, atol=1e-15)
     L = to_numpy(LOSS.factors(to_xp(p)))
     np.testing.assert_allclose(L @ L.transpose(0, 2, 1), exact, atol=1e-15)
-    inherited = to_numpy(Loss.blocks(LOSS, to_xp(p)))
-    np.testing.assert_allclose(inherited, exact, atol=1e-15)
 
 
 def test_the_third_derivative_is_that_of_blocks_on_every_library(rng, to_xp):
@@ -475,7 +472,7 @@ def test_probabilities_do_not_overflow(to_xp):
     )
 
 
-NUMBERS = "came with a model of numbers"
+NUMBERS = "does not support models of numbers"
 
 
 def test_what_has_no_meaning_for_a_loss_refuses_it():
@@ -488,7 +485,7 @@ def test_what_has_no_meaning_for_a_loss_refuses_it():
         with pytest.raises(gw.errors.Unsupported, match=f"{name} {NUMBERS}"):
             gw.GoalOriented(goal).suggest(task.fitted, task.X_pool, 2)
     with pytest.raises(
-        gw.errors.Unsupported, match="MeanSquaredError came with a model of several"
+        gw.errors.Unsupported, match="MeanSquaredError does not support models of several"
     ):
         gw.goals.MeanSquaredError(task.X, np.zeros((len(task.X), 3))).value(labels().fitted)
     with pytest.raises(gw.errors.Unsupported, match=f"LabelModel {NUMBERS}"):

@@ -8,8 +8,7 @@ from goalward.labels import BestCase, Expected, Predicted, Spread, Truth, WorstC
 from goalward.solvers import Cholesky, Updated, fits
 from goalward.strategies import Margin
 from goalward.strategies.selectors import Sequential, Shortlist, Stochastic, Top
-from goalward.testing import check_strategy, problem
-from goalward.testing.derivatives import explicit
+from goalward.testing import check_strategy, explicit, problem
 from goalward.utility import FirstOrder, ImplicitStep
 from goalward.utility.utility import LookAhead
 

@@ -99,7 +99,7 @@ def test_a_suggestion_says_what_was_thought():
 
 def test_a_gain_stands_under_every_label_also_for_a_part_of_the_pool():
     inner = gw.recipe("decision-risk").build(pool=TASK.X_pool)
-    part = gw.strategies.Subsampled(inner, candidates=10)
+    part = gw.strategies.Among(inner, by="random", most=10)
     got = part.suggest(TASK.fitted, TASK.X_pool, batch=2)
     assert np.isnan(got.utility).sum() == 30
     np.testing.assert_array_equal(got.per_label, np.repeat(got.utility[:, None], 3, axis=1))

@@ -8,13 +8,15 @@ import sys
 import numpy as np
 import polars as pl
 import pytest
+from rich.console import Console
+from rich.progress import Progress
 from rich.text import Text
 from typer.testing import CliRunner
 
 import goalward as gw
 from goalward.cli import app
 from goalward.cli.app import warned
-from goalward.cli.console import Spinner, Terminal, console, show, visible
+from goalward.cli.console import Terminal, console, show, spinner, visible
 from goalward.errors import NetworkFile
 
 RUN = CliRunner()
@@ -135,13 +137,14 @@ def test_warnings_are_text(capsys):
     assert others == [("old", DeprecationWarning, "file.py", 1)]
 
 
-def test_what_is_being_done_is_text():
-    spinner = Spinner()
-    spinner(HOSTILE)
-    spinner.progress.console.file = io.StringIO()
-    spinner.progress.console.print(spinner.progress.get_renderable())
-    assert harmless(spinner.progress.console.file.getvalue())
-    assert "[red]" in spinner.progress.console.file.getvalue()
+def test_what_is_being_done_is_text(monkeypatch):
+    shown = Console(file=io.StringIO(), width=300)
+    monkeypatch.setattr(Progress, "start", lambda self: None)
+    monkeypatch.setattr(Progress, "stop", lambda self: shown.print(self.get_renderable()))
+    with spinner(HOSTILE) as tick:
+        tick(HOSTILE)
+    assert harmless(shown.file.getvalue())
+    assert "[red]" in shown.file.getvalue()
 
 
 def test_ordinary_texts_stay_as_they_are():

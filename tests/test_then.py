@@ -53,7 +53,7 @@ def test_a_strategy_of_two_parts_brings_the_labels_of_both():
     held = dev.labels_held
     assert held > 0
     assert Then(Random(), dev).labels_held == held
-    assert gw.strategies.Subsampled(dev).labels_held == held
+    assert gw.strategies.Among(dev, by="random").labels_held == held
 
 
 def test_classes_without_a_label_are_looked_for_while_one_is_likely():

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
         utility,
     )
     from goalward import lab as lab
-    from goalward.adapters.estimator import LogisticClassifier
     from goalward.adapters.one_call import suggest
+    from goalward.adapters.sklearn import LogisticClassifier
     from goalward.lab import plots as plots
     from goalward.labels.opinion import Opinion
     from goalward.models import Fitted
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from goalward.models.ridge import Ridge
     from goalward.strategies import GoalOriented, recipe
     from goalward.strategies import selectors as selection
-    from goalward.studio import advice as stopping
+    from goalward.studio import stopping as stopping
     from goalward.studio import tables as tables
     from goalward.studio.study import Study as Study
     from goalward.studio.study import annotate as annotate
@@ -70,33 +70,24 @@ __all__ = [
 
 __version__: str
 
-HOMES = {
-    "Fitted": "models",
-    "GoalOriented": "strategies",
-    "Logistic": "models",
-    "LogisticClassifier": "adapters",
-    "MultiLabel": "models",
-    "Opinion": "labels",
-    "Ridge": "models",
-    "Study": "studio.study",
-    "annotate": "studio.study",
-    "load_model": "studio.study",
-    "recipe": "strategies",
-    "relabel": "utility",
-    "suggest": "adapters",
+ROOMS = {
+    "adapters": ("LogisticClassifier", "suggest"),
+    "labels": ("Opinion",),
+    "models": ("Fitted", "Logistic", "MultiLabel", "Ridge"),
+    "strategies": ("GoalOriented", "recipe"),
+    "studio.study": ("Study", "annotate", "load_model"),
+    "utility": ("relabel",),
 }
-"""The rooms of the names that are not rooms themselves."""
+HOMES = {name: room for room, names in ROOMS.items() for name in names}
 
 MODULES = {
     "plots": "lab.plots",
     "selection": "strategies.selectors",
-    "stopping": "studio.advice",
+    "stopping": "studio.stopping",
     "tables": "studio.tables",
 }
-"""Modules that are reached by a shorter name."""
 
-WITH_APP = ["Study", "annotate", "lab", "load_model", "plots", "tables"]
-"""Names that need `goalward[app]`, so that `from goalward import *` leaves them out."""
+WITH_APP = ["Study", "annotate", "lab", "load_model", "plots", "tables"]  # need goalward[app]
 
 if not TYPE_CHECKING:  # a checker would take every misspelt name for one that is loaded later
 

@@ -131,9 +131,14 @@ class ClusterLost(GoalwardError, RuntimeError):
 class LabelStudioError(GoalwardError, RuntimeError):
     """A Label Studio server that refuses, or gives an unknown answer."""
 
+    passes: bool = False
+    """Whether the same request may work later."""
+
 
 class NotReached(LabelStudioError):
     """A server that does not answer, or fails for now."""
+
+    passes = True
 
 
 class GoalwardWarning(UserWarning):

@@ -69,7 +69,7 @@ OBJECTS = {
     ),
     "InTurn": lambda classes: gw.strategies.InTurn((gw.strategies.Badge(), gw.strategies.Margin())),
     "Among": lambda classes: gw.strategies.Among(built("dev/min/implicit", classes), most=5),
-    "Subsampled": lambda classes: gw.strategies.Subsampled(gw.strategies.Margin(), candidates=3),
+    "drawn": lambda classes: gw.strategies.Among(gw.strategies.Margin(), by="random", most=3),
     "oracle": lambda classes: gw.GoalOriented(
         gw.goals.Entropy(X), operator=gw.labels.Expected(gw.labels.Truth([*classes] * 6))
     ),

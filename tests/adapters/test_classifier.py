@@ -15,6 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 import goalward as gw
 from goalward.adapters import from_classifier, from_sklearn
 from goalward.errors import BadParameter, ShapeMismatch, Unsupported
+from goalward.strategies import Among
 from goalward.testing import check_strategy, problem
 from goalward.utility import FirstOrder, ImplicitStep, Ladder, Retrain
 
@@ -89,20 +90,20 @@ def test_rows_believed_in_are_absorbed_as_weighted_labels():
         )
 
 
-def test_subsampling_passes_the_check_and_scores_only_what_it_has_drawn():
-    check_strategy(gw.strategies.Subsampled(gw.strategies.Margin(), candidates=10))
+def test_rows_drawn_pass_the_check_and_no_others_are_scored():
+    check_strategy(Among(gw.strategies.Margin(), by="random", most=10))
     task = problem()
     inner = gw.GoalOriented(task.goal)
-    drawn = gw.strategies.Subsampled(inner, candidates=10).suggest(task.fitted, task.X_pool, 4)
+    drawn = Among(inner, by="random", most=10).suggest(task.fitted, task.X_pool, 4)
     assert np.isfinite(drawn.utility).sum() == 10
     whole = inner.suggest(task.fitted, task.X_pool, 4)
     some = np.isfinite(drawn.utility)
     np.testing.assert_allclose(drawn.utility[some], whole.utility[some])
     assert drawn.per_label.shape == (40, 3)
-    other = gw.strategies.Subsampled(inner, candidates=10, seed=1)
+    other = Among(inner, by=gw.strategies.Random(1), most=10)
     assert not np.array_equal(some, np.isfinite(other.suggest(task.fitted, task.X_pool, 4).utility))
-    with pytest.raises(BadParameter, match="candidates=0"):
-        gw.strategies.Subsampled(inner, candidates=0)
+    with pytest.raises(BadParameter, match="most=0"):
+        Among(inner, most=0)
 
 
 def test_the_time_is_said_before_it_is_spent(caplog, monkeypatch):

@@ -139,7 +139,7 @@ def test_columns_of_a_dataset_are_texts_labels_and_vectors(rng):
     found = gw.suggest(None, known["embedding"], known["label"], pool["embedding"], batch=3)
     plain = gw.suggest(None, vectors[:8], labels[:8], vectors[8:], batch=3)
     assert found.rows.tolist() == plain.rows.tolist()
-    with pytest.raises(BadInput, match=r"A DatasetDict with the keys 'train' came.*x\['train'\]"):
+    with pytest.raises(BadInput, match=r"a DatasetDict with the keys 'train'.*x\['train'\]"):
         gw.suggest(None, None, None, DatasetDict(train=rows))
 
 
@@ -157,7 +157,7 @@ def test_lazy_frames_and_datasets_are_tables_of_studies(kind, tmp_path):
     numbers = LAZY[kind]({"stars": [5, 2, 4, 1], "length": [3.0, 2.0, 2.0, 2.0]})
     counted = gw.Study.create(tmp_path / "n.db", pool=numbers, classes=["good", "bad"])
     assert counted.show(0)["columns"] == {"0": 5.0, "1": 3.0}
-    with pytest.raises(BadInput, match=r"columns text, stars came.*frame\['text'\].*tables\.Table"):
+    with pytest.raises(BadInput, match=r"columns text, stars .*frame\['text'\].*tables\.Table"):
         gw.Study.create(tmp_path / "m.db", pool=made, classes=["good", "bad"])
     assert not (tmp_path / "m.db").exists()
 

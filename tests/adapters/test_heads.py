@@ -112,7 +112,7 @@ def test_names_of_the_labels_are_those_of_the_logits(texts, y):
     names = np.array(["bad", "fair", "good"])
     with pytest.raises(BadParameter, match=r"LABEL_0.*Pass classes=\[...\]"):
         gw.suggest(pipe, texts[:20], names[y], texts[20:])
-    with pytest.raises(BadParameter, match="classes in their order"):
+    with pytest.raises(BadParameter, match="in the order of the logits"):
         gw.suggest(pipe, texts[:20], y + 1, texts[20:])
     named = gw.suggest(pipe, texts[:20], names[y], texts[20:], batch=3, classes=list(names))
     assert named.rows.tolist() == plain

@@ -202,7 +202,7 @@ def test_a_class_without_a_label_and_a_classifier_without_curvature(task):
     ):
         assert refit.query(X, y, other, candidates=np.arange(20, 26)).shape == (1,)
         assert GoalQuery(random_state=0).query(X, y, other, batch_size=3).shape == (3,)
-    with pytest.raises(Unsupported, match="A derivative was asked of ParzenWindow"):
+    with pytest.raises(Unsupported, match="has no derivative"):
         GoalQuery(problem_.goal).query(X, y, other)
 
 
@@ -274,14 +274,14 @@ def test_pipelines_weights_and_classifiers_that_are_fitted(task):
     with pytest.raises(ShapeMismatch, match="sample_weight"):
         query.query(X, y, clf, sample_weight=weights[:-1])
     knn = SklearnClassifier(KNeighborsClassifier(), classes=[0, 1, 2])
-    with pytest.raises(Unsupported, match="whose fit takes none"):
+    with pytest.raises(Unsupported, match="does not support sample_weight"):
         query.query(X, y, knn, sample_weight=weights)
 
 
 def test_a_goal_or_a_strategy_not_both(task):
     problem_, X, y, clf = task
     for options in ({"goal": problem_.goal}, {"operator": "spread"}):
-        with pytest.raises(BadParameter, match="a goal with its parts, or a strategy"):
+        with pytest.raises(BadParameter, match="needs a goal with its parts, or a strategy"):
             GoalQuery(**options, strategy="margin").query(X, y, clf)
 
 

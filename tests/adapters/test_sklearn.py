@@ -135,9 +135,9 @@ def test_cross_validated_models_are_taken():
         (LogisticRegression(C=np.inf, max_iter=5000), "no penalty"),
         (
             OneVsRestClassifier(LogisticRegression()),
-            "OneVsRestClassifier of LogisticRegression came",
+            "OneVsRestClassifier must be of LogisticRegression",
         ),
-        (SGDClassifier(), r"loss='hinge'\) came.*loss='log_loss' was expected"),
+        (SGDClassifier(), "loss='log_loss', got loss='hinge'"),
         (SGDClassifier(loss="log_loss"), "one-vs-rest.*Refit with LogisticRegression"),
         (SGDClassifier(loss="log_loss", penalty="elasticnet"), "Refit with penalty='l2'"),
         (SGDClassifier(loss="log_loss", penalty=None), "Refit with a small alpha"),

@@ -122,7 +122,7 @@ def test_what_cannot_be_done_is_refused():
         from_training(lambda X, y: None, task.X, task.y)
     with pytest.raises(Unsupported, match="from_classifier"):
         from_training(DecisionTreeClassifier(), task.X, task.y)
-    with pytest.raises(BadParameter, match="no parameter of that name"):
+    with pytest.raises(BadParameter, match="a parameter of that name"):
         from_training(boosting, task.X, task.y, start=logits)
     with pytest.raises(BadParameter, match="smoothing"):
         from_training(boosting, task.X, task.y, smoothing=0.0)

@@ -11,7 +11,7 @@ from sklearn.metrics import f1_score
 import goalward as gw
 from fidelity import Place, cells
 from goalward.errors import BadParameter
-from goalward.lab.datasets.collection import GENERATED, KINDS
+from goalward.lab.datasets.load import GENERATED, KINDS
 from goalward.lab.datasets.tables import DEBIAN, KEEL, keel_cells
 from goalward.strategies.recipes import RECOMMENDED_FOR
 from tasks import (

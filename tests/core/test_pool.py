@@ -9,7 +9,7 @@ import torch
 
 from goalward.core.arrays import to_numpy
 from goalward.core.files import NpyFile
-from goalward.core.pool import as_pool, blocks, n_rows, take_rows
+from goalward.core.pool import as_pool, n_rows, take_rows
 from goalward.core.pool_files import open_pool
 from goalward.errors import BadInput, Empty, ShapeMismatch, Unsupported
 
@@ -59,7 +59,7 @@ def test_every_kind_of_pool_gives_the_same_rows(given):
 def test_functions_of_rows_are_those_of_the_pool(given):
     assert n_rows(given) == 7
     assert np.array_equal(dense(take_rows(given, np.array([3, 1]))), X[[3, 1]])
-    assert np.array_equal(np.vstack([dense(rows) for _, rows in blocks(given, 4)]), X)
+    assert np.array_equal(np.vstack([dense(rows) for _, rows in as_pool(given).blocks(4)]), X)
 
 
 def test_frames_stay_frames_and_only_files_are_on_disk(given):

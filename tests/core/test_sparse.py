@@ -182,13 +182,13 @@ DOORS = {
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.attack("vectors that lie or change")
 def test_every_door_refuses_an_index_outside_the_matrix(door, tmp_path):
-    with pytest.raises(errors.BadInput, match=r"index.*were expected"):
+    with pytest.raises(errors.BadInput, match="index or a pointer"):
         DOORS[door](BROKEN["an index just out of range"](_whole()), tmp_path)
 
 
 @pytest.mark.parametrize("case", BROKEN)
 def test_a_broken_matrix_is_named_before_it_is_read(case):
-    with pytest.raises(errors.BadInput, match="expected"):
+    with pytest.raises(errors.BadInput, match="sparse matrix"):
         gw.Logistic().fit(BROKEN[case](_whole()), LABELS)
 
 
@@ -197,7 +197,7 @@ def test_every_sparse_format_is_checked_and_left_as_it_is(kind):
     make, spoil = KINDS[kind]
     expected = _model().params
     np.testing.assert_allclose(gw.Logistic().fit(make(), LABELS).params, expected, rtol=1e-9)
-    with pytest.raises(errors.BadInput, match="expected"):
+    with pytest.raises(errors.BadInput, match="sparse matrix"):
         gw.Logistic().fit(spoil(make()), LABELS)
 
 
@@ -334,7 +334,7 @@ def test_very_many_columns_cost_nothing(tmp_path):
     scipy.sparse.save_npz(tmp_path / "wide.npz", X)
     pool = open_pool(tmp_path / "wide.npz")
     assert pool.shape == (2, 10**12)
-    with pytest.raises(errors.ShapeMismatch, match="6 were expected"):
+    with pytest.raises(errors.ShapeMismatch, match="must have 6 features"):
         gw.scale.rank(pool, _model(), gw.goals.DevLoss(_whole(), LABELS), batch=1)
 
 

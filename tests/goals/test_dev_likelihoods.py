@@ -175,7 +175,7 @@ def test_a_target_apart_from_the_dev_rows_gives_a_warning():
         (lambda X, y: WorstGroup(X, y, y, temperature=0.0), BadParameter, r"temperature=0\.0"),
         (lambda X, y: WorstGroup(X, y + 7, y), UnknownLabel, "y of WorstGroup"),
         (lambda X, y: TargetSet(X, y, X[:, :2]), ShapeMismatch, "X_target of TargetSet"),
-        (lambda X, y: TargetSet(X, y, X[:1]), BadInput, "1 target rows"),
+        (lambda X, y: TargetSet(X, y, X[:1]), BadInput, "2 target rows, got"),
     ],
 )
 def test_bad_input_is_refused(make, error, message):

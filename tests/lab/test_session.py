@@ -92,7 +92,7 @@ def test_other_conditions_are_other_sessions_in_the_same_folder(tmp_path):
     simulate(wine(), ["margin"], **options)
     hard = wine().under(from_nothing=True, noise=0.2)
     first = simulate(hard, ["margin"], **options)
-    assert len(list(tmp_path.glob("rounds/*"))) == 2
+    assert len((tmp_path / "sessions.jsonl").read_text().splitlines()) == 2
     again = simulate(hard, ["margin"], **options)
     assert again.table.equals(first.table)
     assert again.table.filter(pl.col("round") == 0)["labels"].to_list() == [0]
@@ -106,7 +106,6 @@ def test_noise_that_is_no_probability_is_refused():
 def test_records_survive_what_a_crash_leaves(tmp_path):
     store = Records(tmp_path / "a" / "rounds.jsonl")
     assert not list(store)
-    assert len(store) == 0
     with store.appending() as keep:
         keep({"round": 0})
         keep({"round": 1})
@@ -116,9 +115,6 @@ def test_records_survive_what_a_crash_leaves(tmp_path):
     with store.appending() as keep:
         keep({"round": 2})
     assert [line["round"] for line in store] == [0, 1, 2]
-    store.restart([{"round": 7}])
-    assert list(store) == [{"round": 7}]
-    assert len(store) == 1
 
 
 def test_a_ready_made_strategy_is_played_as_it_is():

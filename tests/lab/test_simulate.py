@@ -68,7 +68,7 @@ def test_the_same_seed_gives_the_same_rows_on_one_and_two_processes():
 
 
 def test_a_killed_run_goes_on_to_the_same_table(tmp_path):
-    """Really killed, with SIGKILL, while its twelfth round goes to disk; then run again."""
+    """Really killed, with SIGKILL, while its third session goes to disk; then run again."""
     out = tmp_path / "run"
     script = (
         "import os, signal\n"
@@ -77,7 +77,7 @@ def test_a_killed_run_goes_on_to_the_same_table(tmp_path):
         "kept, sync = [], os.fsync\n"
         "def die(file):\n"
         "    kept.append(file)\n"
-        "    if len(kept) == 12:\n"
+        "    if len(kept) == 3:\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
         "    sync(file)\n"
         "os.fsync = die\n"
@@ -91,42 +91,20 @@ def test_a_killed_run_goes_on_to_the_same_table(tmp_path):
         [sys.executable, str(path)], env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False
     )
     assert done.returncode == -signal.SIGKILL
-    killed = sorted(out.glob("rounds/*/*.jsonl"))
-    assert killed
+    killed = out / "sessions.jsonl"
     assert not (out / "curves.parquet").exists()
     # A line cut off in the middle, as a crash of the machine would leave it.
-    with killed[-1].open("a") as file:
-        file.write('{"round": 99, "queri')
+    with killed.open("a") as file:
+        file.write('{"key": "99", "roun')
     options = {"batch": 5, "budget": 30, "seeds": 2, "n_jobs": 1, "progress": False}
     resumed = simulate(wine(), NAMES, out=out, **options)
     whole = simulate(wine(), NAMES, **options)
     same = ["accuracy", "log_loss", "goal_dev", *CHOICES]
     assert resumed.table.select(same).equals(whole.table.select(same))
     # Run once more, nothing is left to do and nothing changes.
-    before = {p: p.read_bytes() for p in out.glob("rounds/*/*.jsonl")}
+    before = killed.read_bytes()
     simulate(wine(), NAMES, out=out, **options)
-    assert {p: p.read_bytes() for p in out.glob("rounds/*/*.jsonl")} == before
-
-
-def test_a_larger_budget_goes_on_from_a_smaller_one(tmp_path):
-    options = {"batch": 4, "seeds": 1, "n_jobs": 1, "progress": False}
-    simulate(wine(), ["margin"], budget=10, out=tmp_path, **options)
-    longer = simulate(wine(), ["margin"], budget=18, out=tmp_path, **options)
-    whole = simulate(wine(), ["margin"], budget=18, **options)
-    assert longer.table.select(CHOICES).equals(whole.table.select(CHOICES))
-    shorter = simulate(wine(), ["margin"], budget=8, out=tmp_path, **options)
-    assert shorter.table["queries"].to_list() == [0, 4, 8]
-
-
-def test_a_smaller_budget_keeps_what_a_larger_one_has_done(tmp_path):
-    options = {"batch": 5, "seeds": 1, "n_jobs": 1, "progress": False}
-    simulate(wine(), ["margin"], budget=20, out=tmp_path, **options)
-    (path,) = tmp_path.glob("rounds/*/*.jsonl")
-    before = path.read_bytes()
-    short = simulate(wine(), ["margin"], budget=10, out=tmp_path, **options)
-    assert path.read_bytes() == before
-    fresh = simulate(wine(), ["margin"], budget=10, **options)
-    assert short.table.select(CHOICES).equals(fresh.table.select(CHOICES))
+    assert killed.read_bytes() == before
 
 
 def test_other_data_and_batches_live_side_by_side_in_one_folder(tmp_path):
@@ -134,10 +112,10 @@ def test_other_data_and_batches_live_side_by_side_in_one_folder(tmp_path):
     simulate(wine(), ["margin"], batch=5, **options)
     simulate(synth2(), ["margin"], batch=5, **options)
     simulate(wine(), ["margin"], batch=2, **options)
-    assert len(list(tmp_path.glob("rounds/*"))) == 3
+    assert len((tmp_path / "sessions.jsonl").read_text().splitlines()) == 3
 
 
-def test_another_strategy_of_the_same_name_is_refused(tmp_path):
+def test_another_strategy_of_the_same_name_is_played(tmp_path):
     """Reprs hide the data; the session does not take over rounds of another goal."""
     dataset = wine()
     options = {"budget": 5, "batch": 5, "seeds": 1, "n_jobs": 1, "progress": False, "out": tmp_path}
@@ -146,10 +124,10 @@ def test_another_strategy_of_the_same_name_is_refused(tmp_path):
         return {"mine": gw.GoalOriented(gw.goals.DevLoss(dataset.X[rows], dataset.y[rows]))}
 
     pool = dataset.split(0).pool
-    simulate(dataset, mine(pool[::3]), **options)
-    simulate(dataset, mine(pool[::3]), **options)
-    with pytest.raises(BadInput, match="another name for the strategy"):
-        simulate(dataset, mine(pool[1::3]), **options)
+    first = simulate(dataset, mine(pool[::3]), **options)
+    assert simulate(dataset, mine(pool[::3]), **options).table.equals(first.table)
+    other = simulate(dataset, mine(pool[1::3]), **options)
+    assert other.table["goal"][0] != first.table["goal"][0]
 
 
 def test_labels_that_a_ready_made_strategy_holds_are_charged():
@@ -204,8 +182,8 @@ def test_tables_are_written_and_read_back(tmp_path):
     ("options", "message"),
     [
         ({"strategies": []}, "at least 1, got none"),
-        ({"strategies": ["margin"], "seeds": 0}, "seeds must be at least 1, got 0"),
-        ({"strategies": ["margin"], "batch": 0}, "batch must be at least 1, got 0"),
+        ({"strategies": ["margin"], "seeds": 0}, "seeds.*at least 1"),
+        ({"strategies": ["margin"], "batch": 0}, "batch.*at least 1"),
         ({"strategies": ["marge"]}, "names the strategy 'marge'"),
     ],
 )
@@ -252,9 +230,9 @@ def test_what_is_said_of_curves():
     assert summary["labels_to_0.7"].to_list() == [15.0, 20.0]
     assert summary["labels_to_0.8"].to_list() == [20.0, None]
     for look_up in (curves.differences, curves.asked):
-        with pytest.raises(BadParameter, match="no strategy 'z'; one of a, b"):
+        with pytest.raises(BadParameter, match="must be one of a, b, got 'z'"):
             look_up("z")
-    with pytest.raises(BadParameter, match="no strategy 'z'"):
+    with pytest.raises(BadParameter, match="got 'z'"):
         curves.curve("z")
 
 

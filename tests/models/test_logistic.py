@@ -149,7 +149,7 @@ def test_a_separable_set_with_a_tiny_penalty_is_refused():
 
 
 def test_one_class_with_weight_is_one_class():
-    with pytest.raises(OneClass, match="labels of at least two classes were expected"):
+    with pytest.raises(OneClass, match="must be of two or more classes"):
         gw.Logistic().fit([[0.0], [1.0]], [0, 1], sample_weight=[1.0, 0.0])
 
 

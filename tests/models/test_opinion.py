@@ -199,5 +199,5 @@ def test_one_call_takes_guesses():
     )
     few = gw.suggest(None, X[:5], y[:5], X[100:], guesses=lambda rows: said)
     assert "the guesses not used" in few.says
-    with pytest.raises(BadParameter, match="guesses came with LogisticRegression"):
+    with pytest.raises(BadParameter, match="guesses need our own model, got LogisticRegression"):
         gw.suggest(LogisticRegression(), X[:24], y[:24], X[100:], guesses=said)

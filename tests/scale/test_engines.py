@@ -7,13 +7,13 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import goalward as gw
+from goalward.core.cores import cores
 from goalward.core.kernels.compiled import compiled, installed
-from goalward.core.threads import cores
 from goalward.goals import DecisionRisk
 from goalward.goals.posterior import PosteriorGoal
 from goalward.scale import Cuda, Dask, Threads, open_pool
 from goalward.strategies import Among, GoalOriented, Margin, engine
-from goalward.strategies.engine import Memory, Reader, ScanResult
+from goalward.strategies.engine import Engine, Memory, Reader, ScanResult
 from goalward.strategies.selectors import Best, Sequential
 from goalward.testing import check_engine, problem
 from tests.conftest import need
@@ -89,11 +89,10 @@ def test_a_cluster_gives_the_rows_of_memory(client, tmp_path):
 
 
 @dataclass(frozen=True)
-class Once:
+class Once(Engine):
     """The whole pool as one part."""
 
     mistake: str = ""
-    whole = False
 
     def scan(self, rule, request, kept):
         total, reader = len(request.pool), Reader.of(rule, request.fitted)

@@ -119,15 +119,15 @@ def _bad(tmp_path):
     pl.DataFrame({"t": ["a", "b"]}).write_parquet(tmp_path / "texts.parquet")
     return {
         "cut.npy": (errors.DataMissing, "cut off"),
-        "narrow.npy": (errors.ShapeMismatch, "4 features; 6 were expected"),
+        "narrow.npy": (errors.ShapeMismatch, "6 features.*got 4"),
         "flat.npy": (errors.ShapeMismatch, "shape"),
         "texts.npy": (errors.ShapeMismatch, "numbers"),
         "objects.npy": (errors.DataMissing, "plain numbers"),
-        "cut.parquet": (errors.DataMissing, "cannot be read"),
-        "rows.txt": (errors.DataMissing, "was expected"),
+        "cut.parquet": (errors.DataMissing, "whole table"),
+        "rows.txt": (errors.DataMissing, "must end in"),
         "not.npz": (errors.DataMissing, "save_npz"),
-        "gone.npy": (errors.DataMissing, "not there"),
-        "texts.parquet": (errors.ShapeMismatch, "features"),
+        "gone.npy": (errors.DataMissing, "no pool file"),
+        "texts.parquet": (errors.ShapeMismatch, "1 feature"),
     }
 
 
@@ -209,6 +209,6 @@ def test_rows_of_a_file_are_taken_like_those_of_an_array(tmp_path):
     for index in (10, -11, [0, 10]):
         with pytest.raises(IndexError):
             part[index]
-    with pytest.raises(errors.Unsupported, match="Columns"):
+    with pytest.raises(errors.Unsupported, match="by rows only"):
         part[0:4, 0:2]
     np.testing.assert_array_equal(part[::-1], X[10:20][::-1])

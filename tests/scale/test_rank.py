@@ -68,9 +68,9 @@ def test_rows_do_not_depend_on_blocks_or_threads(K, dtype, options):
 def test_compiled_loops_give_numpys_scores(K, dtype, statistic, compiled):
     fitted, goal, pool = setting(K, dtype=dtype)
     direction = gw.utility.FirstOrder().prepare(fitted, goal)
-    fast = direction.reduced(pool, statistic)
+    fast = direction.motion.reduced(pool, statistic)
     accelerate(False)
-    plain = direction.reduced(pool, statistic)
+    plain = direction.motion.reduced(pool, statistic)
     # A few roundings of sums over 6 features and K classes.
     np.testing.assert_allclose(fast, plain, atol=50 * np.finfo(dtype).eps * np.abs(plain).max())
     assert fast.dtype == dtype
@@ -79,11 +79,12 @@ def test_compiled_loops_give_numpys_scores(K, dtype, statistic, compiled):
 @pytest.mark.parametrize("K", [2, 3, 26])
 def test_reduced_scores_are_the_operators_on_the_table(K):
     fitted, goal, pool = setting(K)
-    direction = gw.utility.FirstOrder(per_row_penalty=True).prepare(fitted, goal)
-    per_label, proba, _ = direction(pool)
+    utility = gw.utility.FirstOrder(per_row_penalty=True)
+    per_label, proba, _ = utility.prepare(fitted, goal)(pool)
     for operator in OPERATORS[:4]:
+        strategy = gw.GoalOriented(goal, operator=operator, utility=utility)
         np.testing.assert_allclose(
-            direction.reduced(pool, operator.statistic),
+            strategy.suggest(fitted, pool, batch=1).utility,
             operator(per_label, fitted, pool),
             rtol=1e-9,
             atol=1e-12,

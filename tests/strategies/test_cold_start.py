@@ -15,7 +15,7 @@ NOTHING = LEARNER.fit(X[:0], [])
 
 
 def test_a_model_of_no_label_knows_nothing():
-    assert NOTHING.labelled.n_seen == 0
+    assert not NOTHING.seen.any()
     assert not NOTHING.params.any()
     np.testing.assert_allclose(NOTHING.predict_proba(X), 1 / 3)
     assert (NOTHING.penalty == 1.0).all()

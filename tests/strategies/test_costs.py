@@ -13,6 +13,7 @@ from goalward.core.rows import Candidates
 from goalward.labels import Spread, WorstCase
 from goalward.scale import Cuda, Dask, Threads, open_pool, rank
 from goalward.strategies import (
+    Among,
     Badge,
     Bait,
     Bald,
@@ -23,7 +24,6 @@ from goalward.strategies import (
     Margin,
     Random,
     Refine,
-    Subsampled,
     TypiClust,
 )
 from goalward.strategies.selectors import PerCost, Sequential, Shortlist, Stochastic, Top
@@ -155,7 +155,7 @@ def test_engines_buy_what_gains_most_where_the_cap_binds():
         gw.GoalOriented(gw.goals.Coverage(TASK.X_pool), selection=Sequential()),
         gw.GoalOriented.recommended(TASK.X_pool),
         *(Entropy(), Margin(), LeastConfident(), Bald(), Bait(), Refine(depth=1, batches=9)),
-        Subsampled(Margin(), candidates=30),
+        Among(Margin(), by="random", most=30),
     ],
     ids=repr,
 )

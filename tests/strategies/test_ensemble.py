@@ -35,7 +35,7 @@ def test_a_part_of_the_pool_is_picked_from_as_if_it_were_the_pool(strategy):
     request = Request.of(TASK.fitted, TASK.X_pool, 6, exclude=range(10), round=0)
     part = np.arange(5, 150, 3)
     rng = np.random.default_rng(0)
-    found = Proposer.of(strategy, request)(part, rng)
+    found = Proposer(strategy, request)(part, rng)
     free = part[part >= 10]
     if strategy == Bait():  # its reference is the whole pool, not the part
         assert set(found) <= set(free.tolist())

@@ -110,7 +110,7 @@ def test_a_switch_as_a_recipe():
     for hopeless in ("margin", "decision-risk"):
         with pytest.raises(BadParameter, match="hopes for no label"):
             gw.recipe(f"{hopeless} unless surprised then entropy")
-    with pytest.raises(BadParameter, match="hopes for no label"):
+    with pytest.raises(BadParameter, match="hopes for a label"):
         UnlessSurprised(Margin(), Margin())
 
 

@@ -14,7 +14,7 @@ from goalward.goals import DevLoss, Entropy, Fisher
 from goalward.testing import check_utility, problem
 from goalward.utility import FirstOrder, ImplicitStep, Retrain
 from goalward.utility.descent import Point, descend
-from goalward.utility.neighbours import Neighbours
+from goalward.utility.neighbours import Neighbours, each
 
 HARD = {
     "breast-cancer": load_breast_cancer,
@@ -79,14 +79,17 @@ def test_every_step_lowers_the_objective(n_classes):
     task = problem(n_classes=n_classes, n_features=40, C=100.0, n_pool=10)
     neighbours = Neighbours.of(task.fitted, task.goal)
     base = neighbours.base
-    _, added = neighbours.singles(task.X_pool)
-    psi, a = added.implicit(base)
+    added = neighbours.singles(task.X_pool)
+    psi, a = added.implicit()
 
     def objective(psi, a):
-        point = Point.of(base, added, psi, a)
-        total = 0.5 * np.sum(base.coordinates.ridge[:, None, None] * psi * psi, axis=(0, 1))
-        total = total + 0.5 * base.rho * np.sum(a * added.outside(a), axis=(0, 1))
-        for f, targets in ((point.f, base.targets[:, :, None]), (point.own, added.targets)):
+        point = Point.of(added, psi, a)
+        total = 0.5 * np.sum(base.inverse.coordinates.ridge[:, None, None] * psi * psi, axis=(0, 1))
+        total = total + 0.5 * base.rho * np.sum(a * each(added.S, a), axis=(0, 1))
+        for f, targets in (
+            (point.f, (base.targets @ base.columns)[:, :, None]),
+            (point.own, added.targets),
+        ):
             logits = f if n_classes > 2 else np.einsum("kc,ncm->nkm", base.Q, f)
             t = np.einsum("kc,ncm->nkm", base.Q, targets)
             shifted = logits - logits.max(axis=1, keepdims=True)
@@ -95,7 +98,7 @@ def test_every_step_lowers_the_objective(n_classes):
         return total
 
     never = np.zeros(psi.shape[2])
-    ways = [descend(base, added, psi, a, steps=steps, target=never) for steps in range(6)]
+    ways = [descend(added, psi, a, steps=steps, target=never) for steps in range(6)]
     values = [objective(*way[:2]) for way in ways]
     assert np.all(np.diff(values, axis=0) <= 1e-10)
     assert np.all(values[1] < values[0])

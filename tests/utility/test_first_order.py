@@ -5,8 +5,7 @@ import scipy.sparse as sp
 import goalward as gw
 from goalward.goals import Entropy, Fisher
 from goalward.solvers import Cholesky, ConjugateGradient, Dual
-from goalward.testing import check_utility, problem
-from goalward.testing.derivatives import explicit
+from goalward.testing import check_utility, explicit, problem
 from goalward.utility import FirstOrder, Retrain
 
 FIRST = FirstOrder()
@@ -105,11 +104,11 @@ def test_batches_take_labels_of_their_own():
 def test_bad_batches_are_refused():
     task = problem()
     call = lambda X, labels=None: FIRST.batch(task.fitted, task.goal, X, labels=labels)
-    with pytest.raises(gw.errors.BadParameter, match=r"all 3\*\*40 labelings"):
+    with pytest.raises(gw.errors.BadParameter, match=r"got 3\*\*40"):
         call(task.X_pool[None])
     with pytest.raises(gw.errors.ShapeMismatch, match=r"\(L, 2\) or \(B, L, 2\)"):
         call(task.X_pool[None, :2], labels=[[0, 1, 2]])
-    with pytest.raises(gw.errors.UnknownLabel, match="holds the label 9"):
+    with pytest.raises(gw.errors.UnknownLabel, match=r"must be among the classes .*, got 9"):
         call(task.X_pool[None, :2], labels=[[0, 9]])
     with pytest.raises(gw.errors.Empty):
         call([])

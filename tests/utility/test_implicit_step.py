@@ -12,8 +12,7 @@ from goalward.goals import DevLoss, Entropy, Fisher
 from goalward.labels import BestCase, Expected, Predicted, Truth, Uniform, WorstCase
 from goalward.models import Softmax
 from goalward.solvers.inverse import quadratic
-from goalward.testing import check_utility, problem
-from goalward.testing.derivatives import explicit
+from goalward.testing import check_utility, explicit, problem
 from goalward.utility import FirstOrder, ImplicitStep, Retrain
 from goalward.utility.implicit_slopes import Equations, implicit_slopes
 from goalward.utility.implicit_step import GoalCurvature
@@ -67,7 +66,7 @@ def test_m_and_n_are_their_definition(goal, n_classes, n_features):
     q = fitted.loss.curvature(p, motion)
     for J, p_i, q_i in zip(rows(task.X), p, q, strict=True):
         S += J.T @ (np.diag(q_i) - np.outer(q_i, p_i) - np.outer(p_i, q_i)) @ J
-    Z = family.base.coordinates(task.X_pool)
+    Z = family.base.inverse.coordinates(task.X_pool)
     M, N = family.base.inverse.leverage(task.X_pool, Z), curvature(task.X_pool, Z)
     for i, row in enumerate(rows(task.X_pool)):
         J = Q.T @ row
@@ -88,8 +87,8 @@ def test_slopes_solve_their_equation(n_classes, size, rng):
     M = size * (L @ L.transpose(0, 2, 1)) / c
     f = 4.0 * rng.normal(size=(40, c))
     Q = Softmax().basis(n_classes, f)
-    weights = np.ones((1, c, n_classes))
-    r = implicit_slopes(Equations(f, M, Q.T[None], weights, Q, Softmax()), most=400)
+    weights, targets = np.ones((40, c, n_classes)), np.broadcast_to(Q.T, (40, c, n_classes))
+    r = implicit_slopes(Equations(f, M, targets, weights, Q, Softmax()), most=400)
     logits = np.einsum("kc,ncl->nkl", Q, f[:, :, None] - M @ r)
     p = np.exp(logits - logits.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
@@ -106,7 +105,9 @@ def test_large_leverages_need_no_matrix_for_each_label(weight, rng):
     M = 300.0 * (L @ L.transpose(0, 2, 1)) / c
     f = 4.0 * rng.normal(size=(n, c))
     Q = Softmax().basis(K, f)
-    equations = Equations(f, M, Q.T[None], np.full((1, c, K), weight), Q, Softmax())
+    equations = Equations(
+        f, M, np.broadcast_to(Q.T, (n, c, K)), np.full((n, c, K), weight), Q, Softmax()
+    )
     tracemalloc.start()
     r = implicit_slopes(equations)
     peak = tracemalloc.get_traced_memory()[1]

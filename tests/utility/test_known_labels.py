@@ -177,7 +177,7 @@ def test_flipped_labels_are_found_as_well_as_by_folds():
 def test_what_it_cannot_do_it_says():
     learner = gw.Logistic(classes=[0, 1], penalize_intercept="until-seen")
     nothing = learner.fit(np.empty((0, 2)), [])
-    with pytest.raises(BadInput, match="0 labelled rows"):
+    with pytest.raises(BadInput, match="at least 2 labelled rows, got 0"):
         gw.relabel(nothing)
     task = problem(n_classes=2, n_labelled=20)
     forest = RandomForestClassifier(5, random_state=0)

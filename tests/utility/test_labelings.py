@@ -100,7 +100,7 @@ def test_what_does_not_fit_is_refused():
     table = FirstOrder().batch(TASK.fitted, TASK.goal, PAIRS)
     with pytest.raises(ShapeMismatch, match=r"\(3, 9\), batches by labelings"):
         resolve_batches(WorstCase(), table[:, :4], TASK.fitted, PAIRS)
-    with pytest.raises(ShapeMismatch, match="3 x 2 were expected"):
+    with pytest.raises(ShapeMismatch, match="3 x 2 ids"):
         resolve_batches(WorstCase(), table, TASK.fitted, PAIRS, rows=[1, 2])
     other = [[(y + 1) % 3 for y in TASK.y_pool[:2].tolist()]]
     one = FirstOrder().batch(TASK.fitted, TASK.goal, PAIRS[:1], labels=other)

@@ -92,10 +92,10 @@ def test_stalled_models_are_finished_by_newton(n_classes, monkeypatch):
     """A weak penalty on separable rows: a few steps do not suffice, and the numbers stay right."""
     task = problem(n_classes=n_classes, n_features=60, n_labelled=25, C=1e4)
     calls = []
-    newton = moved_models.MovedModels._newton
+    newton = moved_models.MovedModels._polished
     monkeypatch.setattr(
         moved_models.MovedModels,
-        "_newton",
+        "_polished",
         lambda self, *args: calls.append(1) or newton(self, *args),
     )
     got = Retrain(max_sweeps=5)(task.fitted, task.goal, task.X_pool[:3])

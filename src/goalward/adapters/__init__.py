@@ -1,13 +1,10 @@
-"""Other libraries at the door."""
+"""Models and loops of other libraries."""
 
 from importlib import import_module
 from typing import Any
 
-from goalward.adapters.classifier import from_classifier
-from goalward.adapters.estimator import LogisticClassifier
-from goalward.adapters.modal import modal_query
-from goalward.adapters.one_call import suggest
-from goalward.adapters.sklearn import from_sklearn
+from goalward.adapters.one_call import modal_query, suggest
+from goalward.adapters.sklearn import LogisticClassifier, from_classifier, from_sklearn
 from goalward.adapters.torch import from_torch
 from goalward.adapters.training import from_training
 

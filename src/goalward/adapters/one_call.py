@@ -1,20 +1,20 @@
-"""One call from a model and some labels to the rows worth a label next."""
+"""From a model and some labels to the rows worth a label next: in one call, and in loops of modAL."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, clone, is_regressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from goalward.adapters.classifier import from_classifier, from_estimator
-from goalward.adapters.sklearn import is_logistic
+from goalward.adapters.sklearn import from_classifier, from_estimator, is_logistic
 from goalward.adapters.torch import from_head, network_in
 from goalward.core.arguments import LEARNERS, described, in_place, room_of
 from goalward.core.draws import reference_rows
@@ -23,6 +23,7 @@ from goalward.core.pool import n_rows
 from goalward.core.rows import held
 from goalward.errors import (
     BadParameter,
+    Empty,
     LooseFit,
     NotConverged,
     Separable,
@@ -30,15 +31,17 @@ from goalward.errors import (
     UnseenClass,
     Unsupported,
 )
+from goalward.goals import Goal
 from goalward.labels.opinion import Opinion
 from goalward.models import Fitted
 from goalward.models.logistic import Logistic
 from goalward.models.refitted import last_step
-from goalward.strategies import Random, Strategy, Suggestion, recipe
+from goalward.strategies import GoalOriented, Random, Strategy, Suggestion, recipe
 from goalward.strategies.recipes import RECOMMENDED
+from goalward.strategies.strategy import nameless
 
-WITHOUT_CURVATURE = "coverage among 4000 by random, margin in turn"
-"""The parts of the recommended strategy that a model without derivatives can play."""
+WITHOUT_CURVATURE = "coverage among 4000 by random, margin in turn"  # models without derivatives
+OURS = "models.logistic"
 
 
 def suggest(
@@ -63,205 +66,213 @@ def suggest(
     Parameters
     ----------
     model
-        Any classifier of scikit-learn, or a `Pipeline` that ends in one; `None` for ours,
-        `gw.Logistic()`. A clone is fitted, never the object itself; one in a `FrozenEstimator` is used
-        as it is. Of a logistic regression it is known what each label would change. Other classifiers
-        are asked what they predict; without `predict_proba` a logistic regression of the same features
-        stands in. Of a classifier of torch, alone or in a `pipeline` of transformers, a copy of the head
-        is fitted. `says` of what is returned tells which.
+        A scikit-learn classifier or `Pipeline` (cloned and fitted; used unchanged in a `FrozenEstimator`),
+        a torch classifier or a transformers `pipeline` (a copy of its head is fitted), or None for
+        `gw.Logistic()`. With a logistic regression the change by each label is predicted; others are only
+        asked for predictions. `says` of the result tells which model was used.
     X_labelled, y_labelled
-        Labelled rows and their labels; None, or empty, for a start from nothing.
-    X_pool
-        Rows to choose from: an array, sparse, a frame (lazy too), a Hugging Face dataset or a column of
-        one, texts for a pipeline, a `PoolFile`.
-    strategy
-        "recommended", a recipe such as "margin" or "entropy/predicted/implicit", or a strategy.
-    exclude
-        Positions in the pool not to suggest.
+        Labelled rows; None, or empty, to start without labels.
+    X_pool, exclude
+        An array, sparse matrix, frame, Hugging Face dataset, texts for a pipeline, or a `PoolFile`; positions
+        in it not to suggest.
+    strategy, dev
+        "recommended", a recipe such as "margin", or a strategy; (X, y) of a dev set, for recipes with one.
     classes
         All classes, where some have no label yet.
-    dev
-        (X, y) of a dev set, for recipes that need one.
-    sample_weight
-        A weight for each labelled row.
-    seed
-        Draws the rows that goals look at, and breaks ties.
     costs, budget
-        What each row of the pool costs, and what may be spent: rows by gain per price, `batch` at most.
+        The cost of each row of the pool, and the most to spend: rows are chosen by gain per cost.
     guesses
-        A guess for each row of the pool (None where there is none), a function that makes them of
-        `X_pool`, or an `Opinion`: used as far as the labels bear them out. For our own model.
+        A guess or None for each row, a function of `X_pool`, or an `Opinion`; for our own model only.
 
     Examples
     --------
     >>> import goalward as gw
     >>> from sklearn.linear_model import LogisticRegression
     >>> X, y = [[0.0, 1.0], [1.0, 0.0]], ["a", "b"]
-    >>> found = gw.suggest(LogisticRegression(), X, y, [[0.0, 2.0], [1.0, 1.1], [3.0, 0.0]], batch=1)
-    >>> found.rows
+    >>> best = gw.suggest(LogisticRegression(), X, y, [[0.0, 2.0], [1.0, 1.1], [3.0, 0.0]], batch=1)
+    >>> best.rows
     array([1])
-    >>> found.says.split("; ")[1]
+    >>> best.says.split("; ")[1]
     'rows by hedged: GoalOriented(Coverage) chose 1 of 3 rows.'
     """
     X_labelled, X_pool = held(X_labelled), held(X_pool)
     if guesses is not None:
-        model = _with_opinion(model, X_pool, guesses, classes, seed)
+        model = Logistic() if model is None else model
+        if room_of(model) != OURS:
+            raise BadParameter(
+                f"guesses need our own model, got {_name(model)}. Pass None as the model, or no guesses."
+            )
+        ready = hasattr(guesses, "fitted")
+        opinion = guesses if ready else Opinion.of(X_pool, guesses, seed=seed)
+        model = model.having(opinion=opinion)
     fitted, how = model_for(model, X_labelled, y_labelled, X_pool, classes, sample_weight)
     if guesses is not None:
         how += ", with the guesses" if fitted.transform else ", the guesses not used"
     chosen, name = strategy_for(strategy, fitted, X_pool, dev, seed)
     if not (fitted.has_two_classes or fitted.model.predict_only):
         name = "coverage, until two classes have labels"
-    found = chosen.suggest(fitted, X_pool, batch, exclude, costs=costs, budget=budget)
-    return replace(found, says=f"{how}; rows by {name}: {found.says}")
+    suggestion = chosen.suggest(fitted, X_pool, batch, exclude, costs=costs, budget=budget)
+    return replace(suggestion, says=f"{how}; rows by {name}: {suggestion.says}")
 
 
-def _with_opinion(
-    model: Any, X_pool: Any, guesses: Any, classes: Sequence[Hashable], seed: int
-) -> Logistic:
-    """Return our learner, told of guesses."""
-    if not isinstance(model, Logistic | None):
-        raise BadParameter(
-            f"guesses came with {_name(model)}; None or gw.Logistic() was expected as the model. Leave the "
-            "model out, or the guesses."
-        )
-    ready = isinstance(guesses, Opinion)
-    opinion = guesses if ready else Opinion.of(X_pool, guesses, seed=seed)
-    return _ours(model, classes).having(opinion=opinion)
+def modal_query(goal: Goal, **options: Any) -> Callable[..., tuple[NDArray[Any], NDArray[Any]]]:
+    """Return a `query_strategy(learner, X_pool, n_instances=1)` for modAL's `ActiveLearner`.
 
+    The learner's estimator is a `LogisticRegression`, or a pipeline that ends in one; with
+    `utility=Retrain()`, anything with `predict_proba`. `options` are those of `gw.GoalOriented`. For
+    `Truth(labels)` pass ids: `learner.query(X_pool[left], n_instances=5, rows=left)`.
 
-def _ours(model: Logistic | None, classes: Sequence[Hashable]) -> Logistic:
-    """Return our learner, told of the classes unless it knows them."""
-    learner = model or Logistic()
-    return (
-        learner
-        if learner.classes is not None or not len(classes)
-        else learner.having(classes=list(classes))
-    )
+    Examples
+    --------
+    >>> import goalward as gw
+    >>> from types import SimpleNamespace
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> X, y = [[0.0], [1.0]], [0, 1]
+    >>> learner = SimpleNamespace(estimator=LogisticRegression().fit(X, y), X_training=X, y_training=y)
+    >>> query = gw.adapters.modal_query(gw.goals.DevLoss([[2.0], [-1.0]], [1, 0]))
+    >>> positions, utilities = query(learner, [[0.5], [3.0]], n_instances=1)
+    >>> positions
+    array([0])
+    """
+    strategy = GoalOriented(goal, **options)
+
+    def query_strategy(
+        learner: Any, X_pool: Any, n_instances: int = 1, *, rows: Any = None, round: Any = None
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        if learner.X_training is None or not len(np.shape(learner.y_training)):
+            raise Empty(
+                "The learner has no training rows. Pass X_training and y_training to ActiveLearner, or "
+                "teach it first."
+            )
+        fitted = from_estimator(learner.estimator, learner.X_training, learner.y_training)
+        ids = nameless("X_pool", n_rows(X_pool)) if rows is None else rows
+        suggestion = strategy.suggest(fitted, X_pool, n_instances, rows=ids, round=round)
+        return suggestion.positions, suggestion.values
+
+    return query_strategy
 
 
 def strategy_for(
     strategy: Any, fitted: Fitted, X_pool: Any, dev: Any, seed: int
 ) -> tuple[Strategy, str]:
-    """Return the strategy that a word stands for, with its data, and what to call it."""
+    """Return the strategy of a recipe, built with its data, and its name."""
     if not isinstance(strategy, str):
         example = "'recommended', a recipe such as 'margin', or gw.strategies.Margin()"
         in_place(strategy, "strategy", example, "suggest")
         return strategy, type(strategy).__name__
-    name = strategy
     if n_rows(X_pool) == 0:
-        return Random(), name  # goals need rows, and there is nothing to choose
+        return Random(), strategy  # goals need rows, and there is nothing to choose
     if strategy == "recommended":
-        name = RECOMMENDED if fitted.model.is_linear else WITHOUT_CURVATURE
+        strategy = RECOMMENDED if fitted.model.is_linear else WITHOUT_CURVATURE
     drawn = reference_rows(X_pool, seed=seed)
-    return recipe(name).build(dev=dev, pool=drawn, seed=seed), name
+    return recipe(strategy).build(dev=dev, pool=drawn, seed=seed), strategy
 
 
 def model_for(
     model: Any, X: Any, y: Any, X_pool: Any, classes: Sequence[Hashable], weights: Any = None
 ) -> tuple[Fitted, str]:
-    """Return the model of the labelled rows, and how it came about."""
+    """Return the model of the labelled rows, and a sentence on how it was made."""
     if getattr(y, "ndim", 1) > 1:
         raise ShapeMismatch(
-            f"y_labelled has shape {tuple(y.shape)}; one label per row was expected. Are rows and labels "
+            f"y_labelled must have one label per row, got shape {tuple(y.shape)}. Are rows and labels "
             "in each other's place?"
         )
     labels = [] if y is None else list(y)
-    if isinstance(getattr(model, "fitted_", model), Fitted) and not labels:
-        return getattr(model, "fitted_", model), f"The {type(model).__name__} is used as it is"
+    own = getattr(model, "fitted_", model)
+    if room_of(own) == "models" and not labels:
+        return own, f"The {type(model).__name__} is used as it is"
     if (X is None) != (y is None):
         raise BadParameter(
-            "Labelled rows came without labels, or labels without rows; both, or None for both, were "
-            "expected."
+            "X_labelled and y_labelled must both be given, or both be None, got rows without labels or "
+            "labels without rows."
         )
     if X_pool is None:
-        raise BadParameter("X_pool is None; the rows to choose from were expected.")
-    _check_model(model)
+        raise BadParameter("X_pool must be the rows to choose from, got None.")
+    model = Logistic() if model is None else model
     if len(classes):
         encode(labels, as_classes(classes), "y_labelled", least=0)
-    name, many = _name(model), f"{len(labels)} label{'s' * (len(labels) != 1)}"
-    if network_in(model) is not None:
-        fitted = from_head(model, X, labels, X_pool, classes, weights)
-        return fitted, f"The head of {type(network_in(model)).__name__} was fitted to {many}"
+    ours = room_of(model) == OURS
+    name = "Logistic" if ours else _name(model)
+    many = f"{len(labels)} label{'s' * (len(labels) != 1)}"
+    if not ours:
+        _check_model(model)
+        network = network_in(model)
+        if network is not None:
+            fitted = from_head(model, X, labels, X_pool, classes, weights)
+            return fitted, f"The head of {type(network).__name__} was fitted to {many}"
     if len(set(labels)) < 2:
         standing = _stand_in(model, X, labels, X_pool, classes, prepared=False)
         return standing, f"{many}, of fewer than two classes, are too few for {name}"
-    if model is None or isinstance(model, Logistic):
-        learner = _ours(model, classes)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnseenClass)
-            return learner.fit(X, labels, sample_weight=weights), f"{name} was fitted to {many}"
-    own, said = _own(model, X, labels, weights)
-    if not hasattr(own, "predict_proba"):
-        standing = _stand_in(own, X, labels, X_pool, classes, prepared=True)
-        return (
-            standing,
-            f"{name} has no predict_proba: Logistic on its features was fitted to {many}",
-        )
+    if not ours:
+        return _adapted(model, X, labels, X_pool, classes, weights)
+    if model.classes is None and len(classes):
+        model = model.having(classes=list(classes))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnseenClass)
+        return model.fit(X, labels, sample_weight=weights), f"{name} was fitted to {many}"
+
+
+def _adapted(
+    model: Any, X: Any, y: list[Any], X_pool: Any, classes: Sequence[Hashable], weights: Any
+) -> tuple[Fitted, str]:
     frozen = isinstance(model, FrozenEstimator)
+    if frozen:
+        own = model.estimator
+        how = f"{_name(own)}, frozen, is used as it is; it was fitted to {len(y)} labels"
+    else:
+        labels = np.asarray(y) if not isinstance(y[0], tuple) else y
+        clf = clone(model).fit(X, labels, **_weighting(model, weights, len(y)))
+        own = getattr(clf, "best_estimator_", clf)
+        which = "A clone of" if own is clf else "The best"
+        how = f"{which} {_name(own)} was fitted to {len(y)} labels"
+    if not hasattr(own, "predict_proba"):
+        how = f"no predict_proba: Logistic on its features was fitted to {len(y)} labels"
+        fitted = _stand_in(own, X, y, X_pool, classes, prepared=True)
+        return fitted, f"{_name(model)} has {how}"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LooseFit)
-            adapted = from_estimator(own, X, labels, weights, classes=classes, polish=not frozen)
-        return adapted, f"{said} to {many}"
+            return from_estimator(own, X, y, weights, classes=classes, polish=not frozen), how
     except (Unsupported, Separable, NotConverged) as error:
         if not is_logistic(last_step(own)[0]):
             raise
-        reason = str(error).split("; ")[0].rstrip(".")
-        return from_classifier(own, X, labels, weights), f"{said} to {many} ({reason})"
+        return from_classifier(own, X, y, weights), f"{how} ({str(error).split('. ')[0]})"
 
 
 def _check_model(model: Any) -> None:
-    """Raise unless a model is a classifier, or None."""
-    expected = "a classifier such as sklearn's LogisticRegression(), or None for ours,"
-    if isinstance(model, Fitted):
+    expected = "a classifier such as sklearn's LogisticRegression(), or None for ours"
+    room = room_of(model)
+    if room == "models":
         raise BadParameter(
-            "model is a Fitted, and labels came to fit it to; a learner or a classifier was expected. Pass "
-            "None for X_labelled and y_labelled to use it as it is."
+            "model must be a learner or a classifier where labels are given, got a Fitted. Pass None for "
+            "X_labelled and y_labelled to use it as it is."
         )
-    if model is None or (room_of(model) in ("", *LEARNERS) and network_in(model) is not None):
+    if not room and network_in(model) is not None:
         return
-    if isinstance(model, str) or room_of(model) not in ("", *LEARNERS):
-        raise BadParameter(f"model is {described(model)}; {expected} was expected.")
-    in_place(model, "model", expected.rstrip(","), "fit")
+    if isinstance(model, str) or room not in ("", *LEARNERS):
+        raise BadParameter(f"model must be {expected}, got {described(model)}.")
+    in_place(model, "model", expected, "fit")
     # Some classifiers of classifiers have no `predict` before they are fitted.
-    if not (hasattr(model, "predict") or isinstance(model, ClassifierMixin | Logistic)):
+    if not (hasattr(model, "predict") or isinstance(model, ClassifierMixin)):
         raise BadParameter(
-            f"model is {type(model).__name__}, which predicts nothing; {expected} was expected."
+            f"model must be {expected}, got {type(model).__name__}, which predicts nothing."
         )
-    if not isinstance(model, Logistic) and is_regressor(model):
-        raise BadParameter(
-            f"model is the regressor {type(model).__name__}; {expected} was expected."
-        )
+    if is_regressor(model):
+        raise BadParameter(f"model must be {expected}, got the regressor {type(model).__name__}.")
 
 
 def _name(model: Any) -> str:
-    """Return what to call a model."""
-    if model is None:
-        return "Logistic"
     return type(last_step(model)[0]).__name__
 
 
-def _own(model: Any, X: Any, y: list[Any], weights: Any) -> tuple[Any, str]:
-    """Return a fitted clone, or what was frozen, and a sentence on it."""
-    if isinstance(model, FrozenEstimator):
-        return model.estimator, f"{_name(model.estimator)}, frozen, is used as it is; it was fitted"
-    labels = np.asarray(y) if not isinstance(y[0], tuple) else y
-    fitted = clone(model).fit(X, labels, **_weighting(model, weights, len(y)))
-    if hasattr(fitted, "best_estimator_"):
-        return fitted.best_estimator_, f"The best {_name(fitted.best_estimator_)} was fitted"
-    return fitted, f"A clone of {_name(model)} was fitted"
-
-
 def _weighting(model: Any, weights: Any, n_rows: int) -> dict[str, Any]:
-    """Return weights under the name that `fit` has for them."""
     if weights is None:
         return {}
     last, _ = last_step(model)
     if not has_fit_parameter(last, "sample_weight"):
         raise Unsupported(
-            f"sample_weight came with {type(last).__name__}, whose fit takes none. Leave the weights out, "
-            "or use another classifier."
+            f"{type(last).__name__} does not support sample_weight. Leave the weights out, or use another "
+            "classifier."
         )
     inside = f"{model.steps[-1][0]}__" if isinstance(model, Pipeline) else ""
     return {f"{inside}sample_weight": clean_weights(weights, n_rows)}
@@ -271,17 +282,17 @@ def _stand_in(
     model: Any, X: Any, y: list[Any], X_pool: Any, classes: Sequence[Hashable], *, prepared: bool
 ) -> Fitted:
     """Return a logistic regression of the features that a model sees, for any number of labels."""
-    seen = list(dict.fromkeys([*classes, *y]))
-    names = seen if len(seen) > 1 else [*seen, *("(another)", "(one more)")[: 2 - len(seen)]]
+    names = list(dict.fromkeys([*classes, *y]))
+    names += ("(another)", "(one more)")[: max(0, 2 - len(names))]
     steps = model[:-1] if isinstance(model, Pipeline) else None
     if steps is not None and not prepared:
-        # No labels to speak of: steps in front learn from rows alone.
+        # Too few labels: the steps in front learn from rows alone.
         steps = clone(steps).fit(reference_rows(X_pool))
     through = steps.transform if steps is not None else None
-    rows = X_pool if X is None or n_rows(X) == 0 else X
-    rows = reference_rows(rows)[:1] if not y else rows
+    # Without labels, one row of the pool tells the number of features.
+    rows = X if y else reference_rows(X_pool if X is None or n_rows(X) == 0 else X)[:1]
     features = rows if through is None else through(rows)
-    features = features[:0] if not y else features
+    features = features if y else features[:0]
     learner = Logistic(classes=names, penalize_intercept="until-seen")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnseenClass)

@@ -23,14 +23,12 @@ from goalward.core.rows import Labelled, clean_rows
 from goalward.errors import BadParameter, LooseFit, NotConverged, ShapeMismatch, Unsupported
 from goalward.models.fitted import Fitted
 from goalward.models.linear import LinearModel
-from goalward.models.network import Network
-from goalward.models.trust import LOOSE, TIGHT, inspected
+from goalward.models.network import LOOSE, TIGHT, Network, inspected
 
 # Raw rows on their way into a torch module: tensors, blocks, and features in front of its head.
 
 
-CACHE = 512 * 2**20
-"""Bytes of features kept: goal rows and pools are asked for again in every round."""
+CACHE = 512 * 2**20  # bytes of features kept from round to round
 
 
 def one_tensor(inputs: Callable[[Any], Any] | None, reference: Any, X: Any) -> Any:
@@ -38,8 +36,8 @@ def one_tensor(inputs: Callable[[Any], Any] | None, reference: Any, X: Any) -> A
     given = X if inputs is None else inputs(X)
     if isinstance(given, (Mapping, tuple)):
         raise Unsupported(
-            f"A row is a {type(given).__name__} of tensors; one tensor was expected where layers "
-            "below the head may move. Use layers='last', which takes any input."
+            f"Rows must be one tensor where layers below the head may move, got a {type(given).__name__} "
+            "of tensors. Use layers='last', which takes any input."
         )
     return _tensor(given, reference.device)
 
@@ -51,11 +49,7 @@ def flat_rows(inputs: Callable[[Any], Any] | None, reference: Any, X: Any) -> An
 
 
 class Features:
-    """What stands in front of a head: computed in blocks, without gradients, and kept.
-
-    Blocks are recognised by their content, so the same rows cost one pass however often they
-    come; the least used are forgotten beyond 512 MB.
-    """
+    """The features before a head, computed in blocks without gradients; up to 512 MB are cached."""
 
     def __init__(
         self, module: Any, head: Any, inputs: Callable[[Any], Any] | None, block: int
@@ -65,7 +59,6 @@ class Features:
         self.passes = 0
 
     def __call__(self, X: Any) -> Any:
-        """Return (n, features)."""
         import torch
 
         rows = X if hasattr(X, "shape") or isinstance(X, list) else list(X)
@@ -87,7 +80,6 @@ class Features:
         return features
 
     def given(self, rows: Any) -> Any:
-        """Return raw rows as the module takes them."""
         device, dtype = self._head.weight.device, self._head.weight.dtype
         given = rows if self._inputs is None else self._inputs(rows)
         if isinstance(given, Mapping):  # a dict, or what a tokenizer returns
@@ -99,7 +91,7 @@ class Features:
 
 
 def evaluated(module: Any, head: Any, given: Any) -> tuple[Any, Any]:
-    """Return what goes into the head, and the logits that come out of the module."""
+    """Return the input of the head, and the logits of the module."""
     import torch
 
     caught: list[Any] = []
@@ -115,27 +107,20 @@ def evaluated(module: Any, head: Any, given: Any) -> tuple[Any, Any]:
     # What models of Hugging Face return holds more than logits.
     logits = getattr(output, "logits", output)
     if len(caught) == 1 and caught[0].ndim == 3 and logits.ndim == 2:
-        caught = [_at_one_token(head, caught[0], logits)]
+        # The features of the token whose logits are the row's: the last one, in decoders.
+        (tokens,) = caught
+        with torch.no_grad():
+            gaps = (head(tokens) - logits[:, None]).abs().amax(dim=2)
+        caught = [tokens[torch.arange(len(tokens), device=tokens.device), gaps.argmin(dim=1)]]
     if len(caught) != 1 or caught[0].ndim != 2:
         raise Unsupported(
-            f"The head was used {len(caught)} times in one pass, on "
-            f"{[tuple(c.shape) for c in caught]}; once, on (rows, features), was expected. Pass "
-            "layers='all', or a list of the modules that may move."
+            "The head must be used once in a pass, on (rows, features), got inputs of shape "
+            f"{[tuple(c.shape) for c in caught]}. Pass layers='all', or a list of the modules that may move."
         )
     return caught[0], logits
 
 
-def _at_one_token(head: Any, features: Any, logits: Any) -> Any:
-    """Return the features of the token whose logits are the row's: the last one, in decoders."""
-    import torch
-
-    with torch.no_grad():
-        gaps = (head(features) - logits[:, None]).abs().amax(dim=2)
-    return features[torch.arange(len(features), device=features.device), gaps.argmin(dim=1)]
-
-
 def _tensor(given: Any, device: Any) -> Any:
-    """Return numbers of any library as a tensor on a device."""
     import torch
 
     if not isinstance(given, torch.Tensor):
@@ -164,7 +149,6 @@ def from_torch(
     optimizer: Any = None,
     loss_reduction: str = "mean",
     damping: float = 0.0,
-    curvature: str = "gauss-newton",
     classes: Sequence[Hashable] | None = None,
     inputs: Callable[[Any], Any] | None = None,
     polish: bool = False,
@@ -173,37 +157,24 @@ def from_torch(
 ) -> Fitted:
     """Return a trained `nn.Module` that ends in logits as a `Fitted`, with the rows it was trained on.
 
-    The module is copied, put into evaluation mode (dropout off, batch norm with its running
-    statistics) and checked to be at a minimum of cross-entropy plus weight decay *in that mode*.
-    Arrays that come out are tensors on the module's device; suggestions are NumPy as always.
+    A copy in evaluation mode is used; it must be at a minimum of cross-entropy plus weight decay in that
+    mode. Arrays are tensors on the module's device; suggestions are NumPy.
 
     Parameters
     ----------
     layers
-        "last": the head, an `nn.Linear`, on the features in front of it. It is a linear model like
-        any other here, with every utility. "all", or a list of submodules: these parameters
-        move; utilities are `FirstOrder`, with curvature="ek-fac" `NetworkStep`, and as the truth
-        `Retrain` (Newton's method from the trained weights, one model after another).
-    weight_decay, optimizer
-        The weight decay the module was trained with (a number, or name -> number), or the
-        optimizer to read it from, group by group.
-    loss_reduction
-        "mean" if the loss was the mean over rows (torch's default), so that ρ = n · decay; "sum".
-    damping
-        Added to the curvature of a network.
-    curvature
-        "gauss-newton"; "exact", the Hessian itself: truer at a minimum, dearer by half; "ek-fac",
-        layer by layer in Kronecker eigenbases: its inverse is at hand, also away from a minimum.
-    classes
-        The classes in the order of the logits; by default 0 to K - 1.
+        "last": the head, an `nn.Linear`, a linear model with every utility. "all", or a list of
+        submodules: Gauss-Newton curvature, with `FirstOrder` and `Retrain` only.
+    weight_decay, optimizer, loss_reduction
+        The weight decay of training (a number, or name -> number), or the optimizer to read it from; "mean"
+        (torch's default, ρ = n · decay) or "sum".
+    damping, classes
+        Added to the curvature of a network; the classes in the order of the logits, 0 to K - 1 by default.
     inputs
-        Raw rows -> what the module takes: a tensor, or with layers="last" a tuple or dict.
-    polish
-        Move the parameters to the minimum nearby first.
-    double
-        Compute in double precision. False halves the memory; solves then stop at 1e-4.
-    block
-        Rows in one pass through the module.
+        Raw rows -> the module's input: a tensor, or with layers="last" a tuple or dict.
+    polish, double, block
+        Move the parameters to the minimum nearby first; compute in double precision, else solves stop at
+        1e-4; rows in one pass through the module.
 
     Examples
     --------
@@ -219,19 +190,15 @@ def from_torch(
         import torch
     if not isinstance(module, torch.nn.Module):
         raise Unsupported(
-            f"{type(module).__name__} came; a torch.nn.Module was expected. Use from_sklearn or "
+            f"module must be a torch.nn.Module, got {type(module).__name__}. Use from_sklearn or "
             "from_classifier for estimators of scikit-learn."
         )
-    if curvature not in ("gauss-newton", "ek-fac", "exact"):
-        raise BadParameter(
-            f"curvature={curvature!r}; 'gauss-newton', 'ek-fac' or 'exact' was expected."
-        )
     if not 0.0 <= damping < float("inf"):
-        raise BadParameter(f"damping={damping!r}; a finite number of 0 or more was expected.")
+        raise BadParameter(f"damping must be finite and at least 0, got {damping!r}. Use 0.0.")
     if loss_reduction not in ("mean", "sum"):
         raise BadParameter(
-            f"loss_reduction={loss_reduction!r}; 'mean' or 'sum' was expected, as in the loss the "
-            "module was trained with (CrossEntropyLoss has 'mean')."
+            f"loss_reduction must be 'mean' or 'sum', got {loss_reduction!r}. Use that of the training "
+            "loss: CrossEntropyLoss has 'mean'."
         )
     own = copy.deepcopy(module).eval().requires_grad_(False)
     own = own.double() if double else own
@@ -239,16 +206,15 @@ def from_torch(
     if last:
         model, transform, params, sizes = _head(own, X, inputs, block)
     else:
-        options = {"block": block, "damping": float(damping), "bend": curvature}
+        options = {"block": block, "damping": float(damping)}
         names = _moving(module, layers)
         model, transform, params, sizes = _network(own, names, X, inputs, options)
     decays = _decays(module, list(sizes), weight_decay, optimizer)
     rows = clean_rows(transform(X), "X").to(params.dtype)
     logits = model.logits(params, rows)
     labels, targets, weights = _labels(logits, y, classes, sample_weight)
-    # torch minimises loss + (decay/2)‖θ‖². With the mean of the rows' losses that is 1/n of our F
-    # with ρ = n · decay. n is what it is now: a row labelled later is added at this ρ, as it is at
-    # fixed C.
+    # torch minimises loss + (decay/2)‖θ‖²: with the mean loss, 1/n of our F with ρ = n · decay. A row
+    # labelled later is added at this ρ.
     total = float(weights.sum()) if loss_reduction == "mean" else 1.0
     rho = total * decays
     fitted = Fitted(
@@ -266,25 +232,22 @@ def from_torch(
 
 
 def _moving(module: Any, layers: Any) -> list[str]:
-    """Return the names of the parameters that may move."""
     if isinstance(layers, str):
         if layers != "all":
             raise BadParameter(
-                f"layers={layers!r}; 'last', 'all' or a list of submodules was expected."
+                f"layers must be 'last', 'all' or a list of submodules, got layers={layers!r}."
             )
         return [name for name, _ in module.named_parameters()]
     chosen = {id(p) for layer in layers for p in layer.parameters()}
     names = [name for name, p in module.named_parameters() if id(p) in chosen]
     if not names:
         raise BadParameter(
-            "layers names no parameter of the module; its submodules were expected. Pass "
-            "[net[2], net[4]], say."
+            "layers must be submodules of the module, got none of its parameters. Pass [net[2], net[4]], say."
         )
     return names
 
 
-Parts = tuple[Any, Any, Any, dict[str, int]]
-"""A model, what raw rows go through before it, its parameters, and how many rows each name has."""
+Parts = tuple[Any, Any, Any, dict[str, int]]  # model, transform, parameters, rows of each name
 
 
 def _network(own: Any, names: list[str], X: Any, inputs: Any, options: dict[str, Any]) -> Parts:
@@ -305,9 +268,7 @@ def _head(own: Any, X: Any, inputs: Any, block: int) -> Parts:
 
     linear = [(n, m) for n, m in own.named_modules() if isinstance(m, torch.nn.Linear)]
     if not linear:
-        raise Unsupported(
-            "The module has no nn.Linear; one as its head was expected. Pass layers='all'."
-        )
+        raise Unsupported("The module has no nn.Linear that could be its head. Pass layers='all'.")
     name, head = linear[-1]
     transform = Features(own, head, inputs, block)
     features, logits = evaluated(own, head, transform.given(X[:8]))
@@ -315,9 +276,8 @@ def _head(own: Any, X: Any, inputs: Any, block: int) -> Parts:
     # A log-softmax behind the head takes a constant off each row: the same model.
     if gap is None or not bool((gap - gap[:, :1]).abs().max() <= 1e-4 * (1 + logits.abs().max())):
         raise Unsupported(
-            "The module does something to the outputs of its last nn.Linear, or uses another "
-            "head; logits straight from it were expected. Pass layers='all', or a list of the "
-            "modules that may move."
+            "Logits must be the outputs of the last nn.Linear, got something else from the module. Pass "
+            "layers='all', or a list of the modules that may move."
         )
     prefix = f"{name}." if name else ""
     params, sizes = head.weight.T, {f"{prefix}weight": head.in_features}
@@ -331,22 +291,22 @@ def _head(own: Any, X: Any, inputs: Any, block: int) -> Parts:
 def _checked_head(fitted: Fitted, polish: bool) -> Fitted:
     if float(fitted.penalty[0]) <= 0.0:
         raise Unsupported(
-            "The head was trained without weight decay, so its curvature may vanish; a positive one "
-            "was expected. Pass weight_decay=1e-4, say, and polish=True."
+            "The head must have positive weight decay, got 0, so that its curvature may vanish. Pass "
+            "weight_decay=1e-4, say, and polish=True."
         )
     if polish:
         return fitted.polished()
     gradient = fitted.flatness()
     if not gradient <= LOOSE:
         raise NotConverged(
-            f"The head is not at its optimum: its relative gradient is {gradient:.1e} and {LOOSE:g} at "
-            "most was expected, in evaluation mode. Train it longer, check weight_decay and "
-            "loss_reduction, or pass polish=True to move the head to its optimum."
+            f"The head must be at its optimum in evaluation mode, with a relative gradient of at most "
+            f"{LOOSE:g}, got {gradient:.1e}. Train it longer, check weight_decay and loss_reduction, or pass "
+            "polish=True to move the head to its optimum."
         )
     if gradient > TIGHT:
         warnings.warn(
-            f"The head is not quite at its optimum: its relative gradient is {gradient:.1e} and "
-            f"{TIGHT:g} was expected. Utilities assume an optimum: pass polish=True.",
+            f"The head is not quite at its optimum: its relative gradient must be at most {TIGHT:g}, got "
+            f"{gradient:.1e}. Utilities assume an optimum: pass polish=True.",
             LooseFit,
             stacklevel=3,
         )
@@ -356,24 +316,22 @@ def _checked_head(fitted: Fitted, polish: bool) -> Fitted:
 def _labels(
     logits: Any, y: Any, classes: Sequence[Hashable] | None, sample_weight: Any
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return the classes, the labels as distributions, and the rows' weights."""
     if logits.ndim != 2 or logits.shape[1] < 2:
         raise Unsupported(
-            f"The module returns {tuple(logits.shape)}; (rows, K) logits of K >= 2 classes were "
-            "expected. Give it one output for each class."
+            f"The module must return (rows, K) logits of K >= 2 classes, got {tuple(logits.shape)}. Give it "
+            "one output for each class."
         )
     n, K = map(int, logits.shape)
     known = as_classes(range(K) if classes is None else classes)
     if len(known) != K:
         raise ShapeMismatch(
-            f"{len(known)} classes came and the module has {K} logits; as many of one as of the "
-            "other were expected. Name the classes in the order of the logits."
+            f"classes must name the {K} logits of the module in their order, got {len(known)} names."
         )
     targets = encode(y, known)
     if len(targets) != n:
         raise ShapeMismatch(
-            f"X has {n} rows and y has {len(targets)} labels; as many of one as of the other were "
-            "expected. Pass the rows and labels the module was trained on."
+            f"y must have {n} labels, one for each row of X, got {len(targets)}. Pass the rows and labels "
+            "the module was trained on."
         )
     return known, targets, clean_weights(sample_weight, n)
 
@@ -381,12 +339,10 @@ def _labels(
 def _decays(
     module: Any, names: list[str], decay: float | Mapping[str, float] | None, optimizer: Any
 ) -> NDArray[Any]:
-    """Return the weight decay of each named parameter."""
     if (decay is None) == (optimizer is None):
         raise BadParameter(
-            f"weight_decay={decay!r} and optimizer={type(optimizer).__name__} came; exactly one of "
-            "them was expected. Pass the optimizer the module was trained with, or the weight decay "
-            "as a number."
+            "Pass exactly one of optimizer, the one the module was trained with, and weight_decay, a "
+            f"number, got weight_decay={decay!r} and optimizer={type(optimizer).__name__}."
         )
     if optimizer is not None:
         decay = _of_optimizer(module, names, optimizer)
@@ -394,8 +350,7 @@ def _decays(
     decays = np.array([named.get(name, 0.0) for name in names], dtype=np.float64)
     if not np.all((decays >= 0.0) & np.isfinite(decays)):
         raise BadParameter(
-            f"weight decays {sorted(set(decays.tolist()))} came; finite numbers of 0 or more were "
-            "expected. Use 1e-3, say."
+            f"weight_decay must be 0 or more, got {sorted(set(decays.tolist()))}. Use 1e-3, say."
         )
     return decays
 
@@ -403,38 +358,37 @@ def _decays(
 def _of_optimizer(module: Any, names: list[str], optimizer: Any) -> dict[str, float]:
     import torch
 
+    name = type(optimizer).__name__
     by_id: dict[int, float] = {}
     for group in optimizer.param_groups:
         decoupled = isinstance(optimizer, torch.optim.AdamW) or group.get("decoupled_weight_decay")
         if decoupled and group.get("weight_decay"):
             raise Unsupported(
-                f"{type(optimizer).__name__} shrinks weights beside the loss (decoupled weight "
-                "decay), which is the penalty of no objective; Adam or SGD with weight_decay was "
-                "expected. Pass weight_decay= as a number, and polish=True to move the module to "
-                "the optimum it has with that penalty."
+                f"optimizer must add weight decay to the loss, as Adam and SGD do, got {name}: its decoupled "
+                "weight decay is the penalty of no objective. Pass weight_decay= as a number, and "
+                "polish=True to move the module to the optimum it has with that penalty."
             )
         if "weight_decay" not in group:
             raise Unsupported(
-                f"{type(optimizer).__name__} has no weight_decay; an optimizer with one was "
-                "expected. Pass weight_decay= as a number: the penalty you added to the loss."
+                f"{name} has no weight_decay. Pass weight_decay= as a number: the penalty you added to the "
+                "loss."
             )
         by_id |= {id(p): float(group["weight_decay"]) for p in group["params"]}
     parameters = dict(module.named_parameters())
     unknown = [name for name in names if id(parameters[name]) not in by_id]
     if unknown:
         raise BadParameter(
-            f"The optimizer does not hold the parameter {unknown[0]!r} of the module; all that may "
-            "move were expected. Pass the optimizer that trained this module, or layers= with "
-            "those that it trained."
+            f"The optimizer does not hold the parameter {unknown[0]!r} of the module. Pass the one that "
+            "trained this module, or layers= with those that it trained."
         )
     return {name: by_id[id(parameters[name])] for name in names}
 
 
-# Networks by their head: a logistic regression of what a torch module computes below it.
+# Networks by their head: a logistic regression on the features below it.
 
 
 def network_in(model: Any) -> Any:
-    """Return the torch module that came, alone or in a `pipeline` of transformers; None of others."""
+    """Return a torch module, given alone or in a `pipeline` of transformers; None for others."""
     inner = getattr(model, "model", model)
     return inner if hasattr(inner, "named_modules") and hasattr(inner, "forward") else None
 
@@ -442,24 +396,12 @@ def network_in(model: Any) -> Any:
 def from_head(
     model: Any, X: Any, y: list[Any], X_pool: Any, classes: Sequence[Hashable], weights: Any
 ) -> Fitted:
-    """Return the head of a classifier, fitted to labels on the features in front of it, with C = 1.
-
-    The module is copied and stays as it is below the head. A pipeline of transformers brings its
-    tokenizer or image processor along; rows of a bare module are what it takes.
-    """
+    """Return the head of a copied classifier or transformers pipeline, fitted to labels with C = 1."""
     network = network_in(model)
     names = _names(network, y, classes)
     given = (X, y, weights) if y else (reference_rows(X_pool)[:1], names[:1], None)
-    fitted = from_torch(
-        network,
-        *given,
-        weight_decay=1.0,
-        loss_reduction="sum",
-        classes=names,
-        inputs=_inputs(model),
-        polish=True,
-        double=False,
-    )
+    options = {"classes": names, "inputs": _inputs(model), "polish": True, "double": False}
+    fitted = from_torch(network, *given, weight_decay=1.0, loss_reduction="sum", **options)
     if y:
         return fitted
     # The row was there to look at its features; nothing is known.
@@ -479,15 +421,14 @@ def _names(network: Any, y: list[Any], classes: Sequence[Hashable]) -> list[Any]
     whole = all(isinstance(label, (int, np.integer)) for label in y)
     if not whole or (named and max(y, default=0) >= len(named)):
         raise BadParameter(
-            f"The labels {sorted(set(map(str, y)))[:5]} came, and {type(network).__name__} says "
-            f"{', '.join(map(str, named[:5])) or 'nothing'} of its logits; classes in their order were "
-            "expected. Pass classes=[...], or set config.id2label."
+            f"Labels must be classes of {type(network).__name__} ({', '.join(map(str, named[:5])) or 'unnamed'}), "
+            f"got {sorted(set(map(str, y)))[:5]}. Pass classes=[...] in the order of the logits, or set "
+            "config.id2label."
         )
     return list(range(len(named))) if named else list(range(int(max(y, default=1)) + 1))
 
 
 def _inputs(model: Any) -> Any:
-    """Return how a pipeline of transformers makes inputs of raw rows."""
     tokenizer, images = (getattr(model, n, None) for n in ("tokenizer", "image_processor"))
     if tokenizer is not None:
         options = {"padding": True, "truncation": True, "return_tensors": "pt"}

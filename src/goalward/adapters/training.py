@@ -19,8 +19,7 @@ from goalward.core.rows import column_names
 from goalward.errors import BadParameter, Unsupported
 from goalward.models import Fitted, Refitted
 
-CHANCE = 1e-3
-"""Difference of probabilities up to which two trainings on the same rows count as the same."""
+CHANCE = 1e-3  # largest difference in probability between equal trainings
 
 
 def from_training(
@@ -33,31 +32,21 @@ def from_training(
     classes: Sequence[Hashable] | None = None,
     smoothing: float = 1e-6,
 ) -> Fitted:
-    """Return what a training function makes of labelled rows as a `Fitted`.
+    """Return the result of a training function on labelled rows as a `Fitted`.
 
-    For whatever you train by a function of your own: networks, boosting. `Retrain()` calls it for
-    every row and label, after logging how long that will take; strategies without a goal look at
-    its predictions. Its gains are those of your own training: early stopping, a fixed number of
-    epochs and augmentation are part of it.
+    `Retrain()` calls the function for every row and label; strategies without a goal use its predictions.
 
     Parameters
     ----------
     train
-        Called with rows and class numbers, 0 to K - 1, which may grow from call to call. Where it
-        has parameters of these names it is given `sample_weight` (wanted for rows with weights or
-        with a belief about their label) and `start`. It returns something with `predict_proba`,
-        or a function from rows to probabilities. It must do the same when called twice: seed it
-        in its first line. `Retrain` refuses one that does not, as chance would count as gain.
-    X, y, sample_weight
-        Labelled rows, of any shape; `train` sees that shape.
+        Called with rows and class numbers 0 to K - 1, and with `sample_weight` and `start` if it has
+        parameters of these names. It returns a function from rows to probabilities, or an object with
+        `predict_proba`, and must be deterministic: set its seed. `Retrain` refuses one that is not.
     start
-        Where every training starts, the one that gains are measured against too: the network of
-        now, say, for fine-tuning. Copy it in `train` before you move it.
-    classes
-        All classes, in the order of the columns of `predict_proba`; by default those of `y`,
-        sorted. A result with `classes_` may know fewer.
-    smoothing
-        Share of the uniform distribution mixed into predictions, which may be 0 or 1.
+        Where every training starts, such as the current network; `train` must copy it.
+    classes, smoothing
+        All classes, in the order of the columns of `predict_proba`, by default those of `y`, sorted; share
+        of the uniform distribution mixed into predictions, which may be 0 or 1.
 
     Examples
     --------
@@ -74,20 +63,19 @@ def from_training(
     """
     if not callable(train) or "fit" in dir(train):
         raise Unsupported(
-            f"{type(train).__name__} came; a function train(X, y) was expected. Use from_classifier "
-            "for estimators of scikit-learn."
+            f"train must be a function train(X, y), got {type(train).__name__}. Use from_classifier for "
+            "estimators of scikit-learn."
         )
     if start is not None and "start" not in signature(train).parameters:
         raise BadParameter(
-            "start= came and the training function has no parameter of that name; one was expected. "
-            "Write train(X, y, start), or leave start= out."
+            "start= needs a training function with a parameter of that name, got one without. Write "
+            "train(X, y, start), or leave start= out."
         )
     shape = tuple(getattr(X, "shape", ()))[1:]
     flat = partial(_flat, shape) if len(shape) > 1 else None
     known = find_classes(y) if classes is None else as_classes(classes)
     labelled, known = trained_on(SimpleNamespace(classes_=known), flat, X, y, sample_weight)
-    K = len(known)
-    width = labelled.X.shape[1]
+    K, width = len(known), labelled.X.shape[1]
     blank = Refitted(Training(train, K, shape, start), np.arange(K), width, smoothing)
     trained = blank.trained(labelled.X, labelled.targets, labelled.weights)
     return trained.fitted(labelled, known, flat, column_names(X))
@@ -95,7 +83,7 @@ def from_training(
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """A training function with the face of an estimator, and what it made last."""
+    """A training function as an estimator, with the model it returned last."""
 
     train: Callable[..., Any]
     n_classes: int
@@ -106,20 +94,18 @@ class Training:
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """The class numbers that the model knows."""
         return np.asarray(getattr(self.model, "classes_", range(self.n_classes)), dtype=int)
 
     def fit(self, X: Any, y: NDArray[Any], sample_weight: NDArray[Any] | None = None) -> Training:
-        """Return the model trained, from `start`; refuse chance, where the rows are the same."""
+        """Return the model trained from `start`; raise if the same rows give another model."""
         takes = signature(self.train).parameters
         options = {"start": self.start} if "start" in takes else {}
         if "sample_weight" in takes:
             options["sample_weight"] = sample_weight
         elif sample_weight is not None:
             raise Unsupported(
-                "The training function takes no sample_weight, and rows came with weights or with "
-                "distributions over labels; whole labels were expected. Leave weights out, or "
-                "write train(X, y, sample_weight=None)."
+                "The training function takes no sample_weight, which rows with weights or with "
+                "distributions over labels need. Write train(X, y, sample_weight=None)."
             )
         model = self.train(self._shaped(X), y, **options)
         after = replace(self, model=model, seen=(X, y, sample_weight))
@@ -128,28 +114,26 @@ class Training:
             gap = float(np.abs(proba - self.predict_proba(X)).max())
             if gap > CHANCE:
                 raise Unsupported(
-                    f"Two trainings on the same rows gave probabilities that differ by {gap:.2g}; "
-                    "the same were expected, or chance counts as gain. Seed the training function "
-                    "in its first line (torch.manual_seed(0), random_state=0), and let it copy "
-                    "`start` before it moves it."
+                    f"Two trainings on the same rows must give the same probabilities, got a difference of "
+                    f"{gap:.2g}: chance counts as gain. Seed the training function in its first line "
+                    "(torch.manual_seed(0), random_state=0), and let it copy `start`."
                 )
         return after
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Return the probabilities of the classes that the model knows, checked."""
         predict = getattr(self.model, "predict_proba", self.model)
         if not callable(predict):
             raise Unsupported(
-                f"The training function returned {type(self.model).__name__}; something with "
-                "predict_proba was expected, or a function from rows to probabilities."
+                "The training function must return something with predict_proba, or a function from rows to "
+                f"probabilities, got {type(self.model).__name__}."
             )
         proba = to_numpy(predict(self._shaped(X))).astype(np.float64)
         wanted = X.shape[0], len(self.classes_)
         if proba.shape != wanted or not np.allclose(proba.sum(axis=1), 1.0, atol=1e-3):
             raise Unsupported(
-                f"Predictions have shape {proba.shape} and sums from {proba.sum(axis=-1).min():.3g} "
-                f"to {proba.sum(axis=-1).max():.3g}; {wanted} probabilities with sum 1 were "
-                "expected. Return a softmax, not logits, and name all classes with classes=."
+                f"Predictions must be {wanted} probabilities with sum 1, got shape {proba.shape} and sums from "
+                f"{proba.sum(axis=-1).min():.3g} to {proba.sum(axis=-1).max():.3g}. Return a softmax, not "
+                "logits, and name all classes with classes=."
             )
         return proba
 
@@ -158,12 +142,10 @@ class Training:
 
 
 def _flat(shape: tuple[int, ...], X: Any) -> NDArray[Any]:
-    """Return rows of a shape as flat numbers."""
     return to_numpy(X).reshape(-1, int(np.prod(shape)))
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Return whether two arrays, sparse ones too, are equal."""
     if a is None or b is None or a.shape != b.shape:
         return a is b
     return not (a != b).sum()

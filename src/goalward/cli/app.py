@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import metadata
-from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from goalward.cli.console import Terminal
+from goalward.cli.console import Terminal, reply
 from goalward.core.arguments import needing
 from goalward.errors import GoalwardError, GoalwardWarning
 
@@ -27,35 +26,34 @@ app = typer.Typer(
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there.")]
-Jobs = Annotated[int | None, typer.Option(help="Processes; all cores by default.")]
-Out = Annotated[Path, typer.Option(help="Folder for results; a killed run goes on from there.")]
 
-Options = TypeVar("Options")
+Result = tuple[str | Callable[[], None], Any]  # text, or a function that prints it; data
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def command(
-    options: type[Options], name: str | None = None
-) -> Callable[[Callable[[Options], None]], Callable[[Options], None]]:
-    """Add a command that takes its options as one object.
+def command(name: str | None = None, group: typer.Typer = app) -> Callable[[Command], Command]:
+    """Add a command that returns a `Result` or yields several, printed as text or with --json."""
 
-    Parameters
-    ----------
-    options
-        A dataclass. Each field is an option or argument of the command, as a parameter of a
-        function would be: `seed: int = typer.Option(0, help="Decides everything random.")`.
-    """
+    def add(function: Command) -> Command:
+        hints = get_type_hints(function, include_extras=True)
+        options = hints.get("options")
 
-    def add(function: Callable[[Options], None]) -> Callable[[Options], None]:
-        def run(**given: Any) -> None:
-            function(options(**given))
+        def run(*, as_json: bool = False, **given: Any) -> None:
+            result = function(options(**given)) if options else function(**given)
+            results = result if isinstance(result, Iterator) else filter(None, [result])
+            for words, data in results:
+                reply(words, data, as_json=as_json)
 
-        signature = inspect.signature(options)
         # A field's type is read where its class was written, which may be another file.
-        kinds = get_type_hints(options, include_extras=True)
-        fields = [one.replace(annotation=kinds[name]) for name, one in signature.parameters.items()]
-        run.__signature__ = signature.replace(parameters=fields)  # type: ignore[attr-defined]
+        kinds = get_type_hints(options, include_extras=True) if options else hints
+        parameters = inspect.signature(options or function).parameters.items()
+        fields = [field.replace(annotation=kinds[name]) for name, field in parameters]
+        if hints["return"] is not type(None):
+            kind = inspect.Parameter.KEYWORD_ONLY
+            fields.append(inspect.Parameter("as_json", kind, default=False, annotation=AsJson))
+        run.__signature__ = inspect.Signature(fields)  # type: ignore[attr-defined]
         run.__name__, run.__doc__ = function.__name__, function.__doc__
-        app.command(name)(run)
+        group.command(name)(run)
         return function
 
     return add

@@ -1,9 +1,11 @@
-"""How commands speak: texts as they are, so that no row, name or message steers the terminal."""
+"""Output of commands, in which no row, name or message can control the terminal."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -12,16 +14,11 @@ from rich.text import Text
 if TYPE_CHECKING:
     import polars as pl
 
-
-LONGEST = 4000
-"""Characters of a row that are shown."""
+LONGEST = 4000  # characters of a row that are shown
 
 
 class Terminal(Console):
-    """A console for texts of others: no markup, no emoji codes, nothing that moves the cursor.
-
-    What should look special says so: `style=`, or a `Text` of `visible` words.
-    """
+    """A console for untrusted text: no markup, no emoji codes, nothing that moves the cursor."""
 
     def __init__(self, *, stderr: bool = False) -> None:
         super().__init__(stderr=stderr, markup=False, emoji=False, highlight=False)
@@ -48,12 +45,14 @@ def in_json(data: Any) -> str:
     return json.dumps(_finite(data), allow_nan=False, default=str)
 
 
-def reply(words: str, data: Any, *, as_json: bool) -> None:
-    """Print a command's result: in words, or as data for a program."""
+def reply(words: str | Callable[[], None], data: Any, *, as_json: bool) -> None:
+    """Print a result: for people, or as data for a program."""
     if as_json:
         print(in_json(data))
-    else:
+    elif isinstance(words, str):
         console.print(words, soft_wrap=True)
+    else:
+        words()
 
 
 def _finite(data: Any) -> Any:
@@ -64,31 +63,16 @@ def _finite(data: Any) -> Any:
     return [_finite(value) for value in data] if isinstance(data, (list, tuple)) else data
 
 
-class Spinner:
-    """A spinner on the terminal; what it is called with says what is being done."""
+@contextmanager
+def spinner(message: str = "starting") -> Iterator[Callable[[str], None]]:
+    """Show a spinner with a message, and yield a function that changes the message."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    def __init__(self) -> None:
-        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-        self.progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}", markup=False),
-            TimeElapsedColumn(),
-            console=Terminal(stderr=True),
-            transient=True,
-        )
-        self.task = self.progress.add_task("starting")
-
-    def __enter__(self) -> Spinner:
-        self.progress.start()
-        return self
-
-    def __call__(self, message: str) -> None:
-        """Say what is being done."""
-        self.progress.update(self.task, description=visible(message))
-
-    def __exit__(self, *error: object) -> None:
-        self.progress.stop()
+    words = TextColumn("{task.description}", markup=False)
+    columns, err = (SpinnerColumn(), words, TimeElapsedColumn()), Terminal(stderr=True)
+    with Progress(*columns, console=err, transient=True) as progress:
+        task = progress.add_task(visible(message))
+        yield lambda text: progress.update(task, description=visible(text))
 
 
 def show(title: str, table: pl.DataFrame | list[dict[str, Any]]) -> None:
@@ -114,6 +98,6 @@ def _cell(value: object) -> str:
 
 
 def row_text(row: dict[str, Any]) -> str:
-    """Return what a person reads of a row, as `Study.show` gives it."""
+    """Return the text of a row, as `Study.show` gives it."""
     text = row.get("text") or row.get("image") or in_json(row["columns"])
     return visible(str(text), longest=LONGEST)

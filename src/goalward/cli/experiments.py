@@ -1,127 +1,190 @@
-"""Commands that run experiments: reproduce, simulate."""
+"""Commands that run experiments: reproduce, simulate, benchmark."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from typer import Argument, Option
 
-from goalward.cli.app import AsJson, Jobs, Out, command
-from goalward.cli.console import Spinner, console, in_json, show
+from goalward.cli.app import Result, command
+from goalward.cli.console import console, show, spinner
+from goalward.errors import BadParameter
 
 if TYPE_CHECKING:
-    from goalward.lab import Curves
+    from goalward.lab.benchmark import Areas
+
+Jobs = Annotated[int | None, Option(help="Processes; all cores by default.")]
+Out = Annotated[Path, Option(help="Folder for results; a killed run is resumed from there.")]
+Strategies = Annotated[list[str] | None, Option("--strategy", "-s", help="A recipe; repeatable.")]
 
 
-Strategies = Annotated[
-    list[str] | None, Option("--strategy", "-s", help="A recipe; repeat for several.")
-]
-
-
-@dataclass(frozen=True)
-class ReproduceOptions:
-    """What `goalward reproduce` takes."""
-
+@command()
+def reproduce(
     figures: list[str] | None = Argument(
         None,
         help="approx-serial, approx-batch, expred, synth2, letter, rt-polarity, penalties, softened; "
         "all by default.",
-    )
+    ),
     quick: bool = Option(
         False,
         "--quick",
         help="Fewer seeds, rounds and rows: minutes. Too few to test most claims, which is said.",
-    )
-    out: Out = Path("out/reproduction")
-    seeds: int | None = Option(None, min=1, help="Seeds; 10 in a full run, 2 in a quick one.")
-    jobs: Jobs = None
-    as_json: AsJson = False
-
-
-@command(ReproduceOptions)
-def reproduce(options: ReproduceOptions) -> None:
+    ),
+    out: Out = Path("out/reproduction"),
+    seeds: int | None = Option(None, min=1, help="Seeds; 10 in a full run, 2 in a quick one."),
+    jobs: Jobs = None,
+) -> Result:
     """Run the paper: every figure and table, and its claims with verdicts, in one HTML report.
-
-    Data: synth2 is generated; letter and rt-polarity are looked for in the folder named by
-    GOALWARD_DATA, in the per-user cache, and fetched otherwise.
 
     Examples: `goalward reproduce --quick`, `goalward reproduce approx-serial expred --out out/a`
     """
     from goalward.lab.paper import Size
     from goalward.lab.paper import reproduce as run
 
-    seeds, jobs = options.seeds, options.jobs
-    size = Size.quick(jobs, seeds or 2) if options.quick else Size.full(seeds or 10, jobs)
-    with Spinner() as tick:
-        claims, path = run(options.out, options.figures or (), size=size, tick=tick)
-    if options.as_json:
-        typer.echo((options.out / "claims.json").read_text())
-        return
-    lines = [{"claim": c.name, "measured": c.measured, "verdict": c.verdict} for c in claims]
-    show("Claims of the paper", lines)
-    console.print(f"Report: {path}   (figures/, tables/ and claims.json beside it)", soft_wrap=True)
+    size = Size.quick(jobs, seeds or 2) if quick else Size.full(seeds or 10, jobs)
+    with spinner() as tick:
+        claims, path = run(out, figures or (), size=size, tick=tick)
+
+    def words() -> None:
+        lines = [{"claim": c.name, "measured": c.measured, "verdict": c.verdict} for c in claims]
+        show("Claims of the paper", lines)
+        where = f"Report: {path}   (figures/, tables/ and claims.json beside it)"
+        console.print(where, soft_wrap=True)
+
+    return words, json.loads((out / "claims.json").read_text("utf-8"))
 
 
-@dataclass(frozen=True)
-class SimulateOptions:
-    """What `goalward simulate` takes."""
-
+@command()
+def simulate(
     dataset: str = Argument(
         ...,
         help="synth2, letter, rt-polarity, digits, digits-3v8, breast-cancer, wine, one of KEEL's "
         "(magic, segment, vowel, ...), or a .csv, .parquet or .npz file.",
-    )
-    strategy: Strategies = None
-    seeds: int = Option(5, min=1, help="Paired splits.")
-    budget: int = Option(200, min=1, help="Labels bought.")
-    batch: int = Option(10, min=1, help="Labels per round.")
-    label: str = Option("label", help="Label column of a file.")
-    reach: list[float] | None = Option(None, help="Accuracies to count the labels for.")
-    out: Out = Path("out/simulation")
-    jobs: Jobs = None
-    as_json: AsJson = False
-
-
-@command(SimulateOptions)
-def simulate(options: SimulateOptions) -> None:
+    ),
+    strategy: Strategies = None,
+    seeds: int = Option(5, min=1, help="Paired splits."),
+    budget: int = Option(200, min=1, help="Labels bought."),
+    batch: int = Option(10, min=1, help="Labels per round."),
+    label: str = Option("label", help="Label column of a file."),
+    reach: list[float] | None = Option(None, help="Accuracies to count the labels for."),
+    out: Out = Path("out/simulation"),
+    jobs: Jobs = None,
+) -> Result:
     """Compare strategies by learning curves on the same splits, with confidence bands.
 
     A recipe is a baseline (random, margin, entropy, least-confident), a goal without labels
     (decision-risk, epig), or goal/operator/utility/selection: dev/average, entropy/min/retrain.
-    "decision-risk until 100 then margin" changes at 100 labels. Features of a file are taken as
-    they are: scale them before. Without -s: random, margin and hedged.
+    "decision-risk until 100 then margin" changes at 100 labels. Features of a file are not scaled.
+    Without -s: random, margin and hedged.
 
     Examples: `goalward simulate digits -s random -s margin -s dev/spread --seeds 5 --budget 100`
     """
     from goalward.lab import simulate as run
     from goalward.lab.datasets import load
+    from goalward.lab.plots import curve_figure, save
     from goalward.strategies.recipes import RECOMMENDED
 
-    recipes = options.strategy or ["random", "margin", RECOMMENDED]
-    data = load(options.dataset, label=options.label)
-    sizes: Any = {"batch": options.batch, "budget": options.budget, "seeds": options.seeds}
-    curves = run(data, recipes, **sizes, out=options.out, n_jobs=options.jobs)
-    found = _drawn(curves, options.out, tuple(options.reach or ()))
-    if options.as_json:
-        typer.echo(in_json(found))
-        return
-    _show(curves, found, recipes[0], options.out)
+    recipes = strategy or ["random", "margin", RECOMMENDED]
+    sizes: Any = {"batch": batch, "budget": budget, "seeds": seeds}
+    curves = run(load(dataset, label=label), recipes, **sizes, out=out, n_jobs=jobs)
+    title = str(curves.table["dataset"][0])
+    figure = save(curve_figure(curves, title), out / "curves")[0]
+    summary = curves.summary(tuple(reach or ())).to_dicts()
+
+    def words() -> None:
+        show(f"{title}: mean of {curves.table['seed'].n_unique()} seeds", summary)
+        show(f"area under the accuracy curve, against {recipes[0]}", curves.differences(recipes[0]))
+        where = f"Figure: {figure}   Table: {out / 'curves.parquet'} (and .csv)"
+        console.print(where, soft_wrap=True)
+
+    return words, {"summary": summary, "figure": str(figure)}
 
 
-def _drawn(curves: Curves, folder: Path, levels: tuple[float, ...] = ()) -> dict[str, Any]:
-    """Return the summary, and the picture of accuracy and log-loss over labels, drawn into a folder."""
-    from goalward.lab.plots import curve_figure, save
+@dataclass(frozen=True)
+class BenchmarkOptions:
+    """Options of `goalward benchmark`."""
 
-    figure = save(curve_figure(curves, str(curves.table["dataset"][0])), folder / "curves")[0]
-    return {"summary": curves.summary(levels).to_dicts(), "figure": str(figure)}
+    part: str | None = Option(
+        None,
+        help="design, confirm (sets kept back until a recipe is fixed), factors (one thing different "
+        "at a time), ceiling (an oracle beside them), or all: the default.",
+    )
+    dataset: list[str] | None = Option(None, "--dataset", "-d", help="Only this one; repeatable.")
+    strategy: Strategies = None
+    protocol: str | None = Option(
+        None, help="Only full, budget-50, batch-1, flipped-10, second-learner, ..."
+    )
+    quick: bool = Option(
+        False, "--quick", help="9 sets of the design, 2 seeds, 100 labels: minutes, not hours."
+    )
+    seeds: int | None = Option(None, min=1, help="Paired splits; 4 in the main run.")
+    budget: int | None = Option(None, min=2, help="Labels bought.")
+    out: Path | None = Option(
+        None,
+        help="Folder for results, out/benchmark by default (out/report with --from); a killed "
+        "run is resumed from there.",
+    )
+    tables_of: Path | None = Option(
+        None, "--from", help="Run nothing: tables and figures of this benchmark.csv."
+    )
+    jobs: int | None = Option(None, min=1, help="Processes; all cores by default.")
+
+    def run(self, out: Path) -> Areas:
+        from goalward.lab.benchmark import PARTS, PROTOCOLS, play_all
+        from goalward.lab.benchmark.sessions import FULL
+
+        usual = "design" if self.dataset else "factors" if self.protocol else "all"
+        part = "quick" if self.quick else self.part or usual
+        _check_choice("part", part, ["all", *PARTS])
+        _check_choice("protocol", self.protocol or "full", PROTOCOLS)
+        given: dict[str, Any] = {
+            "datasets": self.dataset,
+            "strategies": self.strategy,
+            "protocols": [PROTOCOLS[self.protocol]] if self.protocol else None,
+            "seeds": self.seeds,
+        }
+        given = {name: value for name, value in given.items() if value}
+        names = FULL if part == "all" else (part,)
+        jobs = [job for name in names for job in replace(PARTS[name], **given).jobs()]
+        if self.budget:
+            jobs = [j._replace(protocol=replace(j.protocol, budget=self.budget)) for j in jobs]
+        return play_all(list(dict.fromkeys(jobs)), out=out, n_jobs=self.jobs)
 
 
-def _show(curves: Curves, found: dict[str, Any], reference: str, folder: Path) -> None:
-    title, seeds = curves.table["dataset"][0], curves.table["seed"].n_unique()
-    show(f"{title}: mean of {seeds} seeds", found["summary"])
-    show(f"area under the accuracy curve, against {reference}", curves.differences(reference))
-    where = f"Figure: {found['figure']}   Table: {folder / 'curves.parquet'} (and .csv)"
-    console.print(where, soft_wrap=True)
+def _check_choice(option: str, name: str, known: Iterable[str]) -> None:
+    if name not in known:
+        raise BadParameter(f"--{option} must be one of {', '.join(known)}, got {name}.")
+
+
+@command()
+def benchmark(options: BenchmarkOptions) -> Result:
+    """Compare strategies by label efficiency on real data, every label charged from zero.
+
+    Reports areas under the curves, final accuracy, mean ranks, paired tests, and regret.
+    `goalward doctor` shows which data is found.
+
+    Examples: `goalward benchmark --quick`, `goalward benchmark --part design`,
+    `goalward benchmark -d wine -d digits -s random -s margin -s decision-risk --seeds 3`
+    """
+    from goalward.lab.benchmark import Areas
+    from goalward.lab.benchmark.report import report
+
+    saved = options.tables_of
+    chosen = (options.part, options.dataset, options.strategy, options.protocol)
+    if saved and any((*chosen, options.budget, options.seeds, options.quick)):
+        raise BadParameter("--from runs nothing: leave out the options that choose what is run.")
+    out = options.out or Path("out/report" if saved else "out/benchmark")
+    areas = Areas.read(saved) if saved else options.run(out)
+    paths = report(areas, out)
+    ranks = areas.main().peers().ranks()
+
+    def words() -> None:
+        show("Mean rank over datasets, area under the accuracy curve", ranks)
+        where = f"Tables: {paths[0]}   Areas: {saved or out / 'benchmark.csv'}"
+        console.print(f"{where}   Figures beside the tables", soft_wrap=True)
+
+    return words, {"ranks": ranks.to_dicts(), "files": [str(path) for path in paths]}

@@ -12,8 +12,8 @@ import typer
 from typer import Argument, Option
 
 import goalward as gw
-from goalward.cli.app import AsJson, command
-from goalward.cli.console import Spinner, Terminal, console, reply, row_text, visible
+from goalward.cli.app import Result, command
+from goalward.cli.console import Terminal, console, row_text, spinner, visible
 from goalward.cli.serve import ServingOptions
 from goalward.errors import BadParameter, GoalwardError, NotAStudy, PoolChanged
 
@@ -81,14 +81,13 @@ class StudyOptions:
 
 @dataclass(frozen=True)
 class LabelOptions(ServingOptions, StudyOptions):
-    """The options of `goalward label`."""
+    """Options of `goalward label`."""
 
     by: str = Option("me", help="Your name.")
     terminal: bool = Option(False, "--terminal", help="Answer here instead of in a browser.")
     create_only: bool = Option(
         False, "--create-only", help="Make the study and end; `goalward serve` serves it."
     )
-    as_json: AsJson = False
     sample: bool = Option(False, "--sample", help="Try it on a small data set that is included.")
     images: Path | None = Option(None, help="Folder with the pictures; the table's by default.")
     guess: bool | None = Option(
@@ -96,13 +95,12 @@ class LabelOptions(ServingOptions, StudyOptions):
     )
 
 
-@command(LabelOptions)
-def label(options: LabelOptions) -> None:
+@command()
+def label(options: LabelOptions) -> Result | None:
     """Label a table: the rows whose labels help most come first, and every answer is kept.
 
     A page opens in the browser (`pip install goalward[web]`); with --terminal rows are shown here.
-    The study is created on first use, then resumed, with rows that were appended to its table.
-    Without a table, or without classes, the page asks for them.
+    The study is created on first use, then resumed, with rows appended to its table.
 
     Examples: `goalward label`, `goalward label --sample`,
     `goalward label reviews.csv --text text --classes positive,negative --dev 20%`
@@ -110,28 +108,28 @@ def label(options: LabelOptions) -> None:
     if options.terminal or options.create_only:
         with _study(options) as study:
             _print_notes(study)
-            if options.create_only:
-                _print_created(study, as_json=options.as_json)
-            else:
-                ask_here(study, options.by)
-        return
-    # Before a study is made: what the page needs may be missing.
+            if not options.create_only:
+                return ask_here(study, options.by)
+            place, rows, labels = study.url, study.n_rows, len(study.state.labels)
+        place = place.removeprefix("sqlite:///")
+        words = f"{place}: {rows:,} rows, {labels:,} labels."
+        return words, {"study": place, "rows": rows, "labels": labels}
+    # Before a study is made: packages of the page may be missing.
     from goalward.studio.server import serve
 
     shown: dict[str, Any] = {"by": options.by, "images": options.images, "guess": options.guess}
     if _begins_on_the_page(options):
         serve({}, table=options.table, **options.served, **shown)
-        return
+        return None
     with _study(options) as study:
-        with Spinner() as tick:
-            tick("loading the rows")
+        with spinner("loading the rows"):
             study.pool  # noqa: B018 - before the page opens, not with its first answer
         _print_notes(study)
         serve({"": study}, **options.served, **shown)
+    return None
 
 
 def _begins_on_the_page(options: LabelOptions) -> bool:
-    """Return whether a person is to say on the page what the study is made of."""
     names = (field.name for field in fields(StudyOptions) if field.name != "table")
     if options.sample or any(
         getattr(options, name) != getattr(LabelOptions, name).default for name in names
@@ -142,19 +140,11 @@ def _begins_on_the_page(options: LabelOptions) -> bool:
 
 
 def _print_notes(study: gw.Study) -> None:
-    """Print what the model looks at and what was noticed in the table, beside what programs read."""
     for line in study.pool_notes:
         Terminal(stderr=True).print(visible(line), style="dim")
 
 
-def _print_created(study: gw.Study, *, as_json: bool) -> None:
-    rows, labels = study.n_rows, len(study.state.labels)
-    record = {"study": study.url.removeprefix("sqlite:///"), "rows": rows, "labels": labels}
-    reply(f"{record['study']}: {rows:,} rows, {labels:,} labels.", record, as_json=as_json)
-
-
 def _study(options: LabelOptions) -> gw.Study:
-    """Return the study of a table or of the sample, created where there is none."""
     if options.table is None and options.sample:
         from goalward.studio.tables.table import SAMPLE_CLASSES, write_sample
 
@@ -164,8 +154,7 @@ def _study(options: LabelOptions) -> gw.Study:
     if options.table is None:
         raise BadParameter("TABLE is missing. Name a file: goalward label reviews.csv")
     path, place = str(options.table), options.study or str(_default_place(options.table))
-    with Spinner() as tick:
-        tick("opening the study")
+    with spinner("opening the study") as tick:
         if exists(place):
             study = _resumed(place, path, tick)
             _check_options(study, place, options)
@@ -242,7 +231,6 @@ def _default_place(table: Path) -> Path:
 
 
 def _check_options(study: gw.Study, place: str, options: LabelOptions) -> None:
-    """Raise if a study was made with other options than those given now."""
     settings, guesses = study.state.settings, study.state.pool.get("guesses", ())
     classes = sorted(str(name) for name in study.state.classes)
     pairs: dict[str, tuple[Any, Any]] = {
@@ -283,7 +271,7 @@ def names_in(text: str | None) -> list[str]:
 
 def exists(place: str) -> bool:
     """Return whether there is a study at a path or in a database."""
-    from goalward.studio.store.places import file_of, located
+    from goalward.studio.store.database import file_of, located
     from goalward.studio.store.store import Store
 
     path = file_of(located(place))
@@ -296,14 +284,13 @@ def exists(place: str) -> bool:
     return True
 
 
-def ask_here(study: gw.Study, by: str) -> None:
-    """Ask rows in the terminal until none is left or the person quits."""
+def ask_here(study: gw.Study, by: str) -> Result:
+    """Ask rows in the terminal until none is left or the person quits; return a summary."""
     answered = 0
     usage = f"{study.state.settings.answer.typing} · {KEYS}"
     console.print(usage, style="dim")
     while True:
-        with Spinner() as tick:
-            tick("choosing the next row")
+        with spinner("choosing the next row"):
             rows = study.ask(1, by=by, resume=True, at_most=True)
         if not rows:
             console.print("Nothing is left to ask.")
@@ -320,11 +307,12 @@ def ask_here(study: gw.Study, by: str) -> None:
         except GoalwardError as error:
             console.print(str(error), style="red")
     total = len(study.state.labels)
-    console.print(f"{answered} answered now, {total} labels in {study.url}")
+    words = f"{answered} answered now, {total} labels in {study.url}"
+    return words, {"study": study.url, "answered": answered, "labels": total}
 
 
 def _take(study: gw.Study, row: int, line: str, by: str, usage: str) -> int:
-    """Do what a typed line says; return 1 for an answer, -1 for one taken back."""
+    """Execute a typed line; return 1 for an answer, -1 for one taken back."""
     word, _, rest = line.partition(" ")
     answer = study.state.settings.answer.typed(line, study.state.classes)
     if answer is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,8 +11,8 @@ from typing import Any
 
 from typer import Option
 
-from goalward.cli.app import AsJson, command
-from goalward.cli.console import Spinner, console, reply
+from goalward.cli.app import Result, command
+from goalward.cli.console import console, spinner
 from goalward.cli.label import EMBEDDINGS, NUMERIC, SEED, STRATEGY, exists, names_in, share
 from goalward.errors import BadParameter
 
@@ -40,15 +41,13 @@ class LabelStudioOptions:
     add_classes: bool = Option(False, "--add-classes", help="Take new choices as new classes.")
     poll: float = Option(5.0, min=0.1, help="Seconds between two passes.")
     once: bool = Option(False, "--once", help="One pass, then exit.")
-    as_json: AsJson = False
 
 
-@command(LabelStudioOptions, "label-studio")
-def label_studio(options: LabelStudioOptions) -> None:
+@command("label-studio")
+def label_studio(options: LabelStudioOptions) -> Iterator[Result]:
     """Keep a Label Studio project in step with a study: the most useful tasks are served first.
 
-    Tasks come from a table or are the project's own; annotations go into the study; after every
-    `--refit` new ones the order of the tasks is computed anew and written back.
+    Annotations go into the study; after every `--refit` new ones the tasks are ranked again.
 
     Example: `goalward label-studio --url http://127.0.0.1:8080 --project 1 --table reviews.csv --text text`
     """
@@ -63,8 +62,7 @@ def label_studio(options: LabelStudioOptions) -> None:
         )
     with ExitStack() as stack:
         client = stack.enter_context(Client(options.url, token, options.project))
-        with Spinner() as tick:
-            tick("opening the study")
+        with spinner("opening the study") as tick:
             study = stack.enter_context(_opened(options, client, tick))
             tick("reading the project")
             bridge = Bridge(
@@ -78,18 +76,17 @@ def label_studio(options: LabelStudioOptions) -> None:
             )
             changes = bridge.sync() if options.once else None
         if changes is not None:
-            _report(study, changes, as_json=options.as_json)
+            yield _result(study, changes)
             return
         with suppress(KeyboardInterrupt):
             for changes, error in bridge.follow(options.poll):
                 if error is not None:
                     console.print(f"{error} Trying again.", style="yellow")
                 elif changes.changed:
-                    _report(study, changes, as_json=options.as_json)
+                    yield _result(study, changes)
 
 
 def _opened(options: LabelStudioOptions, client: Any, tick: Any) -> Any:
-    """Return the study of a project, created where there is none."""
     from goalward.studio.label_studio import create_study
     from goalward.studio.study import Study
     from goalward.studio.tables import Table
@@ -115,19 +112,20 @@ def _opened(options: LabelStudioOptions, client: Any, tick: Any) -> Any:
     )
 
 
-def _report(study: Any, changes: Any, *, as_json: bool) -> None:
-    """Print what a pass changed."""
+def _result(study: Any, changes: Any) -> Result:
     counts, labels = asdict(changes), len(study.state.labels)
     names = ("imported", "told", "skipped", "withdrawn")
-    words = [f"{counts[name]} {name}" for name in names if counts[name]]
+    done = [f"{counts[name]} {name}" for name in names if counts[name]]
     if changes.pushed:
-        words.append(f"{changes.pushed} tasks ordered as {changes.version}")
-    summary = f"{', '.join(words) or 'nothing new'}; {labels} labels in {study.url}"
-    reply(summary, {**counts, "labels": labels, "study": study.url}, as_json=as_json)
-    if as_json:
-        return
-    if changes.strangers:
-        console.print(f"{changes.strangers} tasks are not in the study's pool.", style="yellow")
-    for refused in changes.refused[:10]:
-        reason = f"task {refused.task}, {refused.by}: {refused.reason}; kept in Label Studio only"
-        console.print(reason, style="yellow")
+        done.append(f"{changes.pushed} tasks ordered as {changes.version}")
+    summary = f"{', '.join(done) or 'nothing new'}; {labels} labels in {study.url}"
+
+    def words() -> None:
+        console.print(summary, soft_wrap=True)
+        if changes.strangers:
+            console.print(f"{changes.strangers} tasks are not in the study's pool.", style="yellow")
+        for refused in changes.refused[:10]:
+            reason = f"task {refused.task}, {refused.by}: {refused.reason}"
+            console.print(f"{reason}; kept in Label Studio only", style="yellow")
+
+    return words, {**counts, "labels": labels, "study": study.url}

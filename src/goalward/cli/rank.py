@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
 from typer import Argument, Option
 
 import goalward as gw
-from goalward.cli.app import AsJson, Force, command
-from goalward.cli.console import Terminal, console, in_json, show
+from goalward.cli.app import Force, Result, command
+from goalward.cli.console import Terminal, console, show
 from goalward.errors import BadParameter
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RankOptions:
-    """What `goalward rank` takes."""
+    """Options of `goalward rank`."""
 
     pool: Path = Argument(..., help="Features: .npy, .parquet, .arrow, or sparse .npz.")
     labels: Path = Option(..., help="A table (.csv, .parquet) with a row and a label for each.")
@@ -62,18 +61,8 @@ class RankOptions:
     seed: int = Option(0, help="Draws goal rows and breaks ties.")
     out: Path | None = Option(None, help="Write the rows as .csv, .tsv, .xlsx, .jsonl or .parquet.")
     force: Force = False
-    as_json: AsJson = False
-
-    @property
-    def penalty(self) -> float | str:
-        """C as `Logistic` takes it."""
-        try:
-            return self.C if self.C == "cv" else float(self.C)
-        except ValueError as error:
-            raise BadParameter(f"--C {self.C} came; a number, or cv, was expected.") from error
 
     def recipe(self) -> Recipe:
-        """Return the recipe that goal, operator, utility and selection name together."""
         from goalward.strategies.recipes import GOALS, RECOMMENDED
 
         given = (self.operator, self.utility, self.selection)
@@ -82,19 +71,19 @@ class RankOptions:
         goal = self.goal or ("dev" if self.dev is not None else "decision-risk")
         own = GOALS[goal].utility if goal in GOALS else ""
         usual = ("average", own, "sequential") if own else ("spread", "first-order", "top")
-        parts = [one or other for one, other in zip(given, usual, strict=True)]
-        named = gw.recipe("/".join([goal, *parts]))
-        if "dev" in named.needs and self.dev is None:
-            raise BadParameter(f"--goal {goal} came without --dev FILE, whose rows it is about.")
-        return named
+        parts = [part or default for part, default in zip(given, usual, strict=True)]
+        recipe = gw.recipe("/".join([goal, *parts]))
+        if "dev" in recipe.needs and self.dev is None:
+            raise BadParameter(f"--goal {goal} needs --dev FILE, the rows it is about.")
+        return recipe
 
 
-@command(RankOptions)
-def rank(options: RankOptions) -> None:
-    """Say which rows of a file deserve a label next, by one pass over it in bounded memory.
+@command()
+def rank(options: RankOptions) -> Result:
+    """Rank the rows of a file by how much a label would help, by one pass in bounded memory.
 
-    LABELS and DEV name rows by position, counted from 0, or by --ids: two columns, `row` and
-    `label`. Neither is suggested again. Features are taken as they are: scale them before.
+    LABELS and DEV have two columns, `row` (a position from 0, or an id with --ids) and `label`.
+    Neither is suggested again. Features are not scaled.
 
     Examples: `goalward rank pool.npy --labels labels.csv --dev dev.csv`,
     `goalward rank pool.parquet --ids id --labels labels.csv --batch 100 --selection sequential`
@@ -113,14 +102,18 @@ def rank(options: RankOptions) -> None:
     pool = as_pool(open_pool(options.pool, columns=columns, ids=options.ids))
     rows, labels = _read_labels(options.labels, pool)
     dev_rows, dev_labels = _read_labels(options.dev, pool) if options.dev else (rows[:0], [])
-    both = np.intersect1d(rows, dev_rows)
-    if options.dev and len(both):
+    shared = np.intersect1d(rows, dev_rows)
+    if options.dev and len(shared):
         raise BadParameter(
-            f"{len(both)} rows are in {options.labels.name} and in {options.dev.name}, the first at "
-            f"position {both[0]}; dev rows that the model was not trained on were expected. Take "
+            f"The model must not be trained on dev rows, got {len(shared)} rows that are in "
+            f"{options.labels.name} and in {options.dev.name}, the first at position {shared[0]}. Take "
             "them out of one of the two."
         )
-    fitted = gw.Logistic(C=options.penalty).fit(pool.take(rows), labels)
+    try:
+        C = options.C if options.C == "cv" else float(options.C)
+    except ValueError as error:
+        raise BadParameter(f"--C must be a number, or cv, got {options.C}.") from error
+    fitted = gw.Logistic(C=C).fit(pool.take(rows), labels)
     recipe, goal_rows = options.recipe(), options.goal_rows or len(pool)
     strategy = recipe.build(
         dev=(pool.take(dev_rows), dev_labels) if options.dev else None,
@@ -131,11 +124,11 @@ def rank(options: RankOptions) -> None:
     table = _suggested(ranking, pool, fitted)
     if options.out is not None:
         write_table(table, options.out, force=options.force)
-    _report(options, recipe, ranking, table)
+    return _result(recipe, ranking, table)
 
 
 def _read_labels(path: Path, pool: Pool) -> tuple[NDArray[Any], list[Any]]:
-    """Return the positions and labels that a table names, by the pool's ids where it has them."""
+    """Return the positions and labels of a table, by the pool's ids where it has them."""
     import numpy as np
 
     from goalward.studio.tables.cells import label_column, read_labels, rows_meant, short
@@ -147,19 +140,19 @@ def _read_labels(path: Path, pool: Pool) -> tuple[NDArray[Any], list[Any]]:
         remedy = "Correct them; for ids, pass --ids COLUMN."
     else:
         places = {str(name): position for position, name in enumerate(ids.tolist())}
-        expected = f"ids of the pool, like {short(next(iter(places), ''))},"
+        expected = f"ids of the pool, like {short(next(iter(places), ''))}"
         remedy = "Correct them, or leave those rows out."
     rows = list(rows_meant(table["row"], places, len(pool)))
     wrong = [(line, why) for line, why in enumerate(rows, start=first) if isinstance(why, str)]
     if wrong:
-        said = "; ".join(f"line {line}, {why}" for line, why in wrong[:5])
+        lines = "; ".join(f"line {line}, {why}" for line, why in wrong[:5])
         raise BadParameter(
-            f"{path} names {len(wrong)} rows that the pool does not have ({said}"
-            f"{'; ...' if len(wrong) > 5 else ''}); {expected} were expected. {remedy}"
+            f"Rows must be {expected}, and {len(wrong)} of {path} are not ({lines}"
+            f"{'; ...' if len(wrong) > 5 else ''}). {remedy}"
         )
     positions = np.array(rows, dtype=np.int64)
     if len(np.unique(positions)) < len(positions):
-        raise BadParameter(f"{path} names a row twice; each once was expected. Keep one of them.")
+        raise BadParameter(f"{path} names a row twice. Keep one of them.")
     return positions, label_column(table["label"])
 
 
@@ -189,7 +182,6 @@ def _ranking(
 
 
 def _suggested(ranking: Ranking, pool: Pool, fitted: Any) -> pl.DataFrame:
-    """Return the rows with their scores and what the model takes them for."""
     import numpy as np
     import polars as pl
 
@@ -206,20 +198,19 @@ def _suggested(ranking: Ranking, pool: Pool, fitted: Any) -> pl.DataFrame:
     )
 
 
-def _report(options: RankOptions, recipe: Recipe, ranking: Ranking, table: pl.DataFrame) -> None:
+def _result(recipe: Recipe, ranking: Ranking, table: pl.DataFrame) -> Result:
     rate = 1.0 / ranking.seconds if len(ranking.rows) else 0.0  # no row left: none was read
-    speed = {
-        "rows": ranking.n_rows,
-        "seconds": ranking.seconds,
-        "rows_per_second": ranking.n_rows * rate,
-        "gigabytes_per_second": (ranking.bytes or 0) * rate / 1e9,
-    }
-    if options.as_json:
-        typer.echo(in_json({"rows": table.to_dicts(), "read": speed}))
-        return
-    show(f"{len(table)} rows worth a label, by {recipe}", table)
-    line = f"{ranking.says} {ranking.n_rows:,} rows in {ranking.seconds:.2f} s"
-    if ranking.solver:
-        line += f": {speed['rows_per_second']:,.0f} rows/s, "
-        line += f"{speed['gigabytes_per_second']:.2f} GB/s. Direction by {ranking.solver.solver}"
-    console.print(f"{line}.", soft_wrap=True)
+    speed, volume = ranking.n_rows * rate, (ranking.bytes or 0) * rate / 1e9
+    read = {"rows": ranking.n_rows, "seconds": ranking.seconds}
+    read |= {"rows_per_second": speed, "gigabytes_per_second": volume}
+
+    def words() -> None:
+        show(f"{len(table)} rows worth a label, by {recipe}", table)
+        line = f"{ranking.says} {ranking.n_rows:,} rows in {ranking.seconds:.2f} s"
+        if ranking.solver:
+            line += (
+                f": {speed:,.0f} rows/s, {volume:.2f} GB/s. Direction by {ranking.solver.solver}"
+            )
+        console.print(f"{line}.", soft_wrap=True)
+
+    return words, {"rows": table.to_dicts(), "read": read}

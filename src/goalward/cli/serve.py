@@ -11,7 +11,7 @@ import typer
 from typer import Argument
 
 from goalward.cli.app import command
-from goalward.cli.console import Spinner, Terminal
+from goalward.cli.console import Terminal, spinner
 from goalward.errors import BadParameter
 
 Option = partial(typer.Option, rich_help_panel="The page")
@@ -46,7 +46,6 @@ class ServingOptions:
 
     @property
     def served(self) -> dict[str, Any]:
-        """The arguments of `server.serve`."""
         from goalward.studio.server import ProxyConfig
 
         names, proxies = tuple(self.name or ()), tuple(self.proxy or ())
@@ -73,7 +72,7 @@ def _read(path: Path) -> str:
 
 @dataclass(frozen=True)
 class ServeOptions(ServingOptions):
-    """What `goalward serve` takes."""
+    """Options of `goalward serve`."""
 
     studies: list[str] = Argument(
         ..., metavar="STUDY...", help="labels.db, a folder, or postgresql://user@host/database."
@@ -81,19 +80,18 @@ class ServeOptions(ServingOptions):
     by: str = typer.Option("me", help="Your name.")
 
 
-@command(ServeOptions)
+@command()
 def serve(options: ServeOptions) -> None:
     """Serve existing studies on one page, each below a path of its own.
 
-    The page lists them, their progress, and who is labelling. A study that cannot be opened is
-    reported there and here, and the others are served.
+    A study that cannot be opened is reported, and the others are served.
 
     Example: `goalward serve reviews.labels.db mails.labels.db`
     """
     from goalward.studio.server import StudyList
     from goalward.studio.server import serve as page
 
-    with Spinner() as tick:
+    with spinner() as tick:
         listed = StudyList(options.studies, tick)
     with listed:
         for name, reason in listed.unopened.items():

@@ -11,12 +11,11 @@ import typer
 from typer import Argument, Option
 
 import goalward as gw
-from goalward.cli.app import AsJson, Force, app
-from goalward.cli.console import in_json, reply, show
+from goalward.cli.app import Force, Result, app, command
+from goalward.cli.console import show
 
 if TYPE_CHECKING:
     from goalward.studio.team import Team
-
 
 team = typer.Typer(
     no_args_is_help=True,
@@ -50,28 +49,26 @@ def _identity(study: str | None) -> str:
 
 
 def _words(record: dict[str, Any]) -> str | None:
-    """Return data as a line for people."""
     hidden = {"by", "invite", "session", "until", "settings", "pool"}
     shown = {k: v for k, v in record.items() if k not in hidden and v not in (None, "")}
     return ", ".join(f"{k} {v}" for k, v in shown.items()) or None
 
 
-def _print_link(name: str, token: str, address: str, as_json: bool, *, known: bool = False) -> None:
+def _link(name: str, token: str, address: str, *, known: bool = False) -> Result:
     link = f"{address.rstrip('/')}/join?invite={token}"
     words = f"{link}\nSend it to {name}, who chooses a passphrase with it, once, within a week."
     if known:
         words += f"\n{name} is a member already: the present passphrase ends when it is used."
-    reply(words, {"name": name, "link": link, "new": not known}, as_json=as_json)
+    return words, {"name": name, "link": link, "new": not known}
 
 
-@team.command()
+@command(group=team)
 def create(
     place: Place,
     owner: Annotated[str, Argument(help="The first owner's name.")],
     days: float = Option(7.0, min=0.01, max=400, help="How long a sign-in lasts."),
     address: Address = HERE,
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Create a team and print a link for its first owner.
 
     Example: `goalward team create team.db ann`
@@ -80,18 +77,17 @@ def create(
 
     with closing(Team.create(place, lasts=86400 * days)) as created:
         token = created.invite(owner, "owner")
-    _print_link(owner, token, address, as_json)
+    return _link(owner, token, address)
 
 
-@team.command()
+@command(group=team)
 def invite(
     place: Place,
     name: Name,
     role: Annotated[str | None, Option(help="annotator, reviewer or owner.")] = None,
     study: OfStudy = None,
     address: Address = HERE,
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Print a link for somebody who then chooses a passphrase; a new one if it was forgotten.
 
     New people are annotators unless --role says another; members keep their role.
@@ -101,37 +97,37 @@ def invite(
     with _open(place) as opened:
         known = opened.members.person(name) is not None
         token = opened.invite(name, role if known else role or "annotator", study=_identity(study))
-    _print_link(name, token, address, as_json, known=known)
+    return _link(name, token, address, known=known)
 
 
-@team.command("list")
-def list_members(place: Place, as_json: AsJson = False) -> None:
+@command("list", team)
+def list_members(place: Place) -> Result:
     """List the members of a team, their roles, and open invitations.
 
     Example: `goalward team list team.db`
     """
     with _open(place) as opened:
-        record = opened.members.record(opened.clock())
-    if as_json:
-        typer.echo(in_json(record))
-        return
-    people = [
-        {**person, "studies": _words(person["studies"]), "sessions": len(person["sessions"])}
-        for person in record["people"]
-    ]
-    for title, lines in (("people", people), ("invited", record["invited"])):
-        if lines:
-            show(title, lines)
+        record = opened.members.record()
+
+    def words() -> None:
+        people = [
+            {**person, "studies": _words(person["studies"]), "sessions": len(person["sessions"])}
+            for person in record["people"]
+        ]
+        for title, lines in (("people", people), ("invited", record["invited"])):
+            if lines:
+                show(title, lines)
+
+    return words, record
 
 
-@team.command()
+@command(group=team)
 def role(
     place: Place,
     name: Name,
     role: Annotated[str, Argument(help="annotator, reviewer, owner; or none, with --study.")],
     study: OfStudy = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Give somebody a role; a new name becomes a member.
 
     Without a passphrase they come in only where a proxy names them (--user-header).
@@ -143,63 +139,57 @@ def role(
     with _open(place) as opened:
         opened.set_role(name, given, study=_identity(study))
     where = "" if study is None else f" in {study}"
-    reply(f"{name}: {role}{where}.", {"name": name, "role": given, "study": study}, as_json=as_json)
+    return f"{name}: {role}{where}.", {"name": name, "role": given, "study": study}
 
 
-@team.command()
-def remove(place: Place, name: Name, as_json: AsJson = False) -> None:
+@command(group=team)
+def remove(place: Place, name: Name) -> Result:
     """Remove somebody from the team, at once; their answers stay.
 
     Example: `goalward team remove team.db bo`
     """
     with _open(place) as opened:
         opened.remove(name)
-    reply(f"{name} is removed from the team.", {"removed": name}, as_json=as_json)
+    return f"{name} is removed from the team.", {"removed": name}
 
 
-@team.command()
+@command(group=team)
 def sessions(
     place: Place,
     name: Annotated[str | None, Argument(help="Whose; everybody's by default.")] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """List who is signed in, where and until when.
 
     Example: `goalward team sessions team.db bo --json`
     """
     with _open(place) as opened:
-        record = opened.members.record(opened.clock(), name)
+        record = opened.members.record(name)
     lines = [
         {"name": person["name"], **s} for person in record["people"] for s in person["sessions"]
     ]
-    if as_json or not lines:
-        reply("Nobody is signed in.", lines, as_json=as_json)
-    else:
-        show("signed in", lines)
+    return (lambda: show("signed in", lines)) if lines else "Nobody is signed in.", lines
 
 
-@team.command()
+@command(group=team)
 def revoke(
     place: Place,
     id: Annotated[str, Argument(help="Of a session or a link, as `sessions` and `list` show it.")],
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """End a session, or a link that was not used yet, at once.
 
     Example: `goalward team revoke team.db 3f9a2c51d0e7`
     """
     with _open(place) as opened:
         opened.revoke(id)
-    reply(f"{id} has ended.", {"revoked": id}, as_json=as_json)
+    return f"{id} has ended.", {"revoked": id}
 
 
-@team.command("backup")
+@command("backup", team)
 def team_backup(
     place: Place,
     path: Path = Argument(..., help="The file to write, such as team.backup.db."),
     force: Force = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Write a checked copy of a team, while the page is served; the copy is a team itself.
 
     Example: `goalward team backup team.db team.backup.db`
@@ -208,21 +198,20 @@ def team_backup(
 
     with _open(place) as opened:
         events = copies.backup(opened.store, path, force=force)
-    words = f"{events} events in {path}, checked."
-    reply(words, {"path": str(path), "events": events}, as_json=as_json)
+    return f"{events} events in {path}, checked.", {"path": str(path), "events": events}
 
 
-@team.command()
-def log(place: Place, as_json: AsJson = False) -> None:
+@command(group=team)
+def log(place: Place) -> Result:
     """Show who was invited, signed in, changed or removed, by whom and when.
 
     Example: `goalward team log team.db`
     """
-    show_log(place, as_json=as_json)
+    return event_log(place)
 
 
-def show_log(place: str, *, as_json: bool) -> None:
-    """Print who did what and when, of a study or a team: all as JSON, or the last 50 events."""
+def event_log(place: str) -> Result:
+    """Return who did what and when, of a study or a team; people see the last 50 events."""
     from goalward.studio.store import Store
 
     lines: list[dict[str, Any]] = []
@@ -233,10 +222,7 @@ def show_log(place: str, *, as_json: bool) -> None:
                 values.pop("secret", None)
                 at = datetime.fromtimestamp(values.pop("at"), UTC).isoformat(timespec="seconds")
                 who = values.get("by") or values.get("name") or ""
-                lines.append(
-                    {"event": recorded.seq, "at": at, "what": kind, "who": who, "said": values}
-                )
-    if as_json:
-        typer.echo(in_json(lines))
-    else:
-        show(place, [{**line, "said": _words(line["said"])} for line in lines[-50:]])
+                lines.append({"event": recorded.seq, "at": at, "what": kind, "who": who})
+                lines[-1]["said"] = values
+    last = [{**line, "said": _words(line["said"])} for line in lines[-50:]]
+    return lambda: show(place, last), lines

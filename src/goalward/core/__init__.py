@@ -1,3 +1,3 @@
-"""What every room stands on: arrays, rows, labels, files, compiled loops."""
+"""Arrays, rows, labels, files and compiled loops, shared by all packages."""
 
 __all__: list[str] = []

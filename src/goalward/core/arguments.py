@@ -1,4 +1,4 @@
-"""Arguments of the wrong kind, and packages that are missing."""
+"""Checks of arguments and of optional packages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def check_count(name: str, value: Any) -> None:
     """Raise unless a parameter is a whole number of at least 1."""
     if type(value) is bool or not isinstance(value, Integral) or int(value) < 1:
         raise BadParameter(
-            f"{name}={value!r}; a whole number of at least 1 was expected. Use {name}=10, say."
+            f"{name} must be a whole number of at least 1, got {name}={value!r}. Use 10, say."
         )
 
 
@@ -31,11 +31,11 @@ ROOMS = {
     "models": "a fitted model, which goes where `fitted` stands",
     "studio.study": "a study, whose model is study.model and whose next rows are study.ask(10)",
 }
-"""What the things of a package are, and where they go."""
+"""Description of the objects of each package, and where to pass them."""
 
 
 def described(value: Any) -> str:
-    """Return what a thing is: its type, and of our own things where they go."""
+    """Return the type of a value, and where to pass it if it is a goalward object."""
     if isinstance(value, str):
         return repr(value)
     if isinstance(value, type):
@@ -45,21 +45,21 @@ def described(value: Any) -> str:
 
 
 def room_of(value: Any) -> str:
-    """Return the package that a thing of ours is from; nothing of others."""
+    """Return the goalward package of a value; empty for other values."""
     _, _, inside = f"{type(value).__module__}.".partition("goalward.")
     return next((room for room in ROOMS if inside.startswith(f"{room}.")), "")
 
 
 def in_place(value: Any, name: str, example: str, has: str, lacks: str = "") -> None:
-    """Raise unless a thing can stand at a place: it is no class, and has what it is asked for there."""
+    """Raise unless a value is an instance, not a class, with `has` and without `lacks`."""
     fits = hasattr(value, has) and not (lacks and hasattr(value, lacks))
     if isinstance(value, type) or not fits:
-        raise BadParameter(f"{name} is {described(value)}; {example} was expected, say.")
+        raise BadParameter(f"{name} must be like {example}, got {described(value)}.")
 
 
 EXTRAS = {
     **dict.fromkeys(
-        ("fastexcel", "matplotlib", "platformdirs", "polars", "rpds", "sqlalchemy"),
+        ("fastexcel", "matplotlib", "platformdirs", "polars", "sqlalchemy"),
         "app",
     ),
     **dict.fromkeys(("fastapi", "httpx", "jinja2", "starlette", "uvicorn"), "web"),
@@ -71,16 +71,12 @@ EXTRAS = {
     "charset_normalizer": "app",
     "sentence_transformers": "vision",
 }
-"""The extra by the name that is imported."""
+"""Extra to install, by the imported name."""
 
 
 @contextmanager
 def needing(what: str) -> Iterator[None]:
-    """Say what to install where an import of this block finds a package missing.
-
-    >>> with needing("A study"):
-    ...     import sqlalchemy
-    """
+    """Name the package to install when an import in this block fails."""
     try:
         yield
     except ModuleNotFoundError as error:

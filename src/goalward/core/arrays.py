@@ -1,9 +1,4 @@
-"""The only file that knows array libraries.
-
-Kernels are written once over the array API standard. What the standard lacks (a
-stable softmax, Cholesky solves, sparse rows) is here as small functions that take
-the fastest road of each library.
-"""
+"""Functions over the array API standard; the only module that knows array libraries."""
 
 from __future__ import annotations
 
@@ -32,9 +27,7 @@ Rows: TypeAlias = Any
 """An `Array` of two axes, or a SciPy sparse matrix."""
 
 
-def is_sparse(X: object) -> bool:
-    """Return whether `X` is a SciPy sparse matrix or array."""
-    return bool(scipy.sparse.issparse(X))
+is_sparse: Callable[[object], bool] = scipy.sparse.issparse
 
 
 def namespace(*arrays: object) -> Any:
@@ -62,11 +55,7 @@ def to_numpy(array: object) -> NDArray[Any]:
 
 
 def like(array: object, reference: Array, *, dtype: Any = None) -> Array:
-    """Return `array` in the library, and on the device, of `reference`.
-
-    Floating numbers keep their precision unless `dtype` is given; sparse rows stay as
-    they are, since NumPy is the only library that multiplies them.
-    """
+    """Return `array` in the library and on the device of `reference`; sparse rows stay sparse."""
     if is_sparse(array):
         return array if dtype is None else astype(array, dtype)
     xp = namespace(reference)
@@ -81,19 +70,19 @@ def like(array: object, reference: Array, *, dtype: Any = None) -> Array:
 
 
 def astype(array: Array, dtype: Any) -> Array:
-    """Return `array`, sparse or not, with other numbers; itself if they are those already."""
+    """Return `array`, sparse or not, in another dtype."""
     if is_sparse(array):
         return array.astype(dtype, copy=False)
     return namespace(array).astype(array, dtype, copy=False)
 
 
 def dense(X: Rows) -> Array:
-    """Return `X` with its zeros written out."""
+    """Return `X` as a dense array."""
     return X.toarray() if is_sparse(X) else X
 
 
 def columns(X: Array) -> Array:
-    """Return Xᵀ, each column of X contiguous where that pays: on a GPU it does at once."""
+    """Return Xᵀ with contiguous columns of X where that is faster."""
     return X.T.contiguous() if array_api_compat.is_torch_array(X) else X.T
 
 
@@ -148,7 +137,7 @@ def pairs(Z: Array) -> Array:
     """Return z_j z_l, j ≤ l, of every row: (n, q(q+1)/2), in the order of NumPy's triu_indices."""
     n, q = Z.shape
     if type(Z) is np.ndarray and q >= 64:
-        # A contiguous stretch for each j; to gather columns takes several times as long.
+        # Contiguous slices for each j: gathering columns takes several times as long.
         out, at = np.empty((n, q * (q + 1) // 2), dtype=Z.dtype), 0
         for j in range(q):
             np.multiply(Z[:, j:], Z[:, j, None], out=out[:, at : at + q - j])
@@ -175,10 +164,12 @@ def norm(array: Array) -> float:
     """Return the Euclidean norm over all entries, safe from overflow of the squares."""
     if 0 in array.shape:
         return 0.0
-    square = inner(array, array)
-    if 1e-250 < square < 1e250 and eps(array) < 1e-10:
-        return float(square**0.5)
     xp = namespace(array)
+    if array.dtype == xp.float64:
+        plain = type(array) is np.ndarray
+        square = float(np.vdot(array, array) if plain else xp.sum(array * array))
+        if 1e-250 < square < 1e250:
+            return float(square**0.5)
     largest = float(xp.max(xp.abs(array)))
     if largest == 0.0 or not np.isfinite(largest):
         return largest

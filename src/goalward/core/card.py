@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 LINES = 10
-"""Lines of a table that are shown."""
 LONGEST = 120
-"""Characters of a cell that are shown."""
+"""Lines of a table, and characters of a cell, that are shown."""
 # Ink and ground are the notebook's own, light or dark; these are seen on both.
 BAR, TRACK = "#4a86e8", "rgba(128,128,128,.18)"
 
@@ -25,26 +24,7 @@ def card(
     note: str = "",
     share: float | None = None,
 ) -> str:
-    """Return HTML of what there is to see; every text in it is escaped.
-
-    Parameters
-    ----------
-    columns
-        Name -> cells, all of one length; the first lines are shown.
-    bar
-        The column that is drawn as bars too: from 0, or from the lowest where that is below.
-    most
-        What a whole bar stands for; the highest by default.
-    note
-        A sentence below the title.
-    share
-        How much is done, between 0 and 1, as a bar below them.
-
-    Examples
-    --------
-    >>> "&lt;b&gt;" in card("A table", {"row": ["<b>"], "utility": [0.5]}, bar="utility")
-    True
-    """
+    """Return an HTML table with column `bar` drawn as bars; all text is escaped."""
     cells = [[_words(value) for value in values[:LINES]] for values in columns.values()]
     if bar in columns:
         at = list(columns).index(bar)

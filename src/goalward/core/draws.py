@@ -14,12 +14,12 @@ from goalward.core.rows import held
 
 
 def salt(rng: np.random.Generator) -> np.uint64:
-    """Return what decides between equal values, for positions in a pool."""
+    """Return a number that breaks ties between positions in a pool."""
     return rng.integers(2**63, dtype=np.uint64)
 
 
 def mixed(keys: NDArray[Any]) -> NDArray[Any]:
-    """Return SplitMix64's finaliser (Steele et al. 2014): every bit decides every bit."""
+    """Return SplitMix64's finaliser (Steele et al. 2014), a hash of each key."""
     with np.errstate(over="ignore"):
         z = keys + np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -33,15 +33,11 @@ REFERENCE = 1000
 
 
 BLOCK = 2**18
-"""Rows that a study looks at together, so that it draws from any pool in little memory."""
+"""Rows that a study reads together, to limit memory."""
 
 
 def reference_rows(X: Any, count: int = REFERENCE, seed: int = 0) -> Any:
-    """Return `count` rows drawn by the seed, in their order; all of them if they are fewer.
-
-    Recipes and `GoalOriented.recommended` look at these. Three draws, of the first version each:
-    another one would change what the same seed suggests.
-    """
+    """Return at most `count` rows drawn by the seed, in order; suggestions depend on the draw."""
     X = held(X)
     total = n_rows(X)
     if total <= count:
@@ -50,7 +46,7 @@ def reference_rows(X: Any, count: int = REFERENCE, seed: int = 0) -> Any:
 
 
 def ranked_rows(X: Any, count: int, seed: int) -> Any:
-    """Return the same for `goalward rank`, which draws without a permutation of a large file."""
+    """Return rows drawn without a permutation, for `goalward rank` on large files."""
     total = n_rows(X)
     if total <= count:
         return X
@@ -59,7 +55,7 @@ def ranked_rows(X: Any, count: int, seed: int) -> Any:
 
 
 def drawn_rows(total: int, count: int, seed: int, purpose: str = "goal") -> NDArray[Any]:
-    """Return the numbers of at most `count` rows, in order, for studies, which have purposes."""
+    """Return at most `count` row numbers, in order, drawn by seed and purpose."""
     if total <= count:
         return np.arange(total)
     kept: NDArray[Any] = np.empty(0, dtype=np.int64)
@@ -72,10 +68,7 @@ def drawn_rows(total: int, count: int, seed: int, purpose: str = "goal") -> NDAr
 
 
 def drawn_numbers(rows: Sequence[int] | NDArray[Any], seed: int, purpose: str) -> NDArray[Any]:
-    """Return a number in [0, 1) for each row, by the seed, the purpose and the row alone.
-
-    No other row, answer, model or order of events has a say.
-    """
+    """Return a number in [0, 1) for each row that depends on seed, purpose and row only."""
     key = blake2b(f"{seed}/{purpose}".encode(), digest_size=8).digest()
     salt = np.uint64(int.from_bytes(key, "little"))
     return np.asarray(mixed(np.asarray(rows, dtype=np.uint64) ^ salt) / 2.0**64)

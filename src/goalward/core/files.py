@@ -29,11 +29,11 @@ from goalward.errors import (
 Stamp = tuple[int, int, int]
 """Size, time of the last change in nanoseconds, and inode."""
 SPAN = 2**18
-"""Bytes within which rows that are asked for are read together."""
+"""Bytes within which requested rows are read together."""
 
 
 class Header(NamedTuple):
-    """What a .npy file says of itself."""
+    """The header of a .npy file."""
 
     shape: tuple[int, ...]
     fortran: bool
@@ -41,22 +41,16 @@ class Header(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the numbers, as a Python integer: a lie overflows nothing."""
+        """Size of the data as a Python integer, which a false header cannot overflow."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
 def npy_header(file: Any) -> Header:
-    """Return the header of an open .npy file, which is left at the first number.
-
-    Raises `BadInput` for what is no .npy file, and for objects, which would be unpickled.
-    """
+    """Read the header of an open .npy file; raise `BadInput` if invalid or of pickled objects."""
+    form = np.lib.format
+    readers: Any = {(1, 0): form.read_array_header_1_0, (2, 0): form.read_array_header_2_0}
     try:
-        version: Any = np.lib.format.read_magic(file)
-        read = {
-            (1, 0): np.lib.format.read_array_header_1_0,
-            (2, 0): np.lib.format.read_array_header_2_0,
-        }[version]
-        header = Header(*read(file))
+        header = Header(*readers[form.read_magic(file)](file))
     except (KeyError, ValueError, EOFError, OverflowError) as error:
         raise BadInput(f"no header of a plain .npy file ({error})") from error
     if header.dtype.hasobject or any(size < 0 for size in header.shape):
@@ -65,7 +59,7 @@ def npy_header(file: Any) -> Header:
 
 
 def stamp_of(path: str | Path) -> Stamp | None:
-    """Return what tells a file from another, or from itself before a change; None if it is gone."""
+    """Return size, time and inode of a file; None if it is gone."""
     try:
         return _stamp(os.stat(path))
     except OSError:
@@ -73,33 +67,40 @@ def stamp_of(path: str | Path) -> Stamp | None:
 
 
 class RowsOnDisk(ABC):
-    """Rows that are taken like those of an array, and read when they are."""
+    """Rows on disk that are indexed like an array."""
 
     @abstractmethod
     def __len__(self) -> int: ...
 
     @abstractmethod
     def rows(self, start: int, stop: int) -> NDArray[Any]:
-        """Return consecutive rows, in memory of their own."""
+        """Return consecutive rows as a new array."""
 
     @abstractmethod
     def take(self, positions: NDArray[Any]) -> NDArray[Any]:
-        """Return rows at positions, in the order they are given."""
+        """Return the rows at positions, in the given order."""
 
     def __getitem__(self, index: Any) -> NDArray[Any]:
         if isinstance(index, tuple):
             index, *columns = index
             if any(other not in (Ellipsis, slice(None)) for other in columns):
                 raise Unsupported(
-                    "Columns of rows on disk were asked for; rows were expected. Take the rows "
-                    "first: pool[10:20][:, 3]."
+                    "Rows on disk are taken by rows only. Take the rows first: pool[10:20][:, 3]."
                 )
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
             if step > 0:
                 return self.rows(start, max(start, stop))[::step]
             index = np.arange(start, stop, step)
-        positions = _positions(index, len(self))
+        positions, total = np.asarray(index), len(self)
+        if positions.dtype == bool:
+            if positions.shape != (total,):
+                raise IndexError(f"a mask of shape {positions.shape} for {total} rows")
+            positions = np.flatnonzero(positions)
+        positions = positions.astype(np.int64)
+        positions = np.where(positions < 0, positions + total, positions)
+        if positions.size and not (positions.min() >= 0 and positions.max() < total):
+            raise IndexError(f"row {positions.max()} of {total}")
         rows = self.take(np.atleast_1d(positions))
         return rows[0] if positions.ndim == 0 else rows
 
@@ -107,30 +108,8 @@ class RowsOnDisk(ABC):
         return np.asarray(self.rows(0, len(self)), dtype=dtype)
 
 
-def _positions(index: Any, total: int) -> NDArray[Any]:
-    """Return rows as positions from 0, from an index as arrays take it: a number, some, or a mask."""
-    positions = np.asarray(index)
-    if positions.dtype == bool:
-        if positions.shape != (total,):
-            raise IndexError(f"a mask of shape {positions.shape} for {total} rows")
-        positions = np.flatnonzero(positions)
-    positions = positions.astype(np.int64)
-    positions = np.where(positions < 0, positions + total, positions)
-    if positions.size and not (positions.min() >= 0 and positions.max() < total):
-        raise IndexError(f"row {positions.max()} of {total}")
-    return positions
-
-
 class NpyFile(RowsOnDisk):
-    """The rows of a .npy file, taken like those of an array and read when they are.
-
-    Parameters
-    ----------
-    path
-        The file, a table of numbers.
-    changed
-        What to raise when the file is no longer the one that was opened.
-    """
+    """The rows of a .npy file, indexed like an array; `changed` is raised if the file changes."""
 
     def __init__(self, path: str | Path, changed: type[GoalwardError] = DataMissing) -> None:
         self.path, self._changed = Path(path), changed
@@ -140,10 +119,7 @@ class NpyFile(RowsOnDisk):
             self._first = file.tell()
         room = self.stamp[0] - self._first
         if room < header.nbytes:
-            raise BadInput(
-                f"{header.nbytes:,} bytes of numbers declared and {room:,} there; as many as it "
-                "declares were expected"
-            )
+            raise BadInput(f"{header.nbytes:,} bytes of numbers declared, and {room:,} there")
         self.shape, self._fortran, self.dtype = header
 
     def __len__(self) -> int:
@@ -158,7 +134,7 @@ class NpyFile(RowsOnDisk):
             return self._read(file, start, stop)
 
     def fill(self, target: NDArray[Any], start: int) -> None:
-        """Fill an array with consecutive rows, read to where they belong if it is like the file."""
+        """Fill an array with consecutive rows, without a copy if it has the file's layout."""
         if self._fortran or target.dtype != self.dtype or not target.flags.c_contiguous:
             np.copyto(target, self.rows(start, start + len(target)))
             return
@@ -180,7 +156,7 @@ class NpyFile(RowsOnDisk):
 
     @contextmanager
     def _opened(self) -> Iterator[RawIOBase]:
-        """Give the file, the same before and after what is done with it."""
+        """Yield the open file; raise if it changed before or meanwhile."""
 
         def check() -> None:
             if _stamp(os.fstat(file.fileno())) != self.stamp:
@@ -206,7 +182,7 @@ class NpyFile(RowsOnDisk):
         return columns.T
 
     def _fill(self, file: RawIOBase, target: NDArray[Any], first: int) -> None:
-        """Fill an array from the number `first` on; bytes that are missing are an error."""
+        """Fill an array from element `first` on; raise if bytes are missing."""
         if target.size == 0:
             return
         file.seek(self._first + first * self.dtype.itemsize)
@@ -220,8 +196,8 @@ class NpyFile(RowsOnDisk):
 
     def _gone(self, why: str) -> GoalwardError:
         return self._changed(
-            f"{self.path} has changed, or is gone, since it was opened ({why}); the same file was "
-            "expected. Put it back, or open it again."
+            f"{self.path} has changed, or is gone, since it was opened ({why}). Put it back, or open it "
+            "again."
         )
 
 
@@ -231,18 +207,11 @@ def _stamp(status: os.stat_result) -> Stamp:
 
 @contextmanager
 def whole_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
-    """Give the path to write to; when the block ends without an error, it becomes `path`.
-
-    Parameters
-    ----------
-    force
-        Take the place of a file that is there; without it that is `WouldOverwrite`, also where the
-        file came while the block was at work.
-    """
+    """Yield a temporary path that becomes `path` on success; `force` replaces a file."""
     path = Path(path)
     if not force:
         refuse_existing(path)
-    # Ending as the file will: what writes it may look at that.
+    # Same suffix: writers may choose the format by it.
     partial = path.with_name(f".{path.stem[:100]}.{token_hex(4)}.part{path.suffix}")
     try:
         yield partial
@@ -251,18 +220,20 @@ def whole_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
         if force:
             partial.replace(path)
         else:
-            _publish(partial, path)
+            try:
+                os.link(partial, path)
+            except OSError:
+                # The file exists, or the file system has no hard links (FAT, some shares).
+                refuse_existing(path)
+                partial.replace(path)
         _keep_name(path.parent)
     except GoalwardError as error:
-        # What wrote it knew no other name.
-        error.args = tuple(str(said).replace(partial.name, path.name) for said in error.args)
+        error.args = tuple(str(text).replace(partial.name, path.name) for text in error.args)
         raise
     except OSError as error:
-        # Some name the file as it was written to.
-        said = re.sub(r":[^:]*\.part.*", "", str(error.strerror or error))
-        raise NotWritten(
-            f"{path} could not be written ({said}). Give another path, or make room; nothing else was "
-            "changed."
+        # Some messages name the temporary file.
+        raise _not_written(
+            path, re.sub(r":[^:]*\.part.*", "", str(error.strerror or error))
         ) from error
     finally:
         partial.unlink(missing_ok=True)
@@ -270,15 +241,7 @@ def whole_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def whole_folder(path: str | Path, *, holds: str, force: bool = False) -> Iterator[Path]:
-    """Give a folder to write to; when the block ends without an error, it becomes `path`.
-
-    Parameters
-    ----------
-    holds
-        A file that every such folder has: without it, `force` takes the place of nothing.
-    force
-        Take the place of such a folder; without it that is `WouldOverwrite`.
-    """
+    """Yield a temporary folder that becomes `path`; `force` replaces a folder with file `holds`."""
     path = Path(path)
     if not (force and (path / holds).is_file()):
         refuse_existing(path)
@@ -297,55 +260,49 @@ def whole_folder(path: str | Path, *, holds: str, force: bool = False) -> Iterat
     except OSError as error:
         if before.exists() and not path.exists():
             before.rename(path)
-        raise NotWritten(
-            f"{path} could not be written ({error.strerror or error}). Give another path, or make "
-            "room; nothing else was changed."
-        ) from error
+        raise _not_written(path, str(error.strerror or error)) from error
     finally:
         for left in (partial, before):
             rmtree(left, ignore_errors=True)
 
 
+def _not_written(path: Path, why: str) -> NotWritten:
+    return NotWritten(
+        f"{path} could not be written ({why}). Give another path, or make room; nothing else was "
+        "changed."
+    )
+
+
 def refuse_existing(path: Path) -> None:
-    """Raise `WouldOverwrite` where something is."""
+    """Raise `WouldOverwrite` if the path exists."""
     if os.path.lexists(path):
         raise WouldOverwrite(
-            f"{path} is there already; a new file was expected. It was left as it is: give another "
-            "path, or say force=True (--force on the command line)."
+            f"{path} exists already, and was left as it is. Give another path, or say force=True "
+            "(--force on the command line)."
         )
 
 
 def refuse_inputs(path: Path, inputs: Iterable[str | Path]) -> None:
-    """Raise `WouldOverwrite` where a path leads to one of `inputs`, or into one that is a folder."""
-    for one in inputs:
-        folders = path.absolute().parents if Path(one).is_dir() else ()
-        if any(same_file(place, one) for place in (path, *folders)):
+    """Raise `WouldOverwrite` if a path is one of `inputs` or inside one."""
+    for source in inputs:
+        folders = path.absolute().parents if Path(source).is_dir() else ()
+        if any(same_file(place, source) for place in (path, *folders)):
             raise WouldOverwrite(
-                f"{path} is what is read here ({one}), and would be lost; another file was expected. It "
-                "was left as it is: give another path."
+                f"{path} must be another file than what is read here ({source}), which would be lost. "
+                "It was left as it is: give another path."
             )
 
 
 def same_file(one: str | Path, other: str | Path) -> bool:
-    """Return whether two paths lead to one file, by whatever links."""
+    """Return whether two paths are the same file, through links too."""
     try:
         return os.path.samefile(one, other)
     except OSError:
         return os.path.realpath(one) == os.path.realpath(other)
 
 
-def _publish(partial: Path, path: Path) -> None:
-    """Give a file its name, unless the name was taken meanwhile."""
-    try:
-        os.link(partial, path)
-    except OSError:
-        # Taken, or no hard links here (FAT, some shares): what is left is to look, then to move.
-        refuse_existing(path)
-        partial.replace(path)
-
-
 def _keep_name(folder: Path) -> None:
-    """Have the disk keep the name too; where a folder cannot be opened, the system does."""
+    """Sync the folder entry to disk, where the system allows to open a folder."""
     with suppress(OSError):
         opened = os.open(folder, os.O_RDONLY)
         try:

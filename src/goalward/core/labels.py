@@ -1,7 +1,4 @@
-"""The door for labels: any hashables, or a distribution per row, become targets.
-
-What labels are not, measurements and several for one row, is refused with a way out.
-"""
+"""Validation of labels: hashables, or a distribution per row, become targets."""
 
 from __future__ import annotations
 
@@ -33,13 +30,10 @@ def as_classes(labels: Iterable[Hashable]) -> NDArray[Any]:
     """Return `labels` as a (K,) array: typed where NumPy can, else of objects."""
     listed = [_plain(label) for label in labels]
     if not listed:
-        raise Empty("classes is empty; two or more were expected. Name all classes, or none.")
+        raise Empty("There must be two or more classes, got none. Name all classes, or none.")
     if len(set(listed)) < len(listed):
         twice = next(c for i, c in enumerate(listed) if c in listed[:i])
-        raise BadInput(
-            f"Class {twice!r} stands twice among the classes; distinct classes were "
-            "expected. Name each class once."
-        )
+        raise BadInput(f"Classes must be distinct, {twice!r} stands twice. Name each class once.")
     kind, *others = {type(label) for label in listed}
     if not others and issubclass(kind, (int, float, str)):
         return np.array(listed)
@@ -51,11 +45,11 @@ def as_classes(labels: Iterable[Hashable]) -> NDArray[Any]:
 def find_classes(y: object) -> NDArray[Any]:
     """Return the distinct labels of `y`, sorted where they can be compared."""
     distinct = dict.fromkeys(_listed(y))
-    measured = next((label for label in distinct if _is_measured(label)), None)
+    fractions = (v for v in distinct if isinstance(v, float) and not v.is_integer())
+    measured = next(fractions, None)
     if measured is not None:
         raise BadInput(
-            f"y holds the number {measured!r}; classes (whole numbers, texts) were expected. "
-            f"{REGRESSION}"
+            f"y must hold classes (whole numbers, texts), got the number {measured!r}. {REGRESSION}"
         )
     try:
         return as_classes(sorted(distinct))  # type: ignore[type-var]
@@ -69,16 +63,17 @@ def encode(y: object, classes: NDArray[Any], name: str = "y", *, least: int = 1)
         return _distributions(to_numpy(y).astype(np.float64), len(classes), name)
     listed = _listed(y)
     if len(listed) < least:
-        raise Empty(f"{name} is empty; at least 1 label was expected. Pass some labels.")
+        raise Empty(f"{name} is empty; it needs at least 1 label. Pass some labels.")
     code = {label: k for k, label in enumerate(classes.tolist())}
     codes = list(map(code.get, listed))
     if None in codes:
         unknown = listed[codes.index(None)]
         known = ", ".join(map(repr, list(code)[:10])) + (", ..." if len(code) > 10 else "")
+        measured = isinstance(unknown, float) and not unknown.is_integer()
         remedy = "Correct the label, or fit with classes=[...] that name every class."
         raise UnknownLabel(
-            f"{name} holds the label {unknown!r}; one of the classes {known} was expected. "
-            f"{REGRESSION if _is_measured(unknown) else remedy}"
+            f"Labels of {name} must be among the classes {known}, got {unknown!r}. "
+            f"{REGRESSION if measured else remedy}"
         )
     targets = np.zeros((len(listed), len(classes)))
     targets[np.arange(len(listed)), np.array(codes, dtype=np.int64)] = 1.0
@@ -88,20 +83,18 @@ def encode(y: object, classes: NDArray[Any], name: str = "y", *, least: int = 1)
 def _distributions(soft: NDArray[Any], n_classes: int, name: str) -> NDArray[Any]:
     if soft.shape[1] != n_classes:
         raise ShapeMismatch(
-            f"{name} has {soft.shape[1]} columns; one for each of the {n_classes} "
-            "classes was expected. Give `classes`, or a column for every class."
+            f"{name} must have a column for each of the {n_classes} classes, got {soft.shape[1]}. "
+            "Give `classes`, or a column for every class."
         )
     if not np.all(np.isfinite(soft)):
         raise NotFinite(
-            f"{name} holds NaN or infinite numbers; a distribution per row was expected. "
-            "Drop the rows that have none."
+            f"{name} must hold a distribution per row, got NaN or infinite numbers. Drop those rows."
         )
     if np.any(soft < 0) or not np.allclose(soft.sum(axis=1), 1.0, atol=1e-6):
         worst = int(np.argmax(np.abs(soft.sum(axis=1) - 1.0) - np.minimum(soft.min(axis=1), 0)))
         raise BadInput(
             f"Row {worst} of {name} sums to {soft[worst].sum():.6g} with least entry "
-            f"{soft[worst].min():.3g}; a distribution (non-negative, sum 1) was "
-            "expected. Divide each row by its sum."
+            f"{soft[worst].min():.3g}; it must be non-negative and sum to 1. Divide each row by its sum."
         )
     return soft
 
@@ -115,21 +108,20 @@ def clean_weights(weights: object, n_rows: int, name: str = "sample_weight") -> 
         plain = np.full(n_rows, float(plain))
     if plain.shape != (n_rows,):
         raise ShapeMismatch(
-            f"{name} has shape {plain.shape}; ({n_rows},), a number per row, was expected. "
-            "Give one weight for each row."
+            f"{name} must be ({n_rows},), a number per row, got shape {plain.shape}. Give a weight for "
+            "each row."
         )
     if not np.all(np.isfinite(plain)) or np.any(plain < 0):
         raise BadInput(
-            f"{name} holds negative, NaN or infinite numbers; weights of 0 or more were "
-            "expected. Drop or repair those rows."
+            f"{name} must hold weights of 0 or more, got negative, NaN or infinite ones. Drop or repair "
+            "those rows."
         )
     return plain
 
 
 def _listed(y: Any) -> list[Hashable]:
-    """Return `y` as a list of plain, hashable labels."""
     if isinstance(y, (str, bytes)):
-        raise BadInput(f"y is the single text {y!r}; one label per row was expected. Pass a list.")
+        raise BadInput(f"y must have one label per row, got the single text {y!r}. Pass a list.")
     if not isinstance(y, Sequence):
         y = to_numpy(y)
         if y.ndim != 1:
@@ -142,13 +134,19 @@ def _listed(y: Any) -> list[Hashable]:
             return listed
     elif set(map(type, y)) <= {bool, int, str}:
         return list(y)  # so are these, and a long list is not looked through one by one
-    _refuse_sets(y)
+    for row, label in enumerate(y):
+        if getattr(label, "ndim", 0) > 0 or isinstance(label, (list, Set, dict)):
+            raise BadInput(
+                f"Row {row} of y must have one label per row, a number, text or tuple, got the "
+                f"{type(label).__name__} {label!r}. Distributions over the classes go in as an array, "
+                f"np.array(y), whose rows sum to 1. {SEVERAL}"
+            )
     labels = [_plain(label) for label in y]
     for i, label in enumerate(labels):
         if label is None or label != label:  # noqa: PLR0124 - NaN alone differs from itself
             raise NotFinite(
-                f"The label of row {i} is {label!r}; a class was expected. Leave rows "
-                "without a label out of the labelled set."
+                f"The label of row {i} is {label!r}; it must be a class. Leave rows without a label "
+                "out."
             )
     return labels
 
@@ -167,49 +165,29 @@ def _plain(label: Any) -> Hashable:
     return value
 
 
-def _is_measured(label: object) -> bool:
-    """Return whether a label is a number with a fraction, or infinite."""
-    return isinstance(label, float) and not label.is_integer()
-
-
 def one_per_row(y: Any) -> Any:
-    """Return the labels that an estimator of scikit-learn was fitted to: a list, or (n,) of them.
-
-    A column, (n, 1), is one label per row too: scikit-learn takes it, with a warning.
-    """
+    """Return labels as a list or (n,) array; (n, 1) is flattened, as in scikit-learn."""
     if not hasattr(y, "ndim"):
         return y
     if y.ndim == 2 and y.shape[1] != 1:
         raise ShapeMismatch(
-            f"y has shape {tuple(y.shape)}; ({y.shape[0]},), one label per row, was expected. "
-            f"{SEVERAL}"
+            f"y must have shape ({y.shape[0]},), one label per row, got {tuple(y.shape)}. {SEVERAL}"
         )
     return np.ravel(to_numpy(y))
 
 
-def _refuse_sets(labels: Iterable[Any]) -> None:
-    """Raise if a row has a list, set or array where a label should be."""
-    for row, label in enumerate(labels):
-        if getattr(label, "ndim", 0) > 0 or isinstance(label, (list, Set, dict)):
-            raise BadInput(
-                f"The label of row {row} of y is the {type(label).__name__} {label!r}; one label per "
-                "row was expected: a number, text or tuple. Distributions over the classes go in as an "
-                f"array, np.array(y), whose rows sum to 1. Where rows have several labels: {SEVERAL}"
-            )
-
-
 def _refuse_several(y: Any) -> None:
-    """Raise if a table of labels is a column, sparse, or says yes and no to each class."""
+    """Raise if a table of labels is a column, sparse or multi-label."""
     shape = tuple(y.shape)
     if shape[1] < 2:
         raise ShapeMismatch(
-            f"y has shape {shape}; ({shape[0]},) labels, or a column for every class, were "
-            "expected. Pass y[:, 0] or, of a frame, the column."
+            f"y must be ({shape[0]},) labels or have a column for every class, got shape {shape}. "
+            "Pass y[:, 0] or, of a frame, the column."
         )
     if is_sparse(y):
         raise BadInput(
-            f"y is a sparse matrix of shape {shape}; labels, or a dense array of distributions, "
-            f"were expected. Where rows have several labels: {SEVERAL}"
+            f"y must be labels or a dense array of distributions, got a sparse matrix of shape {shape}. "
+            f"Where rows have several labels: {SEVERAL}"
         )
     table: NDArray[Any] = to_numpy(y)
     if table.dtype.kind not in "biuf" or not ((table == 0) | (table == 1)).all():
@@ -218,6 +196,6 @@ def _refuse_several(y: Any) -> None:
     if (totals != 1).any():
         row = int(np.flatnonzero(totals != 1)[0])
         raise BadInput(
-            f"Row {row} of y sums to {int(totals[row])} and holds zeros and ones, several labels or "
-            f"none; one label, or a distribution (sum 1), was expected. {SEVERAL}"
+            f"Row {row} of y must be one label or a distribution (sum 1), got zeros and ones that sum "
+            f"to {int(totals[row])}: several labels or none. {SEVERAL}"
         )

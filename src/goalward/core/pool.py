@@ -1,4 +1,4 @@
-"""A pool under one face, whatever holds its rows: memory, a memory map, a frame or a file."""
+"""A common interface to pools in memory, memory maps, frames and files."""
 
 from __future__ import annotations
 
@@ -18,48 +18,47 @@ from goalward.errors import BadParameter, Empty, ShapeMismatch, Unsupported
 
 
 class Pool(ABC):
-    """Rows without a label, read in parts; `as_pool` makes one of whatever a user holds."""
+    """Unlabelled rows, read in parts; see `as_pool`."""
 
     on_disk: ClassVar[bool] = False
-    """Whether it is a file that another process can open by its path."""
+    """Whether another process can open it by its path."""
 
     @property
     @abstractmethod
     def source(self) -> Any:
-        """The rows as they were given: lists as arrays, sparse ones by rows, a file as itself."""
+        """The rows as given, except lists as arrays and sparse rows as CSR."""
 
     @property
     @abstractmethod
     def shape(self) -> tuple[int, ...]:
-        """(rows, features), or (rows,) of texts, say."""
+        """(rows, features), or (rows,) for texts and the like."""
 
     @property
     @abstractmethod
     def dtype(self) -> Any:
-        """The type of its numbers; None where columns have types of their own."""
+        """The dtype, or None if columns differ."""
 
     @abstractmethod
     def part(self, start: int, stop: int) -> Any:
-        """Return consecutive rows: a view where that is possible, of a file not read yet."""
+        """Return consecutive rows, as a view or an unread file where possible."""
 
     @abstractmethod
     def take(self, positions: NDArray[Any]) -> Any:
-        """Return the rows at some positions."""
+        """Return the rows at positions."""
 
     def read_into(self, target: NDArray[Any], start: int) -> None:
-        """Fill an array with the rows from `start` on."""
         np.copyto(target, self.part(start, start + len(target)))
 
     def ids(self) -> NDArray[Any] | None:
-        """Return the ids of the rows; None where they are known by their positions."""
+        """Return the ids of the rows, or None if they are positions."""
         return None
 
     def blocks(self, size: int) -> Iterator[tuple[slice, Any]]:
         """Return (slice, rows) pairs that cover the pool in order."""
         n = len(self)
         if n == 0:
-            raise Empty("The pool has no rows; at least 1 was expected. Add unlabelled rows.")
-        # No `yield` here: an empty pool is refused at the call, not when it is read.
+            raise Empty("The pool has no rows; it needs at least 1. Add unlabelled rows.")
+        # No `yield`: an empty pool is refused at the call, not at the first block.
         return ((slice(i, min(i + size, n)), self.part(i, i + size)) for i in range(0, n, size))
 
     def __len__(self) -> int:
@@ -67,85 +66,67 @@ class Pool(ABC):
 
     @property
     def width(self) -> int | None:
-        """Features of a row; None where rows are not numbers in columns."""
+        """Number of features, or None if rows are not numeric."""
         return self.shape[1] if len(self.shape) == 2 else None
 
     @property
     def n_bytes(self) -> int | None:
-        """Bytes of its numbers, where they can be known."""
         itemsize = getattr(self.dtype, "itemsize", None)
         return None if itemsize is None else math.prod(self.shape) * int(itemsize)
 
 
 class _HeldRows(Pool):
-    """An array of any library, a memory map, sparse rows or a frame, held by this process."""
+    """Rows in memory: an array of any library, a memory map, sparse rows or a frame."""
+
+    source: Any = None
+    shape: tuple[int, ...] = ()
+    dtype: Any = None
 
     def __init__(self, rows: Any) -> None:
-        self._rows = rows
-
-    @property
-    def source(self) -> Any:
-        return self._rows
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return n_rows(self._rows), *map(int, getattr(self._rows, "shape", ())[1:])
-
-    @property
-    def dtype(self) -> Any:
-        return getattr(self._rows, "dtype", None)
+        self.source, self.dtype = rows, getattr(rows, "dtype", None)
+        self.shape = tuple(map(int, getattr(rows, "shape", None) or [n_rows(rows)]))
 
     @property
     def n_bytes(self) -> int | None:
-        rows = self._rows
+        rows = self.source
         if is_sparse(rows):
             return int(rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes)
         return super().n_bytes
 
+    def take(self, positions: slice | NDArray[Any]) -> Any:
+        # pandas takes positions by `iloc`.
+        if hasattr(self.source, "iloc"):
+            return self.source.iloc[positions]
+        plain = hasattr(self.source, "columns")
+        return self.source[positions] if plain else rows_at(self.source, positions)
+
     def part(self, start: int, stop: int) -> Any:
         return self.take(slice(start, stop))
 
-    def take(self, positions: slice | NDArray[Any]) -> Any:
-        # Frames of pandas take positions by `iloc`; those of polars as they are.
-        if hasattr(self._rows, "iloc"):
-            return self._rows.iloc[positions]
-        plain = hasattr(self._rows, "columns")
-        return self._rows[positions] if plain else rows_at(self._rows, positions)
-
 
 def as_pool(X: Any, name: str = "X_pool") -> Pool:
-    """Return rows of any kind as a pool, checked as far as that takes no pass over numbers.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> pool = as_pool(np.zeros((1000, 3)))
-    >>> len(pool), pool.width, pool.n_bytes, pool.on_disk
-    (1000, 3, 24000, False)
-    >>> [rows.shape for _, rows in pool.blocks(600)]
-    [(600, 3), (400, 3)]
-    """
+    """Return rows of any kind as a pool; values are not checked."""
     if isinstance(X, Pool):
         return X
     X = held(X)
     if isinstance(X, (str, os.PathLike)):
         raise BadParameter(
-            f"{name} is the text {os.fspath(X)!r}; rows were expected. Of a file it is "
+            f"{name} must be rows, got the text {os.fspath(X)!r}. Of a file it is "
             "gw.scale.open_pool(path), or read it into a frame."
         )
     if isinstance(X, np.ma.MaskedArray):
         raise Unsupported(
-            f"{name} is a masked array, whose masked cells hold no numbers; an array was expected. "
-            "Fill them, or drop those rows."
+            f"{name} must be an array of numbers, got a masked array. Fill masked cells, or drop those "
+            "rows."
         )
     if not (hasattr(X, "shape") or hasattr(X, "__len__")):
         raise Unsupported(
-            f"{name} is a {type(X).__name__}, whose rows are gone once they are read; an array, a frame "
-            "or a file was expected. Collect its rows, or save them and pass open_pool(path)."
+            f"{name} must be an array, a frame or a file, got a {type(X).__name__}, whose rows are gone "
+            "once they are read. Collect its rows, or save them and pass open_pool(path)."
         )
-    check_sparse(X, name)
-    if is_sparse(X) and X.format != "csr":
-        X = scipy.sparse.csr_array(X)
+    if is_sparse(X):
+        check_sparse(X, name)
+        X = X if X.format == "csr" else scipy.sparse.csr_array(X)
     return _HeldRows(np.asarray(X) if isinstance(X, (list, tuple)) else X)
 
 
@@ -155,15 +136,10 @@ def n_rows(X: Any) -> int:
     if shape is None:
         return len(X)
     if len(shape) == 0:
-        raise ShapeMismatch("The pool is a single number; rows were expected. Pass (n, d).")
+        raise ShapeMismatch("The pool must have rows, got a single number. Pass (n, d).")
     return int(shape[0])
 
 
-def blocks(X: Any, size: int) -> Iterator[tuple[slice, Any]]:
-    """Return (slice, rows) pairs that cover the pool in order; a view where that is possible."""
-    return as_pool(X).blocks(size)
-
-
 def take_rows(X: Any, positions: NDArray[Any]) -> Any:
-    """Return the rows of a pool of any kind at some positions."""
+    """Return the rows of any kind of pool at positions."""
     return as_pool(X).take(positions)

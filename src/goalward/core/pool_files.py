@@ -1,10 +1,9 @@
-"""How files give their rows: .npy by NumPy, Parquet and Arrow by polars."""
+"""Readers of pool files: .npy by NumPy, Parquet and Arrow by polars."""
 
 from __future__ import annotations
 
 import os
 import zlib
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -23,44 +22,33 @@ from goalward.core.rows import read_sparse
 from goalward.errors import DataMissing, DuplicateRows, NotFinite, ShapeMismatch, Unsupported
 
 
-class NpyReader:
-    """NumPy's own format, by plain reads; mapped for one pass over a pool.
-
-    Plain reads of a pool in the page cache take up to 1.75 times as long as a map (K = 2, 1 GB),
-    and the rows of a map that is shortened end the process by a signal. So what is handed out is
-    read, and only a block that is scored at once, and whose file was looked at just before, is mapped.
-    """
+class NpyReader(NpyFile):
+    """Rows of a .npy file; only blocks scored at once are mapped: a truncated map is fatal."""
 
     ids = None
 
     def __init__(self, path: Path, columns: tuple[str, ...], ids: str | None) -> None:
-        if columns:
+        if columns or ids is not None:
             raise Unsupported(
-                f"{path} is an array without named columns, and columns={columns} came. Leave it out."
-            )
-        if ids is not None:
-            raise Unsupported(
-                f"{path} is an array and has no column {ids!r}; a table was expected for ids. "
-                "Leave ids out: rows are then known by their positions."
+                f"{path} is an array without named columns, got columns={columns} and ids={ids!r}. Leave "
+                "both out: rows are then known by their positions."
             )
         try:
-            file = NpyFile(path)
+            super().__init__(path)
             self._map = np.load(path, mmap_mode="r", allow_pickle=False)
         except (OSError, EOFError, ValueError) as error:
             raise DataMissing(
-                f"{path} cannot be read as .npy ({error}); a whole file of plain numbers was "
-                "expected. Write it again: it may have been cut off."
+                f"{path} must be a whole .npy file of plain numbers ({error}). Write it again: it may "
+                "have been cut off."
             ) from error
-        if file.ndim != 2 or file.dtype.kind not in "fiu":
+        if self.ndim != 2 or self.dtype.kind not in "fiu":
             raise ShapeMismatch(
-                f"{path} holds {file.dtype} numbers of shape {file.shape}; a table of "
-                "numbers, (rows, features), was expected. Save it with one line per row."
+                f"{path} must hold a table of numbers, (rows, features), got {self.dtype} of shape "
+                f"{self.shape}. Save it with one line per row."
             )
-        self.shape, self.dtype = (file.shape[0], file.shape[1]), file.dtype
-        self.rows, self.take, self.fill = file.rows, file.take, file.fill
 
     def mapped(self, start: int, stop: int) -> NDArray[Any]:
-        """Return consecutive rows as a view of the file, for those who are done with it at once."""
+        """Return consecutive rows as a view of the file, for immediate use."""
         return np.asarray(self._map[start:stop])
 
 
@@ -77,14 +65,12 @@ class TableReader:
             n_rows = int(self._frame.select(pl.len()).collect().item())
         except (OSError, pl.exceptions.PolarsError) as error:
             raise DataMissing(
-                f"{path} cannot be read ({error}); a whole table was expected. Write it again: it "
-                "may have been cut off."
+                f"{path} must be a whole table ({error}). Write it again: it may have been cut off."
             ) from error
         missing = [name for name in (*columns, ids) if name not in schema and name is not None]
         if missing:
             raise DataMissing(
-                f"{path} has no column {missing[0]!r}; one of {', '.join(list(schema)[:8])} was "
-                "expected."
+                f"{path} has no column {missing[0]!r}. Name one of {', '.join(list(schema)[:8])}."
             )
         vectors = [n for n, kind in schema.items() if isinstance(kind, (pl.Array, pl.List))]
         numbers = [
@@ -94,16 +80,16 @@ class TableReader:
         ]
         if len(vectors) > 1 and not columns:
             raise ShapeMismatch(
-                f"{path} has {len(vectors)} columns of vectors, {', '.join(vectors[:4])}; one was "
-                f"expected. Name it with columns={vectors[0]!r}."
+                f"{path} must have one column of vectors, got {', '.join(vectors[:4])}. Name one with "
+                f"columns={vectors[0]!r}."
             )
         self._columns = list(columns) or vectors or numbers
         self._vector = len(self._columns) == 1 and self._columns[0] in vectors
         strange = [n for n in self._columns if n not in numbers and not self._vector]
         if strange:
             raise ShapeMismatch(
-                f"Column {strange[0]!r} of {path} holds {schema[strange[0]]}; numbers, or one "
-                "column of vectors, were expected. Name the features with columns=."
+                f"Columns of {path} must be numbers, or one column of vectors, got {strange[0]!r} of "
+                f"{schema[strange[0]]}. Name the features with columns=."
             )
         single = all(schema[name] == pl.Float32 for name in self._columns)
         self.shape, self.dtype = (n_rows, len(self._columns)), np.dtype("f4" if single else "f8")
@@ -120,7 +106,6 @@ class TableReader:
     mapped = rows
 
     def take(self, positions: NDArray[Any]) -> NDArray[Any]:
-        """Return rows at positions, in the order they are given."""
         import polars as pl
 
         lazy = self._frame.select(self._columns).with_row_index("__row")
@@ -129,20 +114,18 @@ class TableReader:
         return self._dense(rows.drop("__row"))[back]
 
     def fill(self, target: NDArray[Any], start: int) -> None:
-        """Fill an array with consecutive rows."""
         np.copyto(target, self.rows(start, start + len(target)))
 
     @cached_property
     def ids(self) -> NDArray[Any] | None:
-        """The ids of all rows; None where they are known by their positions."""
         if self._id_column is None:
             return None
         ids = self._frame.select(self._id_column).collect().to_series()
         twice = ids.filter(ids.is_duplicated() | ids.is_null())
         if len(twice):
             raise DuplicateRows(
-                f"Column {self._id_column!r} holds the id {twice[0]!r} more than once, or an empty "
-                "one; a distinct id for each row was expected."
+                f"Column {self._id_column!r} must have a distinct id for each row, got {twice[0]!r} "
+                "more than once, or empty."
             )
         return np.asarray(ids.to_numpy())
 
@@ -153,8 +136,8 @@ class TableReader:
         if empty:
             row = start + int(frame[empty[0]].is_null().arg_true()[0])
             raise NotFinite(
-                f"X_pool has no number in row {row}, column {empty[0]!r}; one was expected. Fill "
-                "empty cells or drop those rows."
+                f"X_pool has no number in row {row}, column {empty[0]!r}. Fill empty cells or drop "
+                "those rows."
             )
         if not self._vector:
             return np.ascontiguousarray(frame.to_numpy(), dtype=self.dtype)
@@ -163,7 +146,7 @@ class TableReader:
             widths = series.list.len().unique().to_list()
             if len(widths) != 1:
                 raise ShapeMismatch(
-                    f"Vectors of {sorted(widths)[:3]} numbers came; all of one length were expected."
+                    f"Vectors must have one length, got lengths {sorted(widths)[:3]}."
                 )
             series = series.list.to_array(widths[0])
         return np.asarray(series.to_numpy())
@@ -174,19 +157,14 @@ READERS: dict[str, type[NpyReader | TableReader]] = {
     ".npy": NpyReader,
     **dict.fromkeys((*PARQUET, ".arrow", ".feather", ".ipc"), TableReader),
 }
-"""What reads a file, by how its name ends."""
+"""Reader by file suffix."""
 
 
-# What was really read from a pool's files: so that two machines know that they read the same.
-#
-# Size and time of a file say nothing on another machine. Whoever reads for somebody else reads
-# inside `witnessed()`, and sends back a checksum of every part; `differing` compares them with the
-# file here. CRC-32 runs at 3.5 GB/s, twice as fast as SHA-256: this guards against stale copies
-# and mixed-up folders, not against somebody who makes files to deceive.
+# Checksums of parts read, across machines: CRC-32 guards against stale copies, not forgery.
 
 
 class Read(NamedTuple):
-    """A part of a pool file that was read: its rows, or their ids, and a checksum of them."""
+    """Part of a pool file that was read, rows or ids, with its checksum."""
 
     part: Any
     what: str
@@ -194,14 +172,11 @@ class Read(NamedTuple):
 
 
 _READS: ContextVar[list[Read] | None] = ContextVar("reads", default=None)
-_KNOWN: OrderedDict[tuple[Any, ...], int] = OrderedDict()
-KNOWN = 2**16
-"""Checksums kept in a process: those of 256 GB of rows, in blocks of 4 MB."""
 
 
 @contextmanager
 def witnessed() -> Iterator[list[Read]]:
-    """Collect what is read from pool files in this block, by this thread."""
+    """Collect the parts of pool files read in this block by this thread."""
     reads: list[Read] = []
     token = _READS.set(reads)
     try:
@@ -210,74 +185,36 @@ def witnessed() -> Iterator[list[Read]]:
         _READS.reset(token)
 
 
-def witnessing() -> bool:
-    """Return whether reads are collected, so that their content is checked and not their stamps."""
-    return _READS.get() is not None
-
-
-def note(part: Any, what: str, content: NDArray[Any]) -> None:
-    """Write down what was read, if anybody collects it."""
-    reads = _READS.get()
-    if reads is not None:
-        reads.append(Read(part, what, checksum(part, what, content)))
-
-
 def differing(reads: Iterable[Read]) -> Read | None:
-    """Return the first part that is another one in the file here; None if all are the same."""
-    return next((r for r in reads if checksum(r.part, r.what) != r.checksum), None)
+    """Return the first part that differs from the local file, or None."""
+    for read in reads:
+        try:
+            now = os.stat(read.part.path)
+        except OSError:
+            return read
+        # Unlike mtime, ctime cannot be set back by `touch`.
+        stamp = now.st_size, now.st_mtime_ns, now.st_ctime_ns, now.st_ino, now.st_dev
+        if _checksum_here(read.part, read.what, stamp) != read.checksum:
+            return read
+    return None
 
 
-def checksum(part: Any, what: str, content: NDArray[Any] | None = None) -> int:
-    """Return the checksum of a part of a file, read if `content` is not given.
-
-    It is kept for as long as the file does not change: rounds over the same file cost nothing.
-    """
-    key = (part, what, _stamp(part.path))
-    if key in _KNOWN:
-        return _KNOWN[key]
-    if content is None:
-        content = part[:] if what == "rows" else part.ids()
-    while len(_KNOWN) >= KNOWN:
-        _KNOWN.popitem(last=False)
-    total = _KNOWN[key] = zlib.crc32(_bytes(content))
-    return total
+@lru_cache(maxsize=2**16)
+def _checksum_here(part: Any, what: str, stamp: tuple[int, ...]) -> int:
+    return _checksum(part[:] if what == "rows" else part.ids())
 
 
-def _stamp(path: str) -> tuple[int, ...] | None:
-    try:
-        now = os.stat(path)
-    except OSError:
-        return None
-    # The time of the last change of any kind: nobody sets that back, as `touch` does the other.
-    return now.st_size, now.st_mtime_ns, now.st_ctime_ns, now.st_ino, now.st_dev
-
-
-def _bytes(content: NDArray[Any]) -> Any:
+def _checksum(content: NDArray[Any]) -> int:
     if content.dtype.hasobject:
-        return "\0".join(map(repr, content.tolist())).encode("utf-8", "surrogatepass")
-    return np.ascontiguousarray(content).reshape(-1).view(np.uint8).data
-
-
-# Pools that stay on disk: opened by path, read by rows, sent to workers as a path and a range.
+        return zlib.crc32("\0".join(map(repr, content.tolist())).encode("utf-8", "surrogatepass"))
+    return zlib.crc32(np.ascontiguousarray(content).reshape(-1).view(np.uint8).data)
 
 
 @dataclass(frozen=True)
 class PoolFile(Pool, RowsOnDisk):
-    """Rows of a file, read when they are asked for.
+    """Rows of a file, read on demand and accepted wherever an array of rows is.
 
-    Its rows are taken like those of an array, and it goes wherever an array of rows goes: to
-    `suggest`, to `goalward.scale.rank`, into a goal. It is a path and a range, so that it can be
-    sent to another process. The file must not change meanwhile: its size, time and inode are
-    checked at every read.
-
-    Parameters
-    ----------
-    columns
-        Feature columns of a table.
-    start, stop
-        The rows it stands for.
-    stamp
-        Size, time and inode of the file when it was opened.
+    It can be pickled. The file must not change: its size, time and inode are checked at every read.
 
     Examples
     --------
@@ -320,22 +257,21 @@ class PoolFile(Pool, RowsOnDisk):
     def rows(self, start: int, stop: int) -> NDArray[Any]:
         part = self.part(start, stop)
         rows = self._reader().rows(part.start, part.stop)
-        note(part, "rows", rows)
+        self._note(part, "rows", rows)
         return rows
 
     def take(self, positions: NDArray[Any]) -> NDArray[Any]:
-        if witnessing():
+        if _READS.get() is not None:
             each = (self.rows(i, i + 1) for i in positions.tolist())
             return np.concatenate([self.rows(0, 0), *each])
         return self._reader().take(positions + self.start)
 
     def blocks(self, size: int) -> Iterator[tuple[slice, NDArray[Any]]]:
-        """Return blocks that are good until the next one is asked for: views of the file."""
         for where, part in super().blocks(size):
             rows = self._reader().mapped(part.start, part.stop)
-            note(part, "rows", rows)
+            self._note(part, "rows", rows)
             yield where, rows
-        # The last block was used as well, so the file must still be the one that was opened.
+        # Check the file after its last block, too.
         self._reader()
 
     def read_into(self, target: NDArray[Any], start: int) -> None:
@@ -346,16 +282,21 @@ class PoolFile(Pool, RowsOnDisk):
         if known is None:
             return None
         ids = known[self.start : self.stop]
-        note(self, "ids", ids)
+        self._note(self, "ids", ids)
         return ids
+
+    @staticmethod
+    def _note(part: PoolFile, what: str, content: NDArray[Any]) -> None:
+        reads = _READS.get()
+        if reads is not None:
+            reads.append(Read(part, what, _checksum(content)))
 
     def _reader(self) -> NpyReader | TableReader:
         now = stamp_of(self.path)
-        # On another machine stamps are others; there the content is looked at.
-        if now is None or not (now == self.stamp or witnessing()):
+        # Stamps differ between machines; there checksums are compared instead.
+        if now is None or (now != self.stamp and _READS.get() is None):
             raise DataMissing(
-                f"{self.path} has changed, or is gone, since it was opened; the same file was "
-                "expected. Open the pool again."
+                f"{self.path} has changed, or is gone, since it was opened. Open the pool again."
             )
         return _opened(self.path, self.columns, self.id_column, now)
 
@@ -366,28 +307,26 @@ def open_pool(
     columns: Sequence[str] | str | None = None,
     ids: str | None = None,
 ) -> Any:
-    """Return the rows of a file, without reading them: a `PoolFile`, or a sparse matrix.
+    """Return the rows of a file as a `PoolFile`, without reading them, or as a sparse matrix.
 
     Parameters
     ----------
     path
-        .npy; .parquet, .arrow, .feather or .ipc; or the .npz of a SciPy sparse matrix, which is
-        loaded.
+        .npy, .parquet, .arrow, .feather, .ipc, or the .npz of a SciPy sparse matrix (loaded).
     columns
-        Features of a table: names of numeric columns, or of one column of vectors. By default all
-        numeric columns, or the one column of vectors.
+        Numeric columns of a table, or one column of vectors; all numeric columns by default.
     ids
-        A column of a table with the ids of the rows; positions by default.
+        Column of a table with row ids; positions by default.
     """
     where = Path(path).resolve()
     if not where.exists():
-        raise DataMissing(f"{where} is not there; a pool file was expected. Check the path.")
+        raise DataMissing(f"There is no pool file {where}. Check the path.")
     if where.suffix == ".npz":
         return read_sparse(where)
     if where.suffix not in READERS:
         raise DataMissing(
-            f"{where} ends in {where.suffix or 'nothing'!r}; one of {', '.join(READERS)} or .npz was "
-            "expected. Save the features with numpy.save, or as Parquet."
+            f"A pool file must end in {', '.join(READERS)} or .npz, got {where}. Save the features with "
+            "numpy.save, or as Parquet."
         )
     names = (columns,) if isinstance(columns, str) else tuple(columns or ())
     stamp = stamp_of(where)
@@ -395,7 +334,7 @@ def open_pool(
     n_rows, n_features = reader.shape
     if n_rows == 0 or n_features == 0:
         raise ShapeMismatch(
-            f"{where} has {n_rows} rows of {n_features} features; at least 1 of each was expected."
+            f"{where} must have at least 1 row and 1 feature, got {n_rows} of {n_features}."
         )
     return PoolFile(str(where), names, 0, n_rows, n_features, str(reader.dtype), ids, stamp)
 

@@ -1,4 +1,4 @@
-"""Goals: what should get better, as a function of the logits of some rows."""
+"""Goals to raise, as functions of the logits of some rows."""
 
 from goalward.goals.coverage import Coverage
 from goalward.goals.custom import Custom

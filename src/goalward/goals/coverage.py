@@ -31,35 +31,21 @@ from goalward.models import Fitted
 from goalward.models.left_out import left_out
 
 TEMPERATURES = np.exp(np.linspace(np.log(0.25), np.log(8.0), 41))
-IN_CACHE, AT_ONCE = 2**18, 2**24
-"""Similarities that a CPU holds at once, 2 MB, and a GPU."""
-FEW, MOST = 10, 2000
-"""Labelled rows that the radius is taken from; where they are fewer, as many reference rows."""
+IN_CACHE, AT_ONCE = 2**18, 2**24  # similarities at a time on a CPU (2 MB), on a GPU
+FEW, MOST = 10, 2000  # fewest and most rows that the radius is taken from
 
 
 @dataclass(frozen=True, eq=False)
 class Coverage(Goal):
     """τ = mean of u_r max_l k(r, l): uncertain reference rows r, each by its nearest labelled row l.
 
-    k = exp(-‖r - l‖²/σ²) between rows scaled to unit length, and u = 1 - (p₁ - p₂) of the two
-    likeliest classes after a temperature that fits the labelled rows, each left out. A labelled row
-    covers what is near it, whatever its label. The goal is submodular, so picking greedily comes
-    within 1 - 1/e of the best batch. As a strategy this is Uncertainty Herding (Bae, Oliveira and
-    Sutherland 2025, arXiv 2412.20644) with a radius of its own; with u = 1 and σ = 1 it is MaxHerding
-    (Bae, Noh and Sutherland 2024, arXiv 2407.12212).
+    k = exp(-‖r - l‖²/σ²) on rows of unit length; u = 1 - (p₁ - p₂), the margin of the calibrated
+    prediction (the mean over several labels; 1 for numbers). As a strategy this is Uncertainty Herding
+    (Bae, Oliveira and Sutherland 2025) with its own radius; with u = 1 and σ = 1 it is MaxHerding (2024).
 
-    With several labels each is two classes, no and yes, with a temperature of its own, and u is the
-    mean over them. For numbers u = 1.
-
-    Parameters
-    ----------
-    X
-        Rows the model will be used on: a sample of the pool, or of where it is going. No labels.
-    radius
-        σ; by default the median distance of labelled rows from their nearest neighbours, or of 10
-        reference rows where fewer are labelled.
-    uncertain
-        Whether rows count by u; if not, all count alike, whatever the model predicts.
+    X are unlabelled rows like those the model will be used on, such as a sample of the pool. The radius σ
+    is by default the median distance between labelled rows that are nearest neighbours; `uncertain` says
+    whether rows are weighted by u.
 
     Examples
     --------
@@ -78,18 +64,13 @@ class Coverage(Goal):
 
     def __post_init__(self) -> None:
         if self.radius is not None and not self.radius > 0.0:
-            raise BadParameter(
-                f"radius must be above 0, got radius={self.radius!r}. Leave it out to take it from the "
-                "labelled rows."
-            )
+            raise BadParameter(f"radius must be above 0, got radius={self.radius!r}. Leave it out.")
 
     def value(self, fitted: Fitted) -> float:
-        """Return the mean uncertainty of reference rows that is covered."""
         cover = self.cover(fitted)
         return float(cover.weights @ cover.best)
 
     def cover(self, fitted: Fitted) -> Cover:
-        """Return how well the labelled rows cover the reference rows."""
         X = fitted.features(self.X, "X of Coverage")
         rows, labelled = unit_rows(X), unit_rows(fitted.labelled.X)
         # Before two classes have labels nothing is known, and all rows count alike.
@@ -104,8 +85,8 @@ class Coverage(Goal):
 
     def gradient(self, fitted: Fitted) -> NoReturn:
         raise Unsupported(
-            "A goal with a gradient is needed here, got Coverage, which a label changes by where its row "
-            "is. Leave utility= out, or use gw.utility.Covering()."
+            "A goal with a gradient is needed here, got Coverage. Leave utility= out, or use "
+            "gw.utility.Covering()."
         )
 
     def terms(self, fitted: Fitted) -> NoReturn:
@@ -114,15 +95,7 @@ class Coverage(Goal):
 
 @dataclass(frozen=True, eq=False)
 class Cover:
-    """How well known rows cover the reference rows.
-
-    Parameters
-    ----------
-    rows
-        (m, d) reference rows of unit length.
-    weights, best
-        (m,) u/m, and the largest k with a known row.
-    """
+    """Coverage of unit rows: `weights` are u/m, `best` the largest k with a known row."""
 
     rows: Rows = field(repr=False)
     weights: Float[Array, " m"]
@@ -130,13 +103,11 @@ class Cover:
     radius: float
 
     def kernel(self, rows: Rows) -> Float[Array, "n m"]:
-        """Return k of unit rows with every reference row."""
         gaps = _squared_distances(rows, self.rows)
         gaps *= -1.0 / self.radius**2
         return np.exp(gaps, out=gaps) if type(gaps) is np.ndarray else namespace(gaps).exp(gaps)
 
     def gains(self, kernel: Float[Array, "n m"]) -> Float[Array, " n"]:
-        """Return by how much each row would raise the coverage."""
         xp, starts = namespace(kernel), range(0, max(kernel.shape[0], 1), self.step)
         parts = (rows_at(kernel, slice(i, i + self.step)) - self.best for i in starts)
         return xp.concat([_positive(part) @ self.weights for part in parts])
@@ -148,7 +119,6 @@ class Cover:
         return int(max(1, numbers // self.best.shape[0]))
 
     def with_row(self, kernel: Float[Array, " m"]) -> Cover:
-        """Return the cover with one more row known."""
         return replace(self, best=namespace(kernel).maximum(self.best, kernel))
 
 
@@ -168,7 +138,6 @@ def _squared_lengths(rows: Rows) -> Float[Array, " n"]:
 
 
 def _squared_distances(A: Rows, B: Rows) -> Float[Array, "a b"]:
-    """Return ‖a - b‖² of all pairs, never below zero."""
     gaps = dense(A @ B.T)
     gaps *= -2.0
     gaps += _squared_lengths(A)[:, None]
@@ -177,14 +146,12 @@ def _squared_distances(A: Rows, B: Rows) -> Float[Array, "a b"]:
 
 
 def _positive(array: Array) -> Array:
-    """Return max(array, 0), in place where that can be."""
     if type(array) is np.ndarray:
         return np.maximum(array, 0.0, out=array)
     return namespace(array).clip(array, 0.0)
 
 
 def _sample(rows: Rows, most: int) -> Rows:
-    """Return at most so many rows, evenly spread over their order."""
     return rows_at(rows, np.linspace(0, rows.shape[0] - 1, min(rows.shape[0], most)).astype(int))
 
 
@@ -208,23 +175,16 @@ def _uncertainty(fitted: Fitted, X: Any) -> Float[NDArray[Any], " m"]:
 
 
 def _temperatures(fitted: Fitted) -> Float[NDArray[Any], " k"]:
-    """Return the temperature of the logits, the same for all classes, each label's own."""
+    """Return the temperature of the largest likelihood: one for all classes, or each label's own."""
     known = fitted.labelled
     if not fitted.model.is_linear or len(known) < 3:
         return np.ones(1)
     logits, targets, weights = left_out(fitted), to_numpy(known.targets), to_numpy(known.weights)
-    if fitted.loss.kind != "labels":
-        return np.array([_temperature(logits, targets, weights)])
-    return np.array(
-        [
-            _temperature(paired(logits[:, [k]]), *in_pairs(targets[:, [k]], weights))
-            for k in range(logits.shape[1])
-        ]
-    )
-
-
-def _temperature(logits: NDArray[Any], targets: NDArray[Any], weights: NDArray[Any]) -> float:
-    """Return the temperature of the largest likelihood."""
-    heavy = weights[:, None] * targets
-    fits = [float(np.sum(heavy * log_softmax(logits / T))) for T in TEMPERATURES]
-    return float(TEMPERATURES[int(np.argmax(fits))])
+    parts = [(logits, targets, weights)]
+    if fitted.loss.kind == "labels":
+        columns = [[k] for k in range(logits.shape[1])]
+        parts = [(paired(logits[:, k]), *in_pairs(targets[:, k], weights)) for k in columns]
+    fits = [
+        [np.sum(w[:, None] * t * log_softmax(f / T)) for T in TEMPERATURES] for f, t, w in parts
+    ]
+    return np.asarray(TEMPERATURES[np.argmax(fits, axis=1)])

@@ -19,24 +19,14 @@ from goalward.models import Fitted
 
 @dataclass(frozen=True, eq=False)
 class Custom(Goal):
-    """τ = fn(logits of X), for a smooth function that sees only the probabilities.
+    """τ = fn(logits of X), for a smooth function that depends on the probabilities only.
 
-    Parameters
-    ----------
-    X
-        The goal's rows.
-    fn
-        Maps (m, K) logits to a number. It must not change when a constant is added to all
-        logits of a row, since the model cannot tell those apart; that is checked.
-    derivatives
-        "differences": central differences in logit space, 2 m K calls of `fn` with NumPy
-        logits. "torch": autograd, one call with a float64 tensor. "auto": torch if it is
-        installed and `fn` runs on tensors, else differences.
+    Adding a constant to a row of the (m, K) logits must not change it. Derivatives are "differences" (2 m K
+    calls of `fn`), "torch" (autograd), or "auto": torch if `fn` takes tensors.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import goalward as gw
+    >>> import goalward as gw, numpy as np
     >>> fitted = gw.Logistic().fit([[0.0], [1.0]], [0, 1])
     >>> margin = gw.goals.Custom([[2.0]], lambda f: np.tanh(f[0, 1] - f[0, 0]))
     >>> 0 < margin.value(fitted) < 1
@@ -57,9 +47,8 @@ class Custom(Goal):
     def terms(self, fitted: Fitted) -> list[Term]:
         X = fitted.features(self.X, "X of Custom")
         logits = to_numpy(fitted.logits_of(X)).astype(np.float64)
-        kernel: Kernel = Differences(self.fn)
-        if self.derivatives == "torch" or (self.derivatives == "auto" and self._runs(logits)):
-            kernel = Autograd(self.fn)
+        torch = self.derivatives == "torch" or (self.derivatives == "auto" and self._runs(logits))
+        kernel: Kernel = Autograd(self.fn) if torch else Differences(self.fn)
         _check_invariant(kernel, logits)
         return [Term(1.0, X, kernel)]
 
@@ -95,8 +84,7 @@ class Differences:
         size = float(np.max(np.abs(s), initial=0.0)) or 1.0
         # Wider than for slopes: the noise of a second difference grows like 1/h².
         h = 1e-3
-        above = self._slope(f + h / size * s, h)
-        below = self._slope(f - h / size * s, h)
+        above, below = (self._slope(f + step / size * s, h) for step in (h, -h))
         return like((above - below) * (size / (2 * h)), logits, dtype=logits.dtype)
 
     def _slope(self, logits: NDArray[Any], h: float) -> NDArray[Any]:
@@ -110,8 +98,7 @@ class Differences:
             slope[index] = (above - float(self.fn(moved))) / (2 * h)
             moved[index] = centre
         # Rows that sum to zero exactly.
-        centred: NDArray[Any] = slope - slope.mean(axis=1, keepdims=True)
-        return centred
+        return np.asarray(slope - slope.mean(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True)
@@ -142,7 +129,6 @@ class Autograd:
 
 
 def _each(logits: ManyLogits, fn: Callable[[NDArray[Any]], Any]) -> ManyValues:
-    """Return fn of the logits of each model."""
     plain = to_numpy(logits)
     values = np.array([float(fn(model)) for model in plain.reshape(-1, *plain.shape[-2:])])
     return namespace(logits).reshape(like(values, logits, dtype=logits.dtype), logits.shape[:-2])

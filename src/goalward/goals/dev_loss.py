@@ -1,4 +1,4 @@
-"""Goals of labelled rows: the log-likelihood of dev rows, the paper's most useful goal, and its kin."""
+"""Goals of labelled rows: the log-likelihood of dev rows and variants of it."""
 
 from __future__ import annotations
 
@@ -52,14 +52,11 @@ from goalward.goals.kernels import (
     Weights,
 )
 from goalward.models.fitted import Fitted
-from goalward.models.left_out import left_out_shift
+from goalward.models.left_out import left_out_pull
 
-COLDEST, HOTTEST = 0.05, 20.0
-"""Temperatures between which the best one is sought."""
-APART = 0.3
-"""Mean ratio below which dev and target rows hardly overlap: it is 1 where they do."""
-LARGEST = 20.0
-"""The largest ratio, before the mean is made one."""
+COLDEST, HOTTEST = 0.05, 20.0  # bounds of the temperature
+APART = 0.3  # mean ratio below which dev and target rows hardly overlap
+LARGEST = 20.0  # the largest ratio, before the mean is made one
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +72,7 @@ class DevGoal(RowGoal):
 
     @abstractmethod
     def kernel(self, fitted: Fitted, targets: Logits, weights: Weights) -> Kernel:
-        """Return what is measured on the rows' logits."""
+        """Return the kernel over the rows' logits."""
 
     @property
     def labels_held(self) -> int:
@@ -94,17 +91,8 @@ class DevGoal(RowGoal):
 class DevLoss(DevGoal):
     """τ = Σ log p_y over dev rows: higher is better, so the loss falls.
 
-    With several labels it is the sum over those that are answered; for numbers -½ Σ (f - y)².
-
-    Parameters
-    ----------
-    X
-        Dev rows.
-    y
-        Their labels, or (m, K) distributions over the classes; for a model of several labels or of
-        numbers what it was fitted to.
-    weights
-        A weight per row; ones by default.
+    With several labels it is the sum over those that are answered; for numbers -½ Σ (f - y)². y may also
+    be (m, K) distributions over the classes.
 
     Examples
     --------
@@ -119,7 +107,7 @@ class DevLoss(DevGoal):
 
     @property
     def effective_rows(self) -> float:
-        """(Σw)² / Σw²: how many rows of equal weight would say as much."""
+        """(Σw)² / Σw², the effective number of rows."""
         if self.weights is None:
             return float(len(self.y))
         w = to_numpy(self.weights).astype(np.float64)
@@ -154,9 +142,8 @@ class MeanSquaredError(DevGoal):
 class CalibratedDevLoss(DevGoal):
     """τ = max_T Σ log softmax(g/T)_y over dev rows, 0.05 ≤ T ≤ 20.
 
-    A label that only makes the model more confident raises the dev loss, not this: τ does not change
-    when all logits are multiplied by a number. Where every dev row is classified right T stays at
-    0.05, the goal is nearly flat, and a `WeakGoal` warning says so.
+    A label that only makes the model more confident does not raise it. Where every dev row is
+    classified right the goal is nearly flat, with a `WeakGoal` warning.
 
     Examples
     --------
@@ -170,36 +157,29 @@ class CalibratedDevLoss(DevGoal):
     kinds: ClassVar[tuple[str, ...]] = ("class",)
 
     def temperature(self, fitted: Fitted) -> float:
-        """Return the best temperature of the model on the dev rows."""
-        return _temperature(fitted, *super().terms(fitted))
+        ((_, X, kernel),) = super().terms(fitted)
+        return 1.0 / float(kernel.sharpness(logits_of(fitted, X)))  # type: ignore[attr-defined]
 
     def terms(self, fitted: Fitted) -> list[Term]:
-        (term,) = super().terms(fitted)
-        if _temperature(fitted, term) <= COLDEST:
+        if self.temperature(fitted) <= COLDEST:
             warnings.warn(
-                f"CalibratedDevLoss needs some mistakes on dev rows, got {len(self.y)} rows that "
-                f"are all classified right, or nearly so (best temperature {COLDEST}): they tell little "
-                "about which label would help. Add dev rows, or use DevLoss.",
+                f"CalibratedDevLoss needs some mistakes on dev rows, got {len(self.y)} rows that are all "
+                f"classified right, or nearly so (best temperature {COLDEST}): they tell little about "
+                "which label would help. Add dev rows, or use DevLoss.",
                 WeakGoal,
                 stacklevel=2,
             )
-        return [term]
+        return super().terms(fitted)
 
     def kernel(self, fitted: Fitted, targets: Logits, weights: Weights) -> CalibratedLikelihood:
         return CalibratedLikelihood(weights[:, None] * targets)
-
-
-def _temperature(fitted: Fitted, term: Term) -> float:
-    kernel: Any = term.kernel
-    return 1.0 / float(kernel.sharpness(logits_of(fitted, term.X)))
 
 
 @dataclass(frozen=True)
 class CalibratedLikelihood(Coupled):
     """φ(g, b) = Σ t log softmax(b g) at the best b = 1/T.
 
-    By the envelope theorem ∂τ/∂g = ∂φ/∂g at b. The best b moves with the logits by -φ_bg/φ_bb, so
-    W = φ_gg - φ_gb φ_bg / φ_bb, the last of rank one; it is 0 where b stands at a bound. Here
+    By the envelope theorem ∂τ/∂g = ∂φ/∂g and W = φ_gg - φ_gb φ_bg / φ_bb, the last 0 at a bound, with
     φ_gb = (t - p Σt) - b (Σt) p∘(g - ⟨p, g⟩), p the calibrated prediction.
     """
 
@@ -209,24 +189,20 @@ class CalibratedLikelihood(Coupled):
 
     def sharpness(self, logits: ManyLogits) -> ManyValues:
         """Return the best b of each model. φ is concave in b: a bracketed Newton iteration finds it."""
-        xp = namespace(logits)
-        centred, linear = self._sums(logits)
-        low = xp.full_like(linear, self.low)
-        high = xp.full_like(linear, self.high)
+        xp, (centred, linear) = namespace(logits), self._sums(logits)
+        low, high = xp.full_like(linear, self.low), xp.full_like(linear, self.high)
         at_high = self._slope(centred, linear, high)[0] >= 0.0
         at_low = self._slope(centred, linear, low)[0] <= 0.0
         b = xp.where(at_high, high, xp.where(at_low, low, xp.ones_like(linear)))
         done = at_high | at_low
         for _ in range(100):
             slope, bend, noise = self._slope(centred, linear, b)
-            low = xp.where(slope > 0.0, b, low)
-            high = xp.where(slope > 0.0, high, b)
+            low, high = xp.where(slope > 0.0, b, low), xp.where(slope > 0.0, high, b)
             # Flat logits bend nothing, and have no slope then either.
             newton = b + slope / xp.where(bend > 0.0, bend, xp.ones_like(bend))
             inside = (newton > low) & (newton < high)
             moved = xp.where(inside, newton, xp.sqrt(low * high))
-            near = xp.abs(moved - b) <= 8.0 * eps(b) * b
-            done = done | near | (xp.abs(slope) <= noise)
+            done = done | (xp.abs(moved - b) <= 8.0 * eps(b) * b) | (xp.abs(slope) <= noise)
             if bool(xp.all(done)):
                 break
             b = xp.where(done, b, moved)
@@ -245,11 +221,9 @@ class CalibratedLikelihood(Coupled):
         return b * LogLikelihood(self.targets).curvature(b * logits, b * motion)
 
     def coupling(self, logits: Logits) -> Coupling:
-        xp = namespace(logits)
-        b = self.sharpness(logits)
+        xp, b, inner = namespace(logits), self.sharpness(logits), LogLikelihood(self.targets)
         centred, linear = self._sums(logits)
         _, bend, _ = self._slope(centred, linear, b)
-        inner = LogLikelihood(self.targets)
         vector = inner.cotangent(b * logits) + inner.curvature(b * logits, b * centred)
         free = (b > self.low) & (b < self.high) & (bend > 0.0)
         middle = xp.where(free, 1.0 / xp.where(free, bend, 1.0), 0.0)
@@ -276,22 +250,15 @@ class CalibratedLikelihood(Coupled):
 
 @dataclass(frozen=True, eq=False)
 class TargetSet(LearnedGoal):
-    """τ = Σ w_r log p_y over dev rows, w = p_target(x) / p_dev(x): covariate shift undone.
+    """τ = Σ w_r log p_y over dev rows, w = p_target(x) / p_dev(x), to correct covariate shift.
 
-    The ratio is the odds of a logistic regression that tells target rows from dev rows, times the
-    number of dev rows over that of target rows, predicted by 5-fold cross validation. Weights are
-    clipped and have mean one. `goal.for_round(fitted)` is a `DevLoss` with `weights` and
-    `effective_rows`.
-
-    Parameters
-    ----------
-    X_target
-        Unlabelled rows from where the model will be used; a sample is enough.
+    The ratio is the odds of a cross-validated logistic regression that tells dev rows from unlabelled rows
+    `X_target` like those the model will be used on; weights are clipped and have mean one.
+    `goal.for_round(fitted)` is a `DevLoss` with `weights` and `effective_rows`.
 
     Examples
     --------
-    >>> import goalward as gw
-    >>> import numpy as np
+    >>> import goalward as gw, numpy as np
     >>> x = np.linspace(-2, 2, 40)[:, None]
     >>> fitted = gw.Logistic().fit(x, x[:, 0] > 0)
     >>> goal = gw.goals.TargetSet(x, x[:, 0] > 0, x[20:]).for_round(fitted)
@@ -310,11 +277,7 @@ class TargetSet(LearnedGoal):
         return len(self.y)
 
     def for_round(self, fitted: Fitted, round: int = 0) -> DevLoss:
-        check_in_memory(self.X, "TargetSet")
-        check_in_memory(self.X_target, "X_target of TargetSet")
-        dev = plain_rows(fitted.features(self.X, "X of TargetSet"))
-        target = plain_rows(fitted.features(self.X_target, "X_target of TargetSet"))
-        ratio = _density_ratio(dev, target)
+        ratio = self._density_ratio(fitted)
         mean, m = float(ratio.mean()), len(ratio)
         goal = DevLoss(self.X, self.y, weights=ratio / mean)
         # A tenth of the rows, and 10 of them where there are so many.
@@ -329,38 +292,33 @@ class TargetSet(LearnedGoal):
             )
         return goal
 
-
-def _density_ratio(dev: Any, target: Any) -> NDArray[Any]:
-    """Return p_target/p_dev of every dev row, clipped."""
-    m, n = dev.shape[0], target.shape[0]
-    folds = min(5, m, n)
-    if folds < 2:
-        raise BadInput(
-            f"TargetSet needs at least 2 dev and 2 target rows, got {m} dev and {n} target rows. Pass more."
-        )
-    # Scaled but not centred, so that sparse rows stay sparse.
-    model = make_pipeline(StandardScaler(with_mean=False), LogisticRegression(max_iter=10_000))
-    X, side = stack_rows(dev, target), np.repeat([0, 1], [m, n])
-    split = StratifiedKFold(folds, shuffle=True, random_state=0)
-    p = cross_val_predict(model, X, side, cv=split, method="predict_proba")[:m]
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.minimum(p[:, 1] / p[:, 0] * (m / n), LARGEST))
+    def _density_ratio(self, fitted: Fitted) -> NDArray[Any]:
+        sides = []
+        for name, X in (("X", self.X), ("X_target", self.X_target)):
+            check_in_memory(X, f"{name} of TargetSet")
+            sides.append(plain_rows(fitted.features(X, f"{name} of TargetSet")))
+        m, n = (rows.shape[0] for rows in sides)
+        folds = min(5, m, n)
+        if folds < 2:
+            raise BadInput(
+                f"TargetSet needs at least 2 dev and 2 target rows, got {m} and {n}. Pass more."
+            )
+        # Scaled but not centred, so that sparse rows stay sparse.
+        model = make_pipeline(StandardScaler(with_mean=False), LogisticRegression(max_iter=10_000))
+        split = StratifiedKFold(folds, shuffle=True, random_state=0)
+        X, side = stack_rows(*sides), np.repeat([0, 1], [m, n])
+        p = cross_val_predict(model, X, side, cv=split, method="predict_proba")[:m]
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.minimum(p[:, 1] / p[:, 0] * (m / n), LARGEST))
 
 
 @dataclass(frozen=True, eq=False)
 class LeaveOneOut(LearnedGoal):
     """τ = Σ log p_y over labelled rows, each predicted as if it had not been trained on.
 
-    It needs no labels beyond those that train the model. Without row i the logits of that row would
-    be f + M(I - ΛM)⁻¹(p - y), M its leverage: one Newton step of leaving it out (approximate
-    leave-one-out, Rad and Maleki 2020). For a round these shifts are fixed, and the gradient is that
-    of the shifted log-likelihood. Rows that a strategy chose are no random sample, so the value is no
-    estimate of how the model does elsewhere; those labelled at random can be named.
-
-    Parameters
-    ----------
-    X, y
-        Some of the rows the model was trained on, with their labels; all by default.
+    Without row i its logits would be f + M(I - ΛM)⁻¹(p - y), M its leverage (approximate leave-one-out,
+    Rad and Maleki 2020); these shifts are fixed for a round. Rows that a strategy chose are no random
+    sample: for an unbiased estimate pass X, y of those labelled at random (by default all).
 
     Examples
     --------
@@ -386,18 +344,17 @@ class LeaveOneOut(LearnedGoal):
         rows, targets, weights = known.X, known.targets, known.weights
         if self.X is not None:
             at = self._positions(fitted)
-            rows, targets, weights = rows_at(rows, at), rows_at(targets, at), rows_at(weights, at)
-        shift = left_out_shift(fitted, rows, targets, weights)
+            rows, targets, weights = (rows_at(part, at) for part in (rows, targets, weights))
+        _, shift, _ = left_out_pull(fitted, rows, targets, weights)
         shifts = like(shift, fitted.params, dtype=fitted.params.dtype)
         kernel = Shifted(LogLikelihood(weights[:, None] * targets), shifts)
         return Bound([Term(1.0, rows, kernel)])
 
     def _positions(self, fitted: Fitted) -> NDArray[Any]:
-        """Return the positions of X among the labelled rows that have the label of y."""
         known = fitted.labelled
         X = fitted.features(self.X, "X of LeaveOneOut")
         targets = to_numpy(fitted.targets(self.y, X.shape[0], "y of LeaveOneOut"))
-        norms = [np.asarray(row_norms(plain_rows(rows), squared=True)) for rows in (X, known.X)]
+        norms = [row_norms(plain_rows(rows), squared=True) for rows in (X, known.X)]
         scale = norms[0].astype(np.float64)[:, None] + norms[1]
         gaps = scale - 2.0 * to_numpy(dense(X @ known.X.T))
         same = targets.argmax(axis=1)[:, None] == to_numpy(known.targets).argmax(axis=1)
@@ -408,8 +365,7 @@ class LeaveOneOut(LearnedGoal):
         if len(missing):
             raise BadInput(
                 f"LeaveOneOut needs rows that the model was trained on, with that label, got {len(missing)} "
-                f"of {len(at)} rows that it was not, the first at position {missing[0]}. Use DevLoss for "
-                "them."
+                f"of {len(at)} others, the first at position {missing[0]}. Use DevLoss for them."
             )
         return at
 

@@ -1,8 +1,4 @@
-"""What every goal is: a number that depends on the parameters through the logits of some rows.
-
-A goal is a recipe with data. `terms(fitted)` binds it to a model: rows as the model sees them, and a
-kernel with the value τ and its derivatives in logit space. From these ∇τ = Jᵀu follows for any model.
-"""
+"""Base classes of goals: functions of the parameters through the logits of some rows, so ∇τ = Jᵀu."""
 
 from __future__ import annotations
 
@@ -17,19 +13,18 @@ from typing import Any, ClassVar, NamedTuple
 from jaxtyping import Float
 
 from goalward.core.arrays import Array, Rows, astype, to_numpy
-from goalward.core.threads import threads_for
+from goalward.core.cores import threads_for
 from goalward.errors import BadInput, BadParameter, ShapeMismatch, Unsupported
 from goalward.goals.kernels import Kernel, Logits
 from goalward.models import Fitted, as_fitted
 
 ALL_KINDS = ("class", "labels", "numbers")
 
-PIECE = 2**26
-"""Bytes of rows on disk that a goal reads at a time."""
+PIECE = 2**26  # bytes of rows on disk that a goal reads at a time
 
 
 class Term(NamedTuple):
-    """A weight, rows, and what is measured on their logits."""
+    """A weight, rows, and a kernel over their logits."""
 
     weight: float
     X: Rows
@@ -39,18 +34,15 @@ class Term(NamedTuple):
 class Goal(ABC):
     """A quantity to raise. Goals add up and take weights: `DevLoss(X, y) + 0.1 * Entropy(U)`."""
 
-    utility: ClassVar[str] = "first-order"
-    """The recipe word of the utility that predicts how the goal changes, where none is chosen."""
+    utility: ClassVar[str] = "first-order"  # the word of the utility, where none is chosen
 
-    kinds: ClassVar[tuple[str, ...]] = ("class",)
-    """What a model may learn for the goal to have a meaning: "class", "labels", "numbers"."""
+    kinds: ClassVar[tuple[str, ...]] = ("class",)  # which models: "class", "labels", "numbers"
 
     @abstractmethod
     def terms(self, fitted: Fitted) -> list[Term]:
         """Return the goal bound to a model."""
 
     def check_loss(self, fitted: Fitted) -> None:
-        """Raise unless the goal supports the model's loss."""
         for _, part in self.parts:
             fitted.check_kind(type(part).__name__, part.kinds)
 
@@ -61,16 +53,11 @@ class Goal(ABC):
 
     @property
     def labels_held(self) -> int:
-        """How many labels the goal brings that the model was not trained on; they cost too."""
+        """Number of labels in the goal that the model was not trained on; they are charged too."""
         return 0
 
     def for_round(self, fitted: Fitted, round: int = 0) -> Goal:
-        """Return the goal of one round.
-
-        Most goals are the same in every round. One that learns from the labelled rows (soft labels,
-        leave-one-out) or changes with the round returns a goal that no longer does, so that a whole
-        batch is chosen by the same goal.
-        """
+        """Return the goal of one round: itself, unless it learns from labelled rows or follows the round."""
         return self
 
     @cached_property
@@ -141,13 +128,7 @@ class Bound(Goal):
 
 @dataclass(frozen=True)
 class Weighted(Goal):
-    """A weighted sum of goals, as `2 * a + b` builds it.
-
-    Parameters
-    ----------
-    summands
-        (weight, goal) pairs.
-    """
+    """A weighted sum of goals, as `2 * a + b` builds it; `summands` are (weight, goal) pairs."""
 
     summands: tuple[tuple[float, Goal], ...]
 
@@ -217,18 +198,15 @@ class LearnedGoal(Goal):
 class RowGoal(Goal):
     """A goal that a kernel measures on rows `X`, in memory or on disk."""
 
-    columns: ClassVar[tuple[str, ...]] = ()
-    """Fields with an entry for each row."""
-    coupled: ClassVar[bool] = False
-    """Whether rows depend on one another. Then a file is not read in parts."""
-    mean: ClassVar[bool] = False
-    """Whether the goal is a mean over rows, by their weights, and not a sum."""
+    columns: ClassVar[tuple[str, ...]] = ()  # fields with an entry for each row
+    coupled: ClassVar[bool] = False  # whether rows depend on one another
+    mean: ClassVar[bool] = False  # whether it is a mean over rows
 
     X: Any = field(repr=False)
 
     @abstractmethod
     def bind(self, fitted: Fitted, X: Rows) -> Kernel:
-        """Return what is measured on the logits of X, the rows as the model sees them."""
+        """Return the kernel over the logits of X, the rows as the model sees them."""
 
     def terms(self, fitted: Fitted) -> list[Term]:
         if self.coupled:

@@ -1,8 +1,4 @@
-"""Goals in logit space: the value τ, u = ∂τ/∂g and W = ∂²τ/∂g², applied.
-
-A kernel knows no model. Its logits g have a row for each of the goal's rows; leading axes, where a
-method allows them, are other models.
-"""
+"""Goals in logit space: the value τ, u = ∂τ/∂g and W = ∂²τ/∂g², for one model or a stack of them."""
 
 from __future__ import annotations
 
@@ -29,15 +25,12 @@ class Kernel(Protocol):
 
     def value(self, logits: ManyLogits) -> ManyValues:
         """Return τ, larger is better."""
-        ...
 
     def cotangent(self, logits: Logits) -> Logits:
         """Return u = ∂τ/∂logits; its rows sum to zero."""
-        ...
 
     def curvature(self, logits: Logits, motion: Logits) -> Logits:
         """Return W s, the change of u when the logits move by `motion`."""
-        ...
 
 
 class Coupling(NamedTuple):
@@ -48,12 +41,7 @@ class Coupling(NamedTuple):
 
 
 class Coupled(ABC):
-    """A kernel whose rows depend on one another, through a few directions that they share.
-
-    A goal of sums over rows, τ = Φ(Σ_r a(g_r)), bends in two ways: each row by itself, and all rows
-    together along the gradients z_i of the sums, W = W_rows + Σ_ij C_ij z_i z_jᵀ with C = ∂²Φ. The
-    second part has low rank. Utilities that take W row by row add it by itself.
-    """
+    """A kernel τ = Φ(Σ_r a(g_r)): W = W_rows + Σ_ij C_ij z_i z_jᵀ, C = ∂²Φ and z_i the gradients of sums."""
 
     @abstractmethod
     def own(self, logits: Logits, motion: Logits) -> Logits:
@@ -61,10 +49,9 @@ class Coupled(ABC):
 
     @abstractmethod
     def coupling(self, logits: Logits) -> Coupling:
-        """Return what couples the rows."""
+        """Return the coupling of the rows."""
 
     def curvature(self, logits: Logits, motion: Logits) -> Logits:
-        """Return W_rows s + Σ_ij C_ij z_i ⟨z_j, s⟩."""
         xp = namespace(logits)
         vectors, middle = self.coupling(logits)
         flat = xp.reshape(vectors, (vectors.shape[0], -1))
@@ -152,8 +139,7 @@ class NegativeTrace(OfProbabilities):
     scale: Weights
 
     def value(self, logits: ManyLogits) -> ManyValues:
-        xp = namespace(logits)
-        p = softmax(logits)
+        xp, p = namespace(logits), softmax(logits)
         return xp.sum(self.scale * (xp.sum(p * p, axis=-1) - 1.0), axis=-1)
 
     def slope(self, logits: ManyLogits) -> tuple[ManyLogits, ManyLogits]:
@@ -211,7 +197,6 @@ class LogLikelihood:
 
     @cached_property
     def mass(self) -> Float[Array, "m 1"]:
-        """Σt of every row."""
         return namespace(self.targets).sum(self.targets, axis=-1, keepdims=True)
 
 
@@ -247,7 +232,7 @@ def per_label(kernel: Any, loss: Loss, column: int | None = None) -> Any:
     """Return a kernel of classes for models of a loss; of one label alone where `column` names it."""
     if loss.kind != "labels":
         return kernel
-    make = CoupledLabels if isinstance(kernel, Coupled) else EachLabel
+    make = CoupledLabels if hasattr(kernel, "coupling") else EachLabel
     return make(kernel, column)
 
 
@@ -291,10 +276,9 @@ class EachLabel:
         return paired(logits if k is None else logits[..., k : k + 1])
 
     def _back(self, u: Float[Array, "*r n 2"], logits: Logits) -> Float[Array, "*r m k"]:
-        """Return ∂τ/∂f of every label: half of what yes has more than no."""
+        """Return ∂τ/∂f of every label: half the difference between yes and no."""
         xp = namespace(u)
-        moved = 0.5 * (u[..., 1] - u[..., 0])
-        moved = xp.reshape(moved, (*u.shape[:-2], logits.shape[0], -1))
+        moved = xp.reshape(0.5 * (u[..., 1] - u[..., 0]), (*u.shape[:-2], logits.shape[0], -1))
         if self.column is None:
             return moved
         at = xp.arange(logits.shape[1], device=u.device) == self.column

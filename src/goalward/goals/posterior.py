@@ -1,9 +1,4 @@
-"""Goals that need no labels: how much is lost on some rows because θ is not known well.
-
-They see the model through the logits of their rows and the covariance of those logits, M = J𝓗⁻¹Jᵀ in
-the K-1 contrasts of the classes. Any label helps them by adding curvature: their utility is
-`gw.utility.Information`.
-"""
+"""Goals without labels, of logits and their covariance M = J𝓗⁻¹Jᵀ in the K-1 contrasts of classes."""
 
 from __future__ import annotations
 
@@ -29,14 +24,8 @@ Risks = Float[Array, " m"]
 class PosteriorGoal(Goal):
     """Minus the mean of a risk over reference rows X; the risk is a function of logits and M.
 
-    A label elsewhere takes a part ΔM of a row's covariance and moves its logits f by a random amount
-    with covariance ΔM: what is learned is what was not known. So the risk is expected to fall by
-    tr(slope ΔM) with slope = ∂risk/∂M - ½ ∂²risk/∂f², and that is the gain.
-
-    Parameters
-    ----------
-    X
-        Rows the model will be used on: a sample of the pool, or of where it is going. No labels.
+    A label elsewhere reduces a row's covariance by ΔM and moves its logits f by a random amount with
+    covariance ΔM. The risk is expected to fall by tr(slope ΔM), slope = ∂risk/∂M - ½ ∂²risk/∂f².
 
     Examples
     --------
@@ -48,25 +37,19 @@ class PosteriorGoal(Goal):
     """
 
     X: Any = field(repr=False)
-    loss: Loss = field(default=Softmax(), repr=False, kw_only=True)
-    """That of the model, once the goal is bound to one."""
+    loss: Loss = field(default=Softmax(), repr=False, kw_only=True)  # of the bound model
     utility = "information"
-    anywhere: ClassVar[bool] = False
-    """Whether `slope` is written for arrays of any library; if not, it is given NumPy's."""
+    anywhere: ClassVar[bool] = False  # whether `slope` takes any array library
 
     def risk(self, logits: Logits, M: Blocks) -> Risks:
-        """Return what is lost on each row: tr(slope M), unless the risk is not linear in M."""
+        """Return the risk of each row: tr(slope M), unless it is not linear in M."""
         return np.asarray(np.einsum("mab,mba->m", self.slope(logits, M), M))
 
     @abstractmethod
     def slope(self, logits: Logits, M: Blocks) -> Blocks:
-        """Return ∂risk/∂M - ½ ∂²risk/∂f² of each row, positive.
-
-        A goal that looks at the variance alone may leave the second part out.
-        """
+        """Return ∂risk/∂M - ½ ∂²risk/∂f² of each row, positive; the second part may be left out."""
 
     def value(self, fitted: Fitted) -> float:
-        """Return minus the mean risk at the model's parameters and covariance."""
         self.check_loss(fitted)
         rows = fitted.features(self.X, f"X of {type(self).__name__}")
         posterior = fitted.posterior(rows, type(self).__name__)
@@ -75,10 +58,9 @@ class PosteriorGoal(Goal):
         return -float(np.mean(replace(self, loss=fitted.loss).risk(logits, M)))
 
     def worth(self, logits: Logits, M: Blocks) -> Blocks:
-        """Return the slope, in the library of M."""
         if self.anywhere:
             return self.slope(logits, M)
-        # A copy: what a user returns may be read-only, which torch refuses.
+        # A copy: a user's array may be read-only, which torch refuses.
         return like(np.array(self.slope(to_numpy(logits), to_numpy(M))), M, dtype=M.dtype)
 
     def curvature(self, logits: Logits) -> Blocks:
@@ -95,9 +77,8 @@ class PosteriorGoal(Goal):
 class FisherRatio(PosteriorGoal):
     """τ = -mean tr(ΛM) = -tr(𝓗⁻¹F)/m: the variance left in predictions on reference rows.
 
-    F is the Fisher information of the rows (Zhang and Oles 2000; V-optimality). BAIT follows it with
-    the pool as reference. The gain is exact for the curvature that a row adds at fixed logits.
-    Retraining also moves the logits: then it agrees in rank, less so where predictions are extreme.
+    F is the Fisher information of the rows (Zhang and Oles 2000; V-optimality; BAIT). The gain is exact
+    for the curvature that a row adds at fixed logits.
 
     Examples
     --------
@@ -116,10 +97,7 @@ class FisherRatio(PosteriorGoal):
 
 
 class PredictionVariance(PosteriorGoal):
-    """τ = -mean tr(ΛMΛ): the variance left in the probabilities of reference rows.
-
-    It is the criterion tr(A𝓗⁻¹) of A-optimality and variance reduction, A the squared gradients of
-    the probabilities (Schein and Ungar 2007). Its gain is as exact as that of `FisherRatio`.
+    """τ = -mean tr(ΛMΛ): the variance left in probabilities; A-optimality (Schein and Ungar 2007).
 
     Examples
     --------
@@ -139,11 +117,10 @@ class PredictionVariance(PosteriorGoal):
 
 
 class Epig(PosteriorGoal):
-    """τ = -mean ½ log det(I + ΛM): what a label of a reference row would still tell about θ.
+    """τ = -mean ½ log det(I + ΛM): the information a label of a reference row would give about θ.
 
-    A label of another row lowers it by the information the two labels share, which is what EPIG
-    asks for (Bickford Smith et al. 2023), here in the Gaussian approximation of Kirsch and Gal
-    (2022) rather than by sampling: it is EPIG-like, not theirs.
+    A label of another row lowers it by the information the two share, as in EPIG (Bickford Smith et al.
+    2023), in the Gaussian approximation of Kirsch and Gal (2022) rather than by sampling.
 
     Examples
     --------
@@ -173,32 +150,19 @@ class Epig(PosteriorGoal):
 class DecisionRisk(PosteriorGoal):
     """Minus the accuracy that reference rows lose by decisions which more labels would turn.
 
-    On a row the model decides for its likeliest class a, and b comes second: the difference of
-    their logits is m > 0, its variance v = eᵀMe, e = e_a - e_b. Labels that take the share σ of
-    the variance move the difference to a Gaussian around m with variance σv. Where it falls below
-    zero the decision turns, and near the boundary b is then right more often by π = (p_a + p_b)/2
-    for each unit of the difference. So labels bring π V(σv), and knowing θ would bring π V(v), the
-    knowledge gradient (Frazier et al. 2008):
+    The two likeliest classes of a row differ by m > 0 in their logits, with variance v. Labels that take
+    the share σ of v move the difference to a Gaussian around m with variance σv; where it falls below
+    zero the decision turns, and accuracy rises by π = (p_a + p_b)/2 for each unit of the difference:
 
         V(v) = E[(-difference)₊] = √v φ(z) - m Φ(-z),   z = m/√v
         risk = π σ/(1 - σ) [V(v) - V(σv)]
-
-    V obeys ∂V/∂v = ½ ∂²V/∂m², but for a kink at m = 0 that cancels here, so
-
         slope = ∂risk/∂v - ½ ∂²risk/∂m² = π ∂V(σv)/∂v = π σ φ(z)/(2√(σv)),   z = m/√(σv)
 
-    Each label is expected to raise the value by its gain. Rows far from the boundary have nothing at
-    stake however uncertain, rows near it as much as they are uncertain: the goal joins what margin
-    sampling and variance reduction look for. With several labels each is a decision between no and
-    yes, and the risks add up.
+    π V(σv) is the knowledge gradient (Frazier et al. 2008); ∂V/∂v = ½ ∂²V/∂m². With several labels each
+    is a decision between no and yes, and the risks add up.
 
-    Parameters
-    ----------
-    X
-        Rows the model will be used on. Few lie near a boundary: 1,000 are better than 500.
-    share
-        σ, the share of the variance that the next labels take away. Smaller looks closer to the
-        boundary; from 1/64 to 1/4 it made little difference where it was tried.
+    1,000 rows X are better than 500, as few lie near a boundary. Smaller shares σ look closer to it; 1/64
+    to 1/4 differ little.
 
     Examples
     --------
@@ -226,7 +190,7 @@ class DecisionRisk(PosteriorGoal):
         _, gap, spread, stake = _decisions(logits, M)
         share = self.share
         if share == 1.0:
-            # The limit of what stands below.
+            # The limit of the formula below.
             return np.asarray(stake * spread * _density(gap / spread) / 2.0)
         left = _turned(gap, spread) - _turned(gap, np.sqrt(share) * spread)
         return np.asarray(stake * share / (1.0 - share) * left)
@@ -262,7 +226,6 @@ def _decisions(logits: Logits, M: Blocks) -> tuple[Float[Array, "m c"], Risks, R
 
 
 def _turned(gap: Risks, spread: Risks) -> Risks:
-    """Return V: how far a Gaussian difference falls below zero, in the mean."""
     z = gap / spread
     return np.asarray(spread * _density(z) - gap * ndtr(-z))
 

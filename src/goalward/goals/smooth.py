@@ -36,19 +36,15 @@ class SmoothGoal(DevGoal):
     temperature: float = field(default=1.0, kw_only=True)
 
     def __post_init__(self) -> None:
-        T = self.temperature
-        if not (isinstance(T, (int, float)) and 0.0 < T < float("inf")):
+        if not (isinstance(self.temperature, (int, float)) and 0.0 < self.temperature < np.inf):
             raise BadParameter(
-                f"temperature of {type(self).__name__} must be a number above 0, got temperature={T!r}. "
-                "Leave it out for the default, or use 0.1 for less smoothing."
+                f"temperature of {type(self).__name__} must be a number above 0, got "
+                f"temperature={self.temperature!r}. Use 1, or 0.1 for less smoothing."
             )
 
 
 class SmoothAccuracy(SmoothGoal):
-    """τ = mean softmax(g/T)_y over dev rows, the share of them that is right, smoothed.
-
-    T, in logits, is the width of the boundary: T = 1 is the mean probability of the true label;
-    T → 0 is accuracy, but then only rows at the boundary have a slope.
+    """τ = mean softmax(g/T)_y over dev rows: accuracy at T → 0, the mean probability at T = 1.
 
     Examples
     --------
@@ -75,14 +71,8 @@ class SmoothAccuracy(SmoothGoal):
 class SmoothF1(SmoothGoal):
     """τ = 2 tp / (predicted + present) of a class, each row counted by P = softmax(g/T).
 
-    tp = Σ t_k P_k, predicted = Σ P_k, present = Σ t_k over dev rows. T → 0 is F1 itself.
-
-    Parameters
-    ----------
-    positive
-        The class whose F1 is meant, or the label. None is the mean over all that have dev rows (macro).
-    average
-        "micro" counts all labels of all rows together, where rows have several.
+    tp = Σ t_k P_k, predicted = Σ P_k, present = Σ t_k over dev rows. T → 0 is F1 itself. `positive` None
+    is the mean over all classes with dev rows (macro); `average="micro"` counts all labels together.
 
     Examples
     --------
@@ -105,28 +95,25 @@ class SmoothF1(SmoothGoal):
             )
 
     def terms(self, fitted: Fitted) -> list[Term]:
-        if fitted.loss.kind == "labels":
-            return self._of_labels(fitted)
-        if self.average == "micro":
-            raise BadParameter(
-                "average='micro' of SmoothF1 needs a model of several labels, got one class for each row, "
-                "whose micro F1 is its accuracy. Use SmoothAccuracy."
-            )
-        return super().terms(fitted)
-
-    def _of_labels(self, fitted: Fitted) -> list[Term]:
-        """Return the F1 of yes: one term for each label that counts, or one of all together."""
+        if fitted.loss.kind != "labels":
+            if self.average == "micro":
+                raise BadParameter(
+                    "average='micro' of SmoothF1 needs a model of several labels, got one class for each "
+                    "row, whose micro F1 is its accuracy. Use SmoothAccuracy."
+                )
+            return super().terms(fitted)
+        # The F1 of yes: one term for each label that counts, or one of all together.
         X = fitted.features(self.X, "X of SmoothF1")
         targets = fitted.targets(self.y, X.shape[0], "y of SmoothF1")
         weights = fitted.row_weights(self.weights, X.shape[0])
         yes = like(np.array([0.0, 1.0]), targets, dtype=targets.dtype)
         columns: list[int | None] = [None]
         if self.average == "macro":
-            present = np.nansum(to_numpy(targets) * to_numpy(weights)[:, None], axis=0) > 0.0
-            named = fitted.classes == self.positive if self.positive is not None else present
-            columns = [*np.flatnonzero(present & named).tolist()]
-        if not columns:
-            self._refuse_absent()
+            counts = np.nansum(to_numpy(targets) * to_numpy(weights)[:, None], axis=0) > 0.0
+            if self.positive is not None:
+                counts &= fitted.classes == self.positive
+            self._check_present(counts.any())
+            columns = [*np.flatnonzero(counts).tolist()]
         terms = []
         for k in columns:
             some = targets if k is None else targets[:, k : k + 1]
@@ -139,25 +126,21 @@ class SmoothF1(SmoothGoal):
         share = present / present.sum()
         if self.positive is not None:
             share = to_numpy(fitted.targets([self.positive], 1, "positive of SmoothF1"))[0]
-            if not present[share > 0.0].all():
-                self._refuse_absent()
+            self._check_present(present[share > 0.0].all())
         shares = like(np.asarray(share), targets, dtype=targets.dtype)
         return SoftF1(targets, weights, shares, self.temperature)
 
-    def _refuse_absent(self) -> None:
-        raise BadInput(
-            f"SmoothF1 needs at least 1 dev row with the label (positive={self.positive!r}), got none: F1 "
-            "is 0 whatever the model says. Add dev rows with it."
-        )
+    def _check_present(self, present: np.bool_) -> None:
+        if not present:
+            raise BadInput(
+                f"SmoothF1 needs at least 1 dev row with the label (positive={self.positive!r}), got none: "
+                "F1 is 0 whatever the model predicts. Add dev rows with it."
+            )
 
 
 @dataclass(frozen=True)
 class SoftF1(Coupled):
-    """Σ_k share_k 2 tp_k / D_k with D = predicted + present.
-
-    The slopes by tp and predicted are 2/D and -2 tp/D², so u is that of `SoftPoints` with these
-    as points; the second derivatives, 0, -2/D² and 4 tp/D³, couple the rows by ∂tp and ∂predicted.
-    """
+    """Σ_k share_k 2 tp_k / D_k, D = predicted + present; rows are coupled by ∂tp and ∂predicted."""
 
     targets: Logits
     weights: Weights
@@ -166,7 +149,7 @@ class SoftF1(Coupled):
 
     def value(self, logits: ManyLogits) -> ManyValues:
         hits, total = self._counts(logits)
-        return namespace(logits).sum(self.shares * self._ratio(2.0 * hits, total), axis=-1)
+        return namespace(logits).sum(2.0 * self.shares * hits / total, axis=-1)
 
     def cotangent(self, logits: Logits) -> Logits:
         return self._points(logits).cotangent(logits)
@@ -175,56 +158,38 @@ class SoftF1(Coupled):
         return self._points(logits).curvature(logits, motion)
 
     def coupling(self, logits: Logits) -> Coupling:
-        xp = namespace(logits)
+        xp, P = namespace(logits), softmax(logits / self.temperature)
         hits, total = self._counts(logits)
-        P = softmax(logits / self.temperature)
         eye = xp.eye(P.shape[1], dtype=P.dtype, device=P.device)
         # ∂P_k/∂g for every class k: P_k (e_k - P)/T.
         slopes = P.T[:, :, None] * (eye[:, None, :] - P[None, :, :]) / self.temperature
         slopes = self.weights[None, :, None] * slopes
         vectors = xp.concat([self.targets.T[:, :, None] * slopes, slopes], axis=0)
-        cross = eye * self._ratio(-2.0 * self.shares, total * total)[:, None]
-        last = eye * self._ratio(4.0 * self.shares * hits, total**3)[:, None]
+        cross = eye * (-2.0 * self.shares / total**2)[:, None]
+        last = eye * (4.0 * self.shares * hits / total**3)[:, None]
         upper = xp.concat([xp.zeros_like(cross), cross], axis=1)
         return Coupling(vectors, xp.concat([upper, xp.concat([cross, last], axis=1)], axis=0))
 
     def _counts(self, logits: ManyLogits) -> tuple[Array, Array]:
-        """Return tp and predicted + present of every class."""
-        xp = namespace(logits)
-        P = softmax(logits / self.temperature)
-        w = self.weights[:, None]
-        return xp.sum(w * self.targets * P, axis=-2), xp.sum(w * (self.targets + P), axis=-2)
+        """Return tp and D of every class; D = 1 for classes that do not count, which may have 0."""
+        xp, P, w = namespace(logits), softmax(logits / self.temperature), self.weights[:, None]
+        total = xp.sum(w * (self.targets + P), axis=-2)
+        total = xp.where(self.shares > 0.0, total, xp.ones_like(total))
+        return xp.sum(w * self.targets * P, axis=-2), total
 
     def _points(self, logits: Logits) -> SoftPoints:
         hits, total = self._counts(logits)
-        per_hit = self._ratio(2.0 * self.shares, total)
-        per_prediction = self._ratio(-2.0 * self.shares * hits, total * total)
+        per_hit, per_prediction = 2.0 * self.shares / total, -2.0 * self.shares * hits / total**2
         points = self.weights[:, None] * (per_hit * self.targets + per_prediction)
         return SoftPoints(points, self.temperature)
-
-    def _ratio(self, above: Float[Array, "*b k"], below: Float[Array, "*b k"]) -> Array:
-        """Return a quotient; 0 for classes that do not count, which may never be predicted."""
-        xp = namespace(below)
-        counted = xp.broadcast_to(self.shares > 0.0, below.shape)
-        ones = xp.ones_like(below)
-        return xp.where(counted, above / xp.where(counted, below, ones), 0.0 * ones)
 
 
 @dataclass(frozen=True, eq=False)
 class WorstGroup(SmoothGoal):
     """τ = -T log mean_g exp(-a_g/T), a_g the mean log p_y of the dev rows of group g, or minus their loss.
 
-    It lies between the worst group's a_g and the mean over groups: T → 0 is the worst group,
-    T → ∞ the mean in which every group counts the same.
-
-    Parameters
-    ----------
-    weights
-        A weight per row, which counts within its group.
-    groups
-        The group of each row: anything hashable but None, NaN and NaT.
-    temperature
-        T, in the units of a log-likelihood.
+    T, in the units of a log-likelihood, → 0 is the worst group, T → ∞ the mean over groups. Weights count
+    within a group; groups are hashable, and not None, NaN or NaT.
 
     Examples
     --------
@@ -241,7 +206,6 @@ class WorstGroup(SmoothGoal):
     temperature: float = field(default=0.1, kw_only=True)
 
     def by_group(self, fitted: Fitted) -> dict[Hashable, float]:
-        """Return the mean log-likelihood of each group."""
         ((_, X, kernel),) = self.terms(fitted)
         means = to_numpy(kernel.means(fitted.logits_of(X)))  # type: ignore[attr-defined]
         return dict(zip(self._codes()[0], means.tolist(), strict=True))
@@ -265,7 +229,6 @@ class WorstGroup(SmoothGoal):
         return SoftMinimum(MinusLoss(fitted.loss, targets, weights), shares, self.temperature)
 
     def _codes(self) -> tuple[list[Hashable], NDArray[Any]]:
-        """Return the groups in order of appearance, and each row's position among them."""
         groups = self.groups.tolist() if hasattr(self.groups, "tolist") else list(self.groups)
         missing = [i for i, group in enumerate(groups) if _is_missing(group)]
         if missing:
@@ -290,8 +253,8 @@ def _is_missing(group: Hashable) -> bool:
 class SoftMinimum(Coupled):
     """-T log mean_g exp(-a_g/T) with a = -sharesᵀ loss.
 
-    Groups count by q = softmax(-a/T), so u = Σ_g q_g ∂a_g, and W is that of the rows weighted
-    by q, less (1/T) Σ_gh (diag(q) - qqᵀ)_gh ∂a_g ∂a_hᵀ.
+    With q = softmax(-a/T), u = Σ_g q_g ∂a_g and W is that of the rows weighted by q, less
+    (1/T) Σ_gh (diag(q) - qqᵀ)_gh ∂a_g ∂a_hᵀ.
     """
 
     each: MinusLoss
@@ -299,7 +262,6 @@ class SoftMinimum(Coupled):
     temperature: float
 
     def means(self, logits: ManyLogits) -> Float[Array, "*b g"]:
-        """Return a of every group."""
         return self.each.rows(logits) @ self.shares
 
     def value(self, logits: ManyLogits) -> ManyValues:
@@ -315,8 +277,7 @@ class SoftMinimum(Coupled):
         return self._weighted(logits).curvature(logits, motion)
 
     def coupling(self, logits: Logits) -> Coupling:
-        xp = namespace(logits)
-        q = self._attention(logits)
+        xp, q = namespace(logits), self._attention(logits)
         rows = -self.each.loss.slope(logits, self.each.targets)
         eye = xp.eye(q.shape[0], dtype=q.dtype, device=q.device)
         middle = (q[:, None] * q[None, :] - eye * q[:, None]) / self.temperature

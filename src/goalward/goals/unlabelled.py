@@ -13,22 +13,14 @@ from goalward.core.rows import Candidates
 from goalward.errors import BadParameter, ShapeMismatch, VacuousUtility
 from goalward.goals.dev_loss import DevLoss
 from goalward.goals.goal import Goal, LearnedGoal, RowGoal, file_parts, logits_of
-from goalward.goals.kernels import (
-    Kernel,
-    LikeliestClass,
-    NegativeEntropy,
-    NegativeTrace,
-    per_label,
-)
+from goalward.goals.kernels import LikeliestClass, NegativeEntropy, NegativeTrace, per_label
 from goalward.models import Fitted
 
 
 class Entropy(RowGoal):
     """τ = Σ Σ_k p_k log p_k: minus the summed entropy of predictions on unlabelled rows X.
 
-    With several labels it is the sum over labels, of no and yes each; for numbers there is
-    `PredictionVariance`. The paper finds that raising it can lower accuracy (§6.3): use it as a
-    baseline to beat, not as a default.
+    Raising it can lower accuracy (the paper's §6.3): use it as a baseline.
 
     Examples
     --------
@@ -40,16 +32,15 @@ class Entropy(RowGoal):
 
     kinds: ClassVar[tuple[str, ...]] = ("class", "labels")
 
-    def bind(self, fitted: Fitted, X: Rows) -> Kernel:
-        kernel: Kernel = per_label(NegativeEntropy(), fitted.loss)
-        return kernel
+    def bind(self, fitted: Fitted, X: Rows) -> Any:
+        return per_label(NegativeEntropy(), fitted.loss)
 
 
 class ExpectedAccuracy(RowGoal):
-    """τ = Σ max p: of how many unlabelled rows X the model expects to be right.
+    """τ = Σ max p: the expected number of unlabelled rows X that the model classifies right.
 
-    Under the prediction, retrained, it is expected error reduction with 0/1 loss (Roy and McCallum
-    2001), as `Entropy` is with log loss. Like that one it rewards confidence.
+    Under the prediction, retrained, this is expected error reduction with 0/1 loss (Roy and McCallum
+    2001), as `Entropy` is with log loss.
 
     Examples
     --------
@@ -61,17 +52,15 @@ class ExpectedAccuracy(RowGoal):
 
     kinds: ClassVar[tuple[str, ...]] = ("class", "labels")
 
-    def bind(self, fitted: Fitted, X: Rows) -> Kernel:
-        kernel: Kernel = per_label(LikeliestClass(), fitted.loss)
-        return kernel
+    def bind(self, fitted: Fitted, X: Rows) -> Any:
+        return per_label(LikeliestClass(), fitted.loss)
 
 
 class Fisher(RowGoal):
     """τ = -mean (1 - ‖p‖²)‖x‖², minus the trace of the mean Fisher information of rows X.
 
-    x has its constant column if the model has an intercept. The paper adds the trace of λI, λdK
-    (printed as λK), which only changes with n; it would make τ rise with every label, whichever row
-    is labelled, and is left out.
+    x has its constant column if the model has an intercept. The paper's λdK depends on n alone and is
+    left out: τ would rise with every label.
 
     Examples
     --------
@@ -90,19 +79,10 @@ class Fisher(RowGoal):
 
 @dataclass(frozen=True, eq=False)
 class SoftPool(LearnedGoal):
-    """τ = Σ_r Σ_k t_rk log p_rk over unlabelled rows, t what a second opinion believes.
+    """τ = Σ_r Σ_k t_rk log p_rk over unlabelled rows X, t the belief of a second model.
 
-    No dev label is needed: a label model learns from the labelled rows, and the goal is that the
-    model agrees with it where the pool is. t is computed once a round, so τ is not comparable
-    between rounds. With the model's own prediction as t the slope is 0, and a warning says so.
-
-    Parameters
-    ----------
-    X
-        The pool, a sample of it, or the rows where the model will be used.
-    belief
-        `LabelModel(estimator)`, `CrossFitted`, `Calibrated`, or anything with
-        `prepare(fitted, round)` that returns candidates -> (m, K) distributions.
+    t is computed once a round, so τ is not comparable between rounds. The belief is any of
+    `goalward.labels`, such as `LabelModel(estimator)`.
 
     Examples
     --------
@@ -142,12 +122,11 @@ class SoftPool(LearnedGoal):
                     f"The belief of SoftPool must have shape {tuple(proba.shape)}, a distribution for each "
                     f"row, got shape {belief.shape} from {self.belief!r}."
                 )
-            apart = np.abs(belief - to_numpy(proba)).max(initial=0.0) / eps(proba)
-            gap = float(np.maximum(gap, apart))
-            wide = belief.astype(np.float64)
-            total = wide.sum(axis=1, keepdims=True)
+            gap = np.maximum(gap, np.abs(belief - to_numpy(proba)).max(initial=0.0) / eps(proba))
+            belief = belief.astype(np.float64)
+            total = belief.sum(axis=1, keepdims=True)
             # Single precision misses a sum of 1 by more than labels may.
-            targets.append(wide / total if np.allclose(total, 1.0, atol=1e-3) else wide)
+            targets.append(belief / total if np.allclose(total, 1.0, atol=1e-3) else belief)
         if gap <= 16.0:
             warnings.warn(
                 f"SoftPool needs a belief that differs from the model's prediction, got {self.belief!r}: "
@@ -162,9 +141,7 @@ class SoftPool(LearnedGoal):
 class SoftLabels(DevLoss):
     """Rows with believed labels: nobody was asked for them."""
 
-    @property
-    def labels_held(self) -> int:
-        return 0
+    labels_held = 0
 
 
 def belief_labels(belief: Any) -> int:

@@ -1,4 +1,4 @@
-"""What measures us: data, simulated labelling, label efficiency, speed."""
+"""Experiments: datasets, simulated labelling, label efficiency, the paper."""
 
 from goalward.core.arguments import needing
 
@@ -9,12 +9,4 @@ with needing("The lab"):
     from goalward.lab.session import Session
     from goalward.lab.simulate import Measured, rounds, simulate
 
-__all__ = [
-    "Curves",
-    "Measured",
-    "Session",
-    "benchmark",
-    "datasets",
-    "rounds",
-    "simulate",
-]
+__all__ = ["Curves", "Measured", "Session", "benchmark", "datasets", "rounds", "simulate"]

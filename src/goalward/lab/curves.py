@@ -1,4 +1,4 @@
-"""Learning curves as a table, and what can be said of them."""
+"""Learning curves as a table, with areas, ranks and differences."""
 
 from __future__ import annotations
 
@@ -18,26 +18,18 @@ from goalward.lab.statistics import bootstrap, height, ranked, upwards
 
 @dataclass(frozen=True)
 class Curves:
-    """Results of a simulation: one line per strategy, seed and round.
-
-    Parameters
-    ----------
-    table
-        Columns: dataset, strategy, seed, and those of `Measured`.
-    """
+    """Results of a simulation; `table` has one line per strategy, seed and round (see `Measured`)."""
 
     table: pl.DataFrame = field(repr=False)
 
     @property
     def strategies(self) -> list[str]:
-        """Names, in the order of the run."""
         return self.table["strategy"].unique(maintain_order=True).to_list()
 
     def _check(self, strategy: str) -> None:
         if strategy not in self.strategies:
             raise BadParameter(
-                f"There is no strategy {strategy!r}; one of {', '.join(self.strategies)} was "
-                "expected. Check the name."
+                f"strategy must be one of {', '.join(self.strategies)}, got {strategy!r}. Correct it."
             )
 
     def curve(self, strategy: str, metric: str = "accuracy") -> tuple[NDArray[Any], NDArray[Any]]:
@@ -49,7 +41,6 @@ class Curves:
         return queries[0], mine[metric].to_numpy().reshape(seeds, -1)
 
     def asked(self, strategy: str, seed: int = 0) -> NDArray[Any]:
-        """Return the rows that a strategy asked for, in order."""
         self._check(strategy)
         rounds = self.table.filter(strategy=strategy, seed=seed).sort("round")
         return rounds["rows"].explode().drop_nulls().to_numpy()
@@ -60,10 +51,7 @@ class Curves:
         return {name: height(values, x) for name, (x, values) in curves.items()}
 
     def reach(self, level: float, *, with_dev: bool = False) -> dict[str, NDArray[Any]]:
-        """Return the labels bought when accuracy first reaches `level`, (seeds,); inf if never.
-
-        `with_dev` charges dev labels to the strategies that use them.
-        """
+        """Return the labels, dev labels too `with_dev`, when accuracy first reaches `level`; inf if never."""
         reached = {}
         for name in self.strategies:
             _, accuracy = self.curve(name)

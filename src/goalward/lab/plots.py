@@ -1,4 +1,4 @@
-"""The look of every figure: colours that stay with their strategy, quiet axes, values on hovering."""
+"""Figures of experiments: one colour per strategy, plain axes, values on hovering."""
 
 from __future__ import annotations
 
@@ -20,21 +20,6 @@ if TYPE_CHECKING:
 
     from goalward.lab.curves import Curves
 
-__all__ = [
-    "NotebookFigure",
-    "approximation_panel",
-    "colour",
-    "critical_difference_figure",
-    "curve_figure",
-    "curve_panel",
-    "distances_figure",
-    "figure",
-    "progress",
-    "quiet",
-    "save",
-]
-
-
 with needing("A figure"):
     from matplotlib.collections import PathCollection
     from matplotlib.container import BarContainer
@@ -53,8 +38,7 @@ COLOURS = {
     "spread": "#17889b",
 }
 SPARE = ["#b15928", "#6a3d9a", "#5f7c2f", "#c2568f", "#3c5a99", "#8c6d31"]
-MOST = 3000
-"""Points of a figure that say their values; of more, every second or third does."""
+MOST = 3000  # points of a figure that show their values
 HOVER = (
     ".gw-point circle{fill:transparent;stroke:none}.gw-point text{visibility:hidden;fill:#111;stroke:#fff;"
     "stroke-width:5px;stroke-linejoin:round;paint-order:stroke;pointer-events:none}"
@@ -63,10 +47,7 @@ HOVER = (
 
 
 class NotebookFigure(Figure):
-    """A figure of matplotlib that a notebook shows with the values of its points, on hovering.
-
-    Lines, scattered points and bars have them. Nothing else differs: it is drawn, saved and changed
-    as any figure, and what a notebook is given is HTML without a script.
+    """A matplotlib figure that shows the values of lines, points and bars on hovering in a notebook.
 
     Examples
     --------
@@ -98,24 +79,23 @@ class NotebookFigure(Figure):
         )
 
     def _mime_(self) -> tuple[str, str]:
-        """Return what marimo shows, which gives every figure a way of its own."""
         return "text/html", self._repr_html_()
 
 
 def _points(axes: Any) -> Iterator[tuple[float, float, str]]:
-    """Yield where the points of some axes are on the figure, and what they say."""
     lines = [line for line in axes.lines if line.get_transform() == axes.transData]
     dots = [made for made in axes.collections if isinstance(made, PathCollection)]
     bars = [made for made in axes.containers if isinstance(made, BarContainer)]
-    drawn = [(one, one.get_xydata()) for one in lines] + [(one, one.get_offsets()) for one in dots]
-    for artist, data in drawn + [(one, _tops(one)) for one in bars]:
+    drawn = [(line, line.get_xydata()) for line in lines]
+    drawn += [(dot, dot.get_offsets()) for dot in dots] + [(bar, _tops(bar)) for bar in bars]
+    for artist, data in drawn:
         label = str(artist.get_label())
         name = "" if label.startswith("_") else f"{label}: "
         known = np.ma.getdata(data)[np.isfinite(np.ma.filled(data, np.nan)).all(axis=1)]
         for (x, y), (a, b) in zip(axes.transData.transform(known), known, strict=True):
             if axes.bbox.contains(x, y):
-                said = (axes.format_xdata(a).strip(), axes.format_ydata(b).strip())
-                yield x, y, name + ", ".join(re.sub(r"\.0+$", "", number) for number in said)
+                values = (axes.format_xdata(a).strip(), axes.format_ydata(b).strip())
+                yield x, y, name + ", ".join(re.sub(r"\.0+$", "", value) for value in values)
 
 
 def _tops(bars: Any) -> NDArray[Any]:
@@ -152,7 +132,7 @@ def progress(study: Any) -> NotebookFigure:
 
 
 def quiet(axes: Any) -> None:
-    """Take away what does not carry data."""
+    """Remove the upper and right spines, and draw a light grid."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color="0.92", linewidth=0.8)
     axes.set_axisbelow(True)
@@ -162,23 +142,19 @@ def save(fig: Figure, path: Path) -> list[Path]:
     """Write a figure as PNG and SVG, and return the paths."""
     path.parent.mkdir(parents=True, exist_ok=True)
     paths = [path.with_suffix(".png"), path.with_suffix(".svg")]
-    for one in paths:
+    for file in paths:
         # No date inside: the same numbers give the same file.
-        fig.savefig(one, metadata={"Date": None} if one.suffix == ".svg" else None)
+        fig.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None)
     return paths
-
-
-# Figures of experiments, in the look of all figures.
 
 
 OURS = "#1f6fb4"
 OTHER = "#333333"
-MARKED: dict[str, dict[str, Any]] = {
+MARKED: dict[str, dict[str, Any]] = {  # fixed styles
     "margin": {"color": "#d1495b"},
     "coverage": {"color": "#2e8b57"},
     "random": {"color": "0.35", "marker": "x"},
 }
-"""Strategies that are known by sight."""
 
 
 def approximation_panel(
@@ -189,14 +165,11 @@ def approximation_panel(
     shade: NDArray[Any] | None = None,
     title: str = "",
 ) -> Any:
-    """Draw retrained against approximate utilities, with the line where they agree.
-
-    Returns the points, for a colour bar of their `shade`.
-    """
+    """Draw retrained against approximate utilities, and return the points for a colour bar."""
     quiet(axes)
     style = {"color": OURS} if shade is None else {"c": shade, "cmap": "coolwarm"}
     points = axes.scatter(approximate, exact, s=14, alpha=0.8, linewidths=0, zorder=2, **style)
-    # The points say what is shown; the line does not make room for itself.
+    # The points set the limits of the axes, not the line.
     axes.set(xlim=axes.get_xlim(), ylim=axes.get_ylim())
     axes.axline((0, 0), slope=1, color="0.55", linewidth=1, linestyle="--", zorder=1)
     axes.set(xlabel="approximate utility", ylabel="retrained utility", title=title)
@@ -234,13 +207,9 @@ def curve_figure(curves: Curves, title: str) -> NotebookFigure:
 
 
 def critical_difference_figure(
-    ranks: Mapping[str, float], distance: float, *, ours: Sequence[str] = (), title: str = ""
+    ranks: Mapping[str, float], distance: float, *, ours: str, title: str = ""
 ) -> NotebookFigure:
-    """Return the critical-difference diagram of mean ranks (Demšar 2006).
-
-    Names hang from an axis of ranks, the best at the left. A bar joins those whose ranks are less
-    than `distance` apart: the data do not tell them apart.
-    """
+    """Return the diagram of mean ranks (Demšar 2006); bars join ranks within `distance`."""
     order = sorted(ranks.items(), key=lambda item: item[1])
     values = [value for _, value in order]
     count, half = len(order), (len(order) + 1) // 2
@@ -265,7 +234,7 @@ def critical_difference_figure(
         left = i < half
         y = -first - 0.42 * (i if left else count - 1 - i)
         end, side = (0.85, "right") if left else (count + 0.15, "left")
-        shade, weight = (OURS, "bold") if name in ours else (OTHER, "normal")
+        shade, weight = (OURS, "bold") if name == ours else (OTHER, "normal")
         axes.plot([value, value, end], [0, y, y], color=shade, linewidth=1.1)
         text = {"ha": side, "va": "center", "fontsize": 10, "color": shade, "fontweight": weight}
         axes.text(end + (-0.08 if left else 0.08), y, f"{name}  {value:.2f}", **text)
@@ -285,17 +254,7 @@ def _groups(values: list[float], distance: float) -> list[tuple[int, int]]:
 def distances_figure(
     panels: Mapping[str, pl.DataFrame], *, ours: str, oracles: Sequence[str] = ()
 ) -> NotebookFigure:
-    """Return one panel per group of datasets: every strategy's distance from the mean of all.
-
-    Parameters
-    ----------
-    panels
-        Title -> means: a line per dataset, a column per strategy.
-    ours
-        The strategy that is shown in colour; others are drawn in grey, some marked.
-    oracles
-        Drawn as a ceiling; they do not count in the mean.
-    """
+    """Return one panel per group of datasets (title -> means): distances from the mean without oracles."""
     tallest = max(len(means) for means in panels.values())
     fig = figure(1.0 + 5.2 * len(panels), 1.6 + 0.24 * tallest)
     places = np.atleast_1d(fig.subplots(1, len(panels)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from time import perf_counter
@@ -19,19 +19,7 @@ from goalward.strategies import Recipe, Strategy, Suggestion
 
 
 class Step(NamedTuple):
-    """A session after a fit.
-
-    Parameters
-    ----------
-    spent
-        Rows bought so far, in order.
-    model
-        Trained on all labels; before there are two classes on guesses, where there are some.
-    rows
-        Asked in this round; empty in the last.
-    fitting, choosing
-        Seconds.
-    """
+    """A session after a fit: rows bought so far, the model, rows asked next; times in seconds."""
 
     spent: NDArray[Any]
     model: Fitted
@@ -43,14 +31,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Session:
-    """One strategy on one split, with answers that are known.
-
-    Parameters
-    ----------
-    batch, budget
-        Labels per round, and bought in all.
-    parts
-        The rows of the session; those of the dataset for this seed by default.
+    """One strategy on one split (`parts`, or the dataset's for this seed): `budget` labels, `batch` a round.
 
     Examples
     --------
@@ -70,28 +51,24 @@ class Session:
 
     @cached_property
     def split(self) -> Split:
-        """The rows of each part."""
         split = self.parts or self.dataset.split(self.seed)
-        if both := np.intersect1d(split.dev, split.test).tolist():
+        if shared := np.intersect1d(split.dev, split.test).tolist():
             raise BadInput(
-                f"Dev rows must not be test rows, and row {both[0]} of {self.dataset.name} is both "
-                f"({len(both)} such, seed {self.seed}). Draw dev rows from the pool."
+                f"Dev rows must not be test rows, and row {shared[0]} of {self.dataset.name} is both "
+                f"({len(shared)} such, seed {self.seed}). Draw dev rows from the pool."
             )
         return split
 
     @cached_property
     def answers(self) -> NDArray[Any]:
-        """The annotator's answer for every row."""
         return self.dataset.answers(self.seed)
 
     @cached_property
     def X_pool(self) -> NDArray[Any]:
-        """The rows that may be asked for."""
         return np.asarray(self.dataset.X[self.split.pool])
 
     @cached_property
     def chooser(self) -> Strategy:
-        """The strategy, with the data that it needs."""
         X, dev = self.dataset.X, self.split.dev
         data: dict[str, Any] = {"dev": (X[dev], self.answers[dev]), "pool": self.X_pool}
         chooser = self.strategy.build(**data, truth=self.dataset.y, seed=self.seed)
@@ -107,21 +84,13 @@ class Session:
             )
         return chooser
 
-    def steps(self, asked: Sequence[Sequence[int]] = ()) -> Iterator[Step]:
-        """Yield the rounds, the last one after the whole budget.
-
-        Parameters
-        ----------
-        asked
-            Rows of the first rounds of an earlier run of the same session: they are taken over
-            instead of scored.
-        """
+    def steps(self) -> Iterator[Step]:
+        """Yield the rounds, the last one after the whole budget."""
         init, pool = self.split.init, self.split.pool
-        taken = [list(rows) for rows in asked]
+        taken: list[list[int]] = []
         while True:
             spent = np.array([row for rows in taken for row in rows], dtype=np.int64)
             began = perf_counter()
-            # Fitted from zero each round: the numbers do not depend on where a run was resumed.
             model = self._fit(np.concatenate([init, spent]))
             fitting = perf_counter() - began
             left = min(self.batch, self.budget - len(spent), len(pool) - len(spent))
@@ -138,7 +107,6 @@ class Session:
             taken.append(rows)
 
     def _fit(self, rows: NDArray[Any]) -> Any:
-        """Return the model of the answers to `rows`, or of guesses."""
         labels = self.answers[rows]
         if self.dataset.guesses is not None and len(np.unique(labels)) < 2:
             others = np.setdiff1d(self.split.pool, rows)
@@ -164,12 +132,10 @@ def _row_keys(X: Any) -> set[bytes]:
 
 
 def fitted_to(dataset: Dataset, rows: NDArray[Any], labels: NDArray[Any]) -> Any:
-    """Return the model of labelled rows, with a column for every class where the learner can.
-
-    A class without a label yet needs penalised intercepts, as in a study.
-    """
+    """Return the model of labelled rows, with a column for every class where the learner can."""
     learner = clone(dataset.learner)
     params = learner.get_params(deep=False)
+    # A class without a label yet needs penalised intercepts, as in a study.
     penalized = params.get("penalize_intercept") or "until-seen"
     wanted: dict[str, Any] = {"classes": dataset.classes, "penalize_intercept": penalized}
     params |= {name: value for name, value in wanted.items() if name in params}

@@ -1,4 +1,4 @@
-"""What can be said of numbers over seeds and datasets: heights, intervals, ranks, differences."""
+"""Statistics over seeds and datasets: heights, intervals, ranks, differences."""
 
 from __future__ import annotations
 
@@ -27,11 +27,7 @@ def height(values: NDArray[Any], x: NDArray[Any] | None = None) -> NDArray[Any]:
 def bootstrap(
     values: NDArray[Any], *, draws: int = 10_000, seed: int = 0
 ) -> tuple[float, float, float]:
-    """Return the mean and its 95 % bootstrap interval over seeds; NaN ends for a single one.
-
-    Percentiles are expanded for few values (Hesterberg 2015), since plain ones are too narrow;
-    below ten values resamples are too alike even for that, and Student's interval is returned.
-    """
+    """Return the mean and its 95 % interval over seeds: Student's below ten values, else a bootstrap."""
     n, mean = len(values), float(values.mean())
     if n < 2:
         return mean, float("nan"), float("nan")
@@ -58,10 +54,7 @@ def critical_difference(n_strategies: int, n_datasets: int) -> float:
 
 
 def signed_rank(differences: NDArray[Any]) -> float:
-    """Return Wilcoxon's p-value, two-sided, that differences are symmetric around zero.
-
-    Differences of zero are ranked and then left out (Pratt 1959); rounded ones are no rarity here.
-    """
+    """Return Wilcoxon's two-sided p-value of differences; zeros are ranked, then dropped (Pratt)."""
     if not np.any(differences):
         return 1.0
     return float(wilcoxon(differences, zero_method="pratt").pvalue)
@@ -87,12 +80,7 @@ class Beliefs(NamedTuple):
 def bayesian_signed_rank(
     differences: NDArray[Any], *, same: float = 0.005, draws: int = 5_000, seed: int = 0
 ) -> Beliefs:
-    """Return the Bayesian signed-rank probabilities (Benavoli et al. 2017, section 4.2).
-
-    The differences and one of zero, of weight 1/2 a priori, get Dirichlet weights. In each draw of
-    them the mean of two differences lies below, within or above ± `same`: a probability each says
-    how often which of the three is the likeliest.
-    """
+    """Return P(below, within, above ± `same`) by Bayesian signed ranks (Benavoli et al. 2017, 4.2)."""
     z = np.append(0.0, differences)
     middle = (z[:, None] + z[None, :]) / 2
     weights = np.random.default_rng(seed).dirichlet(np.r_[0.5, np.ones(len(z) - 1)], draws)
@@ -103,16 +91,7 @@ def bayesian_signed_rank(
 
 
 def regret(values: NDArray[Any]) -> NDArray[Any]:
-    """Return how far each strategy is behind the best of the others, (strategies, datasets).
-
-    Who is best is decided on half of the seeds and measured on the other half, both ways round: the
-    best of many noisy numbers would look better than it is.
-
-    Parameters
-    ----------
-    values
-        (strategies, datasets, seeds), higher better; two seeds at least.
-    """
+    """Return how far each strategy is behind the best of the others, chosen on the other half of seeds."""
     halves = [values[..., 0::2].mean(axis=2), values[..., 1::2].mean(axis=2)]
     behind = np.zeros(halves[0].shape)
     for chosen_on, measured_on in (halves, halves[::-1]):

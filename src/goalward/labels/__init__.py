@@ -3,7 +3,6 @@
 from goalward.labels.beliefs import (
     Belief,
     Calibrated,
-    Constant,
     CrossFitted,
     Geometric,
     Jackknife,
@@ -33,7 +32,6 @@ __all__ = [
     "BestCase",
     "Calibrated",
     "Consensus",
-    "Constant",
     "CrossFitted",
     "DawidSkene",
     "Expected",

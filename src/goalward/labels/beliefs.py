@@ -1,4 +1,4 @@
-"""Beliefs: what label a row is thought to have, P(y) in the paper's operator ℓ_y."""
+"""Beliefs about a row's label: P(y) in the paper's operator ℓ_y."""
 
 from __future__ import annotations
 
@@ -21,10 +21,8 @@ from goalward.errors import BadInput, BadParameter, UnknownLabel, Unsupported
 from goalward.models import Fitted, Loss
 
 PerLabel = Float[Array, "n k"]
-Believe = Callable[[Candidates], PerLabel]
-"""Candidates -> one distribution per row. It is sent to workers, so it must pickle."""
-Schedule = Callable[[int], float]
-"""Round, counted from 0 (labelled rows, where nobody counts rounds) -> number."""
+Believe = Callable[[Candidates], PerLabel]  # a distribution per row; pickled for workers
+Schedule = Callable[[int], float]  # of the round, or of the number of labelled rows
 
 
 @runtime_checkable
@@ -56,13 +54,8 @@ def _uniform(loss: Loss, candidates: Candidates) -> PerLabel:
 class Predicted:
     """The model's own prediction, softened: softmax(log p / T).
 
-    T = 1 is the paper's ExPred, which with a first-order utility is the same for every row
-    (Remark 1). T → ∞ is `Uniform()`, T → 0 the most likely label.
-
-    Parameters
-    ----------
-    temperature
-        A number, or a schedule over rounds such as `Geometric(8, 1, rounds=20)`.
+    T = 1 is the paper's ExPred, the same for every row with a first-order utility (Remark 1). T → ∞ is
+    `Uniform()`, T → 0 the most likely label. T may be a schedule: `Geometric(8, 1, rounds=20)`.
 
     Examples
     --------
@@ -74,22 +67,19 @@ class Predicted:
 
     def __post_init__(self) -> None:
         if not callable(self.temperature):
-            _check_temperature(self.temperature)
+            self._at(0)
 
     def prepare(self, fitted: Fitted, round: int = 0) -> Believe:
-        T: Any = self.temperature
-        if callable(T):
-            T = T(round)
-            _check_temperature(T)
-        return partial(_softened, fitted.loss, float(T))
+        return partial(_softened, fitted.loss, self._at(round))
 
-
-def _check_temperature(T: Any) -> None:
-    if isinstance(T, bool) or not isinstance(T, Real) or not float(T) >= 0.0:
-        raise BadParameter(
-            f"temperature must be 0 or more, or a schedule over rounds, got {T!r}. Use 1 for the "
-            "prediction itself, 2.0, or Geometric(8.0, 2.0, rounds=20)."
-        )
+    def _at(self, round: int) -> float:
+        T: Any = self.temperature(round) if callable(self.temperature) else self.temperature
+        if isinstance(T, bool) or not isinstance(T, Real) or not float(T) >= 0.0:
+            raise BadParameter(
+                f"temperature must be 0 or more, or a schedule over rounds, got {T!r}. Use 1 for the "
+                "prediction itself, 2.0, or Geometric(8.0, 2.0, rounds=20)."
+            )
+        return float(T)
 
 
 def _softened(loss: Loss, T: float, candidates: Candidates) -> PerLabel:
@@ -100,12 +90,7 @@ def _softened(loss: Loss, T: float, candidates: Candidates) -> PerLabel:
 class Truth:
     """The true labels, for studies of the method only: the paper's Oracle.
 
-    Parameters
-    ----------
-    labels
-        A label for every row of the pool, in order; or a mapping from row id to label. With
-        `rows=` given to the operator, rows are looked up by their ids, so that the labels
-        stay aligned in a shrinking pool.
+    One for every row of the pool, in order, or a mapping from row id (`rows=`) to label.
 
     Examples
     --------
@@ -124,36 +109,18 @@ class Truth:
 
 
 def _true(labels: Any, fitted: Fitted, candidates: Candidates) -> PerLabel:
-    known = [_label(labels, row) for row in candidates.ids.tolist()]
+    known = []
+    for row in candidates.ids.tolist():
+        try:
+            known.append(labels[row])
+        except (KeyError, IndexError, TypeError) as error:
+            raise UnknownLabel(
+                f"Truth needs a label for every row of the pool, got no label for row {row!r}. Pass labels "
+                "for the whole pool, and rows= their ids where the pool shrinks (candidates= their indices "
+                "in scikit-activeml)."
+            ) from error
     targets = fitted.targets(known, len(known), "labels of Truth")
     return fitted.loss.standing_for(targets, candidates.proba)
-
-
-def _label(labels: Any, row: Any) -> Any:
-    try:
-        return labels[row]
-    except (KeyError, IndexError, TypeError) as error:
-        raise UnknownLabel(
-            f"Truth needs a label for every row of the pool, got no label for row {row!r}. Pass labels for "
-            "the whole pool, and rows= their ids where the pool shrinks (candidates= their indices in "
-            "scikit-activeml)."
-        ) from error
-
-
-@dataclass(frozen=True)
-class Constant:
-    """A schedule: the same number in every round.
-
-    Examples
-    --------
-    >>> Constant(2.0)(7)
-    2.0
-    """
-
-    value: float
-
-    def __call__(self, round: int) -> float:
-        return self.value
 
 
 @dataclass(frozen=True)
@@ -177,11 +144,7 @@ class Linear:
             )
 
     def __call__(self, round: int) -> float:
-        return self.start + (self.stop - self.start) * self.share(round)
-
-    def share(self, round: int) -> float:
-        """Return how much of the schedule is over, from 0 to 1."""
-        return min(max(round, 0), self.rounds) / self.rounds
+        return self.start + (self.stop - self.start) * min(max(round / self.rounds, 0.0), 1.0)
 
 
 class Geometric(Linear):
@@ -201,11 +164,7 @@ class Geometric(Linear):
     def __call__(self, round: int) -> float:
         if round >= self.rounds:
             return self.stop
-        return float(self.start * (self.stop / self.start) ** self.share(round))
-
-
-# Beliefs that learn from the labelled rows. They see rows as the model does, behind the earlier
-# steps of a pipeline.
+        return float(self.start * (self.stop / self.start) ** max(round / self.rounds, 0.0))
 
 
 def labelled_rows(fitted: Fitted) -> tuple[Any, NDArray[Any]]:
@@ -217,7 +176,6 @@ def labelled_rows(fitted: Fitted) -> tuple[Any, NDArray[Any]]:
 
 
 def _held_out_rows(fitted: Fitted, X: Any, y: Any, name: str) -> tuple[Any, NDArray[Any]]:
-    """Return rows as the model sees them, and their likeliest class."""
     rows = fitted.features(X, f"X of {name}")
     targets = to_numpy(fitted.targets(y, rows.shape[0], f"y of {name}"))
     return rows, targets.argmax(axis=1)
@@ -225,17 +183,10 @@ def _held_out_rows(fitted: Fitted, X: Any, y: Any, name: str) -> tuple[Any, NDAr
 
 @dataclass(frozen=True)
 class LabelModel:
-    """A separately estimated oracle model (the paper's §3): a classifier's predictions.
+    """The predictions of a separate classifier (the paper's §3), fitted once for each `suggest`.
 
-    It is fitted when prepared, once for each call of `suggest`, to the labelled rows of positive
-    weight and to the dev rows if given. A class it does not know gets probability 0.
-
-    Parameters
-    ----------
-    estimator
-        A scikit-learn classifier with `predict_proba`; cloned, never changed.
-    X, y
-        More labelled rows to learn from: the dev set, say.
+    The classifier needs `predict_proba`, and is cloned; X and y are more labelled rows to fit it to, such
+    as the dev set. Classes unknown to it get probability 0.
 
     Examples
     --------
@@ -269,8 +220,7 @@ class Classifiers:
 
     models: list[Any]
     n_classes: int
-    held_out: tuple[NDArray[Any], NDArray[Any]] | None = None
-    """Predictions of labelled rows by classifiers that did not see them, and their classes."""
+    held_out: tuple[NDArray[Any], NDArray[Any]] | None = None  # predictions, classes
 
     def __call__(self, candidates: Candidates) -> PerLabel:
         X = plain_rows(candidates.X)
@@ -287,17 +237,10 @@ def _every_class(model: Any, X: Any, n_classes: int) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class CrossFitted:
-    """The mean prediction of a classifier's copies, each fitted without one fold.
+    """The mean prediction of clones of a classifier, each fitted without one fold.
 
-    Every labelled row has a prediction by a copy that did not see it, so the belief can be
-    tempered by `Calibrated` without further labels.
-
-    Parameters
-    ----------
-    estimator
-        A scikit-learn classifier with `predict_proba`; cloned, never changed.
-    folds
-        At most the labels of the rarest class, and 2 at least.
+    The held-out predictions let `Calibrated` temper the belief without further labels. There are at most
+    as many folds as labels of the rarest class.
 
     Examples
     --------
@@ -332,12 +275,8 @@ class CrossFitted:
 class Calibrated:
     """A belief with the temperature that makes held-out labels most likely.
 
-    Parameters
-    ----------
-    belief
-        Any belief. `CrossFitted` brings held-out predictions of its own; others need X and y.
-    X, y
-        Held-out rows with labels: rows that neither the model nor the belief learned from.
+    `CrossFitted` has held-out predictions; other beliefs need X and y, labelled rows that neither the
+    model nor the belief was fitted to.
 
     Examples
     --------
@@ -350,26 +289,19 @@ class Calibrated:
     X: Any = field(default=None, repr=False, kw_only=True)
     y: Any = field(default=None, repr=False, kw_only=True)
 
-    def temperature(self, fitted: Fitted, round: int = 0) -> float:
-        """Return the temperature of the largest likelihood."""
-        return self._temperature(fitted, self.belief.prepare(fitted, round))
-
     def prepare(self, fitted: Fitted, round: int = 0) -> Believe:
         inner = self.belief.prepare(fitted, round)
-        return partial(at_temperature, self._temperature(fitted, inner), inner)
-
-    def _temperature(self, fitted: Fitted, inner: Believe) -> float:
+        held_out = getattr(inner, "held_out", None)
         if self.X is not None:
             rows, codes = _held_out_rows(fitted, self.X, self.y, "Calibrated")
             block = Candidates(np.arange(rows.shape[0]), rows, fitted.proba_of(rows))
-            return fitted_temperature(to_numpy(inner(block)), codes)
-        held_out = getattr(inner, "held_out", None)
+            held_out = to_numpy(inner(block)), codes
         if held_out is None:
             raise BadParameter(
                 f"Calibrated needs X= and y=, since {self.belief!r} has no held-out labels. Pass them, or "
                 "use CrossFitted(estimator)."
             )
-        return fitted_temperature(*held_out)
+        return partial(at_temperature, fitted_temperature(*held_out), inner)
 
 
 def at_temperature(T: float, inner: Believe, candidates: Candidates) -> PerLabel:
@@ -396,10 +328,10 @@ def _tempered(p: NDArray[Any], T: float) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class Jackknife:
-    """What the mean of the models predicts that each miss one labelled row.
+    """The prediction of the mean of the models that each leave out one labelled row.
 
-    Beside the model's own prediction it shows the bias that few labels bring, as far as a jackknife
-    sees it (GOIMDA, Yao et al. 2026). A fit for each label, once a round; linear models only.
+    Compared with the model's prediction it shows the bias of few labels (GOIMDA, Yao et al. 2026). It
+    needs one fit per label, once a round; linear models only.
 
     Examples
     --------

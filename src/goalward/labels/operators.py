@@ -6,7 +6,7 @@ import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -22,10 +22,7 @@ PerRow = Float[Array, " n"]
 
 
 def warn_if_vacuous(lowest: float, highest: float, scale: float, eps: float, name: str) -> None:
-    """Warn if the scores of all rows are the same to rounding while utilities of a label differ.
-
-    `scale` is the largest spread over the rows of a label's utility, `eps` the rounding unit.
-    """
+    """Warn if all rows score the same to rounding (`eps`) while utilities of a label spread by `scale`."""
     gap = highest - lowest
     if scale > 0.0 and gap <= 1e4 * eps * scale:
         warn_vacuous(name, f" (they spread over {gap:.1e}, utilities of a label over {scale:.1e})")
@@ -69,12 +66,8 @@ class Operator(ABC):
 
     belief: Belief = Predicted()
 
-    rising: ClassVar[bool] = True
-    """Whether the number never falls when a utility rises."""
-
     statistic: str | None = None
-    """The number this operator takes of first-order utilities, ⟨p, s⟩ - s_k: "mean", "min", "max" or
-    "spread", which a scorer may compute without a table; None for any other."""
+    """Of utilities, if a scorer may compute it without a table: "mean", "min", "max", "spread"."""
 
     def __post_init__(self) -> None:
         in_place(self.belief, "belief", "gw.labels.Predicted()", "prepare", lacks="resolve")
@@ -84,12 +77,12 @@ class Operator(ABC):
         """Return one number per row, from its utilities and the belief about its label."""
 
     def together(self, each: Float[Array, "n q"]) -> PerRow:
-        """Return the number of a row from those of its questions: utilities of answers add up."""
+        """Return the number of a row from those of its questions, their sum."""
         return namespace(each).sum(each, axis=1)
 
     def prepare(self, fitted: Fitted, round: int = 0) -> Resolver:
         """Return the operator bound to a model and a round, for blocks of candidates."""
-        questions = fitted.loss.questions(fitted.n_classes)
+        questions = 1 if fitted.loss.kind == "class" else fitted.n_classes
         return Resolver(self, self.belief.prepare(fitted, round), questions)
 
     def __call__(
@@ -101,11 +94,7 @@ class Operator(ABC):
         *,
         round: int | None = None,
     ) -> PerRow:
-        """Return one number per row, from (N, L) utilities: a column for each answer, K for classes.
-
-        `rows` are ids, so that `Truth(labels)` stays aligned in a shrinking pool; positions by default.
-        `round` is for temperature schedules; the number of labelled rows by default.
-        """
+        """Return one number per row from (N, L) utilities; `rows` are ids for `Truth`, `round` for schedules."""
         fitted = as_fitted(fitted)
         X = fitted.features(X_pool, "X_pool")
         if tuple(utility.shape) != (X.shape[0], fitted.n_answers):
@@ -198,8 +187,8 @@ class BestCase(Operator):
 class Spread(Operator):
     """The standard deviation of the utility over the believed label.
 
-    To first order under the model's own prediction it is √(sᵀΛs), never vacuous: the Fisher
-    information of the row in the goal's direction. It does not add up over a batch.
+    To first order under the model's own prediction it is √(sᵀΛs), the Fisher information of the row in
+    the goal's direction. It does not add up over a batch.
 
     Examples
     --------
@@ -207,7 +196,6 @@ class Spread(Operator):
     Spread(belief=Predicted(temperature=1.0))
     """
 
-    rising: ClassVar[bool] = False
     belief: Belief = field(default_factory=Predicted)
 
     @cached_property
@@ -218,7 +206,6 @@ class Spread(Operator):
         return deviation(utility, belief)
 
     def together(self, each: Float[Array, "n q"]) -> PerRow:
-        """Return the deviation of the sum: answers to different questions are independent."""
         xp = namespace(each)
         return xp.sqrt(xp.sum(each * each, axis=1))
 
@@ -227,15 +214,12 @@ class Spread(Operator):
 class UpperConfidence(Operator):
     """Mean plus κ standard deviations of the utility under a belief.
 
-    This and the next two are acquisition functions of Bayesian optimisation, exact sums over labels.
-
     Examples
     --------
     >>> UpperConfidence(kappa=2.0)
     UpperConfidence(belief=Predicted(temperature=1.0), kappa=2.0)
     """
 
-    rising: ClassVar[bool] = False
     belief: Belief = field(default_factory=Predicted)
     kappa: float = 1.0
 
@@ -245,7 +229,7 @@ class UpperConfidence(Operator):
 
 @dataclass(frozen=True)
 class ExpectedImprovement(Operator):
-    """The mean of what exceeds a threshold: Σ_y P(y) max(u_y - threshold, 0).
+    """The mean excess over a threshold: Σ_y P(y) max(u_y - threshold, 0).
 
     Examples
     --------

@@ -1,12 +1,4 @@
-"""A second opinion: guesses for unlabelled rows, as columns beside the features of a model.
-
-A ridge regression learns the guesses: z(x), the probability of each guess less its share of all,
-linear in x and near zero where guesses do not follow from x. A linear model with the columns z is
-still linear in x, but the penalty lets it follow the guesses with small weights. Which class a guess
-stands for is learned like any weight, so guesses may have names of their own, be biased or turned
-round. The weight of z is chosen by the likelihood of the labels, each left out: where guesses do not
-help, the model is the one without them.
-"""
+"""A second opinion: guesses for unlabelled rows, regressed on the features and added as columns z."""
 
 from __future__ import annotations
 
@@ -41,43 +33,27 @@ from goalward.models import Fitted
 from goalward.models.left_out import left_out_likelihood
 from goalward.models.logistic import Logistic
 
-MOST = 4000
-"""Rows whose guesses are learned from; more say hardly more."""
-FEW = 10
-"""Labels below which guesses are not used: left out, fewer say too little of them."""
-LEAST, NAMES = 5, 50
-"""Guesses of one name that are learned from, at least, and names, at most."""
+MOST, LEAST, NAMES = 4000, 5, 50  # most guesses, fewest of a name, most names
+FEW = 10  # fewest labels for guesses to be used
 TRUSTS = (1.0, 3.0)
-MARGIN = 1.0
-"""Log-likelihood of the labels, each left out, by which guesses must help to be used."""
-STEEP = 4.0
-"""A logit by its probability, where that is a half: a weight of 1 takes guesses at their word."""
-OWN = 2.0
-"""Labels that a guess counts for, in a belief, if it has the name of a class."""
-PENALTIES = np.logspace(-2, 4, 13)
-"""Of the regression, chosen by leave-one-out, over the rows' mean squared distance."""
+MARGIN = 1.0  # least gain in leave-one-out log-likelihood
+STEEP = 4.0  # slope of the logit at a probability of ½
+OWN = 2.0  # labels that a guess with the name of a class counts for
+PENALTIES = np.logspace(-2, 4, 13)  # over the rows' mean squared distance
 
 
 @dataclass(frozen=True, eq=False)
 class Opinion:
-    """Guesses as a function of the features, used as far as labels bear them out.
+    """Guesses as a function of the features, weighted by how well they predict labels.
 
-    Made by `Opinion.of` and passed to a learner: `gw.Logistic(opinion=...)`. It is a belief too, for
-    operators and `goals.SoftPool`.
+    Made by `Opinion.of`, for `gw.Logistic(opinion=...)`. It is also a belief.
 
-    Parameters
-    ----------
-    params
-        (d + 1, g): weights and intercepts of the regression on guesses.
-    names, shares
-        The guesses, one for each column, and how often each was made.
-    size, trust
-        z is multiplied by both. A trust of None is chosen by each fit, from 0, 1 and 3.
+    `params` are the weights and intercepts of the regression on guesses, whose names have frequencies
+    `shares`. `size` and `trust` are factors of z; each fit chooses a trust of None, from 0, 1 and 3.
 
     Examples
     --------
-    >>> import goalward as gw
-    >>> import numpy as np
+    >>> import goalward as gw, numpy as np
     >>> X = np.random.default_rng(0).normal(size=(300, 2))
     >>> y = np.where(X[:, 0] > 0, "yes", "no")
     >>> opinion = Opinion.of(X, np.where(np.arange(300) % 5 == 0, "no", y))
@@ -94,17 +70,10 @@ class Opinion:
 
     @classmethod
     def of(cls, X: Any, guesses: Any, *, probabilities: Any = None, seed: int = 0) -> Opinion:
-        """Return the opinion that guesses of rows amount to.
+        """Return the opinion of guesses for rows of the pool.
 
-        Parameters
-        ----------
-        X
-            Rows of the pool, those without a guess too.
-        guesses
-            One for each row: a label, or None or NaN where there is none. Or a function that makes
-            them of X. They need not have the names of the classes.
-        probabilities
-            How sure each guess is, from 0 to 1; the rest goes to the other guesses evenly.
+        A guess is any label, None or NaN; or `guesses` is a function of X. `probabilities` say how sure
+        each is, from 0 to 1; the rest is divided among the other guesses.
         """
         labels = list(guesses(X) if callable(guesses) else guesses)
         pool = as_pool(X)
@@ -133,7 +102,7 @@ class Opinion:
         return cls(params, names, shares, STEEP * spread**0.5)
 
     def predict(self, X: Rows) -> Array:
-        """Return (n, g) z of rows, as they are or with more columns after them."""
+        """Return (n, g) z of rows; columns after the features are ignored."""
         width = len(self.params) - 1
         rows = X if X.shape[1] == width else X[:, :width]
         reference = np.empty(0, dtype=rows.dtype) if is_sparse(rows) else rows
@@ -169,10 +138,7 @@ class Opinion:
         return best
 
     def prepare(self, fitted: Fitted, round: int = 0) -> Believe:
-        """Return the belief P(y | x) = Σ_g P(g | x) P(y | g), the latter counted on the labels.
-
-        A guess with the name of a class counts as two labels of it.
-        """
+        """Return the belief P(y | x) = Σ_g P(g | x) P(y | g), the latter counted on the labels."""
         X, codes = labelled_rows(fitted)
         answered = np.eye(fitted.n_classes)[codes]
         # Before any label every class is as likely as any.
@@ -213,11 +179,8 @@ def missing(guess: Any) -> bool:
     """Return whether there is no guess: None, NaN or an empty text."""
     if not isinstance(guess, Hashable):
         raise BadInput(f"A guess must be a label or None, got {guess!r}. Pass one for each row.")
-    return (
-        guess is None
-        or (isinstance(guess, str) and not guess.strip())
-        or (isinstance(guess, float) and math.isnan(guess))
-    )
+    empty = isinstance(guess, str) and not guess.strip()
+    return guess is None or empty or (isinstance(guess, float) and math.isnan(guess))
 
 
 def shares_of(probabilities: Any, n: int) -> NDArray[Any]:

@@ -13,27 +13,15 @@ from numpy.typing import NDArray
 from goalward.core.labels import as_classes, find_classes
 from goalward.errors import BadParameter, ShapeMismatch, UnknownLabel
 
-Answers = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
-"""Row, person and label of every answer, as integers."""
+Answers = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # row, person and label codes
 
 
 @dataclass(frozen=True, eq=False)
 class Consensus:
-    """The labels that the answers of several people amount to.
+    """The consensus of the answers of several people.
 
-    Parameters
-    ----------
-    rows, classes
-        The rows that were answered, sorted, and the classes.
-    proba
-        (n, K) probability of each label; targets for `Logistic(classes=...).fit`.
-    people
-        Who answered, sorted.
-    confusion
-        (A, K, K) how each of them answers rows of each class, as far as is known.
-    answers, right
-        How many of their answers are on rows that others answered too, and how many of those are
-        expected to be right.
+    `proba` (n, K) are targets for `Logistic(classes=...).fit`; `confusion` (A, K, K) the estimated answers
+    of each person to rows of each class; `right` how many `answers` on shared rows are expected to be right.
 
     Examples
     --------
@@ -51,28 +39,16 @@ class Consensus:
     right: NDArray[Any]
 
     def at(self, rows: Sequence[Any] | NDArray[Any]) -> Float[NDArray[Any], "n k"]:
-        """Return the probabilities of some of the rows."""
         return np.asarray(self.proba[np.searchsorted(self.rows, rows)])
 
 
 @dataclass(frozen=True)
 class DawidSkene:
-    """Reliability learned from answers alone, and the labels that follow (Dawid and Skene 1979).
+    """Labels and the reliability of people, estimated from answers alone (Dawid and Skene 1979).
 
-    Each person has a confusion matrix, estimated by expectation maximisation from the rows that several
-    people answered. So that few answers do not overfit, `strength` more answers are supposed, of
-    somebody who either knows the truth or guesses: as often as the person is right, and with the labels
-    that they often give. That share of right answers is drawn towards `accuracy`.
-
-    Parameters
-    ----------
-    strength
-        Supposed answers: 0 is the published model, which a few answers lead astray.
-    accuracy
-        Share of right answers of somebody of whom nothing is known.
-    trusting
-        Whether people who share no row with anybody are taken to be right. Otherwise they are as
-        accurate as anybody of whom nothing is known.
+    Each person has a confusion matrix, estimated by expectation maximisation on rows that several people
+    answered; who shares no row with anybody is taken to be right. The prior is `strength` answers that are
+    right as often as the person, drawn towards `accuracy`; strength 0 is the published model.
 
     Examples
     --------
@@ -88,7 +64,6 @@ class DawidSkene:
 
     strength: float = 10.0
     accuracy: float = 0.8
-    trusting: bool = True
 
     def __post_init__(self) -> None:
         if not self.strength >= 0.0 or not 0.0 < self.accuracy < 1.0:
@@ -104,7 +79,6 @@ class DawidSkene:
         labels: Sequence[Hashable],
         classes: Sequence[Hashable] | None = None,
     ) -> Consensus:
-        """Return the consensus of answers, each of a person on a row."""
         if not len(rows) == len(people) == len(labels):
             raise ShapeMismatch(
                 f"Every answer needs a row, a person and a label, got {len(rows)} rows, {len(people)} people "
@@ -153,8 +127,7 @@ class DawidSkene:
             tally, prevalence, confusion = self._estimated(q * weights, answers, heard)
             if np.abs(q - last).max() < 1e-5:
                 break
-        if self.trusting:
-            confusion[heard == 0] = np.eye(K)
+        confusion[heard == 0] = np.eye(K)
         single = np.arange(A * K)
         with np.errstate(divide="ignore"):
             ones = _posterior((single, single // K, single % K), prevalence, confusion)
@@ -165,15 +138,12 @@ class DawidSkene:
     def _estimated(
         self, q: NDArray[Any], answers: Answers, heard: NDArray[Any]
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """Return each person's counts by true and given label, the shares of classes, the confusion.
-
-        `q` holds the probabilities of each label, times how often the pattern occurs.
-        """
+        """Return counts by person, true and given label; class shares; confusion. `q` is weighted P(y)."""
         row, by, label = answers
         A, K, s = len(heard), q.shape[1], max(self.strength, 1e-9)
         counts = _summed(by * K + label, q[row], A * K).reshape(A, K, K).transpose(0, 2, 1)
         right = (np.trace(counts, axis1=1, axis2=2) + s * self.accuracy) / (heard + s)
-        # Somebody who knows the truth says it; who does not says what they often say.
+        # Who knows the truth says it; who does not answers by their own frequencies.
         guess = (counts.sum(axis=1) + s / K) / (heard + s)[:, None]
         prevalence = (q.sum(axis=0) + s / K) / (q.sum() + s)
         luck = guess @ prevalence
@@ -185,13 +155,11 @@ class DawidSkene:
 
 
 def _listed(table: NDArray[Any]) -> Answers:
-    """Return row, person and label of every answer in a table of them."""
     row, by = np.nonzero(table)
     return row, by, table[row, by] - 1
 
 
 def _posterior(answers: Answers, prevalence: NDArray[Any], confusion: NDArray[Any]) -> NDArray[Any]:
-    """Return P(label) of every row, given the answers to it."""
     row, by, label = answers
     logs = _summed(row, np.log(confusion)[by, :, label]) + np.log(prevalence)
     p = np.exp(logs - logs.max(axis=1, keepdims=True))
@@ -199,6 +167,5 @@ def _posterior(answers: Answers, prevalence: NDArray[Any], confusion: NDArray[An
 
 
 def _summed(index: NDArray[Any], values: NDArray[Any], size: int = 0) -> NDArray[Any]:
-    """Return the sums of rows of values that have the same index."""
     columns = [np.bincount(index, weights=column, minlength=size) for column in values.T]
     return np.stack(columns, axis=1).astype(np.float64)

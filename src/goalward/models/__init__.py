@@ -1,20 +1,17 @@
-"""How parameters move logits, what a label costs, and a model at its optimum."""
+"""Models, losses and learners."""
 
 from goalward.core.rows import Labelled
 from goalward.models.fitted import Fitted, as_fitted
 from goalward.models.linear import LinearModel
 from goalward.models.logistic import CrossValidation, Logistic, cross_validate
-from goalward.models.loss import Loss, Separate
+from goalward.models.loss import Loss
 from goalward.models.model import Jacobian, Model
-from goalward.models.multi_label import MultiLabel
-from goalward.models.network import Network
+from goalward.models.multi_label import MultiLabel, Sigmoid
+from goalward.models.network import Network, Validity, inspected
 from goalward.models.objective import Hessian, Objective
 from goalward.models.refitted import Refitted
-from goalward.models.ridge import Ridge
-from goalward.models.sigmoid import Sigmoid
+from goalward.models.ridge import Ridge, Squared
 from goalward.models.softmax import Softmax
-from goalward.models.squared import Squared
-from goalward.models.trust import Validity, inspected
 
 __all__ = [
     "CrossValidation",
@@ -31,7 +28,6 @@ __all__ = [
     "Objective",
     "Refitted",
     "Ridge",
-    "Separate",
     "Sigmoid",
     "Softmax",
     "Squared",

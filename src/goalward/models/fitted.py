@@ -1,4 +1,4 @@
-"""A model at its optimum, with everything that says how it would move."""
+"""A model at its optimum, with its labelled rows and curvature."""
 
 from __future__ import annotations
 
@@ -28,48 +28,43 @@ from goalward.core.arrays import (
 from goalward.core.card import card
 from goalward.core.labels import clean_weights
 from goalward.core.rows import Candidates, Labelled, check_columns, clean_rows, held
-from goalward.errors import Unsupported
+from goalward.errors import Separable, Unsupported
 from goalward.models.linear import LinearModel
 from goalward.models.loss import Loss
 from goalward.models.model import Model
+from goalward.models.network import Validity
 from goalward.models.objective import Objective
 from goalward.models.softmax import Softmax
-from goalward.models.trust import Validity
 from goalward.solvers import Auto, Inverse, Solve, Solver
 from goalward.solvers.inverse import Coordinates
 
 KINDS = {"class": "one class for each row", "labels": "several labels", "numbers": "numbers"}
 
+WEAKEST = 2e-4
+"""Penalty (C = 1e4) up to which steps from a separable fit are refused: they rank rows badly."""
+
+LARGEST_RESIDUAL = 1e-8
+"""Below this loss of every row, 1 - p_y, the curvature p(1-p) has lost half of its digits."""
+
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A trained classifier with its labelled rows, penalty and curvature; goals and utilities read it.
+    """A trained classifier with its labelled rows, penalty and curvature.
 
     Parameters
     ----------
     params
         (p, K): weights, then intercepts as a last row if there is one.
-    labelled
-        The rows it was trained on.
     penalty
-        ρ for each row of `params`: 1/C on weights; 0 on a free intercept.
+        ρ for each row of `params`: 1/C on weights, 0 on a free intercept.
     classes
-        (K,) original labels, in the order of the columns.
+        (K,) labels in the order of the columns.
     gradient
-        ‖∇F‖ at `params` relative to ‖∇F(0)‖: how well it was trained.
-    transform
-        What a pipeline does to raw rows before the model sees them.
-    class_weights
-        The weight that a row labelled now gets, by its class; ones by default.
-    label_counts
-        Labels of each class, where `class_weights` are balanced by them and change with each.
+        ‖∇F‖ at `params` relative to ‖∇F(0)‖.
+    class_weights, label_counts
+        Weight of a new row by class, and label counts if the weights are balanced.
     free_penalty
-        The penalty once every class has a label, where one has none yet and intercepts are
-        penalised until then.
-    columns
-        Names of the features, where they came in a frame.
-    validity
-        Of a network: how near it is to a minimum, and its curvature there.
+        The penalty once every class has a label, if intercepts are penalised until then.
 
     Examples
     --------
@@ -99,21 +94,20 @@ class Fitted:
 
     @cached_property
     def n_classes(self) -> int:
-        """K."""
         return len(self.classes)
 
     @cached_property
     def n_answers(self) -> int:
-        """L: what may be answered to the questions of a row; for classes K."""
+        """Number of possible answers of a row; K for classes."""
         return self.loss.n_answers(self.n_classes)
 
     @cached_property
     def n_features(self) -> int:
-        """The number of features the model sees."""
+        """Number of features after preprocessing."""
         return self.model.n_features(self.params)
 
     def features(self, X: object, name: str = "X", *, finite: bool = True) -> Rows:
-        """Return rows as the model sees them; with finite=False their numbers are not looked at."""
+        """Return preprocessed rows; finite=False skips the check of values."""
         X = held(X)
         if self.columns is not None:
             check_columns(X, self.columns, name)
@@ -122,8 +116,8 @@ class Fitted:
         rows = clean_rows(X, name, n_features=self.n_features, finite=finite)
         if is_sparse(rows) and not array_api_compat.is_numpy_array(self.params):
             raise Unsupported(
-                f"{name} is a SciPy sparse matrix and the model is not in NumPy; arrays of one "
-                "library were expected. Fit on NumPy or sparse rows, or pass dense ones."
+                f"{name} must be of the model's array library, got a SciPy sparse matrix. Fit on NumPy "
+                "or sparse rows, or pass dense ones."
             )
         return like(rows, self.params)
 
@@ -133,7 +127,6 @@ class Fitted:
         return like(targets, self.params, dtype=self.params.dtype)
 
     def row_weights(self, weights: object, n_rows: int) -> Float[Array, " n"]:
-        """Return row weights in the model's library; ones for None."""
         return like(clean_weights(weights, n_rows, "weights"), self.params, dtype=self.params.dtype)
 
     def logits(self, X: object) -> Float[Array, "n k"]:
@@ -141,30 +134,23 @@ class Fitted:
         return self.logits_of(self.features(X))
 
     def logits_of(self, rows: Rows) -> Float[Array, "n k"]:
-        """Return the logits of rows that went through `features`."""
+        """Return the logits of preprocessed rows."""
         return self.model.logits(astype(self.params, rows.dtype), rows)
 
     def proba_of(self, rows: Rows) -> Float[Array, "n k"]:
-        """Return what is predicted for rows that went through `features`."""
         return self.loss.proba(self.logits_of(rows))
 
     def candidates(self, X: object, ids: NDArray[Any], start: int = 0) -> Candidates:
-        """Return a block of a pool as this model sees it.
-
-        Its numbers are not looked at: one that is none shows in every score.
-        """
+        """Return a block of a pool for this model; its values are not checked."""
         return Candidates(ids, self.features(X, "X_pool", finite=False), self.proba_of, start)
 
-    @cached_property
-    def _bound(self) -> dict[int, tuple[Any, list[Any]]]:
-        return {}
-
     def bound(self, goal: Any) -> list[Any]:
-        """Return a goal's terms for this model, made once; for goals whose rows are in memory."""
-        if id(goal) not in self._bound:
+        """Return the terms of a goal with rows in memory, cached for this model."""
+        made: dict[int, tuple[Any, list[Any]]] = vars(self).setdefault("bound_goals", {})
+        if id(goal) not in made:
             goal.check_loss(self)
-            self._bound[id(goal)] = goal, goal.terms(self)
-        return self._bound[id(goal)][1]
+            made[id(goal)] = goal, goal.terms(self)
+        return made[id(goal)][1]
 
     def with_rows(self, rows: Rows, targets: Float[Array, "n k"]) -> Fitted:
         """Return the same parameters with more labelled rows, weighted by their classes."""
@@ -177,18 +163,14 @@ class Fitted:
         return replace(expecting, labelled=known)
 
     def weights_of(self, targets: Float[Array, "n k"]) -> Float[Array, " n"]:
-        """Return what rows labelled now weigh: by their classes, or 1."""
+        """Return the weights of newly labelled rows by class, or 1."""
         xp = namespace(targets)
         if self.loss.kind == "class":
             return xp.sum(targets * self.label_weights, axis=1)
         return xp.ones_like(targets[:, 0])
 
     def expecting(self, labels: Float[Array, " k"]) -> Fitted:
-        """Return the same parameters and rows, weighted and penalised as more labels will have it.
-
-        Balanced weights are n / (K n_k), so each label changes that of every row; and intercepts
-        are free from the first label of the last class on.
-        """
+        """Return this model with the balanced weights and penalty it has after more `labels`."""
         xp, known, after = namespace(labels), self.labelled, self
         if self.free_penalty is not None and bool(xp.all(self.seen | (labels > 0.5))):
             after = replace(after, penalty=self.free_penalty, free_penalty=None)
@@ -200,19 +182,21 @@ class Fitted:
         labelled = replace(known, weights=known.weights * ratio)
         return replace(after, labelled=labelled, class_weights=by_class, label_counts=counts)
 
-    @property
+    @cached_property
     def has_two_classes(self) -> bool:
-        """Whether labels say enough to go by: two classes, or two rows of labels or numbers."""
-        return (self.labelled.n_seen if self.loss.kind == "class" else len(self.labelled)) >= 2
+        """Whether two classes, or two rows of labels or numbers, are known."""
+        if self.loss.kind != "class":
+            return len(self.labelled) >= 2
+        return int(to_numpy(self.seen).sum()) >= 2
 
-    @property
+    @cached_property
     def seen(self) -> Array:
         """Which classes have a label with weight."""
         return self.labelled.weights @ self.labelled.targets > 0.0
 
     @property
     def freeing(self) -> int | None:
-        """The index of the class whose first label would free the intercepts, if it is that near."""
+        """The class whose first label would free the intercepts, if it is the only one unseen."""
         missing = np.flatnonzero(~to_numpy(self.seen))
         return int(missing[0]) if self.free_penalty is not None and len(missing) == 1 else None
 
@@ -222,12 +206,11 @@ class Fitted:
         return proba
 
     def predict(self, X: object) -> NDArray[Any]:
-        """Return the most probable class of each row; 0 or 1 for each of several labels; or numbers."""
+        """Return the most probable class of each row, 0 or 1 for each label, or numbers."""
         return self.loss.decided(to_numpy(self.logits(X)), self.classes)
 
     @property
     def objective(self) -> Objective:
-        """F, as a function of the parameters."""
         return Objective(self.labelled, self.penalty, self.model, self.loss)
 
     @cached_property
@@ -238,7 +221,7 @@ class Fitted:
 
     @cached_property
     def solve(self) -> Solve:
-        """The map g -> 𝓗⁻¹g by the solver that `Auto` picks; its factor is made once."""
+        """The map g -> 𝓗⁻¹g by the solver that `Auto` picks, cached."""
         return Auto().prepare(self.hessian)
 
     def _repr_html_(self) -> str:
@@ -248,63 +231,91 @@ class Fitted:
         return card(title, known, bar=word, note="" if self.C is None else f"C = {self.C:.3g}")
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the fields alone: what follows from them is made again where it is wanted."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def posterior(self, rows: Rows, asker: str = "The posterior") -> Inverse:
-        """Return the covariance of a linear model's parameters, for the rows that matter."""
+        """Return the parameter covariance of a linear model, in coordinates of `rows`."""
         self.model.linear(asker)
         return Inverse.of(self.hessian, Coordinates.leading(self.hessian, rows))
 
     def polished(
         self, *, tol: float = 1e-8, max_iter: int | None = None, solver: Solver | None = None
     ) -> Fitted:
-        """Return the model at its optimum, a network at the minimum nearby, others fitted again."""
+        """Return the model at its optimum; a network at a nearby minimum, others refitted."""
         return self.model.polished(self, tol=tol, max_iter=max_iter, solver=solver)
 
     @cached_property
     def label_weights(self) -> Float[Array, " l"]:
-        """The weight that a row labelled now gets, by its answer."""
+        """Weight of a newly labelled row by its answer."""
         targets, count = self.labelled.targets, self.n_answers
         xp = namespace(targets)
         equal = xp.ones(count, dtype=targets.dtype, device=targets.device)
         return equal if self.class_weights is None else self.class_weights
 
-    @property
-    def weight_penalty(self) -> float:
-        """ρ of the weights, which must be one number."""
-        xp = namespace(self.penalty)
-        weights = self.penalty[: self.n_features]
-        low, high = float(xp.min(weights)), float(xp.max(weights))
-        if low != high:
-            raise Unsupported(
-                f"The weights have penalties from {low:.3g} to {high:.3g}; one number was expected. "
-                "Scale the features instead, or use FirstOrder()."
-            )
-        return high
-
     def check_kind(self, asker: str, kinds: tuple[str, ...] = ("class",)) -> None:
-        """Raise unless what the model learns is of a kind that `asker` is written for."""
+        """Raise unless the loss is of a kind that `asker` supports."""
         if self.loss.kind not in kinds:
             raise Unsupported(
-                f"{asker} came with a model of {KINDS[self.loss.kind]} ({self.loss!r}); one of "
-                f"{' or '.join(KINDS[kind] for kind in kinds)} was expected. docs/goals.md says what serves which."
+                f"{asker} does not support models of {KINDS[self.loss.kind]} ({self.loss!r}); it needs "
+                f"one of {' or '.join(KINDS[kind] for kind in kinds)}. See docs/goals.md."
             )
 
     def flatness(self) -> float:
-        """Return ‖∇F‖ at the parameters, measured now, relative to the model's scale of it."""
+        """Return ‖∇F‖ at the parameters relative to the model's scale."""
         F = self.objective
         here = F.gradient(self.params, self.model.logits(self.params, self.labelled.X))
         return norm(here) / self.model.gradient_scale(F, self.params)
 
+    def newton_distance(self) -> float:
+        """Return ‖𝓗⁻¹∇F‖ / ‖θ‖, the distance to the optimum even where curvature is weak."""
+        logits = self.model.logits(self.params, self.labelled.X)
+        gradient = self.objective.gradient(self.params, logits)
+        step = norm(Auto(tol=1e-2).prepare(self.hessian)(gradient).value)
+        size = norm(self.params)
+        return step / size if size > 0.0 else float(step > 0.0)
+
+    def refuse_separable(self) -> None:
+        """Raise if every labelled row is fitted so well that no curvature is left."""
+        known = self.labelled
+        # Rows without any answer do not count.
+        answered = ~np.isnan(to_numpy(known.targets)).all(axis=1)
+        answered &= to_numpy(known.weights) > 0.0
+        if not answered.any():
+            return
+        logits = self.model.logits(self.params, known.X)
+        worst = to_numpy(self.loss.rows(logits, known.targets))[answered].max()
+        if worst < LARGEST_RESIDUAL:
+            C = "the penalty" if self.C is None else f"C={self.C:g}"
+            raise Separable(
+                f"The classes are perfectly separable and {C} hardly penalises: every label is "
+                f"predicted to within {worst:.1e}, which leaves no curvature to work with. Lower C, or "
+                "rescale the features."
+            )
+
+    def refuse_flat(self, asker: str) -> None:
+        """Raise if labels are separated and the penalty is too weak for `asker`."""
+        if not self.model.is_linear or float(self.penalty[0]) > WEAKEST:
+            return
+        known = self.labelled
+        right = to_numpy(self.hessian.proba).argmax(axis=1) == to_numpy(known.targets).argmax(
+            axis=1
+        )
+        if right[to_numpy(known.weights) > 0].all():
+            raise Unsupported(
+                f"{asker} needs classes that overlap or a penalty (1/C) above {WEAKEST:g}, got perfectly "
+                f"separable classes and {float(self.penalty[0]):.1g}: one label moves the model further "
+                "than its curvature tells. Use Retrain(), ImplicitStep(corrections=3) or "
+                "utility='auto', or lower C."
+            )
+
 
 def as_fitted(model: Any) -> Fitted:
-    """Return the model behind what a caller passed: a `Fitted`, or a `LogisticClassifier`."""
+    """Return the `Fitted` of a `Fitted` or `LogisticClassifier`."""
     inner = getattr(model, "fitted_", model)
     if isinstance(inner, Fitted):
         return inner
     raise Unsupported(
-        f"The model is {described(model)}; a Fitted was expected. Fit with gw.Logistic(), "
-        "turn a fitted scikit-learn estimator into one with gw.adapters.from_sklearn(estimator, X, "
-        "y), or let gw.suggest(model, X, y, X_pool) do all of it."
+        f"The model must be a Fitted, got {described(model)}. Fit with gw.Logistic(), turn a fitted "
+        "scikit-learn estimator into one with gw.adapters.from_sklearn(estimator, X, y), or let "
+        "gw.suggest(model, X, y, X_pool) do all of it."
     )

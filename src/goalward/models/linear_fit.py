@@ -1,4 +1,4 @@
-"""What learners of linear models share: labelled rows in double precision, a start, the fit."""
+"""Base of the learners of linear models."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from numbers import Real
 from typing import Any, TypeVar
 
 import numpy as np
-from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.core.arrays import Array, Rows, is_sparse, like, namespace
+from goalward.core.arrays import Rows, is_sparse, like, namespace
 from goalward.core.labels import clean_weights
-from goalward.core.rows import Labelled, clean_rows, column_names, held
+from goalward.core.rows import Labelled, column_names
 from goalward.errors import BadParameter, ShapeMismatch
 from goalward.models.fitted import Fitted
 from goalward.models.linear import LinearModel
@@ -23,14 +22,17 @@ L = TypeVar("L", bound="Learner")
 
 
 class Learner:
-    """Parameters by name. No estimator of scikit-learn's: `fit` returns a `Fitted`, and not itself."""
+    """Base of learners; `fit` returns a `Fitted`, unlike in scikit-learn."""
+
+    fit_intercept: bool
+    tol: float
+    solver: Any
+    max_iter: int = 100
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters; so `sklearn.base.clone` takes it too."""
         return {name: getattr(self, name) for name in signature(type(self)).parameters}
 
     def having(self: L, **changes: Any) -> L:
-        """Return the same learner with other parameters."""
         return type(self)(**(self.get_params() | changes))
 
     def __repr__(self) -> str:
@@ -39,89 +41,75 @@ class Learner:
         other = [f"{k}={v!r}" for k, v in params if repr(v) != repr(usual[k].default)]
         return f"{type(self).__name__}({', '.join(other)})"
 
+    def _labelled(
+        self, rows: Rows, y: Any, loss: Loss, classes: NDArray[Any], weights: Any
+    ) -> Labelled:
+        """Return a clean copy of rows and targets, in double precision for a tol of 1e-8."""
+        targets = loss.targets(y, classes, rows.shape[0], "y")
+        sparse = is_sparse(rows)
+        reference = np.empty(0) if sparse else rows
+        xp = namespace(reference)
+        own = rows.copy() if sparse else xp.asarray(rows, copy=True)
+        checked = (own, targets, clean_weights(weights, len(targets)))
+        return Labelled(*(like(part, reference, dtype=xp.float64) for part in checked))
 
-def fitted_to(
-    learner: Any,
-    X: object,
-    y: object,
-    loss: Loss,
-    names: NDArray[Any],
-    *,
-    least: int = 1,
-    weights: object = None,
-    start: Fitted | None = None,
-) -> tuple[Fitted, NDArray[Any]]:
-    """Return the model of a learner before its fit, intercepts free, and the targets of its rows."""
-    X = held(X)
-    rows = clean_rows(X, "X", least=least)
-    targets = loss.targets(y, names, rows.shape[0], "y")
-    labelled = labelled_rows(rows, targets, clean_weights(weights, len(targets)))
-    penalty = np.full(rows.shape[1] + learner.fit_intercept, 1.0 / learner.inverse_penalty)
-    penalty[rows.shape[1] :] = 0.0
-    params = like(np.zeros((len(penalty), len(names))), labelled.targets)
-    first = Fitted(
-        params if start is None else started(start, params, names),
-        labelled,
-        like(penalty, labelled.targets),
-        names,
-        model=LinearModel(intercept=learner.fit_intercept),
-        loss=loss,
-        C=learner.inverse_penalty,
-        columns=column_names(X),
-    )
-    return first, targets
-
-
-def polished(learner: Any, first: Fitted) -> Fitted:
-    """Return the model at its optimum, as exactly as the learner says."""
-    if len(first.labelled) == 0:
-        return first
-    return first.polished(tol=learner.tol, max_iter=100, solver=named(learner.solver))
+    def _fitted(
+        self,
+        labelled: Labelled,
+        classes: NDArray[Any],
+        loss: Loss,
+        C: float,
+        *,
+        X: Any,
+        free: bool,
+        start: Fitted | None,
+    ) -> Fitted:
+        """Return the linear model at its optimum; the intercept is penalised unless `free`."""
+        penalty = np.full(labelled.X.shape[1] + self.fit_intercept, 1.0 / C)
+        if self.fit_intercept and free:
+            penalty[-1] = 0.0
+        params = like(np.zeros((len(penalty), len(classes))), labelled.targets)
+        if start is not None:
+            shape, expected = tuple(start.params.shape), tuple(params.shape)
+            if shape != expected or list(start.classes) != list(classes):
+                raise ShapeMismatch(
+                    f"start must have parameters {expected} for the same classes, got {shape} for "
+                    f"{start.n_classes} classes. Leave start out, or give classes=[...] so that it "
+                    "stays the same from fit to fit."
+                )
+            params = like(start.params, params, dtype=params.dtype)
+        first = Fitted(
+            params,
+            labelled,
+            like(penalty, labelled.targets),
+            classes,
+            model=LinearModel(intercept=self.fit_intercept),
+            loss=loss,
+            C=C,
+            columns=column_names(X),
+        )
+        if len(labelled) == 0:
+            return first
+        return first.model.polished(
+            first, tol=self.tol, max_iter=self.max_iter, solver=named(self.solver)
+        )
 
 
 def names_of(y: Any, given: Any) -> NDArray[Any]:
-    """Return the names of the columns of y: as given, those of a frame, or their numbers."""
+    """Return column names of y: as given, from a frame, or numbers."""
+    if given is None:
+        given = getattr(y, "columns", None)
     if given is not None:
         return np.asarray(list(given))
-    columns = getattr(y, "columns", None)
-    if columns is not None:
-        return np.asarray(list(columns))
     shape = getattr(y, "shape", None) or np.shape(y)
     return np.arange(shape[1] if len(shape) > 1 else 1)
 
 
-def check_positive(name: str, value: Any) -> None:
-    """Raise unless a parameter is a finite number above 0."""
+def check_positive(name: str, value: Any, other: str = "") -> None:
+    """Raise unless a parameter and its inverse are finite and positive."""
     number = isinstance(value, Real) and not isinstance(value, bool)
     if not (number and 1e-150 < float(value) < 1e150):
         raise BadParameter(
-            f"{name}={value!r}; a finite number above 0 was expected. Use {name}=1.0."
+            f"{name} must be a finite number above 0 (1e-150 to 1e150){other}, got {value!r}. Use "
+            f"{name}=1.0."
         )
-
-
-def labelled_rows(rows: Rows, targets: NDArray[Any], weights: NDArray[Any]) -> Labelled:
-    """Return the labelled rows in double precision: they are few, and 1e-8 needs it.
-
-    They are copied, so that a caller who edits an array later does not edit the model.
-    """
-    reference = np.empty(0) if is_sparse(rows) else rows
-    xp = namespace(reference)
-    own = rows.copy() if is_sparse(rows) else xp.asarray(rows, copy=True)
-    return Labelled(
-        like(own, reference, dtype=xp.float64),
-        like(targets, reference, dtype=xp.float64),
-        like(weights, reference, dtype=xp.float64),
-    )
-
-
-def started(
-    start: Fitted, params: Float[Array, "p k"], classes: NDArray[Any]
-) -> Float[Array, "p k"]:
-    """Return the parameters of a model of the same shape."""
-    if tuple(start.params.shape) != tuple(params.shape) or list(start.classes) != list(classes):
-        raise ShapeMismatch(
-            f"start has parameters {tuple(start.params.shape)} for {start.n_classes} classes; "
-            f"{tuple(params.shape)} for the same classes was expected. Leave start out, or "
-            "give classes=[...] so that it stays the same from fit to fit."
-        )
-    return like(start.params, params, dtype=params.dtype)

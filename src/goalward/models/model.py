@@ -1,4 +1,4 @@
-"""What a model can do: give logits, say how they move, and be moved to its optimum."""
+"""Interface of models: logits, their derivatives, and the fit."""
 
 from __future__ import annotations
 
@@ -20,33 +20,30 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Jacobian(Protocol):
-    """J, the derivative of the logits by the parameters, known by its products."""
+    """J, the derivative of the logits by the parameters, as products."""
 
     def jvp(self, X: Rows, v: Float[Array, "p c"]) -> Float[Array, "n k"]:
-        """Return J v: how the logits of the rows move when the parameters move by v."""
+        """Return J v, the change of the logits along v."""
         ...
 
     def vjp(self, X: Rows, cotangent: Float[Array, "n k"]) -> Float[Array, "p c"]:
-        """Return Jᵀ c: logit-space slopes pulled back to the parameters."""
+        """Return Jᵀ c."""
         ...
 
 
 class Model(ABC):
-    """Logits as a function of parameters (p, c) and rows (n, d).
-
-    What a model cannot do it refuses, and says what to use instead.
-    """
+    """Logits as a function of parameters (p, c) and rows (n, d)."""
 
     is_linear: ClassVar[bool] = False
-    """Whether logits are XΘ (+ b): parameters have a column per outcome, J is the same everywhere."""
+    """Whether logits are XΘ (+ b)."""
     has_derivatives: ClassVar[bool] = True
-    """Whether `at` answers."""
+    """Whether `at` is supported."""
     predict_only: bool = False
-    """Whether it was fitted to rows that are not known here."""
+    """Whether the training rows are unknown."""
 
     @abstractmethod
     def n_features(self, params: Float[Array, "p c"]) -> int:
-        """Return the numbers in one row."""
+        """Return the number of features of a row."""
 
     @abstractmethod
     def logits(self, params: Float[Array, "p c"], X: Rows) -> Float[Array, "n k"]:
@@ -64,33 +61,30 @@ class Model(ABC):
 
     @abstractmethod
     def gradient_scale(self, objective: Objective, params: Float[Array, "p c"]) -> float:
-        """Return a size of ∇F to measure against: what the rows push with."""
+        """Return the scale to which ‖∇F‖ is compared."""
 
     @abstractmethod
     def polished(
         self, fitted: Fitted, *, tol: float, max_iter: int | None, solver: Solver | None
     ) -> Fitted:
-        """Return the fitted model moved to its optimum, from where it is."""
+        """Return the model at its optimum, started from `fitted`."""
 
     def moving(
         self, params: Float[Array, "p c"], v: Float[Array, "p c"]
     ) -> Callable[[Rows], tuple[Array, Array]]:
-        """Return the map from rows to their logits, and to how these move along v."""
+        """Return the map from rows to logits and their derivative along v."""
         here = self.at(params)
         return lambda X: (self.logits(params, X), here.jvp(X, v))
 
     def squared_norms(self, X: Rows, reference: Array) -> Float[Array, " n"]:
-        """Return ‖x‖² of every row, of which the Fisher information of a linear model is made."""
         raise Unsupported(
-            "The trace of the Fisher information was asked of a network, where it is no sum over "
-            "features; a linear model was expected. Use DevLoss or Entropy, or take the "
-            "network's last layer: from_torch(..., layers='last')."
+            "The trace of the Fisher information needs a linear model, got a network. Use DevLoss or "
+            "Entropy, or take the head of the network alone: from_torch(..., layers='last')."
         )
 
     def linear(self, asker: str) -> LinearModel:
-        """Return the model if it is linear; refuse in the name of what needs it to be."""
+        """Return the model if it is linear, else raise on behalf of `asker`."""
         raise Unsupported(
-            f"{asker} came with a {type(self).__name__} model; a linear one was expected. Use "
-            "FirstOrder() (networks only), Retrain(), or the head of a network alone: "
-            "from_torch(..., layers='last')."
+            f"{asker} needs a linear model, got a {type(self).__name__}. Use Retrain(), for a network "
+            "FirstOrder(), or take the head of the network alone: from_torch(..., layers='last')."
         )

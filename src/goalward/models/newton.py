@@ -1,4 +1,4 @@
-"""Newton's method with backtracking: the optimum of a linear model's objective, certified."""
+"""Newton's method with backtracking for the objective of a linear model."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from typing import Any, NamedTuple
 
 from jaxtyping import Float
 
-from goalward.core.arrays import Array, namespace, norm
+from goalward.core.arrays import Array, inner, namespace, norm
 from goalward.errors import NotConverged
 from goalward.models.objective import Objective
 from goalward.solvers import Auto, Solver
 from goalward.solvers.auto import GAVE_UP
 
+NOISE = 1e-14
+"""Relative rounding of F allowed in tests of descent."""
+
 
 class Optimum(NamedTuple):
-    """Where a search ended, and ‖∇F‖ there relative to the model's scale of it."""
+    """The result of a search, with ‖∇F‖ relative to the model's scale."""
 
     params: Float[Array, "p k"]
     gradient: float
@@ -30,15 +33,9 @@ def minimise(
     max_iter: int = 100,
     solver: Solver | None = None,
 ) -> Optimum:
-    """Return the minimiser of `objective`, to ‖∇F‖ ≤ tol ‖∇F(0)‖ and an error that is known.
+    """Return the minimiser of `objective`, to ‖∇F‖ ≤ tol ‖∇F(0)‖ and a bounded error.
 
-    F is ρ-strongly convex, so the error is at most ‖∇F‖/ρ: 2 tol ‖θ‖ is enough. That says little
-    along directions that a weak penalty hardly holds. There the last step must be Newton's own
-    and small, √tol/10 ‖θ‖: after a step of relative size ε the error is of order ε².
-
-    Each step solves 𝓗 δ = -∇F with the solvers that serve the utilities, inexactly
-    while far from the optimum, and is halved until F falls enough. F is strictly
-    convex up to the gauge, so this converges from anywhere.
+    The error is at most ‖∇F‖/ρ; under weak penalties the last Newton step must be ≤ √tol/10 ‖θ‖.
     """
     method: Any = solver or Auto()
     scale = objective.model.gradient_scale(objective, start)
@@ -48,9 +45,9 @@ def minimise(
     here = _Point.of(objective, start, scale)
     for iteration in range(1, max_iter + 1):
         if here.flatness <= 1e-14:
-            return here.optimum(iteration - 1)
-        # Eisenstat and Walker's forcing: a rough step is enough while far away. Where only the
-        # size of the last step is wanting, it must be Newton's own to say how far the optimum is.
+            return Optimum(here.params, here.flatness, iteration - 1)
+        # Eisenstat and Walker's forcing. Once the gradient is small, an exact step measures the
+        # distance to the optimum.
         forcing = exact if here.flatness <= tol else min(0.1, here.flatness**0.5)
         try:
             hessian = objective.model.curvature(objective, here.params, here.logits)
@@ -58,29 +55,31 @@ def minimise(
         except NotConverged:
             if here.flatness > tol:
                 raise
-            # The gradient is as small as was asked for, and no better step is to be had.
-            return here.optimum(iteration)
+            # The gradient is small and no better step is available.
+            return Optimum(here.params, here.flatness, iteration)
         if GAVE_UP in solution.reason:  # which only Auto says
             method = replace(method, iterate=False)  # nor would they do better at the next step
         step = -solution.value
-        if here.flatness <= tol and -here.slope(step) <= here.noise:
-            # Rounding of F hides what the step gains; the gradient tells whether it does.
+        slope = inner(here.gradient, step)
+        if here.flatness <= tol and -slope <= NOISE * abs(here.value):
+            # Rounding of F hides the gain of the step; compare gradients.
             there = _Point.of(objective, here.params + step, scale, here.value)
-            return min(here, there, key=lambda point: point.flatness).optimum(iteration)
-        size, value = _backtracked(objective, here, step)
+            best = there if there.flatness < here.flatness else here
+            return Optimum(best.params, best.flatness, iteration)
+        size, value = here.backtracked(objective, step, slope)
         if size == 0.0:
             break
-        # Logits are taken afresh, so that rounding does not add up over the steps.
+        # Recompute logits, so that rounding does not add up.
         here = _Point.of(objective, here.params + size * step, scale, value)
         width = norm(here.params)
         if here.flatness <= tol and (
             norm(here.gradient) <= certain * width
             or (solution.residual <= exact and size * norm(step) <= small * width)
         ):
-            return here.optimum(iteration)
+            return Optimum(here.params, here.flatness, iteration)
     if here.flatness <= 1e-3 * tol:
-        # No step helps any more and the gradient is rounding: this is the optimum.
-        return here.optimum(iteration)
+        # No step helps and the gradient is rounding: this is the optimum.
+        return Optimum(here.params, here.flatness, iteration)
     raise NotConverged(
         f"The fit stopped at a relative gradient of {here.flatness:.1e}; {tol:.0e} was asked "
         "for. Rescale the features (StandardScaler), lower C, or raise max_iter or tol."
@@ -110,27 +109,15 @@ class _Point:
         gradient = objective.gradient(params, logits)
         return cls(params, logits, value, gradient, norm(gradient) / scale)
 
-    @property
-    def noise(self) -> float:
-        """Near the optimum F is flat to rounding, so tests allow for this much."""
-        return 1e-14 * abs(self.value)
-
-    def slope(self, step: Float[Array, "p k"]) -> float:
-        return float(namespace(step).sum(self.gradient * step))
-
-    def optimum(self, iterations: int) -> Optimum:
-        return Optimum(self.params, self.flatness, iterations)
-
-
-def _backtracked(
-    objective: Objective, here: _Point, step: Float[Array, "p k"]
-) -> tuple[float, float]:
-    """Return the first size of 1, ½, ¼, ... that lets F fall enough, and F there; 0 if none does."""
-    motion = objective.model.at(here.params).jvp(objective.labelled.X, step)
-    slope, size = here.slope(step), 1.0
-    for _ in range(40):
-        value = objective.value(here.params + size * step, here.logits + size * motion)
-        if value <= here.value + 1e-4 * size * slope + here.noise:
-            return size, value
-        size *= 0.5
-    return 0.0, here.value
+    def backtracked(
+        self, objective: Objective, step: Float[Array, "p k"], slope: float
+    ) -> tuple[float, float]:
+        """Return the first size of 1, ½, ¼, ... with enough descent, and F there; 0 if none."""
+        motion = objective.model.at(self.params).jvp(objective.labelled.X, step)
+        size, noise = 1.0, NOISE * abs(self.value)
+        for _ in range(40):
+            value = objective.value(self.params + size * step, self.logits + size * motion)
+            if value <= self.value + 1e-4 * size * slope + noise:
+                return size, value
+            size *= 0.5
+        return 0.0, self.value

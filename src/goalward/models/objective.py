@@ -1,9 +1,4 @@
-"""The objective F(θ) = Σᵢ wᵢ ℓ(xᵢ, yᵢ) + ½ Σⱼ ρⱼ θⱼ², its slope and its curvature.
-
-It is in sum form with scikit-learn's C (ρ = 1/C). The paper's mean objective is F/n
-with λ = 1/(nC); holding C while n grows is what its experiments do, and what
-"retraining with one more row" means here.
-"""
+"""The objective F(θ) = Σᵢ wᵢ ℓ(xᵢ, yᵢ) + ½ Σⱼ ρⱼ θⱼ², with ρ = 1/C as in scikit-learn."""
 
 from __future__ import annotations
 
@@ -25,13 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Objective:
-    """Penalised loss of a model on labelled rows, as a function of its parameters.
-
-    Parameters
-    ----------
-    penalty
-        ρ for each row of the parameters; 0 on a free intercept.
-    """
+    """Penalised loss of a model on labelled rows; `penalty` is ρ for each row of the parameters."""
 
     labelled: Labelled
     penalty: Float[Array, " p"]
@@ -48,56 +37,40 @@ class Objective:
     def gradient(
         self, params: Float[Array, "p c"], logits: Float[Array, "n k"]
     ) -> Float[Array, "p c"]:
-        """Return ∇F, given the logits of the labelled rows."""
         slope = self.loss.slope(logits, self.labelled.targets)
         weighted = self.labelled.weights[:, None] * slope
         pulled = self.model.at(params).vjp(self.labelled.X, weighted)
         if self.model.is_linear:
-            # Slopes have no part that the loss does not see: rounding must not say otherwise, which
-            # a weak penalty would magnify.
+            # Slopes have no unseen part; a weak penalty would magnify its rounding.
             pulled = pulled - self.loss.unseen(pulled)
         return pulled + self.penalty[:, None] * params
 
 
 @dataclass(frozen=True)
 class Hessian:
-    """𝓗 = Jᵀ Λ J + diag(ρ) of a linear model: applied by `matvec`, opened up for direct solvers."""
+    """𝓗 = Jᵀ Λ J + diag(ρ) of a linear model; outside the basis (`unseen`) it is the penalty."""
 
     labelled: Labelled
     penalty: Float[Array, " p"]
     model: LinearModel
     loss: Loss
     proba: Float[Array, "n k"]
-    near: ClassVar[None] = None
-    """Preconditioners read what is opened up."""
-
-    @cached_property
-    def shape(self) -> tuple[int, int]:
-        """(p, K): the shape of the vectors it multiplies."""
-        return int(self.penalty.shape[0]), int(self.proba.shape[1])
+    intercept: bool
+    unseen: Callable[[Float[Array, "p k"]], Array]
+    is_linear: ClassVar[bool] = True
 
     @property
-    def linear(self) -> Hessian:
-        """Itself: direct solvers may open it."""
-        return self
-
-    @cached_property
-    def intercept(self) -> bool:
-        """Whether the last row of the parameters is an intercept."""
-        return self.model.intercept
+    def shape(self) -> tuple[int, int]:
+        return int(self.penalty.shape[0]), int(self.proba.shape[1])
 
     @cached_property
     def basis(self) -> Float[Array, "k c"]:
-        """Q: the effective directions of the outcomes, orthonormal."""
-        return self.loss.basis(self.shape[1], self.proba)
-
-    def unseen(self, v: Float[Array, "p k"]) -> Array:
-        """Return the part of v outside the basis, where 𝓗 is the bare penalty."""
-        return self.loss.unseen(v)
+        """Q, the effective directions of the outcomes, orthonormal."""
+        return self.loss.basis(self.proba.shape[1], self.proba)
 
     @cached_property
     def bend(self) -> Callable[[Float[Array, "n k"]], Float[Array, "n k"]]:
-        """The map s -> Λs of the labelled rows, by their weights."""
+        """The map s -> wΛs of the labelled rows."""
         return self.loss.weighted(self.proba, self.labelled.weights)
 
     def matvec(self, v: Float[Array, "p k"]) -> Float[Array, "p k"]:
@@ -115,10 +88,8 @@ class Hessian:
         return root * self.loss.factors(self.proba)
 
     def mean_curvature(self) -> Float[Array, "k k"]:
-        """Return the mean of Λ over the rows, by their weights."""
         return self.loss.mean_curvature(self.proba, self.labelled.weights)
 
     def diagonal(self) -> Float[Array, "p k"]:
-        """Return the diagonal of 𝓗, for preconditioning."""
         bent = self.labelled.weights[:, None] * self.loss.diagonal(self.proba)
         return self.model.vjp(self.labelled.squares, bent) + self.penalty[:, None]

@@ -1,8 +1,4 @@
-"""A classifier without curvature: trees, neighbours, boosting. All it can do is be refitted.
-
-Its logits are log-probabilities, so goals, beliefs and operators read it like any other model;
-what needs a derivative is refused.
-"""
+"""Classifiers without curvature (trees, neighbours, boosting), which can only be refitted."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from goalward.core.arrays import Array, Rows, plain_rows
+from goalward.core.arrays import Array, Rows, is_sparse, plain_rows
 from goalward.core.labels import as_classes
 from goalward.core.rows import Labelled, check_sparse
 from goalward.errors import BadParameter, Unsupported
@@ -31,23 +27,10 @@ from goalward.solvers import Solver
 
 @dataclass(frozen=True, eq=False)
 class Refitted(Model):
-    """A scikit-learn classifier: the one that was fitted, and how to make another.
+    """A scikit-learn classifier that is refitted; see `gw.adapters.from_classifier`.
 
-    Made by `gw.adapters.from_classifier`.
-
-    Parameters
-    ----------
-    estimator
-        What predicts: the user's own object, until it is refitted.
-    classes
-        All labels, in the order of the columns.
-    smoothing
-        Share of the uniform distribution mixed into predictions. A tree says 0 and 1, whose
-        logarithm no goal survives.
-    fresh
-        What is fitted instead of a fitted estimator: one with the same random state each time.
-    predict_only
-        Whether it was fitted to rows that are not known here: it predicts, and that is all.
+    `smoothing` is the share of the uniform distribution in predictions: logarithms stay finite.
+    `fresh` is an unfitted copy with a fixed random state.
     """
 
     estimator: Any
@@ -62,7 +45,7 @@ class Refitted(Model):
     def __post_init__(self) -> None:
         if not 0.0 < self.smoothing < 1.0:
             raise BadParameter(
-                f"smoothing={self.smoothing!r}; a share between 0 and 1 was expected. Use 0.01."
+                f"smoothing must be between 0 and 1, got {self.smoothing!r}. Use 0.01."
             )
 
     def fitted(
@@ -72,39 +55,35 @@ class Refitted(Model):
         transform: Callable[[Any], Any] | None,
         columns: Any,
     ) -> Fitted:
-        """Return the model with the rows it was fitted to; see `Fitted`."""
-        # There are no parameters; goals read from them that numbers are NumPy's, in double precision.
+        # There are no parameters; goals read library and precision from these.
         params, penalty = np.zeros((1, len(classes))), np.ones(1)
         options = {"model": self, "transform": transform, "columns": columns}
         return Fitted(params, labelled, penalty, classes, **options)
 
     def n_features(self, params: Array) -> int:
-        """Return the number of features."""
         return self.width
 
     def logits(self, params: Array, X: Rows) -> Float[Array, "n k"]:
-        """Return log p, p smoothed."""
         rows, K = plain_rows(X), len(self.classes)
         code = {label: k for k, label in enumerate(self.classes.tolist())}
         p = np.zeros((rows.shape[0], K))
         with warnings.catch_warnings():
-            # Columns of a frame were compared by name at the door.
+            # Column names were already compared.
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
             known = [code[label] for label in np.ravel(self.estimator.classes_).tolist()]
             p[:, known] = self.estimator.predict_proba(rows)
         return np.log((1.0 - self.smoothing) * p + self.smoothing / K)
 
     def trained(self, X: Rows, targets: Array, weights: Array) -> Refitted:
-        """Return the model refitted; a row with a distribution counts as one of each label."""
+        """Return the refitted model; a row with a distribution becomes one row per label."""
         rows, label = np.nonzero(targets * weights[:, None])
         share = (targets * weights[:, None])[rows, label]
         options = {}
         if not np.all(share == 1.0):
             if "sample_weight" not in inspect.signature(self.estimator.fit).parameters:
                 raise Unsupported(
-                    f"{type(self.estimator).__name__} takes no sample_weight, and rows came with "
-                    "weights or with distributions over labels; whole labels were expected. Leave "
-                    "weights out, or use another classifier."
+                    f"{type(self.estimator).__name__} takes no sample_weight, which weights and "
+                    "distributions over labels need. Leave weights out, or use another classifier."
                 )
             options["sample_weight"] = share
         blank = self.fresh(self.estimator)
@@ -113,25 +92,25 @@ class Refitted(Model):
     def polished(
         self, fitted: Fitted, *, tol: float, max_iter: int | None, solver: Solver | None
     ) -> Fitted:
-        """Return the classifier refitted to the labelled rows."""
         known = fitted.labelled
         return replace(fitted, model=self.trained(known.X, known.targets, known.weights))
 
     def _refuse(self, *args: Any, **options: Any) -> NoReturn:
-        """Refuse: there is nothing to differentiate."""
+        """Raise, since there are no derivatives."""
         raise Unsupported(
-            f"A derivative was asked of {type(self.estimator).__name__}, which has none; a linear "
-            "model or a network was expected. Use utility=gw.utility.Retrain(), which refits."
+            f"{type(self.estimator).__name__} has no derivative, which a linear model or a network has. "
+            "Use utility=gw.utility.Retrain(), which refits."
         )
 
     at = curvature = gradient_scale = squared_norms = _refuse
 
 
 def that_predicts(estimator: Any) -> Fitted:
-    """Return the model that came: of a fitted classifier nothing but its predictions is known."""
+    """Return a model of a fitted classifier that can only predict."""
+    if isinstance(estimator, Fitted):
+        return estimator
     model, transform = last_step(estimator)
-    own = isinstance(model, (type, Fitted)) or hasattr(model, "fitted_")
-    if own or not hasattr(model, "predict_proba"):
+    if isinstance(model, type) or hasattr(model, "fitted_") or not hasattr(model, "predict_proba"):
         return as_fitted(model)
     check_is_fitted(model)
     classes, width = as_classes(np.ravel(model.classes_)), int(model.n_features_in_)
@@ -143,10 +122,7 @@ def that_predicts(estimator: Any) -> Fitted:
 
 
 def last_step(estimator: Any) -> tuple[Any, Callable[[Any], Any] | None]:
-    """Return the model at the end of a pipeline, and what raw rows go through in front of it.
-
-    Of a search it is the best estimator, of a frozen one what is inside.
-    """
+    """Return the final model of a pipeline, search or frozen estimator, and its preprocessing."""
     steps: list[Any] = []
     while True:
         if isinstance(estimator, Pipeline):
@@ -162,8 +138,9 @@ def last_step(estimator: Any) -> tuple[Any, Callable[[Any], Any] | None]:
 
 
 def _through(steps: list[Any], X: Any) -> Any:
-    # Steps multiply raw rows before anybody else sees them.
-    check_sparse(X, "X")
+    # Steps multiply raw rows before any other check.
+    if is_sparse(X):
+        check_sparse(X, "X")
     for step in steps:
         X = step.transform(X)
     return X

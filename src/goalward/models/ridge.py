@@ -1,35 +1,113 @@
-"""Numbers: ridge regression, with the noise that it leaves."""
+"""Ridge regression with estimated noise."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
+from jaxtyping import Float
+from numpy.typing import NDArray
 
-from goalward.core.arrays import to_numpy
+from goalward.core.arrays import Array, like, namespace, to_numpy
+from goalward.core.rows import clean_rows, held
+from goalward.errors import BadInput, NotFinite, ShapeMismatch
 from goalward.models.fitted import Fitted
-from goalward.models.linear_fit import Learner, check_positive, fitted_to, names_of, polished
-from goalward.models.squared import Squared
+from goalward.models.linear_fit import Learner, check_positive, names_of
+from goalward.models.loss import Loss, diagonal_of, on_diagonal
+
+NEAR, FAR = (3.0 - 6.0**0.5) ** 0.5, (3.0 + 6.0**0.5) ** 0.5
+"""Gauss-Hermite nodes; four, since the middle one of three has zero gain up to rounding."""
+
+
+@dataclass(frozen=True)
+class Squared(Loss):
+    """Half the squared difference from one or several numbers.
+
+    Parameters
+    ----------
+    noise
+        Variance of a label around the prediction, for each number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Squared().rows(np.array([[1.0]]), np.array([[3.0]]))
+    array([2.])
+    """
+
+    noise: tuple[float, ...] = (1.0,)
+
+    nodes: ClassVar[tuple[float, ...]] = (-FAR, -NEAR, NEAR, FAR)
+    shares: ClassVar[tuple[float, ...]] = tuple(0.25 / node**2 for node in nodes)
+    steepest: ClassVar[float] = 1.0
+
+    def targets(self, y: object, classes: NDArray[Any], n_rows: int, name: str) -> NDArray[Any]:
+        table, K = np.asarray(y if isinstance(y, list) else to_numpy(y)), len(classes)
+        table = table.reshape(-1, K) if table.size == 0 or (table.ndim == 1 and K == 1) else table
+        if table.shape != (n_rows, K):
+            raise ShapeMismatch(
+                f"{name} must have shape ({n_rows}, {K}), got {table.shape}. Pass {K} number"
+                f"{'s' * (K > 1)} for each row."
+            )
+        try:
+            table = table.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise BadInput(
+                f"{name} must hold numbers ({error}). For classes use gw.Logistic()."
+            ) from error
+        if not np.isfinite(table).all():
+            row = int(np.argwhere(~np.isfinite(table))[0][0])
+            raise NotFinite(
+                f"Row {row} of {name} must be finite, got {table[row].tolist()}. Leave rows "
+                "without a number out."
+            )
+        return table
+
+    def proba(self, logits: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
+        return logits
+
+    def rows(
+        self, logits: Float[Array, "*n k"], targets: Float[Array, "n k"]
+    ) -> Float[Array, "*n"]:
+        return 0.5 * namespace(logits).sum((logits - targets) ** 2, axis=-1)
+
+    def diagonal(self, proba: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
+        return namespace(proba).ones_like(proba)
+
+    def third(
+        self, proba: Float[Array, "n k"], motion: Float[Array, "n k"]
+    ) -> Float[Array, "n k k"]:
+        return on_diagonal(0.0 * motion)
+
+    def deviation(self, proba: Float[Array, "n k"]) -> Float[Array, "n k"]:
+        noise = like(np.sqrt(self.noise), proba, dtype=proba.dtype)
+        return namespace(proba).broadcast_to(noise, proba.shape)
+
+    def own_slopes(
+        self,
+        f: Float[Array, "n c"],
+        M: Float[Array, "n c c"],
+        targets: Float[Array, "_ c l"],
+        weights: Float[Array, "_ c l"],
+    ) -> Float[Array, "n c l"]:
+        return weights * (f[:, :, None] - targets) / (1.0 + weights * diagonal_of(M))
 
 
 class Ridge(Learner):
-    """Least squares with a squared penalty, for one number a row or several.
+    """Least squares with a squared penalty, for one or several numbers per row.
 
-    It is scikit-learn's `Ridge(alpha=alpha)`: Σ wᵢ ‖yᵢ - f(xᵢ)‖² + α ‖Θ‖², the intercept free. The
-    noise of each number is estimated from the residuals, with the degrees of freedom that the
-    penalty leaves (`fitted.loss.noise`).
+    It is scikit-learn's `Ridge(alpha=alpha)`; the noise is estimated from the residuals.
 
     Parameters
     ----------
     alpha
         Strength of the penalty.
     outputs
-        Names of the numbers, in the order of the columns; by default those of a frame, or 0, 1, ...
-        With them there is a model before the first number: `fit(X[:0], [])`.
+        Column names, by default from a frame or 0, 1, ...; needed to fit without labelled rows.
     fit_intercept
-        Whether there is a constant.
+        Whether there is a constant; it is not penalised.
     tol, solver
         As for `Logistic`.
 
@@ -56,11 +134,6 @@ class Ridge(Learner):
         self.tol = tol
         self.solver = solver
 
-    @property
-    def inverse_penalty(self) -> float:
-        """1/α."""
-        return 1.0 / float(self.alpha)
-
     def fit(
         self, X: object, y: object, *, sample_weight: object = None, start: Fitted | None = None
     ) -> Fitted:
@@ -75,17 +148,16 @@ class Ridge(Learner):
         """
         check_positive("alpha", self.alpha)
         names = names_of(y, self.outputs)
-        given: Any = {"least": int(self.outputs is None), "weights": sample_weight, "start": start}
-        first, _ = fitted_to(self, X, y, Squared((1.0,) * len(names)), names, **given)
-        return with_noise(polished(self, first)) if len(first.labelled) else first
+        loss, C = Squared((1.0,) * len(names)), 1.0 / float(self.alpha)
+        X = held(X)
+        rows = clean_rows(X, least=int(self.outputs is None))
+        known = self._labelled(rows, y, loss, names, sample_weight)
+        fitted = self._fitted(known, names, loss, C, X=X, free=True, start=start)
+        return with_noise(fitted) if len(known) else fitted
 
 
 def with_noise(fitted: Fitted) -> Fitted:
-    """Return a model with the noise of its residuals: Σ w r² / (n - tr hat matrix).
-
-    While there are hardly more rows than degrees of freedom one is taken to be left; and noise is
-    at least a millionth of the labels' variance, so that answers differ.
-    """
+    """Return a model with noise Σ w r² / (n - tr hat matrix), at least 1e-6 of the variance."""
     known = fitted.labelled
     weights, targets = to_numpy(known.weights), to_numpy(known.targets)
     residuals = targets - to_numpy(fitted.proba_of(known.X))

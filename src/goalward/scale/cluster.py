@@ -1,10 +1,4 @@
-"""Dask workers read their own parts of a file and send back their best rows.
-
-What travels is a path, a range and a few numbers per feature; never rows. Tasks are pure, so
-that what a lost worker had is computed again by another, and the result is the same. Each says
-what it read, by checksums, and these must be those of the file here: a worker with another file
-is an error. The first query reads the file here too for that; later ones know its checksums.
-"""
+"""Dask workers read their own parts of a file, checked by checksums, and return their best rows."""
 
 from __future__ import annotations
 
@@ -12,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,23 +16,15 @@ from goalward.core.arguments import needing
 from goalward.core.kernels.compiled import accelerate, compiled
 from goalward.core.pool_files import PoolFile, Read, differing, witnessed
 from goalward.errors import BadParameter, ClusterLost, DataMissing, GoalwardError, Unsupported
-from goalward.scale.threads import OnePass, reading
+from goalward.scale.threads import OnePass, Parts, reading
 from goalward.strategies.engine import Reader
 from goalward.strategies.selectors import Best
 from goalward.strategies.strategy import Request
 from goalward.utility.utility import Rule
 
-# A Dask cluster that may go away: found, waited for with an eye on it, and missed when it is gone.
-
-
-TIMEOUT = 20.0
-"""Seconds for a scheduler to answer."""
-PATIENCE = 60.0
-"""Seconds without any worker before they are given up, unless Dask's own
-`distributed.scheduler.no-workers-timeout` says otherwise: a cluster that starts its workers when
-they are needed takes that long."""
-POLL = 1.0
-"""Seconds between two looks at a cluster that is silent."""
+TIMEOUT = 20.0  # seconds for a scheduler to answer
+PATIENCE = 60.0  # seconds without workers, unless Dask's `no-workers-timeout` is set
+POLL = 1.0  # seconds between two checks of a silent cluster
 
 
 def connected(address: str, timeout: float | None = None) -> Any:
@@ -50,59 +36,58 @@ def connected(address: str, timeout: float | None = None) -> Any:
         return distributed.Client(address, timeout=timeout)
     except (OSError, TimeoutError) as error:
         raise ClusterLost(
-            f"No Dask scheduler answers at {address} within {timeout:g} s ({error}); one was expected. "
-            "Check the address and that it runs: `dask scheduler`, and `dask worker` for workers."
+            f"No Dask scheduler answers at {address} within {timeout:g} s ({error}). Check the address, "
+            "and start one with `dask scheduler`, and workers with `dask worker`."
         ) from error
     except ValueError as error:
         raise BadParameter(
-            f"{address!r} is no address of a scheduler ({error}); one like tcp://host:8786 was expected."
+            f"A scheduler has an address like tcp://host:8786, got {address!r} ({error})."
         ) from error
 
 
 def threads(client: Any) -> int:
-    """Return how many tasks the workers do at once; 0 without any."""
-    with reaching(client):
+    """Return how many tasks the workers run at once; 0 without any, or without an answer."""
+    with reaching(client), suppress(TimeoutError):
         return sum(client.nthreads(callback_timeout=TIMEOUT).values())
+    return 0
 
 
 def finished(client: Any, futures: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-    """Return futures and results as they come; `ClusterLost` where nobody is left to do them."""
+    """Return futures and results as they come; `ClusterLost` where no worker is left."""
+    import dask
     import distributed
+    from dask.utils import parse_timedelta
 
-    waiting, alone = set(futures), None
+    own = dask.config.get("distributed.scheduler.no-workers-timeout", None)
+    patience = PATIENCE if own is None else float(parse_timedelta(own))
+    waiting, seen = set(futures), monotonic()
     while waiting:
         with reaching(client), suppress(TimeoutError):
             distributed.wait(list(waiting), timeout=POLL, return_when="FIRST_COMPLETED")
-        fetched = False
-        for future in [one for one in waiting if one.status != "pending"]:
-            # A worker that dies takes what it did along: then it is to be done again, by others.
-            try:
-                result = _result(future)
-            except TimeoutError:
-                continue
-            fetched = True
-            waiting.discard(future)
-            yield future, result
-        if fetched or _at_work(client):
-            alone = None
-            continue
-        alone = monotonic() if alone is None else alone
-        if monotonic() - alone >= _patience():
+        for future in [future for future in waiting if future.status != "pending"]:
+            # The results of a worker that dies are computed again, by others.
+            with reaching(client), suppress(TimeoutError):
+                result = future.result(timeout=TIMEOUT)
+                waiting.discard(future)
+                seen = monotonic()
+                yield future, result
+        if threads(client):
+            seen = monotonic()
+        elif monotonic() - seen >= patience:
             raise ClusterLost(
-                f"There has been no worker for {_patience():g} s, and {len(waiting)} parts of the work are "
-                "left; workers were expected. Start some, with `dask worker`, and rank again: "
-                "nothing else was lost."
+                f"There has been no worker for {patience:g} s, and {len(waiting)} parts of the work are "
+                "left. Start workers with `dask worker`, and rank again."
             )
 
 
 @contextmanager
 def reaching(client: Any) -> Iterator[None]:
-    """Turn what Dask says of a scheduler that is gone into `ClusterLost`."""
+    """Turn errors of Dask about a cluster that is gone into `ClusterLost`."""
     import distributed
 
     lost = ClusterLost(
-        "The Dask scheduler is gone, or the client was closed; a client that is connected was "
-        "expected. Connect again with a new Client, and rank again: nothing else was lost."
+        "The Dask scheduler is gone, the client was closed or the work cancelled. Connect again with a new "
+        "Client, and rank again."
     )
     if client.status != "running":
         raise lost
@@ -110,115 +95,59 @@ def reaching(client: Any) -> Iterator[None]:
         yield
     except GoalwardError:
         raise
-    except (OSError, TimeoutError, distributed.CancelledError) as error:
-        raise lost from error
+    except distributed.KilledWorker as error:
+        raise ClusterLost(
+            f"Several workers died over the same part of the work ({error}), as a rule out of memory. "
+            "Give them more of it, or read less at a time: block=1000."
+        ) from error
     except Exception as error:
         # Connections that close in the middle of a call show in many ways.
-        if client.status != "running":
+        known = isinstance(error, (OSError, TimeoutError, distributed.CancelledError))
+        if known or client.status != "running":
             raise lost from error
         raise
 
 
-def _result(future: Any) -> Any:
-    import distributed
-
-    try:
-        return future.result(timeout=TIMEOUT)
-    except distributed.KilledWorker as error:
-        raise ClusterLost(
-            f"Several workers died over the same part of the work ({error}); out of memory, as a rule. "
-            "Give them more of it, or read less at a time: block=1000."
-        ) from error
-    except distributed.CancelledError as error:
-        raise ClusterLost(
-            f"A part of the work was cancelled ({error}), by the scheduler or another client; a result "
-            "was expected. Rank again."
-        ) from error
-
-
-def _at_work(client: Any) -> bool:
-    """Return whether there are workers; a scheduler that does not say so has none."""
-    with reaching(client), suppress(TimeoutError):
-        return bool(client.nthreads(callback_timeout=TIMEOUT))
-    return False
-
-
-def _patience() -> float:
-    import dask
-    from dask.utils import parse_timedelta
-
-    own = dask.config.get("distributed.scheduler.no-workers-timeout", None)
-    return PATIENCE if own is None else float(parse_timedelta(own))
-
-
-TASKS_PER_THREAD = 3
-"""Parts of the pool for each thread of the cluster: small enough to even out, large enough to
-be worth a message."""
+TASKS_PER_THREAD = 3  # parts of the pool for each thread of the cluster
 
 
 @dataclass(frozen=True)
 class Dask(OnePass):
-    """Workers of a `dask.distributed.Client` read the file themselves; only the best rows come back.
-
-    The file must lie at the same path for all of them, and hold the same: what they read is
-    compared with the file here.
-    """
+    """Workers of a `dask.distributed.Client`, which read the same file at the same path."""
 
     client: Any
 
-    def parts(
-        self, rule: Rule, request: Request, rows: int, empty: Best
-    ) -> Iterator[tuple[Best, int]]:
+    def parts(self, rule: Rule, request: Request, rows: int, empty: Best) -> Parts:
         pool, total = request.pool, len(request.pool)
         if not pool.on_disk:
             raise Unsupported(
-                f"The pool is a {type(pool.source).__name__} in memory, which would have to be sent to "
-                "the workers; a file that they can read was expected. Save it with numpy.save and pass "
-                "open_pool(path)."
+                f"client= needs a file that workers can read, got a {type(pool.source).__name__} in memory. "
+                "Save it with numpy.save and pass open_pool(path)."
             )
         share = -(-total // (max(1, threads(self.client)) * TASKS_PER_THREAD))
         size = max(1, -(-share // rows)) * rows
         spans = [(start, min(start + size, total)) for start in range(0, total, size)]
         with reading(rule, request) as reader:
+            counts: dict[Any, int] = {}
             with reaching(self.client):
                 # The rule is a task of its own and not scattered: lost with a worker, it is made again.
                 shared = self.client.submit(_itself, reader, pure=False)
-                futures = self.client.map(
-                    _best_of_part,
-                    [shared] * len(spans),
-                    [pool.part(*span) for span in spans],
-                    [start for start, _ in spans],
-                    [request.excluded[slice(*np.searchsorted(request.excluded, s))] for s in spans],
-                    # Workers find the ids of a file in it; only those that came otherwise are sent.
-                    [request.names(np.arange(*s)) if request.renamed else None for s in spans],
-                    [empty] * len(spans),
-                    rows=rows,
-                    retries=3,
-                    pure=False,
-                )
-            counts = {f: stop - start for f, (start, stop) in zip(futures, spans, strict=True)}
-            for future, answer in finished(self.client, futures):
-                yield _checked(answer), counts[future]
-
-
-class WorkerAnswer(NamedTuple):
-    """What a worker found, what it read for that, and who it is."""
-
-    best: Best
-    reads: list[Read]
-    worker: str
-
-
-def _checked(answer: WorkerAnswer) -> Best:
-    """Return what a worker found, if it read what is in the file here."""
-    other = differing(answer.reads)
-    if other is not None:
-        raise DataMissing(
-            f"{other.part.path} holds other {other.what} on worker {answer.worker} than here, among "
-            f"{other.part.start} to {other.part.stop}; the same file was expected everywhere. Copy it "
-            "there again, or put it where all of them see it."
-        )
-    return answer.best
+                for start, stop in spans:
+                    low, high = np.searchsorted(request.excluded, (start, stop))
+                    # Workers read the ids of a file themselves; only others are sent.
+                    names = request.names(np.arange(start, stop)) if request.renamed else None
+                    part = (pool.part(start, stop), start, request.excluded[low:high], names)
+                    options = {"rows": rows, "retries": 3, "pure": False}
+                    future = self.client.submit(_best_of_part, shared, *part, empty, **options)
+                    counts[future] = stop - start
+            for future, (best, reads, worker) in finished(self.client, counts):
+                if (other := differing(reads)) is not None:
+                    raise DataMissing(
+                        f"{other.part.path} holds other {other.what} on worker {worker} than here, among "
+                        f"{other.part.start} to {other.part.stop}. Copy the file there again, or put it "
+                        "where all workers see it."
+                    )
+                yield best, counts[future]
 
 
 def _best_of_part(
@@ -230,7 +159,8 @@ def _best_of_part(
     kept: Best,
     *,
     rows: int,
-) -> WorkerAnswer:
+) -> tuple[Best, list[Read], str]:
+    """Return the best rows of a part, the checksums of what was read, and the worker's address."""
     from distributed import get_worker
 
     if reader.compiled != (compiled("shift") is not None):
@@ -239,8 +169,7 @@ def _best_of_part(
     try:
         with threadpool_limits(limits=1), witnessed() as reads:
             ids = part.ids() if names is None else names
-            best = reader.best(part, start, rows, excluded, kept, ids)
-            return WorkerAnswer(best, reads, worker)
+            return reader.best(part, start, rows, excluded, kept, ids), reads, worker
     except DataMissing as error:
         raise DataMissing(f"{error} (On worker {worker}.)") from error
 

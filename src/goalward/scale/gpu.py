@@ -1,9 +1,4 @@
-"""A pool streamed through a GPU: while one block is scored, the next one is on its way.
-
-Rows go from the file into one of a few pinned buffers (copied by threads), from there to the GPU
-by its copy engine, and are scored on it; the disk or the bus is the limit. Rows that lie on
-the GPU already are scored where they are.
-"""
+"""A pool streamed through a GPU: one block is scored while the next is copied by pinned buffers."""
 
 from __future__ import annotations
 
@@ -11,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,29 +18,21 @@ from goalward.core.pool import Pool
 from goalward.core.rows import Candidates, Labelled, check_finite
 from goalward.errors import NotFinite, Unsupported
 from goalward.models import Fitted
-from goalward.scale.threads import OnePass
+from goalward.scale.threads import OnePass, Parts
 from goalward.strategies.selectors import Best
 from goalward.strategies.strategy import Request
 from goalward.utility.utility import Rule
 
-BUFFERS = 3
-COPIERS = 8
-"""Threads that fill a buffer: one alone does not keep the bus busy."""
-ARRAYS = ("params", "penalty", "class_weights", "label_counts", "free_penalty")
-"""What of a model is arrays, beside its rows."""
+BUFFERS, COPIERS = 3, 8
+ARRAYS = ("params", "penalty", "class_weights", "label_counts", "free_penalty")  # of a model
+Blocks = Iterator[tuple[int, Any]]  # the first position and the rows of each block
 
 
 @dataclass(frozen=True)
 class Cuda(OnePass):
-    """A GPU of torch: rows are streamed to it through pinned memory, or lie there already.
+    """A GPU of torch: rows are streamed to it, or lie there already.
 
-    For first order under the average, min, max and spread, for uncertainty, and for models
-    without a pipeline.
-
-    Parameters
-    ----------
-    device
-        Such as "cuda".
+    For `FirstOrder` under average, min, max and spread, uncertainty, and models without a pipeline.
 
     Examples
     --------
@@ -54,12 +42,20 @@ class Cuda(OnePass):
 
     device: Any
 
-    def parts(
-        self, rule: Rule, request: Request, rows: int, empty: Best
-    ) -> Iterator[tuple[Best, int]]:
+    def parts(self, rule: Rule, request: Request, rows: int, empty: Best) -> Parts:
         torch, place = _library(self.device)
-        pool = request.pool
-        _check_pool(request)
+        pool, source = request.pool, request.pool.source
+        if request.fitted.transform is not None:
+            raise Unsupported(
+                "device= does not support a model with a pipeline in front of it, which runs on the CPU. "
+                "Transform the pool first, or leave device out."
+            )
+        on_device = type(source).__module__.split(".")[0] == "torch"
+        if not (pool.on_disk or isinstance(source, np.ndarray) or on_device):
+            raise Unsupported(
+                f"device= needs a file, a NumPy array or a tensor, got a {type(source).__name__}. Leave "
+                "device out."
+            )
         # Halves become single precision and whole numbers double, as everywhere.
         narrow = str(pool.dtype).endswith(("float32", "float16"))
         dtype = torch.float32 if narrow else torch.float64
@@ -69,15 +65,15 @@ class Cuda(OnePass):
 
         there = rule.on(convert)
         fitted = replace(request.fitted, params=convert(request.fitted.params))
-        source = _resident if _is_tensor(pool.source) else _streamed
-        for start, X in source(torch, pool, rows, place, dtype):
+        blocks = _resident if on_device else _streamed
+        for start, X in blocks(torch, pool, rows, place, dtype):
             # No rule on a GPU asks for ids, and millions of numbers take longer than the rows.
             names: Any = range(start, start + len(X))
             values = there(Candidates(names, X, fitted.proba_of, start))
             yield _best_of(torch, values, X, start, request.excluded, empty), len(X)
 
     def narrowed(self, request: Request, positions: NDArray[Any]) -> Request:
-        """Return the request of a few rows, and the model, on the GPU: what is dear is done there."""
+        """Return the request for a few rows, and the model, moved to the GPU."""
         few, fitted = request.narrowed(positions), request.fitted
         if not fitted.model.is_linear or is_sparse(fitted.labelled.X):
             return few
@@ -86,10 +82,9 @@ class Cuda(OnePass):
 
 
 def _there(torch: Any, fitted: Fitted, device: Any) -> Fitted:
-    """Return a linear model with its arrays on the device."""
-    arrays: dict[str, Any] = {name: getattr(fitted, name) for name in ARRAYS}
-    arrays = {
-        name: torch.as_tensor(a, device=device) for name, a in arrays.items() if a is not None
+    held = {name: getattr(fitted, name) for name in ARRAYS if getattr(fitted, name) is not None}
+    arrays: dict[str, Any] = {
+        name: torch.as_tensor(array, device=device) for name, array in held.items()
     }
     known = (getattr(fitted.labelled, each.name) for each in fields(Labelled))
     labelled = Labelled(*(torch.as_tensor(array, device=device) for array in known))
@@ -99,12 +94,9 @@ def _there(torch: Any, fitted: Fitted, device: Any) -> Fitted:
 def _best_of(
     torch: Any, values: Any, X: Any, start: int, excluded: NDArray[Any], empty: Best
 ) -> Best:
-    """Return the best rows of a block that was scored on the device."""
     if not bool(torch.isfinite(values).all()):
         check_finite(X.cpu().numpy(), "X_pool", start=start)
-        raise NotFinite(
-            f"Scores of the rows from {start} on are not finite numbers. Check the goal."
-        )
+        raise NotFinite(f"Scores of the rows from {start} on are not finite. Check the goal.")
     low, high = np.searchsorted(excluded, [start, start + len(values)])
     if low < high:
         gone = torch.as_tensor(excluded[low:high] - start, device=values.device)
@@ -117,48 +109,25 @@ def _best_of(
 
 
 def _library(device: Any) -> tuple[Any, Any]:
-    """Return torch, and the device that was asked for."""
     with needing("device="):
         import torch
     try:
         return torch, torch.empty(0, device=device).device
     except (AssertionError, RuntimeError) as error:
         raise Unsupported(
-            f"device={device!r} came, and torch cannot use it here ({str(error).splitlines()[0]}); a "
-            "device that it sees was expected. Leave device out; `goalward doctor` says what is there."
+            f"torch cannot use device={device!r} here ({str(error).splitlines()[0]}). Leave device out; "
+            "`goalward doctor` lists devices."
         ) from error
 
 
-def _check_pool(request: Request) -> None:
-    if request.fitted.transform is not None:
-        raise Unsupported(
-            "device= came with a model that has a pipeline in front of it, which runs on the CPU; "
-            "a model of plain features was expected. Transform the pool first, or leave device out."
-        )
-    source = request.pool.source
-    if not (request.pool.on_disk or isinstance(source, np.ndarray) or _is_tensor(source)):
-        raise Unsupported(
-            f"device= came with a pool that is a {type(source).__name__}; a file, a NumPy array or a "
-            "tensor was expected. Leave device out."
-        )
-
-
-def _is_tensor(pool: Any) -> bool:
-    return type(pool).__module__.split(".")[0] == "torch"
-
-
-def _resident(
-    torch: Any, pool: Pool, rows: int, device: Any, dtype: Any
-) -> Iterator[tuple[int, Any]]:
+def _resident(torch: Any, pool: Pool, rows: int, device: Any, dtype: Any) -> Blocks:
     """Return large blocks of a tensor: views, where it is on the device as it must be."""
     size = max(rows, 2**22)
     for start in range(0, len(pool), size):
         yield start, pool.part(start, start + size).to(device, dtype)
 
 
-def _streamed(
-    torch: Any, pool: Pool, rows: int, device: Any, dtype: Any
-) -> Iterator[tuple[int, Any]]:
+def _streamed(torch: Any, pool: Pool, rows: int, device: Any, dtype: Any) -> Blocks:
     """Return blocks on the device, copied ahead of their use."""
     total, width = len(pool), int(pool.width or 0)
     pinned = device.type == "cuda"
@@ -171,7 +140,10 @@ def _streamed(
             stop = min(start + rows, total)
             if len(waiting) == BUFFERS - 1:
                 yield _arrived(torch, waiting.popleft())
-            _fill(threads, pool, start, stop, host.numpy())
+            # Several threads fill a buffer: one alone does not keep the bus busy.
+            edges = np.linspace(start, stop, COPIERS + 1).astype(int).tolist()
+            parts = [(host.numpy()[a - start : b - start], a) for a, b in pairwise(edges) if a < b]
+            list(threads.map(pool.read_into, *zip(*parts, strict=True)))
             if copies is None:
                 waiting.append((start, host[: stop - start].clone(), None))
                 continue
@@ -192,14 +164,3 @@ def _arrived(torch: Any, item: tuple[int, Any, Any]) -> tuple[int, Any]:
         # Its pinned buffer is filled again after this.
         event.synchronize()
     return start, moved
-
-
-def _fill(threads: ThreadPoolExecutor, pool: Pool, start: int, stop: int, host: Any) -> None:
-    """Copy rows into a buffer, in as many parts as there are threads."""
-    edges = np.linspace(start, stop, COPIERS + 1).astype(int).tolist()
-
-    def copy(low: int, high: int) -> None:
-        if low < high:
-            pool.read_into(host[low - start : high - start], low)
-
-    list(threads.map(copy, edges[:-1], edges[1:]))

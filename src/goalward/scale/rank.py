@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from os import PathLike
 from typing import Any
 
 from numpy.typing import NDArray
 
-from goalward.core.arguments import check_count
 from goalward.core.pool import as_pool
 from goalward.core.pool_files import open_pool
 from goalward.errors import BadParameter
 from goalward.goals import Goal
 from goalward.labels import Expected, Operator
-from goalward.models.refitted import that_predicts
 from goalward.scale.cluster import Dask
 from goalward.scale.gpu import Cuda
 from goalward.scale.threads import Progress, Threads
@@ -29,21 +28,7 @@ from goalward.utility.ladder import UtilityWord
 
 @dataclass(frozen=True)
 class Ranking:
-    """The rows worth a label next, best first.
-
-    Parameters
-    ----------
-    rows
-        (b,) ids of the rows: positions, unless the pool has a column of ids.
-    utility
-        (b,) their scores.
-    positions
-        (b,) where they are in the pool.
-    n_rows, seconds, bytes
-        What was read, and how long the pass over it took.
-    solver, says
-        How the goal's direction was solved for; what chose, and from how many rows.
-    """
+    """The rows worth a label next, best first: ids (by default positions), scores, and what was read."""
 
     rows: NDArray[Any]
     utility: NDArray[Any]
@@ -78,30 +63,16 @@ def rank(
 ) -> Ranking:
     """Return the `batch` best rows of a pool that is read once, in bounded memory.
 
-    Same rows for any block, number of threads or workers: those of `GoalOriented(goal, ...).
-    suggest(...)`, without a score kept for every row of the pool.
+    The rows are those of `GoalOriented(goal, ...).suggest(...)`, for any block and number of workers.
 
     Parameters
     ----------
     pool
         An array, sparse matrix or frame; a `PoolFile` of `open_pool`, or its path.
-    goal, operator, utility, selection, seed
-        As in `GoalOriented`. A selection that would look at all rows picks from the 1,000 best
-        (or 10 batches, if that is more), a heuristic.
-    strategy
-        Any strategy instead of these: the recommended one, or a baseline.
-    exclude
-        Ids of rows not to suggest; they must be rows of the pool.
-    round, costs, budget
-        As in `suggest`. Rows with prices are picked from the 1,000 (or 10 batches) that gain most per
-        price and, under a budget, as many that gain most, for which the pool is read twice.
-    block, n_jobs, progress
-        As in `Threads`.
-    client
-        A `dask.distributed.Client`, as in `Dask`: workers read the file, which must be at the same
-        path for all of them.
-    device
-        A GPU of torch, "cuda" say, as in `Cuda`.
+    goal, operator, utility, selection, seed, strategy
+        As in `GoalOriented`; or any strategy. A selection over all rows picks from the 1,000 (or 10 batches) best.
+    exclude, round, costs, budget, block, n_jobs, progress, client, device
+        As in `suggest`, `Threads`, `Dask` and `Cuda`. With costs the pool is read twice.
 
     Examples
     --------
@@ -111,18 +82,23 @@ def rank(
     >>> gw.scale.rank(pool, fitted, gw.goals.DevLoss([[2.0]], [1]), batch=3).rows.shape
     (3,)
     """
-    pool = open_pool(pool) if isinstance(pool, str) or hasattr(pool, "__fspath__") else pool
-    check_count("batch", batch)
-    engine = _engine(n_jobs, block, client, device, progress)
-    model = that_predicts(fitted)
+    pool = as_pool(open_pool(pool) if isinstance(pool, str | PathLike) else pool)
+    options: dict[str, Any] = {"block": block, "progress": progress}
+    engine: Engine = Threads(n_jobs, **options)
+    if client is not None and device is not None:
+        raise BadParameter("client= and device= do not work together. Pass one of them.")
+    if client is not None:
+        engine = Dask(client, **options)
+    elif device is not None:
+        engine = Cuda(device, **options)
     if strategy is not None and (goal, operator, utility, selection, seed) != (*[None] * 4, 0):
         raise BadParameter(
-            "strategy= came with goal, operator, utility, selection or seed, which it has of its own; "
-            "one or the other was expected. Leave these out."
+            "strategy= has a goal, operator, utility, selection and seed of its own. Leave these out, or "
+            "leave strategy out."
         )
     if strategy is None:
         if goal is None:
-            raise BadParameter("Neither goal nor strategy= came; one was expected. Pass a goal.")
+            raise BadParameter("rank needs a goal or strategy=. Pass a goal.")
         strategy = GoalOriented(
             goal,
             operator=operator or Expected(),
@@ -130,19 +106,7 @@ def rank(
             selection=selection or Top(),
             seed=seed,
         )
-    pool = as_pool(pool)
     given = {"round": round, "costs": costs, "budget": budget}
-    found = strategy.suggest(model, pool, batch, exclude, engine=engine, **given)
-    read = (len(pool), found.seconds, pool.n_bytes)
-    return Ranking(found.rows, found.values, found.positions, *read, found.solver, found.says)
-
-
-def _engine(
-    n_jobs: int, block: int | None, client: Any, device: Any, progress: Progress | None
-) -> Engine:
-    threads = Threads(n_jobs, block=block, progress=progress)
-    if client is not None and device is not None:
-        raise BadParameter("client= and device= came together; one of them was expected.")
-    if client is not None:
-        return Dask(client, block=block, progress=progress)
-    return threads if device is None else Cuda(device, block=block, progress=progress)
+    best = strategy.suggest(fitted, pool, batch, exclude, engine=engine, **given)
+    read = (len(pool), best.seconds, pool.n_bytes)
+    return Ranking(best.rows, best.values, best.positions, *read, best.solver, best.says)

@@ -1,9 +1,8 @@
-"""𝓗⁻¹ against a vector: prepare once, solve often, each solution with its residual."""
+"""Solvers of 𝓗v = g, each solution with its residual."""
 
 from goalward.solvers.auto import Auto, GradientStep, named
-from goalward.solvers.cholesky import Cholesky
+from goalward.solvers.cholesky import Cholesky, Dual
 from goalward.solvers.conjugate_gradient import ConjugateGradient
-from goalward.solvers.dual import Dual
 from goalward.solvers.inverse import Inverse, Updated, fits
 from goalward.solvers.solution import (
     Curvature,

@@ -1,34 +1,27 @@
-"""The choice of solver, made from estimated time and said aloud."""
+"""Choice of the solver by estimated time."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 from jaxtyping import Float
 
 from goalward.core.arguments import in_place
-from goalward.core.arrays import Array, eps, is_sparse, namespace, norm
+from goalward.core.arrays import Array, is_sparse, namespace, norm
 from goalward.errors import BadParameter, NotConverged
-from goalward.solvers.cholesky import Cholesky
+from goalward.solvers.cholesky import Cholesky, Dual
 from goalward.solvers.conjugate_gradient import ConjugateGradient
-from goalward.solvers.dual import Dual
-from goalward.solvers.solution import Curvature, LinearCurvature, Solution, Solve, Solver
-
-# No curvature: a step down the slope in place of a solution.
+from goalward.solvers.solution import Curvature, LinearCurvature, Solution, Solve, Solver, tolerance
 
 
 @dataclass(frozen=True)
 class GradientStep:
-    """rate · g in place of 𝓗⁻¹g: rows move the model by one step of gradient descent.
+    """One step of gradient descent, rate · g, in place of 𝓗⁻¹g.
 
-    `FirstOrder(solver=GradientStep())` is the utility of GLISTER (Killamsetty et al. 2021). It is
-    cheap and needs no definite curvature; against retraining it ranks worse than 𝓗⁻¹g.
-
-    Parameters
-    ----------
-    rate
-        Length of the step. It scales all utilities and changes no ranking.
+    `FirstOrder(solver=GradientStep())` is the utility of GLISTER (Killamsetty et al. 2021); `rate`
+    scales all utilities and changes no ranking.
 
     Examples
     --------
@@ -42,12 +35,11 @@ class GradientStep:
     def __post_init__(self) -> None:
         if not 0.0 < self.rate < float("inf"):
             raise BadParameter(
-                f"rate={self.rate!r}; a number above 0 was expected. Leave it at 1: it changes no "
-                "ranking."
+                f"rate must be above 0, got {self.rate!r}. Leave it at 1: it changes no ranking."
             )
 
     def prepare(self, hessian: Curvature) -> Solve:
-        """Return the map g -> rate · g, with the residual that 𝓗 would find."""
+        """Return the map g -> rate · g, with its residual under 𝓗."""
 
         def solve(g: Float[Array, "p k"], *, tol: float | None = None) -> Solution:
             v, size = self.rate * g, norm(g)
@@ -60,17 +52,14 @@ class GradientStep:
 GAVE_UP = "conjugate gradients gave up"
 
 PER_DIGIT = 4.0
-"""Products that conjugate gradients take for a decimal of the residual, on penalised problems."""
+"""Products of conjugate gradients per decimal of the residual."""
 
 
 @dataclass(frozen=True)
 class Auto:
     """The cheapest of Cholesky, Dual and ConjugateGradient for the problem at hand.
 
-    Conjugate gradients need no factor but do not say beforehand how many products they take.
-    They are tried while they should cost no more than a factorisation; what is not solved by then
-    is factored, and stays so. As far as the estimates hold, that is at most twice the time of the
-    best choice. `Solution.reason` says what was picked and why.
+    Conjugate gradients are tried up to the cost of a factorisation, then 𝓗 is factored.
 
     Parameters
     ----------
@@ -91,9 +80,10 @@ class Auto:
     largest: int = 5000
     iterate: bool = True
 
-    def prepare(self, hessian: Curvature) -> Solve:
-        """Return the map g -> 𝓗⁻¹g; what it decides on is made at the first call."""
-        direct, seconds, product, reason = self._direct(hessian.linear)
+    def prepare(self, hessian: Any) -> Solve:
+        """Return the map g -> 𝓗⁻¹g; the solver is chosen at the first call."""
+        linear = hessian if hessian.is_linear else None
+        direct, seconds, product, reason = self._direct(linear)
         made: dict[str, Solve] = {}
 
         def solve(g: Float[Array, "p k"], *, tol: float | None = None) -> Solution:
@@ -101,9 +91,7 @@ class Auto:
                 if "cg" not in made:
                     made["cg"] = ConjugateGradient(tol=self.tol).prepare(hessian)
                 return replace(made["cg"](g, tol=tol), reason=reason)
-            limit = tol if tol is not None else self.tol
-            if limit is None:
-                limit = 1e-8 if eps(g) < 1e-10 else 1e-4
+            limit = tolerance(g, tol, self.tol)
             guess = PER_DIGIT * -math.log10(min(max(limit, 1e-16), 0.5))
             gave_up = ""
             if self.iterate and "direct" not in made and guess * product < seconds:
@@ -111,8 +99,8 @@ class Auto:
                 if "cg" not in made:
                     made["cg"] = ConjugateGradient(max_iter=patience).prepare(hessian)
                 try:
-                    said = f"about {guess:.0f} products against a factorisation, {reason}"
-                    return replace(made["cg"](g, tol=limit), reason=said)
+                    why = f"about {guess:.0f} products against a factorisation, {reason}"
+                    return replace(made["cg"](g, tol=limit), reason=why)
                 except NotConverged:
                     gave_up = f"{GAVE_UP} after {patience} products; "
             if "direct" not in made:
@@ -122,16 +110,15 @@ class Auto:
         return solve
 
     def _direct(self, hessian: LinearCurvature | None) -> tuple[Solver | None, float, float, str]:
-        """Return the cheaper factorisation that fits in memory, its seconds, a product's, and why."""
+        """Return the cheaper factorisation, its seconds, those of a product, and the reason."""
         if hessian is None:
             return None, 0.0, 0.0, "the model is known by its products only"
-        n_params, n_classes = hessian.shape
-        n_rows, c = hessian.proba.shape[0], max(1, n_classes - 1)
+        n_params, (n_rows, n_classes) = hessian.penalty.shape[0], hessian.proba.shape
+        c = max(1, n_classes - 1)
         primal, dual = n_params * c, n_rows * c
         stored = hessian.labelled.X.nnz / n_rows if is_sparse(hessian.labelled.X) else n_params
-        # Rates of one core in double precision, measured when this was written: matrix products
-        # 3e10, Cholesky factors 1.5e10 flops a second, an elementwise pass 1e9 numbers a second, and
-        # what a call costs that has nothing to do.
+        # Measured on one core in double precision: matrix products 3e10 and Cholesky 1.5e10 flops/s,
+        # elementwise passes 1e9 numbers/s, and the overhead of a call.
         product = 3e-5 + 4 * n_rows * stored * n_classes / 3e10 + 5e-9 * n_rows * n_classes
         by_features = 1e-4 + n_rows * stored * n_params * c**2 / 2e10
         by_features += primal**3 / 4.5e10 + 2e-8 * primal**2
@@ -150,7 +137,7 @@ class Auto:
 
 
 def named(solver: str | Solver) -> Solver:
-    """Return the solver a name stands for: "auto", "cholesky", "dual" or "cg"."""
+    """Return the solver named "auto", "cholesky", "dual" or "cg"."""
     if not isinstance(solver, str):
         in_place(solver, "solver", "'auto' or gw.solvers.Cholesky()", "prepare", lacks="bound")
         return solver
@@ -162,7 +149,7 @@ def named(solver: str | Solver) -> Solver:
     }
     if solver not in known:
         raise BadParameter(
-            f"solver={solver!r}; one of {', '.join(map(repr, known))} or a solver object "
-            "was expected. Leave it at 'auto'."
+            f"solver must be one of {', '.join(map(repr, known))} or a solver object, got {solver!r}. "
+            "Leave it at 'auto'."
         )
     return known[solver]

@@ -4,43 +4,38 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from jaxtyping import Float
 
-from goalward.core.arrays import Array, eps, inner, is_sparse, namespace, norm
-from goalward.core.threads import one_blas_thread
+from goalward.core.arrays import Array, inner, is_sparse, namespace, norm
+from goalward.core.cores import one_blas_thread
 from goalward.errors import BadParameter
 from goalward.solvers.solution import (
     Apply,
     Curvature,
     LinearCurvature,
-    Preconditionable,
-    Products,
     Solution,
     Solve,
     certified,
     in_basis,
     least_norm,
+    tolerance,
     uniform_penalty,
 )
 
-# Conjugate gradients for few rows of many features: one product with XXᵀ each.
-#
-# Started at zero they never leave what Xᵀ and g itself span, so every vector on the way is Xᵀa + g c,
-# a number c for each class, and intercepts b. With t = Xg the products and lengths that are needed
-# are
+# Conjugate gradients for few rows of many features. Started at zero, every vector is Xᵀa + g c with
+# intercepts b, so products take XXᵀ (n² numbers) in place of X and Xᵀ (2nd). With t = Xg:
 #
 #     X(Xᵀa + g c) = XXᵀa + t c,      ‖Xᵀa + g c‖² = ⟨a, XXᵀa + t c⟩ + c(⟨t, a⟩ + c‖g‖²)
-#
-# n² numbers in place of 2nd for each class. The iterates are those of products with X and Xᵀ.
 
 
 LARGE = 2**22
-"""Features times rows times classes from which on XXᵀ is worth its making."""
+"""Features times rows times classes from which XXᵀ pays."""
 
 
 def few_rows(hessian: LinearCurvature) -> bool:
-    """Return whether the rows span so little of the features that solving there pays."""
+    """Return whether there are so few rows that solving in their span pays."""
     X, weights = hessian.labelled.X, hessian.penalty[: hessian.labelled.X.shape[1]]
     if is_sparse(X) or 2 * X.shape[0] > X.shape[1] or math.prod(X.shape) * hessian.shape[1] < LARGE:
         return False
@@ -49,14 +44,12 @@ def few_rows(hessian: LinearCurvature) -> bool:
 
 
 def by_rows(hessian: LinearCurvature, default: float | None, max_iter: int) -> Solve:
-    """Return the map g -> 𝓗⁻¹g, solved for in the rows."""
+    """Return the map g -> 𝓗⁻¹g, solved in the span of the rows."""
     X = hessian.labelled.X
     d = X.shape[1]
 
     def solve(g: Float[Array, "p k"], *, tol: float | None = None) -> Solution:
-        limit = default if tol is None else tol
-        if limit is None:
-            limit = 1e-8 if eps(g) < 1e-10 else 1e-4
+        limit = tolerance(g, tol, default)
         with one_blas_thread():  # small products, each of which would wait for the slowest thread
             xp, weights = namespace(g), g[:d, :]
             t = X @ weights
@@ -64,12 +57,8 @@ def by_rows(hessian: LinearCurvature, default: float | None, max_iter: int) -> S
 
             def lengthened(A: Float[Array, "n1 k"]) -> Float[Array, "n1 k"]:
                 a, c = A[:-1, :], A[-1:, :]
-                return xp.concat(
-                    [
-                        hessian.labelled.gram @ a + t * c,
-                        xp.sum(t * a, axis=0, keepdims=True) + squares * c,
-                    ]
-                )
+                last = xp.sum(t * a, axis=0, keepdims=True) + squares * c
+                return xp.concat([hessian.labelled.gram @ a + t * c, last])
 
             first = xp.concat([xp.zeros_like(t), xp.ones_like(squares)])
             A, b, taken = _iterate_products(
@@ -77,7 +66,7 @@ def by_rows(hessian: LinearCurvature, default: float | None, max_iter: int) -> S
             )
             v = xp.concat([X.T @ A[:-1, :] + weights * A[-1:, :], b])
             v = least_norm(v, hessian.penalty, hessian.unseen)
-            # The recursion's residual drifts from the true one by rounding.
+            # The recursive residual drifts from the true one by rounding.
             left = g - hessian.matvec(v)
         return certified(g, left, Solution(v, 0.0, taken, "ConjugateGradient"), 2.0 * limit)
 
@@ -92,10 +81,7 @@ def _iterate_products(
     target: float,
     max_iter: int,
 ) -> tuple[Float[Array, "n1 k"], Float[Array, "_ k"], int]:
-    """Return (a, c) and b of 𝓗⁻¹ of (r, r_b), to a residual of `target`, and the products taken.
-
-    `lengthened` gives what the inner product with (a, c) is the plain one with: X(Xᵀa + g c) first.
-    """
+    """Return (a, c) and b of 𝓗⁻¹(r, r_b), and the number of products taken."""
     xp, (rho, rho_intercept) = namespace(r), uniform_penalty(hessian)
     A, b, p, p_b = xp.zeros_like(r), xp.zeros_like(r_b), r + 0.0, r_b
     along = lengthened(p)
@@ -111,7 +97,7 @@ def _iterate_products(
         if bend <= 0.0:
             return A, b, iteration
         step = square / bend
-        # In place: these arrays are the work of a step beside its product.
+        # In place: beside the product, these arrays dominate a step.
         A += step * p
         r -= step * q
         b, r_b = b + step * p_b, r_b - step * q_b
@@ -127,32 +113,24 @@ def _iterate_products(
 
 
 LARGEST_EIGENPROBLEM = 4096
-"""Features (or rows, if fewer) up to which XᵀX is decomposed at all: 16 million numbers."""
+"""Features or rows up to which XᵀX is decomposed (16 million numbers)."""
 
 SAVED = 40
-"""Products that the Kronecker preconditioner saves, about, where problems are large."""
+"""Products that the Kronecker preconditioner saves on large problems."""
 
 
 @dataclass(frozen=True)
 class ConjugateGradient:
     """Solve by products with 𝓗 alone.
 
-    Started at zero, the iterates stay in the range of 𝓗; what a preconditioner adds along
-    the flat direction of a free intercept is taken off at the end.
-
     Parameters
     ----------
     tol
-        The relative residual to reach; `NotConverged` is raised where it is not.
+        The relative residual above which `NotConverged` is raised.
     max_iter
-        Products with 𝓗 allowed.
+        Largest number of products with 𝓗.
     preconditioner
-        "kronecker" inverts (mean Λ) ⊗ XᵀX + ρ through two eigendecompositions, "jacobi"
-        divides by the diagonal, "none" does nothing. "auto" takes the first for linear models
-        where its eigenvectors cost less than the products they save (up to 4096 features or
-        rows), the second for others, and none for models that are not linear, unless their
-        curvature brings one; with at most half as many rows as features, and many classes, none
-        either, and products of XXᵀ in place of X and Xᵀ.
+        "kronecker" (mean Λ ⊗ XᵀX + ρ), "jacobi" (diagonal), "none", or "auto" to choose by cost.
 
     Examples
     --------
@@ -164,14 +142,12 @@ class ConjugateGradient:
     max_iter: int = 2000
     preconditioner: str = "auto"
 
-    def prepare(self, hessian: Curvature) -> Solve:
-        """Return the map g -> 𝓗⁻¹g."""
-        linear = hessian.linear
+    def prepare(self, hessian: Any) -> Solve:
+        linear: LinearCurvature | None = hessian if hessian.is_linear else None
         if self.preconditioner == "auto" and linear is not None and few_rows(linear):
             return by_rows(linear, self.tol, self.max_iter)
         if linear is None or linear.basis.shape[1] != 1:
-            own = hessian.near if self.preconditioner == "auto" else None
-            near = own or _preconditioner(self.preconditioner, linear)
+            near = _preconditioner(self.preconditioner, linear)
             return by_products(hessian, near, "ConjugateGradient", self.tol, self.max_iter)
         one = _OneColumn(linear)
         near = _preconditioner(self.preconditioner, one)
@@ -179,23 +155,17 @@ class ConjugateGradient:
 
 
 def by_products(
-    hessian: Curvature,
+    hessian: Any,
     near: Apply,
     name: str,
     default: float | None,
     max_iter: int,
     one: _OneColumn | None = None,
 ) -> Solve:
-    """Return the map g -> 𝓗⁻¹g by conjugate gradients with the approximate inverse `near`.
-
-    One effective direction (two classes) is solved for in `one` column where it is given.
-    """
+    """Return the map g -> 𝓗⁻¹g preconditioned by `near`; two classes are solved in `one` column."""
 
     def solve(g: Float[Array, "p k"], *, tol: float | None = None) -> Solution:
-        limit = default if tol is None else tol
-        if limit is None:
-            limit = 1e-8 if eps(g) < 1e-10 else 1e-4
-        taken = 0
+        limit, taken = tolerance(g, tol, default), 0
 
         def products(b: Float[Array, "p c"]) -> Float[Array, "p c"]:
             nonlocal taken
@@ -206,9 +176,9 @@ def by_products(
             v = in_basis(one.hessian, g, products)
         else:
             v = products(g)
-            if hessian.linear is not None:
-                v = least_norm(v, hessian.penalty, hessian.linear.unseen)
-        # The recursion's residual drifts from the true one by rounding.
+            if hessian.is_linear:
+                v = least_norm(v, hessian.penalty, hessian.unseen)
+        # The recursive residual drifts from the true one by rounding.
         left = g - hessian.matvec(v)
         return certified(g, left, Solution(v, 0.0, taken, name), 2.0 * limit)
 
@@ -216,7 +186,7 @@ def by_products(
 
 
 def _iterate(
-    hessian: Products, g: Float[Array, "p k"], near: Apply, tol: float, max_iter: int
+    hessian: Curvature | _OneColumn, g: Float[Array, "p k"], near: Apply, tol: float, max_iter: int
 ) -> tuple[Float[Array, "p k"], int]:
     """Return 𝓗⁻¹g by preconditioned conjugate gradients from zero, and the products taken."""
     v = g * 0.0
@@ -242,11 +212,7 @@ def _iterate(
 
 
 class _OneColumn:
-    """The Hessian of two classes as one column: half the work of a product.
-
-    In the one effective direction q = (1, -1)/√2 of two classes a row's curvature is the number
-    b = w qᵀΛq = 2 w p₀p₁, and the Hessian is Xᵀ diag(b) X + ρ on vectors of one column.
-    """
+    """The Hessian of two classes in one column, Xᵀ diag(2 w p₀p₁) X + ρ, at half the work."""
 
     def __init__(self, hessian: LinearCurvature) -> None:
         self.labelled, self.penalty = hessian.labelled, hessian.penalty
@@ -256,7 +222,6 @@ class _OneColumn:
         self.hessian = hessian
 
     def matvec(self, v: Float[Array, "p 1"]) -> Float[Array, "p 1"]:
-        """Return Xᵀ diag(b) X v + ρ v."""
         X, column = self.labelled.X, v[:, 0]
         if not self.intercept:
             return (X.T @ (self.bend * (X @ column)) + self.penalty * column)[:, None]
@@ -266,58 +231,39 @@ class _OneColumn:
         return (pulled + self.penalty * column)[:, None]
 
     def mean_curvature(self) -> Float[Array, "1 1"]:
-        """Return the mean of qᵀΛq over the rows, as a matrix."""
         xp = namespace(self.bend)
         return xp.reshape(xp.sum(self.bend) / xp.sum(self.labelled.weights), (1, 1))
 
     def diagonal(self) -> Float[Array, "p 1"]:
-        """Return the diagonal, for preconditioning: of two equal columns, either."""
         return self.hessian.diagonal()[:, :1]
 
 
-def _preconditioner(name: str, curvature: Preconditionable | None) -> Apply:
-    """Return the approximate inverse that a name stands for; None is a model that is not linear."""
+def _preconditioner(name: str, curvature: LinearCurvature | _OneColumn | None) -> Apply:
+    """Return the named approximate inverse; a curvature of None is not linear."""
     if name not in ("auto", "kronecker", "jacobi", "none"):
         raise BadParameter(
-            f"preconditioner={name!r}; 'auto', 'kronecker', 'jacobi' or 'none' was expected. Leave it "
-            "at 'auto'."
+            f"preconditioner must be 'auto', 'kronecker', 'jacobi' or 'none', got {name!r}. Leave it at "
+            "'auto'."
         )
     if name == "none" or (name == "auto" and curvature is None):
         return lambda r: r
     if curvature is None:
         raise BadParameter(
-            "This preconditioner reads the rows of a linear model, and another model came. "
-            "Use preconditioner='none'."
+            f"preconditioner={name!r} needs a linear model, whose rows it reads. Use 'none'."
         )
-    if name == "auto":
-        name = "kronecker" if _pays(curvature) else "jacobi"
-    return _kronecker(curvature) if name == "kronecker" else _jacobi(curvature)
-
-
-def _pays(curvature: Preconditionable) -> bool:
-    """Return whether the eigenvectors of XᵀX cost less than the products they save.
-
-    About 25 s³ flops for s = min(n, p), at the rate of the 4 n p K of a product.
-    """
     n_rows, (n_params, n_columns) = len(curvature.labelled), curvature.shape
     size = min(n_rows, n_params)
-    if size > LARGEST_EIGENPROBLEM or is_sparse(curvature.labelled.X):
-        return False
-    return bool(25 * size**3 < SAVED * 4 * n_rows * n_params * n_columns)
-
-
-def _jacobi(curvature: Preconditionable) -> Apply:
+    small = size <= LARGEST_EIGENPROBLEM and not is_sparse(curvature.labelled.X)
+    # Eigenvectors take about 25 s³ flops for s = min(n, p), a product 4 n p K.
+    pays = small and 25 * size**3 < SAVED * 4 * n_rows * n_params * n_columns
+    if name == "kronecker" or (name == "auto" and pays):
+        return _kronecker(curvature)
     diagonal = curvature.diagonal()
     return lambda r: r / diagonal
 
 
-def _kronecker(curvature: Preconditionable) -> Apply:
-    """Return the inverse of (mean Λ) ⊗ XᵀWX + ρ, by eigenvectors of both factors.
-
-    A free intercept has ρ = 0 in its row only, which would break the product form; it is
-    given the penalty of the weights here, which costs a preconditioner nothing. With fewer rows
-    than features XᵀWX has eigenvectors for as many rows, and is zero on the rest.
-    """
+def _kronecker(curvature: LinearCurvature | _OneColumn) -> Apply:
+    """Return the inverse of (mean Λ) ⊗ XᵀWX + ρ by eigenvectors; intercepts get the weights' ρ."""
     xp = namespace(curvature.penalty)
     class_values, class_vectors = xp.linalg.eigh(curvature.mean_curvature())
     class_values = xp.maximum(class_values, xp.zeros_like(class_values))

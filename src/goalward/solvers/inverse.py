@@ -1,14 +1,10 @@
-"""𝓗⁻¹ of a linear model in coordinates: leverages, low-rank updates, draws.
-
-Around its optimum the penalised likelihood is nearly Gaussian with covariance 𝓗⁻¹ (Laplace). The
-logits of a row x then have the covariance M = J𝓗⁻¹Jᵀ, its leverage. All is held in the K-1 contrasts
-of the classes, in which 𝓗 has an inverse.
-"""
+"""𝓗⁻¹ of a linear model in the K-1 contrasts: leverages M = J𝓗⁻¹Jᵀ, low-rank updates, draws."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,40 +31,23 @@ from goalward.solvers.cholesky import dense_curvature
 from goalward.solvers.conjugate_gradient import by_products
 from goalward.solvers.solution import LinearCurvature, Solve, in_basis, uniform_penalty
 
-# Coordinates in which a linear model's curvature is small enough to be inverted.
-#
-# A penalised optimum lies in the span of its rows, and outside of what was seen nothing is known but
-# the penalty. So a row is its features, or where these are many its part along a few orthonormal
-# directions; what is left of it outside them has the prior's variance 1/ρ. All that is needed of that
-# is what Gram matrices say, so rows are only multiplied and may be sparse.
+# A penalised optimum lies in the span of its rows. Outside the coordinates only the prior variance
+# 1/ρ is known. Gram matrices are enough, so rows may be sparse.
 
 
 LARGEST = 1000
-"""Unknowns up to which a covariance is held whole: an inverse of it takes about 0.1 s on one core."""
+"""Unknowns up to which a covariance is stored; inverting it takes 0.1 s."""
 
 LARGEST_GRAM = 3000
-"""Rows or features whose Gram matrix gives the leading directions."""
+"""Rows or features up to which a Gram matrix is decomposed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """Rows as coordinates: features or directions, then a constant if there is an intercept.
+    """Rows as features, or as parts along orthonormal columns of `basis` (or rowsᵀ basis).
 
-    Parameters
-    ----------
-    ridge
-        Penalty of each coordinate. All numbers are in its library and precision.
-    rho
-        Penalty of every direction outside.
-    intercept
-        Whether coordinates end in a constant.
-    basis
-        Orthonormal directions, (d, r); with `rows` (n, r), and the directions are rowsᵀ basis. None
-        where the features serve themselves.
-    rows
-        The rows whose span the directions are; d x r numbers of many features are never formed.
-    kept
-        Share of the rows' squared length that lies along the directions.
+    `ridge` is the penalty of each coordinate and `rho` that of all other directions; `kept` is the
+    share of the rows' squared length along the columns.
     """
 
     ridge: Float[Array, " q"] = field(repr=False)
@@ -80,20 +59,18 @@ class Coordinates:
 
     @classmethod
     def features(cls, hessian: LinearCurvature) -> Coordinates:
-        """Return the features as coordinates."""
         return cls(hessian.penalty, float(hessian.penalty[0]), hessian.intercept)
 
     @classmethod
     def spanned(cls, hessian: LinearCurvature) -> Coordinates:
-        """Return the span of the labelled rows where they are fewer than features, which serve else."""
+        """Return the span of the labelled rows, or the features if they are fewer."""
         n_rows, n_features = hessian.labelled.X.shape
         if n_features <= n_rows:
             return cls.features(hessian)
         gram = hessian.labelled.gram
         xp = namespace(gram)
         values, vectors = xp.linalg.eigh(gram)
-        # Directions below rounding of the largest carry no row; dropping them changes
-        # the Gram matrix, hence every logit, by rounding only.
+        # Dropping directions below rounding changes every logit by rounding only.
         count = int(xp.sum(xp.astype(values > values[-1] * 1e-14, xp.int64)))
         keep = slice(n_rows - count, n_rows)
         basis = vectors[:, keep] / xp.sqrt(values[keep])
@@ -103,29 +80,21 @@ class Coordinates:
     def leading(
         cls, hessian: LinearCurvature, rows: Rows, *, largest: int = LARGEST
     ) -> Coordinates:
-        """Return at most `largest` unknowns, in double precision.
-
-        Parameters
-        ----------
-        rows
-            The rows that matter, as the model sees them. Where the features are too many, the leading
-            directions of these and of the labelled rows are kept.
-        """
+        """Return features, or leading directions of `rows` and labelled rows if too many."""
         room = max(1, largest // hessian.basis.shape[1] - hessian.intercept)
         penalty = astype(hessian.penalty, namespace(hessian.penalty).float64)
         if rows.shape[1] <= room:
             return cls(penalty, float(penalty[0]), hessian.intercept)
-        both = [rows, hessian.labelled.X]
-        if is_sparse(both[0]) != is_sparse(both[1]):
-            both = [dense(X) for X in both]
-        basis, kept = _leading(stack_rows(*both), room)
+        known = hessian.labelled.X
+        if is_sparse(rows) != is_sparse(known):
+            rows, known = dense(rows), dense(known)
+        basis, kept = _leading(stack_rows(rows, known), room)
         return cls._along(hessian, penalty, basis, kept=kept)
 
     @classmethod
     def _along(
         cls, hessian: LinearCurvature, penalty: Array, basis: Array, **more: Any
     ) -> Coordinates:
-        """Return coordinates along directions, all of which have the penalty of the weights."""
         rho, _ = uniform_penalty(hessian)
         xp = namespace(basis)
         ridge = xp.full((basis.shape[1],), rho, dtype=basis.dtype, device=basis.device)
@@ -134,7 +103,6 @@ class Coordinates:
         return cls(ridge, rho, hessian.intercept, basis, **more)
 
     def __call__(self, rows: Rows) -> Float[Array, "n q"]:
-        """Return the coordinates of rows as the model sees them."""
         X = like(rows, self.ridge, dtype=self.ridge.dtype)
         if self.rows is not None:
             X = dense(X @ self.rows.T)
@@ -148,13 +116,13 @@ class Coordinates:
     def outside(
         self, A: Rows, in_A: Float[Array, "a q"], B: Rows, in_B: Float[Array, "b q"]
     ) -> Float[Array, "a b"] | None:
-        """Return ⟨a, b⟩ of the parts outside; None where nothing is outside."""
+        """Return ⟨a, b⟩ of the parts outside, or None if there are none."""
         if self.basis is None:
             return None
         return dense(A @ B.T) - self.directions(in_A) @ self.directions(in_B).T
 
     def squared_outside(self, rows: Rows, Z: Float[Array, "n q"]) -> Float[Array, " n"]:
-        """Return ‖x‖² of the part of each row outside, never below zero."""
+        """Return ‖x‖² of the part of each row outside, at least 0."""
         xp = namespace(Z)
         if self.basis is None:
             return xp.zeros_like(Z[:, 0])
@@ -166,11 +134,7 @@ class Coordinates:
 
 
 def _leading(rows: Rows, room: int) -> tuple[Float[Array, "d r"], float]:
-    """Return the leading directions of rows, and the share of their squared length there.
-
-    By the smaller of the two Gram matrices; of very many rows some thousands, evenly spaced, speak
-    for all.
-    """
+    """Return the leading directions of (a sample of) rows and the share of squared length kept."""
     if min(rows.shape) > LARGEST_GRAM:
         rows = rows_at(rows, np.linspace(0, rows.shape[0] - 1, LARGEST_GRAM).astype(np.int64))
     m, d = rows.shape
@@ -178,7 +142,7 @@ def _leading(rows: Rows, room: int) -> tuple[Float[Array, "d r"], float]:
     xp = namespace(gram)
     gram = astype(gram, xp.float64)
     values, vectors = leading_eigenvectors(gram, room)
-    # Directions below rounding of the largest carry no row.
+    # Drop directions below rounding.
     floor = max(float(values[-1]), 0.0) * 1e-12
     first = values.shape[0] - int(xp.sum(xp.astype(values > floor, xp.int64)))
     values, vectors = values[first:], vectors[:, first:]
@@ -189,22 +153,17 @@ def _leading(rows: Rows, room: int) -> tuple[Float[Array, "d r"], float]:
 
 
 LARGEST_BLOCK = 2**22
-"""Numbers in one array on the way to a form: 32 MB."""
+"""Size of a temporary array (32 MB)."""
 
 MOST_PAIRED = 256
-"""Coordinates up to which pairs of them are formed."""
+"""Coordinates up to which pairs are formed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Inverse:
     """The inverse of a linear model's curvature: the covariance of its parameters.
 
-    Parameters
-    ----------
-    matrix
-        (qc, qc) inverse, rows ordered (coordinate, contrast).
-    coordinates
-        How rows are written; outside of them rows have the prior's variance.
+    Rows of `matrix` are ordered (coordinate, contrast); other directions have the prior's variance.
 
     Examples
     --------
@@ -222,7 +181,6 @@ class Inverse:
 
     @classmethod
     def of(cls, hessian: LinearCurvature, coordinates: Coordinates) -> Inverse:
-        """Return the inverse of a curvature: of the same objective, written in the coordinates."""
         ridge = coordinates.ridge
         blocks = like(hessian.blocks(), ridge, dtype=ridge.dtype)
         H = dense_curvature(coordinates(hessian.labelled.X), blocks, ridge)
@@ -230,7 +188,6 @@ class Inverse:
 
     @property
     def reason(self) -> str:
-        """What is held, in words."""
         basis = self.coordinates.basis
         if basis is None:
             return f"the covariance of all {self.matrix.shape[0]} unknowns"
@@ -246,7 +203,6 @@ class Inverse:
     def forms(
         self, matrices: Sequence[Float[Array, "qc qc"]], Z: Float[Array, "n q"]
     ) -> list[Float[Array, "n c c"]]:
-        """Return J A Jᵀ of every row for several symmetric A: what they share is made once."""
         xp = namespace(Z)
         n, q = Z.shape
         apply = quadratic(matrices, q)
@@ -255,24 +211,21 @@ class Inverse:
         return parts[0] if len(parts) == 1 else [xp.concat(p) for p in zip(*parts, strict=True)]
 
     def pulled(self, Z: Float[Array, "n q"]) -> Float[Array, "n c q c"]:
-        """Return y = 𝓗⁻¹Jᵀ of every row: how the parameters follow a pull at each of its contrasts."""
+        """Return y = 𝓗⁻¹Jᵀ of every row."""
         return _product(Z, self.matrix)
 
     def leverage(
         self, rows: Rows, Z: Array | None = None, y: Array | None = None
     ) -> Float[Array, "n c c"]:
-        """Return M = J𝓗⁻¹Jᵀ of rows: the covariance of their logits in contrasts.
-
-        What of a row lies outside the coordinates has the prior's variance. Z = coordinates(rows) and
-        y = pulled(Z) are taken where they are at hand.
-        """
+        """Return M = J𝓗⁻¹Jᵀ of rows; Z = coordinates(rows) and y = pulled(Z) may be given."""
         Z = self.coordinates(rows) if Z is None else Z
-        return self.with_outside(self.form(self.matrix, Z) if y is None else _summed(Z, y), rows, Z)
+        M = self.forms((self.matrix,), Z)[0] if y is None else _summed(Z, y)
+        return self.with_outside(M, rows, Z)
 
     def with_outside(
         self, M: Float[Array, "n c c"], rows: Rows, Z: Float[Array, "n q"]
     ) -> Float[Array, "n c c"]:
-        """Return the leverage of rows, given that of their part inside the coordinates."""
+        """Return the leverage of rows, given that inside the coordinates."""
         if self.coordinates.basis is None:
             return M
         xp = namespace(Z)
@@ -280,7 +233,7 @@ class Inverse:
         return M + spread[:, None, None] * xp.eye(M.shape[1], dtype=Z.dtype, device=Z.device)
 
     def joint_form(self, A: Float[Array, "qc qc"], Z: Float[Array, "n q"]) -> Float[Array, "nc nc"]:
-        """Return J A Jᵀ of all rows together: their forms on the diagonal, what they share beside."""
+        """Return J A Jᵀ of all rows jointly."""
         xp = namespace(Z)
         y = _product(Z, A)
         n, c = y.shape[:2]
@@ -288,7 +241,7 @@ class Inverse:
         return xp.reshape(shared, (n * c, n * c))
 
     def joint_leverage(self, rows: Rows, Z: Float[Array, "n q"]) -> Float[Array, "nc nc"]:
-        """Return the covariance of the logits of all rows together."""
+        """Return the joint covariance of the logits of all rows."""
         M = self.joint_form(self.matrix, Z)
         outside = self.coordinates.outside(rows, Z, rows, Z)
         if outside is None:
@@ -302,10 +255,7 @@ class Inverse:
     def change(
         self, z: Float[Array, " q"], M: Float[Array, "c c"], block: Float[Array, "c c"]
     ) -> tuple[Float[Array, "qc c"], Float[Array, "c c"]]:
-        """Return y and S with which a row of curvature `block` takes y S yᵀ off the inverse.
-
-        y = 𝓗⁻¹Jᵀ and S = (I + ΛM)⁻¹Λ (Woodbury); z are the row's coordinates, M its leverage.
-        """
+        """Return y = 𝓗⁻¹Jᵀ and S = (I + ΛM)⁻¹Λ: a row with Λ = `block` takes y S yᵀ off 𝓗⁻¹."""
         xp = namespace(block)
         S = shrunk(block[None, :, :], M[None, :, :])[0, :, :]
         return xp.reshape(self.pulled(z[None, :]), (block.shape[0], -1)).T, (S + S.T) / 2
@@ -313,24 +263,20 @@ class Inverse:
     def added(self, row: Rows, block: Float[Array, "c c"]) -> Inverse:
         """Return the inverse after a row with curvature `block` has been added."""
         Z = self.coordinates(row)
-        return self.less(*self.change(Z[0, :], self.leverage(row, Z)[0, :, :], block))
-
-    def less(self, y: Float[Array, "qc c"], S: Float[Array, "c c"]) -> Inverse:
-        """Return the inverse less y S yᵀ, what a row that was added takes off."""
+        y, S = self.change(Z[0, :], self.leverage(row, Z)[0, :, :], block)
         return replace(self, matrix=self.matrix - y @ S @ y.T)
 
     def draw(self, rng: np.random.Generator, count: int) -> NDArray[Any]:
         """Return `count` draws from the Gaussian with covariance 𝓗⁻¹ and mean zero, (q, c, count)."""
         matrix = to_numpy(self.matrix)
-        # With 𝓗 = LLᵀ a draw is L⁻ᵀ of a standard one; that is the upper triangle whose product
-        # with its transpose is 𝓗⁻¹: a Cholesky factor from the last row to the first.
+        # The upper factor UUᵀ = 𝓗⁻¹: a Cholesky factor from the last row to the first.
         upper = np.linalg.cholesky(matrix[::-1, ::-1])[::-1, ::-1]
         drawn: NDArray[Any] = upper @ rng.standard_normal((len(matrix), count))
         return drawn.reshape(self.coordinates.ridge.shape[0], -1, count)
 
 
 def shrunk(blocks: Float[Array, "n c c"], M: Float[Array, "n c c"]) -> Float[Array, "n c c"]:
-    """Return S = (I + ΛM)⁻¹Λ of every row: what is left of its curvature, seen from the labelled ones."""
+    """Return S = (I + ΛM)⁻¹Λ of every row."""
     xp, c = namespace(M), M.shape[1]
     if c == 1:
         return blocks / (1.0 + blocks * M)
@@ -338,12 +284,11 @@ def shrunk(blocks: Float[Array, "n c c"], M: Float[Array, "n c c"]) -> Float[Arr
 
 
 def _paired(q: int, c: int) -> bool:
-    """Return whether pairs z_j z_l are formed: a quarter of the work where contrasts are several."""
     return c > 1 and q <= (64 if c == 2 else MOST_PAIRED)
 
 
 def rows_at_once(q: int, c: int) -> int:
-    """Return the rows whose forms, with all that they make on the way, fit a block."""
+    """Return the number of rows whose forms fit into a block."""
     numbers = q * (q + 1) // 2 + 4 * c * c if _paired(q, c) else c * c * q
     return max(1, LARGEST_BLOCK // numbers)
 
@@ -351,13 +296,9 @@ def rows_at_once(q: int, c: int) -> int:
 def quadratic(
     matrices: Sequence[Float[Array, "qc qc"]], q: int
 ) -> Callable[[Float[Array, "n q"]], list[Float[Array, "n c c"]]]:
-    """Return the map from Z to Σ_jl z_j A[j, :, l, :] z_l of every row, for symmetric A of q x q blocks.
-
-    Few coordinates and several contrasts: one product of the pairs z_j z_l, j ≤ l, with A folded
-    accordingly, a quarter of the work. Otherwise one product with A, then one sum per row.
-    """
+    """Return the map from Z to Σ_jl z_j A[j, :, l, :] z_l of rows, by pairs j ≤ l where faster."""
     c = matrices[0].shape[0] // q
-    # A GPU has work to spare, and every call costs it.
+    # On a GPU fewer calls matter more than fewer flops.
     if not (_paired(q, c) and type(matrices[0]) is np.ndarray):
         return lambda Z: [_summed(Z, _product(Z, A)) for A in matrices]
     xp = namespace(matrices[0])
@@ -369,8 +310,8 @@ def quadratic(
 
     def apply(Z: Float[Array, "n q"]) -> list[Float[Array, "n c c"]]:
         packed, size = pairs(Z) @ folded, len(a)
-        found = [packed[:, i * size : (i + 1) * size] for i in range(len(matrices))]
-        return [xp.reshape(xp.take(part, place, axis=1), (Z.shape[0], c, c)) for part in found]
+        parts = [packed[:, i * size : (i + 1) * size] for i in range(len(matrices))]
+        return [xp.reshape(xp.take(part, place, axis=1), (Z.shape[0], c, c)) for part in parts]
 
     return apply
 
@@ -403,21 +344,11 @@ def _product(Z: Float[Array, "n q"], A: Float[Array, "qc qc"]) -> Float[Array, "
     return xp.reshape(Z @ xp.reshape(A, (q, -1)), (n, c, q, c))
 
 
-# An inverse that follows the model as rows are added, made exact by a few iterations.
-
-
 @dataclass(frozen=True, eq=False)
 class Updated:
-    """Conjugate gradients preconditioned by the inverse of a Hessian nearby.
+    """Conjugate gradients preconditioned by the inverse of a nearby Hessian.
 
-    A row with curvature Λ changes 𝓗⁻¹ by rank K-1 (Woodbury), which costs (pK)²K instead of a
-    factorisation. What else has moved since the inverse was made, the iterations take up, so
-    that the solution is that of the Hessian given.
-
-    Parameters
-    ----------
-    inverse
-        By features.
+    A new row changes 𝓗⁻¹ by rank K-1 (Woodbury); iterations make the solution exact.
 
     Examples
     --------
@@ -433,29 +364,24 @@ class Updated:
 
     @classmethod
     def of(cls, hessian: LinearCurvature) -> Updated:
-        """Return the solver of a Hessian, its inverse made once."""
         return cls(Inverse.of(hessian, Coordinates.features(hessian)))
 
     def added(self, row: Rows, block: Float[Array, "c c"]) -> Updated:
-        """Return the solver after a row with curvature `block` has been added."""
         return replace(self, inverse=self.inverse.added(row, block))
 
     def prepare(self, hessian: LinearCurvature) -> Solve:
-        """Return the map g -> 𝓗⁻¹g."""
         matrix = self.inverse.matrix
 
         def near(r: Float[Array, "p c"]) -> Float[Array, "p c"]:
             xp = namespace(r)
             return xp.reshape(matrix @ xp.reshape(r, (-1,)), r.shape)
 
-        def all_columns(r: Float[Array, "p k"]) -> Float[Array, "p k"]:
-            return in_basis(hessian, r, near)
-
-        return by_products(hessian, all_columns, "Updated", self.tol, max_iter=500)
+        wide = partial(in_basis, hessian, apply=near)
+        return by_products(hessian, wide, "Updated", self.tol, max_iter=500)
 
 
 def fits(hessian: LinearCurvature, largest: int = 2500) -> bool:
-    """Return whether an inverse by features is worth holding for this Hessian."""
+    """Return whether an inverse by features pays for this Hessian."""
     c = hessian.basis.shape[1]
     size, rows = hessian.shape[0] * c, hessian.proba.shape[0] * c
     return not is_sparse(hessian.labelled.X) and 100 <= size <= largest and rows >= size / 2

@@ -1,9 +1,7 @@
-"""What a solver is given and what it must return.
+"""Interfaces of curvatures, solvers and solutions.
 
-Adding a constant to all logits of a row changes no softmax, so 𝓗 acts on "all classes up together"
-as the bare penalty, and on the effective directions of the outcomes, the columns of `basis`, as a
-definite matrix. A solver inverts the second part only (`in_basis`); the first is a division, and
-where the penalty is 0 (a free intercept) the solution of least norm has nothing there.
+𝓗 is definite on the columns of `basis`, which solvers invert; elsewhere it is the penalty alone,
+and the solution of least norm is 0 where that is 0.
 """
 
 from __future__ import annotations
@@ -15,25 +13,23 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from jaxtyping import Float
 
-from goalward.core.arrays import Array, astype, eps, namespace, norm
+from goalward.core.arrays import Array, astype, namespace, norm
 from goalward.core.rows import Labelled
 from goalward.errors import NotConverged, Unsupported
 
 
 @dataclass(frozen=True)
 class Solution:
-    """v with 𝓗 v = g, and how far it can be trusted.
+    """v with 𝓗 v = g, and its accuracy.
 
     Parameters
     ----------
-    value
-        The solution of least norm.
     residual
         ‖𝓗 v - g‖ / ‖g‖, by a product with 𝓗 itself.
     iterations
-        Products with 𝓗 that an iterative solver took; 0 for a direct one.
+        Products with 𝓗 of an iterative solver; 0 for a direct one.
     solver, reason
-        Which solver answered, and why it was picked.
+        The solver used, and why it was chosen.
     """
 
     value: Float[Array, "p k"]
@@ -44,34 +40,23 @@ class Solution:
 
 
 @runtime_checkable
-class Products(Protocol):
-    """Anything that multiplies (p, K) parameters by a matrix with a penalty in it."""
+class Curvature(Protocol):
+    """𝓗 as a product with (p, K) parameters."""
 
     @property
     def shape(self) -> tuple[int, int]: ...
     @property
     def penalty(self) -> Float[Array, " p"]: ...
     def matvec(self, v: Float[Array, "p k"]) -> Float[Array, "p k"]: ...
-
-
-@runtime_checkable
-class Curvature(Products, Protocol):
-    """𝓗, as solvers are given it."""
-
     @property
-    def linear(self) -> LinearCurvature | None:
-        """Itself, where the model is linear; None where all that is known are products."""
-        ...
-
-    @property
-    def near(self) -> Apply | None:
-        """A map close to 𝓗⁻¹, where the curvature brings one."""
+    def is_linear(self) -> bool:
+        """Whether it is a `LinearCurvature`; otherwise only products are known."""
         ...
 
 
 @runtime_checkable
-class Preconditionable(Products, Protocol):
-    """What a preconditioner reads of a linear model's curvature."""
+class LinearCurvature(Curvature, Protocol):
+    """The curvature of a linear model, for direct solvers and preconditioners."""
 
     @property
     def labelled(self) -> Labelled: ...
@@ -79,12 +64,6 @@ class Preconditionable(Products, Protocol):
     def intercept(self) -> bool: ...
     def mean_curvature(self) -> Float[Array, "k k"]: ...
     def diagonal(self) -> Float[Array, "p k"]: ...
-
-
-@runtime_checkable
-class LinearCurvature(Curvature, Preconditionable, Protocol):
-    """The curvature of a linear model, opened up for direct solvers."""
-
     @property
     def proba(self) -> Float[Array, "n k"]: ...
     @property
@@ -104,24 +83,18 @@ class Solve(Protocol):
 
 @runtime_checkable
 class Solver(Protocol):
-    """A way to solve with 𝓗: `prepare` once, then call for each right-hand side."""
+    """A method to solve with 𝓗: `prepare` once, then call for each right-hand side."""
 
     def prepare(self, hessian: Any) -> Solve: ...
 
 
 Apply: TypeAlias = Callable[[Array], Array]
-"""A linear map of parameters: an inverse, or what stands for one."""
+"""A linear map of parameters, such as an (approximate) inverse."""
 
 
 @dataclass(frozen=True)
 class Direct(ABC):
-    """A solver that factors 𝓗 in the effective directions: exact but for rounding.
-
-    Parameters
-    ----------
-    tol
-        The relative residual above which `NotConverged` is raised.
-    """
+    """A solver that factors 𝓗 in the effective directions."""
 
     tol: float | None = None
 
@@ -130,10 +103,7 @@ class Direct(ABC):
         """Return 𝓗⁻¹ in the effective directions, a map (p, c) -> (p, c)."""
 
     def prepare(self, hessian: LinearCurvature) -> Solve:
-        """Return the map g -> 𝓗⁻¹g.
-
-        A solution is improved once by its own residual where rounding has spoilt it.
-        """
+        """Return the map g -> 𝓗⁻¹g, with one step of iterative refinement where needed."""
         apply, name = self.factored(hessian), type(self).__name__
 
         def solve(g: Float[Array, "p k"], *, tol: float | None = None) -> Solution:
@@ -148,22 +118,26 @@ class Direct(ABC):
         return solve
 
 
+def tolerance(
+    g: Array, tol: float | None, default: float | None = None, *, single: float = 1e-4
+) -> float:
+    """Return the tolerance of the residual: 1e-8 by default, `single` in single precision."""
+    limit = default if tol is None else tol
+    return limit if limit is not None else 1e-8 if g.dtype == namespace(g).float64 else single
+
+
 def certified(
     g: Float[Array, "p k"], left: Float[Array, "p k"], solution: Solution, tol: float | None
 ) -> Solution:
-    """Return `solution` with its residual, of which `left` = g - 𝓗v, or raise if it exceeds `tol`.
-
-    The default tolerance is 1e-8, or 1e-3 in single precision.
-    """
+    """Return `solution` with the residual of `left` = g - 𝓗v; raise if it exceeds `tol`."""
     size = norm(g)
     residual = norm(left) / size if size > 0.0 else 0.0
-    limit = tol if tol is not None else (1e-8 if eps(g) < 1e-10 else 1e-3)
+    limit = tolerance(g, tol, single=1e-3)
     if not residual <= limit:
         raise NotConverged(
             f"{solution.solver} left a relative residual of {residual:.1e} after "
-            f"{solution.iterations} iterations; {limit:.0e} was asked for. The curvature is "
-            "too ill-conditioned: lower C (a stronger penalty), rescale the features, or "
-            "give the solver more iterations or a larger tol."
+            f"{solution.iterations} iterations; {limit:.0e} was asked for. Lower C (a stronger penalty), "
+            "rescale the features, or give the solver more iterations or a larger tol."
         )
     return replace(solution, residual=residual)
 
@@ -188,14 +162,14 @@ def least_norm(
 
 
 def uniform_penalty(hessian: LinearCurvature) -> tuple[float, float]:
-    """Return ρ of the weights, which must be one positive number, and of the intercept."""
+    """Return ρ of the weights, which must be equal and positive, and of the intercept."""
     penalty = hessian.penalty
     xp = namespace(penalty)
     weights = penalty[:-1] if hessian.intercept else penalty
     low, high = float(xp.min(weights)), float(xp.max(weights))
     if low != high or low <= 0.0:
         raise Unsupported(
-            f"The weights have penalties from {low:.3g} to {high:.3g}; one positive number "
-            "was expected. Use Cholesky() or ConjugateGradient()."
+            f"All weights must have one positive penalty, got {low:.3g} to {high:.3g}. Use Cholesky() or "
+            "ConjugateGradient()."
         )
     return high, float(penalty[-1]) if hessian.intercept else 0.0

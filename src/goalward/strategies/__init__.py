@@ -1,10 +1,16 @@
-"""Utility, operator and selection assembled; and the baselines they must beat."""
+"""Goal-oriented strategies, and baselines."""
 
-from goalward.strategies.batches import Badge, Bait, BaitBackward, CoreSet, TypiClust
+from goalward.strategies.batches import (
+    Badge,
+    Bait,
+    BaitBackward,
+    CoreSet,
+    GreedySampling,
+    TypiClust,
+)
 from goalward.strategies.combined import (
     Among,
     InTurn,
-    Subsampled,
     Then,
     UnlessSurprised,
     WhileUnseen,
@@ -13,14 +19,15 @@ from goalward.strategies.combined import (
 from goalward.strategies.ensemble import Boss, Refine
 from goalward.strategies.goal_oriented import GoalOriented
 from goalward.strategies.recipes import Recipe, recipe
-from goalward.strategies.regression import Committee, GreedySampling, ModelChange
 from goalward.strategies.strategy import Strategy, Suggestion
 from goalward.strategies.uncertainty import (
     Bald,
+    Committee,
     Entropy,
     LabelMargin,
     LeastConfident,
     Margin,
+    ModelChange,
     Random,
     RowRule,
 )
@@ -47,7 +54,6 @@ __all__ = [
     "Refine",
     "RowRule",
     "Strategy",
-    "Subsampled",
     "Suggestion",
     "Then",
     "TypiClust",

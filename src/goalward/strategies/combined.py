@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
-from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goalward.core.arguments import check_count, in_place
-from goalward.core.arrays import Rows, namespace, rows_at, to_numpy
+from goalward.core.arrays import rows_at, to_numpy
+from goalward.core.cores import one_blas_thread
 from goalward.core.draws import reference_rows
 from goalward.core.rows import Labelled
-from goalward.core.threads import one_blas_thread
 from goalward.errors import BadParameter
 from goalward.goals.coverage import Coverage
 from goalward.models import Fitted
@@ -28,7 +27,7 @@ from goalward.utility.utility import Rule
 
 
 def as_strategy(part: Any, name: str) -> Any:
-    """Return a part of another strategy; words of recipes stand for those that need no data."""
+    """Return a strategy from an object or a word of recipes that needs no data."""
     from goalward.strategies.recipes import recipe
 
     if isinstance(part, str):
@@ -37,38 +36,41 @@ def as_strategy(part: Any, name: str) -> Any:
     return part
 
 
-# Rows drawn by a seed, the same in every round and process: what goals without labels look at.
+class Combined(Strategy):
+    """A strategy made of others, given as objects or as words of recipes."""
 
+    parts: ClassVar[tuple[str, ...]] = ("strategy",)
+    """Fields that hold a strategy."""
 
-class PartOfPool(Strategy):
-    """Another strategy, shown a part of the rows, in memory; the others have NaN for a utility."""
-
-    strategy: Strategy
+    def __post_init__(self) -> None:
+        for name in self.parts:
+            object.__setattr__(self, name, as_strategy(getattr(self, name), name))
 
     @property
     def labels_held(self) -> int:
-        """The labels of the strategy within."""
-        return self.strategy.labels_held
+        return max(int(getattr(self, name).labels_held) for name in self.parts)
+
+
+class PartOfPool(Combined):
+    """A strategy on a part of the rows, in memory; other rows have the utility NaN."""
+
+    strategy: Strategy
 
     def progress(self, fitted: Fitted) -> float:
-        """Return the value of the goal of the strategy within."""
         return self.strategy.progress(fitted)
 
     def bind(self, request: Request) -> Rule:
-        """Return the rule of the strategy within."""
         return self.strategy.bind(request)
 
     @property
     def zero(self) -> float | None:  # type: ignore[override]
-        """That of the strategy within."""
         return self.strategy.zero
 
     @abstractmethod
     def part(self, request: Request, engine: Engine) -> NDArray[Any] | None:
-        """Return the positions of the free rows to look at; None for the pool as it is."""
+        """Return the positions of the free rows to score; None for the whole pool."""
 
     def choose(self, request: Request, engine: Engine) -> Suggestion:
-        """Return the rows worth labelling next among those, best first."""
         began = perf_counter()
         part = self.part(request, engine)
         strategy = self.strategy.turn(request.fitted, request.turn)
@@ -82,64 +84,37 @@ class PartOfPool(Strategy):
             inner = strategy.choose(few, Memory())
         utility = table = None
         if engine.whole:
-            utility, table = np.full(total, np.nan), partial(_table, inner, part, total)
+            utility = np.full(total, np.nan)
             utility[part] = inner.utility
-        positions, seconds = part[inner.positions], taken + inner.seconds
-        found = replace(inner, utility=utility, table=table, positions=positions, seconds=seconds)
-        return replace(found, says=f"{inner.says} out of {request.left:,}")
 
+            def table() -> NDArray[Any] | None:
+                if inner.per_label is None:
+                    return None
+                full = np.full((total, inner.per_label.shape[1]), np.nan)
+                full[part] = inner.per_label
+                return full
 
-@dataclass(frozen=True)
-class Subsampled(PartOfPool):
-    """Another strategy, shown `candidates` free rows drawn at random in every round.
-
-    For utilities that cost a fit each: `Retrain` of a network, or of a classifier without
-    curvature. Rows that were not drawn have NaN for a utility. The best of 4,000 rows drawn is among
-    the best thousandth of a pool of any size with a probability of .98.
-
-    Parameters
-    ----------
-    strategy
-        What scores the rows drawn.
-    candidates
-        How many are drawn; the batch, if that is larger.
-
-    Examples
-    --------
-    >>> from goalward.strategies import Margin
-    >>> Subsampled(Margin(), candidates=100)
-    Subsampled(strategy=Margin(seed=0), candidates=100, seed=0)
-    """
-
-    strategy: Strategy
-    candidates: int = field(default=100, kw_only=True)
-    seed: int = field(default=0, kw_only=True)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "strategy", as_strategy(self.strategy, "strategy"))
-        check_count("candidates", self.candidates)
-
-    def part(self, request: Request, engine: Engine) -> NDArray[Any]:
-        """Return rows drawn by the seed and the round; nothing is read for that."""
-        count = max(self.candidates, request.batch)
-        return Random(self.seed).shortlist(request, engine, count)
+        return replace(
+            inner,
+            utility=utility,
+            table=table,
+            positions=part[inner.positions],
+            seconds=taken + inner.seconds,
+            says=f"{inner.says} out of {request.left:,}",
+        )
 
 
 @dataclass(frozen=True)
 class Among(PartOfPool):
     """A strategy on the short list of the rows that another one puts first.
 
-    `by` scores the pool in one pass of the engine, and `strategy` sees its `most` first rows and no
-    others, in memory. With `by=Margin()`, which predicts and no more, a dear strategy costs one
-    prediction of the pool and its work on a short list, for pools of any size; `by=Random()` draws
-    rows anew in every round and reads no others. A pool of at most `most` rows is shown as it is.
+    With `by=Random()` rows are drawn anew in every round and no others are read. A pool of at most
+    `most` rows is passed on whole.
 
     Parameters
     ----------
-    strategy
-        What picks from the short list.
-    by
-        What makes it.
+    strategy, by
+        Picks from the short list, and makes it.
     most
         Its length; the batch, if that is larger.
 
@@ -157,67 +132,37 @@ class Among(PartOfPool):
     by: Strategy = field(default_factory=Margin, kw_only=True)
     most: int = field(default=1000, kw_only=True)
     seed: int = field(default=0, kw_only=True)
+    parts = ("strategy", "by")
 
     def __post_init__(self) -> None:
-        for name in ("strategy", "by"):
-            object.__setattr__(self, name, as_strategy(getattr(self, name), name))
+        super().__post_init__()
         check_count("most", self.most)
 
-    @property
-    def labels_held(self) -> int:
-        """The labels of either: the same may serve both."""
-        return max(self.strategy.labels_held, self.by.labels_held)
-
     def part(self, request: Request, engine: Engine) -> NDArray[Any] | None:
-        """Return the free rows that `by` puts first; None where the pool has no more."""
         if len(request.pool) <= self.most:
             return None
         by = self.by.turn(request.fitted, request.turn)
         return by.shortlist(request, engine, max(self.most, request.batch))
 
 
-def _table(inner: Suggestion, part: NDArray[Any], total: int) -> NDArray[Any] | None:
-    """Return what was said of the rows looked at, under every label; NaN of the others."""
-    if inner.per_label is None:
-        return None
-    table = np.full((total, inner.per_label.shape[1]), np.nan)
-    table[part] = inner.per_label
-    return table
+class Turns(Combined):
+    """A strategy that delegates each round to one of several."""
 
-
-class Turns(Strategy):
-    """A strategy that is another one in each round."""
-
-    @property
-    @abstractmethod
-    def parts(self) -> tuple[Strategy, ...]:
-        """The strategies that may have a turn."""
-
-    @property
-    def labels_held(self) -> int:
-        """The labels of any of them: the same may serve all."""
-        return max(part.labels_held for part in self.parts)
+    parts = ("first", "later")
 
     @abstractmethod
     def turn(self, fitted: Fitted, round: int) -> Strategy:
         """Return the strategy of this round."""
 
     def bind(self, request: Request) -> Rule:
-        """Return the rule of the strategy of this round."""
         return self.turn(request.fitted, request.turn).bind(request)
 
 
 @dataclass(frozen=True)
 class InTurn(Turns):
-    """Several strategies in turn, a round each: what one of them misses, another asks for.
+    """Several strategies in turn, one for each round.
 
-    Whose turn it is follows from the round. Without `round=` it is the number of labelled rows in
-    batches of the size that is asked for, so that every strategy has its share whatever that is.
-
-    Parameters
-    ----------
-    strategies
-        Two or more.
+    Without `round=` the round is the number of labelled rows in batches.
 
     Examples
     --------
@@ -234,32 +179,22 @@ class InTurn(Turns):
         object.__setattr__(self, "strategies", tuple(parts))
         if len(self.strategies) < 2:
             raise BadParameter(
-                f"InTurn came with {len(self.strategies)} strategies; at least 2 were expected. Use a "
-                "single one as it is."
+                f"InTurn needs at least 2 strategies, got {len(self.strategies)}. Use a single one as it is."
             )
 
     @property
-    def parts(self) -> tuple[Strategy, ...]:
-        """All of them."""
-        return self.strategies
+    def labels_held(self) -> int:
+        return max(part.labels_held for part in self.strategies)
 
     def turn(self, fitted: Fitted, round: int) -> Strategy:
-        """Return the strategy of this round."""
-        # Turns within a turn go on when it is theirs.
+        # Nested turns count only their own rounds.
         lap, place = divmod(round, len(self.strategies))
         return self.strategies[place].turn(fitted, lap)
 
 
 @dataclass(frozen=True)
 class Then(Turns):
-    """`first` while the model has fewer than `labels` labelled rows, `later` from then on.
-
-    Strategies that look for what is not known pay early, strategies that refine a boundary late.
-
-    Parameters
-    ----------
-    labels
-        Labelled rows of the model, those of the start included.
+    """`first` while the model has fewer than `labels` labelled rows (with the start), then `later`.
 
     Examples
     --------
@@ -274,17 +209,10 @@ class Then(Turns):
     seed: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
-        for name in ("first", "later"):
-            object.__setattr__(self, name, as_strategy(getattr(self, name), name))
+        super().__post_init__()
         check_count("labels", self.labels)
 
-    @property
-    def parts(self) -> tuple[Strategy, ...]:
-        """Both."""
-        return self.first, self.later
-
     def turn(self, fitted: Fitted, round: int) -> Strategy:
-        """Return the strategy of this round."""
         few = len(fitted.labelled) < self.labels
         return (self.first if few else self.later).turn(fitted, round)
 
@@ -293,14 +221,10 @@ class Then(Turns):
 class WhileUnseen(Turns):
     """`first` while a class of the model has no label and one is likely to be found, then `later`.
 
-    How likely the next label is of a class that was not seen is estimated by the share of labels
-    that are the only one of their class (Good 1953). Boundaries cannot be drawn to a class that
-    nobody has met: a strategy that looks everywhere finds it.
-
     Parameters
     ----------
     likely
-        The least share for which a class is looked for.
+        Least probability of a new class, estimated by the share of singletons (Good 1953).
 
     Examples
     --------
@@ -315,20 +239,13 @@ class WhileUnseen(Turns):
     seed: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
-        for name in ("first", "later"):
-            object.__setattr__(self, name, as_strategy(getattr(self, name), name))
+        super().__post_init__()
         if not 0.0 < self.likely <= 1.0:
             raise BadParameter(
-                f"likely={self.likely!r}; above 0, 1 at most, was expected. Use 0.1."
+                f"likely must be above 0 and at most 1, got likely={self.likely!r}. Use 0.1."
             )
 
-    @property
-    def parts(self) -> tuple[Strategy, ...]:
-        """Both."""
-        return self.first, self.later
-
     def turn(self, fitted: Fitted, round: int) -> Strategy:
-        """Return the strategy of this round."""
         counts = to_numpy(fitted.labelled.targets).sum(axis=0)
         alone = float((counts == 1.0).sum()) / max(len(fitted.labelled), 1)
         looking = bool((counts == 0.0).any()) and alone >= self.likely
@@ -337,19 +254,15 @@ class WhileUnseen(Turns):
 
 @dataclass(frozen=True)
 class UnlessSurprised(Turns):
-    """`first`, and once `otherwise` after a row of its own whose label it had not hoped for.
+    """`first`, and `otherwise` once after a row whose label was not the one hoped for.
 
-    The label hoped for is the one of the largest utility under the model before. With MCMI[min] first
-    and the largest entropy otherwise it is MM+M (Guo and Greiner 2007), published for one row at a
-    time; of a batch the last row decides. Nothing is remembered: the last rows are taken off the
-    model again, back to one that did not surprise. After each surprise of a run the strategies
-    change places.
+    The label hoped for has the largest utility under the model before. With MCMI[min] and entropy
+    it is MM+M (Guo and Greiner 2007). Of a batch the last row decides.
 
     Parameters
     ----------
     start
-        Labelled rows of the start, which no strategy chose. A run of surprises that reaches them
-        ends there; where it is not known, a row of the start may be counted.
+        Labelled rows of the start, which no strategy chose.
 
     Examples
     --------
@@ -364,22 +277,17 @@ class UnlessSurprised(Turns):
     otherwise: Strategy
     start: int = field(default=0, kw_only=True)
     seed: int = field(default=0, kw_only=True)
+    parts = ("first", "otherwise")
 
     def __post_init__(self) -> None:
         goal = getattr(self.first, "goal", None)
         if goal is None or goal.utility != "first-order":
             raise BadParameter(
-                f"first={self.first!r} hopes for no label; a GoalOriented with a goal of the logits was "
-                "expected. Use MCMI[min]: GoalOriented(Entropy(X), operator=BestCase())."
+                "first must be a GoalOriented with a goal of the logits, which hopes for a label, got "
+                f"{self.first!r}. Use MCMI[min]: GoalOriented(Entropy(X), operator=BestCase())."
             )
 
-    @property
-    def parts(self) -> tuple[Strategy, ...]:
-        """Both."""
-        return self.first, self.otherwise
-
     def turn(self, fitted: Fitted, round: int) -> Strategy:
-        """Return the strategy of this round: every second surprise in a row is `otherwise`'s own."""
         after, surprises = fitted, 0
         while (before := self._before(after)) is not None and self._surprised(before, after):
             after, surprises = before, surprises + 1
@@ -390,39 +298,28 @@ class UnlessSurprised(Turns):
         old = fitted.labelled
         rest = slice(0, len(old) - 1)
         labelled = Labelled(rows_at(old.X, rest), old.targets[rest, :], old.weights[rest])
-        counts = namespace(old.targets).sum(labelled.targets, axis=0)
-        if len(labelled) < max(self.start, 1) or float(namespace(counts).min(counts)) <= 0.0:
+        counts = to_numpy(labelled.targets).sum(axis=0)
+        if len(labelled) < max(self.start, 1) or counts.min() <= 0.0:
             return None
         return replace(fitted, labelled=labelled).polished()
 
     def _surprised(self, before: Fitted, after: Fitted) -> bool:
-        """Return whether the row that came has another label than `first` would have hoped for."""
+        """Return whether the newest row has another label than `first` hoped for."""
         last = slice(len(before.labelled), len(after.labelled))
-        x: Rows = rows_at(after.labelled.X, last)
-        goal = self.first.goal.for_round(before)
         utility: Any = self.first.utility
-        hoped = to_numpy(utility.bound(before, goal)(x).per_label)
-        told = to_numpy(after.labelled.targets[last, :])
-        return bool(hoped.argmax() != told.argmax())
-
-
-# What is asked while fewer than two classes have labels: rows that cover the pool.
+        scorer = utility.bound(before, self.first.goal.for_round(before))
+        hoped = to_numpy(scorer(rows_at(after.labelled.X, last)).per_label)
+        return bool(hoped.argmax() != to_numpy(after.labelled.targets[last, :]).argmax())
 
 
 CANDIDATES = 4000
-"""Rows of a large pool that are looked at, drawn anew each round."""
+"""Rows scored of a large pool, drawn anew each round."""
 
 
 def cold_start(X: Any, *, seed: int = 0) -> Strategy:
-    """Return the strategy of the first rounds, before there is a boundary to speak of.
+    """Return the strategy while fewer than two classes have labels; `suggest` takes it by itself.
 
-    Rows near which many others are, each covering another part: MaxHerding (Bae et al. 2024, arXiv
-    2407.12212), which `Coverage` is while nothing is known. `Strategy.suggest` takes it by itself.
-
-    Parameters
-    ----------
-    X
-        The pool, or where the model will be used.
+    MaxHerding (Bae et al. 2024, arXiv 2407.12212).
 
     Examples
     --------
@@ -438,4 +335,4 @@ def cold_start(X: Any, *, seed: int = 0) -> Strategy:
     array([1, 3])
     """
     cover = GoalOriented(Coverage(reference_rows(X)), selection=Sequential(), seed=seed)
-    return Subsampled(cover, candidates=CANDIDATES, seed=seed)
+    return Among(cover, by=Random(seed), most=CANDIDATES, seed=seed)

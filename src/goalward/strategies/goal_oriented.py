@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from goalward.core.arguments import in_place
@@ -24,7 +25,7 @@ OperatorWord: TypeAlias = Literal[
 SelectionWord: TypeAlias = Literal["top", "sequential", "sequential-curvature", "stochastic"]
 
 UTILITIES = {"first-order": FirstOrder, "information": Information, "covering": Covering}
-"""What predicts the change of a goal, by the name that the goal gives."""
+"""Utilities by the name that a goal gives."""
 
 
 @dataclass(frozen=True)
@@ -33,19 +34,12 @@ class GoalOriented(Strategy):
 
     Parameters
     ----------
-    goal
-        What should get better.
     operator
-        How the unknown label is resolved. This and the next two also by the words of recipes:
-        "spread", "implicit", "sequential".
+        How the unknown label is resolved; an object, or a word of recipes such as "spread".
     utility
-        How the change of the goal is predicted; "auto" is `Ladder()`, the cheapest that is
-        true enough. By default `FirstOrder()`, `Information()` for a goal of the posterior
-        (DecisionRisk, Epig, FisherRatio), `Covering()` for Coverage.
+        `FirstOrder()` by default, or the goal's own, as `Information()`; "auto" is `Ladder()`.
     selection
         How a batch is picked from the scores.
-    seed
-        Breaks ties.
 
     Examples
     --------
@@ -76,12 +70,12 @@ class GoalOriented(Strategy):
         alike = own is not FirstOrder
         utility: Any = self.utility
         chosen = {None: own, "auto": own if alike else Ladder}.get(utility)
-        parts = {"utility": chosen() if chosen else as_utility(utility)}
+        # Coverage needs no label; goals with a utility of their own call only array libraries.
+        settled = {"starts": goal.utility == "covering", "anywhere": alike}
+        settled["utility"] = chosen() if chosen else as_utility(utility)
         for name in ("operator", "selection"):
             if isinstance(value := getattr(self, name), str):
-                parts[name] = _named(name, value)
-        # Coverage needs no label; goals with a utility of their own call nothing but array libraries.
-        settled = parts | {"starts": goal.utility == "covering", "anywhere": alike}
+                settled[name] = _named(name, value)
         for name, value in settled.items():
             object.__setattr__(self, name, value)
         in_place(self.operator, "operator", "gw.labels.Spread()", "resolve")
@@ -96,20 +90,15 @@ class GoalOriented(Strategy):
     def recommended(X: Any, *, kind: str = "class", seed: int = 0) -> Strategy:
         """Return the strategy that did best in `goalward benchmark`, and needs no dev labels.
 
-        The recipe "hedged": a round each of `DecisionRisk`, `Margin` and `Coverage`, in turn, so that
-        none can fail alone; and `Coverage` while a class has no label and one is likely to be found.
-        Of a large pool the first sees the 1,000 rows of the smallest margins, the last 4,000 drawn
-        anew. For linear models with curvature; see the benchmark's page for its numbers.
+        The recipe "hedged": `DecisionRisk`, `Margin` and `Coverage` in turn. For linear models with
+        curvature.
 
         Parameters
         ----------
         X
-            Rows the model will be used on, without labels: the pool, as a rule.
+            Rows the model will be used on, without labels: usually the pool.
         kind
-            What the model learns, `fitted.loss.kind`: for "labels" (`gw.MultiLabel`) it is
-            `Coverage` alone, for "numbers" (`gw.Ridge`) `FisherRatio`.
-        seed
-            Draws the rows that the goals look at, and breaks ties.
+            `fitted.loss.kind`: "labels" gives `Coverage`, "numbers" `FisherRatio`.
 
         Examples
         --------
@@ -129,21 +118,17 @@ class GoalOriented(Strategy):
 
     @property
     def title(self) -> str:
-        """The class, and its goal's."""
         return f"GoalOriented({type(self.goal).__name__})"
 
     @property
     def labels_held(self) -> int:
-        """Those of its goal or of its belief: the same may serve both, and as a rule do."""
         operator: Any = self.operator
         return max(self.goal.labels_held, belief_labels(operator.belief))
 
     def progress(self, fitted: Fitted) -> float:
-        """Return the value of the goal at a model."""
         return self.goal.value(fitted)
 
     def bind(self, request: Request) -> Rule:
-        """Return the goal's utility under the operator, for one model and one round."""
         fitted, round = request.fitted, request.round
         operator: Any = self.operator
         utility: Any = self.utility
@@ -153,16 +138,14 @@ class GoalOriented(Strategy):
 
 
 def _named(name: str, word: str) -> Any:
-    """Return the operator or selector that a word of recipes stands for."""
     from goalward.strategies.recipes import OPERATORS, SELECTIONS
 
-    words: dict[str, dict[str, Any]] = {
-        "operator": {k: make for k, make in OPERATORS.items() if k != "oracle"},
-        "selection": SELECTIONS,
-    }
-    if word not in words[name]:
+    known: dict[str, Any] = dict(SELECTIONS)
+    if name == "operator":
+        known = {word: partial(make, None, None) for word, make in OPERATORS.items()}
+        del known["oracle"]
+    if word not in known:
         raise BadParameter(
-            f"{name} must be an object or one of {', '.join(sorted(words[name]))}, got {word!r}."
+            f"{name} must be an object or one of {', '.join(sorted(known))}, got {word!r}."
         )
-    make = words[name][word]
-    return make(None, None) if name == "operator" else make()
+    return known[word]()

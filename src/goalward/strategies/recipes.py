@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from goalward.core.arguments import in_place
 from goalward.core.draws import reference_rows
@@ -35,13 +35,13 @@ from goalward.strategies.strategy import WORDS, Strategy
 from goalward.utility.ladder import UTILITIES
 
 RECOMMENDED = "hedged"
-"""What `goalward benchmark` recommends now; the same with and without dev labels."""
+"""Recipe recommended by `goalward benchmark`, with and without dev labels."""
 RECOMMENDED_FOR = {
     "class": RECOMMENDED,
     "labels": "coverage among 4000 by random",
     "numbers": "fisher-ratio",
 }
-"""By what the model learns; docs/labels-and-numbers.md says how far they are ahead."""
+"""Recommended recipes by kind of target; see docs/labels-and-numbers.md."""
 PRESETS = {
     "hedged": (
         "coverage among 4000 by random while classes are unseen then (decision-risk among 1000 by "
@@ -62,19 +62,14 @@ PRESETS = {
 
 
 def forest() -> Any:
-    """Return the label model of the soft pool.
-
-    A forest fits any number of labels, needs no scaling, and differs from a linear model. With 60
-    labels its log-loss was below that of 10 neighbours on letter (1.8 against 2.9), rt-polarity (.59
-    against .64) and synth2, and its accuracy above on digits too (.81 against .72).
-    """
+    """Return the label model of the soft pool; its log-loss was below that of 10 neighbours."""
     from sklearn.ensemble import RandomForestClassifier
 
     return RandomForestClassifier(200, random_state=0)
 
 
 class Word(NamedTuple):
-    """A goal's word: what it is made of ("dev", "pool" or nothing), and its own utility if it has one."""
+    """A goal's word: its data ("dev", "pool" or nothing), and its own utility if it has one."""
 
     data: str
     make: Callable[[Any], Goal]
@@ -82,7 +77,7 @@ class Word(NamedTuple):
 
 
 def _label_free(make: Callable[[Any], Goal], utility: str) -> Word:
-    """Return a goal that every label of a row serves alike, over a sample of the pool."""
+    """Return a goal whose gain does not depend on the label, over a sample of the pool."""
     return Word("pool", lambda pool: make(reference_rows(pool)), utility)
 
 
@@ -128,33 +123,18 @@ SELECTIONS: dict[str, Callable[[], Selector]] = {
 }
 
 
-# Recipes made of recipes: in turn, one until or unless another, one among another's rows.
-
-
 IN_TURN = " in turn"
-SURPRISED = "unless surprised"
-LINKS: tuple[tuple[str, str, Callable[[list[Any], int, int], Strategy]], ...] = (
-    (
-        r"(.+?) until ([1-9]\d*) then (.+)",
-        "{} until {n} then {}",
-        lambda parts, n, seed: Then(*parts, labels=n, seed=seed),
+SURPRISED = " unless surprised "
+LINKS: dict[str, Callable[[int, list[Any], int], Strategy]] = {
+    r"(.+?) until ([1-9]\d*) then (.+)": lambda n, parts, seed: Then(*parts, labels=n, seed=seed),
+    rf"(.+?){SURPRISED}then (.+)": lambda n, parts, seed: UnlessSurprised(*parts, seed=seed),
+    r"(.+?) while classes are unseen then (.+)": lambda n, parts, seed: WhileUnseen(
+        *parts, seed=seed
     ),
-    (
-        rf"(.+?) {SURPRISED} then (.+)",
-        f"{{}} {SURPRISED} then {{}}",
-        lambda parts, n, seed: UnlessSurprised(*parts, seed=seed),
+    r"(.+) among ([1-9]\d*) by (.+)": lambda n, parts, seed: Among(
+        parts[0], by=parts[1], most=n, seed=seed
     ),
-    (
-        r"(.+?) while classes are unseen then (.+)",
-        "{} while classes are unseen then {}",
-        lambda parts, n, seed: WhileUnseen(*parts, seed=seed),
-    ),
-    (
-        r"(.+) among ([1-9]\d*) by (.+)",
-        "{} among {n} by {}",
-        lambda parts, n, seed: Among(parts[0], by=parts[1], most=n, seed=seed),
-    ),
-)
+}
 
 
 class Compound(NamedTuple):
@@ -166,10 +146,7 @@ class Compound(NamedTuple):
 
 
 def compound(text: str) -> Compound | None:
-    """Return what "A, B, C in turn", "A until N then B" and others are made of.
-
-    What stands in parentheses is one part, whatever is in it.
-    """
+    """Return the parts of "A, B in turn", "A until N then B" and others; None for a single one."""
     masked, depth = "", 0
     for letter in text:
         depth -= letter == ")"
@@ -178,22 +155,18 @@ def compound(text: str) -> Compound | None:
     if re.fullmatch(r"\(_*\)", masked):
         return compound(text[1:-1])
     if masked.endswith(IN_TURN):
-        ends = [found.start() for found in re.finditer(", ", masked)]
-        starts, stops = [0, *(end + 2 for end in ends)], [*ends, len(text) - len(IN_TURN)]
+        commas = [comma.start() for comma in re.finditer(", ", masked)]
+        starts, stops = [0, *(comma + 2 for comma in commas)], [*commas, len(text) - len(IN_TURN)]
         parts = [text[a:b] for a, b in zip(starts, stops, strict=True)]
         around = ", ".join(["{}"] * len(parts)) + IN_TURN
         return Compound(parts, around, lambda built, seed: InTurn(tuple(built), seed=seed))
-    for pattern, around, link in LINKS:
-        if found := re.fullmatch(pattern, masked):
-            spans = [found.span(i) for i in range(1, (found.lastindex or 0) + 1)]
-            first, *number, last = (text[a:b] for a, b in spans)
-            n = int(number[0]) if number else 0
-
-            def join(built: list[Any], seed: int, n: int = n, link: Any = link) -> Strategy:
-                made: Strategy = link(built, n, seed)
-                return made
-
-            return Compound([first, last], around.replace("{n}", str(n)), join)
+    for pattern, link in LINKS.items():
+        if match := re.fullmatch(pattern, masked):
+            last = match.lastindex or 0
+            n = int(match[2]) if last == 3 else 0
+            (start, stop), (again, end) = match.span(1), match.span(last)
+            around = f"{{}}{text[stop:again]}{{}}"
+            return Compound([text[start:stop], text[again:end]], around, partial(link, n))
     return None
 
 
@@ -204,16 +177,8 @@ class Recipe:
     Parameters
     ----------
     text
-        A baseline ("random", "entropy", "margin", "least-confident"), or
-        goal/operator/utility/selection, of which the last two may be left out. An operator
-        takes a number after a colon: "predicted:2" has temperature 2. A goal of the posterior
-        ("decision-risk", "epig", "fisher-ratio", "prediction-variance"), "coverage" and
-        "max-herding" may stand alone. "eer", "mcmi-min", "glister" and other published strategies
-        have a word. "random until 50 then margin" changes when the model has 50 labelled rows,
-        "entropy/max/retrain unless surprised then margin" for one round after a label that was not
-        hoped for; "decision-risk, coverage, margin in turn" goes round; "decision-risk among 1000 by
-        margin" sees the 1,000 rows that margin puts first. Parentheses hold a part together: "random
-        until 50 then (margin, entropy in turn)".
+        A strategy ("margin", "eer"), or goal/operator/utility/selection, the last two optional.
+        Parts combine: "A until 50 then B", "A, B in turn", "A among 1000 by B", with parentheses.
 
     Examples
     --------
@@ -241,8 +206,7 @@ class Recipe:
             strategy: Any = WORDS[self.text]
             return frozenset(strategy.needs)
         goal, operator, *_ = self.text.split("/")
-        needed = {GOALS[goal].data, "truth" if operator == "oracle" else ""}
-        return frozenset(needed - {""})
+        return frozenset({GOALS[goal].data, "truth" if operator == "oracle" else ""} - {""})
 
     def build(
         self,
@@ -268,10 +232,8 @@ class Recipe:
             return made.join([Recipe(part).build(**given, seed=seed) for part in made.parts], seed)
         for name in sorted(self.needs):
             if given[name] is None:
-                raise BadParameter(
-                    f"{self!r} needs {name}=. Pass build({name}="
-                    f"{'(X_dev, y_dev)' if name == 'dev' else '...'})."
-                )
+                example = "(X_dev, y_dev)" if name == "dev" else "..."
+                raise BadParameter(f"{self!r} needs {name}=. Pass build({name}={example}).")
         if self.text in WORDS:
             data = {name: given[name] for name in self.needs}
             return WORDS[self.text](**data, seed=seed)
@@ -291,45 +253,48 @@ def recipe(text: str) -> Recipe:
     in_place(text, "A recipe", "'margin' or 'dev/spread'", "strip")
     word = text.strip().lower()
     word = PRESETS.get(word, word)
+
+    def refuse(reason: str, example: str) -> NoReturn:
+        raise BadParameter(
+            f"The recipe {text!r} {reason}. Write {example!r}, 'margin until 100 then random' or 'epig "
+            "among 1000 by margin', say."
+        )
+
+    def check(kind: str, name: str, known: Iterable[str]) -> None:
+        if name not in known:
+            listed = ", ".join(sorted(known))
+            refuse(f"names the {kind} {name!r}; known are {listed}", "dev/spread")
+
     if made := compound(word):
-        parts = [str(recipe(part)) for part in made.parts]
+        parts = [recipe(part).text for part in made.parts]
         if SURPRISED in made.text and (parts[0] in WORDS or parts[0].split("/")[0] in LABEL_FREE):
-            _refuse(
-                text,
-                f"waits for surprises of {parts[0]!r}, which hopes for no label",
-                "mcmi-switch",
-            )
-        # What is made of several is one part among others.
-        several = [IN_TURN in part or " then " in part for part in parts]
-        parts = [f"({p})" if more else p for p, more in zip(parts, several, strict=True)]
+            refuse(f"waits for surprises of {parts[0]!r}, which hopes for no label", "mcmi-switch")
+        # A compound part is put in parentheses.
+        parts = [f"({part})" if IN_TURN in part or " then " in part else part for part in parts]
         return Recipe(made.text.format(*parts))
     goal, *rest = word.split("/")
     if not rest and goal in WORDS:
         return Recipe(goal)
-    _check(text, "goal" if rest else "strategy", goal, [*GOALS] if rest else _alone(word))
+    if rest or goal not in GOALS:
+        check("goal" if rest else "strategy", goal, GOALS if rest else [*WORDS, *LABEL_FREE])
     own = GOALS[goal].utility
     if not (rest or own):
-        _refuse(text, "is a goal without an operator", f"{goal}/spread")
-    defaults = ["average", own or "first-order", "sequential" if own else "top"]
+        refuse("is a goal without an operator", f"{goal}/spread")
     if len(rest) > 3:
-        _refuse(text, "has more parts than goal/operator/utility/selection", "dev/average/implicit")
+        refuse("has more parts than goal/operator/utility/selection", "dev/average/implicit")
+    defaults = ["average", own or "first-order", "sequential" if own else "top"]
     operator, utility, selection = rest + defaults[len(rest) :]
     kind, colon, number = operator.partition(":")
-    _check(text, "operator", kind, OPERATORS)
-    _check(text, "utility", utility, UTILITIES)
-    _check(text, "selection", selection, SELECTIONS)
+    check("operator", kind, OPERATORS)
+    check("utility", utility, UTILITIES)
+    check("selection", selection, SELECTIONS)
     if colon and not (kind in NUMBERED and _is_number(number)):
-        _refuse(
-            text, f"has {number!r} after {kind!r}, not a number that it takes", "dev/predicted:2"
-        )
+        refuse(f"has {number!r} after {kind!r}, not a number that it takes", "dev/predicted:2")
     if utility != own if own else utility in ("information", "covering"):
-        _refuse(
-            text,
-            f"cannot predict the goal {goal!r} with {utility!r}",
-            f"{goal}/average/{own or 'implicit'}",
-        )
+        example = f"{goal}/average/{own or 'implicit'}"
+        refuse(f"cannot predict the goal {goal!r} with {utility!r}", example)
     if own and operator != "average":
-        _refuse(text, f"has an operator, and every label serves {goal!r} alike", goal)
+        refuse(f"has an operator, and every label serves {goal!r} alike", goal)
     return Recipe(f"{goal}/{operator}/{utility}/{selection}")
 
 
@@ -339,22 +304,3 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _alone(word: str) -> list[str]:
-    """Return the words that may stand alone; goals too, which are refused with a hint."""
-    return [*WORDS, *LABEL_FREE, *(goal for goal in GOALS if goal == word)]
-
-
-def _check(text: str, kind: str, word: str, known: Any) -> None:
-    if word not in known:
-        _refuse(
-            text, f"names the {kind} {word!r}; known are {', '.join(sorted(known))}", "dev/spread"
-        )
-
-
-def _refuse(text: str, reason: str, example: str) -> None:
-    raise BadParameter(
-        f"The recipe {text!r} {reason}. Write {example!r}, 'margin until 100 then random' or 'epig among "
-        "1000 by margin', say."
-    )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +16,16 @@ from goalward.core.arrays import is_sparse, namespace, rows_at, to_numpy
 from goalward.core.draws import mixed, salt
 from goalward.core.rows import Candidates
 from goalward.errors import BadParameter, PoolExhausted, Unsupported
-from goalward.utility.utility import Rule, SequentialRule
+from goalward.utility.utility import Rule
+
+Numbers: TypeAlias = NDArray[Any]
+Rng: TypeAlias = np.random.Generator
+Bought: TypeAlias = tuple[Numbers, float]
 
 __all__ = ["NearCopies", "PerCost", "Sequential", "Stochastic", "Top"]
 
 
-def best(
-    values: NDArray[Any], count: int, rng: np.random.Generator, positions: NDArray[Any]
-) -> NDArray[Any]:
+def best(values: Numbers, count: int, rng: Rng, positions: Numbers) -> Numbers:
     """Return where the `count` largest values are, best first; ties by `rng` and by `positions`."""
     last = -np.partition(-values, count - 1)[count - 1] if count < len(values) else -np.inf
     tied = np.flatnonzero(values >= last)
@@ -33,27 +35,17 @@ def best(
 
 @dataclass(frozen=True, eq=False)
 class Best:
-    """The best rows seen so far, best first: blocks may be merged in any order.
-
-    Equal values are ordered by a number that the salt and the row's position decide.
-
-    Parameters
-    ----------
-    count
-        How many to keep.
-    floor
-        What a row must reach to be looked at.
-    """
+    """The best `count` rows seen so far, from `floor` up; blocks may be merged in any order."""
 
     count: int
     salt: np.uint64
     floor: float = -np.inf
-    rows: NDArray[Any] = field(default_factory=partial(np.empty, 0, np.int64))
-    values: NDArray[Any] = field(default_factory=partial(np.empty, 0))
+    rows: Numbers = field(default_factory=partial(np.empty, 0, np.int64))
+    values: Numbers = field(default_factory=partial(np.empty, 0))
 
-    def merged(self, start: int, values: NDArray[Any]) -> Best:
+    def merged(self, start: int, values: Numbers) -> Best:
         """Return the best of these and of the rows from position `start` on."""
-        # Everything tied with the last place must stay in the draw.
+        # All rows tied with the last place must stay in the draw.
         least = float(self.values[-1]) if len(self.rows) == self.count else self.floor
         fresh = np.flatnonzero(values >= least) if least > -np.inf else np.arange(len(values))
         if len(fresh) > self.count:
@@ -62,12 +54,11 @@ class Best:
         return self.joined(replace(self, rows=fresh + start, values=values[fresh]))
 
     def emptied(self) -> Best:
-        """Return none of the rows, but what must be beaten: for another part of the pool."""
+        """Return an empty copy that keeps the floor, for another part of the pool."""
         full = len(self.rows) == self.count
         return Best(self.count, self.salt, float(self.values[-1]) if full else self.floor)
 
     def joined(self, other: Best) -> Best:
-        """Return the best of both."""
         if len(other.rows) == 0:
             return self
         rows = np.concatenate([self.rows, other.rows])
@@ -78,101 +69,93 @@ class Best:
 
 @dataclass(frozen=True, eq=False)
 class Shortlist:
-    """The rows that a batch is picked from.
+    """The rows that a batch is picked from, best first.
 
-    Parameters
-    ----------
-    rule
-        What scored them.
-    positions, values
-        Where they are in the pool, and their scores, best first; -inf must not be picked.
-    read
-        How to get them as candidates, at positions.
+    `rule` scored them, `read` returns rows by positions, `whole` is the pool if already read.
+    Rows with the score -inf must not be picked.
 
     Examples
     --------
-    What a selector is given, here without a rule and rows to read:
-
     >>> few = Shortlist(None, np.array([7, 2, 5]), np.array([0.9, 0.4, -np.inf]), None)
     >>> few.ordered().positions
     array([2, 7])
     """
 
     rule: Rule
-    positions: NDArray[Any]
-    values: NDArray[Any] = field(repr=False)
-    read: Callable[[NDArray[Any]], Candidates] = field(repr=False)
+    positions: Numbers
+    values: Numbers = field(repr=False)
+    read: Callable[[Numbers], Candidates] = field(repr=False)
+    whole: Candidates | None = field(default=None, repr=False)
 
     @cached_property
     def candidates(self) -> Candidates:
-        """The rows, read when they are first asked for."""
+        if self.whole and np.array_equal(self.positions, np.arange(len(self.whole))):
+            return self.whole
         return self.read(self.positions)
 
     def ordered(self) -> Shortlist:
-        """Return those that may be picked, in the order of the pool."""
+        """Return the rows that may be picked, in the order of the pool."""
         free = np.flatnonzero(np.isfinite(self.values))
         return self.at(free[np.argsort(self.positions[free], kind="stable")])
 
-    def at(self, index: NDArray[Any]) -> Shortlist:
-        """Return some of them."""
+    def at(self, index: Numbers) -> Shortlist:
         return replace(self, positions=self.positions[index], values=self.values[index])
 
 
-@runtime_checkable
-class Selector(Protocol):
+class Selector(ABC):
     """A way to pick b rows."""
 
     def keep(self, batch: int) -> int | None:
         """Return how many of the best rows it picks from; None for all."""
-        ...
+        return None
 
-    def __call__(self, shortlist: Shortlist, batch: int, rng: np.random.Generator) -> NDArray[Any]:
+    @abstractmethod
+    def __call__(self, shortlist: Shortlist, batch: int, rng: Rng) -> Numbers:
         """Return the positions picked, best first."""
-        ...
+
+    def bought(self, few: Shortlist, batch: int, rng: Rng, prices: PerCost) -> Bought:
+        """Return the rows bought within the budget, and their gains."""
+        raise no_prices(self)
 
 
-class _Ordered:
+def no_prices(part: Any) -> Unsupported:
+    """Return the error of a strategy or selector whose scores only order rows."""
+    return Unsupported(
+        f"costs= does not work with {type(part).__name__}, whose scores only order rows. Use GoalOriented, "
+        "Entropy, Margin or LeastConfident, with Top(), Stochastic() or Sequential()."
+    )
+
+
+class _Ordered(Selector):
     """Rows by an order of their scores alone."""
 
     @abstractmethod
-    def order(
-        self, values: NDArray[Any], positions: NDArray[Any], count: int, rng: np.random.Generator
-    ) -> NDArray[Any]:
-        """Return where the first `count` rows stand."""
+    def order(self, values: Numbers, positions: Numbers, count: int, rng: Rng) -> Numbers:
+        """Return the indices of the first `count` rows."""
 
-    def __call__(self, shortlist: Shortlist, batch: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Return the positions of the first rows."""
+    def __call__(self, shortlist: Shortlist, batch: int, rng: Rng) -> Numbers:
         order = self.order(shortlist.values, shortlist.positions, batch, rng)
         return np.asarray(shortlist.positions[order])
 
-    def priced(
-        self, shortlist: Shortlist, prices: PerCost, batch: int, rng: np.random.Generator
-    ) -> NDArray[Any]:
-        """Return the rows that a budget pays for, by gain per price or by gain: what brings more."""
-        positions, values = shortlist.positions, shortlist.values
-        costs, gains = prices.costs[positions], values - prices.zero
-        picks = []
-        for worth in prices.ways(positions):
-            order = self.order(worth(values), positions, len(values), rng)
-            order = order[gains[order] > 0.0]
-            picked: list[int] = []
-            while len(picked) < batch and len(order):
-                spent = math.fsum(costs[picked])
-                order = order[spent + costs[order] <= prices.budget]
-                paid = np.searchsorted(spent + np.cumsum(costs[order]), prices.budget, "right")
-                first = max(min(int(paid), batch - len(picked)), 1)
-                picked += order[:first].tolist()
-                order = order[first:]
-            picks.append(np.array(picked, dtype=np.int64))
-        return positions[max(picks, key=lambda rows: float(gains[rows].sum()))]
+    def bought(self, few: Shortlist, batch: int, rng: Rng, prices: PerCost) -> Bought:
+        costs, gains = prices.costs[few.positions], few.values - prices.zero
+        order = self.order(prices.worth(few, few.values), few.positions, len(gains), rng)
+        picked: list[int] = []
+        paid: list[float] = []
+        for row in order[gains[order] > 0.0].tolist():
+            if len(picked) == batch:
+                break
+            if math.fsum([*paid, costs[row]]) <= prices.budget:
+                picked.append(row)
+                paid.append(costs[row])
+        return few.positions[picked], float(gains[picked].sum())
 
 
 @dataclass(frozen=True)
 class Top(_Ordered):
     """The `batch` rows of highest utility, in order of preference.
 
-    To first order, and for operators that add up over rows, no batch is better (Remark 2).
-    Equal rows are ordered at random, by the seed.
+    To first order no batch is better (Remark 2). Ties are broken at random, by the seed.
 
     Examples
     --------
@@ -181,13 +164,9 @@ class Top(_Ordered):
     """
 
     def keep(self, batch: int) -> int:
-        """Return the batch: no other row is looked at."""
         return batch
 
-    def order(
-        self, values: NDArray[Any], positions: NDArray[Any], count: int, rng: np.random.Generator
-    ) -> NDArray[Any]:
-        """Return rows by their scores."""
+    def order(self, values: Numbers, positions: Numbers, count: int, rng: Rng) -> Numbers:
         return np.argsort(-values, kind="stable")[:count]
 
 
@@ -195,8 +174,7 @@ class Top(_Ordered):
 class Stochastic(_Ordered):
     """The top b of -log rank plus Gumbel noise (Kirsch et al. 2023, arXiv 2106.12059).
 
-    Rows are drawn without replacement with probability proportional to rank^-β: a scan and
-    a sort, no second look; cheap diversity for huge pools. The scale of the scores does not matter.
+    Rows are drawn without replacement with probability proportional to rank^-β.
 
     Parameters
     ----------
@@ -215,13 +193,7 @@ class Stochastic(_Ordered):
         if not self.beta >= 0.0:
             raise BadParameter(f"beta must be 0 or more, got {self.beta!r}. Use 1.")
 
-    def keep(self, batch: int) -> None:
-        """Return None: every row has a chance."""
-
-    def order(
-        self, values: NDArray[Any], positions: NDArray[Any], count: int, rng: np.random.Generator
-    ) -> NDArray[Any]:
-        """Return rows by perturbed ranks."""
+    def order(self, values: Numbers, positions: Numbers, count: int, rng: Rng) -> Numbers:
         size = len(values)
         ranks = np.empty(size)
         ranks[best(values, size, rng, positions)] = np.arange(1, size + 1)
@@ -230,15 +202,7 @@ class Stochastic(_Ordered):
 
 
 class NearCopies:
-    """Rows that a batch should not hold together: equal to one taken, or nearly.
-
-    Parameters
-    ----------
-    X
-        Rows in play, as the model sees them.
-    radius
-        See `Sequential`.
-    """
+    """Rows equal or close to a row taken, which are avoided; see `Sequential`."""
 
     def __init__(self, X: Any, radius: float | None) -> None:
         self._X, self._radius = X, radius
@@ -246,7 +210,7 @@ class NearCopies:
         self._reach = radius * _spread(X) if radius else 0.0
 
     def take(self, position: int) -> None:
-        """Take a row: those near it wait until there are no others, those equal to it longer."""
+        """Take a row; rows near it are blocked while others are left, equal rows longer."""
         self._taken[position] = True
         if self._radius is None:
             return
@@ -259,15 +223,15 @@ class NearCopies:
             gap = self._X - rows_at(self._X, np.array([position]))
             xp = namespace(gap)
             far = xp.sum(gap * gap, axis=1), xp.max(xp.abs(gap), axis=1)
-            # Together: a GPU is asked once.
+            # Together: one call to a GPU.
             squares, largest = to_numpy(xp.stack(far))
             self._equal |= largest == 0.0
         if self._radius > 0.0:
             self._near |= np.sqrt(squares) <= self._reach
 
     @property
-    def blocked(self) -> NDArray[Any]:
-        """Rows that must not be taken now: near-copies and copies only while there are others."""
+    def blocked(self) -> Numbers:
+        """Rows that must not be taken now; copies and near-copies only while others are left."""
         for held in (self._taken | self._equal | self._near, self._taken | self._equal):
             if not held.all():
                 return np.asarray(held)
@@ -285,30 +249,19 @@ def _spread(X: Any) -> float:
 
 
 @dataclass(frozen=True)
-class Sequential:
-    """Greedy batches that do not repeat themselves.
+class Sequential(Selector):
+    """Greedy batches without near-copies.
 
-    After each pick the row is absorbed into the model, and the rest is scored again. The
-    top b of a single scan are often near-copies, each of which helps only until one of
-    them is labelled.
+    After each pick the row is absorbed into the model, and the rest is scored again.
 
     Parameters
     ----------
     update
-        "believed": the row is absorbed with the label it is believed to have, a
-        distribution as a rule, and the model moves. "curvature": with the model's own
-        prediction, which moves nothing and only adds the row's curvature; needs no belief.
-        The two are the same for operators without a belief (WorstCase, BestCase) and where
-        the belief is the prediction itself.
+        "believed" absorbs the row with its believed label, "curvature" with the model's prediction.
     shortlist
-        After the first scan only this many rows per row of the batch are scored again, the
-        best ones, and 1,000 at least. A heuristic: a row far down the list would have to
-        overtake all of these. None scores the whole pool again after every pick.
+        Rows scored again per row of the batch, 1,000 at least; None for the whole pool.
     radius
-        Rows nearer to a picked one than this share of the pool's spread (root mean square
-        distance from its mean) are left out of the batch, unless nothing else is left.
-        Absorption alone does not do it: a goal that wants more of one place keeps asking
-        there. 0 leaves out only rows that are equal, None not even these. Equal rows come last.
+        Leave out rows nearer to a picked one than this share of the pool's spread; None for none.
 
     Examples
     --------
@@ -334,36 +287,24 @@ class Sequential:
             raise BadParameter(f"radius must be 0 or more, got {self.radius!r}. Use 0.01.")
 
     def keep(self, batch: int) -> int | None:
-        """Return the length of the short list."""
         return None if self.shortlist is None else max(1000, self.shortlist * batch)
 
-    def __call__(self, shortlist: Shortlist, batch: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Return the positions picked, in order."""
-        play = shortlist.ordered()
-        return play.positions[self._picked(play, batch, rng, lambda values, taken: values)[0]]
+    def __call__(self, shortlist: Shortlist, batch: int, rng: Rng) -> Numbers:
+        return self._picked(shortlist.ordered(), batch, rng, lambda values, taken: values)[0]
 
-    def priced(
-        self, shortlist: Shortlist, prices: PerCost, batch: int, rng: np.random.Generator
-    ) -> NDArray[Any]:
-        """Return the rows that a budget pays for, by gain per price or by gain: what brings more."""
-        play = shortlist.ordered()
-        per_price, *by_gain = prices.ways(play.positions)
-        picked, gain = self._picked(play, batch, rng, per_price, prices.zero)
-        most = float((play.values - prices.zero).max())
-        if by_gain and (len(picked) == batch or most > gain):
-            other, more = self._picked(play, batch, rng, by_gain[0], prices.zero)
-            picked = other if more > gain else picked
-        return play.positions[picked]
+    def bought(self, few: Shortlist, batch: int, rng: Rng, prices: PerCost) -> Bought:
+        play = few.ordered()
+        return self._picked(play, batch, rng, partial(prices.worth, play), prices.zero)
 
     def _picked(
         self,
         play: Shortlist,
         batch: int,
-        rng: np.random.Generator,
-        worth: Callable[..., NDArray[Any]],
+        rng: Rng,
+        worth: Callable[[Numbers, list[int]], Numbers],
         zero: float = 0.0,
-    ) -> tuple[list[int], float]:
-        """Return where the picked ones stand, and what they bring, each after those before it."""
+    ) -> Bought:
+        """Return the rows picked, and the gain of each after the rows before it."""
         rule, values = play.rule, play.values
         copies: NearCopies | None = None
         picked: list[int] = []
@@ -371,31 +312,25 @@ class Sequential:
         while True:
             compared = worth(values, picked)
             if not np.isfinite(compared).any():
-                return picked, gain
+                break
             picked.append(int(best(compared, 1, rng, play.positions)[0]))
             gain += float(values[picked[-1]]) - zero
             if len(picked) == batch:
-                return picked, gain
-            if not isinstance(rule, SequentialRule):
-                raise BadParameter(
-                    f"Sequential() needs a strategy that looks ahead, got {rule.name}. Use it with "
-                    "GoalOriented, or Top() or Stochastic() here."
-                )
+                break
             rows = play.candidates
+            rule = rule.after(rows, picked[-1], self.update)
             copies = copies or NearCopies(rows.X, self.radius)
             copies.take(picked[-1])
-            rule = rule.after(rows, picked[-1], self.update)
             values = np.where(copies.blocked, -np.inf, to_numpy(rule(rows)))
+        return play.positions[picked], gain
 
 
 @dataclass(frozen=True, eq=False)
-class PerCost:
+class PerCost(Selector):
     """Rows by gain per price, as many as a budget pays for.
 
-    Under a budget the rows of the largest gains, as many as it pays for, are taken instead where they
-    bring more. With both, and gains that never rise as rows are taken, a batch brings at least
-    (1 - 1/e)/2 of what the best one for the budget would (Khuller, Moss and Naor 1999; Leskovec et
-    al. 2007), unless the size of the batch ends it first. `suggest(costs=, budget=)` makes one.
+    Under a budget the rows of the largest gains are taken where they bring more: at least
+    (1 - 1/e)/2 of the best if gains never rise (Khuller, Moss and Naor 1999; Leskovec et al. 2007).
 
     Parameters
     ----------
@@ -405,6 +340,8 @@ class PerCost:
         (N,) price of each row of the pool, above 0.
     zero
         Gains are scores less this. A row without a gain is never taken.
+    per_price
+        Whether rows are compared by gain per price or by gain.
 
     Examples
     --------
@@ -413,41 +350,20 @@ class PerCost:
     array([1, 0])
     """
 
-    selection: Any
-    costs: NDArray[Any] = field(repr=False)
+    selection: Selector
+    costs: Numbers = field(repr=False)
     budget: float = math.inf
     zero: float = 0.0
+    per_price: bool = field(default=True, repr=False)
 
-    def __post_init__(self) -> None:
-        if not hasattr(self.selection, "priced"):
-            raise Unsupported(
-                f"costs= does not work with {type(self.selection).__name__}, whose scores only order rows. "
-                "Use GoalOriented, Entropy, Margin or LeastConfident, with Top(), Stochastic() or "
-                "Sequential()."
-            )
+    def worth(self, few: Shortlist, values: Numbers, taken: Sequence[int] = ()) -> Numbers:
+        """Return the gains of rows, or gains per price; -inf for rows that cannot be paid."""
+        costs, gains = self.costs[few.positions], values - self.zero
+        pays = (gains > 0.0) & (math.fsum(costs[list(taken)]) + costs <= self.budget)
+        return np.where(pays, gains / costs if self.per_price else gains, -np.inf)
 
-    def keep(self, batch: int) -> None:
-        """Return None: cheap rows may be anywhere."""
-
-    def ways(self, positions: NDArray[Any]) -> list[Callable[..., NDArray[Any]]]:
-        """Return what rows are compared by, by scores and rows taken: gain per price, then gain."""
-        costs = self.costs[positions]
-
-        def worth(unit: Any, values: NDArray[Any], taken: Any = ()) -> NDArray[Any]:
-            gains, spent = values - self.zero, math.fsum(costs[list(taken)])
-            pays = (gains > 0.0) & (spent + costs <= self.budget)
-            return np.where(pays, gains / unit, -np.inf)
-
-        per_price, by_gain = partial(worth, costs), partial(worth, 1.0)
-        return [per_price, by_gain] if math.isfinite(self.budget) else [per_price]
-
-    def per_price(self, rule: Rule) -> Rule:
-        """Return the rule of gains per price, for engines that keep the best rows alone."""
-        return _PerPrice(rule, self.costs, self.zero)
-
-    def __call__(self, shortlist: Shortlist, batch: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Return the positions of the rows bought."""
-        worth = self.ways(shortlist.positions)[0](shortlist.values)
+    def __call__(self, shortlist: Shortlist, batch: int, rng: Rng) -> Numbers:
+        worth = self.worth(shortlist, shortlist.values)
         order = best(worth, len(worth), rng, shortlist.positions)
         few = shortlist.at(order[np.isfinite(worth[order])])
         if not len(few.positions):
@@ -457,25 +373,21 @@ class PerCost:
             )
         keep = self.selection.keep(batch)
         if keep is not None and keep > batch:
-            # A batch alone would not do: a row that cannot be paid leaves its place to the next.
+            # More than a batch: a row that is too expensive leaves its place to the next.
             first = np.arange(min(keep, len(few.positions)))
             few = few.at(np.union1d(first, np.argsort(-few.values)[:keep]))
-        chosen: NDArray[Any] = self.selection.priced(few, self, batch, rng)
-        return chosen
+        ways = [self, replace(self, per_price=False)] if math.isfinite(self.budget) else [self]
+        bought = [self.selection.bought(few, batch, rng, way) for way in ways]
+        return max(bought, key=lambda rows: rows[1])[0]
 
 
 @dataclass(frozen=True, eq=False)
-class _PerPrice(Rule):
-    """The gain of a rule per price of the row, by positions in the pool."""
+class PerPrice(Rule):
+    """Gain per price, for engines that keep only the best rows."""
 
     rule: Rule
-    costs: NDArray[Any]
+    costs: Numbers
     zero: float
-
-    @property
-    def parallel(self) -> bool:  # type: ignore[override]
-        """Whether the rule within is."""
-        return self.rule.parallel
 
     def __call__(self, rows: Candidates) -> Any:
         values = self.rule(rows)

@@ -26,34 +26,28 @@ from goalward.models import Fitted
 from goalward.models.refitted import that_predicts
 from goalward.solvers import Solution
 from goalward.strategies.engine import Engine, Memory
-from goalward.strategies.selectors import Best, PerCost, Selector, Top
+from goalward.strategies.selectors import (
+    Best,
+    PerCost,
+    PerPrice,
+    Selector,
+    Shortlist,
+    Top,
+    no_prices,
+)
 from goalward.utility import Fidelity
-from goalward.utility.utility import ExplainedRule, Rule
+from goalward.utility.utility import Rule
 
 SHORTEST = 1000
-"""Rows kept for a selector that wants all of them, by an engine that does not keep all."""
+"""Rows that an engine keeps for a selector that would use all."""
 
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """A batch of rows wanted from a pool in one round, checked.
+    """A checked request for a batch of rows of a pool in one round.
 
-    Parameters
-    ----------
-    batch, asked
-        Rows wanted, no more than are left; rows that were asked for.
-    ids
-        Ids of the rows; None where they are known by their positions.
-    excluded, left
-        Sorted positions of rows not to suggest; how many others there are.
-    round, turn
-        Draws and schedules follow the round; whose turn it is the round counted in batches.
-    fidelity
-        Candidates to retrain for a comparison.
-    renamed
-        Whether the ids are other ones than the pool itself has.
-    costs, budget
-        What each row costs, where rows have a price, and what may be spent.
+    `batch` is `asked`, but at most `left`. `renamed` says whether ids differ from the pool's own.
+    `excluded` are sorted positions. `turn` is the round counted in batches.
     """
 
     fitted: Fitted
@@ -83,7 +77,6 @@ class Request:
         costs: Any = None,
         budget: Any = None,
     ) -> Request:
-        """Return what was asked for, once it is known to make sense."""
         model, pool = that_predicts(fitted), as_pool(X_pool)
         total = len(pool)
         names = pool.ids() if ids is None else clean_ids(ids, total)
@@ -92,8 +85,14 @@ class Request:
         prices, most = None, math.inf
         if costs is not None or budget is not None:
             prices, most = clean_costs(costs, budget, total)
-            excluded = _too_dear(prices, most, excluded)
-        # Without a number, what changes from round to round follows the labels that there are.
+            dear = np.union1d(excluded, np.flatnonzero(prices > most))
+            if len(dear) == total > len(excluded):
+                least = np.delete(prices, excluded).min()
+                raise PoolExhausted(
+                    f"budget={most:g} pays for no row; the cheapest costs {least:g}. Raise the budget."
+                )
+            excluded = dear
+        # Without a round, the number of labels takes its place.
         known = len(model.labelled)
         number, turn = (known, known // batch) if round is None else (round, round)
         left = total - len(excluded)
@@ -108,16 +107,14 @@ class Request:
         return np.delete(np.arange(len(self.pool)), self.excluded)
 
     def names(self, positions: NDArray[Any]) -> NDArray[Any]:
-        """Return the ids of rows at some positions."""
         return positions if self.ids is None else self.ids[positions]
 
     def read(self, positions: NDArray[Any]) -> Candidates:
-        """Return rows at some positions as the model sees them."""
         X = self.fitted.features(self.pool.take(positions), "X_pool")
         return Candidates(self.names(positions), X, self.fitted.proba_of)
 
     def predicted(self, positions: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Return what the model predicts for rows; nothing before it knows two classes."""
+        """Return the predictions for rows; empty with fewer than two labelled classes."""
         if not (self.fitted.has_two_classes or self.fitted.model.predict_only):
             return {}
         proba = to_numpy(self.read(positions).proba)
@@ -125,7 +122,6 @@ class Request:
         return {"the model says": labels, "probability": proba.max(axis=1, initial=0.0)}
 
     def narrowed(self, positions: NDArray[Any]) -> Request:
-        """Return the same request of a few free rows alone."""
         few, nothing = as_pool(self.pool.take(positions)), np.empty(0, dtype=np.int64)
         costs = None if self.costs is None else self.costs[positions]
         ids, left = self.names(positions), len(positions)
@@ -133,7 +129,7 @@ class Request:
 
 
 def clean_costs(costs: Any, budget: Any, total: int) -> tuple[NDArray[Any], float]:
-    """Return a price for each row, above 0, and what may be spent."""
+    """Return the checked prices and budget."""
     if budget is not None and (costs is None or isinstance(budget, bool) or not budget > 0):
         without = " without costs" if costs is None else ""
         raise BadParameter(
@@ -160,26 +156,13 @@ def clean_costs(costs: Any, budget: Any, total: int) -> tuple[NDArray[Any], floa
     return prices, math.inf if budget is None else float(budget)
 
 
-def _too_dear(prices: NDArray[Any], budget: float, excluded: NDArray[Any]) -> NDArray[Any]:
-    """Return the excluded rows, and those that the budget alone excludes."""
-    dear = np.union1d(excluded, np.flatnonzero(prices > budget))
-    if len(dear) == len(prices) > len(excluded):
-        least = np.delete(prices, excluded).min()
-        raise PoolExhausted(
-            f"budget={budget:g} pays for no row; the cheapest costs {least:g}. Raise the budget."
-        )
-    return dear
-
-
 def clean_ids(ids: Any, total: int) -> NDArray[Any]:
-    """Return ids as they came: an array of one type, or of objects where types are mixed."""
+    """Return ids as an array of one type, or of objects where types are mixed."""
     listed = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
     if not isinstance(ids, np.ndarray):
         plain = len({type(value) for value in listed}) == 1
         plain = plain and isinstance(listed[0], (bool, int, float, str, np.generic))
-        ids = np.array(listed) if plain else np.empty(len(listed), dtype=object)
-        if not plain:
-            ids[:] = listed
+        ids = np.array(listed) if plain else np.fromiter(listed, object, len(listed))
     if ids.shape != (total,):
         raise ShapeMismatch(
             f"ids must have shape ({total},), got {ids.shape}. Pass one id per row of the pool."
@@ -190,15 +173,11 @@ def clean_ids(ids: Any, total: int) -> NDArray[Any]:
             f"ids must be distinct, {twice!r} stands {listed.count(twice)} times. Drop the repeated rows or "
             "number them anew."
         )
-    checked: NDArray[Any] = ids
-    return checked
+    return np.asarray(ids)
 
 
 def nameless(where: str, total: int) -> NDArray[Any]:
-    """Return ids of rows that another library has not named: what looks rows up finds none.
-
-    Their positions would do until the pool shrinks, and then find the labels of other rows.
-    """
+    """Return ids "where[i]", since positions would match other rows in a smaller pool."""
     return np.array([f"{where}[{i}]" for i in range(total)])
 
 
@@ -210,7 +189,7 @@ def excluded_positions(
     if not listed:
         return np.empty(0, dtype=np.int64)
     flags = sum(isinstance(row, (bool, np.bool_)) for row in listed)
-    # True equals 1 to Python, and names no row unless an id is a boolean too.
+    # True equals 1 in Python, and names no row unless an id is a boolean too.
     if flags and (ids is None or not any(isinstance(known, bool) for known in ids.tolist())):
         raise BadParameter(
             f"exclude must hold ids of rows, got {flags} booleans among {len(listed)} entries. Pass "
@@ -235,34 +214,22 @@ class Suggestion:
 
     Parameters
     ----------
-    rows
-        (b,) ids of the rows: positions in the pool, unless ids were given.
+    rows, positions, values
+        (b,) ids, positions in the pool and scores of the rows.
     utility
-        (N,) score of every row of the pool, excluded rows too. None where the engine keeps
-        only those of the best.
-    table
-        How to get `per_label`, or the table itself.
+        (N,) score of every row of the pool; None where the engine keeps only the best.
     solver
         How the goal's direction was solved for: residual, iterations, which and why.
     leverage
-        Mean leverage tr(ΛM) of the pool, where the utility knows it: up to about 0.1 first
-        order is enough.
+        Mean leverage tr(ΛM) of the pool, if known; up to about 0.1 first order is enough.
     fidelity
-        How the scores compare with retraining, if that was asked for.
-    positions, values
-        (b,) where the rows are in the pool, and the scores they were picked with.
-    seconds
-        How long the pass over the pool took.
+        Comparison of the scores with retraining, if asked for.
     certificate
-        (b, K) how far from retraining the utilities of the rows can be, under every label, where the
-        utility is certified (`ImplicitStep(corrections=1)` or more, `Retrain`); infinite where there
-        is no proof.
-    cost
-        What the rows cost together, where they have prices.
-    says
-        What chose, how many rows, and from how many; of `gw.suggest` also how the model came about.
+        (b, K) bounds of the distance from retraining; infinite where there is no proof.
+    seconds, cost, says
+        Time of the pass over the pool, total price of the rows, and a summary of the choice.
     predicted
-        Gives the likeliest label of each row and its probability, for those who look at the rows.
+        Returns the likeliest label of each row and its probability.
     """
 
     rows: NDArray[Any]
@@ -281,11 +248,7 @@ class Suggestion:
 
     @cached_property
     def per_label(self) -> NDArray[Any] | None:
-        """(N, K) utility under every label; taken from the pool when first asked for.
-
-        So the pool must still be what it was: ask before it is changed.
-        None for strategies that have none, and for pools whose table would not fit in 256 MB.
-        """
+        """(N, K) utility under every label, read from the pool on first use; None above 256 MB."""
         table = self.table() if callable(self.table) else self.table
         return None if table is None else to_numpy(table)
 
@@ -316,8 +279,7 @@ class Strategy(ABC):
     anywhere: bool = False
     """Whether it works on arrays of any library, those of a GPU included."""
     zero: float | None = None
-    """The score of a row that brings nothing, where scores less this are gains; None where they only
-    order rows, and there is nothing to divide by a price."""
+    """The score of a row that brings nothing; None where scores only order rows."""
 
     def __init_subclass__(cls, word: str | tuple[str, ...] = (), **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -325,16 +287,16 @@ class Strategy(ABC):
 
     @property
     def title(self) -> str:
-        """Its name where a suggestion says what chose."""
+        """Name of the strategy in `Suggestion.says`."""
         return type(self).__name__
 
     @property
     def labels_held(self) -> int:
-        """How many labels it brings along, beside those of the model."""
+        """Number of labels it holds, besides those of the model."""
         return 0
 
     def build(self, **data: Any) -> Strategy:
-        """Return the strategy itself: it has its data, where a recipe waits for them."""
+        """Return the strategy itself; the counterpart of `Recipe.build`."""
         return self
 
     def progress(self, fitted: Fitted) -> float:
@@ -343,10 +305,10 @@ class Strategy(ABC):
 
     @abstractmethod
     def bind(self, request: Request) -> Rule:
-        """Return the rule for one model and one round: what the round shares is made here."""
+        """Return the rule for one model and one round; shared work is done here."""
 
     def turn(self, fitted: Fitted, round: int) -> Strategy:
-        """Return the strategy whose turn it is; most are always their own."""
+        """Return the strategy of this round, by default itself."""
         return self
 
     def shortlist(self, request: Request, engine: Engine, count: int) -> NDArray[Any]:
@@ -357,8 +319,11 @@ class Strategy(ABC):
 
     def choose(self, request: Request, engine: Engine) -> Suggestion:
         """Return the rows that a checked request asks for: bind, scan, select."""
-        prices = None if request.costs is None else self._prices(request)
-        selection = self.selection if prices is None else prices
+        selection, prices = self.selection, None
+        if request.costs is not None:
+            if self.zero is None or not hasattr(selection, "bought"):
+                raise no_prices(self if self.zero is None else selection)
+            selection = prices = PerCost(selection, request.costs, request.budget, self.zero)
         rule = self.bind(request)
         rng = np.random.default_rng([self.seed, request.round])
         keep = selection.keep(request.batch)
@@ -371,46 +336,39 @@ class Strategy(ABC):
         began = perf_counter()
         scan = engine.scan(rule, request, kept)
         if prices is not None and not engine.whole:
-            # Rows that gain most for their price may gain too little to be among them.
-            cheap = engine.scan(prices.per_price(rule), request, kept)
+            # The rows with the best gain per price may have too small a gain to be among them.
+            cheap = engine.scan(PerPrice(rule, prices.costs, prices.zero), request, kept)
             gains = cheap.values * prices.costs[cheap.positions] + prices.zero
             scan = scan.joined(cheap.positions, gains)
         seconds = perf_counter() - began
-        chosen = selection(scan.shortlist(rule, request), request.batch, rng)
+        playing, rows = scan.play or (rule, None)
+        few = Shortlist(playing, scan.positions, scan.values, request.read, rows)
+        chosen = selection(few, request.batch, rng)
         cost = None if prices is None else math.fsum(prices.costs[chosen])
         price = "" if cost is None else f" for {cost:g}"
         order = np.argsort(scan.positions)
-        found = Suggestion(
+        suggestion = Suggestion(
             *(request.names(chosen), scan.utility, scan.table),
             leverage=scan.leverage,
             positions=chosen,
             values=scan.values[order[np.searchsorted(scan.positions, chosen, sorter=order)]],
             seconds=seconds,
-            says=f"{self.title} chose {len(chosen):,} of {request.left:,} rows{price}",
+            says=f"{self.title} chose {len(chosen):,} of {request.left:,} rows" + price,
             cost=cost,
         )
-        return self._explained(found, rule, request)
-
-    def _explained(self, found: Suggestion, rule: Rule, request: Request) -> Suggestion:
-        """Return a suggestion with what its rule says of itself."""
-        if not isinstance(rule, ExplainedRule):
+        if not rule.explained:
             if request.fidelity:
                 raise BadParameter(
-                    f"fidelity={request.fidelity} needs a strategy that predicts utilities of labels, got "
-                    f"{rule.name}. Use GoalOriented, or leave fidelity out."
+                    f"fidelity= needs a strategy that predicts utilities of labels, got {rule.name}. Use "
+                    "GoalOriented."
                 )
-            return found
+            return suggestion
         checked = None
         if request.fidelity:
-            few = request.narrowed(request.free)
-            checked = rule.fidelity(few.pool.source, few.ids, request.fidelity, self.seed)
-        proof = rule.certificate(request.read(found.positions)) if rule.certifies else None
-        return replace(found, solver=rule.report, fidelity=checked, certificate=proof)
-
-    def _prices(self, request: Request) -> PerCost:
-        """Return the selection by gain per price, which refuses scores that are no gains."""
-        part: Any = self if self.zero is None else self.selection
-        return PerCost(part, np.asarray(request.costs), request.budget, self.zero or 0.0)
+            free = request.narrowed(request.free)
+            checked = rule.fidelity(free.pool.source, free.ids, request.fidelity, self.seed)
+        proof = rule.certificate(request.read(chosen)) if rule.certifies else None
+        return replace(suggestion, solver=rule.report, fidelity=checked, certificate=proof)
 
     def suggest(
         self,
@@ -427,30 +385,24 @@ class Strategy(ABC):
         costs: Any = None,
         budget: float | None = None,
     ) -> Suggestion:
-        """Return the `batch` rows of the pool worth labelling next, best first; fewer if no more are left.
+        """Return the `batch` rows of the pool worth labelling next (or all left), best first.
 
         Parameters
         ----------
         X_pool
-            (N, d) rows: an array, a memory map, sparse, a frame or a `PoolFile`; read in blocks.
+            (N, d) rows: an array, a memory map, sparse, a frame or a `PoolFile`.
         exclude
-            Ids of rows not to suggest: labelled or asked already. An id that is not in the
-            pool is refused, since it is a mistake as a rule.
+            Ids of rows not to suggest: labelled or asked already. They must be in the pool.
         ids
-            Ids of the rows, distinct; positions by default. `rows` is another name for it.
+            Distinct ids of the rows; positions by default. `rows` is another name for it.
         round
-            Which round this is, from 0, for schedules and draws; the number of labelled rows by
-            default.
+            The round, from 0; the number of labelled rows by default.
         fidelity
-            Retrain this many candidates, spread over the scores, and report how far the
-            utilities can be trusted. Only strategies with a goal can.
+            Retrain this many candidates and report the agreement. Needs a goal.
         engine
             How the pool is read: `Memory()`, or one of `gw.scale`.
         costs, budget
-            (N,) what each row costs, above 0, and what may be spent on this batch. Rows are taken by gain
-            per price, or by gain where that brings more for the budget: those that gain something and
-            that it pays for, `batch` at most. For strategies whose scores are gains, and the selections
-            Top, Stochastic and Sequential.
+            (N,) prices above 0, and the budget of this batch: see `gw.selection.PerCost`.
         """
         names = rows if ids is None else ids
         request = Request.of(fitted, X_pool, batch, exclude, names, round, fidelity, costs, budget)
@@ -476,9 +428,9 @@ class Strategy(ABC):
             from goalward.strategies.combined import cold_start
 
             part = cold_start(request.pool.source, seed=self.seed)
-        found = part.choose(request, reader)
+        suggestion = part.choose(request, reader)
         short = ""
         if request.left < request.asked and request.costs is None:
             short = f", all that are left: {request.asked:,} were asked for"
-        predicted = partial(request.predicted, found.positions)
-        return replace(found, says=f"{found.says}{short}.", predicted=predicted)
+        predicted = partial(request.predicted, suggestion.positions)
+        return replace(suggestion, says=f"{suggestion.says}{short}.", predicted=predicted)

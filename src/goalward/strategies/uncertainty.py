@@ -1,10 +1,11 @@
-"""Baselines: random rows, and rows the model is unsure of."""
+"""Baselines: random rows, and rows that the model, or models of resampled labels, are unsure of."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import blake2b
 from typing import Any
 
@@ -12,10 +13,11 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from goalward.core.arrays import Array, columns, namespace, softmax, to_numpy
+from goalward.core.arrays import Array, columns, like, namespace, plain_rows, softmax, to_numpy
 from goalward.core.draws import mixed
 from goalward.core.rows import Candidates
 from goalward.errors import BadParameter
+from goalward.models import Fitted
 from goalward.solvers import Inverse
 from goalward.solvers.inverse import Coordinates
 from goalward.strategies.engine import Engine
@@ -25,14 +27,7 @@ from goalward.utility.utility import Rule
 
 @dataclass(frozen=True, eq=False)
 class RowRule(Rule):
-    """A function of a row and of what the model predicts for it, which nothing else changes.
-
-    Parameters
-    ----------
-    score
-        Candidates -> one number each.
-    anywhere
-        Whether it is written for arrays of any library, a GPU's included.
+    """A function of a row and of the prediction for it; `parallel` if it also runs on a GPU.
 
     Examples
     --------
@@ -42,27 +37,18 @@ class RowRule(Rule):
     """
 
     score: Callable[[Candidates], Any]
-    anywhere: bool = False
-
-    @property
-    def parallel(self) -> bool:  # type: ignore[override]
-        """Whether it goes anywhere."""
-        return self.anywhere
+    parallel: bool = False
 
     def __call__(self, rows: Candidates) -> Float[Array, " n"]:
-        """Return the function of every row."""
         return self.score(rows)
 
     def on(self, convert: Callable[[Any], Any]) -> Rule:
-        """Return the rule itself, where it goes anywhere."""
-        return self if self.anywhere else super().on(convert)
+        return self if self.parallel else super().on(convert)
 
 
 @dataclass(frozen=True)
 class Random(Strategy, word="random"):
-    """Rows at random: a fixed random order of their ids, by the seed.
-
-    A row keeps its place in that order however the pool is cut, sorted or shrunk.
+    """Rows at random: the seed fixes an order of ids, whatever the order of the pool.
 
     Examples
     --------
@@ -75,24 +61,21 @@ class Random(Strategy, word="random"):
     only_predicts = True
 
     def bind(self, request: Request) -> Rule:
-        """Return a number in [0, 1) for every id that only the seed and the id decide."""
         return RowRule(self._order)
 
     def shortlist(self, request: Request, engine: Engine, count: int) -> NDArray[Any]:
-        """Return rows drawn anew in every round; nothing is read for that."""
         rng = np.random.default_rng([self.seed, request.round])
         gone = request.excluded
         free = len(request.pool) - len(gone)
         drawn = rng.choice(free, size=min(free, count), replace=False)
-        # The i-th free row comes after as many excluded ones as have at most i free rows before them.
+        # The i-th free row comes after all excluded rows with at most i free rows before them.
         return drawn + np.searchsorted(gone - np.arange(len(gone)), drawn, side="right")
 
     def _order(self, rows: Candidates) -> NDArray[Any]:
-        ids = rows.ids
-        if np.issubdtype(ids.dtype, np.integer):
-            keys = ids.astype(np.uint64)
+        if np.issubdtype(rows.ids.dtype, np.integer):
+            keys = rows.ids.astype(np.uint64)
         else:
-            digests = (blake2b(repr(row).encode(), digest_size=8) for row in ids.tolist())
+            digests = (blake2b(repr(row).encode(), digest_size=8) for row in rows.ids.tolist())
             keys = np.array([int.from_bytes(d.digest(), "little") for d in digests], np.uint64)
         salt = np.random.default_rng(self.seed).integers(2**63, dtype=np.uint64)
         return np.asarray(mixed(keys ^ salt) / 2.0**64)
@@ -106,26 +89,23 @@ class _Uncertainty(Strategy):
 
     @abstractmethod
     def doubt(self, proba: Float[Array, "n k"]) -> Float[Array, " n"]:
-        """Return how unsure a prediction is."""
+        """Return the uncertainty of predictions."""
 
     def bind(self, request: Request) -> Rule:
-        """Return the doubt about every row; of several labels that about each, added up."""
         request.fitted.check_kind(type(self).__name__, ("class", "labels"))
-        if request.fitted.loss.kind == "labels":
-            return RowRule(self._of_labels, anywhere=True)
-        return RowRule(self._doubt, anywhere=True)
+        several = request.fitted.loss.kind == "labels"
+        return RowRule(partial(self._doubt, several), parallel=True)
 
-    def _doubt(self, rows: Candidates) -> Float[Array, " n"]:
-        return self.doubt(rows.proba)
-
-    def _of_labels(self, rows: Candidates) -> Float[Array, " n"]:
+    def _doubt(self, several: bool, rows: Candidates) -> Float[Array, " n"]:
         p = rows.proba
+        if not several:
+            return self.doubt(p)
         xp = namespace(p)
         pairs = xp.reshape(xp.stack([1.0 - p, p], axis=2), (-1, 2))
         return self.pooled(xp.reshape(self.doubt(pairs), p.shape))
 
     def pooled(self, doubts: Float[Array, "n k"]) -> Float[Array, " n"]:
-        """Return the doubt about a row from that about each of its labels."""
+        """Return the uncertainty of a row from those of its labels."""
         return namespace(doubts).sum(doubts, axis=1)
 
 
@@ -140,7 +120,6 @@ class Entropy(_Uncertainty, word="entropy"):
     """
 
     def doubt(self, proba: Float[Array, "n k"]) -> Float[Array, " n"]:
-        """Return -Σ p log p."""
         xp = namespace(proba)
         safe = xp.where(proba > 0.0, proba, xp.ones_like(proba))
         return -xp.sum(proba * xp.log(safe), axis=1)
@@ -159,10 +138,9 @@ class Margin(_Uncertainty, word="margin"):
     zero = -1.0  # where the model is certain
 
     def doubt(self, proba: Float[Array, "n k"]) -> Float[Array, " n"]:
-        """Return the second largest probability less the largest."""
         xp, by_class = namespace(proba), columns(proba)
         first, second = (best(by_class[0, :], by_class[1, :]) for best in (xp.maximum, xp.minimum))
-        # A tenth of a sort's time where a column is contiguous, as those of linear models are.
+        # Ten times faster than a sort for contiguous columns, as linear models have.
         for k in range(2, proba.shape[1]):
             second = xp.maximum(second, xp.minimum(first, by_class[k, :]))
             first = xp.maximum(first, by_class[k, :])
@@ -171,7 +149,7 @@ class Margin(_Uncertainty, word="margin"):
 
 @dataclass(frozen=True)
 class LabelMargin(Margin, word="label-margin"):
-    """Rows of several labels whose least certain label is least certain (Brinker 2006, one-vs-rest).
+    """Rows with the least certain single label, for several labels (Brinker 2006).
 
     Examples
     --------
@@ -180,7 +158,6 @@ class LabelMargin(Margin, word="label-margin"):
     """
 
     def pooled(self, doubts: Float[Array, "n k"]) -> Float[Array, " n"]:
-        """Return the largest doubt about a label."""
         return namespace(doubts).max(doubts, axis=1)
 
 
@@ -195,16 +172,12 @@ class LeastConfident(_Uncertainty, word=("least-confident", "uncertainty")):
     """
 
     def doubt(self, proba: Float[Array, "n k"]) -> Float[Array, " n"]:
-        """Return 1 - max p."""
         return 1.0 - namespace(proba).max(proba, axis=1)
 
 
 @dataclass(frozen=True)
 class Bald(Strategy, word="bald"):
     """Mutual information of label and parameters (Houlsby et al. 2011), by Laplace's posterior.
-
-    Parameters are drawn from a Gaussian with the inverse Hessian for covariance, in the
-    coordinates of the labelled rows; outside their span the prior is drawn row by row.
 
     Parameters
     ----------
@@ -223,10 +196,9 @@ class Bald(Strategy, word="bald"):
 
     def __post_init__(self) -> None:
         if self.draws < 2:
-            raise BadParameter(f"draws={self.draws!r}; at least 2 were expected. Use 100.")
+            raise BadParameter(f"draws must be at least 2, got draws={self.draws!r}. Use 100.")
 
     def bind(self, request: Request) -> Rule:
-        """Return H(mean p) - mean H(p) over the draws, which are made here."""
         fitted = request.fitted
         fitted.model.linear("Bald")
         fitted.check_kind("Bald")
@@ -250,5 +222,67 @@ class Bald(Strategy, word="bald"):
 
 
 def _entropy(p: NDArray[Any]) -> NDArray[Any]:
-    found: NDArray[Any] = -np.sum(p * np.log(np.maximum(p, 1e-300)), axis=1)
-    return found
+    return np.asarray(-np.sum(p * np.log(np.maximum(p, 1e-300)), axis=1))
+
+
+@dataclass(frozen=True)
+class Committee(Strategy, word="committee"):
+    """Query by committee for numbers (RayChaudhuri and Hamey 1995): variance of bootstrap models.
+
+    Examples
+    --------
+    >>> Committee()
+    Committee(seed=0, members=10)
+    """
+
+    seed: int = 0
+    members: int = 10
+
+    def bind(self, request: Request) -> Rule:
+        models = _resampled(request, self, self.members)
+        return RowRule(lambda rows: _spread(models, rows).var(axis=0).sum(axis=1))
+
+
+@dataclass(frozen=True)
+class ModelChange(Strategy, word="model-change"):
+    """Expected model change for numbers (Cai, Zhang and Zhou 2013): mean ‖(f(x) - y) x‖.
+
+    The mean is over the y that models of resampled labels predict.
+
+    Examples
+    --------
+    >>> ModelChange()
+    ModelChange(seed=0, members=10)
+    """
+
+    seed: int = 0
+    members: int = 10
+
+    def bind(self, request: Request) -> Rule:
+        models, fitted = _resampled(request, self, self.members), request.fitted
+
+        def pull(rows: Candidates) -> NDArray[Any]:
+            away = _spread(models, rows) - to_numpy(rows.proba)
+            X = plain_rows(rows.X)
+            norms = to_numpy(fitted.model.linear("ModelChange").squared_norms(X, np.ones(1)))
+            return np.asarray(np.linalg.norm(away, axis=2).mean(axis=0) * np.sqrt(norms))
+
+        return RowRule(pull)
+
+
+def _resampled(request: Request, strategy: Any, members: int) -> list[Fitted]:
+    """Return bootstrap models; rows are weighted instead of copied."""
+    fitted = request.fitted
+    fitted.check_kind(type(strategy).__name__, ("numbers",))
+    rng = np.random.default_rng([strategy.seed, request.round])
+    n, models = len(fitted.labelled), []
+    for _ in range(members):
+        counts = np.bincount(rng.integers(n, size=n), minlength=n).astype(np.float64)
+        weights = like(counts, fitted.labelled.weights) * fitted.labelled.weights
+        drawn = replace(fitted, labelled=replace(fitted.labelled, weights=weights))
+        models.append(drawn.polished())
+    return models
+
+
+def _spread(models: list[Fitted], rows: Candidates) -> NDArray[Any]:
+    return np.stack([to_numpy(model.proba_of(rows.X)) for model in models])

@@ -10,30 +10,20 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from goalward.errors import BadParameter, NotAStudy
-from goalward.studio.store.events import (
-    START,
-    Appointed,
-    Event,
-    Founded,
-    Invited,
-    Joined,
-    Mark,
-    Recorded,
-    Removed,
-    Revoked,
-    SignedIn,
-)
+from goalward.studio.store import events
+from goalward.studio.store.events import START, Event, Invited, Mark, Recorded, SignedIn
 from goalward.studio.store.store import Store, Transaction
 
 __all__ = ["ROLES", "Members", "Person", "Team"]
 
 ROLES = ("annotator", "reviewer", "owner")
-"""Each may do what those before it may."""
+"""Each includes the rights of those before it."""
 DAY = 86400.0
 SHORTEST, LONGEST = 10, 1000
 """Characters of a passphrase."""
@@ -48,33 +38,33 @@ def hash_passphrase(passphrase: str) -> str:
             f"A passphrase must have {SHORTEST} to {LONGEST} characters, got {len(passphrase)} "
             "characters. Four unrelated words are good and easy to remember."
         )
-    salt = secrets.token_bytes(16)
-    made = _scrypt(passphrase, salt, COST, BLOCK, PARALLEL)
-    return f"scrypt${COST}${BLOCK}${PARALLEL}${salt.hex()}${made.hex()}"
+    return _scrypt(passphrase, f"scrypt${COST}${BLOCK}${PARALLEL}${secrets.token_hex(16)}")
 
 
 def check_passphrase(passphrase: str, kept: str) -> bool:
     """Return whether a passphrase matches a hash; an empty hash never does, and takes as long."""
-    nobody = f"scrypt${COST}${BLOCK}${PARALLEL}${'00' * 16}${'00' * 32}"
-    _, cost, block, parallel, salt, made = (kept or nobody).split("$")
-    found = _scrypt(passphrase[:LONGEST], bytes.fromhex(salt), int(cost), int(block), int(parallel))
-    return secrets.compare_digest(found, bytes.fromhex(made)) and bool(kept)
+    parameters = kept.rpartition("$")[0] or f"scrypt${COST}${BLOCK}${PARALLEL}${'00' * 16}"
+    return secrets.compare_digest(_scrypt(passphrase[:LONGEST], parameters), kept)
 
 
-def _scrypt(passphrase: str, salt: bytes, cost: int, block: int, parallel: int) -> bytes:
+def _scrypt(passphrase: str, parameters: str) -> str:
+    _, cost, block, parallel, salt = parameters.split("$")
+    n, r, p = int(cost), int(block), int(parallel)
     # Another keyboard may type the same words as other code points.
     words = unicodedata.normalize("NFKC", passphrase).encode("utf-8", "surrogatepass")
-    memory = 256 * cost * block
-    return hashlib.scrypt(words, salt=salt, n=cost, r=block, p=parallel, maxmem=memory, dklen=32)
+    made = hashlib.scrypt(
+        words, salt=bytes.fromhex(salt), n=n, r=r, p=p, maxmem=256 * n * r, dklen=32
+    )
+    return f"{parameters}${made.hex()}"
 
 
 def name_key(name: str) -> str:
-    """Return what tells people apart: "Ann" and "ann" are the same."""
+    """Return the key of a name: "Ann" and "ann" are the same person."""
     return unicodedata.normalize("NFKC", name).casefold()
 
 
 def digest(token: str) -> str:
-    """Return what is kept of a token; looked up by hash, so that timing reveals nothing."""
+    """Return the hash by which a token is stored and looked up, so that timing reveals nothing."""
     return sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -106,10 +96,7 @@ class Person:
 
 @dataclass
 class Members:
-    """The state of a team: people by `name_key`, open sessions and invitations by digest.
-
-    Shared between threads, so never changed: `after` returns another.
-    """
+    """The state of a team: people by `name_key`, open sessions and invitations by digest. Immutable."""
 
     mark: Mark = START
     lasts: float = 0.0
@@ -122,108 +109,110 @@ class Members:
         return self.people.get(name_key(name))
 
     def require(self, name: str) -> Person:
-        """Return a member by name, or raise."""
         person = self.person(name)
         if person is None:
             raise BadParameter(f"There is nobody called {name!r} in the team. Invite them first.")
         return person
 
-    def open_sessions(self, now: float, name: str | None = None) -> list[SignedIn]:
-        """Return sessions that have not expired, of one person or of all, newest first."""
-        wanted = None if name is None else name_key(name)
-        valid = (s for s in self.sessions.values() if s.until > now)
-        theirs = [s for s in valid if wanted in (None, name_key(s.name))]
+    def sessions_of(self, name: str | None = None) -> list[SignedIn]:
+        """Return the sessions of one person or of all, newest first."""
+        key = None if name is None else name_key(name)
+        theirs = [s for s in self.sessions.values() if key in (None, name_key(s.name))]
         return sorted(theirs, key=lambda session: session.at, reverse=True)
 
-    def open_invitations(self, now: float) -> list[Invited]:
-        """Return links that can still be used."""
-        valid = (link for link in self.invitations.values() if link.until > now)
-        return sorted(valid, key=lambda link: link.name)
-
-    def invitation(self, token: str, now: float) -> Invited | None:
-        """Return the invitation of a link; None if it was used, expired, or never existed."""
+    def link(self, token: str) -> Invited:
+        """Return the invitation of a link, or raise."""
         link = self.invitations.get(digest(token))
-        return link if link is not None and link.until > now else None
+        if link is None:
+            raise BadParameter(
+                "This link was used already, is too old, or is not ours. Ask for a new one."
+            )
+        return link
 
-    def record(self, now: float, name: str | None = None) -> dict[str, Any]:
+    def record(self, name: str | None = None) -> dict[str, Any]:
         """Return people, sessions and links as plain data; with a name, theirs alone."""
         shown = self.people.values() if name is None else [self.require(name)]
         people = [
             {
                 "name": person.name,
                 "role": person.role(),
-                "seen": _iso(person.seen),
+                "seen": person.seen and _iso(person.seen),
                 "studies": {study[:12]: r for study, r in sorted(person.roles.items()) if study},
                 "sessions": [
-                    {"id": s.session[:16], "place": s.place, "since": _iso(s.at)}
-                    | {"until": _iso(s.until)}
-                    for s in self.open_sessions(now, person.name)
+                    {"id": s.session[:16], "place": s.place}
+                    | {"since": _iso(s.at), "until": _iso(s.until)}
+                    for s in self.sessions_of(person.name)
                 ],
             }
             for person in sorted(shown, key=lambda person: name_key(person.name))
         ]
-        links = self.open_invitations(now) if name is None else []
+        links = sorted(self.invitations.values(), key=lambda i: i.name) if name is None else []
         invited = [
             {"id": i.invite[:16], "name": i.name, "role": i.role, "until": _iso(i.until)}
             for i in links
         ]
         return {"people": people, "invited": invited}
 
-    def after(self, events: Iterable[Recorded], now: float) -> Members:
+    def after(self, news: Iterable[Recorded], now: float) -> Members:
         """Return the state after more events, without sessions and links that expired."""
-        team = Members(
-            self.mark, self.lasts, {**self.people}, {**self.sessions}, {**self.invitations}
+        later = replace(
+            self,
+            people={**self.people},
+            sessions={**self.sessions},
+            invitations={**self.invitations},
         )
-        for recorded in events:
-            team.mark = Mark(recorded.seq, recorded.digest)
-            team._apply(recorded.event)
-        team.sessions = {id: s for id, s in team.sessions.items() if s.until > now}
-        team.invitations = {id: i for id, i in team.invitations.items() if i.until > now}
-        return team
+        for recorded in news:
+            later.mark = Mark(recorded.seq, recorded.digest)
+            later._apply(recorded.event)
+        later.sessions = {id: s for id, s in later.sessions.items() if s.until > now}
+        later.invitations = {id: i for id, i in later.invitations.items() if i.until > now}
+        return later
 
     def _apply(self, event: Event) -> None:
         match event:
-            case Founded():
+            case events.Founded():
                 self.lasts = event.lasts
-            case Appointed():
+            case events.Appointed():
                 person = self.person(event.name) or Person(event.name)
                 self.people[name_key(event.name)] = person.with_role(event.role, event.study)
             case Invited():
                 self.invitations[event.invite] = event
-            case Joined():
+            case events.Joined():
                 person = replace(self.person(event.name) or Person(event.name), secret=event.secret)
                 link = self.invitations.pop(event.invite, None)
                 if link is not None and link.role is not None:
                     person = person.with_role(link.role, link.study)
                 self.people[name_key(event.name)] = person
-                _drop(self.sessions, event.name)
+                self.sessions = _without(self.sessions, event.name)
             case SignedIn():
                 if event.session:
                     self.sessions[event.session] = event
                 if name_key(event.name) in self.people:
                     person = replace(self.require(event.name), seen=event.at)
                     self.people[name_key(event.name)] = person
-            case Revoked():
+            case events.Revoked():
                 self.sessions.pop(event.what, None)
                 self.invitations.pop(event.what, None)
-            case Removed():
+            case events.Removed():
                 self.people.pop(name_key(event.name), None)
-                _drop(self.sessions, event.name)
-                _drop(self.invitations, event.name)
+                self.sessions = _without(self.sessions, event.name)
+                self.invitations = _without(self.invitations, event.name)
             case _:
                 raise BadParameter(
-                    f"The journal of a team was expected, got one with {type(event).__name__} "
-                    "events. Name the file that `goalward team create` made."
+                    f"This must be the journal of a team, got one with {type(event).__name__} events. "
+                    "Name the file that `goalward team create` made."
                 )
 
 
-def _drop(table: dict[str, SignedIn] | dict[str, Invited], name: str) -> None:
-    for id in [id for id, entry in table.items() if name_key(entry.name) == name_key(name)]:
-        del table[id]
+Entry = TypeVar("Entry", SignedIn, Invited)
 
 
-def _iso(at: float | None) -> str | None:
-    return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+def _without(entries: dict[str, Entry], name: str) -> dict[str, Entry]:
+    return {id: e for id, e in entries.items() if name_key(e.name) != name_key(name)}
+
+
+def _iso(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
 
 
 Clock = Callable[[], float]
@@ -233,8 +222,8 @@ Decide = Callable[[Members, float], list[Event]]
 class Team:
     """Who may work on studies, and who is signed in.
 
-    Studies hold nothing of it: a copy of a study reveals no passphrase. Several processes may use
-    a team at once; a change is on disk when its call returns, and others see it at their next call.
+    Studies store nothing of it, and several processes may share a team: a change is on disk when its
+    call returns, and others see it at their next call.
 
     Examples
     --------
@@ -260,10 +249,10 @@ class Team:
 
     @classmethod
     def create(cls, place: str | Path, *, lasts: float = 7 * DAY, clock: Clock = time.time) -> Self:
-        """Return a new team at a path or in a database; a sign-in lasts so many seconds."""
+        """Return a new team at a path or in a database; a sign-in `lasts` so many seconds."""
         if not 60 <= lasts <= 400 * DAY:
             raise BadParameter(f"lasts must be 60 seconds to 400 days, got {lasts!r}.")
-        founded = Founded(at=clock(), lasts=float(lasts))
+        founded = events.Founded(at=clock(), lasts=float(lasts))
         return cls(Store.create(place, lambda held: held.append(founded)), clock)
 
     @classmethod
@@ -277,10 +266,9 @@ class Team:
 
     @property
     def members(self) -> Members:
-        """The state of the team now, including what other processes did."""
+        """The state of the team now, including changes by other processes."""
         with self._lock:
-            if news := self.store.read(self._known.mark):
-                self._known = self._known.after(news, self.clock())
+            self._known = self._known.after(self.store.read(self._known.mark), self.clock())
             return self._known
 
     def _write(self, decide: Decide) -> Members:
@@ -300,69 +288,45 @@ class Team:
     ) -> str:
         """Return a token that opens /join once, where the invited person chooses a passphrase.
 
-        Parameters
-        ----------
-        role
-            One of `ROLES`, in the study of that identity or in all; None keeps the role of a member
-            who lost their passphrase.
-        by
-            Who invites.
+        The role holds in one study, or in all; None keeps that of a member who lost their passphrase.
         """
         name, token = _checked_name(name), secrets.token_urlsafe(32)
         if not 0 < days <= 400:
             raise BadParameter(f"days must be more than 0 and at most 400, got {days!r}.")
 
         def decide(members: Members, now: float) -> list[Event]:
-            person = members.person(name)
             if role is None:
-                members.require(name)
+                called = members.require(name).name
             else:
                 _check_role(role)
-                _refuse_takeover(person)
-            return [
-                Invited(
-                    at=now,
-                    by=by,
-                    name=person.name if person else name,
-                    invite=digest(token),
-                    role=role,
-                    study=study,
-                    until=now + days * DAY,
-                )
-            ]
+                called = _refuse_takeover(members, name)
+            invited, until = partial(Invited, invite=digest(token), study=study), now + days * DAY
+            return [invited(at=now, by=by, name=called, role=role, until=until)]
 
         self._write(decide)
         return token
 
     def invitation(self, token: str) -> Invited | None:
         """Return the invitation of a link; None if it was used, expired, or never existed."""
-        return self.members.invitation(token, self.clock())
+        return self.members.invitations.get(digest(token))
 
     def join(self, token: str, passphrase: str) -> str:
         """Use up an invitation, set the passphrase, and return the person's name."""
 
         def decide(members: Members, now: float) -> list[Event]:
-            link = _usable(members.invitation(token, now))
+            link = members.link(token)
             if link.role is not None:
-                _refuse_takeover(members.person(link.name))
-            return [Joined(at=now, name=link.name, invite=link.invite, secret=secret)]
+                _refuse_takeover(members, link.name)
+            return [events.Joined(at=now, name=link.name, invite=link.invite, secret=secret)]
 
         # Before anything is hashed, and again when it is written.
-        name = _usable(self.invitation(token)).name
+        name = self.members.link(token).name
         secret = hash_passphrase(passphrase)
         self._write(decide)
         return name
 
     def sign_in(self, name: str, passphrase: str, place: str = "", before: str = "") -> str | None:
-        """Return a new session, or None for a wrong name or passphrase, after the same time.
-
-        Parameters
-        ----------
-        place
-            The address and browser, for people to read.
-        before
-            The previous session of this browser, which ends.
-        """
+        """Return a new session, ending `before`; None, after the same time, for a wrong passphrase."""
         kept = self.members.person(name)
         if not check_passphrase(passphrase, kept.secret if kept else ""):
             return None
@@ -372,13 +336,11 @@ class Team:
             person = members.person(name)
             if person is None or kept is None or person.secret != kept.secret:
                 return []  # removed or changed while the passphrase was checked
-            old = members.sessions.get(digest(before))
-            ended = [Revoked(at=now, by=person.name, what=old.session)] if old else []
-            until = now + members.lasts
-            new = SignedIn(
-                at=now, name=person.name, session=digest(token), until=until, place=place
-            )
-            return [*ended, new]
+            session, until = digest(token), now + members.lasts
+            new = SignedIn(at=now, name=person.name, session=session, until=until, place=place)
+            if digest(before) in members.sessions:
+                return [events.Revoked(at=now, by=person.name, what=digest(before)), new]
+            return [new]
 
         return token if digest(token) in self._write(decide).sessions else None
 
@@ -392,7 +354,7 @@ class Team:
         def decide(members: Members, now: float) -> list[Event]:
             if members.require(name).secret != kept.secret:
                 raise BadParameter(f"The passphrase of {name} was changed meanwhile. Try again.")
-            return [Joined(at=now, name=kept.name, invite="", secret=secret)]
+            return [events.Joined(at=now, name=kept.name, invite="", secret=secret)]
 
         self._write(decide)
         return True
@@ -401,14 +363,10 @@ class Team:
         """Return the person of a session; None if it has ended or never existed."""
         members = self.members
         session = members.sessions.get(digest(token))
-        valid = session is not None and session.until > self.clock()
-        return members.person(session.name) if session and valid else None
+        return members.person(session.name) if session else None
 
     def from_proxy(self, name: str, place: str = "") -> Person | None:
-        """Return the member whom a proxy names; a visit is recorded as often as a sign-in would be.
-
-        The name must match exactly: to the proxy, "Ann" and "ann" may be two people.
-        """
+        """Return the member whom a proxy names, spelt exactly so; visits are recorded like sign-ins."""
         members, now = self.members, self.clock()
         person = members.person(name)
         if person is None or person.name != name:
@@ -429,7 +387,7 @@ class Team:
             if person is not None and role != "owner" and not study:
                 _keep_an_owner(members, person)
             called = person.name if person else name
-            return [Appointed(at=now, by=by, name=called, role=role, study=study)]
+            return [events.Appointed(at=now, by=by, name=called, role=role, study=study)]
 
         self._write(decide)
 
@@ -439,27 +397,23 @@ class Team:
         def decide(members: Members, now: float) -> list[Event]:
             person = members.require(name)
             _keep_an_owner(members, person)
-            return [Removed(at=now, by=by, name=person.name)]
+            return [events.Removed(at=now, by=by, name=person.name)]
 
         self._write(decide)
 
     def revoke(self, id: str, *, by: str = "", name: str | None = None) -> None:
-        """End a session or a link by the first 8 characters or more of its id.
-
-        With a `name`, one of their own sessions only.
-        """
+        """End a session or link by 8 or more characters of its id; with `name`, only their own."""
 
         def decide(members: Members, now: float) -> list[Event]:
-            ids = [session.session for session in members.open_sessions(now, name)]
-            if name is None:
-                ids += [link.invite for link in members.open_invitations(now)]
-            matching = [one for one in ids if len(id) >= 8 and one.startswith(id)]
+            ids = [session.session for session in members.sessions_of(name)]
+            ids += members.invitations if name is None else []
+            matching = [known for known in ids if len(id) >= 8 and known.startswith(id)]
             if len(matching) != 1:
                 raise BadParameter(
-                    f"The first 8 or more characters of a session's or link's id were expected, got "
+                    "The id must be the first 8 or more characters of a session's or link's, got "
                     f"{id[:80]!r}: there is no session or link of yours to end by it."
                 )
-            return [Revoked(at=now, by=by, what=matching[0])]
+            return [events.Revoked(at=now, by=by, what=matching[0])]
 
         self._write(decide)
 
@@ -470,8 +424,8 @@ class Team:
             session = members.sessions.get(digest(token))
             if session is None:
                 return []
-            ended = members.open_sessions(now, session.name) if everywhere else [session]
-            return [Revoked(at=now, by=session.name, what=one.session) for one in ended]
+            ended = members.sessions_of(session.name) if everywhere else [session]
+            return [events.Revoked(at=now, by=session.name, what=s.session) for s in ended]
 
         self._write(decide)
 
@@ -483,26 +437,20 @@ def _checked_name(name: str) -> str:
     return name
 
 
-def _usable(link: Invited | None) -> Invited:
-    if link is None:
-        raise BadParameter(
-            "This link was used already, is too old, or is not ours. Ask for a new one."
-        )
-    return link
-
-
 def _check_role(role: str | None) -> None:
     if role not in ROLES:
         raise BadParameter(f"The role must be one of {', '.join(ROLES)}, got {role!r}.")
 
 
-def _refuse_takeover(person: Person | None) -> None:
-    """Raise where a link for somebody new would open an existing account."""
-    if person is not None and person.secret:
+def _refuse_takeover(members: Members, name: str) -> str:
+    """Return a name as the team knows it, or raise if a link would open an existing account."""
+    person = members.person(name) or Person(name)
+    if person.secret:
         raise BadParameter(
             f"{person.name} belongs to the team already. Invite without a role for a new passphrase, "
             "or set the role by itself."
         )
+    return person.name
 
 
 def _keep_an_owner(members: Members, person: Person) -> None:

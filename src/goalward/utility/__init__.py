@@ -7,7 +7,6 @@ from goalward.utility.information import Covering, Information
 from goalward.utility.known_labels import Relabelled, Todo, relabel
 from goalward.utility.labelings import resolve_batches
 from goalward.utility.ladder import Ladder
-from goalward.utility.network_step import NetworkStep
 from goalward.utility.retrain import Retrain
 from goalward.utility.utility import Scored, Scorer, Utility
 
@@ -18,7 +17,6 @@ __all__ = [
     "ImplicitStep",
     "Information",
     "Ladder",
-    "NetworkStep",
     "Relabelled",
     "Retrain",
     "Scored",

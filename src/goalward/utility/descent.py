@@ -1,52 +1,32 @@
-"""Many models moved together towards their optima: conjugate directions, exact line searches.
+"""Conjugate gradients with exact line searches, for many models at once.
 
-F⁺, the objective with a row added, is convex, and the model with the row lies near the one without.
-From a first guess each step takes the gradient g of F⁺, the direction
-
-    z = P⁻¹ g,   P = 𝓗₀ ⊕ ρ + (added rows) D (added rows)ᵀ
-
-with the inverse 𝓗₀⁻¹ that all models share and the added row's own curvature D where the model is
-in its first steps, made conjugate to the last direction (Polak and Ribière), and goes along it to
-the lowest point. Logits are linear in the parameters, so that is Newton's method in one unknown on
-n x K numbers, and no product with the rows. Without it the steps overshoot where a label surprises,
-and get worse.
-
-In the coordinates of the inverse, a model is Ψ (q, c), c = K-1 contrasts, and a dual number a (b, c)
-for the direction of its own that each added row brings. Writing z̃ for the added rows' coordinates, S
-for what is outside (their Gram matrix there), r for residuals p - t:
-
-    added logits   f = z̃Ψ + S a
-    gradient       g = Bᵀ W r + z̃ᵀ α + ρ∘Ψ,   and (in the own directions)  α + ρ a
-
-The corrected steps of `ImplicitStep` are the first of these steps, `Retrain` takes them to the end.
+With the notation of `neighbours` and residuals r, α of labelled and added rows, the gradient is
+g = Bᵀ W r + z̃ᵀ α + ρ∘Ψ, and α + ρ a in the own directions. The preconditioner is
+P = 𝓗₀ ⊕ ρ + (added rows) D (added rows)ᵀ. Line searches need no product with the rows.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, like, namespace, put_at, to_numpy
-from goalward.utility.added_rows import Added, Base, times
+from goalward.utility.implicit_slopes import line_search
+from goalward.utility.neighbours import AddedRows, each, times
 
-LINE_STEPS = 8
+LOOKS = 8
+"""Most points of a line search."""
 FOLLOWED = 3
-"""Steps in which P follows the added rows' curvature; after these it stays as it is."""
+"""Steps in which P is updated with the added rows' curvature."""
 ROUGH, FINE = 0.1, 1e-2
-"""Slope at which a line search ends, as a share of the slope that it began with: one of many steps
-needs no better, one of a few does."""
+"""Slope at which a line search ends, relative to its first slope: of many steps, of few."""
 
 
-@dataclass(frozen=True)
-class Point:
-    """Where M models are, or a step of theirs: Ψ and a, with the logits that follow from them.
-
-    Logits of labelled and of added rows are in the loss's own columns.
-    """
+class Point(NamedTuple):
+    """Ψ and a of M models (or of a step), with the logits of labelled and added rows."""
 
     psi: Float[Array, "q c m"]
     a: Float[Array, "b c m"]
@@ -54,85 +34,128 @@ class Point:
     own: Float[Array, "b l m"]
 
     @classmethod
-    def of(cls, base: Base, rows: Added, psi: Array, a: Array) -> Point:
-        """Return the point with its logits."""
+    def of(cls, rows: AddedRows, psi: Array, a: Array) -> Point:
+        base = rows.base
         return cls(psi, a, times(base.B, base.lifted(psi)), base.lifted(rows.logits(psi, a)))
 
-    def only(self, index: Array) -> Point:
-        """Return the models at `index`."""
-        take = namespace(self.psi).take
-        parts = (self.psi, self.a, self.f, self.own)
-        return Point(*(take(part, index, axis=2) for part in parts))
 
-
-@dataclass(frozen=True)
-class Slope:
-    """∇F⁺ of every model: inside, and along the added rows' own directions in units of ρ.
-
-    Parameters
-    ----------
-    raised
-        The gradient times (𝓗₀ ⊕ ρ)⁻¹, inside; outside it is `own` itself.
-    decrement
-        √(gᵀ(𝓗₀ ⊕ ρ)⁻¹g): how far the gradient still moves the model, in the norm of 𝓗₀.
-    """
+class Slope(NamedTuple):
+    """Gradient of every model, inside and along own directions; `raised` is (𝓗₀ ⊕ ρ)⁻¹ times it."""
 
     g: Float[Array, "q c m"]
     own: Float[Array, "b c m"]
     raised: Float[Array, "q c m"]
-    decrement: Float[Array, " m"]
 
     @classmethod
-    def at(cls, base: Base, rows: Added, point: Point, law: Array, own_law: Array) -> Slope:
-        """Return the gradient at a point where the rows' laws are known."""
-        xp = namespace(point.psi)
-        r = base.weights[:, None, None] * (law - base.lifted_targets[:, :, None])
-        pulled = base.lowered(times(base.B.T, r))
-        alpha = rows.weights * base.lowered(own_law) - rows.pulls
-        g = pulled + rows.pull(alpha) + base.coordinates.ridge[:, None, None] * point.psi
-        own = alpha / base.rho + point.a
-        raised = base.raised(g)
-        squared = dot(g, raised) + base.rho * dot(own, rows.outside(own))
-        return cls(g, own, raised, xp.sqrt(xp.maximum(squared, xp.zeros_like(squared))))
+    def of(cls, rows: AddedRows, g: Array, own: Array) -> Slope:
+        xp, matrix = namespace(g), rows.base.inverse.matrix
+        return cls(g, own, xp.reshape(matrix @ xp.reshape(g, (-1, g.shape[2])), g.shape))
 
-    def along(self, base: Base, rows: Added, psi: Array, a: Array) -> Float[Array, " m"]:
+    def along(self, rows: AddedRows, psi: Array, a: Array) -> Float[Array, " m"]:
         """Return ⟨g, step⟩ of every model."""
-        return dot(self.g, psi) + base.rho * dot(self.own, rows.outside(a))
+        return dot(self.g, psi) + rows.base.rho * dot(self.own, each(rows.S, a))
 
-    def preconditioned(self, base: Base, rows: Added, bend: Array) -> tuple[Array, Array]:
+    def preconditioned(self, rows: AddedRows, bend: Array) -> tuple[Array, Array]:
         """Return P⁻¹g: with the shared inverse, and the added rows' curvature by Woodbury."""
-        y = rows.curved(bend, rows.logits(self.raised, self.own))
-        return self.raised - rows.inverse_pull(y), self.own - y / base.rho
+        y = each(bend, rows.logits(self.raised, self.own))
+        return self.raised - each(rows.U, y), self.own - y / rows.base.rho
 
-    def only(self, index: Array) -> Slope:
-        """Return the models at `index`."""
-        take = namespace(self.g).take
-        parts = (self.g, self.own, self.raised, self.decrement)
-        return Slope(*(take(part, index, axis=part.ndim - 1) for part in parts))
+
+class Walk:
+    """State of the descent: points of the models, laws of the rows there, and the last step."""
+
+    def __init__(self, rows: AddedRows, psi: Array, a: Array) -> None:
+        self.rows, self.point = rows, Point.of(rows, psi, a)
+        self.laws = rows.base.law(self.point.f), rows.base.loss.law(self.point.own)
+        self.bend = rows.bend(self.laws[1])
+        self._steps = 0
+        self._last: tuple[Array, ...] = ()
+
+    def slope(self) -> Slope:
+        rows, base, (law, own_law) = self.rows, self.rows.base, self.laws
+        r = base.weights[:, None, None] * (law - base.targets[:, :, None])
+        alpha = rows.weights * base.lowered(own_law) - rows.pulls
+        ridge = base.inverse.coordinates.ridge[:, None, None]
+        g = base.lowered(times(base.B.T, r)) + rows.pull(alpha) + ridge * self.point.psi
+        return Slope.of(rows, g, alpha / base.rho + self.point.a)
+
+    def step(self, slope: Slope, tolerance: float) -> None:
+        """Go along the next direction to its lowest point."""
+        rows = self.rows
+        if 0 < self._steps < FOLLOWED:
+            self.bend = rows.bend(self.laws[1])
+        self._steps += 1
+        z, z_own = slope.preconditioned(rows, self.bend)
+        size = slope.along(rows, z, z_own)
+        psi, a = -z, -z_own
+        if self._last:
+            xp = namespace(psi)
+            before, before_own, before_size, before_psi, before_a = self._last
+            turned = size - slope.along(rows, before, before_own)
+            share = turned / xp.maximum(before_size, xp.full_like(size, 1e-300))
+            share = xp.maximum(share, xp.zeros_like(share))
+            downhill = share * slope.along(rows, before_psi, before_a) < size
+            share = xp.where(downhill, share, xp.zeros_like(share))
+            psi, a = psi + share * before_psi, a + share * before_a
+        self._last = (z, z_own, size, psi, a)
+        self._go(Point.of(rows, psi, a), size, tolerance)
+
+    def _go(self, step: Point, size: Float[Array, " m"], tolerance: float) -> None:
+        """Go to the lowest point of F⁺ along a step; `size` is minus the slope at its start."""
+        rows, base, point = self.rows, self.rows.base, self.point
+        xp, loss, weights = namespace(size), base.loss, base.weights[:, None, None]
+        ridge, out = base.inverse.coordinates.ridge[:, None, None], each(rows.S, step.a)
+        bend = dot(ridge * step.psi, step.psi) + base.rho * dot(step.a, out)
+        pull = dot(ridge * point.psi, step.psi) + base.rho * dot(point.a, out)
+        pull = pull - dot(weights * base.targets[:, :, None], step.f)
+        pull = pull - dot(base.lifted(rows.pulls), step.own)
+
+        def slope_at(length: Array) -> tuple[Array, tuple[Array, ...]]:
+            f, own = point.f + length * step.f, point.own + length * step.own
+            law, own_law = base.law(f), loss.law(own)
+            slope = pull + length * bend + dot(weights * law, step.f)
+            return slope + dot(rows.weights * own_law, step.own), (law, own_law, f, own)
+
+        def bent(seen: tuple[Array, ...]) -> Float[Array, " m"]:
+            second = bend + dot(weights * loss.bent(seen[0], step.f), step.f)
+            second = second + dot(rows.weights * loss.bent(seen[1], step.own), step.own)
+            return xp.maximum(second, xp.full_like(second, 1e-300))
+
+        # Not below rounding, or converged models delay the others.
+        enough = tolerance * size + 1e-13 * xp.abs(pull)
+        length, seen = line_search(size / bent(self.laws), slope_at, bent, enough, LOOKS)
+        law, own_law, f, own = seen
+        self.laws = law, own_law
+        self.point = Point(point.psi + length * step.psi, point.a + length * step.a, f, own)
+
+    def only(self, left: NDArray[Any], slope: Slope) -> Slope:
+        """Forget the models that are not at `left`; return the gradient of the others."""
+        index, take = like(left, slope.g), namespace(slope.g).take
+        point, (law, own_law), last, rest = (
+            tuple(take(x, index, axis=x.ndim - 1) for x in arrays)
+            for arrays in (self.point, self.laws, self._last, slope)
+        )
+        self.rows, self.point, self._last = self.rows.only(left), Point(*point), last
+        self.laws, self.bend = (law, own_law), take(self.bend, index, axis=0)
+        return Slope(*rest)
 
 
 def descend(
-    base: Base,
-    rows: Added,
+    rows: AddedRows,
     psi: Float[Array, "q c m"],
     a: Float[Array, "b c m"],
     *,
     steps: int,
     target: NDArray[Any],
 ) -> tuple[Array, Array, NDArray[Any]]:
-    """Return Ψ and a of the models after so many steps, and the decrement each was last seen with.
-
-    Parameters
-    ----------
-    target
-        (M,) decrements at which a model is done and leaves.
-    """
-    walk = Walk(base, rows, Point.of(base, rows, psi, a))
+    """Return Ψ, a and the last decrements √(gᵀ(𝓗₀ ⊕ ρ)⁻¹g); models stop at their `target`."""
+    walk = Walk(rows, psi, a)
     decrement = np.full(psi.shape[2], np.inf)
     active = np.arange(psi.shape[2])
     for step in range(steps + 1):
         slope = walk.slope()
-        decrement[active] = to_numpy(slope.decrement)
+        squared = to_numpy(slope.along(walk.rows, slope.raised, slope.own))
+        decrement[active] = np.sqrt(np.maximum(squared, 0.0))
         keep = decrement[active] > target[active]
         last = step == steps or not keep.any()
         # Dropping a few models costs a copy of everything: wait for a quarter.
@@ -141,123 +164,28 @@ def descend(
             a = put_at(a, active, walk.point.a, axis=2)
             if last:
                 break
-            left = walk.rows.surviving(keep)
+            # Of several groups, all models of those with one to keep.
+            groups = walk.rows.Z.shape[0]
+            if groups > 1:
+                keep = np.repeat(keep.reshape(groups, -1).any(axis=1), len(keep) // groups)
+            left = np.flatnonzero(keep)
             active = active[left]
             slope = walk.only(left, slope)
         walk.step(slope, ROUGH)
     return psi, a, decrement
 
 
-class Walk:
-    """Models on their way: where they are, the laws of the rows there, and the last step."""
-
-    def __init__(self, base: Base, rows: Added, point: Point) -> None:
-        self.base, self.rows, self.point = base, rows, point
-        self.laws = base.law_at(point.f), base.loss.law(point.own)
-        self.bend = rows.bend(base, self.laws[1])
-        self._steps = 0
-        self._last: tuple[Array, Array, Array, Point] | None = None
-
-    def slope(self) -> Slope:
-        """Return the gradient where the models are."""
-        return Slope.at(self.base, self.rows, self.point, *self.laws)
-
-    def step(self, slope: Slope, tolerance: float) -> None:
-        """Go along the next direction to its lowest point."""
-        base, rows = self.base, self.rows
-        if 0 < self._steps < FOLLOWED:
-            self.bend = rows.bend(base, self.laws[1])
-        self._steps += 1
-        z, z_own = slope.preconditioned(base, rows, self.bend)
-        size = slope.along(base, rows, z, z_own)
-        psi, a = -z, -z_own
-        if self._last is not None:
-            xp = namespace(psi)
-            before, before_own, before_size, last = self._last
-            turned = size - slope.along(base, rows, before, before_own)
-            share = turned / xp.maximum(before_size, xp.full_like(size, 1e-300))
-            share = xp.maximum(share, xp.zeros_like(share))
-            downhill = share * slope.along(base, rows, last.psi, last.a) < size
-            share = xp.where(downhill, share, xp.zeros_like(share))
-            psi, a = psi + share * last.psi, a + share * last.a
-        step = Point.of(base, rows, psi, a)
-        self._last = (z, z_own, size, step)
-        self.point, self.laws = lowest(base, rows, self.point, self.laws, step, size, tolerance)
-
-    def only(self, left: NDArray[Any], slope: Slope) -> Slope:
-        """Forget the models that are not at `left`; return the gradient of the others."""
-        index = like(left, self.point.psi)
-        take = namespace(index).take
-        self.rows, self.point = self.rows.only(left), self.point.only(index)
-        law, own_law = (take(x, index, axis=2) for x in self.laws)
-        self.laws, self.bend = (law, own_law), take(self.bend, index, axis=0)
-        if self._last is not None:
-            z, z_own, size, step = self._last
-            z, z_own = (take(x, index, axis=2) for x in (z, z_own))
-            self._last = (z, z_own, take(size, index, axis=0), step.only(index))
-        return slope.only(index)
-
-
-def lowest(
-    base: Base,
-    rows: Added,
-    point: Point,
-    laws: tuple[Array, Array],
-    step: Point,
-    size: Float[Array, " m"],
-    tolerance: float,
-) -> tuple[Point, tuple[Array, Array]]:
-    """Return the lowest point of F⁺ along a step, a length for every model, and the laws there.
-
-    Newton's method within a bracket. The slope of a convex function only rises, so where it is below
-    zero the lowest point lies ahead. `laws` hold at the start, and `size` is minus the slope there.
-    """
-    xp = namespace(point.psi)
-    loss, weights = base.loss, base.weights[:, None, None]
-    ridge, out = base.coordinates.ridge[:, None, None], rows.outside(step.a)
-    bend = dot(ridge * step.psi, step.psi) + base.rho * dot(step.a, out)
-    pull = dot(ridge * point.psi, step.psi) + base.rho * dot(point.a, out)
-    pull = pull - dot(weights * base.lifted_targets[:, :, None], step.f)
-    pull = pull - dot(base.lifted(rows.pulls), step.own)
-    # Nor better than rounding: models that have arrived must not hold up the others.
-    enough = tolerance * size + 1e-13 * xp.abs(pull)
-
-    def bent(law: Array, own_law: Array) -> Float[Array, " m"]:
-        second = bend + dot(weights * loss.bent(law, step.f), step.f)
-        second = second + dot(rows.weights * loss.bent(own_law, step.own), step.own)
-        return xp.maximum(second, xp.full_like(second, 1e-300))
-
-    length = size / bent(*laws)
-    low, high = xp.zeros_like(bend), xp.full_like(bend, float("inf"))
-    for left in reversed(range(LINE_STEPS)):
-        f, own = point.f + length * step.f, point.own + length * step.own
-        law, own_law = base.law_at(f), loss.law(own)
-        slope = pull + length * bend + dot(weights * law, step.f)
-        slope = slope + dot(rows.weights * own_law, step.own)
-        going = xp.abs(slope) > enough
-        if left == 0 or not bool(xp.any(going)):
-            break
-        low, high = xp.where(slope < 0.0, length, low), xp.where(slope < 0.0, high, length)
-        newton = length - slope / bent(law, own_law)
-        middle = xp.where(xp.isfinite(high), 0.5 * (low + high), 2.0 * length)
-        moved = xp.where((newton > low) & (newton < high), newton, middle)
-        length = xp.where(going, moved, length)
-    psi, a = point.psi + length * step.psi, point.a + length * step.a
-    return Point(psi, a, f, own), (law, own_law)
-
-
-def first_decrement(base: Base, rows: Added) -> NDArray[Any]:
-    """Return the decrement of every model at the optimum before: what its added rows pull with.
-
-    A label the model is certain of pulls with nothing, so residuals count as 1e-6 at least.
-    """
-    alpha = rows.weights * base.mean(rows.logits(*rows.unmoved(base))) - rows.pulls
-    pulls = []
+def first_decrement(rows: AddedRows) -> NDArray[Any]:
+    """Return the decrement of every model at the old optimum, with residuals of 1e-6 at least."""
+    base = rows.base
+    alpha = rows.weights * base.lowered(base.loss.law(base.lifted(rows.logits_before())))
+    alpha = alpha - rows.pulls
+    squares = []
     for residual in (alpha, 1e-6 * rows.targets):
-        own = dot(residual, rows.outside(residual)) / base.rho
-        inside = dot(rows.pull(residual), rows.inverse_pull(residual))
-        pulls.append(np.sqrt(np.maximum(to_numpy(inside + own), 0.0)))
-    first: NDArray[Any] = np.maximum(*pulls)
+        own = dot(residual, each(rows.S, residual)) / base.rho
+        inside = dot(rows.pull(residual), each(rows.U, residual))
+        squares.append(to_numpy(inside + own))
+    first: NDArray[Any] = np.sqrt(np.maximum(np.maximum(*squares), 0.0))
     return first
 
 

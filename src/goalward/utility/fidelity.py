@@ -1,4 +1,4 @@
-"""How far a cheap utility can be trusted here: a few candidates, really retrained."""
+"""Agreement of a utility with retraining, on a sample of candidates."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from goalward.core.arrays import like, to_numpy
 from goalward.errors import BadParameter
@@ -20,10 +21,6 @@ if TYPE_CHECKING:
     from goalward.utility.utility import Utility
 
 
-BATCH = 10
-"""Rows whose regret is taken."""
-
-
 @dataclass(frozen=True)
 class Fidelity:
     """Agreement of a utility with retraining on a sample of (row, label) pairs.
@@ -31,17 +28,13 @@ class Fidelity:
     Parameters
     ----------
     rank, low, high
-        Spearman correlation and its 95 % interval over rows: of the scores after an operator where
-        one is known, else of all (row, label) pairs.
+        Spearman correlation of scores (of pairs without an operator), with its 95 % interval.
     pairs
         Spearman correlation of all (row, label) pairs.
     regret
-        What the rows that the utility puts first lose against the best of those retrained, as a share
-        of what the best are above the mean: 0 is the best batch, 1 one no better than the mean.
+        Loss of the utility's first rows against the best, relative to best minus mean.
     slope
         Of retrained on predicted utilities; below 1 the utility over-estimates.
-    rows
-        Positions retrained.
     """
 
     utility: str
@@ -81,17 +74,13 @@ def fidelity(
 ) -> Fidelity:
     """Return the agreement of `utility` with retraining on a stratified sample of the pool.
 
-    Parameters
-    ----------
-    resolver, ids
-        An operator bound to the model, and the ids of the rows: what is compared then are the
-        scores, which can disagree where the utilities agree.
+    With `resolver`, an operator bound to the model, and `ids` of the rows, scores are compared.
     """
     from goalward.core.pool import n_rows, take_rows
 
     if min(rows, n_rows(X_pool)) < 3:
         raise BadParameter(
-            f"rows={rows} of a pool of {n_rows(X_pool)}; at least 3 were expected. Use 20."
+            f"rows must be at least 3, got {rows} of a pool of {n_rows(X_pool)}. Use 20."
         )
     predicted = to_numpy(utility(fitted, goal, X_pool))
     sample = stratified(predicted.mean(axis=1), rows, np.random.default_rng(seed))
@@ -109,7 +98,7 @@ View = Callable[[NDArray[Any]], NDArray[Any]]
 
 
 def resolved(resolver: Resolver, block: Candidates) -> View:
-    """Return what an operator makes of the utilities of a block."""
+    """Return the map from the utilities of a block to an operator's scores."""
     return lambda u: to_numpy(resolver(like(u, block.proba, dtype=block.proba.dtype), block))
 
 
@@ -121,10 +110,9 @@ def agreement(
     views: Sequence[View] = (np.ravel,),
     drawn: int | None = None,
 ) -> Fidelity:
-    """Return how predicted and retrained utilities agree: in the view where they agree least.
+    """Return the agreement of predicted and retrained utilities in the worst of the views.
 
-    The interval is Fisher's, with the variance that Bonett and Wright (2000) give for ranks. Only the
-    first `drawn` rows are a sample of the pool and count for it; all rows count for the regret.
+    The interval (Bonett and Wright 2000) is of the first `drawn` rows; others are for the regret.
     """
     scores = [(view(guess), view(exact)) for view in views]
     by_row = [pair for pair in scores if len(pair[0]) == len(rows)]
@@ -134,7 +122,7 @@ def agreement(
         (a[: drawn * len(a) // len(rows)], b[: drawn * len(b) // len(rows)]) for a, b in scores
     ]
     guess, exact = guess[:drawn], exact[:drawn]
-    # Equal to rounding is equal: ranks of noise say nothing.
+    # Values equal to rounding are tied: ranks of noise are meaningless.
     level = 1e-9 * np.abs(guess).max()
     rank = min(rank_correlation(a, b, level) for a, b in scores)
     z = np.arctanh(min(rank, 1.0 - 1e-12))
@@ -146,9 +134,9 @@ def agreement(
     return Fidelity(name, rank, float(low), float(high), float(slope), rows, pairs, regret)
 
 
-def first_rows(scores: NDArray[Any], count: int = BATCH) -> NDArray[Any]:
-    """Return the positions of the highest scores, at most a third of all."""
-    return np.argsort(-scores, kind="stable")[: max(1, min(count, len(scores) // 3))]
+def first_rows(scores: NDArray[Any]) -> NDArray[Any]:
+    """Return the positions of the highest scores: ten, or a third of all."""
+    return np.argsort(-scores, kind="stable")[: max(1, min(10, len(scores) // 3))]
 
 
 def _regret(guess: NDArray[Any], exact: NDArray[Any]) -> float:
@@ -158,16 +146,7 @@ def _regret(guess: NDArray[Any], exact: NDArray[Any]) -> float:
 
 
 def rank_correlation(a: NDArray[Any], b: NDArray[Any], level: float = 0.0) -> float:
-    """Return Spearman's correlation: that of the ranks, equal values sharing theirs.
-
-    0 where b is constant, or a to within `level`.
-    """
+    """Return Spearman's correlation; 0 where b is constant, or a to within `level`."""
     if np.ptp(a) <= level or np.ptp(b) == 0.0:
         return 0.0
-    return float(np.corrcoef(rank_of(a.ravel()), rank_of(b.ravel()))[0, 1])
-
-
-def rank_of(values: NDArray[Any]) -> NDArray[Any]:
-    """Return ranks from 1 on, equal values sharing theirs."""
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(counts) - (counts - 1) / 2)[place]
+    return float(np.corrcoef(rankdata(a), rankdata(b))[0, 1])

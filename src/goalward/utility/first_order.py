@@ -1,15 +1,12 @@
-"""The paper's utility: one solve for the goal, one product for the pool.
+"""The paper's utility (Eq. 3): one solve for the goal, one product for the pool.
 
-v = -𝓗⁻¹∇τ is the direction in parameters that the goal asks for. Adding (x, k) moves the
-optimum by -𝓗⁻¹∇ℓ(x, k) to first order, hence the goal by ⟨v, ∇ℓ⟩ = ⟨p, s⟩ - s_k with s = J v
-the motion of the row's logits (Eq. 3 of the paper, for every label at once).
+With v = -𝓗⁻¹∇τ and s = J v, adding (x, k) changes the goal by ⟨v, ∇ℓ⟩ = ⟨p, s⟩ - s_k.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import array_api_compat
@@ -19,13 +16,12 @@ from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, Rows, astype, is_sparse, like, namespace, softmax, to_numpy
 from goalward.core.kernels import gpu
-from goalward.core.kernels.compiled import compiled, two_lines
+from goalward.core.kernels.compiled import kernels, two_lines
 from goalward.core.rows import Candidates
 from goalward.goals import Goal
-from goalward.labels import Resolver
+from goalward.labels import Expected, Predicted, Resolver
 from goalward.models import Fitted
 from goalward.models.left_out import left_out_pull
-from goalward.models.trust import refuse_flat
 from goalward.solvers import Solution, Solver, named
 from goalward.utility.labelings import batch_codes, batch_rows
 from goalward.utility.neighbours import relative_weights
@@ -37,7 +33,6 @@ from goalward.utility.utility import (
     Scorer,
     Utility,
     chunk_rows,
-    is_constant,
     stacked,
 )
 
@@ -46,18 +41,15 @@ from goalward.utility.utility import (
 class FirstOrder(Utility):
     """Influence of a labelled row on the goal, to first order (the paper's Eq. 3).
 
-    Its ranking is good where leverages are small (many labels, strong penalty); its values
-    are too large for few labels. Under the model's own prediction its expectation is the
-    same for every row (Remark 1).
+    Values are too large where leverages are large. Under the model's own prediction the expectation
+    is the same for every row (Remark 1).
 
     Parameters
     ----------
     solver
         "auto", "cholesky", "dual", "cg" or a solver object.
     per_row_penalty
-        Count the penalty into every row's loss, as the paper's Eq. 3 does literally: adds
-        (1/n) Σ ρⱼvⱼθⱼ to all utilities. The ranking is the same; the comparison with
-        retraining at fixed C is not.
+        Add the penalty to every row's loss, as Eq. 3 does literally; the ranking is the same.
 
     Examples
     --------
@@ -72,18 +64,10 @@ class FirstOrder(Utility):
     per_row_penalty: bool = field(default=False, kw_only=True)
 
     def prepare(self, fitted: Fitted, goal: Goal) -> Direction | Moving:
-        """Return the utility with its direction solved for."""
-        refuse_flat(fitted, "FirstOrder()")
+        fitted.refuse_flat("FirstOrder()")
         auto = self.solver == "auto"
         solve = fitted.solve if auto else named(self.solver).prepare(fitted.hessian)
-        return self.along(fitted, solve(goal.gradient(fitted)))
-
-    def solved_by(self, solver: Solver) -> FirstOrder:
-        """Return the utility with a solver at hand, unless it has one of its own."""
-        return replace(self, solver=solver) if self.solver == "auto" else self
-
-    def along(self, fitted: Fitted, solution: Solution) -> Direction | Moving:
-        """Return the utility of the goal whose 𝓗⁻¹∇τ is at hand."""
+        solution = solve(goal.gradient(fitted))
         v = -solution.value
         xp = namespace(v)
         constant = 0.0
@@ -92,11 +76,21 @@ class FirstOrder(Utility):
             constant = float(xp.sum(penalised)) / len(fitted.labelled)
         if not (fitted.model.is_linear and fitted.loss.fused):
             return Moving(fitted, fitted.model.moving(fitted.params, v), constant, solution)
-        motion = Motion.along(fitted.params, v, fitted.model.linear("FirstOrder").intercept)
+        K = fitted.n_classes
+        if K == 2:
+            both = xp.stack([p[:, 1] - p[:, 0] for p in (fitted.params, v)], axis=1)
+        else:
+            both = xp.concat([fitted.params, v], axis=1)
+        if both.shape[0] > fitted.n_features:
+            motion = Motion(both[:-1, :], both[-1, :], K)
+        else:
+            motion = Motion(both, xp.zeros_like(both[0, :]), K)
         return Direction(motion, fitted.class_weights, constant, solution)
 
+    def solved_by(self, solver: Solver) -> FirstOrder:
+        return replace(self, solver=solver) if self.solver == "auto" else self
+
     def known(self, fitted: Fitted, goal: Goal) -> Float[NDArray[Any], "n l"]:
-        """Return Δτ of other labels of the labelled rows, without one by the step of leaving it out."""
         known = fitted.labelled
         linear = fitted.model.linear("gw.relabel")
         motion = to_numpy(linear.jvp(known.X, fitted.solve(goal.gradient(fitted)).value))
@@ -111,7 +105,6 @@ class FirstOrder(Utility):
     def batch(
         self, fitted: Fitted, goal: Goal, X_batches: Any, labels: Any = None
     ) -> Float[Array, "b l"]:
-        """Return the sum over each batch's rows (Remark 2), for every labeling."""
         rows, n_batches, size = batch_rows(fitted, X_batches)
         per_label = self.prepare(fitted, goal)(rows).per_label
         xp = namespace(per_label)
@@ -138,7 +131,6 @@ class Moving(Scorer):
     report: Solution
 
     def __call__(self, rows: Rows) -> Scored:
-        """Return the utilities of rows under every label, and what the model predicts."""
         logits, motion = self.moving(rows)
         proba = self.fitted.loss.proba(logits)
         per_label = self.fitted.loss.along(proba, motion)
@@ -149,10 +141,7 @@ class Moving(Scorer):
 
 @dataclass(frozen=True)
 class Direction(Scorer):
-    """A goal's direction, ready for rows: one product with [Θ | V] gives all labels.
-
-    It holds a few numbers per feature and no rows, so that it can be sent to where the rows are.
-    """
+    """Scorer by one product with [Θ | V] for all labels; holds no rows, so it is cheap to send."""
 
     motion: Motion
     class_weights: Float[Array, " k"] | None
@@ -160,23 +149,18 @@ class Direction(Scorer):
     report: Solution
 
     def __call__(self, rows: Rows) -> Scored:
-        """Return the utilities of rows under every label, and what the model predicts."""
         per_label, proba = self.motion.tables(rows)
         if self.class_weights is not None:
             per_label = per_label * astype(self.class_weights, per_label.dtype)
         return Scored(per_label + self.constant if self.constant else per_label, proba)
 
-    def reduced(self, rows: Rows, statistic: str) -> Float[Array, " n"]:
-        """Return a statistic of the utilities of each row, without a table of them."""
-        values = self.motion.reduced(rows, statistic)
-        return values + self.constant if statistic != "spread" and self.constant else values
-
     def under(self, resolver: Resolver, look_ahead: LookAhead) -> GoalRule:
-        """Return the rule; with class weights only the table tells what an operator says."""
         plain = self.class_weights is None
         if plain and resolver.operator.statistic in STATISTICS:
             return Reduced(self, resolver, look_ahead)
-        return GoalRule(self, resolver, look_ahead, constant=plain and is_constant(resolver))
+        # To first order all rows have one expectation under the model's own prediction (Remark 1).
+        constant = plain and resolver.operator == Expected(Predicted())
+        return GoalRule(self, resolver, look_ahead, constant=constant)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,55 +170,28 @@ class Reduced(GoalRule):
     scorer: Direction
     parallel = True
 
-    def __call__(self, rows: Candidates) -> Float[Array, " n"]:
-        """Return the statistic of every row."""
-        return self.scores(rows).values
-
     def scores(self, rows: Candidates) -> RowScores:
-        """Return the numbers alone."""
-        return RowScores(self.scorer.reduced(rows.X, str(self.resolver.operator.statistic)))
+        constant, statistic = self.scorer.constant, str(self.resolver.operator.statistic)
+        values = self.scorer.motion.reduced(rows.X, statistic)
+        return RowScores(values + constant if constant and statistic != "spread" else values)
 
     def on(self, convert: Callable[[Any], Any]) -> Reduced:
-        """Return the rule with its few numbers on a GPU."""
         motion = self.scorer.motion
         there = replace(motion, both=convert(motion.both), constant=convert(motion.constant))
         return replace(self, scorer=replace(self.scorer, motion=there), look_ahead=None)
 
 
 STATISTICS = ("mean", "min", "max", "spread")
-"""What `Motion.reduced` knows: mean, least and largest utility over the labels, and its standard
-deviation under the model's own prediction."""
+"""Statistics of `Motion.reduced` over the labels; "spread" is the standard deviation under p."""
 
 
 @dataclass(frozen=True)
 class Motion:
-    """The map from rows to their logits and to the motion of these along a direction.
-
-    Parameters
-    ----------
-    both
-        [Θ | V], weights without intercepts; for two classes the two difference columns.
-    constant
-        The intercepts of the same columns.
-    n_classes
-        K.
-    """
+    """Map from rows to logits and their motion: [Θ | V] without intercepts, and the intercepts."""
 
     both: Float[Array, "d c"]
     constant: Float[Array, " c"]
     n_classes: int
-
-    @classmethod
-    def along(cls, params: Any, direction: Any, intercept: bool) -> Motion:
-        """Return the map for parameters (p, K) and a direction of the same shape."""
-        xp = namespace(params)
-        if params.shape[1] == 2:
-            both = xp.stack([p[:, 1] - p[:, 0] for p in (params, direction)], axis=1)
-        else:
-            both = xp.concat([params, direction], axis=1)
-        if intercept:
-            return cls(both[:-1, :], both[-1, :], int(params.shape[1]))
-        return cls(both, xp.zeros_like(both[0, :]), int(params.shape[1]))
 
     def tables(self, rows: Rows) -> tuple[Float[Array, "n k"], Float[Array, "n k"]]:
         """Return the utilities of every label and the predictions, both (n, K)."""
@@ -244,7 +201,7 @@ class Motion:
 
     def reduced(self, rows: Rows, statistic: str) -> Float[Array, " n"]:
         """Return one of `STATISTICS` of every row's utilities, without a table of them."""
-        if gpu.usable(rows):
+        if not isinstance(rows, np.ndarray) and gpu.usable(rows):
             return self._on_gpu(rows, statistic)
         resolve = _binary if self.n_classes == 2 else _several
         with np.errstate(invalid="ignore", over="ignore"):  # told by the scores
@@ -252,7 +209,6 @@ class Motion:
         return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts)
 
     def _on_gpu(self, rows: Rows, statistic: str) -> Float[Array, " n"]:
-        """Return a statistic by kernels of our own, around the library's matrix product."""
         both, constant = astype(self.both, rows.dtype), astype(self.constant, rows.dtype)
         if self.n_classes == 2:
             return gpu.binary(rows, both, constant, statistic)
@@ -275,38 +231,29 @@ class Motion:
         return (xp.sum(p * s, axis=0) - s).T, p.T
 
     def _moved(self, rows: Rows) -> Iterator[tuple[Float[Array, "c n"], Float[Array, " c"]]]:
-        """Return rows times [Θ | V], chunk by chunk, and the constants that are still to be added."""
+        """Return rows times [Θ | V], chunk by chunk, and the constants still to be added."""
         both = astype(self.both, rows.dtype)
         constant = astype(self.constant, rows.dtype)
         plain, total = array_api_compat.is_numpy_array(rows), rows.shape[0]
-        product = _product(both, plain=plain)
-        on_cpu = plain or is_sparse(rows)
-        size = chunk_rows(self.n_classes) if on_cpu else _resident(both)
+        size = chunk_rows(self.n_classes) if plain or is_sparse(rows) else _resident(both)
+        left = np.ascontiguousarray(both.T) if plain else None
+        # Allocating at every chunk would cost as much as the product.
+        buffer = np.empty((both.shape[1], min(size, total)), dtype=rows.dtype) if plain else None
         for start in range(0, total, size):
-            moved = product(rows[start : min(start + size, total), :])
-            yield moved, constant
+            part = rows[start : min(start + size, total), :]
+            if left is None or buffer is None:
+                yield (part @ both).T, constant
+            elif self.n_classes == 2:
+                yield two_lines(left, part), constant
+            else:
+                if part.shape[0] != buffer.shape[1]:
+                    buffer = np.empty((both.shape[1], part.shape[0]), dtype=rows.dtype)
+                yield np.matmul(left, part.T, out=buffer), constant
 
 
 def _resident(both: Array) -> int:
     """Return rows per chunk on an accelerator: products large enough to fill it."""
     return max(1024, 2**28 // int(both.shape[1]))
-
-
-def _product(both: Float[Array, "d c"], *, plain: bool) -> Callable[[Rows], Float[Array, "c n"]]:
-    """Return rows -> (rows both)ᵀ; for plain arrays of NumPy the fastest road for these columns."""
-    if not plain:
-        return lambda X: (X @ both).T
-    left = np.ascontiguousarray(both.T)
-    buffers: dict[int, Any] = {}
-
-    def into_buffer(X: Rows) -> Array:
-        # Fresh pages at every chunk would cost as much as the product.
-        n = X.shape[0]
-        if n not in buffers:
-            buffers[n] = np.empty((left.shape[0], n), dtype=X.dtype)
-        return np.matmul(left, X.T, out=buffers[n])
-
-    return into_buffer if left.shape[0] > 2 else partial(two_lines, left)
 
 
 def _sigmoid(x: Array) -> Array:
@@ -322,7 +269,7 @@ def _binary(
     xp = namespace(moved)
     delta, t = moved[0, :] + constant[0], moved[1, :] + constant[1]
     if statistic == "spread":
-        # √(p (1 - p)) by one exponential, and without a difference of nearly equal numbers.
+        # √(p (1 - p)) by one exponential, without cancellation.
         half = xp.exp(-0.5 * xp.abs(delta))
         return half / (1.0 + half * half) * xp.abs(t)
     p = _sigmoid(delta)
@@ -338,12 +285,13 @@ def _several(
     """Return a statistic of the utilities ⟨p, s⟩ - s_k."""
     xp = namespace(moved)
     K = moved.shape[0] // 2
-    shift, finish = compiled("shift"), compiled("resolved")
-    if shift and finish and isinstance(moved, np.ndarray):
+    if kernels and isinstance(moved, np.ndarray):
         f, out = moved[:K], np.empty_like(moved[0])
-        # NumPy's exponential is in vector registers, the compiler's is not.
-        shift(f, constant)
-        finish(np.exp(f, out=f), moved[K:], constant[K:], STATISTICS.index(statistic), out)
+        # NumPy's exponential is vectorised, the compiler's is not.
+        kernels["shift"](f, constant)
+        kernels["resolved"](
+            np.exp(f, out=f), moved[K:], constant[K:], STATISTICS.index(statistic), out
+        )
         return out
     moved = moved + constant[:, None]
     f, s = moved[:K, :], moved[K:, :]

@@ -1,4 +1,4 @@
-"""Labels that are there already, in the unit of those that are not: what would change without them."""
+"""Effect of changing or dropping known labels on the goal."""
 
 from __future__ import annotations
 
@@ -23,17 +23,14 @@ from goalward.utility.utility import Utility
 if TYPE_CHECKING:
     from goalward.utility.ladder import UtilityWord as Word
 else:
-    Word = str  # other words are refused with a list of those that there are
+    Word = str  # other words are refused with a list of the words
 
 TEMPERATURES = np.geomspace(0.2, 1.0, 7)
 SHARES = np.linspace(0.01, 0.49, 13)
 
 
 class Todo(NamedTuple):
-    """One thing to do for the goal: "label" a row of the pool, "look" again at a label, or "drop" it.
-
-    `row` is a row of the pool for the first, of the labelled rows for the others.
-    """
+    """An action for the goal: "label" a row of the pool, "look" again at a label or "drop" it."""
 
     what: str
     row: int
@@ -42,29 +39,20 @@ class Todo(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Relabelled:
-    """What each labelled row would be, and do, without its label.
+    """Effect of changing or dropping the label of each labelled row.
 
     Parameters
     ----------
-    proba
-        (n, K) probabilities of a model that did not know the row.
+    proba, label
+        (n, K) probabilities and (n,) labels predicted by a model without the row.
     doubt
-        (n,) how much to doubt the label, higher is worse. Without a goal 1 - p of the label, by that
-        model. With one what the goal would gain by dropping it: the unit of `Suggestion.utility`.
-    drop
-        (n,) change of the goal without the row, -inf where no other has its label; None without a
-        goal.
-    change
-        (n, K) change of the goal with each label instead of its own, whose own is 0; None without.
-    look
-        (n,) expected change of the goal by looking again, a wrong label becoming the right one; None
-        without.
-    label
-        (n,) what the model without the row says of it.
-    mistaken
-        (n,) probability that the label is wrong, by that model and the share of labels that seem so.
+        (n,) doubt of the label: the goal's gain by dropping it; without a goal 1 - p of the label.
+    drop, change
+        (n,), (n, K) change of the goal without the row (-inf: last of a class), with other labels.
+    look, mistaken
+        (n,) expected gain from correcting the label, and the probability that it is wrong.
     temperature
-        Of the model's logits that suits what was said, mistakes considered.
+        Of the model's logits, fitted to the labels and their mistakes.
 
     Examples
     --------
@@ -88,19 +76,11 @@ class Relabelled:
         return np.argsort(-self.doubt, kind="stable")
 
     def queue(self, suggestion: Any) -> list[Todo]:
-        """Return everything that would raise the goal, most first: label, look again, drop.
-
-        Parameters
-        ----------
-        suggestion
-            From `GoalOriented(goal, ...)` of the same goal and utility: what its operator makes of the
-            labels of a row is what labelling it brings. `Expected(Predicted(found.temperature))` is
-            what `look` is.
-        """
+        """Return what raises the goal, best first; `suggestion` is of the same goal and utility."""
         if self.drop is None or self.look is None:
             raise BadParameter(
-                "gw.relabel(fitted) came without a goal, so its doubts are probabilities; gains were "
-                "expected. Use gw.relabel(fitted, goal)."
+                "queue() needs gains, and gw.relabel(fitted) without a goal has probabilities. Use "
+                "gw.relabel(fitted, goal)."
             )
         new = zip(suggestion.rows.tolist(), suggestion.values.tolist(), strict=True)
         steps = [Todo("label", row, float(gain)) for row, gain in new]
@@ -115,11 +95,8 @@ class Relabelled:
     def _repr_html_(self) -> str:
         order = self.rows
         columns = {"row": order, "doubt": self.doubt[order], "the model says": self.label[order]}
-        title, most = (
-            f"{len(order):,} labels, the most doubtful first",
-            1 if self.drop is None else None,
-        )
-        return card(title, columns, bar="doubt", most=most)
+        title = f"{len(order):,} labels, the most doubtful first"
+        return card(title, columns, bar="doubt", most=1 if self.drop is None else None)
 
 
 def relabel(
@@ -127,20 +104,17 @@ def relabel(
 ) -> Relabelled:
     """Return which labels to look at again, by what changing or dropping each would do.
 
-    Without row i the parameters move by 𝓗⁻¹Jᵀ(I - wΛM)⁻¹w(p - y), one Newton step of leaving it out
-    (M = J𝓗⁻¹Jᵀ its leverage); with label k instead of its own by 𝓗⁻¹Jᵀw(e_k - y). To first order the
-    goal follows by its slope, for all rows at once. Other utilities go on from there as they do for
-    new rows: "corrected" and "corrected-3" take steps towards the retrained model and evaluate the
-    goal, "retrain" takes all.
+    Without row i the parameters move by 𝓗⁻¹Jᵀ(I - wΛM)⁻¹w(p - y), with label k instead by
+    𝓗⁻¹Jᵀw(e_k - y).
 
     Parameters
     ----------
     fitted
         A linear model: of `gw.Logistic` or `gw.adapters.from_sklearn`.
     goal
-        What should get better; None to ask the model alone.
+        What should get better; None to use the model alone.
     utility
-        How the goal's changes are predicted: a word or an object.
+        "first-order", "corrected", "corrected-3", "retrain" or a utility.
 
     Examples
     --------
@@ -153,9 +127,7 @@ def relabel(
     model = as_fitted(fitted)
     known = model.labelled
     if len(known) < 2:
-        raise BadInput(
-            f"The model has {len(known)} labelled rows; at least 2 were expected. Label more."
-        )
+        raise BadInput(f"gw.relabel needs at least 2 labelled rows, got {len(known)}. Label more.")
     logits = np.asarray(left_out(model), dtype=np.float64)
     proba = np.asarray(model.loss.proba(logits))
     targets = np.asarray(to_numpy(known.targets), dtype=np.float64)
@@ -168,7 +140,7 @@ def relabel(
     in_place(goal, "goal", "gw.goals.DevLoss(X_dev, y_dev)", "for_round")
     changes = as_utility(utility).known(model, goal.for_round(model))
     weighed = targets * to_numpy(known.weights)[:, None]
-    # A class without a label has no intercept to speak of: its last label is not for dropping.
+    # The last label of a class cannot be dropped: its intercept would be undefined.
     last = ((targets > 0.0) & (weighed.sum(axis=0) - weighed <= 0.0)).any(axis=1)
     own = targets > 1.0 - 1e-12
     change = np.where(own, 0.0, np.where(last[:, None], -np.inf, changes[:, :-1]))
@@ -180,11 +152,10 @@ def relabel(
 def _true_labels(
     logits: Float[NDArray[Any], "n k"], targets: Float[NDArray[Any], "n k"]
 ) -> tuple[Float[NDArray[Any], "n k"], float]:
-    """Return P(true label | what was said, what a model without it says), and the model's T.
+    """Return P(true label | given label, model without the row), and the model's temperature T.
 
-    A share ε of labels is wrong, each other class alike; the model is p = softmax(f / T), T ≤ 1, since
-    a penalty makes it less sure than it should be. Both are averaged over by how likely they make what
-    was said, small shares before large ones.
+    A share ε of labels is wrong, and p = softmax(f / T), T ≤ 1; both are averaged over by
+    likelihood, with a prior for small shares.
     """
     others = max(logits.shape[1] - 1, 1)
     total, weight, mean_T, best = np.zeros_like(logits), 0.0, 0.0, -np.inf

@@ -28,18 +28,16 @@ def resolve_batches(
     *,
     round: int = 0,
 ) -> Float[Array, " b"]:
-    """Return the operator's number for every batch: over whole labelings, not row by row.
+    """Return the operator's score of every batch, over whole labelings instead of row by row.
 
-    A labeling is believed as far as its rows' labels are together, P(Y) = ∏P(y). To first order a
-    sum over rows gives the same for expectations, the worst and the best case (Remark 2 of the
-    paper); retrained, and for `Spread` and its kin, it does not.
+    The probability of a labeling is the product over its rows, P(Y) = ∏P(y).
 
     Parameters
     ----------
     utility
         (B, L) from `.batch(fitted, goal, X_batches, labels)` of a utility.
     labels
-        The labelings given to `.batch`. Of some labelings the belief is scaled to sum to 1.
+        The labelings given to `.batch`; their probabilities are scaled to sum to 1.
     rows
         (B, b) ids, for `Truth(labels)`; positions in the batches by default.
 
@@ -57,14 +55,13 @@ def resolve_batches(
     codes = batch_codes(fitted, labels, n_batches, size)
     if tuple(utility.shape) != (n_batches, codes.shape[1]):
         raise ShapeMismatch(
-            f"utility has shape {tuple(utility.shape)}; ({n_batches}, {codes.shape[1]}), batches by "
-            "labelings, was expected. Pass what .batch gave for the same batches and labels."
+            f"utility must be ({n_batches}, {codes.shape[1]}), batches by labelings, got "
+            f"{tuple(utility.shape)}. Pass what .batch gave for the same batches and labels."
         )
     ids = np.arange(n_batches * size) if rows is None else np.asarray(rows).reshape(-1)
     if len(ids) != n_batches * size:
         raise ShapeMismatch(
-            f"rows has {len(ids)} ids; {n_batches} x {size} were expected, one for each row of "
-            "each batch."
+            f"rows must have {n_batches} x {size} ids, one for each row of each batch, got {len(ids)}."
         )
     believe = operator.prepare(fitted, round).believe
     each = to_numpy(believe(Candidates(ids, X, fitted.proba_of)))
@@ -74,8 +71,8 @@ def resolve_batches(
     total = joint.sum(axis=1, keepdims=True)
     if not (total > 0.0).all():
         raise BadParameter(
-            f"None of the {codes.shape[1]} labelings of a batch is believed possible; one at least was "
-            "expected. Pass labels=None for all of them."
+            f"labels must have a labeling of each batch that is believed possible, got "
+            f"{codes.shape[1]} that are not. Pass labels=None for all of them."
         )
     return operator.resolve(utility, like(joint / total, utility, dtype=utility.dtype))
 
@@ -95,20 +92,19 @@ def batch_rows(fitted: Fitted, X_batches: Any) -> tuple[Rows, int, int]:
     fitted.check_kind("A batch under whole labelings")
     if fitted.label_counts is not None or fitted.free_penalty is not None:
         raise Unsupported(
-            "A batch came with class_weight='balanced', or with a class that has no label yet: its "
-            "labels change more than their own rows, which is known of single rows only. Weights and "
-            "penalties that stay were expected: pass class_weight as a dict, or set "
+            "Batches do not support class_weight='balanced', nor a class that has no label yet: their "
+            "labels change more than their own rows. Pass class_weight as a dict, or set "
             "penalize_intercept=True."
         )
     shape = getattr(X_batches, "shape", None)
     if shape is not None and len(shape) != 3:
         raise ShapeMismatch(
-            f"X_batches has shape {tuple(shape)}; (B, b, d), or a list of B sets of b rows, was "
-            "expected. Use X[None] for a single batch."
+            f"X_batches must be (B, b, d) or a list of B sets of b rows, got shape {tuple(shape)}. "
+            "Use X[None] for a single batch."
         )
     count = len(X_batches) if shape is None else shape[0]
     if count == 0:
-        raise Empty("X_batches is empty; at least 1 batch was expected. Pass (B, b, d) rows.")
+        raise Empty("X_batches must have at least 1 batch, got none. Pass (B, b, d) rows.")
     if shape is not None:
         n_batches, size, n_features = shape
         flat = namespace(X_batches).reshape(X_batches, (n_batches * size, n_features))
@@ -117,8 +113,8 @@ def batch_rows(fitted: Fitted, X_batches: Any) -> tuple[Rows, int, int]:
     sizes = {int(part.shape[0]) for part in parts}
     if len(sizes) > 1:
         raise ShapeMismatch(
-            f"X_batches has batches of {min(sizes)} to {max(sizes)} rows; batches of one size "
-            "were expected. Score batches of different sizes in separate calls."
+            f"X_batches must have batches of one size, got {min(sizes)} to {max(sizes)} rows. Score "
+            "batches of different sizes in separate calls."
         )
     return reduce(stack_rows, parts), len(parts), sizes.pop()
 
@@ -129,32 +125,33 @@ def batch_codes(fitted: Fitted, labels: Any, n_batches: int, size: int) -> NDArr
     if labels is None:
         if n_classes**size > MOST_LABELINGS:
             raise BadParameter(
-                f"labels=None means all {n_classes}**{size} labelings of a batch; at most "
-                f"{MOST_LABELINGS} were expected. Pass the labelings to try as labels=(L, b)."
+                f"labels=None tries all labelings of a batch, at most {MOST_LABELINGS}, got "
+                f"{n_classes}**{size}. Pass the labelings to try as labels=(L, b)."
             )
         grid = np.indices((n_classes,) * size).reshape(size, -1).T
         return np.ascontiguousarray(grid)[None]
     nested = labels.tolist() if hasattr(labels, "tolist") else list(labels)
-    own = _is_list(nested) and all(_is_list(row) and all(map(_is_list, row)) for row in nested)
+
+    def all_lists(values: Any) -> bool:
+        """Return whether a list holds lists: tuples may be labels."""
+        return isinstance(values, list) and all(isinstance(value, list) for value in values)
+
+    own = all(all_lists(labelings) for labelings in nested)
     listed = nested if own else [nested]
-    sizes = {len(labeling) if _is_list(labeling) else 0 for one in listed for labeling in one}
-    counts = {len(one) for one in listed}
+    every = [labeling for labelings in listed for labeling in labelings]
+    sizes = {len(labeling) if isinstance(labeling, list) else 0 for labeling in every}
+    counts = {len(labelings) for labelings in listed}
     if sizes != {size} or len(counts) != 1:
         raise ShapeMismatch(
-            f"labels has labelings of {sorted(sizes)} rows; (L, {size}) or (B, L, {size}) was "
-            "expected. Give one label for each of the rows of a batch."
+            f"labels must be (L, {size}) or (B, L, {size}), got labelings of {sorted(sizes)} rows. "
+            "Give one label for each of the rows of a batch."
         )
     if own and len(listed) != n_batches:
         raise ShapeMismatch(
-            f"labels is for {len(listed)} batches; {n_batches} came. Give labelings for each "
+            f"labels must be for {n_batches} batches, got {len(listed)}. Give labelings for each "
             "batch, or (L, b) for all of them."
         )
-    flat = [label for one in listed for labeling in one for label in labeling]
+    flat = [label for labeling in every for label in labeling]
     codes = to_numpy(fitted.targets(flat, len(flat), "labels")).argmax(axis=1)
     shaped: NDArray[Any] = codes.reshape(len(listed), counts.pop(), size)
     return shaped
-
-
-def _is_list(value: Any) -> bool:
-    """Return whether a value is a list of others: tuples may be labels."""
-    return isinstance(value, list)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from goalward.core.arguments import in_place
 from goalward.core.arrays import Array, to_numpy
@@ -32,7 +33,6 @@ from goalward.utility.fidelity import (
     View,
     agreement,
     first_rows,
-    rank_of,
     resolved,
 )
 from goalward.utility.first_order import FirstOrder
@@ -42,56 +42,40 @@ from goalward.utility.labelings import batch_rows
 from goalward.utility.retrain import Retrain
 from goalward.utility.utility import LookAhead, Rule, Scorer, Utility, block_size
 
-if TYPE_CHECKING:
-    from goalward.goals import Goal
-    from goalward.labels import Resolver
-    from goalward.models import Fitted
-    from goalward.utility.utility import Utility
-
-
 CHEAP: tuple[Utility, ...] = (FirstOrder(), ImplicitStep())
-"""Rungs that all rows in question are scored with."""
+"""Rungs that all sampled rows are scored with."""
 
 CORRECTED = ImplicitStep(corrections=1)
-"""Then, with three classes or more; with two it costs what retraining does, as do three corrections."""
+"""Next rung, with three classes or more; with two it is as expensive as retraining."""
 
 NEAR = Retrain(tol=1e-4)
-"""Retraining as far as any order of rows can tell."""
+"""Retraining to a tolerance that does not change the order of rows."""
 
 USUAL = (
     *(Expected(), WorstCase(), BestCase(), Expected(Predicted()), Spread()),
     ProbabilityOfImprovement(),
 )
-"""Operators whose scores must agree where none is known."""
+"""Operators compared where none is given."""
 
 SLOPES = (0.5, 2.0)
-"""Of retrained on predicted utilities, between which a rung may be used."""
+"""Allowed slopes of retrained on predicted utilities."""
 
 REGRET = 0.03
-"""The most that a rung's first ten rows may lose against the best among those retrained."""
+"""Largest regret of a rung's first ten rows against the best of the retrained rows."""
 
 
 @dataclass(frozen=True)
 class Ladder(Utility):
     """First order → implicit step → one correction → retraining.
 
-    Some rows are drawn and retrained, and with them those that the first two rungs put first. The
-    first rung is used for the whole pool whose rank correlation with the drawn rows is `target` or
-    more for certain (the lower end of its 95 % interval), whose scale is right, and whose first rows
-    lose at most 3 % against the best of all that were retrained. Where an operator is known, the
-    scores are compared; else the pairs of rows and labels and what the usual operators make of them,
-    in the worst of these views. The report says which rung it is, and how those below it did. Pools
-    of up to five times as many rows (25 times with two classes) are retrained outright, to a
-    tolerance that no order of rows can tell from the end: with a linear model that is quicker than
-    to find out what else would do.
+    The first rung is used that agrees with retraining on a sample: its rank correlation is at least
+    `target` (lower end of the 95 % interval), its scale is right, and its first rows lose at most
+    3 % against the best. Small pools are retrained outright.
 
     Parameters
     ----------
-    target
-        Rank correlation to reach.
     rows
-        Candidates to retrain, drawn from the first rows of the pool; up to 20 more are those that
-        rank first.
+        Candidates to retrain; up to 20 more are the first of the lower rungs.
 
     Examples
     --------
@@ -118,21 +102,18 @@ class Ladder(Utility):
         resolver: Resolver | None = None,
         ids: NDArray[Any] | None = None,
     ) -> tuple[Utility, list[Fidelity]]:
-        """Return the rung to use for rows like these, and how each rung tried did.
-
-        With an operator, what must agree with retraining are the scores that rows are picked by.
-        """
+        """Return the rung to use, and the agreement (of scores with a resolver) of all tried."""
         tried: list[Fidelity] = []
         total = n_rows(X)
         if total < 3:
-            # Too few for a sample: they are the sample.
+            # Too few for a sample: use all.
             return Retrain(), tried
         truth = NEAR if fitted.model.is_linear else Retrain()
         several = [op.prepare(fitted) for op in USUAL] if resolver is None else [resolver]
 
         def views(rows: Any, at: NDArray[Any]) -> list[View]:
             block = fitted.candidates(rows, at if ids is None else ids[at])
-            return [resolved(one, block) for one in several]
+            return [resolved(operator, block) for operator in several]
 
         few = drawn = np.random.default_rng(0).permutation(total)[: self.rows]
         guesses: dict[Utility, NDArray[Any]] = {}
@@ -141,7 +122,9 @@ class Ladder(Utility):
             if guess is not None:
                 guesses[rung] = guess
                 # First in any view.
-                best = np.max([rank_of(view(guess)) for view in views(X, np.arange(total))], axis=0)
+                best = np.max(
+                    [rankdata(view(guess)) for view in views(X, np.arange(total))], axis=0
+                )
                 few = np.append(few, np.setdiff1d(first_rows(best), few))
         if not guesses:
             return truth, tried
@@ -152,15 +135,14 @@ class Ladder(Utility):
             guess = guesses[rung][few] if rung in guesses else _scores(rung, fitted, goal, some)
             if guess is None:
                 continue
-            found = agreement(repr(rung), guess, exact, few, seen, len(drawn))
-            tried.append(found)
-            enough = found.low >= self.target and found.regret <= REGRET
-            if enough and SLOPES[0] <= found.slope <= SLOPES[1]:
+            match = agreement(repr(rung), guess, exact, few, seen, len(drawn))
+            tried.append(match)
+            enough = match.low >= self.target and match.regret <= REGRET
+            if enough and SLOPES[0] <= match.slope <= SLOPES[1]:
                 return rung, tried
         return truth, tried
 
     def rule(self, fitted: Fitted, goal: Goal, resolver: Resolver, pool: Pool, ids: Any) -> Rule:
-        """Return the rule of the rung that the pool asks for."""
         rung, note = self.chosen(fitted, goal, resolver, pool, ids)
         look = LookAhead(fitted, goal, rung, note)
         return rung.bound(fitted, goal).under(resolver, look)
@@ -180,14 +162,12 @@ class Ladder(Utility):
         return rung, f"{rung!r} after: " + "; ".join(map(str, tried))
 
     def prepare(self, fitted: Fitted, goal: Goal) -> Scorer:
-        """Refuse: which rung it is, rows decide."""
         raise Unsupported(
             "Ladder() chooses by the rows of a pool. Use Ladder()(fitted, goal, X_pool), or "
             "GoalOriented(goal, utility='auto')."
         )
 
     def __call__(self, fitted: Any, goal: Goal, X_pool: Any) -> Float[Array, "n k"]:
-        """Return Δτ by the rung that the pool asks for, whatever operator comes after."""
         fitted = as_fitted(fitted)
         rung, _ = self.chosen(fitted, goal, None, as_pool(X_pool))
         return rung(fitted, goal, X_pool)
@@ -195,7 +175,6 @@ class Ladder(Utility):
     def batch(
         self, fitted: Fitted, goal: Goal, X_batches: Any, labels: Any = None
     ) -> Float[Array, "b l"]:
-        """Return Δτ of batches by the rung that single rows ask for."""
         rows, _, _ = batch_rows(fitted, X_batches)
         bare = replace(fitted, transform=None, columns=None)
         rung, _ = self.climb(bare, Bound(goal.terms(fitted)), rows)
@@ -203,12 +182,12 @@ class Ladder(Utility):
 
 
 def _two_classes(fitted: Fitted) -> bool:
-    """Return whether retraining is so cheap that little can be saved."""
+    """Return whether there are two classes, for which retraining is cheap."""
     return fitted.loss.kind == "class" and fitted.n_classes == 2
 
 
 def _scores(rung: Utility, fitted: Fitted, goal: Goal, X: Any) -> NDArray[Any] | None:
-    """Return the utilities of rows; a network has no implicit step, a tree nothing but retraining."""
+    """Return the utilities of rows; None if the model does not support the rung."""
     try:
         return to_numpy(rung(fitted, goal, X))
     except Unsupported:
@@ -242,7 +221,7 @@ UTILITIES: dict[str, Callable[[], Utility]] = {
 
 
 def as_utility(utility: str | Utility) -> Utility:
-    """Return the utility that a word stands for; one that is there already as it is."""
+    """Return the utility of a word; an object is returned unchanged."""
     if not isinstance(utility, str):
         in_place(utility, "utility", "gw.utility.ImplicitStep()", "bound")
         return utility

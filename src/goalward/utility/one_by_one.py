@@ -14,7 +14,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, Rows, like, namespace, rows_at, to_numpy
-from goalward.core.threads import one_blas_thread
+from goalward.core.cores import one_blas_thread
 from goalward.errors import Unsupported
 from goalward.goals.goal import Bound, Goal, Term, logits_of
 from goalward.models.fitted import Fitted
@@ -34,17 +34,9 @@ PATIENCE = 2.0
 
 @dataclass(frozen=True)
 class OneByOne(Scorer):
-    """Δτ by training from where the model is (networks), or by a refit (other classifiers).
+    """Δτ by training from the current weights (networks) or by a refit (other classifiers).
 
-    The first model is timed; where all of them take more than two seconds, the estimate is
-    logged before the others are trained.
-
-    Parameters
-    ----------
-    given
-        The model as it came, whose predictions are believed.
-    fitted
-        The same trained by us, which the others are compared with.
+    `given` is the model passed in, used for predictions; `fitted` is retrained, for comparison.
     """
 
     given: Fitted
@@ -62,7 +54,6 @@ class OneByOne(Scorer):
             return cls(fitted, polished, terms, value_of(polished, terms))
 
     def __call__(self, rows: Rows) -> Scored:
-        """Return Δτ of every row under every label."""
         proba = self.given.proba_of(rows)
         return Scored(self.labelled_as(rows, range(self.given.n_answers)), proba)
 
@@ -77,63 +68,57 @@ class OneByOne(Scorer):
         return like(values, self.given.params, dtype=self.given.params.dtype)
 
     def window(self, rows: Rows, codes: NDArray[Any]) -> Float[Array, " l"]:
-        """Return Δτ of one batch under each of the labelings `codes` (L, b)."""
         return like(self._all([(rows, labels) for labels in codes]), self.fitted.params)
 
     def _all(self, jobs: list[tuple[Rows, NDArray[Any]]]) -> NDArray[Any]:
+        values = []
         with one_blas_thread():
             began = perf_counter()
-            values = [self._change(*jobs[0])]
-            each = perf_counter() - began
-            left = each * (len(jobs) - 1)
-            if left > PATIENCE:
-                LOG.warning(
-                    "Retrain: %d models at %.2g s each, about %.1f minutes. "
-                    "gw.strategies.Subsampled tries fewer.",
-                    *(len(jobs), each, left / 60),
-                )
-            values += [self._change(*job) for job in jobs[1:]]
+            for rows, codes in jobs:
+                after = labelled_too(self.fitted, rows, codes).polished()
+                values.append(value_of(after, self.terms) - self.before)
+                each = perf_counter() - began
+                if len(values) == 1 and each * (len(jobs) - 1) > PATIENCE:
+                    LOG.warning(
+                        "Retrain: %d models at %.2g s each, about %.1f minutes. "
+                        "gw.strategies.Among(strategy, by='random') tries fewer.",
+                        *(len(jobs), each, each * (len(jobs) - 1) / 60),
+                    )
         return np.array(values)
-
-    def _change(self, rows: Rows, codes: NDArray[Any]) -> float:
-        after = labelled_too(self.fitted, rows, codes).polished()
-        return value_of(after, self.terms) - self.before
 
 
 def labelled_too(fitted: Fitted, rows: Rows, codes: NDArray[Any]) -> Fitted:
-    """Return the model as it is, with more labelled rows: each by the number of its answer."""
+    """Return the model, not refitted, with more labelled rows; `codes` number the answers."""
     answers = to_numpy(fitted.loss.answers(fitted.proba_of(rows)))
     which = np.arange(len(codes)) if len(answers) > 1 else 0
-    return _with(fitted, rows, answers[which, codes])
-
-
-def _with(fitted: Fitted, rows: Rows, targets: NDArray[Any]) -> Fitted:
-    return fitted.with_rows(rows, like(targets, fitted.params, dtype=fitted.params.dtype))
+    targets = like(answers[which, codes], fitted.params, dtype=fitted.params.dtype)
+    return fitted.with_rows(rows, targets)
 
 
 def value_of(fitted: Fitted, terms: list[Term]) -> float:
-    """Return the goal; its rows are bound already and stay what they are."""
+    """Return the value of the goal, from its bound terms."""
     return sum(term.weight * float(term.kernel.value(logits_of(fitted, term.X))) for term in terms)
 
 
 def expected_change(fitted: Fitted, goal: Goal, rows: Rows) -> NDArray[Any]:
-    """Return by how much each row raises the goal's value, labels drawn as predicted, retrained."""
-    here = fitted.polished()
-    before, found = goal.value(here), []
+    """Return the expected change of the goal by each row under the prediction, by retraining."""
+    here, dtype = fitted.polished(), fitted.params.dtype
+    before, changes = goal.value(here), []
     with one_blas_thread():
-        proba = fitted.proba_of(rows)
+        proba = to_numpy(fitted.proba_of(rows))
         for i in range(rows.shape[0]):
             row = rows_at(rows, slice(i, i + 1))
-            targets, chances = whole_answers(fitted, to_numpy(proba)[i : i + 1])
-            after = [_with(here, row, target[None]).polished() for target in targets]
-            found.append([goal.value(one) - before for one in after] @ chances)
-    return np.array(found)
+            targets, chances = whole_answers(fitted, proba[i : i + 1])
+            each = (like(target[None], fitted.params, dtype=dtype) for target in targets)
+            after = [goal.value(here.with_rows(row, target).polished()) for target in each]
+            changes.append((np.array(after) - before) @ chances)
+    return np.array(changes)
 
 
 def whole_answers(fitted: Fitted, proba: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the answers to all questions of a row together, and how likely each is."""
     loss = fitted.loss
-    asked = loss.questions(fitted.n_classes)
+    asked = 1 if loss.kind == "class" else fitted.n_classes
     chances = to_numpy(loss.chances(proba)).reshape(asked, -1)
     if asked == 1 and loss.kind == "class":
         return to_numpy(loss.answers(proba))[0], chances[0]
@@ -147,14 +132,8 @@ def whole_answers(fitted: Fitted, proba: Any) -> tuple[NDArray[Any], NDArray[Any
     return targets, np.array([np.prod(each) for each in product(*chances)])
 
 
-# What a label changes beside its own row: balanced weights, and intercepts that become free.
-#
-# Utilities suppose that the objective gains one row and stays as it is otherwise. Where it does not,
-# the rest is done first, by a real fit, and the utility goes on from there.
-
-
 def with_side_effects(utility: Utility, fitted: Fitted, goal: Goal) -> Scorer:
-    """Return a utility bound to a model, whatever else its labels change."""
+    """Return a bound utility where a label also changes class weights or frees intercepts."""
     if fitted.label_counts is not None:
         return Rebalanced.of(utility, fitted, goal)
     scorer = utility.prepare(fitted, goal)
@@ -165,21 +144,9 @@ def with_side_effects(utility: Utility, fitted: Fitted, goal: Goal) -> Scorer:
 
 @dataclass(frozen=True)
 class Rebalanced(Scorer):
-    """Utilities of a model whose class weights are balanced: n / (K n_k), so each label moves all.
+    """Utilities with balanced class weights n / (K n_k), where each label changes all weights.
 
-    The weights after a label k are known whatever the row. The model is refitted to the labelled
-    rows with those weights, once for each class, and the row joins that one:
-
-        Δτ(x, k) = τ(θ_k) - τ(θ) + Δτ of (x, k) at θ_k
-
-    which is as exact as the utility, and exact for `Retrain`.
-
-    Parameters
-    ----------
-    shifts
-        τ(θ_k) - τ(θ).
-    scorers
-        The utility at each θ_k.
+    Refitted once per class: Δτ(x, k) = shift + Δτ of (x, k) at θ_k, with `shifts` τ(θ_k) - τ(θ).
     """
 
     fitted: Fitted
@@ -189,7 +156,6 @@ class Rebalanced(Scorer):
 
     @classmethod
     def of(cls, utility: Utility, fitted: Fitted, goal: Goal) -> Rebalanced:
-        """Return the utility bound to the model of every class's next label."""
         fitted = fitted.polished(tol=1e-10)
         terms = goal.terms(fitted)
         labels = like(np.eye(fitted.n_classes), fitted.params, dtype=fitted.params.dtype)
@@ -198,42 +164,34 @@ class Rebalanced(Scorer):
             for k in range(fitted.n_classes)
         ]
         before = value_of(fitted, terms)
-        shifts = like(np.array([value_of(one, terms) - before for one in after]), fitted.params)
-        scorers = [utility.prepare(one, Bound(terms)) for one in after]
+        values = np.array([value_of(model, terms) for model in after])
+        shifts = like(values - before, fitted.params)
+        scorers = [utility.prepare(model, Bound(terms)) for model in after]
         return cls(fitted, shifts, scorers, scorers[0].report)
 
     def __call__(self, rows: Rows) -> Scored:
-        """Return Δτ of every row under every label."""
         proba = self.fitted.proba_of(rows)
         each = [scorer(rows) for scorer in self.scorers]
-        columns = [one.per_label[:, k] + self.shifts[k] for k, one in enumerate(each)]
+        columns = [scored.per_label[:, k] + self.shifts[k] for k, scored in enumerate(each)]
         return Scored(namespace(proba).stack(columns, axis=1), proba, each[0].leverage)
 
     @property
     def certifies(self) -> bool:  # type: ignore[override]
-        """Whether the utility does."""
         return self.scorers[0].certifies
 
     def certified(self, rows: Rows) -> Certified:
-        """Return Δτ of every row under every label, and how far from retraining each can be."""
         each = [scorer.certified(rows) for scorer in self.scorers]
-        utility, bound = (np.stack([one[i][:, k] for k, one in enumerate(each)], 1) for i in (0, 1))
+        utility, bound = (
+            np.stack([table[:, k] for k, table in enumerate(tables)], axis=1)
+            for tables in zip(*each, strict=True)
+        )
         shifts = to_numpy(self.shifts)
         return Certified(utility + shifts, bound + ROUNDING * np.abs(shifts))
 
 
 @dataclass(frozen=True)
 class FirstLabel(Scorer):
-    """Utilities of a model whose intercepts are penalised until a last class has a label.
-
-    The first label of that class frees them. Nothing nearby has this optimum, so this column is
-    retrained row by row; the others are the utility's.
-
-    Parameters
-    ----------
-    missing
-        The index of the class without a label.
-    """
+    """Utilities where the first label of class `missing` frees the intercepts: it is retrained."""
 
     scorer: Scorer
     exact: OneByOne
@@ -241,23 +199,19 @@ class FirstLabel(Scorer):
     report: Solution | None
 
     def __call__(self, rows: Rows) -> Scored:
-        """Return Δτ of every row under every label."""
         scored = self.scorer(rows)
         return scored._replace(per_label=self._with_first(rows, scored.per_label))
 
     @property
     def certifies(self) -> bool:  # type: ignore[override]
-        """Whether the utility does."""
         return self.scorer.certifies
 
     def certified(self, rows: Rows) -> Certified:
-        """Return what the utility certifies; of the first label nothing, though it is retrained."""
         utility, bound = self.scorer.certified(rows)
         bound[:, self.missing] = np.inf
         return Certified(self._with_first(rows, utility), bound)
 
     def _with_first(self, rows: Rows, u: Float[Array, "n k"]) -> Float[Array, "n k"]:
-        """Return the utilities with the column of the first label retrained."""
         k, given = self.missing, self.exact.given.params
         wide = like(rows, given, dtype=given.dtype)
         column = like(self.exact.labelled_as(wide, [k]), u, dtype=u.dtype)

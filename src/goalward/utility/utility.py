@@ -1,7 +1,6 @@
-"""What a label would do to the goal.
+"""Utilities: the change Δτ of the goal by a label.
 
-A `Utility` is bound to a model and a goal: a `Scorer` gives Δτ of rows under every label. An
-operator resolves the unknown label and makes a `Rule` of it: rows in, one number for each row out.
+A `Utility` bound to a model and a goal is a `Scorer`; an operator makes a `Rule` of it.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from numpy.typing import NDArray
 
 from goalward.core.arguments import in_place
 from goalward.core.arrays import Array, Rows, like, namespace
-from goalward.core.pool import Pool, blocks
+from goalward.core.pool import Pool, as_pool
 from goalward.core.rows import Candidates, check_finite
-from goalward.errors import NotFinite, Unsupported
+from goalward.errors import BadParameter, NotFinite, Unsupported
 from goalward.goals import Goal
-from goalward.labels import Expected, Predicted, Resolver
+from goalward.labels import Resolver
 from goalward.labels.beliefs import Believe
 from goalward.models import Fitted, as_fitted
 from goalward.solvers import Solution, Solver, Updated, fits
@@ -32,11 +31,7 @@ ROUNDING = 1e-9
 
 
 def chunk_rows(n_classes: int) -> int:
-    """Return rows per chunk of the grid on which rows are scored.
-
-    Logits and motions of a chunk take 128 KiB in single precision, so that they stay in the cache,
-    yet no fewer rows than a matrix product needs. The same for all types, so that the grid is one.
-    """
+    """Return rows per chunk: 128 KiB in single precision, the same for all types."""
     return max(256, 2**18 // (16 * n_classes) // 64 * 64)
 
 
@@ -47,17 +42,14 @@ def block_size(n_classes: int) -> int:
 
 
 def stacked(parts: list[Any]) -> Any:
-    """Return tables one under another, labels along the first axis in memory as theirs are."""
+    """Return tables concatenated along rows, in their memory layout."""
     if len(parts) == 1:
         return parts[0]
     return namespace(parts[0]).concat([part.T for part in parts], axis=1).T
 
 
-# A rule says one number for each row. It may also look ahead, and explain itself.
-
-
 class RowScores(NamedTuple):
-    """One number for every row of a block, with utilities under every label and leverages if known."""
+    """Scores of a block of rows, with utilities under every label and leverages if known."""
 
     values: Float[Array, " n"]
     per_label: Float[Array, "n k"] | None = None
@@ -65,17 +57,26 @@ class RowScores(NamedTuple):
 
 
 class Rule(ABC):
-    """The score of rows in one round; what the round shares is made already."""
+    """A scoring function of rows, for one model and one round."""
 
     constant: bool = False
     """Whether every row is known to score the same (Remark 1)."""
 
     parallel: bool = False
-    """Whether several threads may call it: it reads arrays, and calls nothing of a user's."""
+    """Whether several threads may call it: it calls no code of the user."""
+
+    explained: bool = False
+    """Whether `table` is available."""
+
+    report: Solution | None = None
+    """How the goal's direction was solved for, where there is one."""
+
+    certifies: bool = False
+    """Whether it bounds the distance of its utilities from retraining."""
 
     @property
     def name(self) -> str:
-        """What resolves the unknown label, for messages."""
+        """Name of the operator, for messages."""
         return type(self).__name__
 
     @abstractmethod
@@ -83,7 +84,7 @@ class Rule(ABC):
         """Return one number for each row, larger is better."""
 
     def scores(self, rows: Candidates) -> RowScores:
-        """Return the numbers, and what else came out on the way."""
+        """Return the numbers, with utilities and leverages where they are known."""
         return RowScores(self(rows))
 
     def on(self, convert: Callable[[Any], Any]) -> Rule:
@@ -94,37 +95,26 @@ class Rule(ABC):
         )
 
     def portable(self) -> Rule:
-        """Return the rule as it travels to workers: without what only a look ahead needs."""
+        """Return the rule to send to workers, without the state for looking ahead."""
         return self
 
+    def playing(self, rows: Candidates) -> Rule:
+        """Return the rule with the rows in play, so that scores and picks share work."""
+        return self
 
-class SequentialRule(Rule):
-    """A rule that can score rows again as if one of them were labelled."""
-
-    @abstractmethod
-    def after(self, rows: Candidates, position: int, update: str) -> SequentialRule:
+    def after(self, rows: Candidates, position: int, update: str) -> Rule:
         """Return the rule once the row at a position of `rows` is labelled; see `Sequential`."""
+        raise BadParameter(
+            f"Sequential() needs a strategy that looks ahead, got {self.name}. Use it with "
+            "GoalOriented, or Top() or Stochastic() here."
+        )
 
-    def playing(self, rows: Candidates) -> SequentialRule:
-        """Return the rule with what serves the scores of rows and the picks among them."""
-        return self
-
-
-class ExplainedRule(Rule):
-    """A rule that knows utilities of labels, and how they compare with retraining."""
-
-    report: Solution | None
-    """How the goal's direction was solved for, where there is one."""
-
-    certifies: bool = False
-    """Whether it bounds how far from retraining its utilities can be."""
-
-    @abstractmethod
     def table(self, rows: Candidates) -> Float[Array, "n k"]:
         """Return the utility of rows under every label."""
+        raise NotImplementedError
 
     def certificate(self, rows: Candidates) -> NDArray[Any] | None:
-        """Return how far from retraining the utilities of rows can be, under every label."""
+        """Return bounds of the distance from retraining, under every label."""
         return None
 
     def fidelity(self, X_pool: Any, ids: Any, rows: int, seed: int) -> Fidelity:
@@ -134,15 +124,16 @@ class ExplainedRule(Rule):
         )
 
 
+class SequentialRule(Rule):
+    """A rule that can score rows again as if one of them were labelled."""
+
+    @abstractmethod
+    def after(self, rows: Candidates, position: int, update: str) -> Rule: ...
+
+
 @dataclass(frozen=True, eq=False)
 class FollowingRule(SequentialRule):
-    """A rule whose numbers for the rows in play are updated as one after another is taken.
-
-    Parameters
-    ----------
-    taken
-        The rows in play when the last one was taken, and their numbers now.
-    """
+    """A rule whose scores of the rows in play, `taken`, are updated after every pick."""
 
     taken: tuple[Candidates, Float[Array, " n"]] | None = field(default=None, kw_only=True)
 
@@ -151,17 +142,13 @@ class FollowingRule(SequentialRule):
         """Return the numbers of rows that were not in play."""
 
     def __call__(self, rows: Candidates) -> Float[Array, " n"]:
-        """Return the numbers that hold now."""
         if self.taken is not None and self.taken[0] is rows:
             return self.taken[1]
         return self.fresh(rows)
 
 
-# A utility bound to a model and a goal.
-
-
 class Scored(NamedTuple):
-    """A block of rows: Δτ under each label, what the model predicts, and leverages if known."""
+    """Δτ of a block of rows under each label, predictions, and leverages if known."""
 
     per_label: Float[Array, "n k"]
     proba: Float[Array, "n k"]
@@ -169,10 +156,7 @@ class Scored(NamedTuple):
 
 
 class Certified(NamedTuple):
-    """Utilities (n, K), and how far the goal after retraining can be from each of them.
-
-    A bound holds for certain; it is infinite where none is known.
-    """
+    """Utilities (n, K), and bounds of the distance from retraining; infinite where unknown."""
 
     utility: NDArray[Any]
     bound: NDArray[Any]
@@ -182,10 +166,8 @@ class Scorer(ABC):
     """A utility bound to a model and a goal."""
 
     report: Solution | None
-    """How a direction was solved for, if one was."""
 
     certifies: ClassVar[bool] = False
-    """Whether it knows how far from retraining it can be."""
 
     @abstractmethod
     def __call__(self, rows: Rows) -> Scored:
@@ -193,7 +175,7 @@ class Scorer(ABC):
 
     def under(self, resolver: Resolver, look_ahead: LookAhead) -> Rule:
         """Return the rule: these utilities, the unknown label resolved."""
-        return GoalRule(self, resolver, look_ahead)
+        return GoalRule(self, resolver, look_ahead, certifies=self.certifies)
 
     def certified(self, rows: Rows) -> Certified:
         """Return the utilities of rows with a bound of their distance from retraining."""
@@ -205,17 +187,10 @@ class Scorer(ABC):
 
 @dataclass(frozen=True, eq=False)
 class LookAhead:
-    """A model that rows are taken into as if they were labelled, with the goal and the utility.
+    """A model that rows are absorbed into as if labelled, with the goal and the utility.
 
-    A row with a distribution t over labels joins the labelled rows, and a few Newton steps move the
-    model to the new optimum. With its own prediction for t the slope of the row is zero: the model
-    stays and only its curvature grows. The inverse Hessian follows by low-rank updates where the
-    features are few enough to hold it.
-
-    Parameters
-    ----------
-    note
-        Why this utility, where it was chosen for the round.
+    A row joins with a distribution t over labels, and a few Newton steps follow. With the model's
+    own prediction for t only the curvature grows. `note` says why this utility was chosen.
     """
 
     fitted: Fitted
@@ -225,7 +200,7 @@ class LookAhead:
     inverse: Updated | None = None
 
     def after(self, row: Candidates, believe: Believe | None) -> LookAhead:
-        """Return what holds once a row is labelled as believed; None adds its curvature alone."""
+        """Return the look-ahead after a row; with `believe` None only its curvature is added."""
         fitted, dtype = self.fitted, self.fitted.params.dtype
         if believe is None and not fitted.model.has_derivatives:
             raise Unsupported(
@@ -237,33 +212,30 @@ class LookAhead:
         if believe is not None:
             belief = like(believe(Candidates(row.ids, x, proba)), fitted.params, dtype=dtype)
             target = fitted.loss.supposed(belief, proba)
-        inverse = self._updated(x, proba, target)
+        inverse = self.inverse
+        steady = fitted.label_counts is None and fitted.free_penalty is None
+        if inverse is None and steady and fitted.model.is_linear and fits(fitted.hessian):
+            inverse = Updated.of(fitted.hessian)
+        if inverse is not None:
+            weight = float(fitted.weights_of(target)[0])
+            inverse = inverse.added(x, weight * fitted.loss.blocks(proba)[0, ...])
         moved = fitted.with_rows(x, target)
         if believe is not None:
-            # The next scores need the direction, not the last digits.
+            # The next scores need the direction only roughly.
             moved = moved.polished(tol=1e-6, solver=inverse)
         return replace(self, fitted=moved, inverse=inverse)
 
-    def _updated(self, x: Rows, proba: Any, target: Any) -> Updated | None:
-        """Return the inverse after a row, where one is held."""
-        fitted, held = self.fitted, self.inverse
-        if held is None:
-            steady = fitted.label_counts is None and fitted.free_penalty is None
-            if not (steady and fitted.model.is_linear and fits(fitted.hessian)):
-                return None
-            held = Updated.of(fitted.hessian)
-        weight = float(fitted.weights_of(target)[0])
-        return held.added(x, weight * fitted.loss.blocks(proba)[0, ...])
-
 
 @dataclass(frozen=True, eq=False)
-class GoalRule(SequentialRule, ExplainedRule):
+class GoalRule(SequentialRule):
     """Utilities of a goal under every label, resolved by an operator."""
 
     scorer: Scorer
     resolver: Resolver
     look_ahead: LookAhead | None
     constant: bool = False
+    certifies: bool = False
+    explained = True
 
     @property
     def report(self) -> Solution | None:  # type: ignore[override]
@@ -277,66 +249,44 @@ class GoalRule(SequentialRule, ExplainedRule):
 
     @property
     def name(self) -> str:
-        """The operator."""
         return repr(self.resolver.operator)
 
-    @property
-    def certifies(self) -> bool:  # type: ignore[override]
-        """Whether the utility does."""
-        return self.scorer.certifies
-
     def __call__(self, rows: Candidates) -> Float[Array, " n"]:
-        """Return the operator's number for every row."""
         return self.scores(rows).values
 
     def scores(self, rows: Candidates) -> RowScores:
-        """Return the operator's numbers with the utilities they were made of."""
         per_label, proba, leverage = self.scorer(rows.X)
         check_scores(per_label, rows)
         resolved = self.resolver(per_label, Candidates(rows.ids, rows.X, proba))
         return RowScores(resolved, per_label, leverage)
 
-    def after(self, rows: Candidates, position: int, update: str) -> SequentialRule:
-        """Return the rule for the model that has taken a row in."""
+    def after(self, rows: Candidates, position: int, update: str) -> Rule:
         assert self.look_ahead is not None, "a rule that has travelled does not look ahead"
         believe = None if update == "curvature" else self.resolver.believe
         look = self.look_ahead.after(rows.at(position), believe)
         utility = look.utility if look.inverse is None else look.utility.solved_by(look.inverse)
-        rule: Any = utility.bound(look.fitted, look.goal).under(self.resolver, look)
-        return rule  # type: ignore[no-any-return]
+        return utility.bound(look.fitted, look.goal).under(self.resolver, look)
 
     def portable(self) -> Rule:
-        """Return the rule without the model's labelled rows."""
         return replace(self, look_ahead=None)
 
     def table(self, rows: Candidates) -> Float[Array, "n k"]:
-        """Return the utility of rows under every label."""
         per_label = self.scorer(rows.X).per_label
         check_scores(per_label, rows)
         return per_label
 
     def certificate(self, rows: Candidates) -> NDArray[Any]:
-        """Return how far from retraining the utilities of rows can be, under every label."""
         return self.scorer.certified(rows.X).bound
 
     def fidelity(self, X_pool: Any, ids: Any, rows: int, seed: int) -> Fidelity:
-        """Return how utilities and scores compare with retraining, on `rows` candidates."""
-        assert self.look_ahead is not None
         look = self.look_ahead
+        assert look is not None
         options = {"rows": rows, "seed": seed, "resolver": self.resolver, "ids": ids}
         return fidelity(look.utility, look.fitted, look.goal, X_pool, **options)
 
 
-def is_constant(resolver: Resolver) -> bool:
-    """Return whether first-order utilities have one expectation for all rows (Remark 1)."""
-    return resolver.operator == Expected(Predicted())
-
-
 def check_scores(scores: Array, rows: Candidates) -> None:
-    """Raise if a score is not finite, naming the row of the pool that is to blame.
-
-    NaN and infinity in a row survive every product, so a pool need not be searched for them.
-    """
+    """Raise if a score is not finite, naming the row; NaN and infinity survive every product."""
     xp = namespace(scores)
     limit = float(xp.finfo(scores.dtype).max) ** 0.5 * 1e-3
     if not bool(xp.all(xp.abs(scores) <= limit)):
@@ -376,33 +326,28 @@ class Utility(ABC):
         fitted = as_fitted(fitted)
         in_place(goal, "goal", "gw.goals.DevLoss(X_dev, y_dev)", "for_round")
         scorer, parts = self.bound(fitted, goal), []
-        for part, X in blocks(X_pool, block_size(fitted.n_classes)):
+        for part, X in as_pool(X_pool).blocks(block_size(fitted.n_classes)):
             rows = fitted.candidates(X, np.arange(part.start, part.stop), start=part.start)
             parts.append(scorer(rows.X).per_label)
             check_scores(parts[-1], rows)
         return stacked(parts)
 
     def certified(self, fitted: Any, goal: Goal, X_pool: Any) -> Certified:
-        """Return Δτ of every row under every label, and how far from retraining each can be.
-
-        For utilities that go towards the retrained model: `ImplicitStep(corrections=1)` or more, and
-        `Retrain`, whose bounds say what its tolerance leaves open.
-        """
+        """Return Δτ and bounds of its distance from retraining (`Retrain`, corrected steps)."""
         fitted = as_fitted(fitted)
         scorer = self.bound(fitted, goal)
-        size = block_size(fitted.n_classes)
-        parts = [scorer.certified(fitted.features(X)) for _, X in blocks(X_pool, size)]
+        blocks = as_pool(X_pool).blocks(block_size(fitted.n_classes))
+        parts = [scorer.certified(fitted.features(X)) for _, X in blocks]
         return Certified(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
     def known(self, fitted: Fitted, goal: Goal) -> Float[NDArray[Any], "n l"]:
-        """Return Δτ with each label of the labelled rows instead of its own, and last without it."""
+        """Return Δτ with each other label of the labelled rows; the last column drops the row."""
         raise Unsupported(
             f"gw.relabel does not support {self!r}. Use FirstOrder(), ImplicitStep(corrections=3) or "
             "Retrain()."
         )
 
     def truth(self, fitted: Fitted, goal: Goal, X_pool: Any) -> Float[Array, "n k"]:
-        """Return what this utility predicts, by retraining."""
         from goalward.utility.retrain import Retrain
 
         return Retrain()(fitted, goal, X_pool)
@@ -423,8 +368,7 @@ class Utility(ABC):
         X_batches
             (B, b, d) rows, or a list of B sets of b rows.
         labels
-            (L, b) labelings that every batch is tried with, or (B, L, b), each batch its
-            own. None: all K**b in order, the last row's label varying fastest.
+            (L, b) or (B, L, b) labelings; None for all K**b, the last row's label varying fastest.
         """
         raise Unsupported(
             f"{type(self).__name__}() does not depend on labels, so there are no labelings to compare. "

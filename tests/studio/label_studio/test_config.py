@@ -72,7 +72,7 @@ def test_an_answer_round_trips_through_a_result():
     found = config(f'<Choices name="c" toName="t">{TWO}</Choices>')
     assert found.answer(found.result(np.array([0.8, 0.2]), found.classes), found.classes) == "yes"
     other = [{"from_name": "other", "value": {"choices": ["yes"]}}, 3]
-    assert found.answer(other, found.classes) == "0 choices where one was expected"
+    assert found.answer(other, found.classes) == "0 choices instead of one"
 
 
 MULTIPLE = f'<Choices name="m" toName="t" choice="multiple">{TWO}</Choices>'
@@ -159,8 +159,8 @@ def test_a_control_that_does_not_fit_the_study_is_refused_in_words(inside, contr
         ('<Number name="n" toName="t" perRegion="true"/>', "each region or item. Use a Number tag"),
         ('<Number name="n" toName="t" min="low"/>', "got {'min': 'low'}"),
         ('<Number name="n" toName="t" max="inf"/>', "got {'max': 'inf'}"),
-        ('<Number name="n" toName="t" min="2" max="1"/>', "a min below its max"),
-        ('<Number name="n" toName="t" step="0"/>', "a step above 0"),
+        ('<Number name="n" toName="t" min="2" max="1"/>', "min below max"),
+        ('<Number name="n" toName="t" step="0"/>', "step above 0"),
         ('<Number name="n" toName="x"/>', "Number 'n' must be about .* got 'x'"),
     ],
 )
@@ -207,7 +207,11 @@ def test_a_number_round_trips_within_what_annotators_may_submit(bounds, number, 
     assert found.answer(result, found.classes) == shown
 
 
-LISTS = [("good", "'good' where a list"), (None, "None where a list"), ({"a": 1}, "where a list")]
+LISTS = [
+    ("good", "'good' instead of a list"),
+    (None, "None instead of a list"),
+    ({"a": 1}, "instead of a list"),
+]
 
 
 @pytest.mark.parametrize("inside", [SINGLE, MULTIPLE])

@@ -168,11 +168,11 @@ def test_changed_deleted_and_skipped_annotations_are_followed(
 ODD_LABELS = [
     (region("traits", choices=["good", "ugly"]), "'ugly' is not one of the labels"),
     (region("traits", choices=["odd one"]), "'odd one' is not one of the labels"),
-    (region("traits", choices="good"), "'good' where a list of choices was expected"),
-    (region("traits", choices=None), "None where a list of choices was expected"),
+    (region("traits", choices="good"), "'good' instead of a list of choices"),
+    (region("traits", choices=None), "None instead of a list of choices"),
     (region("traits", choices=[["good"]]), "\"['good']\" is not one of the labels"),
     (region("traits", choices=[True]), "'True' is not one of the labels"),
-    (region("traits", number=3), "None where a list of choices was expected"),
+    (region("traits", number=3), "None instead of a list of choices"),
     ({"traits": ["good"]}, "its result is no list"),
     ("good", "its result is no list"),
 ]
@@ -185,9 +185,9 @@ ODD_NUMBERS = [
     (region("price", number=-math.inf), "-inf is not a finite number"),
     (region("price", number=10**400), "1000000"),
     (region("price", choices=["3"]), "None is not a finite number"),
-    (region("price", number=1) + region("price", number=2), "2 numbers where one was expected"),
-    (region("other", number=1), "0 numbers where one was expected"),
-    ([], "0 numbers where one was expected"),
+    (region("price", number=1) + region("price", number=2), "2 numbers instead of one"),
+    (region("other", number=1), "0 numbers instead of one"),
+    ([], "0 numbers instead of one"),
     ({"price": 3}, "its result is no list"),
 ]
 

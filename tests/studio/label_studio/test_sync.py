@@ -196,8 +196,8 @@ def test_what_does_not_fit_is_reported_and_not_lost(bridge, study, fake):
     done = bridge.sync()
     assert [(one.task, one.reason) for one in done.refused] == [
         (first, "'ugly' is not one of the classes"),
-        (second, "2 choices where one was expected"),
-        (third, "0 choices where one was expected"),
+        (second, "2 choices instead of one"),
+        (third, "0 choices instead of one"),
     ]
     assert dict(study.state.labels) == {3: "good"}
     assert list(study.state.annotators) == [f"{bridge.prefix}user-99"]

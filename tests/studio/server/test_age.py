@@ -8,7 +8,7 @@ import goalward as gw
 from goalward.studio.server.auth import Auth
 from goalward.studio.server.served_study import ServedStudy
 from goalward.studio.store.store import Store
-from goalward.studio.study import fold
+from goalward.studio.study import ledger
 from tests.conftest import need
 from tests.studio.server.conftest import TOKEN, app_of, until
 
@@ -27,17 +27,18 @@ def _client(served):
 
 
 def _old(tmp_path, monkeypatch):
-    monkeypatch.setattr(fold, "EVERY", 10)
+    monkeypatch.setattr(ledger, "EVERY", 10)
     place = tmp_path / "old.db"
     with gw.Study.create(place, pool=np.eye(40)[:, :3], classes=["a", "b"]) as study:
         study.tell_many([(row, "a") for row in range(25)])
+    gw.Study.open(place).close()
     return place
 
 
 def test_a_damaged_old_event_is_said_on_the_page(tmp_path, monkeypatch):
     place = _old(tmp_path, monkeypatch)
     damage = "UPDATE goalward_events SET body = replace(body, '\"a\"', '\"b\"') WHERE seq = 5"
-    Store.found(place).run(lambda c: c.exec_driver_sql(damage), purpose="write")
+    Store.open(place, damaged=True).run(lambda c: c.exec_driver_sql(damage), purpose="write")
     served = _served(place)
     assert not served.study.checked
     with _client(served) as client:

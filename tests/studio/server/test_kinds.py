@@ -91,7 +91,7 @@ def test_a_number_is_typed_and_enter_sends_it(numbers, chromium):
         field = page.get_by_role("spinbutton", name="stars")
         expect(field).to_be_focused()
         page.keyboard.press("Enter")
-        expect(page.locator("#problem")).to_contain_text("A number was expected")
+        expect(page.locator("#problem")).to_contain_text("The answer must be a number")
         page.keyboard.type("-2.5e1")
         ann.press("Enter")
         until(lambda: study.state.labels.get(first) == -25.0)

@@ -27,7 +27,7 @@ from goalward.studio.server import Auth, ServedStudy, create_app  # noqa: E402
 from goalward.studio.server import new_study as new_studies  # noqa: E402
 from goalward.studio.server.new_study import NewStudy  # noqa: E402
 from goalward.studio.server.serve import listening, uvicorn_config  # noqa: E402
-from goalward.studio.store import engine  # noqa: E402
+from goalward.studio.store import database  # noqa: E402
 from goalward.studio.tables.table import write_sample  # noqa: E402
 
 ROOT = Path(__file__).parents[3]
@@ -223,8 +223,8 @@ def test_a_study_that_another_program_holds_answers_within_seconds(client, new, 
     opened = lambda *args, timeout=30.0, **options: (
         waited.append(timeout) or real(*args, timeout=timeout, **options)
     )
-    real = engine.opened
-    monkeypatch.setattr(engine, "opened", opened)
+    real = database.opened
+    monkeypatch.setattr(database, "opened", opened)
     with closing(sqlite3.connect(place, isolation_level=None)) as held:
         held.execute("BEGIN EXCLUSIVE")
         assert client.post("/api/start/study", json=chosen).status_code == 503

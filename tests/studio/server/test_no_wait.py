@@ -107,7 +107,7 @@ def test_what_cannot_be_made_later_is_said_before(table, tmp_path, monkeypatch):
     (tmp_path / "u.csv").write_text("text\n" + "...\n" * 30)
     with pytest.raises(BadInput, match=r"u\.csv hold no words"):
         gw.Study.create(tmp_path / "s.db", pool=Table(tmp_path / "u.csv"), classes=["a", "b"])
-    with pytest.raises(BadInput, match="must be 'tfidf'"):
+    with pytest.raises(BadInput, match="must be tfidf"):
         Table(table.path, embeddings="nowhere").settled()
     monkeypatch.setattr(embeddings, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match="text"):

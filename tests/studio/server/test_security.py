@@ -15,6 +15,7 @@ from starlette.testclient import TestClient  # noqa: E402
 
 from goalward.errors import BadParameter  # noqa: E402
 from goalward.studio.server import Auth, serve  # noqa: E402
+from goalward.studio.server.auth import network  # noqa: E402
 from goalward.studio.server.security import OPEN, ProxyConfig  # noqa: E402
 from tests.studio.server.conftest import TOKEN, app_of  # noqa: E402
 
@@ -246,3 +247,8 @@ def test_listening_to_others_needs_a_token_of_ones_own(study):
     with pytest.raises(BadParameter, match="16"):
         Auth("short")
     assert {"/start", "/login"} <= OPEN
+
+
+def test_an_ipv6_network_is_one_caller():
+    assert network("10.0.0.7") == network("::ffff:10.0.0.7") == "10.0.0.7"
+    assert network("2001:db8::7") == "2001:db8::/64"

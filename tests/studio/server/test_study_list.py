@@ -23,6 +23,7 @@ need("fastapi")
 from starlette.testclient import TestClient  # noqa: E402
 
 from goalward.studio.server import Auth, ProxyConfig, ServedStudy, StudyList, create_app  # noqa: E402
+from goalward.studio.server.served_study import path_name  # noqa: E402
 from goalward.studio.study import refitter  # noqa: E402
 
 BEARER = {"authorization": f"Bearer {TOKEN}"}
@@ -258,3 +259,8 @@ def test_the_command_serves_all_that_can_be_opened(places):
         _, said = process.communicate(timeout=120)
     assert process.returncode == 0
     assert "broken is not served" in said
+
+
+def test_paths_have_the_names_of_studies():
+    assert path_name("data/Reviews 2026.labels.db") == "reviews-2026"
+    assert path_name("postgresql://me@host/db?study=mails") == "mails"

@@ -16,12 +16,12 @@ import goalward as gw
 from goalward.cli.studies import status
 from goalward.core.rows import Labelled
 from goalward.errors import Damaged
-from goalward.studio.store import Recorded, events, parts
+from goalward.studio.store import Recorded, events
 from goalward.studio.store.store import Store
-from goalward.studio.study import fold, snapshots
+from goalward.studio.study import decisions, fold, ledger
 from goalward.studio.study import settings as study_settings
-from goalward.studio.study.state import State
-from goalward.studio.study.tally import add_ranking
+from goalward.studio.study.fold import add_ranking
+from goalward.studio.study.state import State, packed, unpacked
 
 ROWS, PEOPLE, NAMES = 6, ("ann", "bo", "cy"), ("a", "b", "c", "d")
 
@@ -116,57 +116,46 @@ def journals(draw):
 
 def written(state):
     """Return all of a state that can be compared."""
-    fields = (
-        "seq",
-        "digest",
-        "identity",
-        "settings",
-        "pool",
-        "classes",
-        "leases",
-        "notes",
-        "tally",
-    )
-    more = ("begun", "rounds", "turns", "moves", "changed", "aside", "described", "renamed", "lost")
-    found = {name: getattr(state, name) for name in (*fields, *more)}
-    found |= {name: dict(getattr(state, name)) for name in ("standings", "questions", "labels")}
-    found |= {name: getattr(state, name) for name in ("training", "dev", "skipped", "annotators")}
+    found = {name: getattr(state, name) for name in ("training", "dev", "skipped", "annotators")}
+    found |= {name: dict(getattr(state, name)) for name in ("standings", "labels")}
     found["first"] = [column.tolist() for column in state.first_answers]
     found["closed"] = state.closed.tolist()
-    found["undo"] = {by: _undoable(state, by) for by in PEOPLE}
-    return found
-
-
-def _undoable(state, by):
-    last = state.last_change(by)
-    return last and (last.row, last.before)
+    return found, packed(state), state.mark
 
 
 def recorded(found):
     return list(starmap(Recorded, ((seq, e, f"{seq:064x}") for seq, e in enumerate(found, 1))))
 
 
-@given(journals(), st.integers(1, 9))
+@given(journals(), st.integers(0, 40))
 @settings(
     max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
-def test_columns_and_counts_are_those_of_a_plain_fold(journal, every):
+def test_columns_and_counts_are_those_of_a_plain_fold(journal, at):
     found, plain = journal
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fold, "EVERY", 10**9)
-        once = fold.folded(State(), recorded(found))
-        patch.setattr(fold, "EVERY", every)
-        layered = fold.folded(State(), recorded(found))
-        # From the parts that were kept on the way, and what came after the last.
-        read = [snapshots._read(part.content) for part in layered.unsaved]
-        again = snapshots.restored(layered.base, read) if read else State()
-        again = fold.folded(again, recorded(found)[again.seq :])
-    assert written(layered) == written(once)
-    assert written(again) == written(once)
+    once = fold.folded(State(), recorded(found))
+    # Event by event, and from a checkpoint on the way.
+    states = [State()]
+    for one in recorded(found):
+        states.append(fold.advance(states[-1], one))
+    assert written(states[-1]) == written(once)
+    middle = states[min(at, len(found))]
+    before = written(middle)
+    again = unpacked(middle.mark, packed(middle))
+    assert written(fold.folded(again, recorded(found)[middle.seq :])) == written(once)
+    # Another way on from an earlier state changes neither.
+    other = events.Told(at=0.0, row=1, by="bo", label="a")
+    fold.folded(middle, [Recorded(middle.seq + 1, other)] * 2)
+    assert written(middle)[0] == before[0]
+    assert written(fold.folded(middle, recorded(found)[middle.seq :]))[0] == written(once)[0]
     said = {(row, by): s[:2] for row, all_ in once.standings.items() for by, s in all_.items()}
     assert said == plain.said
+    for by in PEOPLE:
+        _, undone = decisions.undone(once, 0.0, by)
+        assert [e.row for e in undone] == [row for row, _ in plain.done.get(by, [])[-1:]]
     assert {(row, by) for row, held in once.leases.items() for by in held} == plain.held
-    assert dict(once.questions) == plain.asked
+    for row in range(ROWS):
+        assert once.question(row) == plain.asked.get(row, (None, None))
     _counts_are_a_recount(once)
 
 
@@ -191,17 +180,19 @@ def _counts_are_a_recount(state):
 
 @pytest.fixture
 def old(tmp_path, monkeypatch):
-    """A study with parts after every ten events."""
-    monkeypatch.setattr(fold, "EVERY", 10)
+    """A study with a checkpoint after its 50 answers, and another answer after it."""
+    monkeypatch.setattr(ledger, "EVERY", 10)
     place = tmp_path / "old.db"
     with gw.Study.create(place, pool=np.eye(60)[:, :3], classes=["a", "b"], dev=0) as study:
-        for row in range(50):
+        for row in range(49):
             study.tell(row, "ab"[row % 2], by=PEOPLE[row % 3])
+    with gw.Study.open(place) as study:
+        study.tell(49, "b", by="bo")
     return place
 
 
 def kept(place):
-    return Store.open(place).run(parts.found)
+    return Store.open(place).checkpoint()
 
 
 def _damage(place, table, column, seq, content):
@@ -209,14 +200,15 @@ def _damage(place, table, column, seq, content):
         query = f"UPDATE {table} SET {column} = :new WHERE seq = :seq"
         connection.exec_driver_sql(query, {"new": content, "seq": seq})
 
-    Store.found(place).run(strike, purpose="write")
+    Store.open(place, damaged=True).run(strike, purpose="write")
 
 
-def test_an_old_study_opens_from_what_was_kept_and_reads_only_the_rest(old, monkeypatch):
-    assert [part.seq for part in kept(old)] == [10, 20, 30, 40, 50]
+def test_an_old_study_opens_from_its_checkpoint_and_reads_only_the_rest(old, monkeypatch):
+    assert kept(old)[0].seq == 50
     read = []
     monkeypatch.setattr(Store, "read", _heard(Store.read, read))
     with gw.Study.open(old) as study:
+        assert not study.checked
         assert len(study.state.labels) == 50
     assert sum(map(len, read)) == 1
 
@@ -230,28 +222,29 @@ def _heard(read, heard):
 
 
 @pytest.mark.parametrize("place", [0, 5, 40, 300, -1])
-def test_a_flipped_bit_in_what_was_kept_is_seen_and_made_anew(old, place):
-    before, content = kept(old), bytearray(kept(old)[2].content)
+def test_a_flipped_bit_in_a_checkpoint_is_seen_and_made_anew(old, place):
+    before, content = kept(old), bytearray(kept(old)[1])
     content[place] ^= 4
-    _damage(old, "goalward_parts", "content", 30, bytes(content))
+    _damage(old, "goalward_checkpoint", "content", 50, bytes(content))
+    assert kept(old) is None
     with gw.Study.open(old) as study:
+        assert study.checked
         assert study.state.labels == {row: "ab"[row % 2] for row in range(50)}
-    assert kept(old) == before
+    assert kept(old)[0].seq == before[0].seq + 1
 
 
-def test_what_was_kept_of_another_journal_is_not_used(old, tmp_path):
-    _damage(old, "goalward_parts", "digest", 50, "0" * 64)
+def test_a_checkpoint_of_another_journal_is_not_used(old):
+    _damage(old, "goalward_checkpoint", "digest", 50, "0" * 64)
+    assert kept(old) is None
     with gw.Study.open(old) as study:
         assert len(study.state.labels) == 50
-    assert kept(old)[-1].digest == Store.open(old).read()[49].digest
+    assert kept(old)[0] == Store.open(old).read()[-1][0:3:2]
 
 
-def test_what_was_kept_wrongly_is_found_by_a_check(old):
+def test_a_wrong_checkpoint_is_found_by_a_check(old):
     good = kept(old)
-    wrong = fold.folded(State(), Store.open(old).read()[:9])
-    state = wrong.moved(seq=10, digest=good[0].digest, moves=99)
-    _damage(old, "goalward_parts", "content", 10, (part := snapshots.part_of(state)).content)
-    _damage(old, "goalward_parts", "checksum", 10, part.checksum)
+    wrong = fold.folded(State(), Store.open(old).read()[:49])
+    Store.open(old).save_checkpoint(good[0], packed(wrong))
     with gw.Study.open(old) as study:
         assert len(study.state.labels) == 49
         assert study.check() == 51
@@ -325,16 +318,16 @@ def test_of_many_rankings_only_the_newest_has_what_grows(tmp_path):
     assert [n for n, r in same if r.stop_set["predicted"] is not None] == [299]
 
 
-def test_parts_are_kept(storage, monkeypatch):
-    monkeypatch.setattr(fold, "EVERY", 10)
+def test_a_checkpoint_is_kept(storage, monkeypatch):
+    monkeypatch.setattr(ledger, "EVERY", 10)
     with gw.Study.create(storage, pool=np.eye(60)[:, :3], classes=["a", "b"], dev=0) as study:
         for row in range(30):
             study.tell(row, "ab"[row % 2], by=PEOPLE[row % 3])
-    assert [part.seq for part in kept(storage)] == [10, 20, 30]
-    with gw.Study.open(storage) as study:
-        assert study.state.base.seq == 30
-        assert len(study.state.labels) == 30
-        assert study.check() == 31
+    for _ in range(2):
+        with gw.Study.open(storage) as study:
+            assert len(study.state.labels) == 30
+            assert study.check() == 31
+        assert kept(storage)[0].seq == 31
 
 
 def test_the_rows_of_an_earlier_model_are_forgotten_at_once(tmp_path, rng):

@@ -56,7 +56,7 @@ def test_a_backup_is_the_study_to_the_letter(place, tmp_path):
             other.tell(3, "low")
     with pytest.raises(WouldOverwrite), gw.Study.open(place) as study:
         study.backup(copy)
-    with pytest.raises(WouldOverwrite, match="is what is read"), gw.Study.open(place) as study:
+    with pytest.raises(WouldOverwrite, match="than what is read"), gw.Study.open(place) as study:
         study.backup(place, force=True)
     with gw.Study.open(place) as study:
         study.backup(copy, force=True)

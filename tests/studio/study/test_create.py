@@ -26,7 +26,7 @@ def test_a_study_that_could_not_be_made_leaves_nothing_behind(tmp_path):
 
 @pytest.mark.parametrize("options", [{"dev": "25%"}, {"dev": None}, {"classes": None}])
 def test_wrong_types_are_said_to_be(tmp_path, options):
-    with pytest.raises(BadParameter, match="was expected"):
+    with pytest.raises(BadParameter, match="must be"):
         gw.Study.create(tmp_path / "a.db", pool=X, **{"classes": ["a", "b"]} | options)
 
 

@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import sqlite3
 
 import pytest
 
@@ -65,21 +64,6 @@ def test_a_file_moved_after_a_kill_holds_every_answer(study, place):
     moved = place.with_name("moved.db")
     place.rename(moved)
     assert labels_in(moved) == {row: truth(row) for row in rows}
-
-
-def test_a_study_with_a_write_ahead_log_becomes_one_file(study, place):
-    """The first version kept one: answers of a killed process sit in it."""
-    study.tell(3, "low")
-    raw = sqlite3.connect(place)
-    assert raw.execute("PRAGMA journal_mode=WAL").fetchone() == ("wal",)
-    raw.close()
-    assert place.read_bytes()[18:20] == b"\2\2"
-    with gw.Study.open(place) as again:
-        again.tell(4, "high")
-    assert place.read_bytes()[18:20] == b"\1\1"
-    copy = place.with_name("copy.db")
-    shutil.copyfile(place, copy)
-    assert labels_in(copy) == {3: "low", 4: "high"}
 
 
 @pytest.mark.attack("study deleted or replaced while in use")
@@ -145,15 +129,3 @@ def test_any_path_can_hold_a_study(tmp_path, name, prefix):
         assert dict(study.state.labels) == {0: "low"}
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted([name, f"backup-{name}"])
     assert labels_in(tmp_path / f"backup-{name}") == {0: "low"}
-
-
-@pytest.mark.parametrize("name", ["old#.db", "old?x.db", "old%41.db"])
-def test_an_old_study_at_any_path_is_upgraded_after_a_whole_backup(tmp_path, name):
-    from tests.studio.store.test_store import OLD
-
-    shutil.copy(OLD, tmp_path / name)
-    with gw.Study.open(tmp_path / name) as study:
-        assert len(study.state.labels) == 3
-    kept = sqlite3.connect(tmp_path / f"{name}.v1.bak")
-    assert kept.execute("SELECT count(*) FROM goalward_events").fetchone()[0] > 3
-    kept.close()

@@ -130,9 +130,9 @@ def test_bad_prices_are_refused_before_a_study_is_made(tmp_path):
     table = prices(tmp_path, price=cost)
     for pool, column, strategy, message in (
         (table, "price", "auto", r"got 0.0 at costs\[7\]"),
-        (table, "prise", "auto", "costs='prise' came, and the rows have the columns x0, "),
-        (X, "price", "auto", "costs='price' came, and the rows have no columns"),
-        (table, "price", "random", "costs= came with strategy='random'"),
+        (table, "prise", "auto", "got 'prise'; the rows have the columns x0, "),
+        (X, "price", "auto", "got 'price'; the rows have no columns"),
+        (table, "price", "random", "strategy='random' does not support costs"),
     ):
         with pytest.raises(errors.BadParameter, match=message):
             gw.Study.create(

@@ -112,8 +112,8 @@ for row in range(20):
     study.tell(row, "ab"[row % 2])
 fit = StudyRound._fitted
 
-def cut(self, labels, chosen):
-    found = fit(self, labels, chosen)
+def cut(self, labels, **chosen):
+    found = fit(self, labels, **chosen)
     os.truncate(home / "rows.npy", 1000)
     return found
 

@@ -68,22 +68,6 @@ def test_a_named_study_is_backed_up_and_put_back_under_another_name(postgres, tm
     assert len(studies_at(postgres)) == 2
 
 
-def test_an_old_named_study_keeps_its_copy_in_its_own_schema(postgres):
-    import psycopg
-
-    place = f"{postgres}?study=old"
-    gw.Study.create(place, pool=X[:9], classes=[0, 1]).close()
-    with psycopg.connect(postgres) as connection:
-        connection.execute(
-            "ALTER TABLE goalward_old.goalward_study DROP COLUMN head_seq, DROP COLUMN head_digest"
-        )
-        connection.execute("UPDATE goalward_old.goalward_study SET version = 1")
-    gw.Study.open(place).close()
-    with psycopg.connect(postgres) as connection:
-        kept = connection.execute("SELECT count(*) FROM goalward_old.goalward_events_v1").fetchone()
-        assert kept == (1,)
-
-
 @pytest.mark.parametrize(
     "name", ["", "a b", 'x"; DROP SCHEMA public; --', "../x", "-x", "ö", "x" * 51, "a&study=b"]
 )
@@ -165,7 +149,7 @@ def test_a_team_on_postgresql_is_one_for_every_process(postgres):
     team.join(team.invite("Ann", "owner"), "four words of mine")
     session = other.sign_in("ann", "four words of mine")
     assert team.signed_in(session).role() == "owner"
-    (known,) = team.members.open_sessions(team.clock())
+    (known,) = team.members.sessions_of()
     other.revoke(known.session, by="Ann")
     assert team.signed_in(session) is None
     assert [type(r.event).__name__ for r in team.store.read()][-1] == "Revoked"

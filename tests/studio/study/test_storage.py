@@ -7,17 +7,14 @@ import os
 import random
 import signal
 import time
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
 
 import numpy as np
 import pytest
-from sqlalchemy import create_engine, event
+from sqlalchemy import event
 
 import goalward as gw
 from goalward.errors import Locked, NotAStudy, StudyExists
 from goalward.studio.store import Ranked, Store, Told, Undone
-from goalward.studio.store.places import located
 from tests.studio.study.test_study import X, answered, made
 from tests.studio.study.worker import busy, grow, repeat, truth, work
 
@@ -235,44 +232,3 @@ def test_a_study_is_the_same_in_every_database(storage, tmp_path):
         assert again.ask(5) == expected
     with pytest.raises(StudyExists):
         gw.Study.create(storage, pool=X, classes=[0, 1, 2])
-
-
-def raw(place, *statements):
-    """Return what the last of some statements finds, in a connection of its own."""
-    database = create_engine(located(place))
-    with database.begin() as connection:
-        found = [connection.exec_driver_sql(one) for one in statements]
-        rows = [tuple(row) for row in found[-1]] if found[-1].returns_rows else []
-    database.dispose()
-    return rows
-
-
-def test_an_old_study_is_upgraded_once_after_a_copy(storage, monkeypatch):
-    with gw.Study.create(storage, pool=X[:9], classes=[0, 1]) as study:
-        study.tell(0, 1)
-    raw(
-        storage,
-        "ALTER TABLE goalward_study DROP COLUMN head_seq",
-        "ALTER TABLE goalward_study DROP COLUMN head_digest",
-        "UPDATE goalward_study SET version = 1",
-    )
-    version, gate = Store.version, Barrier(4)
-
-    def seen(store):
-        """Have all of them find the old version before the first changes it."""
-        found = version(store)
-        gate.wait(60)
-        return found
-
-    monkeypatch.setattr(Store, "version", seen)
-    with ThreadPoolExecutor(4) as pool:
-        studies = list(pool.map(gw.Study.open, [storage] * 4))
-    for row, study in enumerate(studies, 1):
-        study.tell(row, 0)
-        study.close()
-    assert dict(study.state.labels) == {0: 1, 1: 0, 2: 0, 3: 0, 4: 0}
-    study.close()
-    if storage.startswith("postgresql"):
-        assert raw(storage, "SELECT count(*) FROM goalward_events_v1") == [(2,)]
-    else:
-        assert raw(f"{storage}.v1.bak", "SELECT count(*) FROM goalward_events") == [(2,)]

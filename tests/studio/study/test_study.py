@@ -57,7 +57,7 @@ def test_the_first_questions_cover_the_pool_and_the_later_ones_are_ranked(tmp_pa
     assert ranking.recipe == "hedged"
     assert second == list(ranking.queue[:10])
     assert not set(first) & set(second)
-    assert study.state.questions[second[0]] == (ranking.utilities[0], study.state.rounds[0][0])
+    assert study.state.question(second[0]) == (ranking.utilities[0], study.state.rounds[0][0])
 
 
 @pytest.mark.parametrize("pool", [X, X.astype(np.float32), scipy.sparse.csr_array(X)])
@@ -232,7 +232,7 @@ def test_it_says_stop_when_nothing_is_left_or_the_budget_is_spent(tmp_path):
     assert early.stop(1e-12).left == len(X) - early.state.settings.is_dev(range(len(X))).sum() - 24
     assert not early.stop(1e-12, budget=31).stop
     assert early.stop(1e-12, budget=30).stop
-    with pytest.raises(BadParameter, match="budget=0"):
+    with pytest.raises(BadParameter, match="budget must be at least 1"):
         early.stop(1.0, budget=0)
 
 
@@ -265,9 +265,7 @@ def test_stopping_rules_follow_the_rounds_and_are_not_known_in_old_ones(tmp_path
     )
     advice = study_advice.stop(old, 0.001)
     said = {one.name: one.verdict for one in advice.criteria}
-    assert said["stabilizing predictions"] == said["max confidence"] == "not known"
-    assert said["gain below price"] == "not known"
-    assert said["accuracy plateau"] != "not known"
+    assert said["stabilizing predictions"] == said["gain below price"] == "not known"
     assert [asdict(one) for one in study.criteria(price=0.001)] == [
         asdict(k) for k in known.values()
     ]
@@ -278,10 +276,10 @@ def test_what_cannot_be_stored_as_data_is_refused(tmp_path):
 
     with pytest.raises(BadParameter, match="never as code"):
         made(tmp_path, learner=LogisticRegression())
-    with pytest.raises(BadParameter, match="plain data"):
+    with pytest.raises(BadParameter, match="numbers and names"):
         made(tmp_path, learner=gw.Logistic(solver=gw.solvers.Dual()))
     goal = gw.goals.DevLoss(X[:5], y[:5])
-    with pytest.raises(BadParameter, match="recipe was expected"):
+    with pytest.raises(BadParameter, match="must be a recipe"):
         made(tmp_path, strategy=gw.GoalOriented(goal))
     with pytest.raises(BadParameter, match="true labels"):
         made(tmp_path, strategy="entropy/oracle")

@@ -12,9 +12,11 @@ import pytest
 import goalward as gw
 from goalward.core.files import NpyFile
 from goalward.errors import BadInput, Damaged, DataMissing, WouldOverwrite
-from goalward.studio.server.rows import AnswerFilter, answered_rows
-from goalward.studio.study.accuracy import estimated
+from goalward.studio.server.shown_rows import AnswerFilter, answered_rows
+from goalward.studio.study.answers import LeftOut
+from goalward.studio.study.kind import estimated
 from goalward.studio.study.scores import wilson
+from goalward.studio.study.several_labels import measured_labels
 
 CLASSES = ["no", "yes"]
 
@@ -88,6 +90,14 @@ def test_few_rows_are_right_more_or_less_often_by_chance():
     right, chosen = np.arange(60) % 10 > 0, np.zeros(60, dtype=bool)
     few, many = (estimated(lead, right, chosen, lead, left) for left in (8, 10_000))
     assert few.high - few.low > many.high - many.low + 0.1
+
+
+def test_macro_f1_is_below_the_share_of_right_labels():
+    proba = np.array([[0.9, 0.2], [0.3, 0.6], [0.8, 0.1], [0.2, 0.4]])
+    known = LeftOut(np.arange(4), (proba > 0.5).astype(float), proba, np.ones(4, dtype=bool))
+    f1, right = measured_labels(known, proba)
+    assert right.low < right.value < right.high
+    assert f1.value < right.value
 
 
 def test_no_more_is_promised_than_rows_are_left_or_wrong(tmp_path):

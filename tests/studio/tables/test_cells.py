@@ -9,7 +9,7 @@ from decimal import Decimal
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import goalward as gw
@@ -197,6 +197,7 @@ def tables(draw):
 
 
 @given(table=tables(), ending=st.sampled_from([".csv", ".tsv"]))
+@example(table=pl.DataFrame({"id": [0], "\x00": [1]}), ending=".csv")
 @settings(max_examples=1000, deadline=None)
 def test_every_cell_of_a_table_comes_back_and_numbers_are_never_marked(
     tmp_path_factory, table, ending

@@ -40,7 +40,7 @@ def test_the_study_its_table_and_its_vectors_are_never_written_over(folder, name
     before = (folder / name).read_bytes()
     with gw.Study.open(folder / "study.csv") as study:
         for force in (False, True):
-            with pytest.raises(WouldOverwrite, match="another file was expected"):
+            with pytest.raises(WouldOverwrite, match="must be another file"):
                 study.export(target, force=force, every=every)
     assert (folder / name).read_bytes() == before
     with gw.Study.open(folder / "study.csv") as study:

@@ -97,7 +97,7 @@ def test_pictures_named_by_a_table_need_no_vectors(folder):
 
 def test_a_folder_without_pictures_says_so(tmp_path):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(BadInput, match=r"without pictures .*\.png"):
+    with pytest.raises(BadInput, match=r"holds no pictures .*\.png"):
         Table(tmp_path / "empty").settled()
     (tmp_path / "empty" / "a.png").write_bytes(b"nothing")
     with pytest.raises(BadInput, match="got 0 of 1"):

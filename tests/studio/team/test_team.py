@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import goalward as gw
-from goalward.errors import BadParameter, NewerVersion, NotAStudy
+from goalward.errors import BadParameter, NotAStudy
 from goalward.studio import team as passphrase
-from goalward.studio.store import Store
 from goalward.studio.store import events as membership
-from goalward.studio.store import store as schema
 from goalward.studio.team import ROLES, Team
 
 WORDS = "four words of mine"
@@ -71,7 +69,7 @@ def test_links_and_sessions_end_with_their_time(team, clock, tried):
     clock.now += 86400
     with pytest.raises(BadParameter, match="too old"):
         team.join(link, WORDS)
-    assert not team.members.open_sessions(clock.now)
+    assert not team.members.sessions_of()
     # What is over is not kept in memory either.
     team.sign_in("Ann", WORDS)
     assert len(team.members.sessions) == 1
@@ -92,7 +90,7 @@ def test_sessions_are_seen_and_revoked(team, clock):
     mine, other = team.sign_in("Ann", WORDS), team.sign_in("Ann", WORDS, "phone")
     team.join(team.invite("Bo", "annotator"), WORDS)
     bos = team.sign_in("Bo", WORDS)
-    found = {s.place: s.session for s in team.members.open_sessions(clock.now, "ann")}
+    found = {s.place: s.session for s in team.members.sessions_of("ann")}
     with pytest.raises(BadParameter, match="no session"):
         team.revoke(found["phone"], by="Bo", name="Bo")
     for nothing in ("", found["phone"][:7], "0" * 64, "%"):
@@ -101,7 +99,7 @@ def test_sessions_are_seen_and_revoked(team, clock):
     team.revoke(found["phone"][:12], by="Ann")
     assert team.signed_in(other) is None
     assert team.signed_in(mine)
-    (session,) = team.members.open_sessions(clock.now, "Bo")
+    (session,) = team.members.sessions_of("Bo")
     team.revoke(session.session, by="Ann")
     assert team.signed_in(bos) is None
 
@@ -235,13 +233,6 @@ def test_a_team_is_no_study_and_a_study_no_team(team, tmp_path):
         Team.open(study)
     with pytest.raises(NotAStudy):
         Team.open(tmp_path / "nothing.db")
-
-
-def test_a_program_of_before_refuses_it(team, monkeypatch):
-    assert team.store.version() == 6
-    monkeypatch.setattr(schema, "VERSION", 5)
-    with pytest.raises(NewerVersion):
-        Store.open(team.store.path)
 
 
 def test_hashes_keep_their_numbers_and_serve_when_these_change(team, monkeypatch):

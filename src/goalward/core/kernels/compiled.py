@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Kernel = Callable[..., Any]
-_kernels: dict[str, Kernel] = {}
+kernels: dict[str, Kernel] = {}
+"""The compiled loops by name; none where `accelerate` was not called."""
 
 
 def installed() -> bool:
@@ -27,7 +28,7 @@ def installed() -> bool:
 
 def compiled(name: str) -> Kernel | None:
     """Return a compiled loop, or None where `accelerate` was not called."""
-    return _kernels.get(name)
+    return kernels.get(name)
 
 
 def accelerate(on: bool = True) -> bool:
@@ -41,21 +42,21 @@ def accelerate(on: bool = True) -> bool:
     >>> accelerate(False)
     False
     """
-    _kernels.clear()
+    kernels.clear()
     if on and installed():
-        _kernels.update(_compiled())
-    return bool(_kernels)
+        kernels.update(_compiled())
+    return bool(kernels)
 
 
 @contextmanager
 def accelerated(wanted: bool) -> Iterator[bool]:
     """Compile the loops for a while, if wanted; those that are in use stay. Give whether they are."""
-    before = bool(_kernels)
+    before = bool(kernels)
     try:
         yield before or (wanted and accelerate())
     finally:
         if not before:
-            _kernels.clear()
+            kernels.clear()
 
 
 @cache
@@ -74,7 +75,7 @@ def two_lines(left: NDArray[Any], X: NDArray[Any]) -> NDArray[Any]:
     One product with two columns, which BLAS does badly, takes several times as long.
     """
     out = np.empty((2, X.shape[0]), dtype=X.dtype)
-    read_once = compiled("two_products")
+    read_once = kernels.get("two_products")
     if read_once is not None:
         read_once(X, left[0], left[1], out)
         return out

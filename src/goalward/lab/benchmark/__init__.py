@@ -4,7 +4,6 @@ from goalward.lab.benchmark.areas import Areas
 from goalward.lab.benchmark.sessions import (
     PARTS,
     PROTOCOLS,
-    Job,
     Part,
     Protocol,
     benchmark,
@@ -12,14 +11,4 @@ from goalward.lab.benchmark.sessions import (
     play_all,
 )
 
-__all__ = [
-    "PARTS",
-    "PROTOCOLS",
-    "Areas",
-    "Job",
-    "Part",
-    "Protocol",
-    "benchmark",
-    "play",
-    "play_all",
-]
+__all__ = ["PARTS", "PROTOCOLS", "Areas", "Part", "Protocol", "benchmark", "play", "play_all"]

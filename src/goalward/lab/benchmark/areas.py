@@ -36,26 +36,16 @@ def is_oracle(strategy: str) -> bool:
 
 @dataclass(frozen=True)
 class Areas:
-    """One line per protocol, dataset, strategy and seed.
-
-    Parameters
-    ----------
-    table
-        Columns: protocol, dataset, strategy, seed; accuracy, balanced, log_loss (areas over labels
-        bought, as mean heights; balanced accuracy is the recall of a class, averaged); final
-        (accuracy after the budget); seconds (to choose).
-    """
+    """Results in a `table`: a line per protocol, dataset, strategy and seed, mean heights of curves."""
 
     table: pl.DataFrame = field(repr=False)
 
     @classmethod
     def of(cls, sessions: Sequence[dict[str, Any]]) -> Areas:
-        """Return the areas of sessions, as `play` returns them."""
         return cls(pl.DataFrame([{name: line[name] for name in COLUMNS} for line in sessions]))
 
     @classmethod
     def read(cls, path: Path | str) -> Areas:
-        """Return areas that were saved as CSV."""
         try:
             table = pl.read_csv(path)
         except (OSError, pl.exceptions.PolarsError) as error:
@@ -69,22 +59,19 @@ class Areas:
         return cls(table)
 
     def save(self, folder: Path) -> None:
-        """Write `benchmark.csv`."""
         folder.mkdir(parents=True, exist_ok=True)
         self.table.write_csv(folder / "benchmark.csv")
 
     def names(self, column: str) -> list[str]:
-        """Return the protocols, datasets or strategies there are, in the order of the run."""
+        """Return the protocols, datasets or strategies, in the order of the run."""
         return self.table[column].unique(maintain_order=True).to_list()
 
     @property
     def datasets(self) -> list[str]:
-        """Names, in the order of the run."""
         return self.names("dataset")
 
     @property
     def strategies(self) -> list[str]:
-        """Names, in the order of the run."""
         return self.names("strategy")
 
     def only(self, **names: Sequence[str]) -> Areas:
@@ -99,12 +86,11 @@ class Areas:
         return Areas(chosen)
 
     def main(self) -> Areas:
-        """Return the part under the protocol "full", or under the first there is."""
+        """Return the part under the protocol "full", or under the first one."""
         names = self.names("protocol")
         return self.only(protocol=["full" if "full" in names else names[0]])
 
     def peers(self) -> Areas:
-        """Return the part without oracles, which are out of competition."""
         return self.only(strategy=[name for name in self.strategies if not is_oracle(name)])
 
     def seeds(self, metric: str = "accuracy") -> NDArray[Any]:
@@ -127,33 +113,21 @@ class Areas:
         return pl.DataFrame({"dataset": self.datasets, **columns})
 
     def ranks(self, metric: str = "accuracy") -> pl.DataFrame:
-        """Return the mean rank over datasets, 1 the best, with a 95 % bootstrap interval.
-
-        The interval is over datasets, for as many seeds; none for a single dataset. Ranks of fewer
-        seeds are nearer to the middle, so it is not one for "true" ranks.
-        """
+        """Return the mean rank over datasets, 1 the best, with a 95 % bootstrap interval over datasets."""
         values = self.seeds(metric)
         ranks, best = ranked(upwards(values, metric).mean(axis=2))
         # Student's interval for few datasets may pass the first and the last place.
         ends = np.clip([bootstrap(line, draws=2000) for line in ranks], 1.0, len(ranks))
-        return pl.DataFrame(
-            {
-                "strategy": self.strategies,
-                "mean_rank": ranks.mean(axis=1),
-                "low": pl.Series(ends[:, 1]).fill_nan(None),
-                "high": pl.Series(ends[:, 2]).fill_nan(None),
-                "best_on": best,
-                "mean": values.mean(axis=(1, 2)),
-            }
-        ).sort("mean_rank")
+        columns = {"mean_rank": ranks.mean(axis=1), "low": ends[:, 1], "high": ends[:, 2]}
+        columns |= {"best_on": best, "mean": values.mean(axis=(1, 2))}
+        table = pl.DataFrame({"strategy": self.strategies, **columns})
+        return table.with_columns(pl.col("low", "high").fill_nan(None)).sort("mean_rank")
 
     def against(self, strategy: str, metric: str = "accuracy") -> pl.DataFrame:
         """Return a strategy less each other one over datasets, the closest first.
 
-        Columns: against; better_by (mean), low, high (95 %, paired bootstrap over datasets); wins
-        (datasets); worst (the lowest difference) and on which dataset; p (Wilcoxon's signed ranks,
-        Holm's correction for all the others); worse, same, better (Bayesian signed ranks, the same
-        within .005).
+        Columns: against; better_by, low, high (mean, 95 % paired bootstrap); wins; worst and its dataset;
+        p (Wilcoxon, Holm's correction); worse, same, better (Bayesian signed ranks, the same within .005).
         """
         values = upwards(self.seeds(metric), metric).mean(axis=2)
         mine = values[self.strategies.index(strategy)]
@@ -182,11 +156,6 @@ class Areas:
     def regrets(self, metric: str = "accuracy") -> pl.DataFrame:
         """Return how far each is behind the best of the others: mean, largest, and on which dataset."""
         behind = regret(upwards(self.seeds(metric), metric))
-        return pl.DataFrame(
-            {
-                "strategy": self.strategies,
-                "mean": behind.mean(axis=1),
-                "largest": behind.max(axis=1),
-                "on": [self.datasets[i] for i in behind.argmax(axis=1)],
-            }
-        ).sort("mean")
+        worst = [self.datasets[i] for i in behind.argmax(axis=1)]
+        columns = {"mean": behind.mean(axis=1), "largest": behind.max(axis=1), "on": worst}
+        return pl.DataFrame({"strategy": self.strategies, **columns}).sort("mean")

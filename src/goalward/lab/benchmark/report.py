@@ -10,7 +10,7 @@ import numpy as np
 
 from goalward.lab.benchmark.areas import Areas, is_oracle
 from goalward.lab.benchmark.sessions import FACTOR_NAMES
-from goalward.lab.datasets.collection import CONFIRM, DESIGN, IMBALANCED
+from goalward.lab.datasets.load import CONFIRM, DESIGN, IMBALANCED
 from goalward.lab.plots import critical_difference_figure, distances_figure, save
 from goalward.lab.statistics import critical_difference
 from goalward.strategies.recipes import RECOMMENDED
@@ -22,7 +22,6 @@ def report(areas: Areas, folder: Path) -> list[Path]:
     text = folder / "tables.md"
     text.write_text(tables(areas))
     groups = _groups(areas)
-    # What confirms, where there is such.
     title, main = next(iter(groups.items()))
     peers, paths = main.peers(), [text]
     if len(peers.strategies) < 2:
@@ -31,7 +30,7 @@ def report(areas: Areas, folder: Path) -> list[Path]:
         ranks = dict(peers.ranks().select("strategy", "mean_rank").iter_rows())
         distance = critical_difference(len(ranks), len(peers.datasets))
         title = f"Mean rank of the area under the accuracy curve, {title}"
-        fig = critical_difference_figure(ranks, distance, ours=[RECOMMENDED], title=title)
+        fig = critical_difference_figure(ranks, distance, ours=RECOMMENDED, title=title)
         paths += save(fig, folder / "critical-difference")[:1]
     panels = {title: part.means() for title, part in groups.items()}
     oracles = [name for name in main.strategies if is_oracle(name)]
@@ -67,7 +66,7 @@ def tables(areas: Areas) -> str:
 
 
 def _groups(areas: Areas) -> dict[str, Areas]:
-    """Return the sets that confirm and those of the design, apart; others as they are."""
+    """Return the confirming and the design datasets apart; others unchanged."""
     main = areas.main()
     rest = [name for name in main.datasets if name not in {*CONFIRM, *DESIGN}]
     kinds = {"sets that confirm": CONFIRM, "sets of the design": DESIGN, "other sets": rest}
@@ -76,7 +75,6 @@ def _groups(areas: Areas) -> dict[str, Areas]:
 
 
 def _compared(areas: Areas) -> str:
-    """Return the strategy that the others are compared with."""
     return RECOMMENDED if RECOMMENDED in areas.strategies else areas.strategies[0]
 
 
@@ -90,7 +88,6 @@ def _means(part: Areas, metric: str = "accuracy") -> dict[str, float]:
 
 
 def _ranking(part: Areas) -> str:
-    """Return a line per strategy, the best first; oracles last, without ranks."""
     peers = part.peers()
     ranks = {
         metric: {line["strategy"]: line for line in peers.ranks(metric).iter_rows(named=True)}
@@ -125,20 +122,15 @@ def _ranking(part: Areas) -> str:
 
 def _against(peers: Areas, metrics: Sequence[str] = ("accuracy", "final")) -> str:
     names = {"accuracy": "area", "final": "final accuracy", "balanced": "area, balanced"}
-    ours = _compared(peers)
-    return _markdown(
-        [
-            {
-                "of": names[metric],
-                **_difference(ours, r),
-                "ahead on": f"{r['wins']} of {len(peers.datasets)}",
-                "p (Holm)": f"{r['p']:.2g}",
-                "worse, same, better": f"{r['worse']:.2f}, {r['same']:.2f}, {r['better']:.2f}",
-            }
-            for metric in metrics
-            for r in peers.against(ours, metric).iter_rows(named=True)
-        ]
-    )
+    ours, lines = _compared(peers), []
+    for metric in metrics:
+        for r in peers.against(ours, metric).iter_rows(named=True):
+            line = {"of": names[metric], **_difference(ours, r)}
+            line["ahead on"] = f"{r['wins']} of {len(peers.datasets)}"
+            line["p (Holm)"] = f"{r['p']:.2g}"
+            line["worse, same, better"] = "{worse:.2f}, {same:.2f}, {better:.2f}".format(**r)
+            lines.append(line)
+    return _markdown(lines)
 
 
 def _difference(ours: str, r: dict[str, Any]) -> dict[str, str]:
@@ -150,24 +142,21 @@ def _difference(ours: str, r: dict[str, Any]) -> dict[str, str]:
 
 
 def _regret(peers: Areas) -> str:
-    area, final = (peers.regrets(metric) for metric in ("accuracy", "final"))
-    last = {r["strategy"]: r for r in final.iter_rows(named=True)}
-    return _markdown(
-        [
-            {
-                "strategy": _shown(r["strategy"]),
-                "mean regret, area": f"{r['mean']:+.4f}",
-                "largest, area": f"{r['largest']:+.4f} ({r['on']})",
-                "mean regret, final": f"{last[r['strategy']]['mean']:+.4f}",
-                "largest, final": "{largest:+.4f} ({on})".format(**last[r["strategy"]]),
-            }
-            for r in area.iter_rows(named=True)
-        ]
+    area, final = (
+        {r["strategy"]: r for r in peers.regrets(metric).iter_rows(named=True)}
+        for metric in ("accuracy", "final")
     )
+    lines = []
+    for name in area:
+        line = {"strategy": _shown(name)}
+        for of, regrets in (("area", area), ("final", final)):
+            line[f"mean regret, {of}"] = "{mean:+.4f}".format(**regrets[name])
+            line[f"largest, {of}"] = "{largest:+.4f} ({on})".format(**regrets[name])
+        lines.append(line)
+    return _markdown(lines)
 
 
 def _factor_parts(areas: Areas, protocols: Sequence[str]) -> dict[str, Areas]:
-    """Return the results under each protocol, and under the main one on the same data."""
     parts = {name: areas.only(protocol=[name]).peers() for name in protocols}
     first, main = next(iter(parts.values())), areas.main()
     datasets = [name for name in main.datasets if name in first.datasets]
@@ -191,14 +180,12 @@ def _factors(parts: dict[str, Areas]) -> str:
 
 
 def _factor_differences(parts: dict[str, Areas]) -> str:
-    return _markdown(
-        [
-            {"protocol": name, **_difference(ours, r), "p (Holm)": f"{r['p']:.2g}"}
-            for name, part in parts.items()
-            for ours in [_compared(part)]
-            for r in part.against(ours).iter_rows(named=True)
-        ]
-    )
+    lines = []
+    for name, part in parts.items():
+        ours = _compared(part)
+        for r in part.against(ours).iter_rows(named=True):
+            lines.append({"protocol": name, **_difference(ours, r), "p (Holm)": f"{r['p']:.2g}"})
+    return _markdown(lines)
 
 
 def _by_dataset(part: Areas) -> str:

@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.preprocessing import PowerTransformer
 
+from goalward.core.arguments import check_count
 from goalward.errors import BadParameter
 from goalward.goals import LeaveOneOut
 from goalward.lab.benchmark.areas import Areas
 from goalward.lab.datasets import Dataset, Split, as_dataset, load
-from goalward.lab.datasets.collection import CONFIRM, DESIGN, FACTORS
+from goalward.lab.datasets.load import CONFIRM, DESIGN, FACTORS
 from goalward.lab.parallel import Tell, resumed
 from goalward.lab.session import Session, measure
 from goalward.lab.statistics import height
@@ -30,29 +31,16 @@ from goalward.models.logistic import Logistic
 from goalward.strategies import recipe
 from goalward.strategies.recipes import RECOMMENDED
 
-MADE_BY = (3, version("goalward"))
-"""Sessions on disk are played again by another version of goalward, or where the number is raised
-because they would give other results."""
+MADE_BY = (3, version("goalward"))  # sessions on disk made by another are played again
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """How a session is played: from no label at all, every label charged.
+    """Rules of a session: it starts without labels, and every label is charged.
 
-    Parameters
-    ----------
-    name
-        A name for its results; it changes nothing.
-    budget
-        Labels bought; at most half of the pool.
-    batch
-        Labels per round; at most half of the budget.
-    noise
-        Probability that an answer names another class.
-    learner
-        "fixed": the dataset's own, its C fixed. "chosen": `ChosenC`, on transformed features.
-    pool, test
-        The most rows, drawn by the seed, that may be asked for and that measure.
+    `budget` is at most half of the pool, `batch` half of the budget; `noise` is the share of wrong answers.
+    The learner is the dataset's own ("fixed") or `ChosenC` on transformed features ("chosen"). `pool` and
+    `test` are the most rows of each, drawn by the seed.
     """
 
     name: str = "full"
@@ -65,15 +53,11 @@ class Protocol:
 
     def __post_init__(self) -> None:
         for name in ("budget", "batch", "pool", "test"):
-            if getattr(self, name) < 1:
-                raise BadParameter(
-                    f"{name} must be at least 1, got {getattr(self, name)}. Give more."
-                )
+            check_count(name, getattr(self, name))
         if self.learner not in ("fixed", "chosen"):
             raise BadParameter(f"learner must be 'fixed' or 'chosen', got {self.learner!r}.")
 
     def sizes(self, n_pool: int) -> tuple[int, int]:
-        """Return batch and budget for a pool, whole batches."""
         budget = min(self.budget, n_pool // 2)
         batch = min(self.batch, budget // 2)
         if batch < 1:
@@ -84,14 +68,14 @@ class Protocol:
         return batch, budget // batch * batch
 
     def conditions(self, dataset: Dataset) -> Dataset:
-        """Return the task as it is played."""
         if self.learner == "chosen":
             params = dataset.learner.get_params(deep=False)
-            dataset = replace(dataset, X=_transformed(dataset.X), learner=ChosenC(**params))
+            rows = np.random.default_rng(9).permutation(len(dataset.X))[:300]
+            X = PowerTransformer().fit(dataset.X[rows]).transform(dataset.X)
+            dataset = replace(dataset, X=X, learner=ChosenC(**params))
         return dataset.under(from_nothing=True, noise=self.noise)
 
     def split(self, dataset: Dataset, seed: int) -> Split:
-        """Return the rows of a seed."""
         whole = dataset.split(seed)
         rng = np.random.default_rng([seed, 8])
         pool = np.sort(rng.permutation(whole.pool)[: self.pool])
@@ -99,14 +83,7 @@ class Protocol:
         return Split(whole.init, pool, test, whole.dev[:0])
 
     def area(self, curves: NDArray[Any]) -> NDArray[Any]:
-        """Return the areas under curves, their last axis, over labels bought."""
         return height(curves)
-
-
-def _transformed(X: Any) -> Any:
-    """Return features made as normal as a power of each can make them, scaled; no label is needed."""
-    rows = np.random.default_rng(9).permutation(len(X))[:300]
-    return PowerTransformer().fit(X[rows]).transform(X)
 
 
 class ChosenC(Logistic):
@@ -115,7 +92,6 @@ class ChosenC(Logistic):
     def fit(
         self, X: object, y: Any, *, sample_weight: object = None, start: Fitted | None = None
     ) -> Fitted:
-        """Return the model, of those with C from 0.01 to 10, that predicts left-out rows best."""
         fits = []
         for C in (0.01, 0.1, 1.0, 10.0) if len(set(y)) > 1 else (self.C,):
             learner = Logistic(**(self.get_params() | {"C": C}))
@@ -137,15 +113,12 @@ PROTOCOLS = {
         Protocol("second-learner", learner="chosen"),
     )
 }
-"""The main rules, and others that differ from them in one thing."""
 
-RIVALS = (RECOMMENDED, "coverage", "margin", "badge", "random")
-"""Strategies compared where one thing is different: those that are quick, one label at a time too."""
-STRATEGIES = (
+RIVALS = (RECOMMENDED, "coverage", "margin", "badge", "random")  # for runs that change one setting
+STRATEGIES = (  # `coverage` is Uncertainty Herding
     *(*RIVALS, "bait", "bait-backward", "decision-risk", "max-herding", "refine", "typiclust"),
     *("tcm", "core-set", "entropy", "epig", "bald"),
 )
-"""All strategies compared. `coverage` is Uncertainty Herding."""
 ORACLE = "boss"
 
 
@@ -158,18 +131,16 @@ class Job(NamedTuple):
     seed: int
 
     def task(self) -> Dataset:
-        """Return the dataset under the protocol's conditions."""
         if isinstance(self.dataset, str):
             return _named_task(self.dataset, self.protocol)
         return self.protocol.conditions(self.dataset)
 
     def names(self) -> dict[str, str]:
-        """Return the names that its line in the results has."""
         name = self.dataset if isinstance(self.dataset, str) else self.dataset.name
         return {"protocol": self.protocol.name, "dataset": name, "strategy": self.strategy}
 
     def key(self) -> str:
-        """Return a digest of all that changes its result."""
+        """Return a digest of everything that affects the result."""
         rules = asdict(self.protocol) | {"name": type(self.protocol).__name__}
         data = self.dataset
         mark = _fingerprint(data) if isinstance(data, str) else data.fingerprint
@@ -177,7 +148,7 @@ class Job(NamedTuple):
         return sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
     def play(self) -> dict[str, Any]:
-        """Return the line of the session; strategies that say nothing on some data may take part."""
+        """Return the session's line of results; strategies without a score on some data may take part."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return play(self.task(), self.strategy, self.seed, self.protocol)
@@ -265,8 +236,7 @@ PARTS = {
     ),
 }
 """Parts by name. The sets of "confirm" are kept back until a recipe is fixed."""
-FULL = ("design", "confirm", "factors", "ceiling")
-"""The parts of a full run."""
+FULL = ("design", "confirm", "factors", "ceiling")  # the parts of a full run
 
 
 def benchmark(
@@ -281,17 +251,8 @@ def benchmark(
 ) -> Areas:
     """Return the areas under the curves of every strategy on every dataset and seed.
 
-    Parameters
-    ----------
-    datasets
-        Names, as `lab.datasets.load` takes them, or your own (X, y). Several of your own have names:
-        `lab.datasets.from_arrays(X, y, name="mine")`.
-    strategies
-        Recipes, as `gw.recipe` takes them.
-    seeds
-        Paired splits 0 to seeds - 1.
-    out, n_jobs, progress
-        As in `play_all`.
+    Datasets are names for `lab.datasets.load`, (X, y) or `from_arrays(X, y, name="mine")`; the other
+    arguments are those of `play_all`.
     """
     tasks = [data if isinstance(data, str) else as_dataset(data) for data in datasets]
     part = Part(tasks, strategies, (protocol or Protocol(),), seeds)
@@ -305,17 +266,9 @@ def play_all(
     n_jobs: int | None = None,
     progress: Tell = True,
 ) -> Areas:
-    """Return the areas of all sessions.
+    """Return the areas of all sessions; a killed run resumes from the finished sessions in `out`.
 
-    Parameters
-    ----------
-    out
-        Folder: each finished session is a line of its `sessions.jsonl`, so a killed run resumes where
-        it was and loses the sessions in flight. Without one nothing is kept.
-    n_jobs
-        Processes, each with one BLAS thread; None is all cores.
-    progress
-        Whether to draw a progress bar; or a function that is called with (sessions done, total).
+    `n_jobs` None is all cores; `progress` draws a bar, or is called with (sessions done, total).
     """
     # Protocols that differ in name alone share their sessions.
     keys = {job: job.key() for job in jobs}

@@ -18,15 +18,7 @@ from goalward.models.logistic import Logistic
 
 @dataclass(frozen=True)
 class Split:
-    """The rows of each part, as positions in the dataset.
-
-    Parameters
-    ----------
-    init, pool, test
-        Labelled at the start; may be asked for; held out, to measure.
-    dev
-        Rows of the pool whose labels the dev goal knows. They may be asked for like any other.
-    """
+    """The rows of each part, as positions in the dataset; `dev` is a part of the pool."""
 
     init: NDArray[Any]
     pool: NDArray[Any]
@@ -34,24 +26,14 @@ class Split:
     dev: NDArray[Any]
 
 
-Splits = Callable[[int], Split]
-"""Seed -> Split; the same for every strategy, so that comparisons are paired."""
+Splits = Callable[[int], Split]  # by seed, the same for every strategy
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """Rows with labels, the model they are learned with, and a split for every seed.
 
-    Parameters
-    ----------
-    learner
-        The model, with the paper's C where it states one.
-    groups
-        A name for each row, where the data has natural groups (synth2's clusters).
-    source
-        Where the rows came from, for the report.
-    noise, guesses
-        As in `under`.
+    `groups` names natural groups of rows (synth2's clusters); `noise` and `guesses` are as in `under`.
 
     Examples
     --------
@@ -73,7 +55,6 @@ class Dataset:
 
     @property
     def classes(self) -> list[Any]:
-        """All labels, sorted."""
         return list(np.unique(self.y).tolist())
 
     @cached_property
@@ -96,18 +77,8 @@ class Dataset:
     ) -> Dataset:
         """Return the same task under other conditions.
 
-        Parameters
-        ----------
-        from_nothing
-            Whether no label is given: the initial rows are in the pool, and paid for.
-        noise
-            Probability that an answer names another class, drawn once for each row and seed; the
-            test labels stay true.
-        learner
-            Another learner in scikit-learn's manner whose `fit(X, y)` returns a `Fitted`.
-        guesses
-            A label for every row. A model fitted to those of the pool is used until there are
-            answers of two classes.
+        With `from_nothing` the initial rows are in the pool. `noise` is the share of wrong answers; test
+        labels stay true. A model of `guesses`, one for every row, is used until two classes have answers.
         """
         if not 0.0 <= noise < 1.0:
             raise BadParameter(f"noise must be at least 0 and below 1, got {noise}. Use 0.1, say.")
@@ -116,7 +87,6 @@ class Dataset:
         return replace(self, split=split, learner=learner, noise=noise, guesses=guesses)
 
     def answers(self, seed: int) -> NDArray[Any]:
-        """Return the annotator's answer for every row."""
         return flipped(self.y, self.noise, seed)
 
 
@@ -141,22 +111,13 @@ def with_dev(
 
 @dataclass(frozen=True)
 class Stratified:
-    """Random splits with a number of initial labels of each class.
-
-    Parameters
-    ----------
-    y
-        Labels of all rows.
-    test
-        Share of all rows that is held out, or the number of rows at the end that are.
-    """
+    """Random splits with `per_class` initial labels; `test` is a share, or a number of rows at the end."""
 
     y: NDArray[Any] = field(repr=False)
     per_class: int
     test: float | int
 
     def __call__(self, seed: int) -> Split:
-        """Return the split of a seed."""
         rng = np.random.default_rng([seed, 1])
         if isinstance(self.test, int):
             rest, test = np.split(np.arange(len(self.y)), [len(self.y) - self.test])
@@ -191,7 +152,6 @@ class Thinned:
     test: float | None = None
 
     def __call__(self, seed: int) -> Split:
-        """Return the split of a seed."""
         whole = self.split(seed)
         rng = np.random.default_rng([seed, 5])
         pool, test = (
@@ -208,7 +168,6 @@ class FromNothing:
     split: Splits
 
     def __call__(self, seed: int) -> Split:
-        """Return the split of a seed."""
         whole = self.split(seed)
         pool = np.sort(np.concatenate([whole.init, whole.pool]))
         return replace(whole, init=whole.init[:0], pool=pool)

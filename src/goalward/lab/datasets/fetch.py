@@ -64,22 +64,17 @@ def checked(name: str, digest: str, make: Callable[[], bytes]) -> Path:
             f"(SHA-256 {digest[:16]}...) into either. [{error}]"
         ) from error
     check_digest(content, digest, name)
-    save(path, content)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path, force=True) as part:
+        part.write_bytes(content)
     return path
 
 
 def check_digest(content: Any, digest: str, name: str) -> None:
-    """Refuse bytes that are not those of the public file."""
+    """Raise unless the content is that of the public file."""
     got = sha256(content).hexdigest()
     if got != digest:
         raise DataMissing(
             f"{name} must have SHA-256 {digest[:16]}..., got {got[:16]}...: its content is not that "
             "of the public file. Delete it and fetch it again."
         )
-
-
-def save(path: Path, content: bytes) -> None:
-    """Write a file of the cache, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path, force=True) as part:
-        part.write_bytes(content)

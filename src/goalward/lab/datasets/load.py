@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -84,8 +85,7 @@ def from_arrays(X: Any, y: Any, *, name: str = "data", C: float = 1.0) -> Datase
     X = to_numpy(rows)
     if len(y) != len(X):
         raise BadInput(
-            f"Every row needs a label: {name} has {len(X)} rows and {len(y)} labels. Give as many of "
-            "one as of the other."
+            f"Every row needs a label: {name} has {len(X)} rows and {len(y)} labels. Make them equal."
         )
     counts = np.unique(y, return_counts=True)[1]
     if len(counts) < 2 or counts.min() < 4:
@@ -97,15 +97,7 @@ def from_arrays(X: Any, y: Any, *, name: str = "data", C: float = 1.0) -> Datase
 
 
 def from_file(path: Path, *, label: str = "label", C: float = 1.0) -> Dataset:
-    """Return a table of numbers with a label column as a task, a quarter of it held out.
-
-    Parameters
-    ----------
-    path
-        .csv or .parquet with a column of labels, the others numbers; or .npz with X and y.
-    label
-        The name of the label column.
-    """
+    """Return a file as a task: .csv or .parquet of numbers and the column `label`, or .npz with X, y."""
     X, y = _npz(path) if path.suffix.lower() == ".npz" else _table(path, label)
     return replace(from_arrays(X, y, name=path.name, C=C), name=path.stem)
 
@@ -139,8 +131,7 @@ def _table(path: Path, label: str) -> tuple[NDArray[Any], NDArray[Any]]:
         ) from error
     if label not in table.columns:
         raise BadInput(
-            f"Column {label!r} is not in {path.name} (columns: {', '.join(table.columns[:10])}). Name "
-            "the label column with --label."
+            f"Column {label!r} is not in {path.name} ({', '.join(table.columns[:10])}). Use --label."
         )
     if missing := table[label].null_count():
         raise BadInput(
@@ -150,7 +141,53 @@ def _table(path: Path, label: str) -> tuple[NDArray[Any], NDArray[Any]]:
     for name, kind in features.schema.items():
         if not (kind.is_numeric() or kind == pl.Boolean):
             raise BadInput(
-                f"Features must be numeric, and column {name!r} of {path.name} is {kind}. Encode or drop "
-                "it."
+                f"Features must be numeric, and {name!r} of {path.name} is {kind}. Encode or drop it."
             )
     return features.to_numpy().astype(np.float64), table[label].to_numpy()
+
+
+# The datasets that a recipe is designed on, and those that only confirm it.
+
+
+_WORDS = {
+    "numbers": (
+        "breast-cancer wine letter ringnorm banana bands bupa contraceptive haberman ionosphere magic "
+        "mammographic marketing monk-2 movement_libras penbased phoneme pima satimage segment sonar "
+        "spambase texture twonorm vehicle vowel wisconsin"
+    ),
+    "categories": "breast chess german housevotes mushroom saheart splice tic-tac-toe",
+    "imbalanced": (
+        "abalone-17_vs_7-8-9-10 car-good ecoli1 flare-F glass-0-1-2-3_vs_4-5-6 "
+        "kddcup-guess_passwd_vs_satan kr-vs-k-zero-one_vs_draw new-thyroid1 page-blocks0 "
+        "shuttle-c0-vs-c4 winequality-red-4 yeast3"
+    ),
+    "text": "rt-polarity:minilm subj trec",
+    "pictures": "digits mnist fashion-mnist",
+}
+KINDS = {kind: tuple(words.split()) for kind, words in _WORDS.items()}  # by features
+
+GENERATED = ("banana", "monk-2", "ringnorm", "twonorm")  # drawn from a formula
+
+SHAPED = ("digits", "breast-cancer", "wine", "segment", "vehicle", "spambase", "ringnorm")
+"""Sets whose results shaped earlier versions (ringnorm as KEEL's `ring`)."""
+
+
+def _digest(name: str) -> int:
+    return int(sha256(name.encode()).hexdigest(), 16)
+
+
+_NAMES = tuple(name for names in KINDS.values() for name in names)
+
+DESIGN = tuple(name for name in _NAMES if name in SHAPED or _digest(name) % 4 == 0)  # to try ideas
+
+CONFIRM = tuple(name for name in _NAMES if name not in DESIGN)  # for a fixed recipe
+
+IMBALANCED = (*KINDS["imbalanced"], "trec")
+"""Sets whose smallest class has at most half of an even share: balanced accuracy matters there."""
+
+FACTORS = (
+    *("segment", "satimage", "texture", "german", "mushroom"),
+    *("shuttle-c0-vs-c4", "car-good", "flare-F"),
+    *("trec", "rt-polarity:minilm", "mnist", "digits"),
+)
+"""For runs that change one setting: of observed sets with 1,000 rows or more, the first by SHA-256."""

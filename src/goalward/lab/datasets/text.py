@@ -1,10 +1,4 @@
-"""Sentences with labels, as vectors of a sentence encoder.
-
-rt-polarity: B. Pang and L. Lee, Seeing stars, ACL 2005; sentence polarity data v1.0, two classes. The
-paper used the [CLS] vector of BERT-base; `Dataset.source` says which encoder stands in for it.
-subj: B. Pang and L. Lee, A sentimental education, ACL 2004. trec: X. Li and D. Roth, Learning question
-classifiers, COLING 2002; their six coarse classes, training and test part together.
-"""
+"""Sentences as vectors: rt-polarity and subj (Pang and Lee 2005, 2004), trec (Li and Roth 2002)."""
 
 from __future__ import annotations
 
@@ -14,7 +8,6 @@ import tarfile
 import warnings
 from dataclasses import dataclass, field
 from functools import partial
-from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +21,7 @@ from sklearn.preprocessing import scale
 from goalward.core.files import NpyFile
 from goalward.errors import BadInput, BadParameter, DataMissing, MissingExtra
 from goalward.lab.datasets.dataset import Dataset, Split, stratified, with_dev
-from goalward.lab.datasets.fetch import cache_folder, checked, download, locate, save
+from goalward.lab.datasets.fetch import cache_folder, checked, download, locate
 from goalward.models.logistic import Logistic
 from goalward.studio.tables.cache import cached
 from goalward.studio.tables.embeddings import Sentences, minilm_folder
@@ -47,7 +40,7 @@ DIGESTS = {
 }
 
 
-class Vectors(NamedTuple):
+class Embedding(NamedTuple):
     """Sentence vectors: their file, a description, and the paper's C on their scale."""
 
     file: str
@@ -56,37 +49,31 @@ class Vectors(NamedTuple):
     standardise: bool = False
 
 
-VECTORS = {
-    "bert": Vectors(
+VECTORS = {  # in order of preference; C is scikit-learn's
+    "bert": Embedding(
         "rt-polarity.bert-base-uncased-cls-768.f16.npy", "BERT-base [CLS], the paper's", 0.1
     ),
-    "smollm2": Vectors(
+    "smollm2": Embedding(
         "rt-polarity.smollm2-135m-l16-last-576.f16.npy",
         "SmolLM2-135M layer 16, last token (576), z-scored",
         0.01,
         standardise=True,
     ),
-    "minilm": Vectors(
+    "minilm": Embedding(
         "rt-polarity.minilm-l6-cls-mean-768.f16.npy", "all-MiniLM-L6-v2 [CLS] and mean (768)", 0.1
     ),
 }
-"""In order of preference. C is scikit-learn's with a free intercept."""
 
 
 def rt_polarity(vectors: str | None = None) -> Dataset:
-    """Return 9,586 pool rows, 10 initial ones and 1,066 test rows.
+    """Return 9,586 pool, 10 initial and 1,066 test rows.
 
-    Parameters
-    ----------
-    vectors
-        "bert", "smollm2" or "minilm". By default the first whose file is found (for BERT, a
-        checkpoint folder `bert-base-uncased` serves too); without any, the sentences are embedded
-        with MiniLM if the `[text]` extra is installed.
+    `vectors` are "bert", "smollm2" or "minilm"; by default the first with a file or checkpoint, else
+    MiniLM's, with the `[text]` extra.
     """
     if vectors is not None and vectors not in VECTORS:
         raise BadParameter(
-            f"vectors must be one of {', '.join(VECTORS)}, got {vectors!r}. Leave it out for the best "
-            "there are."
+            f"vectors must be one of {', '.join(VECTORS)}, got {vectors!r}. Or leave it out."
         )
     wanted = [vectors] if vectors else list(VECTORS)
     for name in wanted:
@@ -105,7 +92,7 @@ def rt_polarity(vectors: str | None = None) -> Dataset:
     )
 
 
-def _dataset(vectors: Vectors, stored: NDArray[Any]) -> Dataset:
+def _dataset(vectors: Embedding, stored: NDArray[Any]) -> Dataset:
     X = stored.astype(np.float64)
     if len(X) != 10662:
         raise DataMissing(
@@ -134,13 +121,6 @@ class _Random:
 
 
 def _stored(path: Path) -> NDArray[Any]:
-    """Return vectors from a file, checked against the digest beside it if they were computed here."""
-    digest = path.with_suffix(".sha256")
-    if digest.is_file() and digest.read_text() != sha256(path.read_bytes()).hexdigest():
-        raise DataMissing(
-            f"{path} is damaged: its SHA-256 is not the one in {digest.name}. Delete both to compute "
-            "it again."
-        )
     try:
         return np.asarray(NpyFile(path))
     except BadInput as error:
@@ -150,21 +130,16 @@ def _stored(path: Path) -> NDArray[Any]:
 
 
 def _embedded(name: str, folder: Path, *, mean: bool = False) -> NDArray[Any]:
-    """Return vectors computed here, and keep them in the cache."""
-    X, file = embed(sentences()[0], folder, mean=mean).astype(np.float16), io.BytesIO()
-    np.save(file, X)
-    path = cache_folder() / name
-    save(path.with_suffix(".sha256"), sha256(file.getvalue()).hexdigest().encode())
-    save(path, file.getvalue())
-    return X
+    texts, _ = sentences()
+    compute = lambda: {"X": embed(texts, folder, mean=mean).astype(np.float16)}
+    return cached(f"{name}/1", texts, compute)["X"]
 
 
 def embed(texts: list[str], folder: Path, *, mean: bool = False) -> NDArray[Any]:
     """Return [CLS] vectors of the last layer of the BERT in `folder`, and with `mean` the tokens' mean."""
     if find_spec("transformers") is None:
         raise DataMissing(
-            f"The checkpoint in {folder} needs transformers, which is not installed. Run `pip install "
-            "goalward[text]`."
+            f"{folder} needs transformers, which is not installed. Run `pip install goalward[text]`."
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -213,18 +188,13 @@ def _polarity_file(side: str) -> bytes:
 
 
 def text(name: str) -> Dataset:
-    """Return "subj" or "trec" as MiniLM vectors of root mean square length 1, with a study's C = 1.
-
-    They are computed once, which takes minutes, and kept in the per-user cache.
-    """
+    """Return "subj" or "trec" as MiniLM vectors, computed once and kept in the per-user cache."""
     texts, y = labelled_texts(name)
+    compute = lambda: {"X": Sentences.fit(texts, "minilm")[1]}
     try:
-        arrays = cached(
-            "sentences/1/minilm", texts, lambda: {"X": Sentences.fit(texts, "minilm")[1]}
-        )
+        X = cached("sentences/1/minilm", texts, compute)["X"].astype(np.float64)
     except MissingExtra as error:
         raise DataMissing(f"The vectors of {name} are not in the cache. {error}") from error
-    X = arrays["X"].astype(np.float64)
     return stratified(name, X, y, f"{name}, all-MiniLM-L6-v2 (384)")
 
 

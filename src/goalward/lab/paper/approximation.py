@@ -1,8 +1,4 @@
-"""How well first order stands in for retraining: the data of the paper's first figures.
-
-50 random labelled rows, 500 others as pool and as goal rows, the entropy goal, fixed C. Single
-rows, and sliding windows of b rows under all their labelings.
-"""
+"""First-order against retrained utilities: the data of the paper's first figures."""
 
 from __future__ import annotations
 
@@ -20,12 +16,11 @@ from scipy.stats import spearmanr
 from goalward.goals import DevLoss, Entropy, Fisher, Goal, Term
 from goalward.goals.kernels import NegativeTrace
 from goalward.lab.datasets import Dataset
-from goalward.lab.paper.studies import OPERATORS, Size, Tick, stated_C
+from goalward.lab.paper.protocol import OPERATORS, Size, Tick, stated_C
 from goalward.models import Fitted
 from goalward.utility import FirstOrder, Retrain
 
-Resolved = dict[str, NDArray[Any]]
-"""Operator -> a utility for each window."""
+Resolved = dict[str, NDArray[Any]]  # operator -> a utility for each window
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +28,6 @@ class EqualNorms(Fisher):
     """The Fisher goal with every ‖x‖² replaced by their mean: what is left without the norms."""
 
     def terms(self, fitted: Any) -> list[Term]:
-        """Return the goal bound to a model."""
         (term,) = super().terms(fitted)
         scale = np.asarray(cast(NegativeTrace, term.kernel).scale)
         return [term._replace(kernel=NegativeTrace(np.full_like(scale, scale.mean())))]
@@ -111,11 +105,7 @@ def resolve(utility: NDArray[Any], true: NDArray[Any]) -> Resolved:
 
 
 def agreement(exact: NDArray[Any], cheap: NDArray[Any]) -> dict[str, float]:
-    """Return how approximate utilities compare with retrained ones.
-
-    Two correlations; the scale, the standard deviation of approximate ones over that of retrained
-    ones; the median of |approximate - retrained| over the median |retrained|. NaN where all tie.
-    """
+    """Return correlations, ratio of spreads and relative error of approximate utilities."""
     if np.ptp(exact) == 0 or np.ptp(cheap) == 0:
         return dict.fromkeys(("pearson", "spearman", "scale", "error"), float("nan"))
     return {
@@ -137,31 +127,27 @@ class Scatter:
 
     @property
     def vectors(self) -> str:
-        """The rows' source, and C."""
         return self.title.rpartition(": ")[2]
 
 
 def scatter(
     dataset: Dataset, size: Size, tick: Tick, b: int = 1, *, every_goal: bool = True
 ) -> Scatter:
-    """Return windows of b rows: the entropy goal of seed 0 to draw, and the agreement.
-
-    Single rows are compared for every goal, larger windows for the entropy goal and fewer seeds.
-    """
+    """Return windows of b rows: the entropy goal of seed 0 to draw, and the agreement of all goals."""
     what = "One more label" if b == 1 else f"Windows of {b} rows, all labelings,"
     lines, drawn = [], []
     for seed in range(size.seeds if b == 1 else size.batch_seeds):
         tick(f"approximation, windows of {b}, seed {seed}")
         task = trial(dataset, seed=seed, n_pool=size.pool)
         for goal in task.goals if b == 1 and every_goal else ["entropy"]:
-            found = utilities(task, b, goal, n_jobs=size.n_jobs)
-            exact, cheap = (resolve(utility, found.true) for utility in found[:2])
+            result = utilities(task, b, goal, n_jobs=size.n_jobs)
+            exact, cheap = (resolve(utility, result.true) for utility in result[:2])
             drawn.append((exact, cheap))
             cost = {
-                "retrainings": found.exact.size,
+                "retrainings": result.exact.size,
                 "gradients": len(task.X) * task.fitted.n_classes,
-                "retrain_seconds": found.retrain_seconds,
-                "first_order_seconds": found.first_order_seconds,
+                "retrain_seconds": result.retrain_seconds,
+                "first_order_seconds": result.first_order_seconds,
             }
             for name in OPERATORS:
                 line = {"goal": goal, "seed": seed, "operator": name}
@@ -172,19 +158,7 @@ def scatter(
 
 @dataclass(frozen=True)
 class ExPred:
-    """Retrained utilities under the model's own prediction, and under the other operators.
-
-    Parameters
-    ----------
-    panels
-        Title -> operator -> one number per window, of the first seed.
-    spread
-        By panel and seed: that of the first-order expectation over the scale of its utilities
-        (`flatness`); that of the retrained one over the operators' median (`of_median`), and over
-        that under the predictions of other windows (`of_others`).
-    overlap
-        By pair and seed: Spearman correlations of the operators' first-order scores of single rows.
-    """
+    """Retrained utilities under the model's own prediction and other operators; their spread and overlap."""
 
     panels: dict[str, Resolved] = field(repr=False)
     spread: pl.DataFrame
@@ -201,27 +175,27 @@ def expected_prediction(
         task = trial(dataset, seed=seed, n_pool=size.pool)
         for goal, b in [*(("entropy", b) for b in sizes), ("fisher", sizes[-1])]:
             tick(f"ExPred, {goal}, b = {b}, seed {seed}")
-            found = utilities(task, b, goal, n_jobs=size.n_jobs)
+            result = utilities(task, b, goal, n_jobs=size.n_jobs)
             chance = chances(task, b)
-            operators = resolve(found.exact, found.true)
-            predicted = np.sum(chance * found.exact, axis=1)
+            operators = resolve(result.exact, result.true)
+            predicted = np.sum(chance * result.exact, axis=1)
             title = f"{goal}, b = {b}"
             panels.setdefault(title, {"predicted": predicted} | operators)
             # Other windows' predictions: what any such weights would give.
-            others = np.sum(np.roll(chance, len(chance) // 2, axis=0) * found.exact, axis=1)
+            others = np.sum(np.roll(chance, len(chance) // 2, axis=0) * result.exact, axis=1)
             median = np.median([values.std() for values in operators.values()])
-            flat = np.ptp(np.sum(chance * found.cheap, axis=1))
+            flat = np.ptp(np.sum(chance * result.cheap, axis=1))
             spread.append(
                 {
                     "panel": title,
                     "seed": seed,
-                    "flatness": _over(flat, np.abs(found.cheap).max()),
+                    "flatness": _over(flat, np.abs(result.cheap).max()),
                     "of_median": _over(predicted.std(), median),
                     "of_others": _over(predicted.std(), others.std()),
                 }
             )
             if b == 1:
-                single = resolve(found.cheap, found.true)
+                single = resolve(result.cheap, result.true)
         for one, other in combinations(OPERATORS, 2):
             rank = agreement(single[one], single[other])["spearman"]
             overlap.append({"a": one, "b": other, "seed": seed, "spearman": rank})

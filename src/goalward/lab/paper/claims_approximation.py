@@ -1,4 +1,4 @@
-"""What the paper says of first order against retraining."""
+"""The paper's claims about first order against retraining."""
 
 from __future__ import annotations
 
@@ -12,27 +12,26 @@ from numpy.typing import NDArray
 
 from goalward.lab.paper.approximation import ExPred, Scatter
 from goalward.lab.paper.findings import Findings, Judgement, Untestable, claim, interval
-from goalward.lab.paper.studies import OPERATORS
+from goalward.lab.paper.protocol import OPERATORS
 from goalward.lab.statistics import bootstrap
 
 __all__: list[str] = []
 
 STRONG, MODERATE = 0.8, 0.5
-Scatters = dict[tuple[str, str], Scatter]
-"""(kind, sentence vectors) -> Scatter."""
+Scatters = dict[tuple[str, str], Scatter]  # (kind, sentence vectors) -> Scatter
 
 
 def _scatters(*kinds: str) -> Callable[[Findings], Scatters | None]:
-    """Return what takes some kinds of scatter from the findings, all or nothing."""
+    """Return a function that takes some kinds of scatter from the findings, all or none."""
 
     def about(findings: Findings) -> Scatters | None:
-        found = {
+        scatters = {
             (kind, scatter.vectors): scatter
             for kind in kinds
             for end in ("", "-minilm")
             if (scatter := findings.scatters.get(kind + end)) is not None
         }
-        return found if {kind for kind, _ in found} == set(kinds) else None
+        return scatters if {kind for kind, _ in scatters} == set(kinds) else None
 
     return about
 
@@ -40,10 +39,7 @@ def _scatters(*kinds: str) -> Callable[[Findings], Scatters | None]:
 KINDS = {"approx-serial": "single rows", "approx-batch": "batches of 10"}
 of_serial = partial(claim, "approx-serial", needs=("seeds", "pool"))
 of_batch = partial(
-    claim,
-    "approx-batch",
-    about=_scatters("approx-batch"),
-    needs=("batch_seeds", "pool"),
+    claim, "approx-batch", about=_scatters("approx-batch"), needs=("batch_seeds", "pool")
 )
 of_both = partial(
     claim,
@@ -69,7 +65,6 @@ def _by_operator(
 
 
 def _positive(values: NDArray[Any]) -> bool:
-    """Return whether the mean is above 0 with an interval that excludes 0."""
     return bootstrap(values)[1] > 0
 
 
@@ -77,9 +72,11 @@ def _correlations(scatters: list[Scatter]) -> tuple[dict[str, dict[str, float]],
     """Return vectors -> operator -> mean correlation, and the means with intervals as a text."""
     means, lines = {}, []
     for scatter in scatters:
-        found = _by_operator(scatter, "pearson")
-        means[scatter.vectors] = {op: float(values.mean()) for op, values in found.items()}
-        shown = (f"{op} {interval(values, correlation=True)}" for op, values in found.items())
+        correlations = _by_operator(scatter, "pearson")
+        means[scatter.vectors] = {op: float(values.mean()) for op, values in correlations.items()}
+        shown = (
+            f"{op} {interval(values, correlation=True)}" for op, values in correlations.items()
+        )
         lines.append(f"{scatter.vectors}: {'; '.join(shown)}")
     return means, ". ".join(lines)
 
@@ -133,8 +130,8 @@ def approximation_batch(scatters: Scatters) -> Judgement:
         seeds = set.intersection(*(set(scatter.table["seed"]) for scatter in pair))
         if len(pair) < 2 or not seeds:
             raise Untestable(f"Rows and batches have no seed in common, {vectors}")
-        one, many = (_by_operator(scatter, "pearson", seeds=seeds) for scatter in pair)
-        fall = {op: one[op] - many[op] for op in OPERATORS}
+        single, many = (_by_operator(scatter, "pearson", seeds=seeds) for scatter in pair)
+        fall = {op: single[op] - many[op] for op in OPERATORS}
         gap = (many["oracle"] + many["average"] - many["min"] - many["max"]) / 2
         holds += [all(map(_positive, fall.values())), _positive(gap)]
         shown = "; ".join(f"{op} {interval(values)}" for op, values in fall.items())
@@ -230,8 +227,8 @@ def expred_constant(expred: ExPred) -> Judgement:
 )
 def expred_concentrated(expred: ExPred) -> Judgement:
     counts, lines, numbers = [], [], {}
-    for (panel,), found in expred.spread.group_by("panel", maintain_order=True):
-        median, others = (found[name].to_numpy() for name in ("of_median", "of_others"))
+    for (panel,), table in expred.spread.group_by("panel", maintain_order=True):
+        median, others = (table[name].to_numpy() for name in ("of_median", "of_others"))
         if np.isnan([median, others]).any():
             raise Untestable(f"All utilities tie, {panel}")
         counts.append(median.mean() < 0.5 and others.mean() < 0.5)

@@ -1,4 +1,4 @@
-"""What the paper says of the learning curves on real data, and of C."""
+"""The paper's claims about learning curves, on synth2 and real data, and about C."""
 
 from __future__ import annotations
 
@@ -9,13 +9,184 @@ from typing import Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from scipy.stats import binomtest, hypergeom
 
 from goalward.lab.curves import Curves
+from goalward.lab.datasets import synth2
 from goalward.lab.paper.findings import Judgement, Untestable, claim, interval
-from goalward.lab.paper.studies import BASELINES, GOALS, OPERATORS
+from goalward.lab.paper.protocol import BASELINES, GOALS, OPERATORS
 from goalward.lab.statistics import bootstrap
 
 __all__: list[str] = []
+
+of_synth2 = partial(claim, figure="synth2", about=lambda findings: findings.synth2)
+LEVEL = 0.966  # the paper's accuracy on synth2
+
+
+def _asked(curves: Curves, strategy: str, group: str, first: int) -> NDArray[Any]:
+    """Return how many of the first queries were in a group of clusters, (draws,)."""
+    counts = []
+    for draw in range(curves.table["seed"].n_unique()):
+        groups = synth2(draw).groups
+        assert groups is not None
+        counts.append(np.sum(groups[_first(curves, strategy, draw, first)] == group))
+    return np.array(counts)
+
+
+def _first(curves: Curves, strategy: str, draw: int, first: int) -> NDArray[Any]:
+    rows = curves.asked(strategy, draw)[:first]
+    if len(rows) < first:
+        raise Untestable(f"{strategy} must ask for {first} rows, got {len(rows)}")
+    return rows
+
+
+def _reach(curves: Curves, *, with_dev: bool = False) -> dict[str, NDArray[Any]]:
+    """Return the labels bought at the paper's level, strategy -> (draws,)."""
+    reach = curves.reach(LEVEL, with_dev=with_dev)
+    if len(np.unique(list(reach.values()))) == 1:
+        raise Untestable(f"All strategies tie in the labels they need for {LEVEL}")
+    return reach
+
+
+@of_synth2(
+    says="On synth2, uncertainty sampling spends about 170 queries on the central clusters and "
+    "needs about 230 for an accuracy of 0.966.",
+    rule="reproduced if on average at least 160 of the first 170 queries are central and the "
+    "median of queries to 0.966 lies in 210 to 250; partly if only the former",
+)
+def synth2_uncertainty(curves: Curves) -> Judgement:
+    needed = _reach(curves)["uncertainty"]
+    spent = _asked(curves, "uncertainty", "central", 170)
+    middle = float(np.median(needed))
+    wasted, late = spent.mean() >= 160, 210 <= middle <= 250
+    return Judgement(
+        f"{interval(spent, 1)} of the first 170 central; median {middle:g} queries to 0.966 "
+        f"(reached in {np.isfinite(needed).sum()} of {len(needed)} draws, the others counted as "
+        "infinite)",
+        wasted and late,
+        wasted,
+        {"central_of_170": spent.tolist(), "queries_to_0.966": needed.tolist()},
+    )
+
+
+@of_synth2(
+    says="The dev goal (oracle, average) does not waste queries on synth2 as uncertainty does.",
+    rule="reproduced if oracle and average each need fewer queries than uncertainty to 0.966 in at "
+    "least 90 % of the draws (never reached counts as infinite), partly if one does",
+)
+def synth2_dev(curves: Curves) -> Judgement:
+    reach = _reach(curves)
+    named = ("dev/oracle", "dev/average")
+    shares = {name: float(np.mean(reach[name] < reach["uncertainty"])) for name in named}
+    faster = [share >= 0.9 for share in shares.values()]
+    medians = "; ".join(
+        f"{name} {np.median(reach[name]):g}" for name in ("uncertainty", *named, "dev/min")
+    )
+    shown = ", ".join(f"{name} in {share:.0%}" for name, share in shares.items())
+    measured = f"fewer: {shown} of the draws; medians: {medians}"
+    return Judgement(measured, all(faster), any(faster), shares)
+
+
+@of_synth2(
+    says="synth2's advantage over uncertainty sampling holds with the 53 dev labels charged.",
+    rule="reproduced if dev/average needs fewer labels than uncertainty to 0.966, dev labels "
+    "charged, in at least 90 % of the draws; partly in 75 %",
+)
+def synth2_charged(curves: Curves) -> Judgement:
+    reach = _reach(curves, with_dev=True)
+    share = float(np.mean(reach["dev/average"] < reach["uncertainty"]))
+    names = ("dev/average", "uncertainty", "random")
+    ours, theirs, chance = (float(np.median(reach[name])) for name in names)
+    return Judgement(
+        f"fewer in {share:.0%} of the draws (median {ours:g} against {theirs:g}); random sampling "
+        f"needs {chance:g}",
+        share >= 0.9,
+        share >= 0.75,
+        {"share": share, "labels_saved_against_random": chance - ours},
+    )
+
+
+def _distracted(curves: Curves, strategy: str, first: int, *, many: bool = False) -> Judgement:
+    """Judge by a sign test over draws how many early queries go to the distracting clusters."""
+    mine = _asked(curves, strategy, "distracting", first)
+    chance = hypergeom(530, 180, first)
+    mean = float(chance.mean())
+    below = float(chance.cdf(int(mean)))
+    wins = int(np.sum(mine > mean if many else mine < mean))
+    p = float(binomtest(wins, len(mine), 1 - below if many else below, "greater").pvalue)
+    share = float(mine.mean()) / first
+    extreme = share >= 0.9 if many else share <= 0.05
+    return Judgement(
+        f"{interval(mine, 1)} of the first {first} are distracting, {mean:.1f} by chance (p = {p:.2g})",
+        extreme and p < 0.05,
+        p < 0.05,
+        {"distracting": mine.tolist(), "by_chance": mean, "p": p},
+    )
+
+
+PATTERN = (
+    "reproduced if on average {} of its first {} queries are in the distracting clusters, and {} than "
+    "a random order has (sign test over draws, 5 %); partly if only the latter"
+)
+
+
+@of_synth2(
+    says="On synth2 the oracle (dev goal) asks for the rows that matter right away: central and "
+    "definitive ones, not the distracting ones.",
+    rule=PATTERN.format("at most 5 %", 30, "fewer") + ". Either way half of them are definitive",
+)
+def synth2_oracle(curves: Curves) -> Judgement:
+    judgement = _distracted(curves, "dev/oracle", 30)
+    definitive = _asked(curves, "dev/oracle", "definitive", 30)
+    useful = bool(definitive.mean() >= 15)
+    return judgement._replace(
+        measured=f"{judgement.measured}; {interval(definitive, 1)} are definitive",
+        full=judgement.full and useful,
+        part=judgement.part and useful,
+    )
+
+
+@of_synth2(
+    says="On synth2 the average leaves the distracting clusters to the end.",
+    rule=PATTERN.format("at most 5 %", 200, "fewer"),
+)
+def synth2_average(curves: Curves) -> Judgement:
+    return _distracted(curves, "dev/average", 200)
+
+
+@of_synth2(
+    says="On synth2 the minimum starts with the distracting clusters.",
+    rule=PATTERN.format("at least 90 %", 30, "more"),
+)
+def synth2_minimum(curves: Curves) -> Judgement:
+    return _distracted(curves, "dev/min", 30, many=True)
+
+
+@of_synth2(
+    says="On synth2 the average approximates the oracle's pattern of queries.",
+    rule="reproduced if on average at least half of the average's first 30 queries are among the "
+    "oracle's first 30, and in at least 90 % of the draws more than random rows of the same groups "
+    "would share; partly if only the latter",
+)
+def synth2_shared(curves: Curves) -> Judgement:
+    shared, chance = [], []
+    for draw in range(curves.table["seed"].n_unique()):
+        oracle, average = (_first(curves, f"dev/{op}", draw, 30) for op in ("oracle", "average"))
+        data = synth2(draw)
+        assert data.groups is not None
+        pool, ours, theirs = (data.groups[rows] for rows in (data.split(0).pool, oracle, average))
+        shared.append(len(np.intersect1d(oracle, average)) / 30)
+        chance.append(
+            sum(np.sum(ours == g) * np.sum(theirs == g) / np.sum(pool == g) for g in set(pool)) / 30
+        )
+    above = bool(np.mean(np.array(shared) > chance) >= 0.9)
+    return Judgement(
+        f"{interval(shared)} of the first 30 shared, {np.mean(chance):.2f} by chance",
+        above and bool(np.mean(shared) >= 0.5),
+        above,
+        {"shared": shared, "by_chance": chance},
+    )
+
 
 PROTOCOL = ("seeds", "queries", "rows")
 of_learning = partial(
@@ -65,7 +236,7 @@ def dev_overfits(curves: Curves) -> Judgement:
 
 
 def _changes(curves: Curves, strategy: str, metric: str) -> NDArray[Any]:
-    """Return what each round changes, less its mean over seeds: no trend is left, (seeds, rounds)."""
+    """Return the change in each round less its mean over seeds, (seeds, rounds)."""
     steps = np.diff(curves.curve(strategy, metric)[1], axis=1)
     mean = steps.mean(axis=0)
     return np.where(np.isclose(steps, mean, rtol=1e-9, atol=0), 0.0, steps - mean)
@@ -73,15 +244,15 @@ def _changes(curves: Curves, strategy: str, metric: str) -> NDArray[Any]:
 
 def _together(curves: Curves, strategies: Iterable[str], one: str, other: str) -> NDArray[Any]:
     """Return how the changes of two metrics correlate along the rounds, (strategies, seeds)."""
-    found = []
+    correlations = []
     for name in strategies:
         pairs = list(zip(*(_changes(curves, name, metric) for metric in (one, other)), strict=True))
         # What does not move has no correlation.
         if all(np.ptp(a) * np.ptp(b) > 0 for a, b in pairs):
-            found.append([np.corrcoef(a, b)[0, 1] for a, b in pairs])
-    if not found:
+            correlations.append([np.corrcoef(a, b)[0, 1] for a, b in pairs])
+    if not correlations:
         raise Untestable(f"{one} and {other} change alike in all seeds, or not at all")
-    return np.array(found)
+    return np.array(correlations)
 
 
 CHANGES = "correlation of their changes from round to round, each less its mean over seeds,"
@@ -95,8 +266,8 @@ CHANGES = "correlation of their changes from round to round, each less its mean 
 def entropy_fisher(learning: dict[str, Curves]) -> Judgement:
     numbers = {}
     for name, curves in learning.items():
-        found = _together(curves, curves.strategies, "goal_entropy", "goal_fisher")
-        numbers[name] = float(np.median(found.mean(axis=1)))
+        correlations = _together(curves, curves.strategies, "goal_entropy", "goal_fisher")
+        numbers[name] = float(np.median(correlations.mean(axis=1)))
     high = [value >= 0.8 for value in numbers.values()]
     measured = "; ".join(f"{name} {value:.2f}" for name, value in numbers.items())
     return Judgement(measured, all(high), any(high), numbers)
@@ -163,15 +334,15 @@ def no_consistent_gain(learning: dict[str, Curves]) -> Judgement:
 )
 def dev_tracks_test(learning: dict[str, Curves]) -> Judgement:
     names = [f"dev/{op}" for op in OPERATORS]
-    found = {
+    correlations = {
         name: _together(curves, names, "goal_dev", "accuracy").mean(axis=0)
         for name, curves in learning.items()
     }
     return Judgement(
-        "; ".join(f"{name} {interval(values)}" for name, values in found.items()),
-        all(values.mean() >= 0.5 for values in found.values()),
-        all(bootstrap(values)[1] > 0 for values in found.values()),
-        {name: values.tolist() for name, values in found.items()},
+        "; ".join(f"{name} {interval(values)}" for name, values in correlations.items()),
+        all(values.mean() >= 0.5 for values in correlations.values()),
+        all(bootstrap(values)[1] > 0 for values in correlations.values()),
+        {name: values.tolist() for name, values in correlations.items()},
     )
 
 
@@ -193,12 +364,12 @@ def stated_penalty(penalties: pl.DataFrame) -> Judgement:
             ("first", "last"), (table.row(i, named=True) for i in (0, -1)), strict=True
         ):
             gap = row["accuracy_at_best"] - row["accuracy_at_stated"]
-            told = row["p_all_alike"] < 0.01
-            near[f"{name[0]} {end}"] = gap <= row["standard_error"] if told else None
+            differ = row["p_all_alike"] < 0.01
+            near[f"{name[0]} {end}"] = gap <= row["standard_error"] if differ else None
             shown = f"{row['chosen_by_accuracy']:g} (+{gap:.3f} ± {row['standard_error']:.3f})"
             lines.append(
                 f"{name[0]}, {row['labels']:,} labels: stated {row['stated_C']:g}, by accuracy "
-                f"{shown if told else 'any'}, by likelihood {row['chosen_by_likelihood']:g}"
+                f"{shown if differ else 'any'}, by likelihood {row['chosen_by_likelihood']:g}"
             )
     few, many = ([ok for k, ok in near.items() if k.endswith(end)] for end in ("first", "last"))
     if not {True, False} & {*few, *many}:

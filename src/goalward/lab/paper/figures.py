@@ -1,4 +1,4 @@
-"""The paper's figures, drawn from what was found."""
+"""The paper's figures, drawn from the findings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from goalward.lab.curves import Curves
 from goalward.lab.datasets import Dataset
 from goalward.lab.paper.approximation import ExPred, Scatter
 from goalward.lab.paper.findings import Findings
-from goalward.lab.paper.studies import BASELINES, GOALS, OPERATORS
+from goalward.lab.paper.protocol import BASELINES, GOALS, OPERATORS
 from goalward.lab.plots import approximation_panel, colour, curve_panel, figure, quiet
 from goalward.models import Fitted
 
@@ -26,8 +26,7 @@ GOAL_LABELS = {
     "entropy": "entropy goal: per pool row",
     "fisher": "Fisher goal",
 }
-STEPS = (10, 30, 100, 170, 230)
-"""Queries after which synth2's models are shown."""
+STEPS = (10, 30, 100, 170, 230)  # queries after which synth2's models are shown
 
 
 def figures(findings: Findings) -> dict[str, Figure]:
@@ -51,11 +50,7 @@ def figures(findings: Findings) -> dict[str, Figure]:
 
 
 def approximation_figure(scatter: Scatter) -> Figure:
-    """Draw retrained against approximate utilities under the four operators.
-
-    Points keep the colour of their retrained oracle utility in every panel; five of them, spread
-    over its range, are numbered.
-    """
+    """Draw retrained against approximate utilities under the four operators; colours show the oracle's."""
     fig = figure(10.5, 9.2)
     order = np.argsort(scatter.exact["oracle"])
     shade = np.argsort(order) / (len(order) - 1)
@@ -127,7 +122,6 @@ def _legend_below(fig: Figure, axes: Any, **look: Any) -> None:
 
 
 def _after(data: Dataset, rows: NDArray[Any]) -> Fitted:
-    """Return the model that has been told the labels of some rows."""
     known = np.concatenate([data.split(0).init, rows])
     fitted: Fitted = data.learner.fit(data.X[known], data.y[known])
     return fitted

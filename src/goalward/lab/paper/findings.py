@@ -12,13 +12,13 @@ import polars as pl
 from goalward.lab.curves import Curves
 from goalward.lab.datasets import Dataset
 from goalward.lab.paper.approximation import ExPred, Scatter
-from goalward.lab.paper.studies import Size
+from goalward.lab.paper.protocol import Size
 from goalward.lab.statistics import bootstrap
 
 
 @dataclass
 class Findings:
-    """What has been run so far, by figure or dataset; what was not asked for stays empty."""
+    """Results so far, by figure or dataset; empty where not run."""
 
     size: Size = field(default_factory=Size.full)
     scatters: dict[str, Scatter] = field(default_factory=dict)
@@ -33,18 +33,7 @@ class Findings:
 
 @dataclass(frozen=True)
 class Claim:
-    """One statement of the paper, in our words, and what was found.
-
-    Parameters
-    ----------
-    rule
-        How the verdict follows from the numbers.
-    verdict
-        "reproduced", "partly", "not reproduced"; "untestable", by data that cannot tell; or "not
-        tested", by a run too small for the rule.
-    measured
-        The numbers in a sentence, with 95 % intervals where there are several seeds.
-    """
+    """A statement of the paper, what was `measured`, and the `rule` that gives the verdict."""
 
     name: str
     says: str
@@ -56,7 +45,6 @@ class Claim:
 
     @property
     def command(self) -> str:
-        """What reproduces it."""
         return f"goalward reproduce {self.figure}"
 
 
@@ -74,8 +62,7 @@ class Untestable(Exception):
 
 
 Judge = Callable[[Findings], Claim | None]
-CLAIMS: list[Judge] = []
-"""All claims, in the order of the paper."""
+CLAIMS: list[Judge] = []  # all claims, in the order of the paper
 
 
 def claim(
@@ -86,17 +73,7 @@ def claim(
     rule: str,
     needs: Iterable[str] = ("seeds",),
 ) -> Callable[[Callable[[Any], Judgement]], Judge]:
-    """Make a claim, by its name, of a function that judges a part of the findings.
-
-    Parameters
-    ----------
-    figure
-        What must be run for it; "" stands for the datasets of the learning curves.
-    about
-        The part that the function is given; nothing is said where it is missing.
-    needs
-        In which respects a run must be as large as the paper's (`Size.lacks`) to test it.
-    """
+    """Register a function that judges the findings `about` a part, from a run as large as `needs` says."""
 
     def add(judge: Callable[[Any], Judgement]) -> Judge:
         name = judge.__name__.replace("_", "-")
@@ -123,16 +100,12 @@ def claim(
 
 
 def claims(findings: Findings) -> list[Claim]:
-    """Return the verdict on every claim that the findings can speak to."""
+    """Return the verdict on every claim that the findings allow."""
     return [claim for judge in CLAIMS if (claim := judge(findings)) is not None]
 
 
 def interval(values: Any, digits: int = 2, *, correlation: bool = False) -> str:
-    """Return a mean with its 95 % bootstrap interval over seeds.
-
-    Where a few correlations have Student's interval, it is that of their arctanh (Fisher's z): none
-    of its ends is beyond 1.
-    """
+    """Return a mean with its 95 % interval over seeds; few correlations by Fisher's z, within ±1."""
     values = np.asarray(values, dtype=float)
     if correlation and len(values) < 10:
         _, low, high = np.tanh(bootstrap(np.arctanh(values.clip(-1 + 1e-9, 1 - 1e-9))))

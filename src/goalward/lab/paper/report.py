@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 
 from goalward.lab.paper.findings import Claim, Findings
-from goalward.lab.paper.studies import Size
+from goalward.lab.paper.protocol import Size
 
 CAPTIONS = {
     "synth2": "synth2, draw 0. Left: six clusters, of which the two central ones hold all initial "
@@ -41,7 +41,7 @@ CAPTIONS = {
     "utilities": "How the utilities of the rows still in the pool are spread as labels come in "
     "(seed 0, symmetric log scale).",
 }
-READINGS = [
+READINGS = [  # of what the paper leaves open
     "C for two classes: the paper's logistic regression is read as scikit-learn's, one weight vector "
     "and a sigmoid with a free intercept. Ours has a column for each class, K = 2 too, which is the "
     "same model at half the C. Read as a softmax of two penalised columns the paper's C would be "
@@ -55,7 +55,6 @@ READINGS = [
     "SmolLM2's, z-scored, have 0.01, chosen by us so that retraining stays near-linear, and so no "
     "test of the paper's choice; the figure approx-serial-stated has them at 0.1, beside the verdict.",
 ]
-"""What the paper leaves open, and how it is read here."""
 VERDICTS = ("reproduced", "partly", "not reproduced", "untestable")
 STAND_IN = (
     "The paper embeds rt-polarity with BERT-base [CLS] (768). The vectors named in the table stand "
@@ -108,11 +107,11 @@ def verdict(claims: list[Claim]) -> str:
     """Return how many claims were reproduced, in the sentence that the report opens with."""
     counts = Counter(claim.verdict for claim in claims)
     untested = counts.pop("not tested", 0)
-    said = f"{counts['reproduced']} of {counts.total()} claims reproduced"
+    summary = f"{counts['reproduced']} of {counts.total()} claims reproduced"
     rest = [f"{counts[name]} {name}" for name in VERDICTS[1:] if counts[name]]
     if untested:
         rest.append(f"{untested} not tested by a run of this size")
-    return f"{said}: {', '.join(rest)}." if rest else f"{said}."
+    return f"{summary}: {', '.join(rest)}." if rest else f"{summary}."
 
 
 def _link(name: str) -> str:
@@ -129,7 +128,7 @@ def _meta(size: Size, seconds: float) -> str:
         f"{size.seeds} seed(s), 0 to {size.seeds - 1}; up to {size.queries} queries in batches of 10; "
         f"{size.pool} candidates for the approximation. "
         f"{', '.join(f'{name} {version(name)}' for name in names)}, Python "
-        f"{platform.python_version()}. This run took {seconds / 60:.1f} minutes, rounds found on disk "
+        f"{platform.python_version()}. This run took {seconds / 60:.1f} minutes, sessions found on disk "
         "not counted."
     )
 

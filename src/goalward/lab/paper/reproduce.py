@@ -13,19 +13,17 @@ import polars as pl
 
 from goalward.errors import BadParameter, DataMissing
 from goalward.lab.datasets import Dataset, Thinned, load, synth2
-from goalward.lab.paper import studies
+from goalward.lab.paper import protocol
 from goalward.lab.paper.approximation import expected_prediction, scatter
 from goalward.lab.paper.figures import figures as all_figures
 from goalward.lab.paper.findings import Claim, Findings, claims
+from goalward.lab.paper.protocol import SMALLER, Size, Tick, softened_table
 from goalward.lab.paper.report import write_report
-from goalward.lab.paper.softened import SMALLER, softened_table
-from goalward.lab.paper.studies import Size, Tick
 from goalward.lab.plots import save
 from goalward.models.logistic import Logistic
 
 APPROXIMATIONS = ("approx-serial", "approx-batch", "expred")
-STATED = 0.1
-"""The paper's C on rt-polarity."""
+STATED = 0.1  # the paper's C on rt-polarity
 FIGURES = (*APPROXIMATIONS, "synth2", "letter", "rt-polarity", "penalties", "softened")
 
 
@@ -36,15 +34,11 @@ def reproduce(
     size: Size | None = None,
     tick: Tick = lambda message: None,
 ) -> tuple[list[Claim], Path]:
-    """Run the named figures (all by default), and return the claims and the report's path.
-
-    Finished rounds are kept under `out`: a run that was killed goes on where it stopped.
-    """
+    """Run the named figures (all by default), resumable under `out`; return the claims and the report."""
     for name in figures:
         if name not in FIGURES:
             raise BadParameter(
-                f"There is no figure {name!r}; one of {', '.join(FIGURES)} was expected. Leave the "
-                "names out for all of them."
+                f"A figure must be one of {', '.join(FIGURES)}, got {name!r}. Leave the names out for all."
             )
     size = size or Size.full()
     began = perf_counter()
@@ -79,19 +73,19 @@ def _collect(wanted: tuple[str, ...], size: Size, out: Path, tick: Tick) -> Find
     if approximated:
         _approximate(findings, approximated, size, tick)
     if "synth2" in wanted:
-        findings.synth2 = studies.synthetic(size, tick, out / "runs" / "synth2")
+        findings.synth2 = protocol.synthetic(size, tick, out / "runs" / "synth2")
     for name in ("letter", "rt-polarity"):
         if name in wanted and name in data:
             runs = out / "runs" / name
-            findings.learning[name] = studies.learning(data[name], size, tick, runs)
+            findings.learning[name] = protocol.learning(data[name], size, tick, runs)
     if "penalties" in wanted:
         # Of the paper's C only: that of other sentence vectors was chosen by us.
-        found = [data["synth2"], *_second(), *([whole["letter"]] if "letter" in whole else [])]
-        findings.penalties = studies.penalties(found, size, tick)
+        letter = [whole["letter"]] if "letter" in whole else []
+        stated = [data["synth2"], *_second(), *letter]
+        findings.penalties = protocol.penalties(stated, size, tick)
     if "softened" in wanted:
         runs = out / "runs" / "softened"
-        found = [data["synth2"], *whole.values()]
-        findings.softened = softened_table(found, size, tick, runs)
+        findings.softened = softened_table([data["synth2"], *whole.values()], size, tick, runs)
         findings.notes.append(SMALLER)
     return findings
 
@@ -114,12 +108,11 @@ def _approximate(findings: Findings, wanted: set[str], size: Size, tick: Tick) -
                 findings.scatters[name + end] = scatter(dataset, size, tick, b=b)
     if "approx-serial" in wanted:
         others = {"softmax": 2 * float(text.learner.C)}
-        if studies.stated_C(text) != STATED:
+        if protocol.stated_C(text) != STATED:
             others["stated"] = STATED / 2
         for end, C in others.items():
             other = replace(text, learner=Logistic(C=C))
-            found = scatter(other, size, tick, every_goal=False)
-            findings.scatters[f"approx-serial-{end}"] = found
+            findings.scatters[f"approx-serial-{end}"] = scatter(other, size, tick, every_goal=False)
     if "expred" in wanted:
         findings.expred = expected_prediction(text, size, tick)
 
@@ -132,7 +125,6 @@ def _second() -> list[Dataset]:
 
 
 def _smaller(dataset: Dataset, size: Size) -> Dataset:
-    """Return at most `size.rows` rows of a dataset, every part thinned alike."""
     if size.rows is None or len(dataset.y) <= size.rows:
         return dataset
     return replace(dataset, split=Thinned(dataset.split, size.rows / len(dataset.y)))
@@ -140,18 +132,18 @@ def _smaller(dataset: Dataset, size: Size) -> Dataset:
 
 def _tables(findings: Findings) -> dict[str, pl.DataFrame]:
     """Return every table by name: that of the figure it goes with, where there is one."""
-    found = {name: scatter.table for name, scatter in findings.scatters.items()}
+    tables = {name: scatter.table for name, scatter in findings.scatters.items()}
     if findings.expred is not None:
-        found["expred"] = findings.expred.spread
-        found["expred-operators"] = findings.expred.overlap
+        tables["expred"] = findings.expred.spread
+        tables["expred-operators"] = findings.expred.overlap
     for name, curves in findings.learning.items():
         levels = (0.5, 0.6, 0.65) if name == "letter" else (0.7, 0.75, 0.8)
-        found[f"{name}-goals"] = curves.summary(levels)
-        found[f"{name}-differences"] = curves.differences("random")
-        found[f"{name}-ranks"] = curves.ranks()
+        tables[f"{name}-goals"] = curves.summary(levels)
+        tables[f"{name}-differences"] = curves.differences("random")
+        tables[f"{name}-ranks"] = curves.ranks()
     for name in ("penalties", "softened"):
         if (table := getattr(findings, name)) is not None:
-            found[name] = table
+            tables[name] = table
     lines = []
     for dataset in findings.datasets.values():
         split = dataset.split(0)
@@ -164,8 +156,8 @@ def _tables(findings: Findings) -> dict[str, pl.DataFrame]:
                 "initial": len(split.init),
                 "test": len(split.test),
                 "dev": len(split.dev),
-                "C (scikit-learn's)": studies.stated_C(dataset),
+                "C (scikit-learn's)": protocol.stated_C(dataset),
                 "rows from": dataset.source,
             }
         )
-    return found | {"datasets": pl.DataFrame(lines)}
+    return tables | {"datasets": pl.DataFrame(lines)}

@@ -1,8 +1,4 @@
-"""A study and a Label Studio project kept in step.
-
-A study made of a project's tasks has their numbers in its table. Tasks made of a study's rows carry
-the row's number, and a mark of the pool so that those of another study are not mistaken for them.
-"""
+"""Keep a study and a Label Studio project in step: rows as tasks, annotations as answers."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ import json
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
@@ -24,13 +20,12 @@ from goalward.errors import (
     BadParameter,
     Empty,
     LabelStudioError,
-    NotReached,
     StudyExists,
     UnknownLabel,
 )
 from goalward.studio.label_studio.client import Client
 from goalward.studio.label_studio.config import LabelConfig
-from goalward.studio.store.places import file_of, located
+from goalward.studio.store.database import file_of, located
 from goalward.studio.study import Study
 from goalward.studio.study.exchange import NoAnswer
 from goalward.studio.study.questions import Questions
@@ -63,12 +58,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class Synced:
-    """What a pass changed.
-
-    Rows that became tasks (`imported`); answers that were new, changed or deleted (`told`,
-    `skipped`, `withdrawn`); annotations that do not fit (`refused`); tasks that are not rows of the
-    study (`strangers`); predictions written (`pushed`), and the project's model version.
-    """
+    """What a pass changed; `strangers` are tasks that are not rows, `pushed` predictions written."""
 
     imported: int = 0
     told: int = 0
@@ -81,18 +71,15 @@ class Synced:
 
     @property
     def changed(self) -> bool:
-        """Whether anything changed."""
         return any((self.imported, self.told, self.skipped, self.withdrawn, self.pushed))
 
 
 class Bridge:
-    """A study beside a project; `sync` brings each to what the other knows.
+    """A study and a project; `sync` updates each from the other.
 
-    Annotators are called `label-studio/PROJECT/EMAIL` in the study, so answers given elsewhere are
-    never touched. `control` names a tag where several fit the study. The first `top` tasks get a
-    score each round. `prefill` shows the model's answers to annotators, who then agree with it more
-    than they should. `add_classes` takes new choices as new classes or labels, and `send` names more
-    columns of the table to send with each task.
+    Annotators are called `label-studio/PROJECT/EMAIL` in the study, so other answers are never touched.
+    The first `top` tasks get a score each round. `prefill` shows annotators the model's answers, which
+    biases them; `add_classes` accepts new choices, and `send` names more columns for the tasks.
     """
 
     def __init__(
@@ -116,7 +103,7 @@ class Bridge:
         self.prefix = f"label-studio/{self._project}/"
         if self.config.asks.fewest:
             self._match_classes(add_classes)
-        # What the last pass saw: task -> row, tasks that are none, the mark, and what was written.
+        # Of the last pass: task -> row, other tasks, the mark, refusals and the version written.
         self._rows: dict[int, int] | None = None
         self._strangers = 0
         self._mark: tuple[Any, ...] = ()
@@ -136,9 +123,9 @@ class Bridge:
         return f"{VERSION}{len(state.rounds):04d}-{digest}"
 
     def sync(self) -> Synced:
-        """Do one pass and return what it changed; a second one changes nothing."""
-        first, imported, pushed, changes = self._rows is None, 0, 0, {}
-        rows = self._identified() if self._rows is None else self._rows
+        """Do one pass and return its changes; a second pass changes nothing."""
+        first, imported, pushed, changes = self._rows is None, 0, 0, Synced()
+        rows = self._rows if self._rows is not None else self._identified()
         if first and not _made_of_project(self.study):
             missing = sorted(set(range(self.study.n_rows)) - set(rows.values()))
             imported = len(missing)
@@ -150,8 +137,7 @@ class Bridge:
             if not first and mark[:1] != self._mark[:1]:
                 rows = self._identified()
             answers = self._answers(rows)
-            # Pages shift when a task enters or leaves the list between two of them: what is missing
-            # from a list that changed meanwhile proves nothing.
+            # Pages shift when tasks change meanwhile: then a missing answer proves nothing.
             quiet = self.client.mark() == mark
             changes = self._tell(answers, set(rows.values()) if quiet else set())
             self._mark = mark if quiet else ()
@@ -161,31 +147,21 @@ class Bridge:
         if self._pushed != self.version:
             pushed = self._push(rows, self.version)
             self._pushed = self.version
-        return Synced(
-            imported=imported,
-            refused=self._refused,
-            strangers=self._strangers,
-            pushed=pushed,
-            version=self._pushed,
-            **changes,
-        )
+        changes = replace(changes, imported=imported, pushed=pushed, version=self._pushed)
+        return replace(changes, refused=self._refused, strangers=self._strangers)
 
     def follow(self, poll: float) -> Iterator[tuple[Synced, LabelStudioError | None]]:
-        """Sync every `poll` seconds; yield what each pass changed, and the error that ended it.
-
-        A server that does not answer is waited for, ever longer up to a minute; one that refuses
-        twice in a row is not.
-        """
+        """Sync every `poll` seconds, longer after failures; yield each result and its error."""
         failures = 0
         while True:
             try:
                 outcome: tuple[Synced, LabelStudioError | None] = self.sync(), None
                 failures = 0
             except LabelStudioError as error:
-                if failures and not isinstance(error, NotReached):
+                if failures and not error.passes:
                     raise
                 failures += 1
-                # Something may have been half done: look at everything again.
+                # It may be half done: look at everything again.
                 self._rows, self._pushed = None, ""
                 outcome = Synced(), error
             yield outcome
@@ -219,10 +195,9 @@ class Bridge:
         mark, self._strangers = _pool_mark(study), 0
         for task in self.client.tasks():
             number, data = task["id"], task["data"]
+            row = data.get(ROW) if data.get(POOL) == mark else None
             if known is not None:
                 row = known.get(number)
-            else:
-                row = data.get(ROW) if data.get(POOL) == mark else None
             # A task's data can be edited in Label Studio.
             if type(row) is int and 0 <= row < study.n_rows:
                 rows[number] = row
@@ -231,7 +206,7 @@ class Bridge:
         return rows
 
     def _task_data(self, rows: Iterable[int]) -> list[dict[str, Any]]:
-        """Return the data of tasks: what the label config shows, and the columns to send."""
+        """Return the data of tasks: the fields of the label config, and the columns to send."""
         mark, field_ = _pool_mark(self.study), self.config.field
         wanted = dict.fromkeys((field_, *self.config.fields, *self._send))
         tasks = []
@@ -252,10 +227,7 @@ class Bridge:
         return tasks
 
     def _answers(self, rows: Mapping[int, int]) -> dict[tuple[int, str], Any]:
-        """Return (row, annotator) -> the newest answer, None for a skip, oldest first.
-
-        What does not fit goes to `_refused`. Who has no visible email goes by a number.
-        """
+        """Return (row, annotator) -> the newest answer, None for a skip, oldest first."""
         emails, annotations = self.client.emails(), []
         for task in self.client.answered():
             for annotation in task["annotations"] if task["id"] in rows else ():
@@ -281,12 +253,8 @@ class Bridge:
         self._refused = tuple(refused)
         return answers
 
-    def _tell(self, answers: dict[tuple[int, str], Any], present: set[int]) -> dict[str, int]:
-        """Bring the study to what annotators answered; return how many answers changed.
-
-        `present` are rows that were seen to have a task. An answer to another row stays: its task
-        can be gone for other reasons than its label.
-        """
+    def _tell(self, answers: dict[tuple[int, str], Any], present: set[int]) -> Synced:
+        """Store the annotators' answers; withdraw only those of rows `present` as tasks."""
         study, state = self.study, self.study.state
         stored = {
             (row, by): standing.label
@@ -312,20 +280,12 @@ class Bridge:
         for row, by in gone:
             study.withdraw(row, by=by)
         skipped = sum(label is None for _, label in news)
-        return {"told": len(news) - skipped, "skipped": skipped, "withdrawn": len(gone)}
+        return Synced(told=len(news) - skipped, skipped=skipped, withdrawn=len(gone))
 
     def _push(self, rows: Mapping[int, int], version: str) -> int:
-        """Make the project serve tasks as `Study.ask` would; return the number of predictions.
-
-        The lowest score is served first. It is the place in the order rather than minus the
-        utility, since dev rows have a place and no utility.
-        """
-        client, project, versions, lines = (
-            self.client,
-            self.client.project(),
-            self.client.versions(),
-            [],
-        )
+        """Make the project serve tasks as `Study.ask` would; return the number of predictions."""
+        client, lines = self.client, []
+        project, versions = client.project(), client.versions()
         if project.get("model_version") != version or project.get("sampling") != BY_SCORE:
             if version in versions:
                 # A push that was cut short: its predictions would stand twice.
@@ -334,6 +294,7 @@ class Bridge:
             questions = Questions(study.n_rows, state.settings, study.pool.prepared)
             order = [q.row for q in questions.next(state, self._top, NOBODY, time.time())]
             results = self._results(order)
+            # The lowest score is served first: the place in the order, since dev rows have no utility.
             # The oldest task where a row was imported twice.
             task_of = {row: task for task, row in sorted(rows.items(), reverse=True)}
             lines = [
@@ -377,10 +338,7 @@ def create_study(
 ) -> Study:
     """Return a new study with the project's choices or number, and its overlap as `answers`.
 
-    The rows of `table` will become tasks. Without it the project's tasks are the pool, written to a
-    table beside the study; `numeric` and `embeddings` are their features, as in `Table`. `control`
-    and `learner` say what is asked; by default the one Choices tag, or the one Number tag, does.
-    The `options` are those of `Study.create`.
+    The rows of `table` become tasks; without it the project's tasks become a table beside the study.
     """
     project = client.project()
     kind = None if learner is None else written_learner(learner)[0]
@@ -398,7 +356,6 @@ def create_study(
 
 
 def _write_tasks(path: Path, tasks: Iterable[Any], project: str, shown: str) -> None:
-    """Write a project's tasks as a table."""
     lines = []
     for task in tasks:
         data = {k: v for k, v in _finite(task["data"]).items() if not k.startswith(RESERVED)}

@@ -92,19 +92,7 @@ class _View(TypedDict):
 
 
 class Client:
-    """A project of a Label Studio server; redirects are not followed.
-
-    Parameters
-    ----------
-    url
-        The address of Label Studio: http://127.0.0.1:8080, https://host/label-studio.
-    token
-        A legacy token, or a personal access token (a JWT, exchanged for short-lived ones).
-    project
-        The project's number, as in its address.
-    sleep
-        Waits some seconds before a request is repeated.
-    """
+    """A project of a Label Studio server, by a legacy or a personal access token (a JWT)."""
 
     def __init__(
         self, url: str, token: str, project: int, *, sleep: Callable[[float], None] = time.sleep
@@ -117,8 +105,7 @@ class Client:
             )
         if not token or not token.isascii() or not token.isprintable() or " " in token:
             raise BadParameter(
-                "The token must be ASCII without spaces. Copy one from Account & Settings in Label "
-                "Studio."
+                "The token must be ASCII without spaces. Copy one from Label Studio's Account & Settings."
             )
         self.url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
         self.number = int(project)
@@ -139,19 +126,13 @@ class Client:
         self._http.close()
 
     def project(self) -> Any:
-        """Return the project's settings."""
         return self._call("GET", f"{self._home}/", _Project)
 
     def set_project(self, **values: Any) -> None:
-        """Change settings of the project."""
         self._call("PATCH", f"{self._home}/", body=values)
 
     def mark(self) -> tuple[Any, ...]:
-        """Return what changes whenever a task or an annotation is added, changed or removed.
-
-        A changed or deleted annotation touches its task, so the totals and the newest task are
-        enough: one small request. The first value is the number of tasks.
-        """
+        """Return a value that changes with any task or annotation; its first part counts the tasks."""
         page = self._page(1, 1, query=json.dumps({"ordering": ["-tasks:updated_at"]}))
         newest = page["tasks"][0] if page["tasks"] else {}
         totals = page["total"], page["total_annotations"]
@@ -173,8 +154,7 @@ class Client:
                 return
             if len(seen) == before:
                 raise LabelStudioError(
-                    f"{self.url} listed the same tasks twice, of {total} in all. Try again, then look "
-                    "into its log."
+                    f"{self.url} listed the same tasks twice, of {total} in all. Look into its log."
                 )
 
     def answered(self) -> Iterator[Any]:
@@ -187,7 +167,6 @@ class Client:
         return self.tasks(query=query, fields="all")
 
     def add_tasks(self, data: Sequence[dict[str, Any]]) -> None:
-        """Add tasks."""
         for first in range(0, len(data), BATCH):
             body = [{"data": fields} for fields in data[first : first + BATCH]]
             self._call("POST", f"{self._home}/import", body=body)
@@ -202,17 +181,14 @@ class Client:
             created = reply.get("created") if isinstance(reply, dict) else None
             if created != len(body):
                 raise LabelStudioError(
-                    f"{self.url} stored {created} of {len(body)} predictions. Look into its log for "
-                    "the reason."
+                    f"{self.url} stored {created} of {len(body)} predictions. Look into its log."
                 )
 
     def versions(self) -> list[str]:
-        """Return the model versions of the project's predictions."""
         kind = list[str] | dict[str, Any]
         return list(self._call("GET", f"{self._home}/model-versions/", kind))
 
     def remove_version(self, version: str) -> None:
-        """Delete the predictions of a model version."""
         self._call("DELETE", f"{self._home}/model-versions/", body={"model_version": version})
 
     def emails(self) -> dict[int, str]:
@@ -237,7 +213,7 @@ class Client:
     def _call(
         self, method: str, path: str, kind: Any = Any, *, params: Any = None, body: Any = None
     ) -> Any:
-        """Return what the server answers, as data of a kind."""
+        """Return the server's reply, validated as data of a kind."""
         if self._personal is not None and "Authorization" not in self._http.headers:
             self._renew()
         response = self._send(method, path, params, body)
@@ -262,8 +238,7 @@ class Client:
         access = data.get("access") if isinstance(data, dict) else None
         if not access:
             raise LabelStudioError(
-                f"{self.url} gave no access token for the personal access token. Make a new one in "
-                "Account & Settings."
+                f"{self.url} gave no access token. Make a new personal one in Account & Settings."
             )
         self._http.headers["Authorization"] = f"Bearer {access}"
 
@@ -285,7 +260,7 @@ class Client:
         raise AssertionError("the last try returns or raises")
 
     def _data(self, response: Any) -> Any:
-        """Return the data of a response; an error says what the server refused."""
+        """Return the data of a response, or raise with the server's reason."""
         code = response.status_code
         request = f"{response.request.method} {response.request.url.path}"
         try:

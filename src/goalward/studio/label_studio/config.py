@@ -37,22 +37,18 @@ class Control:
 
     @classmethod
     def of(cls, tag: Element) -> Self:
-        """Return the control of a tag."""
         return cls()
 
     def answer(self, values: Sequence[Any], classes: Sequence[Label]) -> Any:
-        """Return an annotation's answer as a study takes it; or `NoAnswer`.
-
-        `values` are what its regions hold under `key`, None where they hold something else.
-        """
+        """Return the answer, or `NoAnswer`; `values` are those of the regions under `key`."""
         chosen: list[str] = []
         known = {str(label): label for label in classes}
         for value in values:
             if not isinstance(value, list):
-                return NoAnswer(f"{short(value)} where a list of choices was expected")
+                return NoAnswer(f"{short(value)} instead of a list of choices")
             chosen += map(str, value)
         if self.kind == "class" and len(chosen) != 1:
-            return NoAnswer(f"{len(chosen)} choices where one was expected")
+            return NoAnswer(f"{len(chosen)} choices instead of one")
         for name in chosen:
             if name not in known:
                 return NoAnswer(f"{name[:100]!r} is not one of the {self.names}")
@@ -64,10 +60,7 @@ class Control:
         return bool(stored == answer)
 
     def believed(self, outcomes: NDArray[Any], classes: Sequence[Label]) -> Any:
-        """Return the model's answer as a region holds it.
-
-        `outcomes` are the probabilities of classes or labels, or the number.
-        """
+        """Return the model's answer as a region holds it, from probabilities or the number."""
         return [str(classes[int(outcomes.argmax())])]
 
 
@@ -80,23 +73,18 @@ class SeveralChoices(Control):
     fewest = 1
 
     def unchanged(self, stored: Any, answer: Any) -> bool:
-        """Return whether the labels are the study's.
-
-        A label declared later was not asked: until somebody chooses it, it is not answered.
-        """
         if stored is None or answer is None:
             return stored is answer
         asked = len(stored)
         return bool(stored == answer[:asked] and not any(answer[asked:]))
 
     def believed(self, outcomes: NDArray[Any], classes: Sequence[Label]) -> Any:
-        """Return the labels with a probability above one half."""
         return [str(name) for name, p in zip(classes, outcomes, strict=True) if p > 0.5]
 
 
 @dataclass(frozen=True)
 class NumberField(Control):
-    """A tag that asks for a number; what is shown to annotators fits its bounds and steps."""
+    """A tag that asks for a number; predictions are rounded to its bounds and steps."""
 
     kind = "numbers"
     key = "number"
@@ -110,7 +98,6 @@ class NumberField(Control):
 
     @classmethod
     def of(cls, tag: Element) -> Self:
-        """Return the control of a tag, with its bounds."""
         given = {name: tag.attrib[name] for name in ("min", "max", "step") if name in tag.attrib}
         try:
             bounds = {name: _finite(float(text)) for name, text in given.items()}
@@ -119,22 +106,19 @@ class NumberField(Control):
         low, high = bounds.get("min", -math.inf), bounds.get("max", math.inf)
         if not low <= high or not bounds.get("step", 1.0) > 0:
             raise Unsupported(
-                f"Number {tag.get('name')!r} must have a min below its max and a step above 0, got "
-                f"{given}. Correct the label config."
+                f"Number {tag.get('name')!r} must have min below max and step above 0, got {given}. Correct it."
             )
         return cls(low, high, bounds.get("step"))
 
     def answer(self, values: Sequence[Any], classes: Sequence[Label]) -> Any:
-        """Return the number."""
         if len(values) != 1:
-            return NoAnswer(f"{len(values)} numbers where one was expected")
+            return NoAnswer(f"{len(values)} numbers instead of one")
         number = _finite(values[0])
-        return (
-            NoAnswer(f"{short(values[0])} is not a finite number") if math.isnan(number) else number
-        )
+        if math.isnan(number):
+            return NoAnswer(f"{short(values[0])} is not a finite number")
+        return number
 
     def believed(self, outcomes: NDArray[Any], classes: Sequence[Label]) -> Any:
-        """Return the number, within the control's bounds and at one of its steps."""
         number = float(outcomes[0])
         # Steps that are lost in a number's last digits are none.
         if self.step is None or self.step < 1e-12 * abs(number):
@@ -154,19 +138,7 @@ def _finite(value: Any) -> float:
 
 @dataclass(frozen=True)
 class LabelConfig:
-    """The control of a label config that a study works with, and its subject.
-
-    The subject, a tag such as Text (its `kind`), shows `field` of a task's data, and the whole
-    config `fields`. `classes` are the choices, or the name of the number.
-
-    Examples
-    --------
-    >>> config = LabelConfig.parse('''<View><Text name="t" value="$text"/>
-    ...     <Choices name="c" toName="t"><Choice value="good"/><Choice value="bad"/></Choices>
-    ... </View>''')
-    >>> config.control, config.field, config.classes
-    ('c', 'text', ('good', 'bad'))
-    """
+    """The control tag of a label config that a study uses, and the tag that shows the data."""
 
     control: str
     subject: str
@@ -178,20 +150,15 @@ class LabelConfig:
 
     @classmethod
     def parse(cls, text: str, control: str | None = None, kind: str | None = None) -> LabelConfig:
-        """Return what a label config asks.
-
-        `control` names one of several tags; `kind` is the study's ("class", "labels", "numbers"),
-        by default the config's, its Choices before its Number.
-        """
-        # Entities are never needed here, and are how small texts grow large.
+        """Return the parsed config; `control` names one of several tags, `kind` is the study's."""
+        # Entities make small texts grow large.
         if "<!DOCTYPE" in text or "<!ENTITY" in text:
             raise Unsupported("The label config must not declare entities. Use plain tags.")
         try:
             root = ElementTree.fromstring(text)
         except ElementTree.ParseError as error:
             raise Unsupported(
-                f"The label config is not XML ({error}). Set it in the project's settings, under "
-                "Labeling Interface."
+                f"The label config is not XML ({error}). Set it in the project's settings."
             ) from error
         tag, control_type = _chosen(root, control, kind)
         name, subject = tag.get("name", ""), tag.get("toName", "")
@@ -205,8 +172,7 @@ class LabelConfig:
         fewest = control_type.fewest
         if fewest and not fewest <= len(set(filter(None, names))) == len(names):
             raise Unsupported(
-                f"Choices {name!r} must have {fewest} or more distinct choices, got {names}. Complete "
-                "the label config."
+                f"Choices {name!r} must have {fewest} or more distinct choices, got {names}. Add some."
             )
         about = next((other for other in root.iter() if other.get("name") == subject), None)
         value = about.get("value", "") if about is not None else ""

@@ -80,7 +80,7 @@ function render({ model, el }) {
     if (kind === "labels") { answer([...held].sort((a, b) => a - b)); return; }
     if (kind !== "numbers") return;
     if (Number.isFinite(field.valueAsNumber)) { answer(field.valueAsNumber); field.focus(); return; }
-    problem = "A number was expected.";
+    problem = "The answer must be a number.";
     draw();
   }
 

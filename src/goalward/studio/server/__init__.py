@@ -7,7 +7,6 @@ with needing("The labelling page (unlike --terminal)"):
     from goalward.studio.server.auth import Auth
     from goalward.studio.server.security import ProxyConfig
     from goalward.studio.server.serve import serve
-    from goalward.studio.server.served_study import ServedStudy
-    from goalward.studio.server.study_list import StudyList
+    from goalward.studio.server.served_study import ServedStudy, StudyList
 
 __all__ = ["Auth", "ProxyConfig", "ServedStudy", "StudyList", "create_app", "serve"]

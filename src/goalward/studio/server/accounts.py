@@ -15,9 +15,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from goalward.errors import BadParameter
 from goalward.studio.server.api import Body, Text
-from goalward.studio.server.auth import Auth, address_of
+from goalward.studio.server.auth import Auth, CallerOf, address_of, from_state
 from goalward.studio.server.pages import page
-from goalward.studio.server.roles import Caller, CallerOf
 from goalward.studio.server.security import home, origin
 from goalward.studio.team import Team, digest
 
@@ -35,30 +34,18 @@ STATIC = {
 }
 
 
-async def auth_of(request: Request) -> Auth:
-    """Return what opens the server of a request."""
-    auth: Auth = request.app.state.auth
-    return auth
-
-
 async def _form(request: Request) -> defaultdict[str, str]:
     """Return the fields of a form; missing ones are empty."""
     sent = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=10)
     return defaultdict(str, {name: "".join(values) for name, values in sent.items()})
 
 
-async def _team(request: Request) -> Team:
-    team: Team = request.app.state.auth.team
-    return team
-
-
-AuthOf = Annotated[Auth, Depends(auth_of)]
+AuthOf = Annotated[Auth, from_state("auth")]
 Form = Annotated[defaultdict[str, str], Depends(_form)]
-TeamOf = Annotated[Team, Depends(_team)]
+TeamOf = Annotated[Team, from_state("team")]
 sign_in = APIRouter(include_in_schema=False)
 """Routes of every server."""
 team_pages = APIRouter()
-"""Routes of a server with accounts."""
 
 
 def _signed_in(request: Request, to: str, session: str) -> Response:
@@ -170,14 +157,8 @@ class PersonNamed(Body):
     name: Text = Field(min_length=1, max_length=200, description="The person's name.")
 
 
-class NewRole(PersonNamed):
-    """A person and their new role."""
-
-    role: Literal["annotator", "reviewer", "owner"]
-
-
-class NewInvitation(PersonNamed):
-    """A person who gets a link."""
+class PersonInRole(PersonNamed):
+    """A person who gets a role, a link, or both."""
 
     role: Literal["annotator", "reviewer", "owner"] | None = Field(
         None, description="Their role; none for a member who needs a new passphrase."
@@ -206,8 +187,8 @@ def _people(request: Request, team: TeamOf, caller: CallerOf) -> Response:
 @team_pages.get("/api/team")
 def members(request: Request, team: TeamOf, caller: CallerOf) -> dict[str, Any]:
     """Return who belongs to the team and who is signed in; for all but owners, of oneself only."""
-    auth, owner = request.app.state.auth, _is_owner(caller)
-    account = team.members.record(team.clock(), None if owner else caller.principal.name)
+    auth, owner = request.app.state.auth, caller.owns_team
+    account = team.members.record(None if owner else caller.principal.name)
     here = digest(request.cookies.get(auth.cookie, ""))
     for person in account["people"]:
         if person["name"] in auth.seen:
@@ -220,17 +201,19 @@ def members(request: Request, team: TeamOf, caller: CallerOf) -> dict[str, Any]:
 
 @team_pages.post("/api/team/invite")
 def invite_person(
-    wanted: NewInvitation, request: Request, team: TeamOf, caller: CallerOf
+    wanted: PersonInRole, request: Request, team: TeamOf, caller: CallerOf
 ) -> dict[str, str]:
     """Return a link by which somebody chooses a passphrase, once, within a week."""
-    token = team.invite(wanted.name, wanted.role, by=_name(caller))
+    token = team.invite(wanted.name, wanted.role, by=caller.signature)
     return {"name": wanted.name, "link": f"{origin(request)}{home(request)}/join?invite={token}"}
 
 
 @team_pages.post("/api/team/role")
-def give_role(wanted: NewRole, request: Request, team: TeamOf, caller: CallerOf) -> dict[str, Any]:
+def give_role(
+    wanted: PersonInRole, request: Request, team: TeamOf, caller: CallerOf
+) -> dict[str, Any]:
     """Give a member another role."""
-    team.set_role(team.members.require(wanted.name).name, wanted.role, by=_name(caller))
+    team.set_role(team.members.require(wanted.name).name, wanted.role, by=caller.signature)
     return members(request, team, caller)
 
 
@@ -239,7 +222,7 @@ def remove_person(
     wanted: PersonNamed, request: Request, team: TeamOf, caller: CallerOf
 ) -> dict[str, Any]:
     """Remove somebody from the team; their answers stay."""
-    team.remove(wanted.name, by=_name(caller))
+    team.remove(wanted.name, by=caller.signature)
     return members(request, team, caller)
 
 
@@ -248,8 +231,8 @@ def revoke(
     wanted: SessionOrLink, request: Request, team: TeamOf, caller: CallerOf
 ) -> dict[str, Any]:
     """End a session of one's own; for owners of the team anybody's, and links too."""
-    name = None if _is_owner(caller) else caller.principal.name
-    team.revoke(wanted.id, by=_name(caller), name=name)
+    name = None if caller.owns_team else caller.principal.name
+    team.revoke(wanted.id, by=caller.signature, name=name)
     return members(request, team, caller)
 
 
@@ -266,12 +249,3 @@ async def change_passphrase(
         raise HTTPException(422, "That is not your present passphrase; nothing was changed.")
     _set_session(response, request, session)
     return {"name": name}
-
-
-def _is_owner(caller: Caller) -> bool:
-    return caller.may("/api/team/remove")
-
-
-def _name(caller: Caller) -> str:
-    """Return the name for the journal."""
-    return caller.principal.name or "token"

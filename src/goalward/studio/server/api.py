@@ -1,14 +1,11 @@
-"""The HTTP interface: answers in, rows and files out. Rows are numbers; no path comes from a caller.
-
-Nothing is converted that pydantic would convert: row 3 is neither "3", 3.0 nor true, and not "1_0"
-in an address.
-"""
+"""The HTTP interface. Types are strict: row 3 is neither "3", 3.0 nor true."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
@@ -29,10 +26,16 @@ from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, Response, StreamingResponse
 
 from goalward.errors import DataMissing
-from goalward.studio.server.roles import Caller, CallerOf, still_allowed
-from goalward.studio.server.rows import AnswerFilter, JsonLabel, RowView, answered_rows, preview
+from goalward.studio.server.auth import Caller, CallerOf, still_allowed
 from goalward.studio.server.security import LOCAL, home, origin, root, route
 from goalward.studio.server.served_study import EACH, HELD, MOST, ServedStudy
+from goalward.studio.server.shown_rows import (
+    AnswerFilter,
+    JsonLabel,
+    RowView,
+    answered_rows,
+    preview,
+)
 from goalward.studio.study.settings import LONGEST_NOTE
 from goalward.studio.study.why import Effect
 
@@ -116,7 +119,7 @@ class Answer(AboutRow):
     )
 
 
-class Note(AboutRow):
+class NewNote(AboutRow):
     """A remark about a row."""
 
     text: Text = Field(min_length=1, max_length=LONGEST_NOTE)
@@ -149,8 +152,8 @@ class AnswerStored(NextRows):
     seq: int = Field(description="Its number in the journal.")
 
 
-class Undone(NextRows):
-    """The last action was undone; None if there was nothing."""
+class RowUndone(NextRows):
+    """The row whose last action was undone; None if there was nothing."""
 
     row: int | None
 
@@ -167,7 +170,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 
 
 async def served_study(request: Request) -> ServedStudy:
-    """Return the study of the application that a request came to."""
+    """Return the study that a request is about."""
     served: ServedStudy | None = request.app.state.served
     if served is not None:
         return served
@@ -180,8 +183,7 @@ Served = Annotated[ServedStudy, Depends(served_study)]
 
 
 async def _same_study(
-    served: Served,
-    x_goalward_study: Annotated[str | None, Header(include_in_schema=False)] = None,
+    served: Served, x_goalward_study: Annotated[str | None, Header(include_in_schema=False)] = None
 ) -> None:
     """Refuse a request for another study: of a page that was left open while the server changed."""
     if x_goalward_study is not None and x_goalward_study != served.id:
@@ -195,7 +197,6 @@ async def _same_study(
 
 
 api = APIRouter(prefix="/api", responses=ERRORS, dependencies=[Depends(_same_study)])
-files = APIRouter(prefix="/api", responses=ERRORS)
 
 
 @api.post("/ask")
@@ -223,12 +224,12 @@ def skip(about: AboutRow, served: Served, caller: CallerOf) -> NextRows:
 
 
 @api.post("/undo")
-def undo(annotator: Annotator, served: Served, caller: CallerOf) -> Undone:
+def undo(annotator: Annotator, served: Served, caller: CallerOf) -> RowUndone:
     """Undo the annotator's last answer, skip or withdrawal; the row is theirs again."""
     by = caller.annotator(annotator.by)
     row = served.study.undo(by=by)
     served.changed()
-    return Undone(row=row, next=served.next_rows(by, caller.own))
+    return RowUndone(row=row, next=served.next_rows(by, caller.own))
 
 
 @api.post("/withdraw")
@@ -246,7 +247,7 @@ def withdraw(about: AboutRow, served: Served, caller: CallerOf) -> NextRows:
 
 
 @api.post("/note")
-def note(remark: Note, served: Served, caller: CallerOf) -> RowView:
+def note(remark: NewNote, served: Served, caller: CallerOf) -> RowView:
     """Write a note about a row."""
     served.study.note(remark.row, remark.text, by=caller.annotator(remark.by))
     served.live.changed()
@@ -279,13 +280,12 @@ def invite(request: Request, served: Served) -> dict[str, str | None]:
     path = f"{home(request)}/start?token={served.auth.new_link()}&who=ask"
     # Others reach the page where the caller did, but not by the names of the loopback.
     address = served.address if request.url.hostname in LOCAL else origin(request)
+    says = f"It works once, for everybody who can reach {address}."
     if address is None:
         says = (
             "It opens once, on this computer only, for example in another browser. For other "
             "computers start with --host 0.0.0.0 --token and a token of your own."
         )
-    else:
-        says = f"It works once, for everybody who can reach {address}."
     return {"path": path, "address": address, "says": says}
 
 
@@ -305,8 +305,8 @@ def why(row: RowInPath, served: Served, caller: CallerOf) -> dict[str, Any]:
     """
     reasons = served.with_features().why(_known(served, row))
 
-    def effects(found: list[Effect]) -> list[dict[str, Any]]:
-        shown = found if caller.own is None else []
+    def effects(every: list[Effect]) -> list[dict[str, Any]]:
+        shown = every if caller.own is None else []
         return [{**vars(e), "preview": preview(served.study.show(e.row))} for e in shown]
 
     labels = [
@@ -406,7 +406,7 @@ def _replies(*kinds: str) -> dict[str, Any]:
     return {"response_class": Response, "responses": content}
 
 
-@files.get("/images/{row}", **_replies("image/*"))
+@api.get("/images/{row}", **_replies("image/*"))
 def images(row: RowInPath, served: Served) -> Response:
     """Return the picture of a row."""
     table = served.study.pool.table
@@ -416,41 +416,34 @@ def images(row: RowInPath, served: Served) -> Response:
     return Response(content, media_type=kind, headers=SEALED)
 
 
-@files.get("/export", **_replies(*(kind.partition(";")[0] for kind in FORMATS.values())))
+@api.get("/export", **_replies(*(kind.partition(";")[0] for kind in FORMATS.values())))
 def export(
     served: Served, caller: CallerOf, format: Format = "csv", raw: bool = False, every: bool = False
 ) -> Response:
     """Return the labels with the table's columns; formula-like cells escaped unless `raw`."""
-
-    def write(path: Path) -> None:
-        served.study.export(path, raw=raw, every=every)
-
+    write = partial(served.study.export, raw=raw, every=every)
     return _download(served, caller, f"labels.{format}", write)
 
 
-@files.get("/predictions", **_replies(*(kind.partition(";")[0] for kind in FORMATS.values())))
+@api.get("/predictions", **_replies(*(kind.partition(";")[0] for kind in FORMATS.values())))
 def predictions(
     served: Served, caller: CallerOf, format: Format = "csv", raw: bool = False
 ) -> Response:
     """Return every row of the table with its label: a person's, or the model's with probability."""
-
-    def write(path: Path) -> None:
-        served.with_features().write_predictions(path, raw=raw)
-
+    write = partial(served.with_features().write_predictions, raw=raw)
     return _download(served, caller, f"predictions.{format}", write)
 
 
 def _download(
-    served: ServedStudy, caller: Caller, name: str, write: Callable[[Path], None]
+    served: ServedStudy, caller: Caller, name: str, write: Callable[[Path], int]
 ) -> Response:
-    """Return a file that is written now, named after the table."""
     folder = TemporaryDirectory()
     path = Path(folder.name) / name
     try:
         write(path)
         if served.auth.team is not None:
             # Before a byte is sent.
-            served.study.exported(name, by=caller.principal.name or "token")
+            served.study.exported(name, by=caller.signature)
     except BaseException:
         folder.cleanup()
         raise
@@ -460,7 +453,7 @@ def _download(
     return FileResponse(path, media_type=kind, filename=f"{stem}-{name}", background=done)
 
 
-@files.get("/events", include_in_schema=False)
+@api.get("/events", include_in_schema=False)
 async def events(
     request: Request,
     served: Served,

@@ -12,41 +12,29 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from goalward.errors import (
-    BadInput,
-    DataMissing,
-    GoalwardError,
-    Locked,
-    NotConverged,
-    NotWritten,
-    PoolChanged,
-    Replaced,
-    Separable,
-)
+from goalward import errors
 from goalward.studio.server.accounts import sign_in, team_pages
-from goalward.studio.server.api import api, files
-from goalward.studio.server.auth import Auth
+from goalward.studio.server.api import api
+from goalward.studio.server.auth import Auth, allowed
 from goalward.studio.server.monitoring import Monitor, monitoring
 from goalward.studio.server.new_study import NewStudy, start
-from goalward.studio.server.pages import page, pages
-from goalward.studio.server.roles import allowed
-from goalward.studio.server.rows import encodable
+from goalward.studio.server.pages import BELOW, page, pages, study_list
 from goalward.studio.server.security import DIRECT, ProxyConfig, SecurityMiddleware
 from goalward.studio.server.served_study import ServedStudy
-from goalward.studio.server.study_list import BELOW, study_list
+from goalward.studio.server.shown_rows import encodable
 
-STATUS: dict[type[GoalwardError], int] = {
-    DataMissing: 404,
-    BadInput: 422,
+STATUS: dict[type[errors.GoalwardError], int] = {
+    errors.DataMissing: 404,
+    errors.BadInput: 422,
     # The present labels allow no number that can be trusted; later ones may.
-    NotConverged: 409,
-    Separable: 409,
-    PoolChanged: 409,
+    errors.NotConverged: 409,
+    errors.Separable: 409,
+    errors.PoolChanged: 409,
     # Nothing was stored: the page keeps the answer until the study is back.
-    NotWritten: 507,
-    Replaced: 507,
-    Locked: 503,
-    GoalwardError: 500,
+    errors.NotWritten: 507,
+    errors.Replaced: 507,
+    errors.Locked: 503,
+    errors.GoalwardError: 500,
 }
 """The status of an error; the nearest of its classes decides."""
 
@@ -59,13 +47,7 @@ def create_app(
     new: NewStudy | None = None,
     proxy: ProxyConfig = DIRECT,
 ) -> FastAPI:
-    """Return the application over studies by name; see `serve`.
-
-    Parameters
-    ----------
-    new
-        Where a study is created if there is none.
-    """
+    """Return the application over studies by name, or over a new one; see `serve`."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -83,21 +65,16 @@ def create_app(
     app.state.studies = {"": None} if alone else {}
     app.state.studies |= {**studies, **dict.fromkeys(app.state.unopened)}
     app.state.monitor = Monitor(app.state.studies)
-    app.add_middleware(
-        SecurityMiddleware,
-        auth=auth,
-        proxy=proxy,
-        uploads=new is not None,
-        monitor=app.state.monitor,
-    )
+    secured: dict[str, Any] = {"auth": auth, "proxy": proxy, "monitor": app.state.monitor}
+    app.add_middleware(SecurityMiddleware, **secured, uploads=new is not None)
     routers = [sign_in, monitoring, *([team_pages] if auth.team else [])]
-    routers += [pages, api, files, *([start] if new else [])] if alone else [study_list]
+    routers += [pages, api, *([start] if new else [])] if alone else [study_list]
     for router in routers:
         app.include_router(router)
     for name, served in {} if alone else studies.items():
         below = _application(auth, served)
-        for router in (pages, api, files):
-            below.include_router(router)
+        below.include_router(pages)
+        below.include_router(api)
         app.mount(f"{BELOW}/{name}", below)
     return app
 
@@ -117,7 +94,7 @@ def _application(auth: Auth, served: ServedStudy | None, lifespan: Any = None) -
             RequestValidationError: _invalid,
         },
     )
-    app.state.auth, app.state.served = auth, served
+    app.state.auth, app.state.team, app.state.served = auth, auth.team, served
     return app
 
 
@@ -136,7 +113,7 @@ async def _refused(request: Request, error: HTTPException) -> Response:
 
 
 async def _invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-    # What came is not repeated: it may be long, or nothing that JSON can represent.
+    # The input is not repeated: it may be long, or not valid JSON.
     reasons = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5]]
     return _problem("; ".join(reasons), 422)
 

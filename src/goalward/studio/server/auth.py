@@ -1,4 +1,4 @@
-"""Authentication: the token, links that work once, sessions, and limits on guessing them."""
+"""Authentication and roles. The table in docs/how-to/accounts.md mirrors the one below."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
 from heapq import heappop, heappush
 from ipaddress import ip_address, ip_network
 from itertools import count
+from typing import Annotated, Any, Self
 
+from fastapi import Depends
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from goalward.errors import BadParameter
-from goalward.studio.team import Person, Team, digest, name_key
+from goalward.studio.team import ROLES, Person, Team, digest, name_key
 
 AT_ONCE, SECONDS = 10, 6.0
 """Wrong guesses of a network that are free, and the seconds that each further one costs."""
@@ -43,20 +47,14 @@ SYSTEMS = ("Android", "iPhone", "iPad", "Windows", "Mac OS", "Linux")
 
 
 def network(address: str) -> str:
-    """Return what counts as one caller: an IPv4 address, or the /64 of an IPv6 address.
-
-    Examples
-    --------
-    >>> network("10.0.0.7"), network("::ffff:10.0.0.7"), network("2001:db8::7")
-    ('10.0.0.7', '10.0.0.7', '2001:db8::/64')
-    """
+    """Return the network of a caller: an IPv4 address, or the /64 of an IPv6 address."""
     try:
-        found = ip_address(address)
+        parsed = ip_address(address)
     except ValueError:
         return address
-    if found.version == 4 or found.ipv4_mapped:
-        return str(found.ipv4_mapped if found.version == 6 else found)
-    return str(ip_network((int(found), 64), strict=False))
+    if parsed.version == 4 or parsed.ipv4_mapped:
+        return str(parsed.ipv4_mapped if parsed.version == 6 else parsed)
+    return str(ip_network((int(parsed), 64), strict=False))
 
 
 class Attempts:
@@ -81,7 +79,6 @@ class Attempts:
             )
 
     def failed(self, caller: str) -> None:
-        """Count a wrong guess."""
         self._free_at[caller] = max(self.free_at(caller), self.clock()) + self.seconds
         self._free_at.move_to_end(caller)
         while len(self._free_at) > REMEMBERED:
@@ -89,10 +86,7 @@ class Attempts:
 
 
 class HashQueue:
-    """Callers who wait for a hash: those who never guessed wrong first, equals in turns.
-
-    Without it, whoever sends many wrong passphrases keeps everybody else from signing in.
-    """
+    """Callers who wait for a hash, those without wrong guesses first: guessers block nobody."""
 
     def __init__(self, attempts: Attempts) -> None:
         self.waiting = Counter[str]()
@@ -142,25 +136,14 @@ class TokenHolder:
     name = None
 
     def role(self, study: str = "") -> str:
-        """Return the role, the same in every study."""
         return "owner"
 
 
 Principal = Person | TokenHolder
-"""Who a request comes from."""
 
 
 class Auth:
-    """What opens a server: a token for programs, links that work once, sessions in cookies.
-
-    All but a given token is new with each start. With a team, people sign in by name and
-    passphrase, and programs with the token.
-
-    Parameters
-    ----------
-    port
-        Cookies are shared between ports, so the name of ours contains it.
-    """
+    """A token for programs, links that work once, and sessions in cookies, or a team's passphrases."""
 
     def __init__(
         self, token: str | None = None, *, port: int = 0, team: Team | None = None
@@ -204,15 +187,13 @@ class Auth:
         return False
 
     def is_session(self, value: str) -> bool:
-        """Return whether this is the value of the cookie, in constant time."""
         return self.team is None and secrets.compare_digest(digest(value), digest(self.session))
 
     async def sign_in(self, request: Request, team: Team, name: str, passphrase: str) -> str | None:
         """Return a new session; None, after the same time, for a wrong name or passphrase."""
         place, before = _place(request), request.cookies.get(self.cookie, "")
-        return await self._hashed(
-            request, name, lambda: team.sign_in(name, passphrase, place, before)
-        )
+        call = partial(team.sign_in, name, passphrase, place, before)
+        return await self._hashed(request, name, call)
 
     async def join(self, request: Request, team: Team, token: str, passphrase: str) -> str | None:
         """Use up an invitation and return a session; None for an invalid link."""
@@ -223,22 +204,21 @@ class Auth:
             self.attempts.failed(caller)
             return None
         place, before = _place(request), request.cookies.get(self.cookie, "")
-        return await self._hashed(
-            request,
-            link.name,
-            lambda: team.sign_in(team.join(token, passphrase), passphrase, place, before),
-        )
+
+        def call() -> str | None:
+            return team.sign_in(team.join(token, passphrase), passphrase, place, before)
+
+        return await self._hashed(request, link.name, call)
 
     async def change(self, request: Request, team: Team, old: str, new: str) -> str | None:
         """Change a passphrase and return the only session; None if the old one is wrong."""
         name, place = request.state.principal.name, _place(request)
-        return await self._hashed(
-            request,
-            name,
-            lambda: (
-                team.sign_in(name, new, place) if team.change_passphrase(name, old, new) else None
-            ),
-        )
+
+        def call() -> str | None:
+            changed = team.change_passphrase(name, old, new)
+            return team.sign_in(name, new, place) if changed else None
+
+        return await self._hashed(request, name, call)
 
     async def _hashed(
         self, request: Request, name: str, call: Callable[[], str | None]
@@ -293,7 +273,7 @@ class Auth:
 
 
 def address_of(request: Request) -> str:
-    """Return the address that a request came from."""
+    """Return the address of the sender."""
     return request.client.host if request.client else ""
 
 
@@ -304,3 +284,112 @@ def _place(request: Request) -> str:
     system = next((word for word in SYSTEMS if word in agent), "")
     device = " on ".join(filter(None, (browser, system)))
     return ", ".join(filter(None, (address_of(request), device)))
+
+
+OPEN = frozenset({"/start", "/login", "/join", "/static/app.css", "/static/icon.svg", "/healthz"})
+"""Routes without authentication: sign-in with its style, and the health check."""
+MEMBER = {
+    *("/people", "/logout", "/static/{name}", "/api/studies"),
+    *("/api/team", "/api/team/revoke", "/api/team/passphrase"),
+}
+"""For everybody who is signed in: their own account, and the list of their studies."""
+ANNOTATOR = {
+    *("/", "/review", "/docs", "/api/events", "/api/refresh"),
+    *("/api/ask", "/api/tell", "/api/skip", "/api/undo", "/api/withdraw", "/api/note"),
+    *("/api/rows/{row}", "/api/images/{row}", "/api/why/{row}", "/api/words/{row}"),
+    *("/api/status", "/api/curve", "/api/utilities", "/api/stop", "/api/answers"),
+}
+REVIEWER = {
+    *("/scores", "/api/scores", "/api/agreement", "/api/classes"),
+    *("/api/export", "/api/predictions"),
+}
+NEEDED = dict.fromkeys(ANNOTATOR, "annotator") | dict.fromkeys(REVIEWER, "reviewer")
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who sends a request, and the identity of the study it is about ("" for none)."""
+
+    principal: Principal
+    study: str
+
+    @classmethod
+    def of(cls, request: Request) -> Self:
+        """Return the caller of a request; nobody has to be signed in for the routes of `OPEN`."""
+        served = getattr(request.app.state, "served", None)
+        return cls(request.state.principal or Person(""), "" if served is None else served.id)
+
+    def may(self, path: str) -> bool:
+        if path in MEMBER or (path == "/" and not self.study):
+            return True
+        # Owners of one study own neither the others nor the team.
+        role = self.principal.role("" if path.startswith("/api/team") else self.study)
+        return role is not None and ROLES.index(role) >= ROLES.index(NEEDED.get(path, "owner"))
+
+    @property
+    def signature(self) -> str:
+        return self.principal.name or "token"
+
+    @property
+    def owns_team(self) -> bool:
+        return self.may("/api/team/remove")
+
+    @property
+    def own(self) -> str | None:
+        """The name of a caller who sees only their own answers and notes; None for all others."""
+        return None if self.may("/api/agreement") else self.principal.name
+
+    def annotator(self, claimed: str | None) -> str:
+        """Return the name that is stored: of whoever signed in, or the one a program claims."""
+        name = self.principal.name
+        if name is not None and claimed not in (None, name):
+            raise HTTPException(
+                403,
+                f"{name} is signed in here and cannot answer for {claimed}; nothing was stored. "
+                f"Unsent answers stay in this browser until {claimed} signs in again.",
+                {"x-goalward-person": "other"},
+            )
+        if name is None and claimed is None:
+            raise HTTPException(422, "body.by: the name of the annotator is needed.")
+        return str(name or claimed)
+
+
+async def _caller(request: Request) -> Caller:
+    return Caller.of(request)
+
+
+CallerOf = Annotated[Caller, Depends(_caller)]
+
+
+def from_state(name: str) -> Any:
+    """Return a dependency on an attribute of the application's state."""
+
+    async def value(request: Request) -> Any:
+        return getattr(request.app.state, name)
+
+    return Depends(value)
+
+
+async def allowed(request: Request, caller: CallerOf) -> None:
+    """Refuse a request that needs a higher role."""
+    path = request.scope["route"].path
+    if path not in OPEN and not caller.may(path):
+        role = caller.principal.role(caller.study) or "nobody"
+        raise HTTPException(
+            403,
+            f"{caller.principal.name} is {role} here, and this needs the role "
+            f"{NEEDED.get(path, 'owner')}. Ask an owner of the team.",
+        )
+
+
+async def still_allowed(request: Request, caller: Caller) -> bool:
+    """Return whether the listener of a stream is still signed in and allowed."""
+    auth: Auth = request.app.state.auth
+    if auth.team is None:
+        return True
+    try:
+        principal = await auth.principal(request)
+    except HTTPException:
+        return False
+    path = request.scope["route"].path
+    return principal is not None and Caller(principal, caller.study).may(path)

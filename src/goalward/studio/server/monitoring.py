@@ -46,7 +46,6 @@ class JsonLines(logging.Formatter):
     """A record as one line of JSON: time, level, event, and the fields of a request."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
         line: dict[str, object] = {
             "time": f"{self.formatTime(record, '%Y-%m-%dT%H:%M:%S')}.{record.msecs:03.0f}",
             "level": record.levelname.lower(),
@@ -114,13 +113,7 @@ def logging_to(path: Path | None) -> Iterator[None]:
 
 
 class Monitor(Collector):
-    """Logs and counts replies, and collects the metrics of studies.
-
-    Parameters
-    ----------
-    studies
-        By name; None for one that could not be opened. The name "" is of a server's only study.
-    """
+    """Log and count replies, and collect metrics by study; None is a study that could not be opened."""
 
     def __init__(self, studies: Mapping[str, ServedStudy | None]) -> None:
         self.studies, self.registry = studies, CollectorRegistry()
@@ -143,7 +136,6 @@ class Monitor(Collector):
         ACCESS.log(logging.INFO if status < 400 else logging.WARNING, "request", extra=fields)
 
     def collect(self) -> Iterator[Metric]:
-        """Return the metrics of every study."""
         numbers = {name: _numbers(served) for name, served in sorted(self.studies.items())}
         for metric, (kind, words) in STUDY_METRICS.items():
             family = kind(f"goalward_{metric}", words, labels=["study"])

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import filecmp
 import re
 import threading
 from collections.abc import AsyncIterator, Callable
-from hashlib import file_digest
 from itertools import chain, count, islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import polars as pl
-from fastapi import APIRouter, Depends, HTTPException, Query, Request
+from fastapi import APIRouter, HTTPException, Query, Request
 from pydantic import Field, StrictInt
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
@@ -20,11 +20,11 @@ from starlette.responses import RedirectResponse, Response
 from goalward.core.files import whole_file
 from goalward.errors import BadInput, BadParameter, PoolChanged
 from goalward.studio.server.api import Body, Text
-from goalward.studio.server.auth import Auth
+from goalward.studio.server.auth import Auth, from_state
 from goalward.studio.server.pages import page
-from goalward.studio.server.rows import encodable
 from goalward.studio.server.security import root
 from goalward.studio.server.served_study import ServedStudy
+from goalward.studio.server.shown_rows import encodable
 from goalward.studio.study import Study
 from goalward.studio.study.ledger import WAIT
 from goalward.studio.tables import Table
@@ -58,27 +58,14 @@ class StudyWanted(TableChosen):
     uses: dict[Text, Literal["text", "numeric", "category", "image", "answers", "shown"]]
 
 
+Serving = Callable[[Study], ServedStudy]
+
+
 class NewStudy:
-    """Tables of a folder, uploads to it, and the study that is made of one.
-
-    A request names a table by its number, never by a path.
-
-    Parameters
-    ----------
-    serving
-        Returns a study as it is served.
-    folder
-        Where tables and studies are; uploads go there.
-    table
-        The table that was named at the start.
-    """
+    """The tables of a folder, uploads to it, and the study created from one; requests name no paths."""
 
     def __init__(
-        self,
-        auth: Auth,
-        serving: Callable[[Study], ServedStudy],
-        folder: Path,
-        table: Path | None = None,
+        self, auth: Auth, serving: Serving, folder: Path, table: Path | None = None
     ) -> None:
         self.auth, self.serving, self.folder = auth, serving, folder
         self.creating = asyncio.Lock()
@@ -90,19 +77,20 @@ class NewStudy:
         """Return the tables that can be labelled, by number, and which of them was named."""
         with self._lock:
             known = {path.resolve() for path in self._tables}
-            here = (path for path in sorted(self.folder.iterdir()) if _is_table(path))
+            here = filter(_is_table, sorted(self.folder.iterdir()))
             self._tables += [path for path in here if path.resolve() not in known]
             tables = [
-                {"table": number, "name": encodable(path.name), "begun": _study_of(path).exists()}
+                {
+                    "table": number,
+                    "name": encodable(path.name),
+                    "begun": beside(path, ".labels.db").exists(),
+                }
                 for number, path in enumerate(self._tables[:MOST])
             ]
         return {"tables": tables, "named": self._named}
 
     async def upload(self, name: str, pieces: AsyncIterator[bytes]) -> int:
-        """Write an upload into the folder and return its number; the same bytes keep theirs.
-
-        A picture comes with its folder, `birds/owls/1.png`, which then is the table.
-        """
+        """Write an upload into the folder and return its table's number; equal files keep theirs."""
         parts = [_plain(part) for part in name.replace("\\", "/").split("/")[-DEEPEST:]]
         if Path(name).suffix.lower() not in PICTURES or len(parts) == 1:
             parts = parts[-1:]
@@ -124,10 +112,9 @@ class NewStudy:
                         )
                     file.write(piece)
         except BaseException:
-            # Nothing of it was kept.
             self._room += size
             raise
-        if path != wanted and _digest(path) == _digest(wanted):
+        if path != wanted and filecmp.cmp(path, wanted, shallow=False):
             path.unlink()
             path = wanted
         table = self.folder / parts[0] if len(parts) > 1 else path
@@ -143,7 +130,6 @@ class NewStudy:
         kinds = Kinds.of(frame)
         answers, classes = _answers(frame, kinds)
         if path.is_dir() and (named := first_labels(frame, ())[0]):
-            # The names of subfolders are answers.
             answers, classes = ["folder"], [encodable(name) for name in named]
         uses = dict.fromkeys(kinds.texts, "text") | dict.fromkeys(answers, "answers")
         if kinds.pictures and not kinds.texts:
@@ -169,13 +155,13 @@ class NewStudy:
             "sheets": list(how.sheets),
             "columns": columns,
             "classes": classes,
-            "begun": _study_of(path).exists(),
+            "begun": beside(path, ".labels.db").exists(),
         }
 
     def create(self, wanted: StudyWanted) -> Study:
         """Return the study of a table, created if there is none."""
         path = self._path(wanted.table)
-        place = _study_of(path)
+        place = beside(path, ".labels.db")
         if place.exists():
             try:
                 return Study.open(place, pool=Table(str(path)), timeout=WAIT)
@@ -188,37 +174,31 @@ class NewStudy:
                 "Answers to choose from must be two or more, each once, one in each line, got "
                 f"{', '.join(map(repr, wanted.classes)) or 'none'}."
             )
-        uses: dict[str, tuple[str, ...]] = {}
-        for column, use in wanted.uses.items():
-            uses[use] = (*uses.get(use, ()), column)
-        for use in ("image", "answers"):
-            if len(uses.get(use, ())) > 1:
+        text, numeric, category, image, answers = (
+            tuple(column for column, use in wanted.uses.items() if use == this)
+            for this in ("text", "numeric", "category", "image", "answers")
+        )
+        for use, columns in (("image", image), ("answers", answers)):
+            if len(columns) > 1:
                 raise BadParameter(
-                    f"At most one column can be used for {use}, got {', '.join(uses[use])}. Only show "
+                    f"At most one column can be used for {use}, got {', '.join(columns)}. Only show "
                     "the others."
                 )
-        table = Table(
-            str(path),
-            text=uses.get("text", ()),
-            image=next(iter(uses.get("image", ())), None),
-            numeric=uses.get("numeric", ()),
-            category=uses.get("category", ()),
-            alone=True,
-            sheet=wanted.sheet,
-        )
+        used: dict[str, Any] = {"text": text, "image": next(iter(image), None)}
+        used |= {"numeric": numeric, "category": category, "sheet": wanted.sheet}
+        table = Table(str(path), alone=True, **used)
         # Remembered for what follows: nothing else reads a table that may be made to harm.
         read_format(path, sheet=wanted.sheet, isolated=True)
         study = Study.create(place, pool=table, classes=wanted.classes, timeout=WAIT)
-        for column in uses.get("answers", ()):
+        for column in answers:
             cells = [(cell or "").strip() for cell in texts(table.read()[column])]
             known = [(row, cell) for row, cell in enumerate(cells) if cell in wanted.classes]
             study.tell_many(known, by="table")
         return study
 
     def sample(self) -> Study:
-        """Return the study of the sample table."""
         path = write_sample(Path("out/sample"))
-        place = _study_of(path)
+        place = beside(path, ".labels.db")
         if place.exists():
             return Study.open(place, timeout=WAIT)
         table = Table(str(path), text="text")
@@ -235,15 +215,11 @@ def _is_table(path: Path) -> bool:
         return False
     try:
         if path.is_dir():
-            found = islice(chain(path.glob("*"), path.glob("*/*")), SEEN)
-            return any(file.suffix.lower() in PICTURES for file in found)
+            files = islice(chain(path.glob("*"), path.glob("*/*")), SEEN)
+            return any(file.suffix.lower() in PICTURES for file in files)
         return path.is_file() and bool(suffix_of(path))
     except (BadInput, OSError):
         return False
-
-
-def _study_of(path: Path) -> Path:
-    return beside(path, ".labels.db")
 
 
 def _plain(name: str) -> str:
@@ -262,17 +238,7 @@ def _answers(frame: pl.DataFrame, kinds: Kinds) -> tuple[list[str], list[str]]:
     return [], []
 
 
-def _digest(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file_digest(file, "sha256").digest()
-
-
-async def _new_study(request: Request) -> NewStudy:
-    new: NewStudy = request.app.state.new
-    return new
-
-
-New = Annotated[NewStudy, Depends(_new_study)]
+New = Annotated[NewStudy, from_state("new")]
 start = APIRouter(include_in_schema=False)
 """Routes of a server that was started without a study."""
 

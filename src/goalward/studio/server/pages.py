@@ -1,4 +1,4 @@
-"""The pages: label, review, scores, and the documentation of the HTTP interface."""
+"""The pages: label, review, scores, the list of studies, and the documentation of the interface."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from fastapi import APIRouter, Query, Request
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, Response
 
+from goalward.errors import GoalwardError
 from goalward.studio.server.api import PageNumber, Served, visible_answers
-from goalward.studio.server.roles import Caller, CallerOf
-from goalward.studio.server.rows import AnswerFilter, encodable, row_name
+from goalward.studio.server.auth import Caller, CallerOf
 from goalward.studio.server.security import home, origin, root
-from goalward.studio.server.served_study import ServedStudy
+from goalward.studio.server.served_study import ServedStudy, title
+from goalward.studio.server.shown_rows import AnswerFilter, encodable, row_name
 from goalward.studio.study.rounds import ready
 from goalward.studio.study.scores import wilson
 
@@ -21,6 +22,9 @@ TEMPLATES = Environment(
     loader=PackageLoader("goalward.studio.server"), autoescape=True, undefined=StrictUndefined
 )
 pages = APIRouter(include_in_schema=False)
+study_list = APIRouter()
+"""Routes of a server with several studies, each below `BELOW`/NAME."""
+BELOW = "/s"
 
 
 def page(
@@ -94,7 +98,7 @@ def _calls(openapi: dict[str, Any]) -> list[dict[str, Any]]:
     calls = []
     for path, methods in openapi["paths"].items():
         for method, call in methods.items():
-            takes = [{**one, **one["schema"]} for one in call.get("parameters", [])]
+            takes = [{**taken, **taken["schema"]} for taken in call.get("parameters", [])]
             if "requestBody" in call:
                 (content,) = call["requestBody"]["content"].values()
                 body = schemas[content["schema"]["$ref"].rpartition("/")[2]]
@@ -105,3 +109,33 @@ def _calls(openapi: dict[str, Any]) -> list[dict[str, Any]]:
                 ]
             calls.append({"method": method, "path": path, "takes": takes, **call})
     return calls
+
+
+@study_list.get("/", include_in_schema=False)
+def _list(request: Request, caller: CallerOf, who: str = "") -> Response:
+    asked = "?who=ask" if who == "ask" else ""
+    listed = studies(request, caller)
+    return page(request, "studies.html", None, studies=listed, below=BELOW, asked=asked)
+
+
+@study_list.get("/api/studies")
+def studies(request: Request, caller: CallerOf) -> list[dict[str, Any]]:
+    """List the studies in which the caller has a role: their progress, and the model's accuracy."""
+    every: dict[str, ServedStudy | None] = request.app.state.studies
+    unopened: dict[str, str] = request.app.state.unopened
+    return [
+        {"name": name, "title": name, "trouble": encodable(unopened[name])}
+        if served is None
+        else {"name": name, "title": title(served.name), **_progress(served)}
+        for name, served in sorted(every.items(), key=lambda item: (item[1] is None, item[0]))
+        if caller.principal.role("" if served is None else served.id)
+    ]
+
+
+def _progress(served: ServedStudy) -> dict[str, Any]:
+    """Return the progress of a study, or why it cannot be read just now."""
+    try:
+        summary = served.summary()
+    except GoalwardError as error:
+        return {"trouble": encodable(str(error))}
+    return {name: summary[name] for name in ("rows", "labels", "skipped", "accuracy", "trouble")}

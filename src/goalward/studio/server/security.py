@@ -1,17 +1,11 @@
-"""Which requests are accepted: checks of every request before any of it is read.
-
-A page on 127.0.0.1 can be reached by every site that the same browser has open. So, in this order:
-the Host must be ours (DNS rebinding), the Origin must be ours whatever the method (requests of
-other sites, and of other ports, which share cookies), and a cookie or token must be there. Bodies
-are small, JSON, and read within a time.
-"""
+"""Checks of every request, before its body is read: any site in the same browser can send one."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import dataclass, field
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from time import monotonic
 from urllib.parse import unquote_to_bytes
 
@@ -23,15 +17,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from goalward.errors import BadParameter
-from goalward.studio.server.auth import Auth, Principal
+from goalward.studio.server.auth import OPEN, Auth, Principal
 from goalward.studio.server.monitoring import Monitor
 
 LONGEST_BODY = 512 * 1024
 """Bytes: a note of 100,000 characters fits, in any encoding."""
 BODY_SECONDS = 10.0
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
-OPEN = frozenset({"/start", "/login", "/join", "/static/app.css", "/static/icon.svg", "/healthz"})
-"""Routes without authentication: sign-in, what it looks like, and the health check."""
 UPLOAD = "/api/start/upload"
 """Takes a file instead of JSON; `NewStudy` reads and bounds it."""
 HEADERS = {
@@ -50,7 +42,7 @@ HSTS = "max-age=2592000"
 
 
 def root(request: HTTPConnection) -> str:
-    """Return the path of the study's pages, where a request came to: "" or "/s/mails"."""
+    """Return the path of the study's pages: "" or "/s/mails"."""
     return str(request.scope.get("root_path", ""))
 
 
@@ -82,29 +74,18 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
 
 @dataclass(frozen=True)
 class ProxyConfig:
-    """How the page is reached: by which names, below which path, through which proxies.
-
-    Parameters
-    ----------
-    names
-        Host names besides the addresses.
-    prefix
-        The path of the page, as in https://example.org/labels/; proxies pass it on unchanged.
-    proxies
-        Addresses or networks whose X-Forwarded headers are trusted.
-    user_header
-        The header in which these proxies name the member of a team who is signed in.
-    remote
-        Whether the server listens beyond the loopback: then its Host may be any address, which
-        no foreign name can claim to be.
-    """
+    """How the page is reached: by which names, below which path, through which proxies."""
 
     names: tuple[str, ...] = ()
+    """Host names besides the addresses."""
     prefix: str = ""
+    """The path of the page, as in https://example.org/labels/; proxies pass it on unchanged."""
     proxies: tuple[str, ...] = ()
+    """Addresses or networks whose X-Forwarded headers are trusted."""
     user_header: str = ""
+    """The header in which these proxies name the member of a team who is signed in."""
     remote: bool = False
-    _networks: tuple[IPv4Network | IPv6Network, ...] = field(init=False, repr=False, compare=False)
+    """Whether the server listens beyond the loopback: then its Host may be any address."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "prefix", self.prefix.rstrip("/"))
@@ -114,28 +95,22 @@ class ProxyConfig:
                 f"got {self.prefix!r}."
             )
         try:
-            networks = tuple(ip_network(proxy) for proxy in self.proxies)
+            list(map(ip_network, self.proxies))
         except ValueError as error:
             raise BadParameter(
                 f"--proxy must be an address such as 127.0.0.1 or a network such as 10.0.0.0/24: {error}."
             ) from error
-        object.__setattr__(self, "_networks", networks)
         if self.user_header and not self.proxies:
             raise BadParameter(
                 f"--user-header {self.user_header} needs --proxy: name the address of the proxy that "
                 "sets it."
             )
 
-    def trusts(self, address: str) -> bool:
-        """Return whether the X-Forwarded headers of an address are trusted."""
-        found = _address(address)
-        return found is not None and any(found in network for network in self._networks)
-
     def allows_host(self, host: str) -> bool:
         """Return whether a Host header names this server; with any port, tunnels change it."""
         match = re.fullmatch(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?", host.lower())
         name = match[1].strip("[]") if match else ""
-        named = name in LOCAL or name in {one.lower() for one in self.names}
+        named = name in LOCAL or name in map(str.lower, self.names)
         return named or (self.remote and _address(name) is not None)
 
 
@@ -143,15 +118,7 @@ DIRECT = ProxyConfig()
 
 
 class SecurityMiddleware:
-    """Checks a request, finds out who sends it, and adds headers to the reply.
-
-    Parameters
-    ----------
-    uploads
-        Whether files are accepted at `UPLOAD`.
-    monitor
-        Logs and counts replies.
-    """
+    """Checks a request, finds out who sends it, adds headers to the reply, and counts it."""
 
     def __init__(
         self,
@@ -167,15 +134,14 @@ class SecurityMiddleware:
         self.forwarded = ProxyHeadersMiddleware(self._answer, list(proxy.proxies))  # type: ignore[arg-type]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or refuse it."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
         if scope["type"] == "http":
             client, port = scope.get("client") or ("", 0)
-            address = _address(client)
-            scope["client"] = (str(address or client), port)
-            state = scope.setdefault("state", {})
-            state["proxied"], state["began"] = self.proxy.trusts(client), monotonic()
+            client = str(_address(client) or client)
+            state, scope["client"] = scope.setdefault("state", {}), (client, port)
+            state["began"] = monotonic()
+            state["proxied"] = client in self.forwarded.trusted_hosts
             # Sets client and scheme, for trusted proxies only; what follows is ours.
             await self.forwarded(scope, receive, send)  # type: ignore[arg-type]
 
@@ -257,8 +223,7 @@ class SecurityMiddleware:
         ours = (f"http://{hosts[0]}".lower(), f"https://{hosts[0]}".lower())
         if any(origin.lower() not in ours for origin in headers.getlist("origin")):
             raise HTTPException(403, "The request came from another site (its Origin is not ours).")
-        # Other ports of this machine are "same-site", and other people's programs. A link that works
-        # once may come from anywhere: from a file or a mail.
+        # Other ports of this machine are "same-site". Links that work once may come from anywhere.
         from_link = route(request) in ("/start", "/join")
         site = headers.get("sec-fetch-site", "none")
         if not from_link and site not in ("none", "same-origin"):

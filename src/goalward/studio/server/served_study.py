@@ -1,4 +1,4 @@
-"""A study as it is served: what pages show of it, its live updates, and the thread that fits."""
+"""Studies as they are served: rows for pages, live updates, and fits in the background."""
 
 from __future__ import annotations
 
@@ -6,21 +6,26 @@ import asyncio
 import gc
 import json
 import logging
+import re
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from contextlib import ExitStack, asynccontextmanager, suppress
+from itertools import count
 from pathlib import Path
 from threading import Thread
 from time import perf_counter
-from typing import Any, TypedDict
+from typing import Any
 from zlib import crc32
 
 from starlette.concurrency import run_in_threadpool
 
-from goalward.errors import BadInput, GoalwardError
+from goalward.errors import BadInput, BadParameter, GoalwardError
 from goalward.studio.server.auth import Auth
-from goalward.studio.server.rows import RowView, encodable, row_view, searchable_text
+from goalward.studio.server.shown_rows import RowView, encodable, row_view, searchable_text
+from goalward.studio.store.database import shown
+from goalward.studio.store.store import studies_at
 from goalward.studio.study import Study
+from goalward.studio.study.ledger import WAIT
 from goalward.studio.study.refitter import Refitter
 from goalward.studio.study.rounds import ready
 from goalward.studio.study.state import Description
@@ -29,7 +34,7 @@ LOG = logging.getLogger(__name__)
 MOST, EACH = 64, 8
 """Listeners at once: of all, and of one member of a team."""
 PING, POLL = 15.0, 2.0
-"""Seconds between signs of life, and between looks for what other processes did."""
+"""Seconds between pings, and between looks for changes by other processes."""
 PAUSE = 0.1
 """Seconds between messages: a fast annotator need not redraw every page."""
 CHECK_PAUSE = 19.0
@@ -40,33 +45,22 @@ SUMMARISED = (
     *("rows", "labels", "training", "dev", "skipped", "pending", "disagreements"),
     *("classes", "annotators", "ranking", "accuracy", "headline"),
 )
-"""What the side panel shows of a study's status."""
+"""The parts of a study's status in the side panel."""
 
 
 class LiveUpdates:
-    """Summaries pushed to every open page as server-sent events.
-
-    Each message is the whole summary, so a page that was slow or away needs only the newest:
-    nothing piles up, and a reconnecting listener (Last-Event-ID) gets what it missed at once.
-
-    Parameters
-    ----------
-    summary
-        Returns the summary; its "version" changes with everything worth a message.
-    """
+    """Summaries pushed to open pages as server-sent events, each whole: only the newest counts."""
 
     def __init__(self, summary: Callable[[], dict[str, Any]]) -> None:
         self.summary = summary
         self.by = Counter[str | None]()
-        """Listeners by name."""
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._news, self._told = asyncio.Event(), asyncio.Event()
+        self._news, self._updated = asyncio.Event(), asyncio.Event()
         self._newest: tuple[str | None, str] = (None, "")
         self._closed = False
 
     @property
     def listeners(self) -> int:
-        """The number of listeners."""
         return self.by.total()
 
     def changed(self) -> None:
@@ -79,17 +73,16 @@ class LiveUpdates:
         self._call_soon(self._wake)
 
     async def watch(self) -> None:
-        """Look for changes until cancelled."""
         # Events belong to the loop they were first waited in, and a study may be served again.
         self._loop = asyncio.get_running_loop()
-        self._news, self._told, self._closed = asyncio.Event(), asyncio.Event(), False
+        self._news, self._updated, self._closed = asyncio.Event(), asyncio.Event(), False
         while True:
             began = perf_counter()
             if self.listeners:
                 await self._update()
             # However long an update takes, it is a tenth of the time.
             rest = max(PAUSE, 9 * (perf_counter() - began))
-            # Not `wait_for`, which in Python 3.11 may swallow being cancelled where news came too.
+            # Not `wait_for`, which may swallow a cancellation in Python 3.11.
             with suppress(TimeoutError):
                 async with asyncio.timeout(POLL):
                     await self._news.wait()
@@ -97,7 +90,7 @@ class LiveUpdates:
             self._news.clear()
 
     async def listen(self, last: str | None = None, by: str | None = None) -> AsyncGenerator[str]:
-        """Return the stream of one listener, beginning with what it has not seen."""
+        """Return the stream of one listener, beginning with the summary it has not seen."""
         self.by[by] += 1
         try:
             yield "retry: 2000\n\n"
@@ -110,7 +103,7 @@ class LiveUpdates:
                     continue
                 try:
                     async with asyncio.timeout(PING):
-                        await self._told.wait()
+                        await self._updated.wait()
                 except TimeoutError:
                     yield ": ping\n\n"
         finally:
@@ -132,37 +125,16 @@ class LiveUpdates:
 
     def _wake(self) -> None:
         """Wake those who wait now; others wait for the next time."""
-        told, self._told = self._told, asyncio.Event()
-        told.set()
+        waiting, self._updated = self._updated, asyncio.Event()
+        waiting.set()
 
     def _call_soon(self, call: Callable[[], None]) -> None:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(call)
 
 
-class Display(TypedDict, total=False):
-    """How a study is shown; see `ServedStudy`."""
-
-    by: str
-    images: Path | None
-    guess: bool | None
-
-
 class ServedStudy:
-    """What the pages and the HTTP interface work with.
-
-    Parameters
-    ----------
-    by
-        The annotator's name until the page is told another.
-    images
-        Folder that pictures may be read from; the table's by default.
-    guess
-        Show guesses, or the model's prediction; people agree with it more often than they should.
-        None: the guesses that came with the rows, if any.
-    address
-        Where other machines reach the page; None if they do not.
-    """
+    """A study as the pages use it; `guess` shows guesses, by default if the table has some."""
 
     def __init__(
         self,
@@ -187,7 +159,6 @@ class ServedStudy:
         self.live = LiveUpdates(self.summary)
         self.refitter = Refitter(study, self.live.changed)
         self.damage: str | None = None
-        """What the check of every event found."""
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -205,8 +176,7 @@ class ServedStudy:
         """Prepare the search, and check every event that opening did not, in the background."""
         try:
             searchable_text(self.study.pool)
-            # What is read by now stays. The garbage collector would stop everybody for 0.2 s, now and
-            # then, to look through a table of 100,000 rows.
+            # Searching a table of 100,000 rows for garbage would stop everybody for 0.2 s.
             gc.collect()
             gc.freeze()
             if not self.study.checked:
@@ -220,7 +190,7 @@ class ServedStudy:
         return self.views(self.study.ask(n, by=by, resume=True, at_most=True, refresh=False), own)
 
     def views(self, rows: list[int], own: str | None, **shown: Any) -> list[RowView]:
-        """Return what a page shows of some rows, as of the last read; see `row_view`."""
+        """Return rows as a page shows them, as of the last read; see `row_view`."""
         state = self.study.seen
         guesses = self.study.guesses(rows) if self.guess else {}
         return [
@@ -237,12 +207,10 @@ class ServedStudy:
         return self.study
 
     def changed(self) -> None:
-        """Fit and update pages after answers changed."""
         self.refitter.nudge()
         self.live.changed()
 
     def summary(self) -> dict[str, Any]:
-        """Return the state of the study as the side panel shows it."""
         status, state = self.study.status(), self.study.state
         busy = self.refitter.busy
         trouble = self.damage or self.refitter.trouble
@@ -257,8 +225,8 @@ class ServedStudy:
             "study": self.id,
             **{name: status[name] for name in SUMMARISED},
             "classes": [
-                {**one, **state.described.get(place, Description())._asdict()}
-                for place, one in enumerate(status["classes"])
+                {**name, **state.described.get(place, Description())._asdict()}
+                for place, name in enumerate(status["classes"])
             ],
             "guidelines": state.guidelines,
             "kind": state.settings.kind,
@@ -271,3 +239,53 @@ class ServedStudy:
             "preparing": self.refitter.preparing,
             "trouble": trouble,
         }
+
+
+class StudyList(ExitStack):
+    """Open studies by name, and why others could not be opened."""
+
+    def __init__(
+        self, places: Iterable[str], tick: Callable[[str], None] = lambda message: None
+    ) -> None:
+        super().__init__()
+        self.studies: dict[str, Study] = {}
+        self.unopened: dict[str, str] = {}
+        every: list[str] = []
+        for place in places:
+            try:
+                every += studies_at(place)
+            except GoalwardError:
+                every.append(place)  # opening it says why
+        alike = Counter(map(path_name, every))
+        for place in every:
+            name = path_name(place)
+            tick(f"opening {shown(place)}")
+            try:
+                study = self.enter_context(Study.open(place, tick=tick, timeout=WAIT))
+                study.pool  # noqa: B018 - before the page opens, not with its first answer
+            except GoalwardError as error:
+                # Strangers need not know the folders of this machine.
+                reason = str(error).replace(f"{Path(place).absolute().parent}/", "")
+                self.unopened[self._free(name)] = reason
+            else:
+                # A name of several leads to none of them: tomorrow it might lead to another.
+                name = name if alike[name] == 1 else f"{name}-{study.identity[:8]}"
+                self.studies[self._free(name)] = study
+        if not self.studies:
+            self.close()
+            reasons = " ".join(self.unopened.values()) or "No study was named."
+            raise BadParameter(f"There is nothing to serve. {reasons}")
+
+    def _free(self, name: str) -> str:
+        names = (f"{name}-{n}" if n > 1 else name for n in count(1))
+        return next(free for free in names if free not in {*self.studies, *self.unopened})
+
+
+def path_name(place: str) -> str:
+    """Return the name of a study in paths: "reviews-2026" for "data/Reviews 2026.labels.db"."""
+    return re.sub(r"[^a-z0-9]+", "-", title(shown(place)).lower()).strip("-") or "study"
+
+
+def title(place: str) -> str:
+    """Return the last part of a place, without its suffix."""
+    return re.sub(r".*[/=]|(\.labels)?\.db$", "", place)

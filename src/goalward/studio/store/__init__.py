@@ -3,7 +3,6 @@
 from goalward.core.arguments import needing
 
 with needing("A study"):
-    from goalward.studio.store import events as membership
     from goalward.studio.store.events import Created, Event, Mark, Ranked, Recorded, Told, Undone
     from goalward.studio.store.store import Store, Transaction
 
@@ -17,5 +16,4 @@ __all__ = [
     "Told",
     "Transaction",
     "Undone",
-    "membership",
 ]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, dataclass_transform
 
 from goalward.errors import Damaged
 
@@ -14,15 +13,25 @@ Label = str | int | float | bool
 """What JSON gives back as it was."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Event:
+KINDS: dict[str, type[Any]] = {}
+"""Events by the name that they have on disk."""
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class _Kind:
+    """Makes every event a frozen dataclass, known by its name."""
+
+    def __init_subclass__(cls) -> None:
+        KINDS[cls.__name__.lower()] = dataclass(frozen=True, kw_only=True)(cls)
+
+
+class Event(_Kind):
     """Something that happened."""
 
     at: float
     """Seconds since 1970, for people to read. Order is that of the numbers: clocks jump."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Created(Event):
     """The study began: what it asks about, and how it chooses."""
 
@@ -31,12 +40,8 @@ class Created(Event):
     versions: dict[str, str]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Asked(Event):
-    """Rows were handed to an annotator until a time, because of the ranking with that number.
-
-    A utility of None belongs to a row that no model chose: of the cold start, or a dev row.
-    """
+    """Rows were handed to an annotator, by a ranking; rows that no model chose have no utility."""
 
     rows: tuple[int, ...]
     by: str
@@ -46,7 +51,6 @@ class Asked(Event):
     dev: int
 
 
-@dataclass(frozen=True, kw_only=True)
 class OfRow(Event):
     """Something that an annotator did to a row."""
 
@@ -54,7 +58,6 @@ class OfRow(Event):
     by: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class Told(OfRow):
     """An annotator answered: a class or a number; or true, false or null for each of several labels."""
 
@@ -69,33 +72,26 @@ class Withdrawn(OfRow):
     """A question, an answer or a skip was taken back."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Undone(OfRow):
     """An annotator's last answer, skip or withdrawal was undone; the row is theirs again."""
 
     until: float
 
 
-@dataclass(frozen=True, kw_only=True)
 class Noted(OfRow):
     """An annotator wrote something about a row."""
 
     text: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class ClassAdded(Event):
     """There is one more class."""
 
     label: Label
 
 
-@dataclass(frozen=True, kw_only=True)
 class Described(Event):
-    """A class got another name, a colour or a description; without a class, the guidelines changed.
-
-    What is None stays as it is.
-    """
+    """A class, or the guidelines if it is None, was described; what is None stays as it is."""
 
     label: Label | None
     name: Label | None
@@ -103,52 +99,20 @@ class Described(Event):
     text: str | None
 
 
-@dataclass(frozen=True, kw_only=True)
 class Extended(Event):
     """The pool has more rows, after those it had; `pool` is what `Created` would say of it now."""
 
     pool: dict[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Ranked(Event):
     """A model was fitted and the pool scored.
 
-    Parameters
-    ----------
-    based_on, moves
-        The number of the last event that was known, and of the changes of answers up to it.
-    labels, dev_labels
-        How many labels the model was fitted on, and how many measured it.
-    recipe, seed, features, versions
-        The strategy and what it was used on: with the events up to `based_on` they decide all this.
-    queue, utilities
-        The next rows, best first, with their scores.
-    quantiles
-        Of the scores of all open rows, at 0, 2.5, 5, ..., 100 %.
-    metric
-        "dev" or "cross-validated": where log_loss comes from, and in older journals accuracy.
-    accuracy, low, high, on
-        The share of rows predicted right, the ends of its interval, and the answers that speak for
-        it; without the ends in older journals. Of several labels macro-F1, of numbers R².
-    goal, gain
-        τ and the mean score of the next batch, both per row of the goal.
-    solver
-        How the goal's direction was solved for.
-    stop_set
-        What stopping rules look at: predictions on rows drawn once, and how sure they are; None
-        in journals older than these rules.
-    goal_before
-        The goal, on the same rows and labels, of the model of the last ranking with other training
-        labels; None where there was none, and in older journals.
-    C
-        The inverse penalty of the model; None in older journals.
-    guesses
-        How many guesses were right, of how many that were answered, and whether the model uses them;
-        None where there are none.
-    also
-        What else is told of a model, with the ends of its interval: the share of "right" yes and no, or
-        the typical "error" of numbers; of classes the "commonest" one and its share.
+    Recipe, seed, features, versions and the events up to `based_on` decide all the rest. `moves` counts
+    the changes of answers up to then. `quantiles` are of the scores of all open rows, at 0, 2.5, ..., 100 %.
+    `accuracy` with `low` and `high`, of `on` answers, is macro-F1 of several labels and R² of numbers.
+    `metric` is where log_loss is from: "dev" or "cross-validated". `goal` and `gain`, that of the next
+    batch, are per row of the goal; `goal_before` is that of the last model with other labels.
     """
 
     based_on: int
@@ -179,14 +143,6 @@ class Ranked(Event):
     also: dict[str, Any] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Changed(Event):
-    """The owner changed settings of a study that is under way."""
-
-    settings: dict[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Exported(Event):
     """Somebody took something out of the study: "labels.csv", "predictions.parquet", ..."""
 
@@ -194,28 +150,10 @@ class Exported(Event):
     what: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class Lost(Event):
     """An event that was damaged stood here; `text` is what could be read of it."""
 
     text: str
-
-
-KINDS: dict[str, Callable[..., Event]] = {
-    kind.__name__.lower(): kind
-    for kind in (
-        *(Created, Asked, Told, Skipped, Withdrawn, Undone, Noted, ClassAdded, Ranked),
-        *(Changed, Lost, Described, Extended, Exported),
-    )
-}
-SINCE: dict[type[Event], int] = {Changed: 4, Lost: 4, Described: 5, Extended: 5, Exported: 6}
-"""The version of the journal from which on an event is known, where that is not the first."""
-
-
-def since(event: Event) -> int:
-    """Return the version of the journal from which on an event is understood."""
-    kinds = isinstance(event, Created) and "kind" in event.settings
-    return 7 if kinds else SINCE.get(type(event), 0)
 
 
 class Mark(NamedTuple):
@@ -249,11 +187,12 @@ def parsed(seq: int, body: str) -> Event:
     try:
         values = json.loads(body)
         kind = KINDS[values.pop("kind")]
-        return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+        given = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+        event: Event = kind(**given)
+        return event
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Damaged(
-            f"Event {seq} cannot be read ({type(error).__name__}: {error}); an event of this version "
-            "was expected. Restore a backup of the study."
+            f"Event {seq} cannot be read ({type(error).__name__}: {error}). Restore a backup of the study."
         ) from error
 
 
@@ -262,25 +201,18 @@ def chained(previous: str, seq: int, body: str) -> str:
     return sha256(f"{previous}\n{seq}\n{body}".encode()).hexdigest()
 
 
-# Everything that can happen to a team: who belongs to it, and who came in when.
-#
-# Of links and sessions only digests are kept, of passphrases only what scrypt makes of them: whoever
-# reads this journal gets in nowhere.
+# What can happen to a team. Of links and sessions only digests are kept, of passphrases only scrypt's
+# hash: whoever reads this journal gets in nowhere.
 
 
-@dataclass(frozen=True, kw_only=True)
 class Founded(Event):
     """The team began; a sign-in lasts so many seconds."""
 
     lasts: float
 
 
-@dataclass(frozen=True, kw_only=True)
 class Appointed(Event):
-    """Somebody has a role in a study, by its identity, or in all ("") where no other is said.
-
-    Without a role they have that of all studies again. A name that was not known is from now on.
-    """
+    """Somebody has a role in a study, by its identity, or in all (""); None is that of all studies."""
 
     by: str
     name: str
@@ -288,7 +220,6 @@ class Appointed(Event):
     study: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class Invited(Event):
     """There is a link that lets somebody choose a passphrase, once, until a time."""
 
@@ -300,7 +231,6 @@ class Invited(Event):
     until: float
 
 
-@dataclass(frozen=True, kw_only=True)
 class Joined(Event):
     """Somebody used their link and chose a passphrase; sessions with an earlier one are over."""
 
@@ -309,7 +239,6 @@ class Joined(Event):
     secret: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class SignedIn(Event):
     """Somebody came in: by a passphrase, or named by a proxy, which needs no session."""
 
@@ -319,7 +248,6 @@ class SignedIn(Event):
     place: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class Revoked(Event):
     """A session or a link is over."""
 
@@ -327,14 +255,8 @@ class Revoked(Event):
     what: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class Removed(Event):
     """Somebody does not belong to the team any more; what they answered stays."""
 
     by: str
     name: str
-
-
-_KINDS = (Founded, Appointed, Invited, Joined, SignedIn, Revoked, Removed)
-KINDS.update({kind.__name__.lower(): kind for kind in _KINDS})
-SINCE.update(dict.fromkeys(_KINDS, 6))

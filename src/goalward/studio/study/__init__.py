@@ -6,11 +6,10 @@ with needing("A study"):
     from goalward.studio.study.advice import Advice
     from goalward.studio.study.exchange import Imported
     from goalward.studio.study.fold import advance
-    from goalward.studio.study.from_frame import annotate
-    from goalward.studio.study.model import Predictions, StudyModel, load_model
+    from goalward.studio.study.model_file import Predictions, StudyModel, load_model
     from goalward.studio.study.settings import Settings
     from goalward.studio.study.state import State
-    from goalward.studio.study.study import Study
+    from goalward.studio.study.study import Study, annotate
     from goalward.studio.study.why import Why
 
 __all__ = [

@@ -2,63 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import pairwise
 from typing import Any
 
 from goalward.errors import BadParameter
-from goalward.studio.advice import (
+from goalward.studio.stopping import (
+    AHEAD,
+    ANSWERS,
+    BACK,
+    EACH,
     PRICE,
     Criterion,
-    Gain,
     Snapshot,
+    bought_rounds,
     budget_spent,
     criteria,
     gain_below_price,
     next_gain,
 )
-from goalward.studio.advice.compared import COMPARED
-from goalward.studio.advice.gains import AHEAD, ANSWERS, BACK, EACH, enough, rise
-from goalward.studio.advice.snapshot import bought_rounds
 from goalward.studio.store import Ranked
-from goalward.studio.store.events import Label
 from goalward.studio.study.rounds import ready
 from goalward.studio.study.state import State
 
 PLAIN, HARDLY, RARE = 60, 0.25, 0.8
-"""Answers before features are said to be the problem, where accuracy has come no further than so much of
-the way from the share of the commonest class to 1. Where that share is so high the others are rare, and
-accuracy says little of them. In 443 of 452 such rounds of the 47 tables that this was chosen on, the true
-accuracy had come no further than 0.35 of the way."""
+"""Answers before features are called the problem, how far accuracy is from the commonest class's share
+to 1 at most, and the share above which accuracy says little. In 443 of 452 such rounds of 47 tables the
+true accuracy was at most 0.35 of the way."""
 ALTERED = 0.1
-"""Share of a model's answers that were corrected or taken back since: then it is another model's."""
+"""Share of a model's answers that changed since, above which its accuracy is not shown."""
 
 
 @dataclass(frozen=True)
 class Advice:
-    """Whether to stop, and what that rests on.
+    """Whether to stop, and why.
 
     Parameters
     ----------
     stop
-        True when the next 100 answers bring less than their price even at the upper end of what
-        they may, when the budget is spent, or when nothing is left to ask. Never on gains before
-        there are 30 answers, and 5 of each class.
+        True if `high` is below the price of 100 answers, the budget is spent, or no row is left.
     high
-        The most that accuracy (macro-F1, R²) rises with the next 100 answers, nine times in ten; None
-        until models 50 answers apart can be compared.
+        Upper bound, nine times in ten, of the rise by 100 answers; None before it can be estimated.
     price
-        What an answer must bring, as a share of all rows: 0.0002 is two points for 100 answers, or 0.02
-        of macro-F1 or R².
+        What an answer must bring, as a share of all rows: 0.0002 is two points for 100 answers.
     left
         Rows that could still be asked and would train the model.
-    account
-        What was bought and what it cost: see `account`.
-    criteria
-        What this rule and published ones say; none is the best everywhere.
-    reason
-        The same in a sentence.
     """
 
     stop: bool
@@ -71,75 +58,64 @@ class Advice:
 
     def record(self) -> dict[str, Any]:
         """Return the advice as plain values."""
-        return asdict(self) | {"criteria": written(self.criteria)}
-
-
-def written(rules: Sequence[Criterion]) -> list[dict[str, Any]]:
-    """Return what rules say as plain values."""
-    return [asdict(one) | {"verdict": one.verdict} for one in rules]
+        rules = [asdict(rule) | {"verdict": rule.verdict} for rule in self.criteria]
+        return asdict(self) | {"criteria": rules}
 
 
 def rules(
     state: State, price: float | None = None, budget: int | None = None
 ) -> tuple[Criterion, ...]:
-    """Return what every stopping rule says now; those without a price or budget are not known."""
+    """Return the verdict of every stopping rule; unknown without its price or budget."""
     if budget is not None and budget < 1:
         raise BadParameter(
-            f"budget={budget!r}; at least 1 label was expected. Leave it out for none."
+            f"budget must be at least 1 label, got {budget!r}. Leave it out for none."
         )
-    # The newest ranking may lie some answers back; what was bought is known to the last one.
+    # Newer than the last ranking.
     bought = Snapshot(labels=state.n_labels, bought=state.n_labels)
-    found = criteria(snapshots(state), price=price)
-    return (*found[:-1], budget_spent([bought], budget=budget))
+    return (*criteria(snapshots(state), price=price)[:-1], budget_spent([bought], budget=budget))
 
 
 def stop(state: State, price: float = PRICE, budget: int | None = None) -> Advice:
-    """Return whether the next answers are worth their price, and what other rules say."""
+    """Return whether the next answers are worth their price, and the other verdicts."""
     if not price > 0:
         raise BadParameter(
-            f"price={price!r}; what an answer must bring, above 0, was expected: {PRICE}, two points of "
-            "accuracy for 100 answers, say."
+            f"price must be above 0, got {price!r}. Give what an answer must bring: {PRICE}, two points "
+            "of accuracy for 100 answers, say."
         )
-    said, ahead = rules(state, price, budget), next_gain(snapshots(state))
-    left = _left(state)
+    verdicts, gain, left = rules(state, price, budget), next_gain(snapshots(state)), _left(state)
+    ours, spent = verdicts[0].stop, verdicts[-1].stop
+    answer = state.settings.answer
+    few = [f"{label} has {n}" for label, n in answer.least(state).items() if n < EACH]
+    if left == 0:
+        reason = "Nothing is left to ask that would train the model: stop."
+    elif spent:
+        reason = "The budget is spent: stop."
+    elif state.ranking is None:
+        reason = f"No model yet: {answer.waits}."
+    elif state.n_labels < ANSWERS or few:
+        needed = f", and {EACH}{answer.each}, come first" if answer.each else " come first"
+        lacking = f" ({', '.join(few[:3])})" if few else ""
+        reason = f"Go on: {ANSWERS} answers{needed}{lacking}."
+    elif gain is None or gain.high is None:
+        reason = f"Go on: models {BACK} answers apart are compared first."
+    else:
+        reason = (
+            f"The last {gain.since} answers {answer.changed(gain.changed)}, so {_next(left)} bring at "
+            f"most {answer.amount(gain.high)}{answer.unit}, and must bring "
+            f"{answer.amount(AHEAD * price)}: {'stop' if ours else 'go on'}."
+        )
     return Advice(
-        stop=bool(said[0].stop or said[-1].stop) or left == 0,
-        high=ahead.high if ahead else None,
+        stop=bool(ours or spent) or left == 0,
+        high=gain.high if gain else None,
         price=price,
         left=left,
         account=account(state, price),
-        criteria=said,
-        reason=_reason(state, said, ahead, left),
-    )
-
-
-def _reason(state: State, said: Sequence[Criterion], ahead: Gain | None, left: int) -> str:
-    """Return why to stop or to go on, in a sentence."""
-    if left == 0:
-        return "Nothing is left to ask that would train the model: stop."
-    if said[-1].stop:
-        return "The budget is spent: stop."
-    if state.ranking is None:
-        return f"No model yet: {state.settings.answer.waits}."
-    answer = state.settings.answer
-    few = {label: n for label, n in answer.least(state).items() if n < EACH}
-    if state.n_labels < ANSWERS or few:
-        lacking = [f"{label} has {n}" for label, n in few.items()][:3]
-        more = f" ({', '.join(lacking)})" if few else ""
-        needed = f", and {EACH}{answer.each}, come first" if answer.each else " come first"
-        return f"Go on: {ANSWERS} answers{needed}{more}."
-    if ahead is None or ahead.high is None:
-        return f"Go on: models {BACK} answers apart are compared first."
-    verdict = "stop" if said[0].stop else "go on"
-    told = COMPARED[ahead.kind]
-    return (
-        f"The last {ahead.since} answers {told.says(ahead.changed)}, so {_next(left)} bring at most "
-        f"{told.unit(ahead.high)}, and must bring {told.amount(said[0].threshold or 0.0)}: {verdict}."
+        criteria=verdicts,
+        reason=reason,
     )
 
 
 def _left(state: State) -> int:
-    """Return how many rows could still be asked and would train the model."""
     done = state.settings.is_dev(range(state.n_rows))
     done[state.closed] = True
     return int((~done).sum())
@@ -149,16 +125,8 @@ def _next(left: int) -> str:
     return f"the next {AHEAD} answers" if left > AHEAD else f"the {left} rows left"
 
 
-def labels_per_class(state: State) -> dict[Label, int]:
-    """Return how many labels each class has; those that have none too."""
-    return state.settings.answer.per_class(state)
-
-
 def accuracy(state: State) -> dict[str, Any] | None:
-    """Return how good the newest model is, with an interval; None where it is not known.
-
-    Nor is it where a tenth of its answers was corrected or taken back since.
-    """
+    """Return how good the newest model is; None if unknown, or once a tenth of its answers changed."""
     last = state.ranking
     if last is None or last.accuracy is None or last.low is None or last.high is None:
         return None
@@ -171,11 +139,11 @@ def accuracy(state: State) -> dict[str, Any] | None:
 
 
 def headline(state: State) -> str:
-    """Return where a study stands, in a sentence or two for people."""
+    """Return the status of a study in a sentence or two."""
     if state.n_closed >= state.n_rows:
         return f"Nothing is left to ask: {state.n_labels} of {state.n_rows} rows have an answer."
     if not ready(state):
-        met = [label for label, n in labels_per_class(state).items() if n]
+        met = [label for label, n in state.settings.answer.per_class(state).items() if n]
         if state.settings.kind != "class" or len(met) != 1:
             return f"No model yet: {state.settings.answer.waits}."
         return (
@@ -186,29 +154,28 @@ def headline(state: State) -> str:
         return "No model yet: the first one is on its way."
     if _altered(state, last):
         return "Answers were changed since the model was fitted: how good it is will be said again."
-    rounds, good = snapshots(state), _good(state, last)
-    if enough(rounds) and gain_below_price(rounds, price=PRICE).stop:
-        most = COMPARED[state.settings.kind].short(AHEAD * PRICE)
+    good, answer = _good(state, last), state.settings.answer
+    if gain_below_price(snapshots(state), price=PRICE).stop:
+        most = f"{answer.amount(AHEAD * PRICE)}{answer.unit}"
         return f"{good} You could stop: {_next(_left(state))} would bring less than {most}."
     return f"{good} Keep going."
 
 
 def _altered(state: State, last: Ranked) -> bool:
-    """Return whether answers of a model were corrected or taken back: a tenth of them or more."""
+    """Return whether a tenth of a model's answers were corrected or taken back."""
     # Each answer is one move; a new row adds one label, a correction none, and withdrawing takes one.
     known = last.labels + last.dev_labels
     return state.moves - last.moves - (state.n_labels - known) > ALTERED * known
 
 
 def _good(state: State, last: Ranked) -> str:
-    """Return how good the model is; where its features are the problem, that."""
+    """Return how good the model is, and whether its features are the problem."""
     known, also = accuracy(state), last.also or {}
     if "commonest" not in also:
         return known["says"] if known else "How good the model is cannot be said yet."
     label, share = also["commonest"]
-    says = f"Not known to be better yet than always answering “{label}”."
-    if known:
-        says = known["says"]
+    unknown = f"Not known to be better yet than always answering “{label}”."
+    says = known["says"] if known else unknown
     far = known is not None and known["value"] > share + HARDLY * (1.0 - share)
     if (last.on or 0) < PLAIN or share > RARE or far:
         return says
@@ -218,19 +185,12 @@ def _good(state: State, last: Ranked) -> str:
 
 
 def account(state: State, price: float | None = None) -> dict[str, Any]:
-    """Return what was bought: answers, labels, and those of them that train or measure.
-
-    `spent` is the price times the answers, dev answers too: where several annotators answer a
-    row, each answer is paid for. `gained` is what the goal rose since the first round with the
-    same measure, in the same units: the sum of the rounds' rises, each on the rows of its own time
-    (`stopping.gains.rise`). None until there is one.
-    """
-    rounds = bought_rounds(snapshots(state))
-    known = [
-        risen
-        for before, after in pairwise(rounds)
-        if (after.metric == "dev") == (rounds[-1].metric == "dev")
-        and (risen := rise(before, after)) is not None
+    """Return the answers bought, their cost, and how far the goal rose: each time on the same rows."""
+    rounds = bought_rounds([ranked for _, ranked in state.rounds])
+    rises = [
+        now.goal - now.goal_before
+        for now in rounds
+        if now.goal_before is not None and (now.metric == "dev") == (rounds[-1].metric == "dev")
     ]
     return {
         "answers": state.n_answers,
@@ -239,20 +199,21 @@ def account(state: State, price: float | None = None) -> dict[str, Any]:
         "dev": state.n_labels - state.n_training,
         "price": price,
         "spent": None if price is None else price * state.n_answers,
-        "gained": sum(known) if known else None,
+        "gained": sum(rises) if rises else None,
     }
 
 
 def snapshots(state: State) -> list[Snapshot]:
     """Return the rounds as stopping rules see them, with the labels per class of now."""
-    names = ("labels", "metric", "accuracy", "low", "goal", "gain", "goal_before")
-    least = min(state.settings.answer.least(state).values(), default=None)
+    answer = state.settings.answer
+    least = min(answer.least(state).values(), default=None)
     return [
         Snapshot(
+            labels=ranked.labels,
             bought=ranked.labels + ranked.dev_labels,
             least=least,
-            kind=state.settings.kind,
-            **{name: getattr(ranked, name) for name in names},
+            kind=answer.name,
+            low=ranked.low,
             **(ranked.stop_set or {}),
         )
         for _, ranked in state.rounds

@@ -14,17 +14,7 @@ from goalward.studio.study.state import State
 
 @dataclass(frozen=True)
 class Agreement:
-    """Two annotators on the rows that both answered.
-
-    Parameters
-    ----------
-    rows, same
-        Rows that both answered, and those with the same label.
-    share
-        The share of these, with its interval.
-    chance
-        The share that would be the same if each drew labels as often as they gave them.
-    """
+    """Two annotators on the rows that both answered; `chance` is the share of equal labels by chance."""
 
     one: str
     other: str
@@ -36,43 +26,28 @@ class Agreement:
     @property
     def kappa(self) -> float | None:
         """Cohen's: 0 for what chance gives, 1 for the same label everywhere."""
-        return (
-            None
-            if self.chance == 1.0
-            else (self.same / self.rows - self.chance) / (1 - self.chance)
-        )
+        if self.chance == 1.0:
+            return None
+        return (self.same / self.rows - self.chance) / (1 - self.chance)
 
     @property
     def says(self) -> str:
-        """The same for people."""
         low, high = (f"{100 * end:.0f}" for end in self.share[1:])
-        said = (
-            f"{self.one} and {self.other} gave the same label to {self.same} of the {self.rows} rows "
-            f"that both answered: {100 * self.same / self.rows:.0f} % ({low} to {high} %)."
-        )
-        if self.kappa is None:
-            return said
+        kappa = "" if self.kappa is None else f" (Cohen's kappa {self.kappa:.2f})"
+        chance = f" Chance would give {100 * self.chance:.0f} %{kappa}." if kappa else ""
         return (
-            f"{said} Chance would give {100 * self.chance:.0f} % (Cohen's kappa {self.kappa:.2f})."
+            f"{self.one} and {self.other} gave the same label to {self.same} of the {self.rows} rows "
+            f"that both answered: {100 * self.same / self.rows:.0f} % ({low} to {high} %).{chance}"
         )
 
     def record(self) -> dict[str, Any]:
-        """Return the agreement as plain values."""
         more = {"share": self.share._asdict(), "kappa": self.kappa, "says": self.says}
         return asdict(self) | more
 
 
 @dataclass(frozen=True)
 class Reliability:
-    """An annotator, judged by the answers of all (`labels.DawidSkene`).
-
-    Parameters
-    ----------
-    answers, right
-        Answers to rows that others answered too, and how many of them are expected to be right.
-    share
-        The share of these, with its interval.
-    """
+    """An annotator, judged by all answers: of `answers` to shared rows, `right` are expected right."""
 
     by: str
     answers: int
@@ -81,7 +56,6 @@ class Reliability:
 
     @property
     def says(self) -> str:
-        """The same for people."""
         low, high = (f"{100 * end:.0f}" for end in self.share[1:])
         return (
             f"{self.by} is right in about {100 * self.right / self.answers:.0f} % ({low} to {high} %), by "
@@ -89,28 +63,21 @@ class Reliability:
         )
 
     def record(self) -> dict[str, Any]:
-        """Return it as plain values."""
         return asdict(self) | {"share": self.share._asdict(), "says": self.says}
 
 
 def reliabilities(state: State) -> list[Reliability]:
-    """Return how reliable everybody is who shares a row with somebody, the most reliable first.
-
-    Nobody where answers are no classes.
-    """
+    """Return how reliable everybody is who shares a row with somebody, best first; only for classes."""
     if state.settings.kind != "class":
         return []
-    found = state.consensus
-    judged = zip(found.people, found.answers.tolist(), found.right.tolist(), strict=True)
-    shown = [Reliability(str(by), n, right, wilson(right, n)) for by, n, right in judged if n]
-    return sorted(shown, key=lambda one: -one.right / one.answers)
+    known = state.consensus
+    judged = zip(known.people, known.answers.tolist(), known.right.tolist(), strict=True)
+    people = [Reliability(str(by), n, right, wilson(right, n)) for by, n, right in judged if n]
+    return sorted(people, key=lambda person: -person.right / person.answers)
 
 
 def agreements(state: State) -> list[Agreement]:
-    """Return how far every two annotators agree, those with most rows in common first.
-
-    On several labels they agree where all are the same. Of numbers nothing is said.
-    """
+    """Return how far every two annotators agree, on all labels where there are several; not for numbers."""
     if state.settings.kind == "numbers":
         return []
     lines, found = state.columns, []

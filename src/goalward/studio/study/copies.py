@@ -1,63 +1,69 @@
-"""Studies as files: made, copied, put back, and what is left of a damaged one."""
+"""Studies as files: created, copied, restored, and recovered from a damaged one."""
 
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
 from itertools import count, starmap
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import Connection, select
+from sqlalchemy.exc import DatabaseError
+
 from goalward.core.files import refuse_existing, refuse_inputs, same_file, whole_file
-from goalward.errors import Damaged, EventsLost, WouldOverwrite
+from goalward.errors import Damaged, WouldOverwrite
 from goalward.studio.store import Created, Event, Recorded, Store, Transaction
-from goalward.studio.store.engine import files_of_database
-from goalward.studio.store.places import file_of, located
-from goalward.studio.store.salvage import Salvaged, salvage
+from goalward.studio.store.database import file_of, files_of_database, located
+from goalward.studio.store.events import Lost, chained, parsed
+from goalward.studio.store.store import BLOBS, EVENTS, STUDY
 from goalward.studio.study import pools
 from goalward.studio.study.exchange import answers_table
 from goalward.studio.study.fold import folded
 from goalward.studio.study.guesses import Guesses
-from goalward.studio.study.prices import check_prices
 from goalward.studio.study.ranking import versions
 from goalward.studio.study.settings import Settings
 from goalward.studio.study.state import State
 from goalward.studio.tables.cells import write_table
 from goalward.studio.tables.encoder import Tick
 
+LONGEST = 2000
+"""Characters kept of a damaged event."""
+
 
 def create(
     url: str | Path,
     settings: Settings,
     pool: Any,
+    given: tuple[Any, Any],
     *,
-    guesses: Any,
-    guess_probabilities: Any,
     clock: Callable[[], float],
     tick: Tick,
     timeout: float,
 ) -> None:
-    """Make a study: its settings and its pool, and no answers."""
+    """Create a study of settings, a pool, and guesses `given` with their probabilities."""
     home = file_of(located(url))
-    if guesses is not None:
+    if given[0] is not None:
         settings.answer.need("guesses=")
-    pool, said = Guesses.given(pool, guesses, guess_probabilities)
-    # Features first: a table that cannot be read leaves nothing behind, and the place is held only
-    # for as long as it takes to write.
-    check_prices(pool, settings.costs)
+    pool, beside = Guesses.given(pool, *given)
+    # Features first: a table that cannot be read leaves nothing behind.
+    pools.check_prices(pool, settings.costs)
     kept, blobs = pools.store(pool, home.parent if home else None, tick)
-    if said is not None:
-        kept, content = said.stored(kept)
+    if beside is not None:
+        kept, content = beside.stored(kept)
         blobs = [*blobs, *content]
     created = Created(at=clock(), settings=settings.to_json(), pool=kept, versions=versions())
-    _write(url, blobs, [created], timeout)
+    _write(url, blobs, [(created, "")], timeout).close()
 
 
 def backup(
     source: Store, path: str | Path, *, inputs: Iterable[Path] = (), force: bool = False
 ) -> int:
-    """Write a study, of whatever database, as one SQLite file and return how many events it has."""
+    """Write a study, of whatever database, as one SQLite file and return its number of events."""
     refuse_inputs(Path(path), inputs)
     with whole_file(path, force=force) as partial:
         return _copied(source, partial)
@@ -66,75 +72,21 @@ def backup(
 def restore(
     source: str | Path, place: str | Path, *, force: bool = False, timeout: float = 30.0
 ) -> tuple[int, Path | None]:
-    """Put a backup to a place; return how many events it has, and where what was there is now."""
-    store = Store.found(source, timeout=timeout)
-    store.version()  # a newer one is refused
+    """Restore a backup; return its number of events, and where the replaced file is now."""
+    store = Store.open(source, timeout=timeout)
     path = file_of(located(place))
-    if path is not None and store.path is not None and same_file(store.path, path):
-        raise WouldOverwrite(f"{path} is the backup itself; another place was expected.")
-    if path is not None and not force:
-        refuse_existing(path)
     if path is None:
         return _copied(store, place, timeout), None
+    if store.path is not None and same_file(store.path, path):
+        raise WouldOverwrite(f"{path} is the backup itself. Give another place.")
+    if not force:
+        refuse_existing(path)
     with whole_file(path, force=force) as partial:
-        events = _copied(store, partial, timeout)
-        return events, _put_aside(path)
-
-
-def recover(damaged: str | Path, place: str | Path, *, timeout: float = 30.0) -> Salvaged:
-    """Make a study of every event of a damaged one that is whole, and return what was found.
-
-    The numbers of the events stay; `Lost` stands where one was.
-    """
-    source = Store.found(damaged, timeout=timeout)
-    found = salvage(source)
-    if not found.events or not isinstance(found.events[0], Created):
-        whole = len(found.events) - len(found.lost)
-        raise Damaged(
-            f"The first event of {source.name}, which says what the study is about, is damaged; {whole} "
-            "others are whole. Restore a backup; or save the answers with `goalward restore --recover "
-            "STUDY answers.csv`, make a new study, and `goalward import` them."
-        )
-    _write(place, found.blobs, found.events, timeout)
-    return found
-
-
-def warn_of_lost(found: Salvaged, damaged: str | Path) -> None:
-    """Warn where some events of a damaged study could not be saved."""
-    if found.lost:
-        warnings.warn(
-            f"{len(found.lost)} of {len(found.events)} events of {damaged} are damaged and were left "
-            f"out, the first of them number {found.lost[0][0]}; study.state.lost has what could be read "
-            "of them.",
-            EventsLost,
-            stacklevel=3,
-        )
-
-
-def _write(
-    place: str | Path, blobs: Iterable[bytes], events: Iterable[Event], timeout: float
-) -> None:
-    def fill(transaction: Transaction) -> None:
-        for content in blobs:
-            transaction.keep(content)
-        for event in events:
-            transaction.append(event)
-
-    Store.create(place, fill, timeout=timeout).close()
-
-
-def recover_answers(damaged: str | Path, path: str | Path) -> Salvaged:
-    """Write the answers of a damaged study as a table that `goalward import` takes.
-
-    For studies whose first event is lost: what is left says who answered what, and no more.
-    """
-    found = salvage(Store.found(damaged))
-    write_table(answers_table(folded(State(), starmap(Recorded, enumerate(found.events, 1)))), path)
-    return found
+        return _copied(store, partial, timeout), _put_aside(path)
 
 
 def _put_aside(path: Path) -> Path | None:
-    """Give a file, and what SQLite keeps beside it, another name; None where there is none."""
+    """Rename a file, and what SQLite keeps beside it; None where there is none."""
     if not os.path.lexists(path):
         return None
     names = (path.with_name(f"{path.name}.replaced-{n}") for n in count(1))
@@ -144,25 +96,31 @@ def _put_aside(path: Path) -> Path | None:
         if os.path.lexists(source):
             source.rename(target)
     try:
-        # It keeps its name, until the new one takes it: there is a study at the path at any moment.
+        # Both names until the new file takes one: there is a study at the path at any moment.
         os.link(path, aside, follow_symlinks=False)
     except OSError:  # a file system without links
         path.rename(aside)
     return aside
 
 
+def _write(
+    place: str | Path, blobs: Iterable[bytes], events: Iterable[tuple[Event, str]], timeout: float
+) -> Store:
+    def fill(transaction: Transaction) -> None:
+        for content in blobs:
+            transaction.keep(content)
+        for event, body in events:
+            transaction.append(event, body)
+
+    return Store.create(place, fill, timeout=timeout)
+
+
 def _copied(source: Store, place: str | Path, timeout: float = 30.0) -> int:
     written, digests = source.contents()
     if not written:
-        raise Damaged(f"{source.name} holds no event; a study was expected.")
-
-    def fill(transaction: Transaction) -> None:
-        for digest in digests:
-            transaction.keep(source.blob(digest))
-        for recorded in written:
-            transaction.append(recorded.event, recorded.body)
-
-    copy = Store.create(place, fill, timeout=timeout)
+        raise Damaged(f"{source.name} holds no event, so it is not a study.")
+    events = ((recorded.event, recorded.body) for recorded in written)
+    copy = _write(place, map(source.blob, digests), events, timeout)
     # Read back from the disk, digest by digest, before anybody relies on it.
     if copy.contents() != (written, digests):
         raise Damaged(f"The copy of {source.name} is not what was written. Try another disk.")
@@ -170,3 +128,128 @@ def _copied(source: Store, place: str | Path, timeout: float = 30.0) -> int:
         copy.blob(digest)
     copy.close()
     return len(written)
+
+
+# Recovery. An event's digest covers its text and the digest before it. So an event is whole if its
+# digest follows from its text and the digest stored before it; and one whose digest was damaged is
+# whole if the next event follows from the digest it should have.
+
+
+@dataclass(frozen=True)
+class Salvaged:
+    """The events of a damaged study in order, `Lost` in place of damaged ones, and its whole arrays."""
+
+    events: list[Event]
+    blobs: list[bytes]
+
+    @property
+    def lost(self) -> list[tuple[int, str]]:
+        numbered = enumerate(self.events, start=1)
+        return [(seq, event.text) for seq, event in numbered if isinstance(event, Lost)]
+
+
+def recover(damaged: str | Path, place: str | Path, *, timeout: float = 30.0) -> Salvaged:
+    """Create a study of every whole event of a damaged one; the events keep their numbers."""
+    source = Store.open(damaged, timeout=timeout, damaged=True)
+    salvaged = _salvage(source)
+    if not salvaged.events or not isinstance(salvaged.events[0], Created):
+        whole = len(salvaged.events) - len(salvaged.lost)
+        raise Damaged(
+            f"The first event of {source.name}, which describes the study, is damaged; {whole} others "
+            "are whole. Restore a backup; or save the answers with `goalward restore --recover STUDY "
+            "answers.csv`, make a new study, and `goalward import` them."
+        )
+    _write(place, salvaged.blobs, [(event, "") for event in salvaged.events], timeout).close()
+    return salvaged
+
+
+def recover_answers(damaged: str | Path, path: str | Path) -> Salvaged:
+    """Write the answers of a damaged study, its first event lost, as a table for `goalward import`."""
+    salvaged = _salvage(Store.open(damaged, damaged=True))
+    events = starmap(Recorded, enumerate(salvaged.events, start=1))
+    write_table(answers_table(folded(State(), events)), path)
+    return salvaged
+
+
+def _salvage(store: Store) -> Salvaged:
+    read: list[Salvaged] = []
+    try:
+        store.run(lambda connection: read.append(_salvaged(connection)))
+    except Damaged:
+        if not read:  # SQLite raises once more when the transaction ends
+            raise
+    return read[0]
+
+
+def _salvaged(connection: Connection) -> Salvaged:
+    if connection.dialect.name == "sqlite":
+        raw = connection.connection.dbapi_connection
+        assert raw is not None
+        # Bytes that are no text must not hide the digest beside them.
+        raw.text_factory = lambda content: content.decode("utf-8", "backslashreplace")
+    head = (0, "")
+    with suppress(DatabaseError, ValueError, TypeError):
+        seq, digest = connection.execute(select(STUDY.c.head_seq, STUDY.c.head_digest)).one()
+        head = int(seq), str(digest)
+    rows = dict(_rows(connection, head[0]))
+    last = max([head[0], *rows])
+    whole = _verified(rows, last, head[1])
+    events: list[Event] = []
+    for seq in range(1, last + 1):
+        body = rows.get(seq, ("", ""))[0]
+        if seq in whole:
+            with suppress(Damaged):
+                events.append(parsed(seq, body))
+        if len(events) < seq:
+            events.append(Lost(at=time.time(), text=body[:LONGEST]))
+    return Salvaged(events, list(_blobs(connection)))
+
+
+def _rows(connection: Connection, last: int) -> Iterator[tuple[int, tuple[str, str]]]:
+    """Give (number, (text, digest)) of every readable row."""
+    query = select(EVENTS.c.seq, EVENTS.c.body, EVENTS.c.digest)
+    seq = 0
+    with suppress(DatabaseError):
+        for number, body, digest in connection.execute(query.order_by(EVENTS.c.seq)):
+            seq = int(number)
+            yield seq, (str(body), str(digest))
+        return
+    # The database cannot read on: it looks up the other numbers one by one.
+    for number in range(seq + 1, last + 1):
+        with suppress(DatabaseError):
+            row = connection.execute(query.where(EVENTS.c.seq == number)).first()
+            if row is not None:
+                yield number, (str(row[1]), str(row[2]))
+
+
+def _verified(rows: dict[int, tuple[str, str]], last: int, head_digest: str) -> set[int]:
+    """Return the numbers of the whole events."""
+    whole: set[int] = set()
+    # Digests that the event before may have: as stored, or as its text says it should be.
+    stored, computed = "", ""
+    for seq in range(1, last + 1):
+        if seq not in rows:
+            stored, computed = "unknown", "unknown"
+            continue
+        body, digest = rows[seq]
+        follows = {before: chained(before, seq, body) for before in (stored, computed)}
+        if digest in follows.values():
+            whole.add(seq)
+            if follows[stored] != digest:
+                whole.add(seq - 1)
+        stored, computed = digest, digest if seq in whole else follows[computed]
+    if stored != computed == head_digest:
+        whole.add(last)
+    return whole
+
+
+def _blobs(connection: Connection) -> Iterator[bytes]:
+    names: list[str] = []
+    with suppress(DatabaseError):
+        names.extend(connection.execute(select(BLOBS.c.digest)).scalars())
+    for name in names:
+        with suppress(DatabaseError):
+            query = select(BLOBS.c.content).where(BLOBS.c.digest == name)
+            content = connection.execute(query).scalar_one_or_none()
+            if content is not None and sha256(content).hexdigest() == name:
+                yield bytes(content)

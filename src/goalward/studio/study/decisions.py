@@ -1,21 +1,15 @@
-"""What each call of a study writes, given what is known: from a state and a time to events.
-
-Every function returns what the caller gets and the events to store. They run while the study is
-held, so that two processes never decide on the same state.
-"""
+"""What each call of a study writes: from a state, held meanwhile, to its result and events."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from itertools import starmap
 from numbers import Integral
 from typing import Any, TypeAlias
 
 from goalward.errors import BadParameter, PoolChanged, PoolExhausted
-from goalward.studio.store import Recorded, events
+from goalward.studio.store import events
 from goalward.studio.store.events import Event, Label
-from goalward.studio.study.fold import folded
 from goalward.studio.study.kind import place_of, position
 from goalward.studio.study.questions import Questions, rows_held
 from goalward.studio.study.settings import LONGEST_NOTE, plain_label, plain_text
@@ -42,9 +36,9 @@ def asked(
     rows = tuple(question.row for question in new)
     if len(held) + len(rows) < n and not at_most:
         raise PoolExhausted(
-            f"{n} rows were asked for and {len(held) + len(rows)} are left ({state.n_labels} "
-            f"labelled, {state.n_skipped} skipped, {len(state.pending)} pending). Ask for fewer, or "
-            "tell or withdraw the pending rows."
+            f"n must be at most {len(held) + len(rows)}, the rows left ({state.n_labels} labelled, "
+            f"{state.n_skipped} skipped, {len(state.pending)} pending), got {n}. Ask for fewer, or tell "
+            "or withdraw the pending rows."
         )
     event = events.Asked(
         at=now,
@@ -63,15 +57,15 @@ def told(state: State, now: float, answers: Iterable[Answer]) -> tuple[list[int]
     numbers: list[int] = []
     news: list[Event] = []
     stands: dict[tuple[int, str], tuple[Label | None, int]] = {}
-    for place, said, who in answers:
+    for place, answer, who in answers:
         row, by = checked_row(state, place), plain_text(who, "by")
-        label = state.settings.answer.checked(said, state.classes, state.renamed)
+        label = state.settings.answer.checked(answer, state.classes, state.renamed)
         if (row, by) not in stands:
             before = state.said(row).get(by)
             stands[row, by] = (before.label, before.seq) if before else (None, 0)
         if stands[row, by][0] != label:
             news.append(events.Told(at=now, row=row, label=label, by=by))
-            stands[row, by] = (label, state.seq + len(news))
+            stands[row, by] = (label, state.mark.seq + len(news))
         numbers.append(stands[row, by][1])
     return numbers, news
 
@@ -80,16 +74,6 @@ def imported(state: State, now: float, answers: Iterable[Answer]) -> tuple[int, 
     """Return how many answers are news."""
     _, news = told(state, now, answers)
     return len(news), news
-
-
-def told_and_asked(
-    state: State, now: float, answer: Answer, questions: Questions, n: int
-) -> tuple[tuple[int, list[int]], list[Event]]:
-    """Return the number of an answer and up to n rows in hand after it."""
-    numbers, news = told(state, now, [answer])
-    after = folded(state, starmap(Recorded, enumerate(news, state.seq + 1)))
-    rows, more = asked(after, now, questions, n, answer[2])
-    return (numbers[0], rows), [*news, *more]
 
 
 def skipped(state: State, now: float, row: int, by: str) -> tuple[None, list[Event]]:
@@ -103,17 +87,17 @@ def skipped(state: State, now: float, row: int, by: str) -> tuple[None, list[Eve
 def withdrawn(state: State, now: float, row: int, by: str) -> tuple[bool, list[Event]]:
     """Return whether there is an answer, a skip or a question to take back."""
     row, by = checked_row(state, row), plain_text(by, "by")
-    theirs = by in state.said(row) or by in state.held(row)
+    theirs = by in state.said(row) or by in state.leases.get(row, ())
     return theirs, [events.Withdrawn(at=now, row=row, by=by)] if theirs else []
 
 
 def undone(state: State, now: float, by: str) -> tuple[int | None, list[Event]]:
     """Return the row of an annotator's last change, which is theirs again."""
-    last = state.last_change(plain_text(by, "by"))
-    if last is None:
+    last = state.tops.get(plain_text(by, "by"), -1)
+    if last < 0:
         return None, []
-    until = now + state.settings.lease
-    return last.row, [events.Undone(at=now, row=last.row, by=by, until=until)]
+    row = int(state.lines.columns["row"][last])
+    return row, [events.Undone(at=now, row=row, by=by, until=now + state.settings.lease)]
 
 
 def noted(state: State, now: float, row: int, by: str, text: str) -> tuple[None, list[Event]]:
@@ -151,36 +135,29 @@ def described(
     if text:
         text = plain_text(text, "The description", longest=100_000)
     if label is None:
-        news = text is not None and text != state.guidelines
-        said = events.Described(at=now, label=None, name=None, colour=None, text=text)
-        return None, [said] if news else []
+        if text is None or text == state.guidelines:
+            return None, []
+        return None, [events.Described(at=now, label=None, name=None, colour=None, text=text)]
     place = place_of(state.classes, state.renamed, label)
     label = state.classes[place]
     if colour and not re.fullmatch("#[0-9a-fA-F]{6}", colour):
-        raise BadParameter(f"colour={colour!r}; a colour such as '#1b9e77' was expected.")
+        raise BadParameter(f"colour must be like '#1b9e77', got {colour!r}.")
     name = None if name is None else plain_label(name)
-    if name is not None and position(state.classes, name) is not None:
-        if name == label:
-            name = None
-        else:
-            raise BadParameter(
-                f"There is a class {name!r} already; a new name was expected. Correct the answers in "
-                "Review to make two classes one."
-            )
+    if position((label,), name) == 0:
+        name = None
     if name is not None:
+        if position(state.classes, name) is not None:
+            raise BadParameter(
+                f"There is a class {name!r} already. Use a new name, or correct the answers in Review to make "
+                "two classes one."
+            )
         _check_unused(state, name, of=label)
         before, after = state.classes[:place], state.classes[place + 1 :]
         state.settings.answer.check_names((*before, name, *after))
-    given = events.Described(at=now, label=label, name=name, colour=colour, text=text)
     known = state.described.get(place, Description())
-    news = (
-        name is not None
-        or Description(
-            known.colour if colour is None else colour, known.text if text is None else text
-        )
-        != known
-    )
-    return None, [given] if news else []
+    if name is None and known.changed(colour, text) == known:
+        return None, []
+    return None, [events.Described(at=now, label=label, name=name, colour=colour, text=text)]
 
 
 def _check_unused(state: State, name: Label, of: Label | None = None) -> None:
@@ -188,8 +165,8 @@ def _check_unused(state: State, name: Label, of: Label | None = None) -> None:
     now = state.renamed.get(name)
     if now is not None and now != of:
         raise BadParameter(
-            f"{name!r} was the name of {now!r}, and pages and files from before still mean that class "
-            "by it; a name that no other class had was expected. Choose another."
+            f"{name!r} was the name of {now!r}; pages and files from before still mean that class by it. "
+            "Choose a name that no other class had."
         )
 
 
@@ -207,7 +184,5 @@ def checked_row(state: State, row: Any) -> int:
     """Return the number of a row of the pool."""
     fits = not isinstance(row, bool) and isinstance(row, Integral)
     if not fits or not 0 <= int(row) < state.n_rows:
-        raise BadParameter(
-            f"row={row!r}; the number of a row, from 0 to {state.n_rows - 1}, was expected."
-        )
+        raise BadParameter(f"row must be a whole number from 0 to {state.n_rows - 1}, got {row!r}.")
     return int(row)

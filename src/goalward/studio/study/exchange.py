@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from goalward.errors import BadInput, DataMissing, DuplicateRows
 from goalward.studio.store.events import Label
-from goalward.studio.study.model import StudyModel
+from goalward.studio.study.model_file import StudyModel
 from goalward.studio.study.pools import StudyPool
 from goalward.studio.study.rounds import StudyRound
 from goalward.studio.study.settings import Settings
 from goalward.studio.study.state import State
-from goalward.studio.tables.cells import listed, read_labels, rows_meant, short, texts, write_table
+from goalward.studio.tables.cells import listed, read_labels, rows_meant, short, texts
 
 # Answers as columns of tables: one of classes, one for each label, or one of numbers.
 
@@ -105,8 +105,8 @@ def _several(names: Sequence[str], classes: Sequence[Label], frame: pl.DataFrame
     }
     if not columns:
         raise DataMissing(
-            f"The table has the columns {listed(frame.columns)} and none of a label; one for each "
-            f"of {', '.join(names[:12])} was expected, with yes, no, or nothing."
+            f"The table must have a column for each of {', '.join(names[:12])}, with yes, no, or nothing, "
+            f"got the columns {listed(frame.columns)}."
         )
     for cells in zip(*columns.values(), strict=True):
         words = [None if cell is None else str(cell).strip().lower() for cell in cells]
@@ -137,15 +137,7 @@ def label_cell(label: Label | None, kind: Any) -> Label | None:
 
 @dataclass(frozen=True)
 class Imported:
-    """What became of a file of labels.
-
-    Parameters
-    ----------
-    taken, same
-        Answers stored, and those that were known already.
-    refused
-        (line, reason) of each that did not fit; the first line of rows is 1.
-    """
+    """Labels `taken`, those known already, and `refused`: (line, reason), with rows from line 1."""
 
     taken: int
     same: int
@@ -182,14 +174,10 @@ def labels_table(state: State, pool: StudyPool) -> pl.DataFrame:
     if state.settings.label == "weighed":
         sure = state.consensus.at(rows).max(axis=1).round(4)
         frame = frame.insert_column(2, pl.Series("consensus", sure, dtype=pl.Float64))
-    if pool.table is not None:
-        shown = pool.table.frame[rows] if rows else pool.table.frame.clear()
-    elif pool.texts is not None:
-        shown = pl.DataFrame(
-            {"text": [pool.texts[row] for row in rows]}, schema={"text": pl.String}
-        )
-    else:
+    if pool.table is None and pool.texts is None:
         return frame
+    shown = _own_columns(pool)[np.array(rows, dtype=np.int64)]
+    shown = shown if pool.table is not None else shown.drop("row")
     return pl.concat([frame, beside(shown, frame.columns)], how="horizontal")
 
 
@@ -201,15 +189,6 @@ def beside(shown: pl.DataFrame, taken: list[str]) -> pl.DataFrame:
         tries = (f"{name}_of_table{f'_{i}' if i > 1 else ''}" for i in count(1))
         renamed[name] = next(free for free in tries if free not in used)
     return shown.rename(renamed)
-
-
-def export(
-    state: State, pool: StudyPool | None, path: str | Path, *, raw: bool, force: bool
-) -> int:
-    """Write the labels, or every answer where there is no pool; return how many lines there are."""
-    frame = answers_table(state) if pool is None else labels_table(state, pool)
-    write_table(frame, path, raw=raw, force=force)
-    return frame.height
 
 
 def answers_table(state: State) -> pl.DataFrame:
@@ -230,18 +209,11 @@ def matched_labels(
 ) -> tuple[list[tuple[int, Any, str]], list[tuple[int, str]]]:
     """Return (row, label, annotator) of what fits, and (line, reason) of what does not.
 
-    Parameters
-    ----------
-    key
-        "row": row numbers. Another name: a column of the file and of the pool's table whose
-        values say which row is meant.
+    `key` is "row" for row numbers, or a column of both the file and the pool's table.
     """
     kind = state.settings.kind
-    label = (
-        column_names(state.settings, state.classes)[0]
-        if kind == "numbers" and label == "label"
-        else label
-    )
+    if kind == "numbers" and label == "label":
+        label = column_names(state.settings, state.classes)[0]
     frame, first = read_labels(path, label=key if kind == "labels" else label, key=key)
     places = None if key == "row" else _places(pool(), key)
     rows = rows_meant(frame[key], places, int(state.pool["n_rows"]))
@@ -262,15 +234,13 @@ def matched_labels(
 def _places(pool: StudyPool, key: str) -> dict[str, int]:
     if pool.table is None or key not in pool.table.frame.columns:
         raise BadInput(
-            f"The pool has no column {key!r}; one whose values tell its rows apart was expected. Use "
-            "--key row with row numbers."
+            f"The pool has no column {key!r} to tell its rows apart. Use --key row with row numbers."
         )
     values = texts(pool.table.frame[key]).to_list()
     places = {value: row for row, value in enumerate(values)}
     if len(places) < len(values):
         raise DuplicateRows(
-            f"Values of {key!r} stand more than once in the pool; distinct ones were expected. Use "
-            "another column, or row numbers."
+            f"Values of {key!r} must be distinct in the pool. Use another column, or row numbers."
         )
     places.pop(None, None)
     return places
@@ -288,10 +258,9 @@ LOOK, MOST = 0.05, 200
 
 
 def pool_predictions(now: StudyRound) -> pl.DataFrame:
-    """Return the pool's rows with what is predicted.
+    """Return the pool's rows with what is predicted; rows with nothing to read have no label.
 
-    A row that a person answered has that label, and so have its copies; the probability is the
-    model's, of the label shown. Rows with nothing to read have none.
+    A row that a person answered has that label, and so have its copies; the probability is the model's.
     Where answers are weighed, `consensus` is the probability that they give it.
     """
     state, model = now.state, now.exported
@@ -342,30 +311,24 @@ def _unsaid(said: pl.DataFrame, blank: NDArray[Any]) -> pl.DataFrame:
 def _of_others(
     settings: Settings, model: StudyModel, X: Any, answers: Mapping[int, Any]
 ) -> pl.DataFrame:
-    """Return numbers, or yes or no for each label with its probability, and who was answered.
-
-    What a person said stands; a label that they left out is the model's.
-    """
+    """Return numbers, or yes or no for each label with its probability; what a person said stands."""
     said = model.predictions(X)
     answered = np.zeros(len(said.labels), dtype=bool)
     answered[list(answers)] = True
-    found = said.labels.tolist()
+    predicted = said.labels.tolist()
     for row, answer in answers.items():
         if said.probabilities is None:
-            found[row] = answer
-        else:
-            told = ((k, value) for k, value in enumerate(answer) if value is not None)
-            for k, value in told:
-                found[row][k] = value
-    columns = answer_columns(settings, model.classes, found)
+            predicted[row] = answer
+            continue
+        for k, value in enumerate(answer):
+            if value is not None:
+                predicted[row][k] = value
+    columns = answer_columns(settings, model.classes, predicted)
     if said.probabilities is None:
         return pl.DataFrame([*columns, pl.Series("answered", answered)])
-    chances = [
-        pl.Series(f"{column.name}_probability", said.probabilities[:, k].astype(np.float64)).round(
-            4
-        )
-        for k, column in enumerate(columns)
-    ]
+    names = [f"{column.name}_probability" for column in columns]
+    shares = said.probabilities.astype(np.float64)
+    chances = [pl.Series(name, shares[:, k]).round(4) for k, name in enumerate(names)]
     sure = np.abs(said.probabilities - 0.5).min(axis=1)
     look = pl.Series("look", _to_look_at(sure, answered))
     return pl.DataFrame([*columns, *chances, pl.Series("answered", answered), look])

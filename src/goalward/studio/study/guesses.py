@@ -1,4 +1,4 @@
-"""Guesses that came with the rows of a study: how they proved, and what a page may show of them."""
+"""Guesses given with the rows of a study: how often they are right, and what a page shows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from goalward.studio.store.store import Store
 from goalward.studio.study.settings import plain_label
 from goalward.studio.study.state import State
 from goalward.studio.tables.cells import label_column
-from goalward.studio.tables.table import Table
+from goalward.studio.tables.table import Table, named_table
 
 BEFORE = 2.0
 """Answers that the share of all guesses counts for, where few named that class."""
@@ -29,7 +29,7 @@ BEFORE = 2.0
 
 @dataclass(frozen=True)
 class Proved:
-    """How guesses stood beside the answers that came, in all and for each class guessed."""
+    """How many guesses of each class were right, of how many with an answer."""
 
     right: Counter[Label]
     of: Counter[Label]
@@ -42,7 +42,7 @@ class Proved:
 
 @dataclass(frozen=True, eq=False)
 class Guesses:
-    """One for each row, None where there is none, and how sure each is if that is known."""
+    """A guess or None for each row, and perhaps its probability."""
 
     labels: Sequence[Any] = field(repr=False)
     probabilities: Sequence[Any] | None = field(default=None, repr=False)
@@ -50,43 +50,34 @@ class Guesses:
 
     @classmethod
     def given(cls, pool: Any, guesses: Any, probabilities: Any) -> tuple[Any, Guesses | None]:
-        """Return a pool that knows which of its columns are guesses, or guesses to be kept beside it.
-
-        Parameters
-        ----------
-        guesses, probabilities
-            Names of columns of a table; or one for each row, or a function that makes them of the
-            pool.
-        """
+        """Return a pool with columns of guesses, or guesses to store: values, or a function of the pool."""
         if guesses is None:
             return pool, None
         if isinstance(guesses, str):
-            table = pool if isinstance(pool, Table) else Table(pool)
+            table = named_table(pool) or Table(pool)
             if probabilities is None:
                 return replace(table, guesses=(guesses,)), None
             frame = table.read()
             if probabilities in frame.columns:
                 shares_of(label_column(frame[probabilities]), frame.height)
             return replace(table, guesses=(guesses, probabilities)), None
-        said = list(guesses(pool) if callable(guesses) else guesses)
-        labels = [None if missing(one) else plain_label(one) for one in said]
+        values = guesses(pool) if callable(guesses) else guesses
+        labels = [None if missing(value) else plain_label(value) for value in values]
         if probabilities is None:
             return pool, cls(labels)
         sure = list(probabilities)
         if len(sure) != len(labels):
             raise BadParameter(
-                f"{len(labels)} guesses and {len(sure)} guess_probabilities came; as many of one as of "
-                "the other were expected."
+                f"guess_probabilities must be as many as guesses ({len(labels)}), got {len(sure)}."
             )
         shares_of(sure, len(sure))
-        return pool, cls(labels, [None if missing(one) else float(one) for one in sure])
+        return pool, cls(labels, [None if missing(share) else float(share) for share in sure])
 
     def stored(self, kept: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-        """Return what is kept of a pool with these guesses beside it."""
         if len(self.labels) != kept["n_rows"]:
             raise BadParameter(
-                f"{len(self.labels)} guesses came for {kept['n_rows']} rows; one for each row was "
-                "expected, None where there is none."
+                f"guesses must be one for each of {kept['n_rows']} rows, None where there is none, got "
+                f"{len(self.labels)}."
             )
         content = json.dumps([self.labels, self.probabilities]).encode()
         return {**kept, "guesses": sha256(content).hexdigest()}, [content]
@@ -96,11 +87,11 @@ class Guesses:
         cls, journal: Store, kept: Mapping[str, Any], frame: pl.DataFrame | None = None
     ) -> Guesses | None:
         """Return the guesses of a study; rows that were added later have none but in a table."""
-        said, columns = kept.get("guesses"), guess_columns(kept)
-        if not said:
+        stored, columns = kept.get("guesses"), guess_columns(kept)
+        if not stored:
             return None
         if not columns:
-            labels, sure = json.loads(journal.blob(said))
+            labels, sure = json.loads(journal.blob(stored))
             none = [None] * (kept["n_rows"] - len(labels))
             return cls([*labels, *none], None if sure is None else [*sure, *none])
         assert frame is not None
@@ -108,18 +99,16 @@ class Guesses:
         return cls(labels, sure[0] if sure else None)
 
     def opinion(self, X: Any, seed: int) -> Opinion:
-        """Return what they say of any row."""
         return Opinion.of(X, self.labels, probabilities=self.probabilities, seed=seed)
 
     def named(self, rows: Sequence[int], state: State) -> dict[int, Label]:
-        """Return row -> the class that is guessed, of rows whose guess is one."""
+        """Return row -> the class guessed, for rows whose guess is a class."""
         classes = {str(old): new for old, new in state.renamed.items()}
         classes |= {str(label): label for label in state.classes}
-        said = {row: str(self.labels[row]).strip() for row in rows if row < len(self.labels)}
-        return {row: classes[name] for row, name in said.items() if name in classes}
+        names = {row: str(self.labels[row]).strip() for row in rows if row < len(self.labels)}
+        return {row: classes[name] for row, name in names.items() if name in classes}
 
     def proved(self, state: State) -> Proved:
-        """Return how they stand beside the answers."""
         rows, codes = state.used
         kept = self._guessed(state)[rows]
         K = len(state.classes)
@@ -128,20 +117,20 @@ class Guesses:
         return Proved(right, of)
 
     def _guessed(self, state: State) -> NDArray[Any]:
-        """Return the place among the classes of every row's guess; -1 where there is none."""
+        """Return the index of the class guessed for every row; -1 without one."""
         key = (state.classes, state.n_rows)
         if key not in self._known:
             named = self.named(range(state.n_rows), state)
             places = {label: place for place, label in enumerate(state.classes)}
-            found = np.full(state.n_rows, -1)
-            found[list(named)] = [places[label] for label in named.values()]
+            codes = np.full(state.n_rows, -1)
+            codes[list(named)] = [places[label] for label in named.values()]
             self._known.clear()
-            self._known[key] = found
+            self._known[key] = codes
         guessed: NDArray[Any] = self._known[key]
         return guessed
 
     def _lately(self, state: State) -> Proved:
-        """Return how they stood, at most a hundredth of the answers ago: for who waits for a page."""
+        """Return `proved` as of at most a hundredth of the answers ago: pages do not wait."""
         moves, _ = self._known.get("lately", (-math.inf, None))
         if not 0 <= state.moves - moves <= state.n_labels / 100:
             self._known["lately"] = state.moves, self.proved(state)
@@ -149,10 +138,7 @@ class Guesses:
         return proved
 
     def shown(self, rows: Sequence[int], state: State) -> dict[int, tuple[Label, float]]:
-        """Return row -> guess, and how often such a guess was right; none of rows that measure.
-
-        People agree with what they are shown: there, that would measure itself.
-        """
+        """Return row -> guess and its share right, except for rows that measure: guesses bias people."""
         asked = [row for row, dev in zip(rows, state.settings.is_dev(rows), strict=True) if not dev]
         named, proved = self.named(asked, state), self._lately(state)
         return {row: (label, proved.share(label)) for row, label in named.items()}
@@ -160,5 +146,5 @@ class Guesses:
 
 def guess_columns(kept: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the columns of a table that are guesses; none where those are inside the study."""
-    said = kept.get("guesses", ())
-    return () if isinstance(said, str) else tuple(said)
+    stored = kept.get("guesses", ())
+    return () if isinstance(stored, str) else tuple(stored)

@@ -1,24 +1,49 @@
-"""What an answer is: one class. Several labels and numbers say here how they differ."""
+"""The kind of an answer: one class. Several labels and numbers override what differs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
+from goalward.core.arrays import to_numpy
+from goalward.core.draws import drawn_rows
 from goalward.errors import BadParameter, UnknownLabel, Unsupported
+from goalward.labels.operators import deviation
 from goalward.models.logistic import Logistic
 from goalward.strategies.recipes import RECOMMENDED_FOR
 from goalward.studio.store.events import Label
+from goalward.studio.study.answers import Doubts, LeftOut
+from goalward.studio.study.scores import (
+    MEAN,
+    PRECISION,
+    ClassScores,
+    Interval,
+    Scored,
+    drawn,
+    weights_of,
+)
+from goalward.utility import relabel
 
 if TYPE_CHECKING:
-    from goalward.studio.study.answered import Answered
+    from goalward.studio.study.rounds import StudyRound
+    from goalward.studio.study.state import State as Answered
+
+DEV_MINIMUM = 10
+"""Dev labels, of two classes at least, before they measure or steer anything."""
+STOP_ROWS, LEAST_ROWS = 1000, 200
+"""Rows of the stop set: at most, at least."""
+PLACES = 50
+"""Quantiles of the pool's leads to average over."""
 
 
 def position(classes: Sequence[Label], label: Any) -> int | None:
-    """Return the place of a label among classes; 1 and True are equal to Python, and two answers."""
+    """Return the index of a label among classes; 1 and True are equal, but two answers."""
     for place, known in enumerate(classes):
         if known == label and isinstance(known, bool) == isinstance(label, bool):
             return place
@@ -26,142 +51,255 @@ def position(classes: Sequence[Label], label: Any) -> int | None:
 
 
 def place_of(classes: Sequence[Label], renamed: Mapping[Label, Label], name: Any) -> int:
-    """Return the place of a class; `UnknownLabel` where there is none of that name, nor was."""
+    """Return the index of a class by its name or a former one, or raise `UnknownLabel`."""
     value = name.item() if hasattr(name, "item") else name
     for known in (value, renamed.get(value) if isinstance(value, Label) else None):
         place = position(classes, known)
         if place is not None:
             return place
     raise UnknownLabel(
-        f"The label {name!r} came; one of {', '.join(map(repr, classes[:12]))} was expected. "
+        f"The label must be one of {', '.join(map(repr, classes[:12]))}, got {name!r}. "
         "Correct it, or declare it with add_class."
     )
 
 
-class Kind:
-    """One class for each row; the other kinds differ in what is written here.
+@dataclass(frozen=True)
+class Scores(Scored):
+    """Scores of every class, and the confusion matrix (labels in rows, predictions in columns)."""
 
-    An answer is kept as JSON keeps it: a class; for several labels a list of true, false and null in
-    the order of the labels, which ends early where labels were declared later; a number.
+    classes: tuple[ClassScores, ...]
+    confusion: tuple[tuple[int, ...], ...]
+    on: int
+    chosen: int
+
+
+class Kind:
+    """One class for each row.
+
+    An answer is JSON: a class; a number; or for several labels a list of true, false and null, shorter if
+    labels were added later.
     """
 
     name: ClassVar[str] = "class"
     learner: ClassVar[Any] = Logistic
     auto: ClassVar[str] = RECOMMENDED_FOR["class"]
-    """What "auto" stands for in new studies."""
     measure: ClassVar[str | None] = None
-    """What says how good a model is; None is accuracy."""
+    """The name of its score; None is accuracy."""
+    unit: ClassVar[str] = " points of accuracy"
     waits: ClassVar[str] = "answer until two classes have labels"
     typing: ClassVar[str] = "number or name: answer"
-    """What to type for an answer in a terminal."""
+    """How to answer in a terminal."""
     each: ClassVar[str] = " of each class"
-    """What there must be some of before anything is said about stopping."""
+    """The counts of `least`, in words."""
+    followed: ClassVar[int] = 10**9
+    """Answers on the stop set at most."""
+    examples: ClassVar[tuple[Any, ...]] = ()
+    """Twelve answers to try a strategy on, for other kinds than classes."""
+
+    def need(self, what: str) -> None:
+        """Raise unless answers are classes."""
+        if self.name != "class":
+            raise Unsupported(
+                f"{what} needs a study of one class for each row, got one of {self.name}. It is not "
+                "available for others yet."
+            )
 
     def check_names(self, names: Sequence[Label]) -> None:
-        """Raise where names cannot be those of a study's classes."""
+        """Raise if names cannot be those of a study's classes."""
         if len(names) < 2 or len(set(names)) < len(names):
             raise BadParameter(
-                f"classes={list(names)!r}; two or more distinct classes were expected. Declare all "
-                "of them, also those without a label yet."
+                f"classes must be two or more distinct classes, got {list(names)!r}. Declare all of "
+                "them, also those without a label yet."
             )
+
+    def checked(self, given: Any, classes: Sequence[Label], renamed: Mapping[Label, Label]) -> Any:
+        """Return an answer as it is stored; raise `UnknownLabel` or `BadParameter` if it is wrong."""
+        return classes[place_of(classes, renamed, given)]
+
+    def declared(self, answer: Any, classes: tuple[Label, ...]) -> tuple[Label, ...]:
+        """Return the classes and those of an answer whose declaration was lost."""
+        return classes if answer in classes else (*classes, answer)
+
+    def typed(self, line: str, classes: Sequence[Label]) -> Any:
+        """Return the answer typed in a terminal; None if it is not one."""
+        return by_number(classes).get(line)
+
+    def pressed(self, sent: Any, classes: Sequence[Label]) -> Any:
+        """Return the answer that a widget sent: the index of a class."""
+        return classes[sent]
+
+    def offered(self, classes: Sequence[Label]) -> str:
+        """Return the possible answers, for a terminal."""
+        return "  ".join(f"{i}: {label}" for i, label in enumerate(classes, start=1))
+
+    def words(self, answer: Any, classes: Sequence[Label]) -> str:
+        return str(answer)
+
+    def fits(self, answer: Any, name: str, classes: Sequence[Label]) -> bool:
+        """Return whether an answer is, or includes, a class by name."""
+        return str(answer) == name
+
+    def counted(self, answer: Any) -> Iterator[tuple[Any, ...]]:
+        """Yield the keys under which an answer is counted."""
+        yield (answer,)
+
+    def per_class(self, state: Answered) -> dict[Label, int]:
+        counts = dict.fromkeys(state.classes, 0)
+        for (_, label), n in state.counts.items():
+            counts[label] = counts.get(label, 0) + n
+        return counts
+
+    def least(self, state: Answered) -> dict[str, int]:
+        """Return the counts that must reach 5 before any rule says stop."""
+        return {str(label): n for label, n in self.per_class(state).items()}
 
     def fitter(self, params: Mapping[str, Any], classes: Sequence[Label]) -> Any:
         """Return the learner; a class without a label yet penalises the intercepts."""
         penalized = params.get("penalize_intercept") or "until-seen"
         return Logistic(**{**params, "penalize_intercept": penalized, "classes": list(classes)})
 
-    def checked(self, said: Any, classes: Sequence[Label], renamed: Mapping[Label, Label]) -> Any:
-        """Return an answer as it is kept; `UnknownLabel` or `BadParameter` where it is none."""
-        return classes[place_of(classes, renamed, said)]
-
-    def read(self, text: str, classes: Sequence[Label]) -> Any:
-        """Return what somebody typed, to be checked."""
-        return {str(name): name for name in classes}.get(text, text)
-
-    def typed(self, line: str, classes: Sequence[Label]) -> Any:
-        """Return the answer that somebody typed in a terminal; None where it is none."""
-        return by_number(classes).get(line)
-
-    def pressed(self, sent: Any, classes: Sequence[Label]) -> Any:
-        """Return the answer that a widget sent: the place of a class."""
-        return classes[sent]
-
-    def offered(self, classes: Sequence[Label]) -> str:
-        """Return what can be answered, for a terminal."""
-        return "  ".join(f"{i}: {label}" for i, label in enumerate(classes, start=1))
-
-    def targets(self, answers: Sequence[Any], classes: Sequence[Label]) -> Any:
-        """Return what a model is fitted to."""
-        return list(answers)
-
-    def truth(self, state: Answered) -> NDArray[Any]:
-        """Return the answers used, as what a model says is compared with: places of classes."""
-        return state.used[1]
-
-    def example(self, place: int) -> Any:
-        """Return some answer, another for the next place."""
-        return place % 2
-
-    def counted(self, answer: Any) -> Iterator[tuple[Any, ...]]:
-        """Give what is counted of a row's answer."""
-        yield (answer,)
-
-    def per_class(self, state: Answered) -> dict[Label, int]:
-        """Return how many rows each class has."""
-        found = dict.fromkeys(state.classes, 0)
-        for (_, label), n in state.counts.items():
-            found[label] = found.get(label, 0) + n
-        return found
-
-    def least(self, state: Answered) -> dict[str, int]:
-        """Return how often there is what there must be some of (`each`)."""
-        return {str(label): n for label, n in self.per_class(state).items()}
-
     def ready(self, state: Answered) -> bool:
         """Return whether a model can be fitted: labels of two classes among the training rows."""
         return sum(not dev for dev, _ in state.counts) >= 2
 
-    def fits(self, answer: Any, name: str, classes: Sequence[Label]) -> bool:
-        """Return whether an answer is, or holds, what has a name."""
-        return str(answer) == name
+    def targets(self, answers: Sequence[Any], classes: Sequence[Label]) -> Any:
+        return list(answers)
 
-    def words(self, answer: Any, classes: Sequence[Label]) -> str:
-        """Return an answer as people read it."""
-        return str(answer)
+    def truth(self, state: Answered) -> NDArray[Any]:
+        """Return the answers used, in the form of predictions: indices of classes."""
+        return state.used[1]
 
-    def good(self, value: float, low: float, high: float, also: Mapping[str, Any]) -> str:
-        """Return how good a model is, in words."""
-        # Outwards: what is shown must hold the truth as often as what was computed.
-        ends = f"{math.floor(100 * low)} to {math.ceil(100 * high)} %"
-        return f"About {100 * value:.0f} % right ({ends})."
+    def predicted(self, proba: NDArray[Any]) -> list[Any]:
+        """Return predictions on the stop set, for stopping rules."""
+        labels: list[Any] = proba.argmax(axis=1).tolist()
+        return labels
 
-    def mistaken(self, answer: Any, says: Any, doubt: float, classes: Sequence[Label]) -> bool:
-        """Return whether an answer is likely a mistake, by what the model says without it."""
-        return bool(answer != says)
+    def judged(self, now: StudyRound, batch: NDArray[Any]) -> dict[str, Any]:
+        """Return the measures that a ranking records; `batch` are the rows asked next."""
+        state, answers = now.state, LeftOut.of(now)
+        count = max(LEAST_ROWS, min(STOP_ROWS, self.followed // len(state.classes)))
+        rows = drawn_rows(now.pool.n_rows, count, state.settings.seed, "stop")
+        proba = to_numpy(now.fitted.predict_proba(now.pool.take(rows)))
+        is_open = ~np.isin(rows, state.used[0])
+        shown = is_open if is_open.any() else ~is_open
+        interval, also, scale = self.measured(now, answers, rows[shown], proba[shown])
+        value, low, high = interval or (None, None, None)
+        return {
+            "metric": "dev" if now.has_dev else "cross-validated",
+            **{"accuracy": value, "low": low, "high": high, "on": len(answers.rows), "also": also},
+            "stop_set": {"predicted": self.predicted(proba), "scale": scale},
+            **self.watched(now, batch),
+        }
 
-    def doubted(self, says: Any, doubt: float, classes: Sequence[Label]) -> tuple[str, str]:
-        """Return what the model would have said of a row, and how far from the answer that is."""
+    def measured(
+        self, now: StudyRound, answers: LeftOut, rows: NDArray[Any], proba: NDArray[Any]
+    ) -> tuple[Interval | None, dict[str, Any], float | None]:
+        """Return the score on unanswered rows, other values to record, and the scale."""
+        left = max(now.pool.n_rows - now.state.n_labels, 1)
+        place, share = commonest(answers)
+        also = {"commonest": [now.state.classes[place], share]}
+        return measured_classes(answers, proba, left), also, None
+
+    def watched(self, now: StudyRound, batch: NDArray[Any]) -> dict[str, Any]:
+        """Return the left-out log-loss, the goal, and its expected change by the batch."""
+        if self.name != "class":
+            return {"log_loss": None, "goal": None, "gain": None}
+        likelihood = LeftOut.scored(now).likelihood
+        return {
+            "log_loss": -float(np.mean(np.log(np.maximum(likelihood, 1e-300)))),
+            "goal": now.goal.value(now.fitted) / len(now.goal_rows),
+            "gain": float(np.mean(to_numpy(deviation(*now.changes(batch))))),
+            "goal_before": now.goal_before(),
+        }
+
+    def scores(self, now: StudyRound) -> Any:
+        """Return scores on the dev answers, or on all, each left out, while those are too few."""
+        answers, classes = LeftOut.scored(now), now.state.classes
+        k = len(classes)
+        places = answers.truth * k + answers.proba.argmax(axis=1)
+        table = np.bincount(places, minlength=k * k).reshape(k, k)
+        counts = zip(np.diag(table), table.sum(axis=1), table.sum(axis=0), strict=True)
+        scores = [ClassScores.of(label, *of) for label, of in zip(classes, counts, strict=True)]
+        matrix = tuple(tuple(line) for line in table.tolist())
+        return Scores(tuple(scores), matrix, len(answers.truth), int(answers.chosen.sum()))
+
+    def doubts(self, now: StudyRound) -> Doubts:
+        """Return all answers, the most doubtful first."""
+        answers, again = LeftOut.of(now), relabel(now.fitted, now.goal)
+        doubt = 1.0 - answers.likelihood
+        says = [now.state.classes[k] for k in answers.proba.argmax(axis=1)]
+        measuring = [None] * len(now.state.dev)
+        gains = [
+            [*(np.asarray(gain) / len(now.goal_rows)).tolist(), *measuring]
+            for gain in (again.look, again.drop)
+        ]
+        return Doubts.by(answers, doubt, doubt, says, *gains)
+
+    def mistake(
+        self, answer: Any, says: Any, doubt: float, classes: Sequence[Label]
+    ) -> tuple[str, str] | None:
+        """Return the prediction and how unlikely the answer is, in words; None if it agrees."""
+        if answer == says:
+            return None
         return str(says), f"it gives this label {100 * (1 - doubt):.0f} %"
 
-    def declared(self, answer: Any, classes: tuple[Label, ...]) -> tuple[Label, ...]:
-        """Return the classes that an answer speaks of, where their declaration was lost."""
-        return classes if answer in classes else (*classes, answer)
+    def good(self, value: float, low: float, high: float, also: Mapping[str, Any]) -> str:
+        return f"About {percent(value, low, high, of=' right')}."
 
-    def need(self, what: str) -> None:
-        """Raise where something is about classes, and this is another kind."""
-        if self.name != "class":
-            raise Unsupported(
-                f"{what} came with a study of {self.name}; one of one class for each row was expected. "
-                "It is not there for others yet."
-            )
+    def changed(self, changed: float) -> str:
+        return f"changed {points(changed)} of 100 predictions"
+
+    def amount(self, gain: float) -> str:
+        """Return a gain without its unit."""
+        return points(gain) if self.measure is None else f"{gain:.3f}".rstrip("0").rstrip(".")
 
 
 def by_number(classes: Sequence[Label]) -> dict[str, Label]:
-    """Return what stands for each class: its place, from 1, and its name."""
+    """Return classes by number, from 1, and by name."""
     numbered = {str(i): label for i, label in enumerate(classes, start=1)}
     return numbered | {str(label): label for label in classes}
 
 
-def outwards(low: float, high: float) -> str:
-    """Return the ends of an interval, rounded so that it holds no less."""
-    return f"{math.floor(100 * low) / 100:.2f} to {math.ceil(100 * high) / 100:.2f}"
+def points(share: float) -> str:
+    """Return a share in points."""
+    return f"{100 * share:.1f}".removesuffix(".0")
+
+
+def percent(value: float, low: float, high: float, *, of: str) -> str:
+    """Return a share with its interval, rounded outwards: it must hold the truth as often."""
+    return f"{100 * value:.0f} %{of} ({math.floor(100 * low)} to {math.ceil(100 * high)} %)"
+
+
+def measured_classes(answers: LeftOut, pool: NDArray[Any], left: int) -> Interval | None:
+    """Return the accuracy over unanswered rows; None if no better than always the commonest class."""
+    right = answers.proba.argmax(axis=1) == answers.truth
+    interval = estimated(_lead(answers.proba), right, answers.chosen, _lead(pool), left)
+    return interval if (interval.value or 0.0) > commonest(answers)[1] else None
+
+
+def commonest(answers: LeftOut) -> tuple[int, float]:
+    """Return the index of the commonest class, and its share, smoothed by one answer each."""
+    random = answers.truth[~answers.chosen]
+    truth = random if len(random) >= DEV_MINIMUM else answers.truth
+    counts = np.bincount(truth, minlength=answers.proba.shape[1])
+    return int(counts.argmax()), float((counts.max() + 1) / (counts.sum() + len(counts)))
+
+
+def estimated(
+    lead: NDArray[Any], right: NDArray[Any], chosen: NDArray[Any], pool: NDArray[Any], left: int
+) -> Interval:
+    """Return the accuracy over `left` rows like those of a pool, estimated from answers.
+
+    log-odds(right) = α + β log(1 + l) + δ·chosen, with l = log p₁ - log p₂; a Laplace approximation, and
+    β >= 0. `lead` is l of every answer, by a model without it, and `pool` of rows of the pool.
+    """
+    design = np.column_stack([np.ones(len(lead)), np.log1p(lead), chosen])
+    alpha, beta, _ = drawn(design, right, weights_of(chosen), MEAN, PRECISION)
+    places = np.quantile(np.log1p(pool), (np.arange(PLACES) + 0.5) / PLACES)
+    shares = expit(alpha + np.maximum(beta, 0.0) * places[:, None]).mean(axis=0)
+    return Interval.of(np.random.default_rng(1).binomial(left, shares) / left)
+
+
+def _lead(proba: NDArray[Any]) -> NDArray[Any]:
+    second, first = np.sort(np.maximum(proba.astype(np.float64), 1e-12), axis=1)[:, -2:].T
+    return np.asarray(np.log(first) - np.log(second))

@@ -1,4 +1,4 @@
-"""The journal of a study and what it adds up to, in one process: read, and held to be written."""
+"""The journal of a study and its state, in one process; a checkpoint that does not fit is not used."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from typing import Any, TypeVar
 
 from goalward.errors import Locked, NotAStudy, NotWritten
 from goalward.studio.store import Event, Store, Transaction
-from goalward.studio.store.parts import Kept, keep
-from goalward.studio.study.fold import advance, folded
-from goalward.studio.study.snapshots import load
-from goalward.studio.study.state import State
+from goalward.studio.store.events import START
+from goalward.studio.study.fold import folded
+from goalward.studio.study.state import State, packed, unpacked
 
 T = TypeVar("T")
+Decision = Callable[[State, float], tuple[Any, Sequence[Event]]]
+"""From the state and the time to what the caller gets, and the events to store."""
 PATIENCE = 0.3
-"""Seconds that a look waits for others; answers wait longer."""
+"""Seconds that a read waits for others; answers wait longer."""
 WAIT = 5.0
 """Seconds that an answer waits where a person sits before it: a page gives up after 15."""
+EVERY = 4096
+"""Events that are worth a checkpoint; in a long journal a 32nd of it."""
 MOST = 20_000
 """Events that are read at once: a long journal is never in memory whole."""
 GLANCE = 100
@@ -28,39 +31,31 @@ GLANCE = 100
 
 
 class Ledger:
-    """A store, and the state of what was read of it.
-
-    Parameters
-    ----------
-    clock
-        Seconds since 1970.
-    """
+    """A store, and the state of what was read of it."""
 
     def __init__(self, store: Store, clock: Callable[[], float]) -> None:
         self.store, self.clock = store, clock
         self._lock = threading.RLock()
-        self.known = load(store)
-        """Where the study stood at the last look."""
-        self.checked = self.known.seq == 0
-        """Whether every event was read, not only those after what was kept."""
-        self.suspect = False
+        kept = store.checkpoint()
+        self.known = State() if kept is None else unpacked(*kept)
+        """The state at the last read."""
+        self.checked = kept is None
+        """Whether every event was read, not only those after the checkpoint."""
         self.behind: str | None = None
-        """Why the last look was not into the study itself; None where it was."""
+        """Why the last read was not of the study itself; None where it was."""
         self._look_again = 0.0
+        self._saved = self.known.seq
         self._catch_up()
         if self.known.seq == 0:
             raise NotAStudy(
-                f"The study at {store.name} was never finished being made and holds no answers; a whole "
-                "one was expected. Delete it and make it again."
+                f"The study at {store.name} was never finished and holds no answers. Delete it and "
+                "create it again."
             )
+        self.save()
 
     @property
     def state(self) -> State:
-        """Where the study stands now, with what other processes did.
-
-        While another process holds it, and nothing can be read, where it stood at the last look:
-        `behind` says so.
-        """
+        """The state now; while another process holds the study, at the last read (see `behind`)."""
         if self.behind is not None and time.monotonic() < self._look_again:
             return self.known
         # Whoever writes holds the lock as long as they wait themselves.
@@ -69,59 +64,45 @@ class Ledger:
             if mine:
                 return self._catch_up(PATIENCE)
             self.store.read(self.known.mark, most=1, patience=0.0)
-            return self.known
         except Locked as error:
-            return self._held(str(error))
+            self.behind, self._look_again = str(error), time.monotonic() + 1.0
         finally:
             if mine:
                 self._lock.release()
-
-    def _held(self, why: str) -> State:
-        self.behind, self._look_again = why, time.monotonic() + 1.0
         return self.known
 
     def _catch_up(self, patience: float | None = None) -> State:
         while news := self.store.read(self.known.mark, most=MOST, patience=patience):
             # State and mark are one value, set once: nothing that strikes between can part them.
             self.known = folded(self.known, news)
-            self._keep()
         self.behind = None
         return self.known
 
-    def _keep(self) -> None:
-        """Keep what need not be read again; where that cannot be written, it is read again."""
-        if parts := self.known.unsaved:
-            self.known = self.known.moved(unsaved=())
-            with suppress(Locked, NotWritten):
-                self._kept(parts)
-
-    def _kept(self, new: Sequence[Kept]) -> bool:
-        return self.store.run(partial(keep, parts=new), purpose="write", patience=PATIENCE)
+    def save(self) -> None:
+        """Keep a checkpoint, where many events came since the last one."""
+        state = self.known
+        if state.seq - self._saved >= max(EVERY, state.seq // 32):
+            with suppress(Locked, NotWritten):  # without one, more is read again
+                self.store.save_checkpoint(state.mark, packed(state), PATIENCE)
+                self._saved = state.seq
 
     def check(self, pause: float = 0.0) -> int:
-        """Read every event again, and compare what was kept with what they add up to.
-
-        Raises `Damaged` where an event is not what was written; what was kept and does not fit is
-        made anew. Returns how many events there are.
-
-        Parameters
-        ----------
-        pause
-            How many times as long to wait as it takes, after every glance: while others answer.
-        """
-        state = State()
-        began = time.perf_counter()
-        while news := self.store.read(state.mark, most=GLANCE):
+        """Verify every event and return how many there are; a checkpoint that does not fit is replaced."""
+        mark, content = self.store.checkpoint() or (START, b"")
+        state, wrong = State(), False
+        while True:
+            began, left = time.perf_counter(), mark.seq - state.seq
+            news = self.store.read(state.mark, most=min(left, GLANCE) if left > 0 else GLANCE)
+            if not news:
+                break
             state = folded(state, news)
-            if state.unsaved:
-                wrong = self._kept(state.unsaved)
-                state = state.moved(unsaved=())
-                self.suspect = self.suspect or wrong
+            if state.seq == mark.seq and packed(state) != content:
+                wrong = True
+                self.store.save_checkpoint(state.mark, packed(state))
             time.sleep(pause * (time.perf_counter() - began))
-            began = time.perf_counter()
         with self._lock:
-            if self.suspect:
-                self.known, self.suspect = state, False
+            if wrong:
+                self.known = state
             self.checked = True
         return state.seq
 
@@ -129,31 +110,27 @@ class Ledger:
         self,
         decide: Callable[..., tuple[T, Sequence[Event]]],
         *,
+        then: Decision | None = None,
         blobs: Sequence[bytes] = (),
         **given: Any,
     ) -> T:
-        """Hold the study, decide on what is known then, store the events and return the rest.
+        """Hold the study, decide, store the events and return the result; with `then`, both results."""
 
-        Parameters
-        ----------
-        decide
-            Called with the state, the time and what else was given.
-        blobs
-            Bytes that the events go by.
-        """
-
-        def held(transaction: Transaction) -> tuple[State, T]:
-            state = folded(self.known, transaction.news)
-            result, events = decide(state, self.clock(), **given)
-            for content in blobs if events else ():
-                transaction.keep(content)
-            for event in events:
+        def held(transaction: Transaction) -> tuple[State, Any]:
+            state = folded(self.known, transaction.news) if transaction.news else self.known
+            results: list[Any] = []
+            steps: list[Decision] = [partial(decide, **given), *([then] if then else [])]
+            for step in steps:
+                result, events = step(state, self.clock())
+                results.append(result)
+                for content in blobs if events else ():
+                    transaction.keep(content)
                 # Folded before it is stored: what cannot be read again is never written.
-                state = advance(state, transaction.append(event))
-            return state, result
+                if events:
+                    state = folded(state, [transaction.append(event) for event in events])
+            return state, results if then else results[0]
 
         with self._lock:
             # Only what is on disk counts.
-            self.known, result = self.store.write(self.known.mark, held)
-            self._keep()
-            return result
+            self.known, stored = self.store.write(self.known.mark, held)
+            return stored  # type: ignore[no-any-return]

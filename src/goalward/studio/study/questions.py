@@ -1,10 +1,4 @@
-"""Which rows an annotator gets next: a few look-ups, never a fit.
-
-A part of the questions, `dev`, goes to rows of the dev set in a random order, so that the labelled
-dev rows are a random sample of the pool whatever the model prefers. The others come from the
-newest ranking; where there is none, rows that cover the pool, and then a random order. While the
-numbers of a pool are still being made, it is the random order alone.
-"""
+"""Which rows an annotator gets next, without a fit: a share `dev` of random rows, others as ranked."""
 
 from __future__ import annotations
 
@@ -21,37 +15,17 @@ from numpy.typing import NDArray
 from goalward.core.draws import drawn_rows
 from goalward.models.logistic import Logistic
 from goalward.strategies.combined import cold_start
-from goalward.studio.study.pools import StudyPool
-from goalward.studio.study.prices import prices
+from goalward.studio.study.pools import StudyPool, prices
 from goalward.studio.study.settings import Settings
 from goalward.studio.study.state import State
 
-# What a study asks before there is a model: rows that cover its pool.
-
-
 FIRST = 64
-"""Rows chosen so; where two classes are not among them, a random order goes on."""
+"""Rows that cover the pool; where two classes are not among them, a random order goes on."""
 CANDIDATES = 2000
-
-
-def first_rows(pool: StudyPool, settings: Settings) -> NDArray[Any]:
-    """Return the rows to ask first, by the pool and the seed alone; none if random ones are wanted."""
-    rows = drawn_rows(pool.n_rows, CANDIDATES, settings.seed, "start")
-    rows = rows[~settings.is_dev(rows)]
-    if settings.strategy == "random" or not len(rows):
-        return np.empty(0, dtype=np.int64)
-    X = pool.take(rows)
-    nothing = Logistic(classes=[0, 1], penalize_intercept=True).fit(X[:0], [])
-    reference = pool.take(drawn_rows(pool.n_rows, settings.goal_rows, settings.seed))
-    strategy = cold_start(reference, seed=settings.seed)
-    costs = prices(pool, settings.costs)
-    costs = None if costs is None else costs[rows]
-    chosen = strategy.suggest(nothing, X, batch=min(FIRST, len(rows)), rows=rows, costs=costs)
-    return np.asarray(chosen.rows)
-
-
 QUEUE = 256
 """Rows of a ranking, where as many are open."""
+SINCE = 4096
+"""Answers after which the open rows are looked up anew."""
 
 
 class Question(NamedTuple):
@@ -64,13 +38,7 @@ class Question(NamedTuple):
 
 @dataclass(frozen=True)
 class Questions:
-    """The questions of a pool, in an order that the newest ranking and the seed decide.
-
-    Parameters
-    ----------
-    pool
-        Loads the rows, for the first questions of all.
-    """
+    """The questions of a pool, in an order that the newest ranking and the seed decide."""
 
     n_rows: int
     settings: Settings = field(repr=False)
@@ -79,40 +47,53 @@ class Questions:
 
     @cached_property
     def _first(self) -> NDArray[Any]:
-        return first_rows(self.pool(), self.settings)
+        """The rows to ask first, which cover the pool; none if random ones are wanted."""
+        pool, settings = self.pool(), self.settings
+        rows = drawn_rows(pool.n_rows, CANDIDATES, settings.seed, "start")
+        rows = rows[~settings.is_dev(rows)]
+        if settings.strategy == "random" or not len(rows):
+            return np.empty(0, dtype=np.int64)
+        X = pool.take(rows)
+        nothing = Logistic(classes=[0, 1], penalize_intercept=True).fit(X[:0], [])
+        reference = pool.take(drawn_rows(pool.n_rows, settings.goal_rows, settings.seed))
+        strategy = cold_start(reference, seed=settings.seed)
+        costs = prices(pool, settings.costs)
+        costs = None if costs is None else costs[rows]
+        chosen = strategy.suggest(nothing, X, batch=min(FIRST, len(rows)), rows=rows, costs=costs)
+        return np.asarray(chosen.rows)
 
     @cached_property
-    def _places(self) -> NDArray[Any]:
-        places = np.empty(self.n_rows, dtype=np.int64)
-        places[self.settings.random_order(self.n_rows, "order")] = np.arange(self.n_rows)
-        return places
-
-    @cached_property
-    def _random_orders(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        order = np.argsort(self._places)
-        dev = self.settings.is_dev(order)
-        return order[~dev], order[dev]
+    def _random(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """The place of each row in a random order; that order of training rows, and of dev rows."""
+        order = self.settings.random_order(self.n_rows, "order")
+        dev, places = self.settings.is_dev(order), np.empty(self.n_rows, dtype=np.int64)
+        places[order] = np.arange(self.n_rows)
+        return places, order[~dev], order[dev]
 
     def _left(self, state: State, dev: bool) -> Iterator[int]:
-        """Give the rows of a role in their random order, without those done by the base and since."""
-        if not self._base or self._base[0] is not state.lines:
+        """Give the rows of a role in their random order, without those that are done."""
+        places, *orders = self._random
+        log, known, *_ = self._base or (None, 0)
+        if log is not state.lines or not 0 <= state.n_lines - known <= SINCE:
             done = np.zeros(self.n_rows, dtype=bool)
-            done[state.lines.done(self.settings.answers)] = True
-            rows = [order[~done[order]] for order in self._random_orders]
-            self._base[:] = [state.lines, done, rows, [self._places[each] for each in rows]]
-        _, done, rows, places = self._base
-        # Taken back since, they have their place in the order again.
-        again = [row for row in state.reopened if done[row] and state.settings.measures(row) == dev]
-        back = sorted((self._places[row], row) for row in again)
-        for _, row in merge(zip(places[dev], rows[dev], strict=True), back):
+            done[state.columns.done(self.settings.answers)] = True
+            rows = [order[~done[order]] for order in orders]
+            self._base[:] = [state.lines, state.n_lines, done, [(places[r], r) for r in rows]]
+        _, known, done, left = self._base
+        # Taken back since, they have their place in the order again; what was done since is passed.
+        touched = np.unique(state.lines.columns["row"][known : state.n_lines])
+        again = touched[done[touched] & (self.settings.is_dev(touched) == dev)].tolist()
+        back = sorted((places[row], row) for row in again if state.needs_answer(row))
+        for _, row in merge(zip(*left[dev], strict=True), back):
             yield int(row)
 
     def next(self, state: State, n: int, by: str, now: float) -> list[Question]:
-        """Return up to n questions for an annotator."""
         chosen: dict[int, Question] = {}
         training, dev = self._open(state, by, now, dev=False), self._open(state, by, now, dev=True)
-        for row in _begun(state, by, now)[:n]:
-            chosen[row] = Question(row, state.questions.get(row, (None, None))[0], False)
+        # First what others have answered and needs more answers, oldest first.
+        for row in sorted(state.begun, key=state.begun.__getitem__):
+            if len(chosen) < n and is_open(state, row, by, now):
+                chosen[row] = Question(row, state.question(row)[0], False)
         turns, dev_turns = state.turns + len(chosen), state.dev_turns
         while len(chosen) < n:
             # The share of dev questions follows its target as closely as whole numbers allow.
@@ -141,17 +122,9 @@ class Questions:
                 yield Question(row, None, dev)
 
 
-def _begun(state: State, by: str, now: float) -> list[int]:
-    """Return rows others have answered that need more answers, oldest first."""
-    if state.settings.answers == 1:
-        return []
-    begun = sorted((seq, row) for row, seq in state.begun.items())
-    return [row for _, row in begun if is_open(state, row, by, now)]
-
-
 def is_open(state: State, row: int, by: str, now: float) -> bool:
     """Return whether a row may be asked of an annotator now."""
-    held = state.held(row)
+    held = state.leases.get(row, {})
     if by in state.said(row) or (by in held and held[by].live(now)):
         return False
     return state.needs_answer(row, coming=sum(lease.live(now) for lease in held.values()))

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from goalward.core.threads import cores
+from goalward.core.cores import cores
 from goalward.errors import GoalwardError
 from goalward.studio.study.study import Study
 
@@ -18,17 +18,10 @@ _FITTING = threading.BoundedSemaphore(max(1, cores() // 2))
 
 
 class Refitter:
-    """A thread that calls `study.refresh()` whenever a new ranking is due.
+    """A thread that calls `study.refresh()` whenever a new ranking is due, and `notify` at each step."""
 
-    Parameters
-    ----------
-    told
-        Called, in that thread, when a fit begins and when it ended, and while the numbers of the
-        rows are made, which comes first: `preparing` says how far that is.
-    """
-
-    def __init__(self, study: Study, told: Callable[[], None] = lambda: None) -> None:
-        self.study, self.told = study, told
+    def __init__(self, study: Study, notify: Callable[[], None] = lambda: None) -> None:
+        self.study, self.notify = study, notify
         self.busy = False
         self.trouble: str | None = None
         self.preparing: str | None = None
@@ -46,7 +39,7 @@ class Refitter:
         self._asked = self._asked or now
         self._wake.set()
         with self._beginning:
-            # Nothing should end the thread; if something did, the next answer begins another.
+            # If anything ended the thread, the next answer starts another.
             if self._begun and not self._ended and not self._thread.is_alive():
                 self._thread = threading.Thread(
                     target=self._run, name="goalward-refit", daemon=True
@@ -54,7 +47,6 @@ class Refitter:
                 self._thread.start()
 
     def end(self) -> None:
-        """Begin no other fit."""
         self._ended = True
         self._wake.set()
 
@@ -78,8 +70,7 @@ class Refitter:
                 # Answers go on with the last ranking; the next answer tries again.
                 trouble = str(error)
             except BaseException as error:
-                # No memory, a defect, an exit from inside a library: a page without rankings that
-                # says nothing would be worse than any of them.
+                # Whatever it is, the page must show it.
                 LOG.exception("A fit failed; the next answer tries again.")
                 trouble = _failure(error)
             finally:
@@ -94,8 +85,7 @@ class Refitter:
             finally:
                 self.preparing = None
                 self._tell()
-        # Answers that came while a ranking was made may be worth another one; where nothing is
-        # left to rank, none is made.
+        # Answers given during a ranking may be worth another one.
         while not self._ended and (self._asked or self.study.due()):
             self._asked = False
             with self._turn(_FITTING):
@@ -120,17 +110,16 @@ class Refitter:
         self._tell()
 
     def _say(self, *, busy: bool, trouble: str | None) -> None:
-        if (busy, trouble) == (self.busy, self.trouble):
-            return
-        self.busy, self.trouble = busy, trouble
-        self._tell()
+        if (busy, trouble) != (self.busy, self.trouble):
+            self.busy, self.trouble = busy, trouble
+            self._tell()
 
     def _tell(self) -> None:
         try:
-            self.told()
+            self.notify()
         except Exception:
-            # Pages that cannot be told look for themselves; the fits are needed all the same.
-            LOG.exception("A fit could not be told to the open pages.")
+            # Pages poll too, and fits must go on.
+            LOG.exception("Open pages could not be notified of a fit.")
 
 
 def _failure(error: BaseException) -> str:
@@ -139,8 +128,8 @@ def _failure(error: BaseException) -> str:
         if isinstance(error, MemoryError)
         else "start the server again, and report what stands in its terminal"
     )
-    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return (
-        f"The rows could not be ranked anew ({said[:500]}). Every answer is safe, rows go on in the "
+        f"The rows could not be ranked anew ({what[:500]}). Every answer is safe, rows go on in the "
         f"order they had, and the next answer tries again. If it stays so, {remedy}."
     )

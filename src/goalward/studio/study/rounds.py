@@ -1,8 +1,4 @@
-"""One round of a study: the model of the present labels, the goal it is watched by, and what is due.
-
-Everything is computed from the state and the pool: models are fitted from zero and clocks are not
-read, so the same events give the same numbers, in whatever process and after whatever crash.
-"""
+"""One round of a study: its model, goal and what is due, computed from the state and pool alone."""
 
 from __future__ import annotations
 
@@ -20,13 +16,13 @@ from goalward.errors import BadParameter
 from goalward.goals import DevLoss, Entropy, Goal
 from goalward.models import Fitted
 from goalward.strategies import recipe
-from goalward.studio.study.model import StudyModel
+from goalward.studio.study.answers import Doubts
+from goalward.studio.study.kind import DEV_MINIMUM
+from goalward.studio.study.model_file import StudyModel
 from goalward.studio.study.pools import StudyPool
 from goalward.studio.study.state import State
 from goalward.utility.one_by_one import OneByOne
 
-DEV_MINIMUM = 10
-"""Dev labels, of two classes at least, before they measure or steer anything."""
 When = Literal["any", "refit", "soon"]
 
 
@@ -36,12 +32,10 @@ def ready(state: State) -> bool:
 
 
 def refit_due(state: State, when: When = "refit", *, used_up: bool = False) -> bool:
-    """Return whether to fit and rank now: the one rule of page, terminal and programs.
+    """Return whether to fit and rank now: where a ranking is missing, used up or out of date.
 
-    A model must be possible. Then it is due where there is no ranking, or one of other settings
-    (`State.news` has no end then), where it is used up, or where enough answers changed since.
-    "any": one. "refit": the study's `refit`. "soon": sooner than that while there are few labels, a
-    quarter of what the model knows; for those who rank in the background, where nobody waits.
+    "any": after one change of answers; "refit": after the study's `refit`; "soon", in the background:
+    after a quarter of the labels while these are few.
     """
     if not ready(state):
         return False
@@ -64,23 +58,24 @@ class StudyRound:
                 "are asked until then."
             )
 
-    def models(self, state: State) -> bool:
-        """Return whether its model is that of a state too: no answer, setting or class changed."""
-        return all(
-            getattr(self.state, name) == getattr(state, name)
-            for name in ("moves", "settings", "classes", "pool")
-        )
-
     @cached_property
     def fitted(self) -> Fitted:
         """The model of the training labels; where C is to be chosen, it is, for the whole round."""
-        return self._fitted(self.state.training, {})
+        return self._fitted(self.state.training)
 
     @cached_property
     def exported(self) -> StudyModel:
         """The model of all labels, those that measure too: at least as good as the one measured."""
-        kind = self.state.settings.kind
-        return StudyModel.of(self.fit(self.state.labels), self.state.classes, kind=kind)
+        kind, chosen = self.state.settings.kind, {}
+        if kind == "class":  # C and the trust in guesses are those of the round
+            chosen = {"C": self.fitted.C, "opinion": self.fitted.transform}
+        fitted = self._fitted(self.state.labels, **chosen)
+        return StudyModel.of(fitted, self.state.classes, kind=kind)
+
+    @cached_property
+    def doubts(self) -> Doubts:
+        """The answered rows, most doubted first."""
+        return self.state.settings.answer.doubts(self)
 
     @cached_property
     def has_dev(self) -> bool:
@@ -117,8 +112,8 @@ class StudyRound:
     def changes(self, rows: Sequence[int] | NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the change of the goal with each label of each row, per goal row, and P(label).
 
-        To first order: ⟨p, s⟩ - s_k with s = J v and v = -𝓗⁻¹∇τ (Eq. 3), times the label's weight.
-        The label that frees the intercepts is far from that: the model is fitted with it.
+        To first order: ⟨p, s⟩ - s_k with s = J v and v = -𝓗⁻¹∇τ (Eq. 3), times the label's weight; a label
+        that frees the intercepts is fitted.
         """
         fitted = self.fitted
         # Pools may be in single precision, in which a solver cannot keep its tolerance.
@@ -132,14 +127,7 @@ class StudyRound:
             moved[:, [fitted.freeing]] = to_numpy(exact)
         return moved / len(self.goal_rows), to_numpy(proba)
 
-    def fit(self, labels: Any) -> Fitted:
-        """Return the model of row -> label, with the C of the round and its trust in guesses."""
-        # Guesses count as much as they did there, or not at all.
-        classes = self.state.settings.kind == "class"
-        chosen = {"C": self.fitted.C, "opinion": self.fitted.transform} if classes else {}
-        return self._fitted(labels, chosen)
-
-    def _fitted(self, labels: Any, chosen: dict[str, Any]) -> Fitted:
+    def _fitted(self, labels: Any, **chosen: Any) -> Fitted:
         learner = self.state.settings.fitter(self.state.classes)
         if self.state.settings.kind == "class":
             learner = learner.having(**{"opinion": self.pool.opinion, **chosen})
@@ -148,7 +136,7 @@ class StudyRound:
 
     def model_at(self, seq: int) -> Fitted:
         """Return the model of the training rows that had an answer by then, as labelled now."""
-        return self._fitted(self.known_at(seq), {})
+        return self._fitted(self.known_at(seq))
 
     def known_at(self, seq: int) -> Mapping[int, Any]:
         """Return row -> label, as labelled now, of the training rows with an answer by then."""
@@ -157,12 +145,7 @@ class StudyRound:
         return self.state.labels_at(known & ~self.state.measuring)
 
     def goal_before(self) -> float | None:
-        """Return the goal, per row, of the model of the last ranking with other training labels.
-
-        It is fitted again from the rows that had an answer by then, as labelled now, so that its
-        difference to the goal is what the new labels brought: not other dev rows, nor corrections.
-        Where nothing but new training labels came since, it is the goal stored then.
-        """
+        """Return the goal, per row, of the last model with other labels, fitted to these as labelled now."""
         state, labels = self.state, len(self.state.training)
         # The last one with another number of labels, as `bought_rounds` counts them.
         before = next((r for _, r in reversed(state.rounds) if r.labels != labels), None)
@@ -171,9 +154,8 @@ class StudyRound:
         known = self.known_at(before.based_on)
         classes = len(set(known.values()))
         # Labels of all classes were known: none was declared since.
-        only_new = classes == len(state.classes) and state.moves - before.moves == labels - len(
-            known
-        )
+        new = labels - len(known)
+        only_new = classes == len(state.classes) and state.moves - before.moves == new
         if before.goal is not None and only_new:
             return before.goal
         if classes < 2:

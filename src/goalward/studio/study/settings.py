@@ -1,4 +1,4 @@
-"""What a study was made with: data, never code."""
+"""The settings of a study: data, never code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,51 +19,46 @@ from goalward.strategies.recipes import RECOMMENDED_FOR, recipe
 from goalward.strategies.strategy import WORDS
 from goalward.studio.store.events import Label
 from goalward.studio.study.kind import Kind
-from goalward.studio.study.kinds import KINDS
+from goalward.studio.study.one_number import OneNumber
+from goalward.studio.study.several_labels import SeveralLabels
 
-# The learner and the strategy that a study is made with, as data: never code.
-
-
-if TYPE_CHECKING:
-    pass
-
-
-# Rows of texts are short, for which a C of 1 would hold the weights of labels back.
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (Kind(), SeveralLabels(), OneNumber())}
+# Vectors of texts are short: a C of 1 would penalize their weights too much.
 USUAL: dict[str, dict[str, Any]] = {"class": {"C": "loo"}, "labels": {"C": 10.0}, "numbers": {}}
 
 
 def usual_learner(kind: str) -> Any:
-    """Return the learner of a study for which nothing else is said."""
+    """Return the default learner of a kind of study."""
     return KINDS[kind].learner(**USUAL[kind])
 
 
 def written_learner(learner: Any) -> tuple[str, dict[str, Any]]:
-    """Return the kind of a learner and its parameters; refused where they are more than data."""
+    """Return the kind of a learner and its parameters, which must be plain data."""
     learner = usual_learner("class") if learner is None else learner
     name = next((name for name, kind in KINDS.items() if type(learner) is kind.learner), None)
     if name is None:
         raise BadParameter(
-            f"learner={learner!r}; gw.Logistic(...), gw.MultiLabel(...) or gw.Ridge(...) was expected, "
-            "since a study stores its learner as parameters and never as code."
+            f"learner must be gw.Logistic(...), gw.MultiLabel(...) or gw.Ridge(...), got {learner!r}. A "
+            "study stores its learner as parameters, never as code."
         )
     options = learner.get_params(deep=False)
     for names in ("classes", "labels", "outputs"):
         options.pop(names, None)
     if options.pop("opinion", None) is not None:
         raise BadParameter(
-            "learner= came with an opinion; a study makes its own of guesses. Pass guesses= instead."
+            "learner must have no opinion: a study makes its own of guesses. Pass guesses= instead."
         )
     try:
         return name, dict(json.loads(json.dumps(options, allow_nan=False)))
     except (TypeError, ValueError) as error:
         raise BadParameter(
-            f"{learner!r} has a parameter that is not plain data ({error}); numbers and names were "
-            "expected. Name the solver: solver='dual', say."
+            f"The parameters of a study's learner must be numbers and names, got {learner!r} ({error}). "
+            "Name the solver: solver='dual', say."
         ) from error
 
 
 def checked_strategy(strategy: Any, dev: float) -> str:
-    """Return a strategy as a recipe's text; refused where it cannot be written so, or not be used."""
+    """Return a strategy as the text of a recipe; raise if a study cannot use it."""
     if strategy is None or strategy == "auto":
         return "auto"
     text = getattr(strategy, "text", strategy)
@@ -73,8 +68,8 @@ def checked_strategy(strategy: Any, dev: float) -> str:
         text = next((name for name in alike if recipe(name).build(seed=seed) == strategy), None)
     if text is None:
         raise BadParameter(
-            f"strategy={strategy!r}; a recipe was expected, since a study stores its strategy as "
-            "text and never as code. Write 'dev/spread/first-order/sequential-curvature', say."
+            f"strategy must be a recipe, got {strategy!r}. A study stores its strategy as text, never as "
+            "code. Write 'dev/spread/first-order/sequential-curvature', say."
         )
     made = recipe(text)
     if "dev-left-out" in made.text:
@@ -89,19 +84,19 @@ def checked_strategy(strategy: Any, dev: float) -> str:
         )
     if "dev" in made.needs and not dev:
         raise BadParameter(
-            f"strategy={made.text!r} has the dev goal and dev=0; a share of rows for the dev set "
-            "was expected. Pass dev=0.2, say."
+            f"dev must be above 0 for strategy={made.text!r}, whose goal is the dev set, got 0. "
+            "Pass dev=0.2, say."
         )
     return made.text
 
 
 def try_strategy(settings: Settings) -> None:
-    """Raise where the strategy cannot rank rows for answers of the study's kind: on a few, it is tried."""
+    """Raise if the strategy cannot rank rows for answers of this kind, by trying it on a few."""
     if settings.kind == "class" or settings.strategy == "auto":
         return
     X = np.random.default_rng(0).normal(size=(24, 2))
     answer, names = settings.answer, settings.classes
-    y = answer.targets([answer.example(place) for place in range(12)], names)
+    y = answer.targets(answer.examples, names)
     fitted = settings.fitter(names).fit(X[:12], y)
     made = recipe(settings.strategy)
     given: dict[str, Any] = {"dev": (X[:12], y), "pool": X}
@@ -115,7 +110,7 @@ BLOCK = 2**16
 """Rows whose roles are drawn together."""
 LABELS = ("latest", "majority", "weighed")
 DEV = 0.1
-"""The share of answers that a new study measures with, where its maker does not say."""
+"""The default share of rows that measure the model."""
 
 
 class Options(TypedDict, total=False):
@@ -137,36 +132,23 @@ class Settings:
     Parameters
     ----------
     classes
-        Declared at the start, in order; `add_class` adds more. Of several labels their names, of a
-        number its own.
+        In order: the classes, the names of several labels, or the name of a number.
     kind
-        What an answer is: "class", "labels" (each a yes or a no by itself) or "numbers". The learner
-        decides it.
+        What an answer is, by the learner: "class", "labels" (each a yes or a no) or "numbers".
     learner
-        Parameters of `gw.Logistic`; by default its C is chosen in every round, by leave-one-out. Of
-        `gw.MultiLabel` for several labels, of `gw.Ridge` for numbers.
-    strategy
-        A recipe, or "auto". A recipe with a dev goal waits for 10 dev labels of two classes, and is
-        "auto" until then.
-    auto
-        What "auto" stands for: what was recommended when the study was made.
+        Parameters of `gw.Logistic`, `gw.MultiLabel` or `gw.Ridge`; by default C is chosen each round.
+    strategy, auto
+        A recipe, or "auto", the recommended one at creation, also used until a dev goal has 10 labels.
     dev
-        The share of rows that measure the model and train only the one that is exported. Which ones
-        is decided by the seed and the row alone. 0.1 in new studies, where nothing else is said.
+        The share of rows that measure the model; only an exported model is trained on them too.
     label
-        Which label is used where annotators disagree: "latest", "majority" (of equally many, the
-        latest), or "weighed" by how reliable each of them is (`labels.DawidSkene`), which new studies
-        with several answers a row have. Then the model is fitted to the probabilities.
-    answers
-        How many annotators should answer a row.
+        Where annotators disagree: "latest", "majority" (ties: the latest), or "weighed" (`DawidSkene`).
+    answers, lease
+        How many annotators should answer a row, and the seconds it stays with the one it was handed to.
     costs
-        The column of the table with what each row costs: rows come by gain per price.
-    lease
-        Seconds a row stays with the annotator it was handed to.
-    refit
-        New labels after which `ask` fits again.
-    goal_rows
-        Rows, drawn once by the seed, that label-free goals look at.
+        The column with the cost of each row: rows come by gain per price.
+    refit, goal_rows
+        New labels after which `ask` fits again, and how many rows label-free goals use.
     """
 
     classes: tuple[Label, ...] = ()
@@ -188,18 +170,16 @@ class Settings:
             value = getattr(self, name)
             if not fits(value):
                 raise BadParameter(
-                    f"{name}={value!r}; {expected} was expected. Use {name}={remedy!r}."
+                    f"{name} must be {expected}, got {value!r}. Use {name}={remedy!r}."
                 )
 
     @classmethod
     def checked(
         cls, classes: Sequence[Any], learner: Any, strategy: Any, **options: Any
     ) -> Settings:
-        """Return settings from what a caller gave."""
         if classes is None or isinstance(classes, (str, bytes)):
             raise BadParameter(
-                f"classes={classes!r} is no list; a list of classes was expected. Write "
-                "classes=['yes', 'no']."
+                f"classes must be a list, got {classes!r}. Write classes=['yes', 'no']."
             )
         labels = tuple(plain_label(label) for label in classes)
         kind, written = written_learner(learner)
@@ -214,8 +194,8 @@ class Settings:
         alone: Any = WORDS.get(options["strategy"], WORDS["margin"])
         if options.get("costs") is not None and alone.zero is None:
             raise BadParameter(
-                f"costs= came with strategy={options['strategy']!r}, which puts rows in order and says no gain "
-                "that a price could divide; another strategy was expected. Leave it out."
+                f"strategy={options['strategy']!r} does not support costs: it puts rows in order and gives "
+                "no gain that a price could divide. Leave strategy out."
             )
         made = cls(classes=labels, kind=kind, learner=written, auto=answer.auto, **options)
         try_strategy(made)
@@ -223,17 +203,13 @@ class Settings:
 
     @property
     def answer(self) -> Kind:
-        """What an answer is."""
         return KINDS[self.kind]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the settings as JSON holds them; what older programs do not know only if it is used."""
-        values = {**asdict(self), "classes": list(self.classes)}
-        return {name: v for name, v in values.items() if name != "kind" or v != "class"}
+        return {**asdict(self), "classes": list(self.classes)}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Settings:
-        """Return stored settings."""
         known = {f.name for f in fields(cls)}
         if set(values) - known:
             raise Damaged(
@@ -242,16 +218,12 @@ class Settings:
             )
         return cls(**{**values, "classes": tuple(values.get("classes", ()))})
 
-    def changed(self, values: dict[str, Any]) -> Settings:
-        """Return the settings after their owner changed some of them."""
-        return self.from_json({**self.to_json(), **values})
-
     def is_dev(self, rows: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
         """Return which rows measure the model instead of training it."""
         return np.asarray(drawn_numbers(rows, self.seed, "dev") < self.dev)
 
     def measures(self, row: int) -> bool:
-        """Return whether a row measures the model; quicker than `is_dev` where they come one by one."""
+        """Return whether a row measures the model; faster than `is_dev` for single rows."""
         return bool(_measuring(self.seed, self.dev, row // BLOCK)[row % BLOCK])
 
     def random_order(self, n_rows: int, purpose: str) -> NDArray[Any]:
@@ -259,7 +231,6 @@ class Settings:
         return np.argsort(drawn_numbers(range(n_rows), self.seed, purpose), kind="stable")
 
     def fitter(self, classes: Sequence[Label]) -> Any:
-        """Return the learner."""
         return self.answer.fitter(self.learner, classes)
 
 
@@ -277,24 +248,23 @@ def plain_label(label: Any) -> Label:
     if isinstance(value, (bool, int)) or (isinstance(value, float) and np.isfinite(value)):
         return value
     raise BadParameter(
-        f"The class {label!r} is a {type(label).__name__}; a text or a finite number was expected."
+        f"A class must be a text or a finite number, got {label!r} ({type(label).__name__})."
     )
 
 
 def plain_text(text: Any, name: str, *, longest: int = LONGEST_NAME) -> str:
     """Return a text that any database and file can hold."""
     if not isinstance(text, str) or not text:
-        raise BadParameter(f"{name} is {text!r}; a text that is not empty was expected.")
+        raise BadParameter(f"{name} must be a text that is not empty, got {text!r}.")
     if len(text) > longest:
         raise BadParameter(
-            f"{name} has {len(text)} characters; at most {longest} were expected. Shorten it."
+            f"{name} must have at most {longest} characters, got {len(text)}. Shorten it."
         )
     try:
         text.encode()
     except UnicodeEncodeError as error:
         raise BadParameter(
-            f"{name} holds half of a character pair ({error.reason} at {error.start}); whole "
-            "characters were expected. Repair the text."
+            f"{name} holds half of a character pair ({error.reason} at {error.start}). Repair the text."
         ) from error
     return text
 
@@ -319,4 +289,4 @@ RULES: dict[str, tuple[Callable[[Any], bool], str, Any]] = {
     "goal_rows": (lambda v: is_whole(v, 1), "1 or more", 1000),
     "seed": (lambda v: is_whole(v, 0), "a whole number of 0 or more", 0),
 }
-"""setting -> what it must be, in code and in words, and a value to use."""
+"""setting -> a check, its words, and a value to use."""

@@ -2,31 +2,52 @@
 
 from __future__ import annotations
 
+import math
 import time
+import warnings
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any, Self, TypeAlias, Unpack
 
+import numpy as np
+
 from goalward.core.arguments import in_place
-from goalward.errors import BadParameter
+from goalward.core.arrays import to_numpy
+from goalward.core.card import card
+from goalward.core.rows import held
+from goalward.errors import BadParameter, EventsLost
+from goalward.studio.stopping import PRICE, Criterion
 from goalward.studio.store import Ranked, Store
-from goalward.studio.study import copies, decisions, exchange
-from goalward.studio.study.findings import Place, StudyFindings
+from goalward.studio.store.events import Label
+from goalward.studio.study import advice, copies, decisions, exchange, reports
+from goalward.studio.study.agreement import Agreement, Reliability, agreements, reliabilities
+from goalward.studio.study.answers import Doubts, steps
+from goalward.studio.study.kind import Scores
 from goalward.studio.study.ledger import Ledger
-from goalward.studio.study.pools import PoolLoader, grown
+from goalward.studio.study.model_file import Predictions, StudyModel
+from goalward.studio.study.one_number import NumberScores
+from goalward.studio.study.pools import PoolLoader, StudyPool, grown, prices
 from goalward.studio.study.questions import QUEUE, Questions, queue_used_up, rows_held
 from goalward.studio.study.ranking import rank
 from goalward.studio.study.rounds import StudyRound, When, ready, refit_due
 from goalward.studio.study.settings import Options, Settings, is_whole
+from goalward.studio.study.several_labels import LabelScores
+from goalward.studio.study.state import State
+from goalward.studio.study.why import Why, explain
+from goalward.studio.tables.cells import check_target, write_table
 from goalward.studio.tables.encoder import Tick, silent
+from goalward.utility.known_labels import Todo
 
 Clock: TypeAlias = Callable[[], float]
+Place: TypeAlias = str | Path
 
 
-class Study(StudyFindings):
+class Study:
     """A pool being labelled: durable, shared, and the same after a crash.
 
-    Several threads and processes may use a study at once; each call is one short transaction, and
-    what it returned for is on disk.
+    Several threads and processes may use a study; when a call returns, its result is on disk.
 
     Examples
     --------
@@ -40,10 +61,13 @@ class Study(StudyFindings):
     """
 
     def __init__(self, ledger: Ledger, rows: PoolLoader) -> None:
-        super().__init__(ledger, rows)
+        self._ledger, self._rows = ledger, rows
+        self._round: StudyRound | None = None
+        self._asking: Questions | None = None
+        self.url = ledger.store.name
+        """Where the study is, without a password."""
         self.identity = ledger.known.identity
         """What tells this study from any other, also at the same place; copies share it."""
-        self._asking: Questions | None = None
 
     @classmethod
     def create(
@@ -66,24 +90,23 @@ class Study(StudyFindings):
         Parameters
         ----------
         pool
-            Rows to label: an array, a sparse matrix, a list of texts, a frame of numbers or of one
-            column of texts, lazy or a Hugging Face dataset too (stored inside), the path of a table or
-            a `tables.Table` (kept by path and fingerprint).
+            An array, sparse matrix, list of texts, frame or dataset; a path or `tables.Table`.
         classes
-            All classes: texts or numbers; or names of labels, or of one number. `add_class` adds more.
-        learner, strategy
-            `gw.Logistic`, `gw.MultiLabel` where several labels may hold at once, or `gw.Ridge` for
-            numbers, stored as parameters; and a recipe, a baseline or "auto", stored as text.
+            All classes: texts or numbers; or the names of labels, or of one number.
+        learner
+            `gw.Logistic`, `gw.MultiLabel` for several labels at once, or `gw.Ridge` for numbers.
+        strategy
+            A recipe, a baseline or "auto", stored as text.
         guesses, guess_probabilities
-            A second opinion: a column of the table, or one for each row (None where there is none),
-            or a function that makes them of `pool`; and how sure each is. Used where answers bear
-            it out.
-        clock, tick, options
-            Seconds since 1970; what hears of the work while features are computed; see `Settings`.
+            A second opinion and how sure it is: a column, a value per row, or a function of `pool`.
+        clock, tick, timeout
+            Seconds since 1970; called with progress of features; seconds to wait for the lock.
+        options
+            See `Settings`.
         """
         settings = Settings.checked(classes, learner, strategy, **options)
-        given = {"guesses": guesses, "guess_probabilities": guess_probabilities}
-        copies.create(url, settings, pool, **given, clock=clock, tick=tick, timeout=timeout)
+        given = (guesses, guess_probabilities)
+        copies.create(url, settings, pool, given, clock=clock, tick=tick, timeout=timeout)
         return cls.open(url, clock=clock, tick=tick, timeout=timeout)
 
     @classmethod
@@ -105,7 +128,14 @@ class Study(StudyFindings):
     @classmethod
     def recover(cls, damaged: Place, url: Place, *, timeout: float = 30.0) -> Self:
         """Return a new study with every whole event of a damaged one; `state.lost` has the others."""
-        copies.warn_of_lost(copies.recover(damaged, url, timeout=timeout), damaged)
+        saved = copies.recover(damaged, url, timeout=timeout)
+        if saved.lost:
+            warnings.warn(
+                f"{len(saved.lost)} of {len(saved.events)} events of {damaged} are damaged and were left "
+                f"out, first number {saved.lost[0][0]}. See study.state.lost for what could be read.",
+                EventsLost,
+                stacklevel=2,
+            )
         return cls.open(url, timeout=timeout)
 
     @classmethod
@@ -115,18 +145,6 @@ class Study(StudyFindings):
         """Return the study of a backup; `force` keeps what is at its place as .replaced-1."""
         copies.restore(backup, url, force=force, timeout=timeout)
         return cls.open(url, timeout=timeout)
-
-    @property
-    def n_rows(self) -> int:
-        """How many rows the pool has."""
-        return self._ledger.known.n_rows
-
-    @property
-    def _questions(self) -> Questions:
-        if self._asking is None or self._asking.n_rows != self.n_rows:
-            settings = self._ledger.known.settings
-            self._asking = Questions(self.n_rows, settings, self._rows.load)
-        return self._asking
 
     def close(self) -> None:
         """Let go of the database; nothing needs to be saved."""
@@ -139,7 +157,66 @@ class Study(StudyFindings):
         self.close()
 
     def __repr__(self) -> str:
-        return f"Study({self.url!r}, {self.n_rows} rows, {len(self._ledger.known.labels)} labels)"
+        return f"Study({self.url!r}, {self.n_rows} rows, {self._ledger.known.n_labels} labels)"
+
+    # State and rows.
+
+    @property
+    def state(self) -> State:
+        """The state now, with what other processes did."""
+        return self._ledger.state
+
+    @property
+    def seen(self) -> State:
+        """The state when this process last read or wrote; the disk is not read."""
+        return self._ledger.known
+
+    @property
+    def behind(self) -> str | None:
+        """Why `state` is of an earlier moment: another program holds the study. None if it is not."""
+        return self._ledger.behind
+
+    @property
+    def checked(self) -> bool:
+        """Whether every event was read and verified, not only those after the checkpoint."""
+        return self._ledger.checked
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows the pool has."""
+        return self._ledger.known.n_rows
+
+    @property
+    def pool(self) -> StudyPool:
+        """The rows, loaded and checked on first use."""
+        return self._rows.load()
+
+    @property
+    def pool_notes(self) -> list[str]:
+        """What the features are, and what was noticed in the table; for people."""
+        stored = self._ledger.known.pool
+        features = [f"Features: {stored['says']}."] if stored.get("says") else []
+        return [*features, *stored.get("notes", ())]
+
+    def show(self, row: int) -> dict[str, Any]:
+        """Return what a person is shown of a row: its text, image or columns."""
+        return self.pool.show(decisions.checked_row(self._ledger.known, row))
+
+    def check(self, *, pause: float = 0.0) -> int:
+        """Verify every event and return how many there are; `Damaged` if one is not as written.
+
+        After each block this waits `pause` times as long as it took, so that others can answer.
+        """
+        return self._ledger.check(pause)
+
+    # Ask and tell.
+
+    @property
+    def _questions(self) -> Questions:
+        if self._asking is None or self._asking.n_rows != self.n_rows:
+            settings = self._ledger.known.settings
+            self._asking = Questions(self.n_rows, settings, self._rows.load)
+        return self._asking
 
     def ask(
         self,
@@ -152,18 +229,18 @@ class Study(StudyFindings):
     ) -> list[int]:
         """Return n rows worth a label, best first; they are `by`'s until the lease ends.
 
-        With `resume`, rows that `by` has in hand come first. With `at_most`, fewer are returned
-        where fewer are left; otherwise that is `PoolExhausted`. `refresh` None fits and ranks first
-        if there is none, it is used up, or `refit` new labels came; True if any came; False never.
+        With `resume`, rows that `by` has in hand come first. With `at_most`, fewer are returned where
+        fewer are left, instead of `PoolExhausted`. `refresh` fits and ranks first: None where `refit`
+        new labels came or the ranking is used up, True after any new label, False never.
         """
         if not is_whole(n, least=1):
-            raise BadParameter(f"n={n!r}; a whole number of at least 1 was expected.")
+            raise BadParameter(f"n must be a whole number of at least 1, got {n!r}.")
         state, now = self.state, self._ledger.clock()
-        held = rows_held(state, by, now) if resume else []
-        if len(held) >= n:
-            return held[:n]
+        mine = rows_held(state, by, now) if resume else []
+        if len(mine) >= n:
+            return mine[:n]
         if refresh is not False:
-            used_up = queue_used_up(state, n - len(held), by, now)
+            used_up = queue_used_up(state, n - len(mine), by, now)
             if refit_due(state, "any" if refresh else "refit", used_up=used_up):
                 self.refresh(force=True, size=max(QUEUE, n))
             elif state.ranking is None:
@@ -173,31 +250,18 @@ class Study(StudyFindings):
 
     def tell(self, row: int, label: Any, *, by: str = "me") -> int:
         """Store an answer: a class, a number, or the labels that hold; return its number."""
-        return self.tell_many([(row, label)], by=by)[0]
+        return self._ledger.write(decisions.told, answers=[(row, label, by)])[0]
 
     def tell_many(self, answers: Iterable[tuple[int, Any]], *, by: str = "me") -> list[int]:
         """Store many answers at once, all or none, and return their numbers."""
-        said = [(row, label, by) for row, label in answers]
-        return self._ledger.write(decisions.told, answers=said)
+        named = [(row, label, by) for row, label in answers]
+        return self._ledger.write(decisions.told, answers=named)
 
     def tell_and_ask(self, row: int, label: Any, n: int, *, by: str) -> tuple[int, list[int]]:
         """Store an answer, take up to n rows in hand, and return both; for pages: never a fit."""
-        answer, questions = (row, label, by), self._questions
-        return self._ledger.write(decisions.told_and_asked, answer=answer, n=n, questions=questions)
-
-    def import_labels(
-        self, path: Place, *, label: str = "label", key: str = "row", by: str = "import"
-    ) -> exchange.Imported:
-        """Store labels made elsewhere and say what did not fit; a `by` column names annotators.
-
-        `label` and `key` are columns: of the label, and of what says which row is meant, by its
-        number ("row") or by its value in that column of the pool's table.
-        """
-        columns = {"label": label, "key": key, "by": by}
-        fits, refused = exchange.matched_labels(path, self.state, self._rows.load, **columns)
-        # One transaction: a file is taken in whole, or not.
-        taken = self._ledger.write(decisions.imported, answers=fits)
-        return exchange.Imported(taken, len(fits) - taken, tuple(refused))
+        ask = partial(decisions.asked, questions=self._questions, n=n, by=by)
+        results: Any = self._ledger.write(decisions.told, answers=[(row, label, by)], then=ask)
+        return results[0][0], results[1]
 
     def skip(self, row: int, *, by: str = "me") -> None:
         """Leave a row unanswered; it is not asked again, of anybody."""
@@ -215,10 +279,6 @@ class Study(StudyFindings):
         """Write something about a row."""
         self._ledger.write(decisions.noted, row=row, by=by, text=text)
 
-    def exported(self, what: str, *, by: str) -> None:
-        """Write down that somebody takes something out: "labels.csv", say."""
-        self._ledger.write(decisions.exported, what=what, by=by)
-
     def add_class(self, label: Any) -> None:
         """Declare one more class; known ones stay as they are."""
         self._ledger.write(decisions.class_added, label=label)
@@ -231,34 +291,23 @@ class Study(StudyFindings):
         colour: str | None = None,
         text: str | None = None,
     ) -> None:
-        """Give a class another name, a colour ("#1b9e77") or a text that says what belongs to it.
-
-        Without a class the text is the guidelines, shown beside every row. Answers go with their
-        class; whoever still says the old name means the new one.
-        """
-        given = {"name": name, "colour": colour, "text": text}
-        self._ledger.write(decisions.described, label=label, **given)
+        """Give a class another name, a colour ("#1b9e77") or a text; without a class, guidelines."""
+        given = {"label": label, "name": name, "colour": colour, "text": text}
+        self._ledger.write(decisions.described, **given)
 
     def extend(self, rows: Any = None) -> int:
-        """Take in rows after those there are, and return how many; answers and numbers stay.
-
-        A table that was appended to is read again, without `rows`; `PoolChanged` if its first rows
-        are not those of the study. To rows inside the study, texts or an array are added.
-        """
+        """Add rows after the present ones, or those appended to the table, and return how many."""
         before, pool, blobs = grown(self._rows, rows)
-        given = {"before": before, "pool": pool}
-        return self._ledger.write(decisions.extended, blobs=blobs, **given)
+        return self._ledger.write(decisions.extended, blobs=blobs, before=before, pool=pool)
+
+    # Model and ranking.
 
     def due(self, when: When = "soon") -> bool:
         """Return whether new answers are worth a new ranking; see `rounds.refit_due`."""
         return refit_due(self.state, when)
 
     def refresh(self, *, force: bool = False, size: int = QUEUE) -> Ranked | None:
-        """Fit the model of the present labels, rank the pool and store the ranking.
-
-        Safe in another thread while answers go on: the study is held only to read and to store.
-        Returns None while no model can be fitted, or where nothing is left to ask.
-        """
+        """Fit, rank the pool and store the ranking; None if no model can be fitted or no row is left."""
         state = self._ledger.state
         if not ready(state):
             return None
@@ -268,22 +317,234 @@ class Study(StudyFindings):
         ranked = rank(now, size + len(state.leases), self._ledger.clock())
         if ranked is not None:
             self._ledger.write(lambda *_: (None, [ranked]))
+            self._ledger.save()
         return ranked
 
-    def backup(self, path: Place, *, force: bool = False) -> int:
-        """Write all of the study, as it is at this moment, to a file, and return its events.
+    def _now(self, *, last: bool = False) -> StudyRound:
+        """Return the round of the present answers; `last`: of earlier ones too, if there is one."""
+        state, now = self.state, self._round
+        if last and now and (now.state.classes, now.state.pool) == (state.classes, state.pool):
+            return now
+        pool = self.pool.checked()
+        same = ("moves", "classes", "pool")
+        if now is None or any(getattr(now.state, name) != getattr(state, name) for name in same):
+            now = self._round = StudyRound(state, pool)
+        return now
 
-        The file is itself a study, checked digest by digest before it gets its name; others may
-        go on answering meanwhile. A table that the study only points to is not in it.
+    @property
+    def model(self) -> StudyModel:
+        """The model of all answers, those that measure too, with its encoder."""
+        return replace(self._now().exported, encoder=self.pool.reader)
+
+    def predict(self, X: Any = None) -> Predictions:
+        """Return labels and probabilities of rows: texts, a frame or numbers; None is the pool."""
+        if X is None:
+            return self._now().exported.predictions(self.pool.X)
+        return self.model.predictions(X)
+
+    def save_model(self, folder: Place, *, force: bool = False) -> Path:
+        """Write the model to a folder that `gw.load_model` reads; nothing in it is code."""
+        about = {"labels": self.state.n_labels, "accuracy": advice.accuracy(self.state)}
+        return self.model.save(folder, force=force, **about)
+
+    def guesses(self, rows: Sequence[int]) -> dict[int, tuple[Label, float]]:
+        """Return row -> label and probability, guessed or by the last model made here; never a fit."""
+        if self.state.settings.kind != "class":
+            return {}
+        if (guesses := self.pool.guesses) is not None:
+            return guesses.shown(rows, self.state)
+        now, classes = self._round, self.state.classes
+        if now is None or len(now.state.classes) != len(classes):
+            return {}
+        known = [row for row in rows if row < now.pool.n_rows]
+        proba = to_numpy(now.fitted.predict_proba(now.pool.take(known))) if known else ()
+        best = [(int(p.argmax()), float(p.max())) for p in proba]
+        return {r: (classes[place], p) for r, (place, p) in zip(known, best, strict=True)}
+
+    def doubts(self, *, last: bool = False) -> Doubts:
+        """Return the answered rows, most doubted by the model without them first; see `scores`."""
+        return self._now(last=last).doubts
+
+    def queue(self, n: int = 20) -> list[Todo]:
+        """Return the n things that would raise the goal most: label a row, correct one, drop one."""
+        now = self._now()
+        state, ranking = now.state, now.state.ranking
+        ranked = now.sample if ranking is None else np.array(ranking.queue)
+        rows = ranked[~np.isin(ranked, list(state.labels))][:100]
+        return steps(now, rows.tolist())[:n]
+
+    def scores(self, *, last: bool = False) -> Scores | LabelScores | NumberScores:
+        """Return scores of every class or label, or of numbers; `last` takes the last ranking, not a new fit."""
+        now = self._now(last=last)
+        scores: Scores | LabelScores | NumberScores = now.state.settings.answer.scores(now)
+        return scores
+
+    def why(self, row: int) -> Why:
+        """Return what each label of a row would do to the goal, and to which dev rows most."""
+        return explain(self._now(), decisions.checked_row(self.state, row))
+
+    # Reports.
+
+    def status(self) -> dict[str, Any]:
+        """Return the counts and the last ranking, as plain data."""
+        state, spent = self.state, {}
+        costs = prices(self.pool, state.settings.costs) if state.settings.costs else None
+        if costs is not None:  # each of several answers to a row is paid
+            spent = {"spent": math.fsum(costs[state.columns.row[state.columns.answers]])}
+        return {"study": self.url, **reports.status(state, self._ledger.clock()), **spent}
+
+    def _repr_html_(self) -> str:
+        state = self.state
+        counts, done = state.settings.answer.per_class(state), state.n_labels
+        title = f"{Path(self.url).name}: {done:,} of {state.n_rows:,} rows have a label"
+        columns = {"class": list(counts), "labels": list(counts.values())}
+        note = advice.headline(state)
+        return card(title, columns, bar="labels", note=note, share=done / state.n_rows)
+
+    def curve(self) -> list[dict[str, Any]]:
+        """Return one line per ranking: labels, accuracy, log-loss, goal, predicted gain."""
+        return reports.curve(self.state)
+
+    def account(self, price: float | None = None) -> dict[str, Any]:
+        """Return what was bought and, at a price per answer, what was spent."""
+        return advice.account(self.state, price)
+
+    def stop(self, price: float = PRICE, *, budget: int | None = None) -> advice.Advice:
+        """Return whether an answer brings its price, a share of all rows; and what other rules say."""
+        return advice.stop(self.state, price, budget)
+
+    def criteria(
+        self, *, price: float | None = None, budget: int | None = None
+    ) -> tuple[Criterion, ...]:
+        """Return what every stopping rule says now."""
+        return advice.rules(self.state, price, budget)
+
+    def agreement(self) -> list[Agreement]:
+        """Return how far every two annotators agree on the rows that both answered."""
+        return agreements(self.state)
+
+    def reliability(self) -> list[Reliability]:
+        """Return how often each annotator is right, learned from the rows that several answered."""
+        return reliabilities(self.state)
+
+    # Tables, copies, notebooks.
+
+    def export(
+        self, path: Place, *, raw: bool = False, every: bool = False, force: bool = False
+    ) -> int:
+        """Write the labels as .csv, .tsv, .xlsx, .jsonl or .parquet and return the number of lines.
+
+        `raw` leaves texts that start like a formula as they are; a spreadsheet may run them. `every`
+        gives each annotator's answer and skip a line. `force` replaces a file, never an input.
         """
+        check_target(path, force=force, inputs=self._rows.files())
+        if every:
+            frame = exchange.answers_table(self.state)
+        else:
+            frame = exchange.labels_table(self.state, self.pool.checked())
+        write_table(frame, path, raw=raw, force=force)
+        return frame.height
+
+    def exported(self, what: str, *, by: str) -> None:
+        """Record that somebody takes something out: "labels.csv", say."""
+        self._ledger.write(decisions.exported, what=what, by=by)
+
+    def import_labels(
+        self, path: Place, *, label: str = "label", key: str = "row", by: str = "import"
+    ) -> exchange.Imported:
+        """Store labels of a table, all or none, and return what did not fit.
+
+        `key` is the column that names the row: by its number ("row"), or by its value in that column
+        of the pool's table. A `by` column names annotators.
+        """
+        columns = {"label": label, "key": key, "by": by}
+        fits, refused = exchange.matched_labels(path, self.state, self._rows.load, **columns)
+        taken = self._ledger.write(decisions.imported, answers=fits)
+        return exchange.Imported(taken, len(fits) - taken, tuple(refused))
+
+    def write_predictions(
+        self, path: Place, table: Place | None = None, *, raw: bool = False, force: bool = False
+    ) -> int:
+        """Write the pool's table, or a new one, with a label for every row; return how many.
+
+        Columns `label`, `probability`, `answered` and `look` (the least certain 5 %, 200 at most) are
+        added. `raw` and `force` as in `export`.
+        """
+        check_target(path, force=force, inputs=[*self._rows.files(), *([table] if table else [])])
+        now = self._now()
+        if table is None:
+            frame = exchange.pool_predictions(now)
+        else:
+            frame = exchange.table_predictions(self.model, table)
+        write_table(frame, path, raw=raw, force=force)
+        return frame.height
+
+    def backup(self, path: Place, *, force: bool = False) -> int:
+        """Write the study, without a table it points to, to a file and return its number of events."""
         return copies.backup(self._ledger.store, path, inputs=self._rows.files(), force=force)
 
     def widget(self, *, by: str = "me", render: Callable[[Any], Any] | None = None) -> Any:
-        """Return what asks for labels in a notebook, by keys: `notebook.Widget`.
-
-        `render` makes HTML, or anything that a notebook can draw, of what `show(row)` gives.
-        """
+        """Return a `notebook.Widget`; `render` draws what `show(row)` gives."""
         from goalward.studio.notebook import Widget
         from goalward.studio.study.refitter import Refitter
 
         return Widget(self, Refitter(self), by=by, render=render)
+
+
+def annotate(
+    rows: Any,
+    *,
+    classes: Sequence[Any],
+    text: str | None = None,
+    study: Place = "annotations/study.db",
+    by: str = "me",
+    render: Callable[[Any], Any] | None = None,
+    **options: Any,
+) -> Any:
+    """Return a widget that asks for labels; its study is created on first use, then resumed.
+
+    Parameters
+    ----------
+    rows
+        A frame, a Hugging Face dataset, a list of texts, an array, or the path of a table.
+    text
+        The column to read, of a frame.
+    study
+        Where answers go; in a folder that JupyterLab's file browser does not watch.
+    by, render, options
+        As in `Study.widget` and `Study.create`.
+
+    Examples
+    --------
+    >>> import tempfile, goalward as gw
+    >>> place = f"{tempfile.mkdtemp()}/films.db"
+    >>> widget = gw.annotate(["a fine film", "a bore"], classes=["good", "bad"], study=place)
+    >>> widget.summary["rows"]
+    2
+    """
+    pool = rows = held(rows)
+    columns = [str(name) for name in getattr(rows, "columns", ())]
+    if text is not None:
+        if text not in columns:
+            raise BadParameter(
+                f"text= must be a column ({', '.join(columns[:8]) or type(rows).__name__}), got {text!r}. "
+                "Leave it out for a list of texts or an array."
+            )
+        # NaN, which no cell equals, is how pandas marks an empty cell.
+        pool = ["" if cell is None or cell != cell else str(cell) for cell in rows[text]]  # noqa: PLR0124
+    elif len(columns) > 1:
+        raise BadParameter(
+            f"text= must name the column to read, of {', '.join(columns[:8])}. For numbers pass "
+            "frame[[...]].to_numpy()."
+        )
+    Path(study).parent.mkdir(parents=True, exist_ok=True)
+    if Path(study).exists():
+        opened = Study.open(study)
+    else:
+        opened = Study.create(study, pool=pool, classes=classes, **options)
+    if opened.n_rows != len(pool):
+        raise BadParameter(
+            f"{study} is a study of {opened.n_rows} rows, got {len(pool)} rows. Name another file with "
+            "study=, or pass the rows that it was made of."
+        )
+    return opened.widget(by=by, render=render)

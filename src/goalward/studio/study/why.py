@@ -1,4 +1,4 @@
-"""Why a row is asked: what each label would do to the goal, and to which dev rows."""
+"""Why a row is asked: the effect of each label on the goal, and on dev rows."""
 
 from __future__ import annotations
 
@@ -14,45 +14,30 @@ from goalward.core.arrays import to_numpy
 from goalward.errors import BadInput
 from goalward.labels.operators import deviation
 from goalward.studio.store.events import Label
-from goalward.studio.study.accuracy import leverages
+from goalward.studio.study.one_number import leverages
 from goalward.studio.study.pools import StudyPool
 from goalward.studio.study.rounds import StudyRound
 from goalward.utility.one_by_one import labelled_too
 
-# Which words of a row speak for which label: what changes when they are left out.
-
-
 MOST = 100
-"""Words that are left out, each once: a sentence encoder reads that many texts in a second or two."""
+"""Words left out, each once: a sentence encoder reads as many texts in a second or two."""
 
 
 @dataclass(frozen=True)
 class Word:
-    """A word, wherever it stands in a row, or a column, and what it does to each label.
-
-    Parameters
-    ----------
-    push
-        class -> what the word adds to the label's logit, less the mean over the labels. Above 0 it
-        speaks for the label; 0.7 doubles its odds. Of several labels each by itself; of numbers what
-        it adds to the number.
-    """
+    """A word or column of a row, and what it adds to each logit (for classes centred) or number."""
 
     word: str
     push: dict[Label, float] = field(hash=False)
 
 
 def words(round: StudyRound, row: int) -> list[Word]:
-    """Return the words and columns of a row that matter, the strongest first.
-
-    None where vectors are read that were made elsewhere. Of a long text the first 100 words are
-    looked at; a column is left out as if its cell were empty.
-    """
+    """Return the words (the first 100) and columns of a row that matter, the strongest first."""
     text = str(round.pool.show(row).get("text") or "")
-    found: dict[str, str] = {}
+    spelt: dict[str, str] = {}
     for word in re.findall(r"\w+", text):
-        found.setdefault(word.casefold(), word)
-    tried = list(found.values())[:MOST]
+        spelt.setdefault(word.casefold(), word)
+    tried = list(spelt.values())[:MOST]
     without = [re.sub(rf"\b{re.escape(word)}\b", "", text, flags=re.I) for word in tried]
     try:
         names, X = _read_without(round.pool, row, text, without)
@@ -62,9 +47,9 @@ def words(round: StudyRound, row: int) -> list[Word]:
     if round.state.settings.kind == "class":
         logits = logits - logits.mean(axis=1, keepdims=True)
     push = logits[0] - logits[1:]
-    said = [*tried, *names]
+    parts = [*tried, *names]
     return [
-        Word(said[i], dict(zip(round.state.classes, push[i].tolist(), strict=True)))
+        Word(parts[i], dict(zip(round.state.classes, push[i].tolist(), strict=True)))
         for i in np.argsort(-np.abs(push).max(axis=1, initial=0.0), kind="stable").tolist()
         if np.abs(push[i]).max() > 1e-6
     ]
@@ -73,7 +58,7 @@ def words(round: StudyRound, row: int) -> list[Word]:
 def _read_without(
     pool: StudyPool, row: int, text: str, without: list[str]
 ) -> tuple[list[str], NDArray[Any]]:
-    """Return columns beside the text, and the numbers of a row as it is, without words, without each."""
+    """Return columns beside the text, and the features of a row whole and without each part."""
     table = pool.table
     if table is None:
         return [], pool.reader.transform([text, *without] if pool.texts else pool.take([row]))
@@ -90,8 +75,8 @@ def _read_without(
     if read:
         changed.append(pl.Series(read[0], texts))
     cells = [own[name][0] for name in columns]
-    said = [f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in cells]
-    names = [f"{name}: {cell}" for name, cell in zip(columns, said, strict=True)]
+    written = [f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in cells]
+    names = [f"{name}: {cell}" for name, cell in zip(columns, written, strict=True)]
     return names, pool.reader.transform(shared.with_columns(changed))
 
 
@@ -106,26 +91,18 @@ class Effect:
 
 @dataclass(frozen=True)
 class Why:
-    """What a label of a row would do to the goal that is watched.
-
-    Rows are ranked by `recipe`, which need not be about that goal.
+    """The effect that a label of a row would have on the goal.
 
     Parameters
     ----------
-    proba
-        class -> probability under the present model; of numbers the one that is expected.
-    utility
-        class -> predicted change of the goal, per row of the goal, if that is the label; empty where
-        answers are no classes.
-    gain
-        The deviation of that change over the believed label.
+    proba, spread
+        class -> probability; for numbers the expected one, and its deviation with noise.
+    utility, gain
+        class -> predicted change of the goal per row of it; its deviation over the believed label.
     helps, hurts
-        class -> the dev rows whose likelihood rises and falls most with it; empty without dev
-        labels.
+        class -> the dev rows whose likelihood rises and falls most; empty without dev labels.
     recipe
-        The strategy that ranks now.
-    spread
-        Of numbers: the standard deviation of what is expected, noise included.
+        The strategy that ranks now, which may have another goal.
     """
 
     row: int
@@ -142,15 +119,10 @@ class Why:
     def says(self) -> list[str]:
         """The same in a line for each label."""
         if self.spread is not None:
-            return [
-                f"{k}: about {v:.4g}, give or take {self.spread:.2g}" for k, v in self.proba.items()
-            ]
-        lines = []
-        for label, p in self.proba.items():
-            moves = self.utility.get(label)
-            more = "" if moves is None else f", would move the goal by {moves:+.3g}"
-            lines.append(f"{label}: probability {p:.2f}{more}")
-        return lines
+            (name, number), *_ = self.proba.items()
+            return [f"{name}: about {number:.4g}, give or take {self.spread:.2g}"]
+        moves = {k: f", would move the goal by {v:+.3g}" for k, v in self.utility.items()}
+        return [f"{k}: probability {p:.2f}{moves.get(k, '')}" for k, p in self.proba.items()]
 
     def words(self) -> list[Word]:
         """Return the words of the row that speak for and against each label."""
@@ -166,30 +138,26 @@ def explain(round: StudyRound, row: int, count: int = 3) -> Why:
     helps: dict[Label, list[Effect]] = {}
     hurts: dict[Label, list[Effect]] = {}
     if round.has_dev:
-        changes = _changes_of_dev(round, row, proba)
+        likelihoods = _changes_of_dev(round, row, proba)
         dev = round.state.dev.items()
         for k, label in enumerate(classes):
-            effects = [Effect(*said, float(c)) for said, c in zip(dev, changes[:, k], strict=True)]
+            effects = [
+                Effect(*known, float(c)) for known, c in zip(dev, likelihoods[:, k], strict=True)
+            ]
             effects.sort(key=lambda effect: -effect.change)
             helps[label] = [e for e in effects[:count] if e.change > 0]
             hurts[label] = [e for e in effects[: -count - 1 : -1] if e.change < 0]
-    return Why(
-        row,
-        dict(zip(classes, proba[0].tolist(), strict=True)),
-        dict(zip(classes, utility[0].tolist(), strict=True)),
-        float(deviation(utility, proba)[0]),
-        helps,
-        hurts,
-        round.recipe,
-        round,
-    )
+    chances = dict(zip(classes, proba[0].tolist(), strict=True))
+    changes = dict(zip(classes, utility[0].tolist(), strict=True))
+    gain = float(deviation(utility, proba)[0])
+    return Why(row, chances, changes, gain, helps, hurts, round.recipe, round)
 
 
 def _of_model(round: StudyRound, row: int) -> Why:
-    """Return what a model of several labels or of numbers makes of a row; it watches no goal."""
+    """Return the predictions for a row of several labels or numbers, which have no goal."""
     fitted, X = round.fitted, round.pool.take([row]).astype(np.float64)
-    said = to_numpy(fitted.loss.proba(fitted.logits_of(fitted.features(X))))[0]
-    proba = dict(zip(round.state.classes, said.tolist(), strict=True))
+    predicted = to_numpy(fitted.loss.proba(fitted.logits_of(fitted.features(X))))[0]
+    proba = dict(zip(round.state.classes, predicted.tolist(), strict=True))
     spread = None
     if round.state.settings.kind == "numbers":
         noise = float(fitted.loss.noise[0])  # type: ignore[attr-defined]
@@ -198,10 +166,9 @@ def _of_model(round: StudyRound, row: int) -> Why:
 
 
 def _changes_of_dev(round: StudyRound, row: int, proba: Any) -> Any:
-    """Return (dev rows, labels): d log p_y of each dev row when x gets each label.
+    """Return (dev rows, labels): d log p_y of each dev row when x gets each label, to first order.
 
-    The optimum moves by -𝓗⁻¹ Jᵀ(p - e_k), the dev rows' logits by J of that. With the label that
-    frees the intercepts the model is fitted.
+    Logits move by -J𝓗⁻¹Jᵀ(p - e_k); a label that frees the intercepts is fitted instead.
     """
     fitted = round.fitted
     features = fitted.features(round.pool.take([row]).astype(np.float64))

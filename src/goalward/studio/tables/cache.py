@@ -16,7 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 from platformdirs import user_cache_path
 
-from goalward.core.files import NpyFile, stamp_of, whole_file
+from goalward.core.files import stamp_of, whole_file
 from goalward.errors import NotWritten, PoolChanged
 from goalward.studio.tables.cells import as_text
 from goalward.studio.tables.read import PICTURE
@@ -29,12 +29,7 @@ Arrays = dict[str, NDArray[Any]]
 def cached(
     recipe: str, texts: Sequence[str], compute: Callable[[], Arrays], *, features: bool = True
 ) -> Arrays:
-    """Return the features of texts ("X"), or all other arrays made of them, from the cache.
-
-    What is not there is computed. A file that is damaged or another's is computed again: an archive
-    has checksums, and its "X" the name of its key. One that cannot be written is done without.
-    The `recipe` names what is done to the texts, and changes whenever the features do.
-    """
+    """Return the features of texts ("X"), or the other arrays made of them, cached by content."""
     digest = sha256(recipe.encode())
     for text in texts:
         content = text.encode("utf-8", "surrogatepass")
@@ -68,11 +63,7 @@ class Watch:
         self.check()
 
     def check(self, rows: Any = None) -> None:
-        """Raise `PoolChanged` if a file has another content.
-
-        Their stamps are looked at, a matter of microseconds; the content where they differ. A file
-        that was touched, or put back, is the same file: `rows` that are read from it go on.
-        """
+        """Raise `PoolChanged` if a file's content changed; it is read only where its stamp differs."""
         files = self._files
         # Stamps first: what changes while the digest is taken shows at the next look.
         stamps = {name: _stamps(path) for name, path in files.items()}
@@ -81,35 +72,34 @@ class Watch:
         for name, digest in digests(files).items():
             if digest != self._digests[name]:
                 raise PoolChanged(
-                    f"{files[name]} is not the file the study was made with (its SHA-256 differs), so "
-                    "row numbers may mean other rows. If rows were appended, start `goalward label` "
-                    "again, or call study.extend(); else restore it, or start a new study and import "
-                    "the labels."
+                    f"{files[name]} is not the file the study was made with (its SHA-256 differs). If "
+                    "rows were appended, start `goalward label` again, or call study.extend(); else "
+                    "restore it, or start a new study and import the labels."
                 )
         self._stamps = stamps
-        if isinstance(rows, NpyFile):
+        if hasattr(rows, "stamp"):
             rows.stamp = stamps["vectors"][0] or rows.stamp
 
 
 def digests(files: Mapping[str, Path]) -> dict[str, str]:
     """Return digests of the contents of files, and of folders of pictures."""
-    found = {}
+    made = {}
     for name, path in files.items():
         try:
             if path.is_dir():
                 inside = sorted((p.relative_to(path).as_posix(), p) for p in path.rglob("*"))
                 listed = [(part, _ends(file)) for part, file in inside if file.is_file()]
                 content = repr(listed).encode("utf-8", "surrogateescape")
-                found[name] = sha256(content).hexdigest()
+                made[name] = sha256(content).hexdigest()
             else:
                 with path.open("rb") as file:
-                    found[name] = file_digest(file, "sha256").hexdigest()
+                    made[name] = file_digest(file, "sha256").hexdigest()
         except OSError as error:
             raise PoolChanged(
                 f"{path}, which holds rows of the study, could not be opened ({error.strerror}). Put it "
                 "back, or say where it is now when the study is opened."
             ) from error
-    return found
+    return made
 
 
 def rows_digest(frame: pl.DataFrame, folder: Path | None = None) -> str:

@@ -1,4 +1,4 @@
-"""Cells of any type: as JSON, as text, as labels, and in files that no spreadsheet runs."""
+"""Cells of any type as JSON, text and labels, and in files that are safe for spreadsheets."""
 
 from __future__ import annotations
 
@@ -21,16 +21,14 @@ from goalward.studio.tables.read import read_table, suffix_of
 PER_SECOND = {"ms": 3, "us": 6, "ns": 9}
 """Digits after the point of a second, by the unit of a column."""
 RUN = "=+\\-@＝＋－＠"
-"""First characters that make a spreadsheet compute a cell, full-width ones too (OWASP, CSV
-injection)."""
+"""First characters that make a spreadsheet compute a cell (OWASP, CSV injection)."""
 SIGNS = rf"{RUN}\t\r\n\x00"
 NUMBER = r"[-+](?:(?:[0-9][0-9.,]*|[.,][0-9]+)(?:[eE][-+]?[0-9]+)?%?|(?i:inf|infinity|nan)) *"
 """A number with a sign, which nothing computes."""
 BREAK = r'[;\t\r\n]"*'
 """Where a spreadsheet may begin a cell inside a text, if it takes another separator."""
 SUSPECT = f"^'*[{SIGNS}]|{BREAK}'*[{RUN}]"
-# One ' more than there is: what begins with ' and a sign from the start comes back whole. Numbers,
-# and the items of a list inside a text ("- "), stay as they are.
+# Always one ' more, so that it can be undone; numbers and list items ("- ") stay as they are.
 FORMULA = re.compile(
     rf"\A(?!{NUMBER}\Z)(?='*[{SIGNS}])|({BREAK})(?![-+] |{NUMBER}(?:[;\t\r\n]|\Z))(?='*[{RUN}])"
 )
@@ -38,11 +36,7 @@ ESCAPED = re.compile(rf"\A'(?='*[{SIGNS}])|({BREAK})'(?='*[{RUN}])")
 
 
 def as_json(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the frame with nothing but texts, numbers, booleans, and lists and structs of them.
-
-    Bytes become base64, times ISO 8601, decimals their digits. NaN and infinite numbers, which
-    JSON does not have, are null inside lists and structs.
-    """
+    """Return the frame as JSON holds it: bytes as base64, times as ISO 8601, decimals as texts."""
     # By position: a name may look like a pattern.
     cells = enumerate(frame.schema.items())
     return frame.select(_plain(pl.nth(i), kind).alias(name) for i, (name, kind) in cells)
@@ -62,7 +56,7 @@ def as_text(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def texts(column: pl.Series) -> pl.Series:
-    """Return a column of any type as texts; what is missing stays so."""
+    """Return a column of any type as texts; nulls stay null."""
     return as_text(column.to_frame()).to_series().cast(pl.String)
 
 
@@ -84,7 +78,7 @@ def escaped(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def unescaped(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the frame without what `escaped` put in: its exact inverse on texts."""
+    """Undo `escaped`: its exact inverse on texts."""
     return _rewritten(frame, ESCAPED, r"\1")
 
 
@@ -134,8 +128,6 @@ def _duration(cell: pl.Expr, digits: int) -> pl.Expr:
     return pl.when(ticks.is_not_null()).then(sign + seconds + "." + rest + "S")
 
 
-# Tables of labels: which row of a pool each line means, and its label.
-
 # Digits as they are typed: no sign, space, _ or other script. A column with a gap says 3.0 for 3.
 DIGITS = re.compile(r"[0-9]{1,100}(?:\.0+)?")
 EXACT = 2.0**53
@@ -149,10 +141,7 @@ TYPES = {
 
 
 def read_labels(path: str | Path, *, label: str, key: str) -> tuple[pl.DataFrame, int]:
-    """Return a table with these two columns, and the number of its first line.
-
-    Lines are counted as an editor does: after the header of a text table, from 1 in other files.
-    """
+    """Return a table with these two columns, and the number of its first line as an editor has it."""
     path = Path(path)
     frame, suffix = read_table(path), suffix_of(path)
     if suffix in (".csv", ".tsv"):
@@ -169,10 +158,7 @@ def read_labels(path: str | Path, *, label: str, key: str) -> tuple[pl.DataFrame
 def rows_meant(
     cells: pl.Series, places: Mapping[Any, int] | None, total: int
 ) -> Iterable[int | str]:
-    """Yield the row that each cell means, or why it means none.
-
-    `places` are text -> row where rows have names, and None where cells are numbers of `total` rows.
-    """
+    """Yield the row of each cell, or an error; `places` maps names to rows, None for numbers."""
     if places is not None:
         return (places.get(cell, f"{short(cell)} is not in the pool") for cell in texts(cells))
     return (_row(cell, total) for cell in cells)
@@ -201,11 +187,9 @@ def label_column(column: pl.Series) -> list[Any]:
     return column.to_list()
 
 
-# Frames as files: whole or not at all, over nothing, and opened by a spreadsheet without harm.
-
 WRITTEN = (".csv", ".tsv", ".xlsx", ".jsonl", ".parquet")
 EXCEL_ROWS, EXCEL_COLUMNS, EXCEL_CELL = 2**20 - 1, 2**14, 2**15 - 1
-"""What a sheet of Excel holds below its line of names, and the characters of a cell."""
+"""Limits of an Excel sheet below its header, and the characters of a cell."""
 OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 SHEETS = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
@@ -228,16 +212,12 @@ WORKBOOK = {
 def check_target(
     path: str | Path, *, force: bool = False, inputs: Iterable[str | Path] = ()
 ) -> None:
-    """Raise where a table could not be written: over a file, over inputs, with another suffix.
-
-    `inputs` are the files it is made from, which `force` does not replace.
-    """
+    """Raise if a table cannot be written: over a file, over `inputs`, or by its suffix."""
     path = Path(path)
     refuse_inputs(path, inputs)
     if path.suffix.lower() not in WRITTEN:
         raise BadInput(
-            f"{path.name} must end in {', '.join(WRITTEN)}, got {path.suffix.lower()!r}. Spreadsheets "
-            "open .xlsx and .csv."
+            f"{path.name} must end in {', '.join(WRITTEN)}, got {path.suffix.lower()!r}. Rename it."
         )
     if not force:
         refuse_existing(path)
@@ -248,16 +228,9 @@ def write_table(
 ) -> None:
     """Write a frame as .csv, .tsv, .xlsx, .jsonl or .parquet: whole, or not at all.
 
-    Columns may be of any type. Parquet keeps it; elsewhere bytes become base64, times and
-    durations ISO 8601, and CSV and Excel hold lists and structs as JSON.
-
-    Parameters
-    ----------
-    raw
-        Leave texts of a CSV or TSV as they are. By default one that starts like a formula gets a
-        ' in front, and a number never; `goalward import` takes it away again.
-    force
-        Replace a file that is there; without it that is `WouldOverwrite`.
+    Parquet keeps every type; elsewhere bytes become base64, times ISO 8601, and lists JSON. By default a
+    text of a CSV that starts like a formula gets a ' in front, which `goalward import` removes; `raw` keeps
+    it as it is. `force` replaces an existing file, otherwise `WouldOverwrite`.
     """
     path = Path(path)
     check_target(path, force=force)
@@ -275,7 +248,7 @@ def write_table(
 
 
 def _write_workbook(frame: pl.DataFrame, path: Path, name: str) -> None:
-    """Write an Excel file of one sheet; a text stays a text, whatever it begins with."""
+    """Write an Excel file of one sheet; texts are never formulas."""
     lengths = frame.select(cs.string().str.len_chars().max().fill_null(0))
     longest = max(lengths.row(0), default=0) if lengths.width else 0
     if frame.height > EXCEL_ROWS or frame.width > EXCEL_COLUMNS or longest > EXCEL_CELL:

@@ -1,4 +1,4 @@
-"""What each column of a table is: text to read, numbers, categories, or nothing to learn from."""
+"""The kind of each column of a table: text, numbers, categories, pictures, or unused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ANSWERS = re.compile(r"(?i)(?:labels?|class(?:es)?|targets?|answers?|gold|truth|
 DATE = r"^\s*(?:\d{4}-\d\d?-\d\d?|\d\d?[./]\d\d?[./]\d{2,4})(?:[ T].*)?$"
 PATH = rf"(?i)^[^\s<>|]+(?:{'|'.join(re.escape(suffix) for suffix in PICTURES)})$"
 MISSING = ("", "na", "n/a", "nan", "null", "none", "nil", "-", "?", ".")
-"""What people write where there is nothing, in small letters."""
+"""Lower-case texts that people write for missing values."""
 COMMAS = {
     "thousands": r"^[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?$",
     "decimal": r"^[-+]?(?:\d+|\d{1,3}(?:\.\d{3})+),\d+$",
@@ -45,7 +45,7 @@ USES = ("text", "numbers", "category", "picture")
 
 @dataclass(frozen=True)
 class Kinds:
-    """Columns by what they are for; `left` says of the others why they are not features."""
+    """Columns by their use; `left` has the reasons why others are not features."""
 
     texts: tuple[str, ...]
     numbers: tuple[str, ...]
@@ -54,14 +54,14 @@ class Kinds:
     left: dict[str, str]
 
     def notes(self, without: str = "") -> tuple[str, ...]:
-        """Return why columns are not features; `without` is the reason of those that could be."""
+        """Return why columns are not features; `without` is the reason for usable ones."""
         unused = dict.fromkeys(self.numbers + self.categories, without) if without else {}
         reasons = [f"{name} ({why})" for name, why in (self.left | unused).items()]
         return (f"Not features: {'; '.join(reasons)}.",) if reasons else ()
 
     @classmethod
     def of(cls, frame: pl.DataFrame) -> Kinds:
-        """Return what the columns of a table are, by their names and cells."""
+        """Return the kinds of a table's columns, by their names and cells."""
         kinds = {column.name: _kind(column) for column in frame if column.name != "text"}
         codes = [name for name, kind in kinds.items() if kind == CODES]
         # A column called text is the text, whatever its cells look like.
@@ -79,7 +79,7 @@ class Kinds:
 
 
 def _kind(column: pl.Series) -> str:
-    """Return what a column is used for, one of `USES`, or why for nothing."""
+    """Return the use of a column, one of `USES`, or the reason why there is none."""
     name, kind = column.name, column.dtype
     if kind.is_nested() or kind == pl.Binary:
         return "lists or bytes"
@@ -128,10 +128,7 @@ def _counts(values: NDArray[Any]) -> bool:
 
 
 def numbers_in(column: pl.Series, comma: str | None = None) -> tuple[NDArray[Any], str]:
-    """Return a column as numbers, NaN where there is none, and how it uses commas.
-
-    That is detected unless it is given: "decimal" (1,5), "thousands" (1,500), or "".
-    """
+    """Return a column as numbers, NaN for gaps, and its commas: "decimal", "thousands" or ""."""
     if column.dtype.is_numeric() or column.dtype == pl.Boolean:
         cells, comma = column, ""
     else:
@@ -161,42 +158,31 @@ def without_text(read: Sequence[str]) -> list[int]:
 
 
 def copies_in(frame: pl.DataFrame) -> dict[int, int]:
-    """Return row -> the first row that is the same, for those that are not the first."""
+    """Return copy -> the first row with the same cells."""
     rows = frame.to_struct("key").to_frame().with_row_index("row")
     same = rows.select("row", of=pl.col("row").first().over("key"))
     return dict(same.filter(pl.col("row") != pl.col("of")).iter_rows())
 
 
 def notes_of(
-    path: str,
-    frame: pl.DataFrame,
-    found: Format,
-    numbers: Sequence[str],
-    read: Sequence[str] | None,
+    path: str, frame: pl.DataFrame, how: Format, numbers: Sequence[str], read: Sequence[str] | None
 ) -> list[str]:
-    """Return what a person should know of a table before answering.
-
-    `numbers` and `read` are the columns of numbers and the texts that are features.
-    """
+    """Return notes about a table for its annotators."""
     notes = []
-    encoding, separator = found.encoding or "utf-8", found.separator
+    encoding, separator = how.encoding or "utf-8", how.separator
     odd = [f"as {encoding}"] if not encoding.startswith("utf-8") else []
     odd += [f"with {separator!r} between cells"] if separator not in (None, ",", "\t") else []
-    if len(found.sheets) > 1:
-        sheets = ", ".join(found.sheets)
-        notes.append(f"The sheet {found.sheet} was read, of {sheets}. Another can be chosen.")
+    if len(how.sheets) > 1:
+        sheets = ", ".join(how.sheets)
+        notes.append(f"The sheet {how.sheet} was read, of {sheets}. Another can be chosen.")
     if odd:
-        name = Path(path).name
-        notes.append(
-            f"{name} was read {' and '.join(odd)}. Where that is wrong, save it as CSV UTF-8."
-        )
+        read_as = f"{Path(path).name} was read {' and '.join(odd)}"
+        notes.append(f"{read_as}. Where that is wrong, save it as CSV UTF-8.")
     for name in numbers:
         gaps = np.flatnonzero(np.isnan(numbers_in(frame[name])[0])).tolist()
         if gaps:
-            cell = f"row {gaps[0]}: {short(frame[name][gaps[0]])}"
-            notes.append(
-                f"{name} has no number in {_rows(len(gaps))} (first in {cell}); its median stands in."
-            )
+            where = f"{_rows(len(gaps))} (first in row {gaps[0]}: {short(frame[name][gaps[0]])})"
+            notes.append(f"{name} has no number in {where}; its median stands in.")
     if read is not None and (empty := len(without_text(read))):
         notes.append(f"{_rows(empty)} without text are set aside, and never asked.")
     if read is None and numbers and (again := frame.height - frame.n_unique()):

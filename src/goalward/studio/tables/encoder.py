@@ -1,4 +1,4 @@
-"""Encoders make numbers of rows: fitted to one table, kept as plain data, used on any other."""
+"""Encoders turn rows into features: fitted to one table, stored as plain data, used on any."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from goalward.studio.tables.columns import MOST_VALUES, is_missing, numbers_in
 from goalward.studio.tables.read import beside, read_table
 
 Tick = Callable[[str], None]
-"""Reports progress."""
 Rows = pl.DataFrame | Sequence[str] | NDArray[Any]
 """A frame with the columns that are read, texts, or vectors made elsewhere."""
 
@@ -30,10 +29,9 @@ def silent(message: str) -> None:
 
 
 class Encoder(ABC):
-    """Features of rows, by what was learned from the unlabelled rows of one table.
+    """Features of rows, learned from the unlabelled rows of one table.
 
-    Kinds of it are frozen dataclasses of numbers, texts and arrays, whose `fit` returns the encoder
-    and the features of the rows that it was fitted to.
+    Subclasses are frozen dataclasses; their `fit` returns the encoder and the features of its rows.
 
     Examples
     --------
@@ -64,7 +62,7 @@ class Encoder(ABC):
         return np.zeros(frame.height, dtype=bool)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return all there is to keep: data for JSON, and arrays by name."""
+        """Return the state to store: data for JSON, and arrays by name."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
         arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
         plain = {name: value for name, value in values.items() if name not in arrays}
@@ -81,8 +79,7 @@ class Encoder(ABC):
         kind, plain = described.get("kind"), {k: v for k, v in described.items() if k != "kind"}
         if kind not in Encoder.kinds:
             raise BadInput(
-                f"An encoder must be one of {', '.join(sorted(Encoder.kinds))}, got {kind!r}. Upgrade "
-                "goalward."
+                f"An encoder must be one of {', '.join(Encoder.kinds)}, got {kind!r}. Upgrade goalward."
             )
         try:
             return Encoder.kinds[kind].made(plain, arrays)
@@ -97,7 +94,6 @@ class Vectors(Encoder):
     width: int
 
     def transform(self, rows: Rows, tick: Tick = silent) -> NDArray[Any]:
-        """Return the vectors, checked."""
         if isinstance(rows, pl.DataFrame) or (len(rows) and isinstance(rows[0], str)):
             raise BadInput(
                 f"The model reads vectors of {self.width} numbers that were made elsewhere, got rows of "
@@ -109,7 +105,6 @@ class Vectors(Encoder):
         return X
 
     def read(self, path: str | Path, tick: Tick = silent) -> tuple[pl.DataFrame, Any]:
-        """Return a table, and the vectors beside it."""
         frame, npy = read_table(path), beside(path, ".npy")
         if not npy.is_file():
             raise DataMissing(
@@ -124,12 +119,7 @@ class Vectors(Encoder):
 
 @dataclass(frozen=True, eq=False)
 class Numbers(Encoder):
-    """Columns of numbers with their tails tamed, gaps filled, mean 0 and deviation 1.
-
-    asinh((x - median) / width), with the width of the middle half as that of a normal distribution,
-    is a line around the median and a logarithm far from it. A gap is the median. `commas` says how
-    each column uses them: "decimal", "thousands" or "".
-    """
+    """Columns of numbers: asinh((x - median) / width), then mean 0 and deviation 1; gaps are median."""
 
     columns: Sequence[str]
     commas: Sequence[str] = field(repr=False)
@@ -140,14 +130,12 @@ class Numbers(Encoder):
 
     @classmethod
     def fit(cls, frame: pl.DataFrame, columns: Sequence[str]) -> tuple[Self, NDArray[Any]]:
-        """Return the encoder of a frame's columns, and their features."""
         cells = [numbers_in(frame[name]) for name in columns]
         X = np.stack([values for values, _ in cells], axis=1)
         for name, column in zip(columns, X.T, strict=True):
             if not np.isfinite(column).any():
                 raise BadInput(
-                    f"Column {name!r} must hold numbers, and holds none. Leave it out, or take it as "
-                    "text or as values."
+                    f"Column {name!r} must hold numbers, and holds none. Leave it out, or take it as text."
                 )
         low, median, high = np.nanquantile(X, [0.25, 0.5, 0.75], axis=0)
         deviation = np.nanstd(X, axis=0)
@@ -155,11 +143,10 @@ class Numbers(Encoder):
         tamed = np.arcsinh((np.where(np.isnan(X), median, X) - median) / width)
         spread = tamed.std(axis=0)
         shape = tamed.mean(axis=0), np.where(spread > 0, spread, 1.0)
-        made = cls(list(columns), [comma for _, comma in cells], median, width, *shape)
-        return made, made.transform(frame)
+        encoder = cls(list(columns), [comma for _, comma in cells], median, width, *shape)
+        return encoder, encoder.transform(frame)
 
     def transform(self, rows: Rows, tick: Tick = silent) -> NDArray[Any]:
-        """Return the columns of a frame."""
         frame = _frame(rows, self.columns)
         pairs = zip(self.columns, self.commas, strict=True)
         X = np.stack([numbers_in(frame[name], comma)[0] for name, comma in pairs], axis=1)
@@ -183,11 +170,10 @@ class Categories(Encoder):
             counts = cells.filter(~is_missing(cells)).rename("value").value_counts()
             kept = counts.sort(["count", "value"], descending=[True, False])["value"]
             values.append(sorted(kept[:MOST_VALUES].to_list()))
-        made = cls(list(columns), values)
-        return made, made.transform(frame)
+        encoder = cls(list(columns), values)
+        return encoder, encoder.transform(frame)
 
     def transform(self, rows: Rows, tick: Tick = silent) -> NDArray[Any]:
-        """Return the indicators of a frame's cells."""
         frame = _frame(rows, self.columns)
         pairs = zip(self.columns, self.values, strict=True)
         made = [texts(frame[name]).fill_null("") == value for name, all_ in pairs for value in all_]
@@ -202,16 +188,13 @@ class Concatenated(Encoder):
     scales: Sequence[float]
 
     def transform(self, rows: Rows, tick: Tick = silent) -> NDArray[Any]:
-        """Return the features of all parts."""
         made = [p.transform(rows, tick) * s for p, s in zip(self.parts, self.scales, strict=True)]
         return np.concatenate(made, axis=1, dtype=np.float32)
 
     def blank(self, frame: pl.DataFrame, X: Any) -> NDArray[Any]:
-        """Return which rows one of the parts cannot read."""
         return np.asarray(np.any([part.blank(frame, None) for part in self.parts], axis=0))
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return what is to be kept of all parts."""
         states = [part.state() for part in self.parts]
         arrays = {f"{i}.{name}": a for i, s in enumerate(states) for name, a in s[1].items()}
         plain = {"parts": [described for described, _ in states], "scales": list(self.scales)}
@@ -219,7 +202,6 @@ class Concatenated(Encoder):
 
     @classmethod
     def made(cls, plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Return the encoder of a state."""
         own: list[dict[str, NDArray[Any]]] = [{} for _ in plain["parts"]]
         for name, array in arrays.items():
             part, _, rest = name.partition(".")
@@ -251,8 +233,7 @@ def from_npy(path: Path, n_rows: int) -> NpyFile:
         ) from error
     if vectors.ndim != 2 or vectors.shape[0] != n_rows or vectors.dtype.kind not in "fiu":
         raise BadInput(
-            f"{path.name} must hold ({n_rows}, d) numbers, a row for each of the table, got "
-            f"{vectors.dtype} of shape {vectors.shape}."
+            f"{path.name} must hold ({n_rows}, d) numbers, got {vectors.dtype} {vectors.shape}."
         )
     return vectors
 

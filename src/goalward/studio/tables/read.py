@@ -32,7 +32,7 @@ PICTURE = "picture"
 """The column of a folder's pictures with their paths."""
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp")
 ENCODINGS = ["utf_8", "utf_16", "utf_16_le", "utf_16_be", "utf_32", "cp1252"]
-"""Those that are recognized; any other is refused, since a wrong guess shows as wrong letters."""
+"""Encodings that are recognized; a wrong guess among more would show as wrong letters."""
 SEPARATORS = ",;\t|"
 USUAL = {".csv": ",", ".tsv": "\t"}
 NAMED = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "pipe": "|"}
@@ -44,8 +44,7 @@ MOST_COLUMNS = 10_000
 SMALL, DENSEST = 10**7, 100
 """Cells or bytes that any file may become, and how many for each that is in it."""
 MEMORY, SECONDS = 2**32, 180
-"""Limits of a process that reads a table: bytes (at most half of the machine's), and time, since
-without memory for an exception CPython may try to make one for ever."""
+"""Limits of a process that reads a table: bytes (at most half of the machine's), and time."""
 # Every thread takes of the limit; Python's own allocator asks again for each object at the limit.
 ENVIRONMENT = {"POLARS_MAX_THREADS": "2", "OPENBLAS_NUM_THREADS": "1", "PYTHONMALLOC": "malloc"}
 CELL = re.compile(rb'<(?:\w+:)?c\b[^>]*?\br\s*=\s*["\']([A-Z]{1,3})([0-9]{1,7})')
@@ -71,8 +70,7 @@ def read_table(
 ) -> pl.DataFrame:
     """Return a table; every column of a CSV or TSV is text, as it stands in the file.
 
-    `separator` and `encoding` of a text file are detected unless they are given; of a workbook the
-    sheet with most cells is taken.
+    `separator` and `encoding` are detected by default; `sheet` is the one with most cells.
     """
     return read_format(path, separator, encoding, sheet)[0]
 
@@ -93,13 +91,13 @@ def read_format(
     key = (path.absolute(), stamp, Format(encoding, separator, sheet))
     if key not in _LAST:
         parse = parse_isolated if isolated else parse_file
-        table, found = parse(path, separator, encoding, sheet)
+        table, how = parse(path, separator, encoding, sheet)
         # Another file may have been written meanwhile.
         if stamp is None or stamp != stamp_of(path):
-            return table, found
+            return table, how
         _LAST.clear()
-        keys = (key, (*key[:2], found._replace(sheets=())))
-        _LAST.update(dict.fromkeys(keys, (table, found)))
+        keys = (key, (*key[:2], how._replace(sheets=())))
+        _LAST.update(dict.fromkeys(keys, (table, how)))
     return _LAST[key]
 
 
@@ -107,12 +105,11 @@ def parse_file(
     path: Path, separator: str | None, encoding: str | None, sheet: str | None
 ) -> tuple[pl.DataFrame, Format]:
     """Return the table of a file and its format."""
-    suffix, content = suffix_of(path), _content(path)
-    found = Format()
+    suffix, content, how = suffix_of(path), _content(path), Format()
     if suffix == ".parquet":
         table = _parquet(path, content)
     elif suffix == ".xlsx":
-        table, found = _workbook(path, content, sheet)
+        table, how = _workbook(path, content, sheet)
     else:
         text, encoding = _decoded(path, content, encoding)
         if suffix in USUAL:
@@ -120,43 +117,38 @@ def parse_file(
             table = _separated(path, text, NAMED.get(separator, separator))
         else:
             separator, table = None, _records(path, text, lines=suffix == ".jsonl")
-        found = Format(encoding, separator)
+        how = Format(encoding, separator)
     if table.height == 0:
         raise BadInput(f"{path.name} has no rows. Add at least one.")
-    return table, found
+    return table, how
 
 
 def parse_isolated(path: Path, *options: str | None) -> tuple[pl.DataFrame, Format]:
-    """Return what `parse_file` does, from a process of its own: what ends it ends nothing else."""
+    """Call `parse_file` in a process of its own, so that a crash there ends nothing else."""
     pages = os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else MEMORY
     memory = min(MEMORY, pages * 4096 // 2)
     with TemporaryDirectory() as folder:
         out = Path(folder) / "table.arrow"
         arguments = json.dumps([memory, str(path.absolute()), str(out), *options])
         code = f"from {__name__} import _child; _child()"
-        process = None
-        with suppress(subprocess.TimeoutExpired):
+        # Never from the working folder, where a stranger's file may have a module's name.
+        command = [sys.executable, "-P", "-c", code, arguments]
+        search = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        environment = os.environ | ENVIRONMENT | search
+        try:
             process = subprocess.run(
-                # Never from the working folder, where a stranger's file may have a module's name.
-                [sys.executable, "-P", "-c", code, arguments],
-                env=os.environ
-                | ENVIRONMENT
-                | {"PYTHONPATH": os.pathsep.join(place for place in sys.path if place)},
-                capture_output=True,
-                timeout=SECONDS,
-                check=False,
+                command, env=environment, capture_output=True, timeout=SECONDS, check=True
             )
-        if process is None or process.returncode:
+        except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
             raise BadInput(
                 f"{path.name} takes more than {memory / 2**30:.1f} GB of memory or {SECONDS // 60} "
                 "minutes to read. Keep the rows and columns that you need, or save it as .parquet."
-            )
+            ) from error
         reply = json.loads(process.stdout)
         if "error" in reply:
             raise getattr(errors, reply["error"])(reply["message"])
-        encoding, separator, sheet, sheets = reply["format"]
-        found = Format(encoding, separator, sheet, tuple(sheets))
-        return pl.read_ipc(out.read_bytes()), found
+        how = Format(*reply["format"])
+        return pl.read_ipc(out.read_bytes()), how._replace(sheets=tuple(how.sheets))
 
 
 def _child() -> None:
@@ -168,9 +160,9 @@ def _child() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
-        table, found = parse_file(Path(path), *options)
+        table, how = parse_file(Path(path), *options)
         table.write_ipc(out)
-        print(json.dumps({"format": found}))
+        print(json.dumps({"format": how}))
     except errors.GoalwardError as error:
         print(json.dumps({"error": type(error).__name__, "message": str(error)}))
 
@@ -199,8 +191,7 @@ def _pictures(folder: Path) -> pl.DataFrame:
     paths = [path for path in paths if not any(part.startswith(".") for part in path.parts)]
     if not paths:
         raise BadInput(
-            f"{folder} is a folder without pictures ({', '.join(PICTURES)}). Name a table, or a folder "
-            "with pictures."
+            f"{folder} holds no pictures ({', '.join(PICTURES)}). Name a table, or another folder."
         )
     subfolders = [path.parts[0] if len(path.parts) > 1 else "" for path in paths]
     return pl.DataFrame({PICTURE: [path.as_posix() for path in paths], "folder": subfolders})
@@ -246,8 +237,7 @@ def _decoded(path: Path, content: bytes, encoding: str | None) -> tuple[str, str
         return content.decode(encoding).removeprefix("\ufeff"), encoding
     except LookupError as error:
         raise BadParameter(
-            f"The encoding must be one that Python knows, such as cp1252 or utf-16, got {encoding!r}. "
-            "Leave it out to have it detected."
+            f"The encoding must be one of Python's, such as cp1252, got {encoding!r}. Or omit it."
         ) from error
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
@@ -258,24 +248,18 @@ def _decoded(path: Path, content: bytes, encoding: str | None) -> tuple[str, str
 
 
 def _detected(content: bytes) -> str:
-    # A zero byte is half of a character of UTF-16, or one of UTF-8; cp1252 has none.
-    zero = 0 in content
-    if not zero:
+    # cp1252 has no zero bytes, and Latin letters in UTF-16 have one in two.
+    if 0 not in content[:2]:
         with suppress(UnicodeDecodeError):
             content.decode()
             return "utf-8"
-    match = from_bytes(content, cp_isolation=ENCODINGS[:-1] if zero else ENCODINGS).best()
+    match = from_bytes(content, cp_isolation=ENCODINGS[:-1] if 0 in content else ENCODINGS).best()
     return match.encoding.replace("_", "-") if match else "utf-8"
 
 
 def _separator(text: str, usual: str) -> str:
-    """Return the separator with which most lines have as many cells as the first.
-
-    The first must have two cells at least, and half of the others as many. The usual separator is
-    taken where no other fits more lines.
-    """
-    named = re.match(r"sep=(.)\r?\n", text)
-    if named:
+    """Return the separator with which most lines have as many cells as the first, else the usual."""
+    if named := re.match(r"sep=(.)\r?\n", text):
         return named[1]
     fits = {separator: _fit(text, separator) for separator in SEPARATORS}
     best = max(fits, key=fits.__getitem__)
@@ -283,7 +267,7 @@ def _separator(text: str, usual: str) -> str:
 
 
 def _fit(text: str, separator: str) -> tuple[float, int]:
-    """Return the share of lines with as many cells as the first, and that number."""
+    """Return the share of lines with as many cells as the first, half at least, and that number."""
     sample = text[:SAMPLE]
     reader = csv.reader(io.StringIO(sample, newline=""), delimiter=separator, strict=True)
     counts: list[int] = []
@@ -300,13 +284,11 @@ def _separated(path: Path, text: str, separator: str) -> pl.DataFrame:
     """Return a table of texts, every cell as it stands in the file."""
     if len(separator) != 1 or separator in '"\r\n':
         raise BadParameter(
-            f"The separator must be one character, or a name such as tab, got {separator!r}. Leave it "
-            "out to have it detected."
+            f"The separator must be one character, or a name such as tab, got {separator!r}. Or omit it."
         )
     text = re.sub(r"\Asep=.\r?\n", "", text)
     _check_width(path, text.partition("\n")[0].count(separator) + 1)
-    # Python's reader is strict (polars' takes open quotes, short lines and a name twice), and keeps
-    # every cell as it stands: NUL, line breaks, spaces, empty ones.
+    # Python's reader is strict about quotes, short lines and names, and keeps every cell as it is.
     csv.field_size_limit(LARGEST_CELL)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     rows: list[list[str]] = []
@@ -315,15 +297,13 @@ def _separated(path: Path, text: str, separator: str) -> pl.DataFrame:
         for row in filter(None, reader):
             if len(row) != len(names):
                 raise BadInput(
-                    f"Line {reader.line_num} of {path.name} must have {len(names)} cells, as the first "
-                    f"line has, got {len(row)}. Put quotes around cells that hold {separator!r}, or name "
-                    "another separator."
+                    f"Line {reader.line_num} of {path.name} must have {len(names)} cells, as the first, "
+                    f"got {len(row)}. Put quotes around cells with {separator!r}, or name another one."
                 )
             rows.append(row)
     except csv.Error as error:
         raise BadInput(
-            f"{path.name} could not be read at line {reader.line_num} ({error}). Check the quotes and "
-            "the separator."
+            f"{path.name} could not be read at line {reader.line_num} ({error}). Check the quotes."
         ) from error
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -342,8 +322,7 @@ def _parquet(path: Path, content: bytes) -> pl.DataFrame:
         return pl.read_parquet(content)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise BadInput(
-            f"{path.name} is not a Parquet file ({_first_line(error)}). Copy it again, or convert it to "
-            ".csv."
+            f"{path.name} is not a Parquet file ({_first_line(error)}). Copy it again."
         ) from error
 
 
@@ -357,7 +336,7 @@ def _workbook(path: Path, content: bytes, sheet: str | None) -> tuple[pl.DataFra
         names = book.sheet_names
         wanted = [name for name in names if name == (sheet or name)]
         sheets = (book.load_sheet(name, schema_sample_rows=None) for name in wanted)
-        frames = {one.name: frame for one in sheets if (frame := one.to_polars()).height}
+        frames = {part.name: frame for part in sheets if (frame := part.to_polars()).height}
     except (fastexcel.FastExcelError, ValueError) as error:
         raise BadInput(
             f"{path.name} is not an Excel workbook with a line of names ({_first_line(error)}). Save it "
@@ -378,7 +357,7 @@ def _workbook(path: Path, content: bytes, sheet: str | None) -> tuple[pl.DataFra
 
 
 def _check_sheets(path: Path, content: bytes) -> None:
-    """Raise if sheets are far larger than what is in them: two cells may be a million rows apart."""
+    """Raise if sheets are far larger than their content: two cells may be a million rows apart."""
     with suppress(zipfile.BadZipFile), zipfile.ZipFile(io.BytesIO(content)) as archive:
         _check_size(path, sum(part.file_size for part in archive.infolist()), len(content))
         for name in archive.namelist():
@@ -403,7 +382,10 @@ def _records(path: Path, text: str, *, lines: bool) -> pl.DataFrame:
             json.dumps(row, ensure_ascii=False).encode()
         except (ValueError, RecursionError) as error:
             raise BadInput(f"{place} of {path.name} is not text ({error}). Repair it.") from error
-        rows.append({k: _as_json(v) if isinstance(v, (dict, list)) else v for k, v in row.items()})
+        for name, cell in row.items():
+            if isinstance(cell, (dict, list)):
+                row[name] = json.dumps(cell, ensure_ascii=False)
+        rows.append(row)
     names = dict.fromkeys(name for row in rows for name in row)
     _check_width(path, len(names))
     _check_size(path, len(names) * len(rows), sum(map(len, rows)))
@@ -416,8 +398,7 @@ def _records(path: Path, text: str, *, lines: bool) -> pl.DataFrame:
         return pl.DataFrame(rows, infer_schema_length=None)
     except (pl.exceptions.PolarsError, TypeError, OverflowError) as error:
         raise BadInput(
-            f"{path.name} must have values of one kind in each field ({_first_line(error)}). Make them "
-            "all texts or all numbers."
+            f"{path.name} needs one kind of value in each field ({_first_line(error)}). Use texts."
         ) from error
 
 
@@ -449,10 +430,6 @@ def _objects(path: Path, text: str, lines: bool) -> Iterator[tuple[str, Any]]:
             except (ValueError, RecursionError) as error:
                 place = f"Line {number} of {path.name}"
                 raise BadInput(f"{place} is not JSON ({error}). Repair it.") from error
-
-
-def _as_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _mixed(cells: list[Any]) -> bool:

@@ -56,9 +56,8 @@ FEATURES = {
 BESIDE = "columns/2"
 """The recipe of columns beside a text."""
 WEIGHT = 0.4
-"""Root mean square length of the numbers of a row, and of its values, beside a text's of 1. In
-tables where columns tell more than texts, 0.35 to 1 were as right; where they tell nothing, 0.35
-cost 2 points at 100 labels, 0.5 cost 5 and 1 cost 11. 0.4 lies between what was measured."""
+"""Length (root mean square) of a row's columns beside a text's of 1. Where columns tell most, 0.35 to 1
+did as well; where they tell nothing, 0.35 cost 2 points, 0.5 cost 5 and 1 cost 11."""
 QUICK = 2000
 """Texts whose TF-IDF nobody waits for."""
 LARGEST = 32 * 2**20
@@ -77,31 +76,24 @@ SAMPLE_CLASSES = ("roads", "waste", "parks", "noise")
 
 @dataclass(frozen=True)
 class Table:
-    """A file whose rows are to be labelled: .csv, .tsv, .xlsx, .json, .jsonl or .parquet, also .gz.
-
-    Or a folder of pictures, those in its subfolders too.
+    """A file to label: .csv, .tsv, .xlsx, .json, .jsonl or .parquet, also .gz; or a folder of pictures.
 
     Parameters
     ----------
     text, image
-        The columns a person reads, one or several, or the one with paths of pictures.
+        The column or columns of text, or the one with paths of pictures.
     numeric, category
-        Columns of numbers and of values that are features, beside the text if there is one.
-        Default: where there is no image, all that are such.
+        Columns used as features beside the text; by default all that fit, unless there is an image.
     embeddings
-        Features: "tfidf", "minilm" (with the `[text]` extra), the folder of a sentence encoder,
-        or a .npy file. "auto" takes the .npy file of the table's name beside it if there is one,
-        else TF-IDF of texts and "pixels" of pictures, for which the folder or the name of an image
-        encoder does more (with the `[vision]` extra). "columns" takes numbers and values alone.
+        "tfidf", "minilm" (`[text]` extra), "pixels", "columns" (only numbers and categories), the
+        folder or name of an encoder (`[vision]` extra for images), or a .npy file. "auto" takes the
+        .npy file of the table's name, else TF-IDF for texts and pixels for pictures.
     separator, encoding, sheet
         Of a text file, and of a workbook; detected by default.
     guesses
-        The column of a second opinion, and perhaps one of its probability: not features, and not
-        shown to people.
-    notes
-        What a person should know of the table; `settled` finds it.
+        The column of a second opinion, and perhaps of its probability; neither a feature nor shown.
     alone
-        Take no column that is not named.
+        Use no column that is not named.
 
     Examples
     --------
@@ -137,9 +129,10 @@ class Table:
 
     def settled(self) -> Table:
         """Return the same table with every choice made, so that it stays as it is later."""
-        frame, found = read_format(self.path, self.separator, self.encoding, self.sheet)
-        encoding, separator, sheet, _ = found
-        made = replace(self._named(frame), separator=separator, encoding=encoding, sheet=sheet)
+        frame, how = read_format(self.path, self.separator, self.encoding, self.sheet)
+        made = replace(
+            self._named(frame), separator=how.separator, encoding=how.encoding, sheet=how.sheet
+        )
         npy, embeddings, notes = beside(self.path, ".npy"), made.embeddings, list(made.notes)
         if embeddings == "auto" and npy.is_file():
             embeddings = str(npy)
@@ -152,8 +145,7 @@ class Table:
             embeddings = "tfidf-drawn"
         if embeddings == "columns" and not made.numeric + made.category:
             raise BadParameter(
-                "embeddings='columns' needs columns of numbers or values. Name some with --numeric or "
-                "--category."
+                "embeddings='columns' needs columns of numbers or values. Use --numeric or --category."
             )
         made = replace(made, embeddings=embeddings)
         if made.pictured and embeddings not in FEATURES:
@@ -161,9 +153,8 @@ class Table:
             pretrained(embeddings, fetch=True)
         elif made.embedded and embeddings not in FEATURES:
             encoder_folder(embeddings)
-        features = () if made.vectors else made.numeric
         read = joined(frame, made.texts) if made.texts else None
-        notes += notes_of(self.path, frame, found, features, read)
+        notes += notes_of(self.path, frame, how, () if made.vectors else made.numeric, read)
         return replace(made, notes=tuple(notes))
 
     def _named(self, frame: pl.DataFrame) -> Table:
@@ -175,8 +166,7 @@ class Table:
         for name in (*made.texts, made.image, *made.numeric, *made.category, *made.guesses):
             if name is not None and name not in frame.columns:
                 raise BadParameter(
-                    f"Column {name!r} is not in {file} (columns: {listed(frame.columns)}). Correct the "
-                    "name."
+                    f"Column {name!r} is not in {file} (columns: {listed(frame.columns)}). Correct it."
                 )
         if made.image or made.numeric or made.category or (made.texts and made.alone):
             return made
@@ -201,7 +191,6 @@ class Table:
 
     @property
     def files(self) -> dict[str, Path]:
-        """The files of the pool."""
         return {"table": Path(self.path)} | ({"vectors": self.vectors} if self.vectors else {})
 
     @property
@@ -216,12 +205,10 @@ class Table:
 
     @property
     def pictured(self) -> bool:
-        """Whether the features are made of pictures."""
         return bool(self.embedded and self.image and not self.texts)
 
     @property
     def _weighed(self) -> bool:
-        """Whether numbers or values stand beside vectors of the text."""
         return bool(self.embedded and not self.pictured and (self.numeric or self.category))
 
     @property
@@ -235,7 +222,6 @@ class Table:
 
     @property
     def says(self) -> str:
-        """What the model looks at, for people."""
         if self.vectors:
             return f"vectors of {self.vectors.name}"
         parts = []
@@ -259,14 +245,10 @@ class Table:
     def load(self, tick: Tick = silent) -> Loaded:
         """Return the table; its features are computed once and then cached by content."""
         loaded = Loaded(self.read(), self, tick)
-        if self.quick(loaded.frame.height):
+        slow = self.embedded and (self.texts or self.image)
+        if not slow or (self.embeddings == "tfidf" and loaded.frame.height <= QUICK):
             loaded.prepare(tick)
         return loaded
-
-    def quick(self, rows: int) -> bool:
-        """Return whether the features of so many rows take a second at most."""
-        slow = self.embedded and (self.texts or self.image)
-        return not slow or (self.embeddings == "tfidf" and rows <= QUICK)
 
     def encoder(self, tick: Tick = silent, frame: pl.DataFrame | None = None) -> Encoder:
         """Return the encoder of this table's rows; computed once, like the features."""
@@ -294,7 +276,7 @@ class Table:
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1, dtype=np.float32)
 
     def _columns(self, frame: pl.DataFrame) -> list[tuple[Encoder, NDArray[Any], float]]:
-        """Return the encoders of columns, their features, and what these are multiplied by."""
+        """Return the encoders of columns, their features, and the scales of these."""
         kinds = ((Numbers, self.numeric), (Categories, self.category))
         return [
             (*kind.fit(frame, names), WEIGHT * len(names) ** -0.5 if self._weighed else 1.0)
@@ -340,7 +322,6 @@ class Loaded:
 
     @property
     def ready(self) -> bool:
-        """Whether the features are there."""
         return self._X is not None
 
     @property
@@ -349,12 +330,11 @@ class Loaded:
         return self.prepare()
 
     def prepare(self, tick: Tick | None = None) -> NDArray[Any] | NpyFile:
-        """Return the features, computed if they are not there; others wait for it."""
-        if self._X is None:
-            with self._lock:
-                if self._X is None:
-                    self._X = self.source.features_of(self.frame, tick or self._tick)
-        return self._X
+        """Return the features, computed once; other threads wait for it."""
+        with self._lock:
+            if self._X is None:
+                self._X = self.source.features_of(self.frame, tick or self._tick)
+            return self._X
 
     @property
     def folder(self) -> Path:
@@ -395,14 +375,14 @@ class Loaded:
 
     @property
     def words(self) -> pl.Series:
-        """What a person is shown of every row, in one text each."""
+        """Every row as one text."""
         first = [*self.source.texts, *([self.source.image] if self.source.image else [])]
         cells = as_text(self._shown).select(pl.col(first), pl.exclude(first).cast(pl.String))
         words = pl.concat_str(pl.all(), separator=" ", ignore_nulls=True).alias("words")
         return cells.select(words)["words"] if cells.width else pl.Series([""] * cells.height)
 
     def show(self, row: int) -> dict[str, Any]:
-        """Return what a person is shown of a row, as JSON holds it."""
+        """Return a row as people see it, as JSON holds it."""
         values = self._shown.row(row, named=True)
         read = [values.pop(name) for name in self.source.texts]
         main: dict[str, Any] = {}
@@ -413,11 +393,7 @@ class Loaded:
         return {"row": row, **main, "columns": values}
 
     def picture(self, row: int, folder: Path | None = None) -> tuple[bytes, str]:
-        """Return the picture of a row and its type.
-
-        It must lie, links followed, in `folder` (by default the table's own), and begin like a
-        picture. SVG is left out: it can hold scripts.
-        """
+        """Return the picture of a row, which lies in `folder`, and its type; no SVG: it can hold scripts."""
         name, home = self.show(row).get("image"), (folder or self.folder).resolve()
         if not name:
             raise DataMissing(f"Row {row} has no picture.")
@@ -436,8 +412,7 @@ class Loaded:
             content = path.read_bytes()
         except OSError as error:
             raise DataMissing(
-                f"The picture of row {row} could not be read ({error.strerror or error}). Check its "
-                "permissions, and its disk."
+                f"The picture of row {row} could not be read ({error.strerror or error}). Check its disk."
             ) from error
         for pattern, kind in SIGNATURES.items():
             if re.match(pattern, content, re.DOTALL):

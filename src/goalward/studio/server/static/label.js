@@ -131,10 +131,10 @@ function answer(index) {
 // Sends the labels that are on, or the number.
 function save() {
   if (!current() || finished()) return;
-  const said = given();
-  if (!said) return complain("A number was expected: 3.5, say. To leave the row out, skip it.");
+  const filled = given();
+  if (!filled) return complain("The answer must be a number, such as 3.5. To leave the row out, skip it.");
   complain();
-  send("/api/tell", { label: said.label }, `Saved: ${said.words}`);
+  send("/api/tell", { label: filled.label }, `Saved: ${filled.words}`);
 }
 
 async function undo() {

@@ -1,4 +1,4 @@
-"""A study's model by itself: what makes numbers of rows, weights, and the names of the classes."""
+"""A study's model, kept in a folder of its own: encoder, weights and classes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from scipy.special import expit
 
 from goalward.core.arrays import softmax
 from goalward.core.card import card
+from goalward.core.cores import cores, one_blas_thread
 from goalward.core.files import NpyFile, whole_folder
 from goalward.core.pool import Pool, as_pool
 from goalward.core.pool_files import open_pool
 from goalward.core.rows import check_archive, clean_rows
-from goalward.core.threads import cores, one_blas_thread
 from goalward.errors import BadInput, Damaged, DataMissing, Unsupported
 from goalward.labels.opinion import feature_weights
 from goalward.models import Fitted
@@ -34,22 +34,16 @@ from goalward.studio.tables.encoder import Encoder, Vectors
 BLOCK = 2**20
 """Numbers of a block of rows: a few MB, which stay in the cache between two products."""
 WINDOW = 64
-"""Blocks under way at once, so that memory stays bounded whatever is read."""
+"""Blocks computed at once, so that memory stays bounded."""
 DESCRIBED, ARRAYS = "model.json", "arrays.npz"
-FORMAT, OTHERS = 1, 2
-"""Of a model of classes, and of labels or numbers, which older programs refuse."""
+FORMAT = 1
 
 
 class Predictions(NamedTuple):
     """Labels, and the probability of every class, row by row.
 
-    Parameters
-    ----------
-    labels
-        The likeliest class of each row; for several labels (n, k) of whether each holds, for numbers
-        the numbers.
-    probabilities
-        (n, k), in the order of the classes; None for numbers.
+    `labels` are classes, numbers, or (n, k) booleans for several labels; `probabilities` are (n, k), in
+    the order of the classes, and None for numbers.
     """
 
     labels: NDArray[Any]
@@ -57,11 +51,8 @@ class Predictions(NamedTuple):
 
     def _repr_html_(self) -> str:
         if self.probabilities is None or self.labels.ndim > 1:
-            said = self.labels.T if self.labels.ndim > 1 else [self.labels]
-            columns = {
-                "row": range(len(self.labels)),
-                **{f"{k}": one for k, one in enumerate(said)},
-            }
+            columns: dict[str, Any] = {"row": range(len(self.labels))}
+            columns |= {str(k): column for k, column in enumerate(np.atleast_2d(self.labels.T))}
             return card(f"{len(self.labels):,} predictions", columns, bar="")
         best = self.probabilities.max(axis=1, initial=0.0)
         columns = {"row": range(len(best)), "label": self.labels, "probability": best}
@@ -70,18 +61,12 @@ class Predictions(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class StudyModel:
-    """A study's model and what makes numbers of its rows; it needs nothing else.
+    """A study's model with its encoder; it needs nothing else.
 
     Parameters
     ----------
     params
         (p, k): weights, and the intercepts as a last row.
-    classes
-        In the order of the columns.
-    encoder
-        Makes numbers of texts or of the rows of a table.
-    intercept
-        Whether the last row of `params` is added to every row.
     kind
         What it predicts: "class", "labels" (each a yes or a no) or "numbers".
 
@@ -120,12 +105,11 @@ class StudyModel:
         """Return (n, k) probabilities of rows: texts or a frame like the study's own, or numbers."""
         if self.kind == "numbers":
             raise Unsupported(
-                "Probabilities were asked of a model of numbers; one of classes or of several labels was "
-                "expected. Use predict."
+                "Probabilities need a model of classes or of several labels, got one of numbers. Use predict."
             )
         to_proba = softmax if self.kind == "class" else expit
-        found = [to_proba(logits.T) for logits in self._logits(rows)]
-        return np.concatenate(found) if found else np.empty((0, len(self.classes)))
+        blocks = [to_proba(logits.T) for logits in self._logits(rows)]
+        return np.concatenate(blocks) if blocks else np.empty((0, len(self.classes)))
 
     def predict(self, rows: Any) -> NDArray[Any]:
         """Return the likeliest class of each row, whether each label holds, or its number."""
@@ -136,15 +120,15 @@ class StudyModel:
     def predictions(self, rows: Any) -> Predictions:
         """Return labels and probabilities."""
         if self.kind == "numbers":
-            found = [np.empty(0), *(logits[0] for logits in self._logits(rows))]
-            return Predictions(np.concatenate(found), None)
+            numbers = [np.empty(0), *(logits[0] for logits in self._logits(rows))]
+            return Predictions(np.concatenate(numbers), None)
         proba = self.predict_proba(rows)
         if self.kind == "labels":
             return Predictions(proba > 0.5, proba)
         return Predictions(self._named(proba.argmax(axis=1)), proba)
 
     def likeliest(self, rows: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the place of the likeliest class of each row, and its probability."""
+        """Return the index of the likeliest class of each row, and its probability."""
         codes, confidence = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.float32)]
         for logits in self._logits(rows):
             codes.append(logits.argmax(axis=0))
@@ -152,11 +136,7 @@ class StudyModel:
         return np.concatenate(codes), np.concatenate(confidence)
 
     def _logits(self, rows: Any) -> Iterator[NDArray[Any]]:
-        """Yield the logits, (k, n), of a few MB of rows at a time, by all cores.
-
-        Those of the first class are 0: one product less than classes, and for two of them as fast as
-        the rows are read.
-        """
+        """Yield the logits, (k, n), of a few MB of rows at a time; those of the first class are 0."""
         exclusive = self.kind == "class"
         weights = self.params[:, 1:] - self.params[:, :1] if exclusive else self.params
         pool = self._numbers(rows)
@@ -181,18 +161,17 @@ class StudyModel:
 
     def _numbers(self, rows: Any) -> Pool:
         if isinstance(rows, str):
-            raise BadInput("One text came; a list of texts was expected. Write [text].")
-        if hasattr(rows, "iloc"):
-            rows = pl.from_pandas(rows)
-        words = (
-            isinstance(rows, (list, tuple, pl.Series)) and len(rows) and isinstance(rows[0], str)
-        )
-        frame = isinstance(rows, pl.DataFrame)
+            raise BadInput("Rows must be a list of texts, got one text. Write [text].")
         if isinstance(rows, NpyFile):
-            # Rows that are used up at once are looked at where they are, without a copy.
             held: Pool = open_pool(rows.path)
             return held
-        return as_pool(self.encoder.transform(rows) if words or frame else rows)
+        if hasattr(rows, "iloc"):
+            rows = pl.from_pandas(rows)
+        texts = (
+            isinstance(rows, (list, tuple, pl.Series)) and len(rows) and isinstance(rows[0], str)
+        )
+        encoded = texts or isinstance(rows, pl.DataFrame)
+        return as_pool(self.encoder.transform(rows) if encoded else rows)
 
     def _named(self, codes: NDArray[Any]) -> NDArray[Any]:
         kinds = {type(label) for label in self.classes}
@@ -200,21 +179,17 @@ class StudyModel:
         return np.asarray(names[codes])
 
     def save(self, folder: str | Path, *, force: bool = False, **about: Any) -> Path:
-        """Write the model to a new folder, whole or not at all, and return the folder.
-
-        `model.json` describes it and `arrays.npz` holds its numbers: nothing in them is code. What
-        else is `about` it stands in the first. `force` takes the place of another model.
-        """
+        """Write the model, whole or not at all, to a new folder and return it; `force` replaces another."""
         described, arrays = self.encoder.state()
         numbers = BytesIO()
         kept: Any = {f"encoder.{name}": array for name, array in arrays.items()}
         np.savez(numbers, params=self.params, **kept)
         words = {
-            "model of goalward": FORMAT if self.kind == "class" else OTHERS,
+            "model of goalward": FORMAT,
             "version": version("goalward"),
             "classes": list(self.classes),
             "intercept": self.intercept,
-            **({} if self.kind == "class" else {"kind": self.kind}),
+            "kind": self.kind,
             **about,
             "encoder": described,
             "sha256": sha256(numbers.getvalue()).hexdigest(),
@@ -226,26 +201,23 @@ class StudyModel:
 
 
 def load_model(folder: str | Path) -> StudyModel:
-    """Return a model that `StudyModel.save` or `goalward model` wrote; a stranger's runs no code.
-
-    `DataMissing` where there is none, `Damaged` where its files do not belong together.
-    """
+    """Return a saved model, without running code; `DataMissing` if there is none, or `Damaged`."""
     folder = Path(folder)
     try:
         words = json.loads((folder / DESCRIBED).read_text("utf-8"))
         content = (folder / ARRAYS).read_bytes()
     except OSError as error:
         raise DataMissing(
-            f"{error.filename} could not be opened ({error.strerror}); the folder of a model, with "
-            f"{DESCRIBED} and {ARRAYS}, was expected. Write one with `goalward model STUDY {folder}`."
+            f"The folder of a model must have {DESCRIBED} and {ARRAYS}, and {error.filename} could not be "
+            f"opened ({error.strerror}). Write one with `goalward model STUDY {folder}`."
         ) from error
     except (ValueError, RecursionError) as error:
         raise _damaged(folder / DESCRIBED, f"is no JSON: {error}") from error
-    found = words.get("model of goalward") if isinstance(words, dict) else None
-    if found not in (FORMAT, OTHERS):
+    written_as = words.get("model of goalward") if isinstance(words, dict) else None
+    if written_as != FORMAT:
         raise BadInput(
-            f"{folder / DESCRIBED} is of format {found!r}; {FORMAT} or {OTHERS} was expected. Upgrade goalward, or "
-            "write the model again."
+            f"{folder / DESCRIBED} must be of format {FORMAT}, got {written_as!r}. Upgrade goalward, or write "
+            "the model again."
         )
     if sha256(content).hexdigest() != words.get("sha256"):
         raise _damaged(folder / ARRAYS, f"is not the file that {DESCRIBED} describes")
@@ -260,13 +232,12 @@ def load_model(folder: str | Path) -> StudyModel:
             raise ValueError(f"weights {params.dtype} {params.shape} of {len(classes)} classes")
         if not np.isfinite(params).all():
             raise ValueError("weights that are not finite")
-        kind = "class" if found == FORMAT else words["kind"]
-        if kind not in ("class", "labels", "numbers"):
-            raise ValueError(f"kind {kind!r}")
-        return StudyModel(params, classes, encoder, bool(words["intercept"]), kind)
+        if words["kind"] not in ("class", "labels", "numbers"):
+            raise ValueError(f"kind {words['kind']!r}")
+        return StudyModel(params, classes, encoder, bool(words["intercept"]), words["kind"])
     except Exception as error:  # what was not written by `save` fails in a dozen ways
         raise _damaged(folder, f"holds no model: {error}") from error
 
 
 def _damaged(path: Path, why: str) -> Damaged:
-    return Damaged(f"{path} {why}; what was written was expected. Write the model again.")
+    return Damaged(f"{path} {why}. Write the model again.")

@@ -1,8 +1,4 @@
-"""BLAS held to one thread while many small products run.
-
-The setting is one of the process, so overlapping calls from several threads share it: the
-first to enter sets it and the last to leave restores it.
-"""
+"""BLAS limited to one thread, for the whole process, while many small products run."""
 
 from __future__ import annotations
 
@@ -20,14 +16,11 @@ _inside: list[Any] = []
 _depth = [0]
 
 FEW = range(2**18, 2**26)
-"""Multiplications for which BLAS takes a second thread that brings less than it costs."""
+"""Multiplications for which a second BLAS thread costs more than it saves."""
 
 
 def cores() -> int:
-    """Return the cores that may be used: as many as BLAS has threads, whoever says so.
-
-    OMP_NUM_THREADS and its kin, `threadpool_limits`, and joblib in its workers.
-    """
+    """Return the number of cores to use: the number of threads BLAS is allowed."""
     return max((lib.num_threads for lib in _libraries().lib_controllers), default=1)
 
 
@@ -38,11 +31,7 @@ def _libraries() -> ThreadpoolController:
 
 @contextmanager
 def threads_for(multiplications: int) -> Iterator[None]:
-    """Hold BLAS to one thread for a product that is small.
-
-    A thread that was woken spins for a tenth of a second after its work, on a core that whoever comes
-    next would use.
-    """
+    """Limit BLAS to one thread for a small product: other threads would keep cores busy."""
     with one_blas_thread() if multiplications in FEW else nullcontext():
         yield
 

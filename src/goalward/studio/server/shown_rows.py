@@ -14,10 +14,10 @@ from sklearn.metrics import pairwise_distances_argmin_min
 
 from goalward.studio.store.events import Label
 from goalward.studio.study import State, Study
-from goalward.studio.study.lines import Standing
 from goalward.studio.study.pools import StudyPool
 from goalward.studio.study.rounds import ready
 from goalward.studio.study.settings import LONGEST_NOTE
+from goalward.studio.study.state import Standing
 
 LONGEST, LONGEST_CELL, MOST_COLUMNS = 20_000, 500, 40
 """Characters of a text, characters of a cell, and cells that are shown at first."""
@@ -66,11 +66,11 @@ def row_view(
     page: int = 0,
     guess: tuple[Label, float] | None = None,
 ) -> RowView:
-    """Return what a page shows of a row; with `own`, the notes of that person alone."""
+    """Return a row as a page shows it; with `own`, only that person's notes."""
     content = study.show(row)
     text = content.get("text")
     text = None if text is None else encodable(str(text))
-    utility, ranking = state.questions.get(row, (None, None))
+    utility, ranking = state.question(row)
     id = _id_column(content["columns"])
     cells = [(k, v) for k, v in content["columns"].items() if v not in (None, "") and k != id]
     return RowView(
@@ -78,7 +78,7 @@ def row_view(
         name=row_name(content),
         text=text if text is None or whole else text[:LONGEST],
         length=0 if text is None else len(text),
-        image=_image(content, row),
+        image=f"/api/images/{row}" if content.get("image") else None,
         columns=[(encodable(str(name)[:200]), _cut(str(v))) for name, v in cells[:MOST_COLUMNS]],
         utility=utility,
         ranking=ranking,
@@ -129,11 +129,7 @@ def searchable_text(pool: StudyPool) -> pl.Series:
 def answered_rows(
     study: Study, wanted: AnswerFilter, page: int, own: str | None = None
 ) -> dict[str, Any]:
-    """Return one page of rows and how many there are in all; with `own`, that person's answers alone.
-
-    Newest first; likely mistakes by how much a model without the answer doubts it; open rows in the
-    order of the table, or while a second class is missing those least like the answered first.
-    """
+    """Return one page of rows and the total; with `own`, only that person's answers."""
     if own is not None:
         wanted = wanted.model_copy(update={"by": own})
     state = study.state
@@ -159,11 +155,7 @@ def answered_rows(
 def _least_similar_first(
     pool: StudyPool, rows: NDArray[Any], answered: NDArray[Any]
 ) -> NDArray[Any]:
-    """Return rows, those least like the answered first: a class that was not seen yet is there.
-
-    On 12 tables with a rare class, after 20 answers of the other, it was 2.8 times as frequent among
-    the first 25 as in the table, at the median.
-    """
+    """Return rows, those least like the answered first: there a missing class is likeliest."""
     first = rows[:COMPARED]
     _, distance = pairwise_distances_argmin_min(pool.take(first), pool.take(answered[:COMPARED]))
     return np.concatenate([first[np.argsort(-distance, kind="stable")], rows[COMPARED:]])
@@ -198,7 +190,7 @@ def _matching(state: State, wanted: AnswerFilter, doubted: dict[int, Any]) -> ND
         rows = rows[np.isin(rows, labelled[np.isin(codes, named)])]
     if wanted.by:
         theirs = [a for a, by in enumerate(lines.people) if by == wanted.by]
-        rows = rows[np.isin(rows, lines.row[lines.stands & np.isin(lines.by, theirs)])]
+        rows = rows[np.isin(rows, lines.row[np.isin(lines.by, theirs)])]
     return rows
 
 
@@ -209,14 +201,15 @@ def _doubted(study: Study) -> dict[int, dict[str, Any]]:
         return {}
     kind, classes, doubted = state.settings.answer, state.classes, {}
     for row, doubt, says, *_ in zip(*study.doubts(last=True), strict=True):
-        if row in state.labels and kind.mistaken(state.labels[row], says, doubt, classes):
-            words, chance = kind.doubted(says, doubt, classes)
-            doubted[row] = {"says": words, "doubt": doubt, "chance": chance}
+        if row in state.labels and (
+            mistake := kind.mistake(state.labels[row], says, doubt, classes)
+        ):
+            doubted[row] = {"says": mistake[0], "doubt": doubt, "chance": mistake[1]}
     return doubted
 
 
 def _answer(study: Study, state: State, row: int, own: str | None) -> dict[str, Any]:
-    """Return a row of the list of answers; with `own`, without what others said of it."""
+    """Return a row of the list of answers; with `own`, without those of others."""
     content, kind = study.show(row), state.settings.answer
     standings = {by: s for by, s in sorted(state.said(row).items()) if own in (None, by)}
 
@@ -232,17 +225,13 @@ def _answer(study: Study, state: State, row: int, own: str | None) -> dict[str, 
         "row": row,
         "name": row_name(content),
         "preview": preview(content, 240),
-        "image": _image(content, row),
+        "image": f"/api/images/{row}" if content.get("image") else None,
         "label": label,
         "answers": answers,
         **_notes(state, row, own),
         "at": newest and datetime.fromtimestamp(newest, UTC).isoformat(timespec="seconds"),
         "dev": state.settings.measures(row),
     }
-
-
-def _image(content: dict[str, Any], row: int) -> str | None:
-    return f"/api/images/{row}" if content.get("image") else None
 
 
 def _notes(state: State, row: int, own: str | None, page: int = 0) -> dict[str, Any]:

@@ -1,52 +1,116 @@
-"""Connections to SQLite and PostgreSQL, and what their errors mean to a person.
+"""Addresses of studies, connections to SQLite and PostgreSQL, and their errors in plain words.
 
-SQLite keeps a rollback journal, not a write-ahead log: when a transaction has ended, the one file
-holds it, so that `cp` and `mv` between answers take all of a study with them.
+A named study has the schema "goalward_NAME" in PostgreSQL. SQLite keeps a rollback journal, so that
+one file holds the study after each transaction.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import warnings
 from contextlib import closing
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import QueuePool
 
-from goalward.errors import (
-    Damaged,
-    Locked,
-    NetworkFile,
-    NotAStudy,
-    NotWritten,
-    StudyExists,
-)
-from goalward.studio.store.places import file_of, schema_of
+from goalward import errors
 
 APPLICATION = 0x67777264
 """SQLite's application id of a study, "gwrd": at byte 68 of the file."""
 NETWORKS = ("nfs", "cifs", "smb", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs", "lustre")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}")
+SCHEMA = "goalward_"
+
+
+def located(place: str | Path) -> URL:
+    """Return the URL of a study given as a URL or a path; after sqlite:///, # ? and % are characters."""
+    if isinstance(place, Path) or "://" not in place:
+        return URL.create("sqlite", database=str(Path(place).absolute()))
+    if file := re.fullmatch(r"sqlite(?:\+\w+)?://(?:/(.*))?", place, re.DOTALL):
+        if not file[1] or file[1] == ":memory:":
+            raise errors.BadParameter(
+                f"{shown(place)!r} names no file; a study lives in one, so that it survives. Write "
+                "sqlite:///labels.db."
+            )
+        return URL.create("sqlite", database=str(Path(file[1]).absolute()))
+    try:
+        # An empty value would be dropped, and another study be meant.
+        url = make_url(re.sub(r"([?&]study=)(?=&|$)", r"\1?", place))
+    except (ArgumentError, ValueError):
+        raise errors.BadParameter(
+            f"The address of a study must be a path, sqlite:///path or postgresql://user@host/database, got "
+            f"{shown(place)!r}."
+        ) from None  # it may repeat what it could not read
+    if "password" in url.query:  # where nothing would hide it
+        url = url.set(password=str(url.query["password"])).difference_update_query(["password"])
+    backend = url.get_backend_name()
+    if backend != "postgresql":
+        raise errors.BadParameter(
+            f"A study must be in SQLite or PostgreSQL, got a {backend} database ({shown(place)!r}). Write "
+            "sqlite:///labels.db or postgresql://user@host/database."
+        )
+    if find_spec("psycopg") is None:
+        raise errors.MissingExtra(
+            "A study in PostgreSQL needs psycopg, which is not installed. Run `pip install "
+            "goalward[postgres]`."
+        )
+    if not NAME.fullmatch(str(url.query.get("study", "x"))):
+        raise errors.BadParameter(
+            "The name of a study must be up to 50 letters, digits, - and _, a letter or a digit first, got "
+            f"study={url.query['study']!r}."
+        )
+    return url.set(drivername="postgresql+psycopg")
+
+
+def file_of(url: URL) -> Path | None:
+    """Return the file of an SQLite study; None for a server."""
+    return Path(str(url.database)) if url.get_backend_name() == "sqlite" else None
+
+
+def schema_of(url: URL) -> str | None:
+    """Return the schema that a named study has; None for the one that has no name."""
+    return f"{SCHEMA}{url.query['study']}" if "study" in url.query else None
+
+
+def shown(place: str | Path) -> str:
+    """Return a place as it may be printed: without its password, whatever that is made of.
+
+    >>> shown("postgresql://ann:p@ss/w@host/db"), shown("labels.db")
+    ('postgresql://ann:***@host/db', 'labels.db')
+    """
+    hidden = re.sub(r"(://[^:/@]*):.*@", r"\1:***@", str(place))
+    return re.sub(r"([?&]password=)[^&]*", r"\1***", hidden)
 
 
 def files_of_database(path: Path) -> list[Path]:
-    """Return the files that SQLite may keep for one database: its own first, then those beside."""
+    """Return the files that SQLite may keep for a database, its own first."""
     return [path.with_name(path.name + ending) for ending in ("", "-journal", "-wal", "-shm")]
 
 
 def readable(path: Path, timeout: float = 30.0) -> bool:
-    """Return whether a file can hold a study: False if it is absent or empty.
-
-    SQLite looks, and may not write. We must not open the file ourselves: closing it would end
-    the locks that other connections of this process hold on it (POSIX).
-    """
+    """Return whether a file can hold a study: False if it is absent or empty."""
+    # SQLite reads it: closing a file of ours would end this process's locks on it (POSIX).
     try:
-        application = _application(path, timeout) if path.stat().st_size else 0
-        if path.stat().st_size == 0:  # now: looking undoes what a killed process left
+        if path.stat().st_size == 0:
+            return False
+        try:
+            raw = opened(path, timeout=timeout, mode="ro")
+        except sqlite3.OperationalError as error:
+            if "readonly" not in str(error):
+                raise
+            # A process was killed while it wrote: what it left must be undone to read anything.
+            raw = opened(path, timeout=timeout)
+        with closing(raw):
+            application = raw.execute("PRAGMA application_id").fetchone()[0]
+        if path.stat().st_size == 0:  # now: what a killed process left was undone
             return False
     except FileNotFoundError:
         return False
@@ -54,42 +118,29 @@ def readable(path: Path, timeout: float = 30.0) -> bool:
         foreign = any(words in str(error) for words in ("not a database", "unable to open"))
         if isinstance(error, sqlite3.Error) and not foreign:
             raise meaning(str(path), error) from error
-        raise NotAStudy(
+        raise errors.NotAStudy(
             f"{path} is not the file of a study, or cannot be opened ({error}). It was left as it is: "
             "check the path and its permissions, or restore a backup."
         ) from error
     if application != APPLICATION:
-        raise NotAStudy(
-            f"{path} is a database, and not that of a study. It was left as it is: check the path."
+        raise errors.NotAStudy(
+            f"{path} is a database, but not a study. It was left as it is: check the path."
         )
     return True
 
 
-def _application(path: Path, timeout: float) -> int:
-    try:
-        raw = opened(path, timeout=timeout, mode="ro")
-    except sqlite3.OperationalError as error:
-        if "readonly" not in str(error):
-            raise
-        # A process was killed while it wrote: what it left must be undone to read anything.
-        raw = opened(path, timeout=timeout)
-    with closing(raw):
-        return int(raw.execute("PRAGMA application_id").fetchone()[0])
-
-
 def claim(path: Path) -> None:
-    """Make the file, its owner's alone; one that holds something that is no study is refused."""
+    """Create the file, its owner's alone; `StudyExists` where it holds something else."""
     try:
         readable(path)
         # SQLite gives its files, and the journals beside them, the rights that this one has.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    except NotAStudy as error:
-        raise StudyExists(
-            f"{path} holds something that is not a study; a free place was expected. It was left as "
-            "it is: give another path."
+    except errors.NotAStudy as error:
+        raise errors.StudyExists(
+            f"{path} holds something that is not a study. It was left as it is: give another path."
         ) from error
     except OSError as error:
-        raise NotWritten(
+        raise errors.NotWritten(
             f"{path} could not be made ({error.strerror}). Nothing was stored: check that its folder "
             "is there and may be written."
         ) from error
@@ -123,25 +174,19 @@ class _File(sqlite3.Connection):
         return made
 
     def rollback(self) -> None:
-        self._end_queries()
+        # A query that was cut short keeps its lock while its cursor lives: in a traceback, say.
+        while self._cursors:
+            self._cursors.pop().close()
         super().rollback()
 
     def close(self) -> None:
-        self._end_queries()
-        super().close()
-
-    def _end_queries(self) -> None:
-        # A query that was cut short keeps its lock as long as its cursor lives, closed connection
-        # or not, and a traceback that somebody looks at keeps that alive.
         while self._cursors:
             self._cursors.pop().close()
+        super().close()
 
 
 def opened(path: Path, *, timeout: float = 30.0, mode: str = "rw") -> sqlite3.Connection:
-    """Return a connection to a file that is there; "ro" changes nothing about it.
-
-    Python's sqlite3 must not begin transactions by itself: BEGIN IMMEDIATE is ours.
-    """
+    """Return a connection to a file that exists, which begins no transactions by itself."""
     raw = sqlite3.connect(
         # As a URI, with # ? and % in the path written out, so that no file is made by opening it.
         f"{path.absolute().as_uri()}?mode={mode}",
@@ -154,23 +199,11 @@ def opened(path: Path, *, timeout: float = 30.0, mode: str = "rw") -> sqlite3.Co
     try:
         # EXTRA: the folder is synced too, or a power cut could bring the rollback journal back.
         raw.execute("PRAGMA synchronous=EXTRA")
-        raw.execute("PRAGMA foreign_keys=ON")
         raw.execute("PRAGMA trusted_schema=OFF")
     except BaseException:
         raw.close()
         raise
     return raw
-
-
-def leave_write_ahead(path: Path, timeout: float) -> None:
-    """Turn a file of the first version, whose answers may sit in a file beside it, into one file."""
-    try:
-        with closing(opened(path, timeout=timeout)) as raw:
-            writable = os.access(path, os.W_OK)
-            if writable and raw.execute("PRAGMA journal_mode").fetchone() == ("wal",):
-                raw.execute("PRAGMA journal_mode=DELETE")
-    except sqlite3.Error as error:
-        raise meaning(str(path), error) from error
 
 
 def _begin_sqlite(timeout: float, connection: Connection) -> None:
@@ -204,45 +237,45 @@ def _warn_of_network(path: Path) -> None:
         warnings.warn(
             f"{path} is on a network file system ({kind}), where SQLite's locks cannot be trusted. "
             "Keep the study on a local disk, or use PostgreSQL.",
-            NetworkFile,
+            errors.NetworkFile,
             stacklevel=5,
         )
 
 
 def meaning(name: str, error: BaseException | None) -> Exception:
     """Return ours for a database's error."""
-    said = str(error).strip().split("\n")[0]
-    lower = said.lower()
+    reason = str(error).strip().split("\n")[0]
+    lower = reason.lower()
     if "unable to open" in lower:
-        return NotWritten(
-            f"{name} cannot be opened ({said}): it was moved or deleted, or its folder is not there. "
+        return errors.NotWritten(
+            f"{name} cannot be opened ({reason}): it was moved or deleted, or its folder is not there. "
             "Nothing was stored: put it back where it was, or check the path."
         )
     if "locked" in lower or "lock timeout" in lower or "busy" in lower:
-        return Locked(
-            f"{name} is held by another process ({said}). Nothing was stored: try again, or close "
+        return errors.Locked(
+            f"{name} is held by another process ({reason}). Nothing was stored: try again, or close "
             "the program that holds it."
         )
     if "not a database" in lower:
-        return NotAStudy(
-            f"{name} is not a database ({said}). It was left as it is: check the path."
+        return errors.NotAStudy(
+            f"{name} is not a database ({reason}). It was left as it is: check the path."
         )
     if "malformed" in lower or "corrupt" in lower or "could not decode" in lower:
-        return Damaged(
-            f"{name} is damaged ({said}); it was left as it is. Restore a backup, or save every "
+        return errors.Damaged(
+            f"{name} is damaged ({reason}); it was left as it is. Restore a backup, or save every "
             "event that verifies with `goalward restore --recover` or Study.recover."
         )
     if "readonly" in lower or "read-only" in lower:
-        return NotWritten(
-            f"{name} cannot be written ({said}). Nothing was stored: make the file and its folder "
+        return errors.NotWritten(
+            f"{name} cannot be written ({reason}). Nothing was stored: make the file and its folder "
             "writable, or copy them."
         )
     if "full" in lower or "disk i/o" in lower or "space" in lower or "too large" in lower:
-        return NotWritten(
-            f"{name} could not be written ({said}). Nothing was stored, and all earlier answers "
+        return errors.NotWritten(
+            f"{name} could not be written ({reason}). Nothing was stored, and all earlier answers "
             "are safe: free some space, and answer again."
         )
-    return NotWritten(
-        f"{name} could not be reached ({said}). Nothing was stored: check the address, that the "
+    return errors.NotWritten(
+        f"{name} could not be reached ({reason}). Nothing was stored: check the address, that the "
         "folder or the server is there, and that it may be used."
     )
