@@ -111,7 +111,7 @@ class Rule(ABC):
 
     def table(self, rows: Candidates) -> Float[Array, "n k"]:
         """Return the utility of rows under every label."""
-        raise NotImplementedError
+        raise Unsupported(f"{self.name} has no utility for each label. Use GoalOriented.")
 
     def certificate(self, rows: Candidates) -> NDArray[Any] | None:
         """Return bounds of the distance from retraining, under every label."""
