@@ -1,8 +1,7 @@
 """How long a person at the labelling page waits, over HTTP, while models are fitted.
 
-The server is the one that people start, in a process of its own. First a client answers as fast as it
-is let, so that a fit is under way nearly always; then 50 people answer about every five seconds in
-studies of 10³ to 10⁶ answers.
+The server is the one that people start, in a process of its own. A client answers as fast as it is
+let, so that a fit is under way nearly always. What old studies cost is measured by `age.py`.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,26 +27,13 @@ from typing import Any
 import numpy as np
 
 from goalward.errors import GoalwardError
-from goalward.studio.study import Study
-from goalward.studio.tables import Table
 from race import Ratio, timed
 
 CLASSES = ("good", "bad")
-PEOPLE, FEATURES = 50, 16
-PAGES = {
-    "label": "",
-    "review": "review",
-    "search": "review?search=word7",
-    "filters": "review?label=bad&by=p3&only=dev",
-    "disagreeing": "review?only=disagreeing",
-    "scores": "scores",
-    "status": "api/status",
-}
-"""Pages that are opened, and their paths."""
 
 
 def page(quick: bool) -> list[Ratio]:
-    """Return the waits for a next row, the seconds of a round, and what the age of a study costs."""
+    """Return the waits for a next row, the seconds of a round, and of a first question."""
     if find_spec("fastapi") is None:
         note = "pip install goalward[web]"
         return [Ratio("page: answer to next row", "95th percentile", (math.nan,), note=note)]
@@ -76,7 +62,6 @@ def page(quick: bool) -> list[Ratio]:
             target="<= 30 s",
             note="their vectors are made behind it",
         ),
-        *(age((300,), 50, every=0.1) if quick else age((1000, 10_000, 100_000, 1_000_000))),
     ]
 
 
@@ -92,7 +77,7 @@ def page_latency(rows: int, features: int, answers: int) -> tuple[list[float], l
     waits: list[float] = []
     fits: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
-        table = _table(Path(folder), X, "text of row {}".format)
+        table = write_table(Path(folder), X, "text of row {}".format)
         with _new_study(table) as call:
             held = call("POST", "/api/ask", {"by": "bench", "n": 3})["next"]
             for _ in range(answers):
@@ -134,84 +119,7 @@ def first_question(rows: int) -> float:
     return seconds
 
 
-def age(sizes: tuple[int, ...], tells: int = 500, every: float = 5.0) -> list[Ratio]:
-    """Return what a study of each size costs: to open, to look at, and to answer."""
-    results: list[Ratio] = []
-    for answers in sizes:
-        with tempfile.TemporaryDirectory() as folder:
-            place = aged(Path(folder), answers)
-            opening = tuple(timed(partial(_opened, place))[0] for _ in range(3))
-            pages, waits = served(place, tells, every)
-        slowest = max(pages, key=lambda name: pages[name])
-        each = ", ".join(f"{name} {1e3 * seconds:.0f} ms" for name, seconds in pages.items())
-        middle, most, p99 = (float(wait) for wait in np.quantile(waits, [0.5, 0.9, 0.99]))
-        spread = f"median {1e3 * middle:.0f} ms, 90 % within {1e3 * most:.0f} ms"
-        note = f"{spread}, {len(waits)} answers, while models are fitted"
-        name, answer = f"page: {answers:,} answers", f"an answer by one of {PEOPLE}"
-        results += [
-            Ratio(f"{name}, open", "and say where it stands", opening, target="<= 0.5 s"),
-            Ratio(
-                f"{name}, {slowest}",
-                "the slowest page",
-                (pages[slowest],),
-                (),
-                "<= 0.3 s",
-                note=each,
-            ),
-            Ratio(f"{name}, {answer}", "99th percentile", (p99,), target="<= 0.02 s", note=note),
-        ]
-    return results
-
-
-def aged(folder: Path, answers: int) -> Path:
-    """Return the place of a study with so many answers, of 50 people, a tenth of its rows open."""
-    rows, rng = answers + answers // 10 + 1000, np.random.default_rng(0)
-    X = rng.standard_normal((rows, FEATURES), dtype=np.float32)
-    good = X @ rng.standard_normal(FEATURES) + rng.standard_normal(rows) <= 0
-    words = lambda i: f"a text of word{i * 7919 % 1009} and word{i % 1013}"
-    table, place = _table(folder, X, words), folder / "rows.labels.db"
-    chosen = rng.permutation(rows)[:answers].tolist()
-    with Study.create(place, pool=Table(str(table), text="text"), classes=CLASSES) as study:
-        for who in range(PEOPLE):
-            mine = [(row, CLASSES[not good[row]]) for row in chosen if row % PEOPLE == who]
-            study.tell_many(mine, by=f"p{who}")
-    return place
-
-
-def _opened(place: Path) -> None:
-    with Study.open(place) as study:
-        study.status()
-
-
-def served(place: Path, tells: int, every: float) -> tuple[dict[str, float], list[float]]:
-    """Return seconds of each page, the best of three, and of answers by 50 people, each `every` seconds."""
-    waits: list[float] = []
-    with running(place.with_name("rows.csv"), "--study", str(place)) as connect:
-        call = connect()
-        until = perf_counter() + 600.0
-        while not call("GET", "/api/curve") and perf_counter() < until:
-            sleep(0.2)  # the first model
-        pages = {
-            name: min(timed(partial(call, "GET", f"/{path}"))[0] for _ in range(3))
-            for name, path in PAGES.items()
-        }
-
-        def answering(who: int) -> None:
-            by, theirs, pause = f"q{who}", connect(who), np.random.default_rng(who)
-            held = theirs("POST", "/api/ask", {"by": by, "n": 3})["next"]
-            for _ in range(tells // PEOPLE):
-                sleep(pause.uniform(0.5, 1.5) * every)
-                body = {"by": by, "row": held[0]["row"], "label": CLASSES[held[0]["row"] % 2]}
-                seconds, reply = timed(partial(theirs, "POST", "/api/tell", body))
-                waits.append(seconds)
-                held = reply["next"]
-
-        with ThreadPoolExecutor(PEOPLE) as people:
-            list(people.map(answering, range(PEOPLE)))
-    return pages, waits
-
-
-def _table(folder: Path, X: Any, words: Callable[[int], str]) -> Path:
+def write_table(folder: Path, X: Any, words: Callable[[int], str]) -> Path:
     """Write rows.csv with a text for each row, and its vectors beside it."""
     table = folder / "rows.csv"
     table.write_text("id,text\n" + "".join(f"{i},{words(i)}\n" for i in range(len(X))))
@@ -223,13 +131,30 @@ def _table(folder: Path, X: Any, words: Callable[[int], str]) -> Path:
 def _new_study(table: Path, *options: str) -> Iterator[Callable[..., Any]]:
     """Give a client of a new study."""
     new = ("--text", "text", "--classes", ",".join(CLASSES), "--dev", "20%", *options)
-    with running(table, *new) as connect:
-        yield connect()
+    with running(table, *new) as served, served.client() as call:
+        yield call
+
+
+@dataclass(frozen=True)
+class ServedPage:
+    """A page that is served: its process, and where and with what it is called."""
+
+    process: int
+    port: int
+    token: str
+
+    @contextmanager
+    def client(self, who: int = 0) -> Iterator[Callable[..., Any]]:
+        """Give what calls the page, over one connection that stays open, as a browser's does."""
+        own = (f"127.0.0.{1 + who}", 0) if sys.platform == "linux" else None  # each its address
+        there = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60, source_address=own)
+        with closing(there):
+            yield partial(_call, there, self.token)
 
 
 @contextmanager
-def running(table: Path, *options: str) -> Iterator[Callable[..., Callable[..., Any]]]:
-    """Give what makes clients of `goalward label`, started and ended as a person would."""
+def running(table: Path, *options: str) -> Iterator[ServedPage]:
+    """Give the page of `goalward label`, started and ended as a person would."""
     token = secrets.token_urlsafe(32)
     command = [sys.executable, "-m", "goalward", "label", str(table), *options]
     command += ["--no-browser", "--port", "0", "--token", token]
@@ -242,17 +167,7 @@ def running(table: Path, *options: str) -> Iterator[Callable[..., Callable[..., 
             raise GoalwardError(
                 f"The page did not start: {process.communicate()[1].strip()[-500:]}"
             )
-        with ExitStack() as opened:
-
-            def connect(who: int = 0) -> Callable[..., Any]:
-                # One connection that stays open, as a browser's does, from an address of its own.
-                own = (f"127.0.0.{1 + who}", 0) if sys.platform == "linux" else None
-                there = http.client.HTTPConnection(
-                    "127.0.0.1", int(port[1]), timeout=60, source_address=own
-                )
-                return partial(_call, opened.enter_context(closing(there)), token)
-
-            yield connect
+        yield ServedPage(process.pid, int(port[1]), token)
     finally:
         process.send_signal(signal.SIGINT)
         try:
@@ -266,9 +181,13 @@ def _call(
     connection: http.client.HTTPConnection, token: str, method: str, path: str, body: Any = None
 ) -> Any:
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    connection.request(method, path, None if body is None else json.dumps(body), headers)
-    reply = connection.getresponse()
-    content = reply.read()
+    try:
+        connection.request(method, path, None if body is None else json.dumps(body), headers)
+        reply = connection.getresponse()
+        content = reply.read()
+    except BaseException:
+        connection.close()  # the next call opens it anew
+        raise
     data = json.loads(content) if "json" in reply.headers["content-type"] else content.decode()
     if reply.status >= 400:
         raise GoalwardError(f"{method} {path} answered {reply.status}: {data}")

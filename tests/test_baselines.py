@@ -7,25 +7,18 @@ import pytest
 import scipy.sparse as sp
 from scipy.stats import spearmanr
 from sklearn.datasets import make_blobs
-from sklearn.linear_model import LogisticRegression
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 
 import goalward as gw
-from goalward.core.rows import Candidates
-from goalward.errors import BadInput, BadParameter
+from goalward.errors import BadParameter
 from goalward.labels import (
-    Calibrated,
-    CrossFitted,
     Expected,
-    LabelModel,
     Predicted,
     Uniform,
 )
-from goalward.labels.beliefs import fitted_temperature
 from goalward.strategies import Badge, Bait, BaitBackward, Bald, CoreSet
 from goalward.strategies.strategy import Request
-from goalward.testing import check_operator, check_strategy, explicit, problem
+from goalward.testing import check_strategy, explicit, problem
 from goalward.utility import FirstOrder, ImplicitStep, Ladder, Retrain
 from goalward.utility.fidelity import agreement, stratified
 from goalward.utility.information import Together
@@ -207,46 +200,6 @@ def test_presets_are_instances_of_the_framework():
     u = Retrain()(TASK.fitted, gw.goals.Entropy(TASK.X_pool), TASK.X_pool)
     p = TASK.fitted.predict_proba(TASK.X_pool)
     assert eer.rows[0] == np.sum(p * u, axis=1).argmax()
-
-
-def test_cross_fitting_predicts_each_row_by_models_that_did_not_see_it():
-    """A 1-nearest-neighbour model that saw a row would repeat its label."""
-    task = problem(n_labelled=60, n_classes=2)
-    belief = CrossFitted(KNeighborsClassifier(1), folds=3)
-    predicted, codes = belief.prepare(task.fitted).held_out
-    assert np.mean(predicted.argmax(axis=1) == codes) < 1.0
-    check_operator(Expected(CrossFitted(LogisticRegression(), folds=3)))
-    few = gw.Logistic().fit([[0.0], [1.0], [2.0]], [0, 1, 1])
-    with pytest.raises(BadInput, match="a class of 1 label"):
-        belief.prepare(few)
-
-
-def test_the_temperature_is_the_one_held_out_labels_ask_for(rng):
-    """Logits doubled on purpose: the likelihood asks for a temperature of 2."""
-    f = rng.normal(scale=2.0, size=(20000, 3))
-    p = np.exp(f) / np.exp(f).sum(axis=1, keepdims=True)
-    y = np.array([rng.choice(3, p=q) for q in p])
-    sharp = np.exp(2 * f) / np.exp(2 * f).sum(axis=1, keepdims=True)
-    assert fitted_temperature(sharp, y) == pytest.approx(2.0, rel=0.05)
-    assert fitted_temperature(p, y) == pytest.approx(1.0, rel=0.05)
-
-
-def test_calibration_makes_held_out_labels_likelier():
-    task = problem(n_labelled=60, n_dev=200, n_classes=3)
-    knn = KNeighborsClassifier(3)
-    block = Candidates(np.arange(200), task.X_dev, task.fitted.predict_proba(task.X_dev))
-
-    def likelihood(belief):
-        p = np.maximum(belief.prepare(task.fitted)(block), 1e-6)
-        return np.log(p[np.arange(200), task.y_dev]).mean()
-
-    raw = likelihood(CrossFitted(knn))
-    assert likelihood(Calibrated(CrossFitted(knn))) > raw
-    held_out = Calibrated(LabelModel(knn), X=task.X_dev, y=task.y_dev)
-    assert likelihood(held_out) > likelihood(LabelModel(knn))
-    assert held_out.prepare(task.fitted).args[0] > 1.0  # the temperature
-    with pytest.raises(BadParameter, match="no held-out labels"):
-        Calibrated(Predicted()).prepare(task.fitted)
 
 
 def test_fidelity_reports_agreement_with_retraining():

@@ -3,7 +3,6 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
-from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
 import goalward as gw
@@ -11,13 +10,10 @@ from goalward.core.arrays import to_numpy
 from goalward.core.rows import Candidates
 from goalward.labels import (
     BestCase,
-    Calibrated,
-    CrossFitted,
     Expected,
     ExpectedImprovement,
     Geometric,
     LabelModel,
-    Linear,
     Predicted,
     ProbabilityOfImprovement,
     Spread,
@@ -88,9 +84,8 @@ def test_schedules_run_over_the_rounds():
             Expected(Predicted(T))(u, TASK.fitted, TASK.X_pool),
             atol=1e-12,
         )
-    assert Linear(4.0, 0.0, rounds=4)(1) == 3.0
     with pytest.raises(gw.errors.BadParameter, match="rounds=0"):
-        Linear(1.0, 0.0, rounds=0)(0)
+        Geometric(1.0, 2.0, rounds=0)
 
 
 def test_truth_stays_aligned_in_a_shrinking_pool():
@@ -178,18 +173,3 @@ def test_shapes_must_fit():
         WorstCase()(scored()[:5], TASK.fitted, TASK.X_pool)
     with pytest.raises(gw.errors.ShapeMismatch, match=r"must have 40 ids.*got 2"):
         WorstCase()(scored(), TASK.fitted, TASK.X_pool, rows=[1, 2])
-
-
-def test_a_calibrated_belief_is_fitted_once():
-    task = problem(n_labelled=60)
-    fits = []
-
-    class Counted(GaussianNB):
-        def fit(self, X, y):
-            fits.append(len(y))
-            return super().fit(X, y)
-
-    Calibrated(CrossFitted(Counted(), folds=3)).prepare(task.fitted)
-    assert len(fits) == 3
-    Calibrated(LabelModel(Counted()), X=task.X_dev, y=task.y_dev).prepare(task.fitted)
-    assert len(fits) == 4

@@ -5,12 +5,8 @@ import pytest
 from scipy.stats import spearmanr
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.multiclass import OneVsRestClassifier
-from sklearn.multioutput import MultiOutputClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 import goalward as gw
-from goalward.adapters import from_sklearn
 from goalward.core.arrays import namespace, to_numpy
 from goalward.errors import Separable, ShapeMismatch
 from goalward.models import Fitted, Labelled, Loss, Sigmoid, Softmax, Squared
@@ -199,26 +195,6 @@ def test_labels_without_curvature_are_refused(answers):
     X = np.eye(2)[np.arange(10) % 2]
     with pytest.raises(Separable, match="C=1e\\+12"):
         gw.MultiLabel(C=1e12).fit(X, answers)
-
-
-@pytest.mark.parametrize("several", [OneVsRestClassifier, MultiOutputClassifier])
-def test_estimators_of_several_labels_and_of_numbers_are_taken(several):
-    task = labels(missing=0.0)
-    logistic = LogisticRegression(C=2.0, tol=1e-6)
-    theirs = make_pipeline(StandardScaler(), several(logistic)).fit(task.X, task.y)
-    ours = from_sklearn(theirs, task.X, task.y)
-    expected = theirs.predict_proba(task.X_pool)
-    if isinstance(expected, list):
-        expected = np.stack([each[:, 1] for each in expected], axis=1)
-    np.testing.assert_allclose(ours.predict_proba(task.X_pool), expected, atol=1e-4)
-    task = numbers()
-    ridge = Ridge(alpha=0.3).fit(task.X, task.y, np.linspace(1, 2, 30))
-    ours = from_sklearn(ridge, task.X, task.y, np.linspace(1, 2, 30))
-    np.testing.assert_allclose(ours.predict(task.X_pool), ridge.predict(task.X_pool), atol=1e-8)
-    with pytest.raises(gw.errors.NotConverged, match=r"Ridge must be within 0\.05 of the optimum"):
-        from_sklearn(ridge, task.X, task.y[::-1])
-    with pytest.raises(gw.errors.Unsupported, match="zeros and ones"):
-        from_sklearn(OneVsRestClassifier(logistic).fit(task.X, np.arange(30) % 3), task.X, [0] * 30)
 
 
 @pytest.mark.parametrize("n", [30, 6])

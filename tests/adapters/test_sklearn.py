@@ -133,10 +133,7 @@ def test_cross_validated_models_are_taken():
     [
         (LogisticRegression(l1_ratio=1.0, solver="saga", tol=0.1), "L1 penalty"),
         (LogisticRegression(C=np.inf, max_iter=5000), "no penalty"),
-        (
-            OneVsRestClassifier(LogisticRegression()),
-            "OneVsRestClassifier must be of LogisticRegression",
-        ),
+        (OneVsRestClassifier(LogisticRegression()), r"several labels gw\.MultiLabel\(\)"),
         (SGDClassifier(), "loss='log_loss', got loss='hinge'"),
         (SGDClassifier(loss="log_loss"), "one-vs-rest.*Refit with LogisticRegression"),
         (SGDClassifier(loss="log_loss", penalty="elasticnet"), "Refit with penalty='l2'"),

@@ -75,8 +75,10 @@ def test_first_order_ranks_like_retraining_from_the_trained_weights(seed):
     goal = DevLoss(*dev)
     oracle = gw.labels.Expected(gw.labels.Truth(y_pool))
     cheap = oracle(FirstOrder()(fitted, goal, X_pool), fitted, X_pool).numpy()
-    labels = y_pool[:, None, None]
-    exact = Retrain().batch(fitted, goal, X_pool[:, None, :], labels=labels).numpy()[:, 0]
+    exact = [
+        float(Retrain().batch(fitted, goal, X_pool[[i], None], labels=y_pool[[i], None])[0, 0])
+        for i in range(len(y_pool))
+    ]
     rank = spearmanr(cheap, exact).statistic
     print(f"seed {seed}: rank correlation with retraining {rank:.3f}")
     assert rank >= 0.8

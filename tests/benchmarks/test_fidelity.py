@@ -6,7 +6,7 @@ import pytest
 
 import fidelity as room
 from fidelity import UTILITIES, atlas, summary
-from goalward.lab.parallel import Records
+from goalward.lab.parallel import records
 from tests.benchmarks import invoke
 
 
@@ -34,8 +34,7 @@ def test_it_tells_what_is_true_from_what_is_not(table):
 
 def test_a_run_goes_on_where_it_was(table, monkeypatch):
     out, known = table
-    places = Records(out / "places.jsonl")
-    assert len(list(places)) == 2
+    assert len(list(records(out / "places.jsonl"))) == 2
     monkeypatch.setattr(room, "cells", None)  # nothing is computed again
     again = atlas(["wine"], penalties=(0.1, 10.0), out=out, n_jobs=1, progress=False)
     assert again.equals(known)

@@ -4,10 +4,9 @@ import json
 
 import pytest
 
-import goalward as gw
 from goalward.errors import BadParameter
 from speed import PARTS, main
-from speed_page import PAGES, age, aged, first_question, page_latency
+from speed_page import first_question, page_latency
 from tests.benchmarks import invoke
 from tests.conftest import REQUIRED
 
@@ -53,18 +52,3 @@ def test_latency_is_measured_with_the_real_server():
 
 def test_a_first_question_is_timed():
     assert first_question(200) > 0
-
-
-def test_an_aged_study_is_whole(tmp_path):
-    place = aged(tmp_path, 400)
-    with gw.Study.open(place) as study:
-        assert study.status()["answers"] == 400
-        assert study.check() == 401
-        assert len(study.state.annotators) == 50
-
-
-def test_every_page_and_answer_of_an_aged_study_is_timed():
-    opened, page, answer = age((300,), tells=50, every=0.1)
-    assert len(opened.ours) == 3
-    assert all(name in page.note for name in PAGES)
-    assert "50 answers" in answer.note

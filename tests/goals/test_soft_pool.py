@@ -8,7 +8,7 @@ from sklearn.preprocessing import StandardScaler
 import goalward as gw
 from goalward.errors import BadInput, BadParameter, NotFinite, ShapeMismatch, VacuousUtility
 from goalward.goals import DevLoss, SoftPool
-from goalward.labels import Calibrated, CrossFitted, LabelModel, Predicted, Truth, Uniform
+from goalward.labels import LabelModel, Predicted, Truth, Uniform
 from goalward.testing import problem
 
 TASK = problem(n_labelled=60, n_pool=100)
@@ -31,15 +31,6 @@ def test_it_is_the_dev_loss_of_what_the_label_model_says():
     assert goal.value(TASK.fitted) == pytest.approx(dev.value(TASK.fitted), rel=1e-12)
     np.testing.assert_allclose(goal.gradient(TASK.fitted), dev.gradient(TASK.fitted), atol=1e-10)
     np.testing.assert_allclose(goal.for_round(TASK.fitted).y, expected, atol=1e-14)
-
-
-@pytest.mark.parametrize(
-    "belief", [CrossFitted(GaussianNB()), Calibrated(CrossFitted(GaussianNB()))]
-)
-def test_every_kind_of_second_opinion_will_do(belief):
-    settled = SoftPool(TASK.X_pool, belief).for_round(TASK.fitted)
-    np.testing.assert_allclose(settled.y.sum(axis=1), 1.0, atol=1e-12)
-    assert np.abs(settled.y - TASK.fitted.predict_proba(TASK.X_pool)).max() > 0.05
 
 
 def test_true_labels_make_the_dev_loss():
@@ -86,8 +77,6 @@ def test_labels_of_the_belief_are_counted_and_believed_ones_are_not():
     assert SoftPool(TASK.X_pool, BAYES).for_round(TASK.fitted).labels_held == 0
     more = LabelModel(GaussianNB(), X=TASK.X_dev, y=TASK.y_dev)
     assert SoftPool(TASK.X_pool, more).labels_held == 25
-    tempered = Calibrated(BAYES, X=TASK.X_dev, y=TASK.y_dev)
-    assert SoftPool(TASK.X_pool, tempered).labels_held == 25
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ from goalward.goals import (
     TargetSet,
     WorstGroup,
 )
-from goalward.goals import goal as goal_module
 from goalward.models import Softmax
 from goalward.scale import open_pool
 from goalward.testing import explicit, problem
@@ -147,8 +146,7 @@ def test_a_custom_goal_that_couples_rows_is_not_taken_row_by_row(digits):
 
 
 @pytest.mark.parametrize("name", GOALS)
-def test_a_goal_of_rows_on_disk_is_the_same_or_is_refused(name, tmp_path, monkeypatch):
-    """A sum over rows is a sum over parts of a file; what couples rows is not."""
+def test_a_goal_of_rows_on_disk_is_the_same(name, tmp_path):
     task = problem(n_dev=200)
     np.save(tmp_path / "dev.npy", task.X_dev)
     on_disk = open_pool(tmp_path / "dev.npy")
@@ -157,31 +155,6 @@ def test_a_goal_of_rows_on_disk_is_the_same_or_is_refused(name, tmp_path, monkey
     expected = memory.for_round(task.fitted)
     whole = make(on_disk, task.y_dev).for_round(task.fitted)
     assert whole.value(task.fitted) == pytest.approx(expected.value(task.fitted), rel=1e-12)
-    monkeypatch.setattr(goal_module, "PIECE", 2000)
-    parted = make(on_disk, task.y_dev)
-    if name not in ("soft pool", "accuracy"):
-        with pytest.raises(Unsupported, match=r"rows in memory.*read in \d+ parts"):
-            parted.value(task.fitted)
-        return
-    settled = parted.for_round(task.fitted)
-    assert len(settled.pieces) > 3
-    assert settled.value(task.fitted) == pytest.approx(expected.value(task.fitted), rel=1e-12)
-    np.testing.assert_allclose(
-        settled.gradient(task.fitted), expected.gradient(task.fitted), rtol=1e-9, atol=1e-11
-    )
-
-
-def test_weighted_accuracy_over_parts_of_a_file(tmp_path, monkeypatch):
-    task = problem(n_dev=200)
-    np.save(tmp_path / "dev.npy", task.X_dev)
-    w = np.maximum(0, np.arange(200) - 100.0)
-    expected = SmoothAccuracy(task.X_dev, task.y_dev, weights=w)
-    monkeypatch.setattr(goal_module, "PIECE", 2000)
-    parted = SmoothAccuracy(open_pool(tmp_path / "dev.npy"), task.y_dev, weights=w)
-    assert 1 < len(parted.pieces) < 4
-    assert parted.value(task.fitted) == pytest.approx(expected.value(task.fitted), rel=1e-12)
-    with pytest.raises(gw.errors.ShapeMismatch, match=r"must have 200 entries.*got 3"):
-        SmoothAccuracy(open_pool(tmp_path / "dev.npy"), [0, 1, 2]).value(task.fitted)
 
 
 @pytest.mark.parametrize("name", GOALS)

@@ -267,9 +267,8 @@ def test_the_command_runs_and_draws_again_from_its_table(tmp_path):
     assert (tmp_path / "again" / "tables.md").read_text() == (tmp_path / "tables.md").read_text()
 
 
-@pytest.mark.parametrize("option", ["--part nothing", "--protocol nothing"])
-def test_parts_and_protocols_that_are_not_there_are_named(option):
-    run = CliRunner().invoke(app, f"benchmark {option}".split())
+def test_parts_that_are_not_there_are_named():
+    run = CliRunner().invoke(app, ["benchmark", "--part", "nothing"])
     assert run.exit_code != 0
     assert "got nothing." in str(run.exception)
 

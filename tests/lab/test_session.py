@@ -1,4 +1,4 @@
-"""The one loop of all experiments: from no label, with wrong answers, any learner, any guesses."""
+"""The one loop of all experiments: from no label, with wrong answers, any learner."""
 
 import numpy as np
 import polars as pl
@@ -9,7 +9,7 @@ from goalward.errors import BadParameter
 from goalward.lab import Session, rounds, simulate
 from goalward.lab.datasets import digits, wine
 from goalward.lab.datasets.dataset import flipped
-from goalward.lab.parallel import Records
+from goalward.lab.parallel import appending, records
 from goalward.lab.session import fitted_to, measure
 from goalward.strategies import Margin, cold_start
 
@@ -42,18 +42,6 @@ def test_a_session_starts_from_nothing_and_pays_for_every_label():
     assert measured[0].log_loss == pytest.approx(np.log(3))
     assert measured[-1].labels == measured[-1].queries == 12
     assert measured[-1].accuracy > 0.6
-
-
-def test_guesses_stand_in_until_answers_of_two_classes_are_there():
-    data = wine()
-    wrong = np.roll(data.y, 1)
-    session, steps = played(from_nothing=True, guesses=wrong)
-    assert steps[0].suggestion is not None
-    pool = session.split.pool
-    guessed = data.learner.fit(data.X[pool], wrong[pool])
-    np.testing.assert_allclose(steps[0].model.params, guessed.params, atol=1e-6)
-    first = next(step for step in steps if len(set(data.y[step.spent])) == 2)
-    assert len(first.model.labelled) == len(first.spent)
 
 
 def test_answers_are_wrong_as_often_as_was_said_and_what_measures_is_true():
@@ -104,17 +92,17 @@ def test_noise_that_is_no_probability_is_refused():
 
 
 def test_records_survive_what_a_crash_leaves(tmp_path):
-    store = Records(tmp_path / "a" / "rounds.jsonl")
-    assert not list(store)
-    with store.appending() as keep:
+    path = tmp_path / "a" / "rounds.jsonl"
+    assert not list(records(path))
+    with appending(path) as keep:
         keep({"round": 0})
         keep({"round": 1})
-    with store.path.open("ab") as file:
+    with path.open("ab") as file:
         file.write(b'{"round": 2, "ro')
-    assert [line["round"] for line in store] == [0, 1]
-    with store.appending() as keep:
+    assert [line["round"] for line in records(path)] == [0, 1]
+    with appending(path) as keep:
         keep({"round": 2})
-    assert [line["round"] for line in store] == [0, 1, 2]
+    assert [line["round"] for line in records(path)] == [0, 1, 2]
 
 
 def test_a_ready_made_strategy_is_played_as_it_is():

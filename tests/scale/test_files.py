@@ -10,7 +10,6 @@ import scipy.sparse
 
 import goalward as gw
 from goalward import errors
-from goalward.goals import goal as goal_module
 from goalward.labels import Spread
 from goalward.scale import open_pool, rank
 from tests.scale.setting import TURNS, setting
@@ -79,26 +78,11 @@ def test_sequential_picks_from_the_best_rows_of_a_file(tmp_path):
     assert len({r % 3000 for r in picked.rows}) == 10
 
 
-@pytest.mark.parametrize("goal_type", [gw.goals.Entropy, gw.goals.Fisher])
-def test_a_goal_over_a_file_is_summed_over_its_parts(goal_type, tmp_path, monkeypatch):
-    fitted, _, pool = setting()
-    np.save(tmp_path / "pool.npy", pool)
-    whole = goal_type(pool)
-    monkeypatch.setattr(goal_module, "PIECE", 10_000)
-    parts = 2.0 * goal_type(open_pool(tmp_path / "pool.npy"))
-    assert len(parts.pieces) > 10
-    assert parts.value(fitted) == pytest.approx(2.0 * whole.value(fitted), rel=1e-12)
-    np.testing.assert_allclose(
-        parts.gradient(fitted), 2.0 * whole.gradient(fitted), rtol=1e-9, atol=1e-12
-    )
-
-
-def test_a_dev_goal_over_a_file_keeps_labels_and_weights_with_their_rows(tmp_path, monkeypatch):
+def test_a_dev_goal_over_a_file_keeps_labels_and_weights_with_their_rows(tmp_path):
     fitted, _, pool = setting()
     rng = np.random.default_rng(1)
     y, weights = rng.integers(3, size=len(pool)), rng.random(len(pool))
     np.save(tmp_path / "pool.npy", pool)
-    monkeypatch.setattr(goal_module, "PIECE", 10_000)
     parts = gw.goals.DevLoss(open_pool(tmp_path / "pool.npy"), y, weights=weights)
     whole = gw.goals.DevLoss(pool, y, weights=weights)
     assert parts.value(fitted) == pytest.approx(whole.value(fitted), rel=1e-12)
@@ -185,16 +169,6 @@ def test_duplicate_ids_are_refused_as_everywhere(tmp_path):
     table.with_columns(pl.Series("id", names)).write_parquet(tmp_path / "pool.parquet")
     with pytest.raises(errors.DuplicateRows, match="'a' more than once"):
         rank(open_pool(tmp_path / "pool.parquet", ids="id"), fitted, goal, batch=2)
-
-
-def test_labels_of_a_file_must_be_as_many_as_its_rows(tmp_path, monkeypatch):
-    fitted, _, pool = setting()
-    np.save(tmp_path / "pool.npy", pool)
-    monkeypatch.setattr(goal_module, "PIECE", 10_000)
-    source = open_pool(tmp_path / "pool.npy")
-    for y, weights in ((np.zeros(3500, int), None), (np.zeros(3000, int), np.ones(3300))):
-        with pytest.raises(errors.ShapeMismatch, match="must have 3000 entries"):
-            gw.goals.DevLoss(source, y, weights=weights).value(fitted)
 
 
 def test_rows_of_a_file_are_taken_like_those_of_an_array(tmp_path):

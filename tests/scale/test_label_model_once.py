@@ -5,7 +5,7 @@ from sklearn.naive_bayes import GaussianNB
 
 import goalward as gw
 from goalward import errors
-from goalward.labels import Calibrated, Expected, LabelModel
+from goalward.labels import Expected, LabelModel
 from goalward.scale import Cuda, Dask, Threads, rank
 from goalward.strategies.engine import Memory
 from goalward.strategies.selectors import Sequential, Top
@@ -51,13 +51,6 @@ def test_a_suggestion_fits_it_once(engine, selection):
 def test_reading_the_table_afterwards_fits_nothing():
     fitted, goal, pool = small()
     assert strategy(goal, Top()).suggest(fitted, pool, batch=4).per_label.shape == (3000, 3)
-    assert FITS == [60]
-
-
-def test_a_calibrated_one_is_fitted_once_too():
-    fitted, goal, pool = small()
-    belief = Calibrated(LabelModel(Counted()), X=pool[:9], y=[0, 1, 2] * 3)
-    strategy(goal, Sequential(), belief).suggest(fitted, pool, batch=4)
     assert FITS == [60]
 
 

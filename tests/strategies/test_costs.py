@@ -28,7 +28,7 @@ from goalward.strategies import (
 )
 from goalward.strategies.selectors import PerCost, Sequential, Shortlist, Stochastic, Top
 from goalward.testing import problem
-from goalward.utility.utility import SequentialRule
+from goalward.utility.utility import Rule
 from tests.conftest import need
 from tests.scale.conftest import client  # noqa: F401 - a fixture
 
@@ -38,7 +38,7 @@ BOUND = (1 - np.exp(-1)) / 2
 
 
 @dataclass(frozen=True, eq=False)
-class Cover(SequentialRule):
+class Cover(Rule):
     """How much of a weighted set a row covers that no row taken does: monotone and submodular."""
 
     sets: np.ndarray
@@ -105,7 +105,7 @@ def test_one_dear_row_that_brings_all_comes_before_many_cheap_ones():
 
 
 @dataclass(frozen=True, eq=False)
-class Gains(SequentialRule):
+class Gains(Rule):
     """Gains that stay what they are as rows are taken."""
 
     gains: np.ndarray

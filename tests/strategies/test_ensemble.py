@@ -67,16 +67,13 @@ def test_refine_picks_only_what_was_proposed_in_every_step(heard):
     assert found.rows[0] == left[gains.argmax()]
 
 
-def test_the_usual_strategies_and_others():
+def test_the_usual_strategies():
     request = Request.of(TASK.fitted, TASK.X_pool, 4, round=0)
-    usual = proposers((), request)
+    usual = proposers(request)
     assert len(usual) == 9
     rng = np.random.default_rng(0)
     drawn = [tuple(usual[0].drawn(request.free, 150, rng)) for _ in range(5)]
     assert len(set(drawn)) == 5  # random rows are others each time
-    alone = Refine((Margin(),), depth=1, share=1.0, batches=1)
-    rows = alone.suggest(TASK.fitted, TASK.X_pool, 4).rows
-    assert set(rows) == set(Margin().suggest(TASK.fitted, TASK.X_pool, 4).rows)
     forest = problem(n_pool=30)
     from sklearn.ensemble import RandomForestClassifier
 
@@ -155,7 +152,7 @@ def test_boss_judges_the_first_batch_too(heard):
 
 
 def test_what_they_refuse():
-    for wrong in ({"depth": 0}, {"batches": 0}, {"share": 0.0}):
+    for wrong in ({"depth": 0}, {"batches": 0}):
         with pytest.raises(BadParameter, match=next(iter(wrong))):
             Refine(**wrong)
     with pytest.raises(BadParameter, match="batches"):

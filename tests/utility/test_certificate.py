@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.linear_model import LogisticRegression
 
 import goalward as gw
-from goalward.adapters import from_sklearn
 from goalward.core.arrays import to_numpy
 from goalward.errors import Unsupported
 from goalward.goals import Custom, DevLoss, Entropy, Fisher
@@ -91,25 +89,6 @@ def test_a_suggestion_reports_the_certificate_of_its_rows():
     whole = utility.certified(task.fitted, task.goal, task.X_pool)
     np.testing.assert_allclose(got.certificate, whole.bound[got.rows], rtol=1e-6)
     assert gw.GoalOriented(task.goal).suggest(task.fitted, task.X_pool, 3).certificate is None
-
-
-@pytest.mark.parametrize("n_classes", [3, 4])
-def test_balanced_weights_and_first_labels_have_certificates(n_classes):
-    task = problem(n_classes=n_classes, C=0.1, n_pool=12)
-    model = LogisticRegression(C=0.1, class_weight="balanced", tol=1e-10, max_iter=1000)
-    fitted = from_sklearn(model.fit(task.X, task.y), task.X, task.y)
-    seen, classes = task.y > 0, range(n_classes)
-    learner = gw.Logistic(C=0.1, classes=classes, penalize_intercept="until-seen")
-    unseen = learner.fit(task.X[seen], task.y[seen])
-    for given, certain in ((fitted, np.ones(n_classes)), (unseen, np.arange(n_classes) > 0)):
-        utility = ImplicitStep(corrections=1)
-        got = utility.certified(given, task.goal, task.X_pool)
-        np.testing.assert_allclose(got.utility, utility(given, task.goal, task.X_pool), atol=1e-9)
-        truth = Retrain(tol=1e-11)(given, task.goal, task.X_pool)
-        assert np.all(np.abs(got.utility - truth) <= got.bound + 1e-9 * np.abs(truth).max())
-        np.testing.assert_array_equal(np.isfinite(got.bound).all(axis=0), certain)
-        found = gw.GoalOriented(task.goal, utility=utility).suggest(given, task.X_pool, 3)
-        np.testing.assert_allclose(found.certificate, got.bound[found.rows], rtol=1e-4)
 
 
 def test_every_array_library_and_sparse_rows_give_the_same(to_xp):

@@ -14,9 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, SGDClassifier
-from sklearn.linear_model import Ridge as RidgeRegression
-from sklearn.multiclass import OneVsRestClassifier
-from sklearn.multioutput import MultiOutputClassifier
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -30,9 +27,7 @@ from goalward.labels.opinion import feature_weights
 from goalward.models import Fitted, Refitted
 from goalward.models.linear import LinearModel
 from goalward.models.logistic import Logistic, LogisticParameters
-from goalward.models.multi_label import MultiLabel
 from goalward.models.refitted import last_step
-from goalward.models.ridge import Ridge
 
 TIGHT = 1e-6  # relative gradient up to which a fit counts as converged for utilities
 
@@ -125,9 +120,8 @@ def from_sklearn(
     ----------
     estimator
         A fitted `LogisticRegression`, `LogisticRegressionCV`, binary `SGDClassifier(loss="log_loss")`
-        (C = 1/(nα), kept fixed), or a `Pipeline`, search or `FrozenEstimator` of one; for several labels
-        a `OneVsRestClassifier` or `MultiOutputClassifier`, for numbers a `Ridge`. Rows pass through the
-        steps of a pipeline.
+        (C = 1/(nα), kept fixed), or a `Pipeline`, search or `FrozenEstimator` of one. Rows pass through
+        the steps of a pipeline.
     classes
         All classes, where some have no label yet: the model is then a `Logistic` with the same C.
     polish
@@ -142,8 +136,6 @@ def from_sklearn(
     array(['high', 'low'], dtype='<U4')
     """
     model, transform = last_step(estimator)
-    if isinstance(model, (OneVsRestClassifier, MultiOutputClassifier, RidgeRegression)):
-        return _of_labels_or_numbers(model, transform, X, y, sample_weight)
     _check_supported(model)
     unseen = not set(classes) <= set(np.ravel(model.classes_).tolist())
     own: Fitted | None = getattr(model, "fitted_", None)
@@ -243,50 +235,6 @@ def trained_on(
     return Labelled(rows, targets, clean_weights(sample_weight, len(targets))), classes
 
 
-def _of_labels_or_numbers(
-    model: Any, transform: Transform, X: Any, y: Any, sample_weight: Any
-) -> Fitted:
-    """Return an estimator of several labels or of numbers at its optimum, which it must be near."""
-    check_is_fitted(model)
-    learner: MultiLabel | Ridge
-    if isinstance(model, RidgeRegression):
-        alphas = np.unique(np.ravel(model.alpha))
-        if model.positive or len(alphas) > 1 or not alphas[0] > 0.0:
-            raise Unsupported(
-                f"Ridge must have one alpha above 0 and positive=False, got {model!r}. Refit it so."
-            )
-        learner = Ridge(float(alphas[0]), fit_intercept=model.fit_intercept)
-        coef = np.atleast_2d(model.coef_)
-    else:
-        each = model.estimators_
-        plain = all(isinstance(of, LogisticRegression) and len(of.coef_) == 1 for of in each)
-        if not (getattr(model, "multilabel_", True) and plain):
-            raise Unsupported(
-                f"{type(model).__name__} must be of LogisticRegression and fitted to (n, K) zeros and ones, "
-                f"both of which every label has, got one of {type(model.estimator).__name__}. Use "
-                "gw.MultiLabel(), which also takes labels without a yes; for classes fit "
-                "LogisticRegression."
-            )
-        first = each[0]
-        mixed = getattr(first, "l1_ratio", None)
-        if first.class_weight is not None or mixed or first.solver == "liblinear":
-            raise Unsupported(
-                "LogisticRegression must have a squared penalty, free intercepts and no class_weight, got "
-                f"{first!r}. Refit with LogisticRegression(C=...)."
-            )
-        learner = MultiLabel(float(first.C), fit_intercept=first.fit_intercept)
-        coef = np.vstack([of.coef_ for of in each])
-    fitted = learner.fit(X if transform is None else transform(X), y, sample_weight=sample_weight)
-    best = np.asarray(fitted.params)[: fitted.n_features].T
-    if coef.shape != best.shape or np.linalg.norm(coef - best) > FAR * np.linalg.norm(best):
-        raise NotConverged(
-            f"{type(model).__name__} must be within {FAR:g} of the optimum on the given rows, got weights "
-            "further away. Pass the rows, labels and sample_weight that it was fitted to, or refit with a "
-            "smaller tol."
-        )
-    return replace(fitted, transform=transform)
-
-
 def _check_supported(model: Any) -> None:
     sgd = isinstance(model, SGDClassifier)
     if hasattr(model, "cv_results_"):
@@ -302,8 +250,9 @@ def _check_supported(model: Any) -> None:
     if not is_logistic(model):
         raise Unsupported(
             "estimator must be a LogisticRegression, or a Pipeline that ends in one, got "
-            f"{described(model)}. Fit a LogisticRegression on its features, use gw.Logistic(), or take the "
-            "classifier as it is with gw.adapters.from_classifier(), which refits it."
+            f"{described(model)}. Fit a LogisticRegression on its features, use gw.Logistic() (for several "
+            "labels gw.MultiLabel(), for numbers gw.Ridge()), or take the classifier as it is with "
+            "gw.adapters.from_classifier(), which refits it."
         )
     check_is_fitted(model)
     if hasattr(model, "fitted_"):

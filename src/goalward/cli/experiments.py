@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -115,9 +114,6 @@ class BenchmarkOptions:
     )
     dataset: list[str] | None = Option(None, "--dataset", "-d", help="Only this one; repeatable.")
     strategy: Strategies = None
-    protocol: str | None = Option(
-        None, help="Only full, budget-50, batch-1, flipped-10, second-learner, ..."
-    )
     quick: bool = Option(
         False, "--quick", help="9 sets of the design, 2 seeds, 100 labels: minutes, not hours."
     )
@@ -134,30 +130,19 @@ class BenchmarkOptions:
     jobs: int | None = Option(None, min=1, help="Processes; all cores by default.")
 
     def run(self, out: Path) -> Areas:
-        from goalward.lab.benchmark import PARTS, PROTOCOLS, play_all
+        from goalward.lab.benchmark import PARTS, play_all
         from goalward.lab.benchmark.sessions import FULL
 
-        usual = "design" if self.dataset else "factors" if self.protocol else "all"
-        part = "quick" if self.quick else self.part or usual
-        _check_choice("part", part, ["all", *PARTS])
-        _check_choice("protocol", self.protocol or "full", PROTOCOLS)
-        given: dict[str, Any] = {
-            "datasets": self.dataset,
-            "strategies": self.strategy,
-            "protocols": [PROTOCOLS[self.protocol]] if self.protocol else None,
-            "seeds": self.seeds,
-        }
-        given = {name: value for name, value in given.items() if value}
+        part = "quick" if self.quick else self.part or ("design" if self.dataset else "all")
+        if part not in ("all", *PARTS):
+            raise BadParameter(f"--part must be one of all, {', '.join(PARTS)}, got {part}.")
+        wanted = {"datasets": self.dataset, "strategies": self.strategy, "seeds": self.seeds}
+        given: dict[str, Any] = {name: value for name, value in wanted.items() if value}
         names = FULL if part == "all" else (part,)
         jobs = [job for name in names for job in replace(PARTS[name], **given).jobs()]
         if self.budget:
             jobs = [j._replace(protocol=replace(j.protocol, budget=self.budget)) for j in jobs]
         return play_all(list(dict.fromkeys(jobs)), out=out, n_jobs=self.jobs)
-
-
-def _check_choice(option: str, name: str, known: Iterable[str]) -> None:
-    if name not in known:
-        raise BadParameter(f"--{option} must be one of {', '.join(known)}, got {name}.")
 
 
 @command()
@@ -174,8 +159,8 @@ def benchmark(options: BenchmarkOptions) -> Result:
     from goalward.lab.benchmark.report import report
 
     saved = options.tables_of
-    chosen = (options.part, options.dataset, options.strategy, options.protocol)
-    if saved and any((*chosen, options.budget, options.seeds, options.quick)):
+    chosen = (options.part, options.dataset, options.strategy, options.budget)
+    if saved and any((*chosen, options.seeds, options.quick)):
         raise BadParameter("--from runs nothing: leave out the options that choose what is run.")
     out = options.out or Path("out/report" if saved else "out/benchmark")
     areas = Areas.read(saved) if saved else options.run(out)

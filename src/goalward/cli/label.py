@@ -40,9 +40,6 @@ class StudyOptions:
     encoding: str | None = Option(None, help="cp1252, utf-16, ...; detected by default.")
     sheet: str | None = Option(None, help="Of an .xlsx; the one with most cells by default.")
     classes: str | None = Option(None, help="The classes, with commas; needed for a new study.")
-    one_class: list[str] | None = Option(
-        None, "--class", help="One class, which may hold commas; repeatable."
-    )
     labels: str | None = Option(
         None, help="Instead of classes: labels of which several may hold at once, with commas."
     )
@@ -64,8 +61,8 @@ class StudyOptions:
     @property
     def names(self) -> list[str]:
         """The classes, the labels, or the name of the number."""
-        classes = [*names_in(self.classes), *(self.one_class or [])]
-        given = [classes, names_in(self.labels), [self.number] if self.number else []]
+        number = [self.number] if self.number else []
+        given = [names_in(self.classes), names_in(self.labels), number]
         if sum(map(bool, given)) > 1:
             raise BadParameter(
                 "Only one of --classes, --labels and --number can be given, got several. Name the one "
@@ -173,8 +170,8 @@ def _created(place: str, path: str, options: LabelOptions, tick: Callable[[str],
         names, answers = first_labels(gw.tables.read_table(path), names)
     if not names:
         raise BadParameter(
-            "A new study needs two classes or more. Name them with --classes positive,negative or "
-            "--class; where several labels may hold at once with --labels, for numbers with --number."
+            "A new study needs two classes or more. Name them with --classes positive,negative; where "
+            "several labels may hold at once with --labels, for numbers with --number."
         )
     table = gw.tables.Table(
         path,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import asdict
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +14,7 @@ from typer import Argument, Option
 import goalward as gw
 from goalward.cli.app import Force, Result, command
 from goalward.cli.console import console, show, spinner
-from goalward.cli.team import event_log
+from goalward.cli.team import written
 
 StudyPlace = Annotated[
     str, Argument(metavar="STUDY", help="labels.db, or postgresql://user@host/database.")
@@ -37,7 +39,7 @@ def status(
     check: bool = Option(
         False, "--check", help="Verify every event first; a damaged one is named."
     ),
-    log: bool = Option(False, "--log", help="Show who answered, undid and exported instead."),
+    log: bool = Option(False, "--log", help="Show who did what and when instead; of a team too."),
 ) -> Result:
     """Show the progress of a study: labels, their cost, learning curve, whether to stop.
 
@@ -45,7 +47,7 @@ def status(
     `goalward status labels.db --log`
     """
     if log:
-        return event_log(study)
+        return _event_log(study)
     with gw.Study.open(study) as opened:
         if check:
             opened.check()
@@ -55,6 +57,24 @@ def status(
         report["agreement"] = [pair.record() for pair in opened.agreement()]
         report["reliability"] = [person.record() for person in opened.reliability()]
     return partial(_show_status, report), report
+
+
+def _event_log(place: str) -> Result:
+    """Return who did what and when; people see the last 50 events."""
+    from goalward.studio.store import Store
+
+    lines: list[dict[str, Any]] = []
+    with closing(Store.open(place)) as store:
+        for recorded in store.read():
+            kind, values = type(recorded.event).__name__.lower(), dict(vars(recorded.event))
+            if kind not in ("asked", "ranked", "created"):
+                values.pop("secret", None)
+                at = datetime.fromtimestamp(values.pop("at"), UTC).isoformat(timespec="seconds")
+                who = values.get("by") or values.get("name") or ""
+                lines.append({"event": recorded.seq, "at": at, "what": kind, "who": who})
+                lines[-1]["said"] = values
+    last = [{**line, "said": written(line["said"])} for line in lines[-50:]]
+    return lambda: show(place, last), lines
 
 
 def _show_status(report: dict[str, Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,7 +47,8 @@ def _identity(study: str | None) -> str:
         return opened.identity
 
 
-def _words(record: dict[str, Any]) -> str | None:
+def written(record: dict[str, Any]) -> str | None:
+    """Return what a record says in a line; None for nothing."""
     hidden = {"by", "invite", "session", "until", "settings", "pool"}
     shown = {k: v for k, v in record.items() if k not in hidden and v not in (None, "")}
     return ", ".join(f"{k} {v}" for k, v in shown.items()) or None
@@ -101,20 +101,26 @@ def invite(
 
 
 @command("list", team)
-def list_members(place: Place) -> Result:
-    """List the members of a team, their roles, and open invitations.
+def list_members(
+    place: Place,
+    name: Annotated[str | None, Argument(help="One person; everybody by default.")] = None,
+) -> Result:
+    """List members and their roles, where they are signed in and until when, and open invitations.
 
-    Example: `goalward team list team.db`
+    Example: `goalward team list team.db --json`
     """
     with _open(place) as opened:
-        record = opened.members.record()
+        record = opened.members.record(name)
 
     def words() -> None:
+        members = record["people"]
         people = [
-            {**person, "studies": _words(person["studies"]), "sessions": len(person["sessions"])}
-            for person in record["people"]
+            {**person, "studies": written(person["studies"]), "sessions": len(person["sessions"])}
+            for person in members
         ]
-        for title, lines in (("people", people), ("invited", record["invited"])):
+        signed_in = [{"name": each["name"], **s} for each in members for s in each["sessions"]]
+        listed = {"people": people, "signed in": signed_in, "invited": record["invited"]}
+        for title, lines in listed.items():
             if lines:
                 show(title, lines)
 
@@ -154,26 +160,9 @@ def remove(place: Place, name: Name) -> Result:
 
 
 @command(group=team)
-def sessions(
-    place: Place,
-    name: Annotated[str | None, Argument(help="Whose; everybody's by default.")] = None,
-) -> Result:
-    """List who is signed in, where and until when.
-
-    Example: `goalward team sessions team.db bo --json`
-    """
-    with _open(place) as opened:
-        record = opened.members.record(name)
-    lines = [
-        {"name": person["name"], **s} for person in record["people"] for s in person["sessions"]
-    ]
-    return (lambda: show("signed in", lines)) if lines else "Nobody is signed in.", lines
-
-
-@command(group=team)
 def revoke(
     place: Place,
-    id: Annotated[str, Argument(help="Of a session or a link, as `sessions` and `list` show it.")],
+    id: Annotated[str, Argument(help="Of a session or a link, as `list` shows it.")],
 ) -> Result:
     """End a session, or a link that was not used yet, at once.
 
@@ -199,30 +188,3 @@ def team_backup(
     with _open(place) as opened:
         events = copies.backup(opened.store, path, force=force)
     return f"{events} events in {path}, checked.", {"path": str(path), "events": events}
-
-
-@command(group=team)
-def log(place: Place) -> Result:
-    """Show who was invited, signed in, changed or removed, by whom and when.
-
-    Example: `goalward team log team.db`
-    """
-    return event_log(place)
-
-
-def event_log(place: str) -> Result:
-    """Return who did what and when, of a study or a team; people see the last 50 events."""
-    from goalward.studio.store import Store
-
-    lines: list[dict[str, Any]] = []
-    with closing(Store.open(place)) as store:
-        for recorded in store.read():
-            kind, values = type(recorded.event).__name__.lower(), dict(vars(recorded.event))
-            if kind not in ("asked", "ranked", "created"):
-                values.pop("secret", None)
-                at = datetime.fromtimestamp(values.pop("at"), UTC).isoformat(timespec="seconds")
-                who = values.get("by") or values.get("name") or ""
-                lines.append({"event": recorded.seq, "at": at, "what": kind, "who": who})
-                lines[-1]["said"] = values
-    last = [{**line, "said": _words(line["said"])} for line in lines[-50:]]
-    return lambda: show(place, last), lines

@@ -28,7 +28,7 @@ from goalward.errors import BadParameter, Unsupported
 from goalward.goals.goal import ALL_KINDS, Goal
 from goalward.goals.kernels import in_pairs, paired
 from goalward.models import Fitted
-from goalward.models.left_out import left_out
+from goalward.models.fitted import left_out
 
 TEMPERATURES = np.exp(np.linspace(np.log(0.25), np.log(8.0), 41))
 IN_CACHE, AT_ONCE = 2**18, 2**24  # similarities at a time on a CPU (2 MB), on a GPU

@@ -36,7 +36,6 @@ from goalward.goals.goal import (
     LearnedGoal,
     RowGoal,
     Term,
-    check_in_memory,
     check_some_weight,
     logits_of,
 )
@@ -51,8 +50,7 @@ from goalward.goals.kernels import (
     MinusLoss,
     Weights,
 )
-from goalward.models.fitted import Fitted
-from goalward.models.left_out import left_out_pull
+from goalward.models.fitted import Fitted, left_out_pull
 
 COLDEST, HOTTEST = 0.05, 20.0  # bounds of the temperature
 APART = 0.3  # mean ratio below which dev and target rows hardly overlap
@@ -63,8 +61,7 @@ LARGEST = 20.0  # the largest ratio, before the mean is made one
 class DevGoal(RowGoal):
     """A goal of labelled rows that the model is not trained on; each kind brings its kernel."""
 
-    columns: ClassVar[tuple[str, ...]] = ("y", "weights")
-    coupled: ClassVar[bool] = True
+    relative: ClassVar[bool] = True  # whether weights count by their share of the sum
     kinds: ClassVar[tuple[str, ...]] = ("class", "labels")
 
     y: Any = field(repr=False)
@@ -82,7 +79,7 @@ class DevGoal(RowGoal):
         name = type(self).__name__
         targets = fitted.targets(self.y, X.shape[0], f"y of {name}")
         weights = fitted.row_weights(self.weights, X.shape[0])
-        if self.coupled:
+        if self.relative:
             check_some_weight(float(namespace(weights).sum(weights)), name)
         return self.kernel(fitted, targets, weights)
 
@@ -102,7 +99,7 @@ class DevLoss(DevGoal):
     True
     """
 
-    coupled: ClassVar[bool] = False
+    relative: ClassVar[bool] = False
     kinds: ClassVar[tuple[str, ...]] = ALL_KINDS
 
     @property
@@ -295,7 +292,6 @@ class TargetSet(LearnedGoal):
     def _density_ratio(self, fitted: Fitted) -> NDArray[Any]:
         sides = []
         for name, X in (("X", self.X), ("X_target", self.X_target)):
-            check_in_memory(X, f"{name} of TargetSet")
             sides.append(plain_rows(fitted.features(X, f"{name} of TargetSet")))
         m, n = (rows.shape[0] for rows in sides)
         folds = min(5, m, n)

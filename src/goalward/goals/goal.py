@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
 from jaxtyping import Float
 
-from goalward.core.arrays import Array, Rows, astype, to_numpy
+from goalward.core.arrays import Array, Rows, astype
 from goalward.core.cores import threads_for
-from goalward.errors import BadInput, BadParameter, ShapeMismatch, Unsupported
+from goalward.errors import BadInput, BadParameter, Unsupported
 from goalward.goals.kernels import Kernel, Logits
 from goalward.models import Fitted, as_fitted
 
 ALL_KINDS = ("class", "labels", "numbers")
-
-PIECE = 2**26  # bytes of rows on disk that a goal reads at a time
 
 
 class Term(NamedTuple):
@@ -60,23 +56,16 @@ class Goal(ABC):
         """Return the goal of one round: itself, unless it learns from labelled rows or follows the round."""
         return self
 
-    @cached_property
-    def pieces(self) -> list[tuple[float, Goal]]:
-        """Weights and goals over parts of a file that add up to this goal; none for rows in memory."""
-        return []
-
     def value(self, fitted: Fitted) -> float:
         """Return τ at the model's parameters."""
         fitted = as_fitted(fitted)
-        return sum(
-            weight * float(kernel.value(logits_of(fitted, X)))
-            for weight, X, kernel in self._read(fitted)
-        )
+        terms: list[Term] = fitted.bound(self)
+        return sum(w * float(kernel.value(logits_of(fitted, X))) for w, X, kernel in terms)
 
     def gradient(self, fitted: Fitted) -> Float[Array, "p k"]:
         """Return ∇τ = Σ weight Jᵀu at the model's parameters."""
         total: Any = 0.0
-        for weight, X, kernel in self._read(fitted):
+        for weight, X, kernel in fitted.bound(self):
             with threads_for(X.shape[0] * math.prod(fitted.params.shape)):
                 cotangent = kernel.cotangent(logits_of(fitted, X))
                 # Rows in single precision are multiplied as they are; few numbers come back.
@@ -84,17 +73,6 @@ class Goal(ABC):
             total = total + weight * astype(pulled, fitted.params.dtype)
         # The loss does not see some directions, and neither does u but for rounding.
         return total - fitted.loss.unseen(total) if fitted.model.is_linear else total
-
-    def _read(self, fitted: Fitted) -> Iterable[Term]:
-        """Return the terms, kept with the model; those of a file are read part by part instead."""
-        if not self.pieces:
-            return fitted.bound(self)
-        self.check_loss(fitted)
-        return (
-            Term(share * weight, X, kernel)
-            for share, piece in self.pieces
-            for weight, X, kernel in piece.terms(fitted)
-        )
 
     def __add__(self, other: object) -> Goal:
         if not isinstance(other, Goal):
@@ -163,16 +141,6 @@ class Weighted(Goal):
         same = all(new is old for (_, new), (_, old) in zip(parts, self.parts, strict=True))
         return self if same else Weighted(parts)
 
-    @cached_property
-    def pieces(self) -> list[tuple[float, Goal]]:
-        if not any(goal.pieces for _, goal in self.parts):
-            return []
-        return [
-            (weight * share, piece)
-            for weight, goal in self.parts
-            for share, piece in goal.pieces or [(1.0, goal)]
-        ]
-
     def terms(self, fitted: Fitted) -> list[Term]:
         return [
             Term(weight * term.weight, term.X, term.kernel)
@@ -190,17 +158,10 @@ class LearnedGoal(Goal):
     def terms(self, fitted: Fitted) -> list[Term]:
         return self.for_round(fitted).terms(fitted)
 
-    def _read(self, fitted: Fitted) -> Iterable[Term]:
-        return self.for_round(fitted)._read(fitted)
-
 
 @dataclass(frozen=True, eq=False)
 class RowGoal(Goal):
-    """A goal that a kernel measures on rows `X`, in memory or on disk."""
-
-    columns: ClassVar[tuple[str, ...]] = ()  # fields with an entry for each row
-    coupled: ClassVar[bool] = False  # whether rows depend on one another
-    mean: ClassVar[bool] = False  # whether it is a mean over rows
+    """A goal that a kernel measures on rows `X`; those of a file are read into memory."""
 
     X: Any = field(repr=False)
 
@@ -209,62 +170,13 @@ class RowGoal(Goal):
         """Return the kernel over the logits of X, the rows as the model sees them."""
 
     def terms(self, fitted: Fitted) -> list[Term]:
-        if self.coupled:
-            check_in_memory(self.X, type(self).__name__)
         X = fitted.features(self.X, f"X of {type(self).__name__}")
         return [Term(1.0, X, self.bind(fitted, X))]
-
-    @cached_property
-    def pieces(self) -> list[tuple[float, Goal]]:
-        slices = file_parts(self.X)
-        if self.coupled or len(slices) == 1:
-            return []
-        columns = {name: getattr(self, name) for name in self.columns}
-        given = {name: values for name, values in columns.items() if values is not None}
-        for name, values in given.items():
-            if len(values) != len(self.X):
-                raise ShapeMismatch(
-                    f"{name} of {type(self).__name__} must have {len(self.X)} entries, one for each row "
-                    f"of the file, got {len(values)}."
-                )
-        parts = [
-            replace(self, X=X, **{name: values[at] for name, values in given.items()})
-            for at, X in slices
-        ]
-        if not self.mean:
-            return [(1.0, part) for part in parts]
-        weights = given.get("weights")
-        totals = [
-            float(len(X) if weights is None else to_numpy(weights[at]).sum()) for at, X in slices
-        ]
-        check_some_weight(sum(totals), type(self).__name__)
-        pairs = zip(totals, parts, strict=True)
-        return [(total / sum(totals), part) for total, part in pairs if total > 0.0]
 
 
 def logits_of(fitted: Fitted, X: Rows) -> Logits:
     """Return the logits of a goal's rows in the precision of the model."""
     return astype(fitted.logits_of(X), fitted.params.dtype)
-
-
-def file_parts(X: Any) -> list[tuple[slice, Any]]:
-    """Return rows that stay on disk in parts of about 64 MB, not read; others as one part."""
-    total = len(X) if hasattr(X, "part") else 0
-    if not total:
-        return [(slice(None), X)]
-    size = max(1, PIECE // (X.shape[1] * X.dtype.itemsize))
-    starts = range(0, total, size)
-    return [(slice(s, min(s + size, total)), X.part(s, s + size)) for s in starts]
-
-
-def check_in_memory(X: Any, name: str) -> None:
-    """Raise if rows stay on disk in several parts: a goal that couples rows is no sum of parts."""
-    parts = len(file_parts(X))
-    if parts > 1:
-        raise Unsupported(
-            f"{name} needs its rows in memory, since they depend on one another, got a file that is read "
-            f"in {parts} parts. Pass X[:] for all of them, or fewer."
-        )
 
 
 def check_some_weight(total: float, name: str) -> None:

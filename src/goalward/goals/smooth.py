@@ -55,9 +55,6 @@ class SmoothAccuracy(SmoothGoal):
     0.667
     """
 
-    coupled: ClassVar[bool] = False
-    mean: ClassVar[bool] = True
-
     def kernel(self, fitted: Fitted, targets: Logits, weights: Weights) -> Any:
         if fitted.loss.kind == "labels":
             targets, weights = in_pairs(targets, weights)

@@ -12,7 +12,7 @@ from goalward.core.arrays import Rows, eps, like, softmax, to_numpy
 from goalward.core.rows import Candidates
 from goalward.errors import BadParameter, ShapeMismatch, VacuousUtility
 from goalward.goals.dev_loss import DevLoss
-from goalward.goals.goal import Goal, LearnedGoal, RowGoal, file_parts, logits_of
+from goalward.goals.goal import Goal, LearnedGoal, RowGoal, logits_of
 from goalward.goals.kernels import LikeliestClass, NegativeEntropy, NegativeTrace, per_label
 from goalward.models import Fitted
 
@@ -70,8 +70,6 @@ class Fisher(RowGoal):
     -0.625
     """
 
-    mean: ClassVar[bool] = True
-
     def bind(self, fitted: Fitted, X: Rows) -> NegativeTrace:
         norms = like(fitted.model.squared_norms(X, fitted.params), fitted.params)
         return NegativeTrace(norms / X.shape[0])
@@ -110,24 +108,16 @@ class SoftPool(LearnedGoal):
         return belief_labels(self.belief)
 
     def for_round(self, fitted: Fitted, round: int = 0) -> Goal:
+        rows = fitted.features(self.X, "X of SoftPool")
+        proba = softmax(logits_of(fitted, rows))
         believe = self.belief.prepare(fitted, round)
-        targets, gap = [], 0.0
-        for at, X in file_parts(self.X):
-            rows = fitted.features(X, "X of SoftPool")
-            proba = softmax(logits_of(fitted, rows))
-            ids = np.arange(rows.shape[0]) + (at.start or 0)
-            belief = to_numpy(believe(Candidates(ids, rows, proba)))
-            if belief.shape != tuple(proba.shape):
-                raise ShapeMismatch(
-                    f"The belief of SoftPool must have shape {tuple(proba.shape)}, a distribution for each "
-                    f"row, got shape {belief.shape} from {self.belief!r}."
-                )
-            gap = np.maximum(gap, np.abs(belief - to_numpy(proba)).max(initial=0.0) / eps(proba))
-            belief = belief.astype(np.float64)
-            total = belief.sum(axis=1, keepdims=True)
-            # Single precision misses a sum of 1 by more than labels may.
-            targets.append(belief / total if np.allclose(total, 1.0, atol=1e-3) else belief)
-        if gap <= 16.0:
+        belief = to_numpy(believe(Candidates(np.arange(rows.shape[0]), rows, proba)))
+        if belief.shape != tuple(proba.shape):
+            raise ShapeMismatch(
+                f"The belief of SoftPool must have shape {tuple(proba.shape)}, a distribution for each "
+                f"row, got shape {belief.shape} from {self.belief!r}."
+            )
+        if np.abs(belief - to_numpy(proba)).max(initial=0.0) <= 16.0 * eps(proba):
             warnings.warn(
                 f"SoftPool needs a belief that differs from the model's prediction, got {self.belief!r}: "
                 "its slope is 0 and every label of every row scores the same. Use a second opinion, "
@@ -135,7 +125,10 @@ class SoftPool(LearnedGoal):
                 VacuousUtility,
                 stacklevel=2,
             )
-        return SoftLabels(self.X, np.concatenate(targets))
+        belief = belief.astype(np.float64)
+        total = belief.sum(axis=1, keepdims=True)
+        # Single precision misses a sum of 1 by more than labels may.
+        return SoftLabels(self.X, belief / total if np.allclose(total, 1.0, atol=1e-3) else belief)
 
 
 class SoftLabels(DevLoss):

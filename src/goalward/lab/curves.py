@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -107,8 +108,9 @@ class Curves:
 
         summary = self.summary().select("strategy", "area_accuracy", "final_accuracy", "seconds")
         columns = {name.replace("_", " "): list(summary[name]) for name in summary.columns}
-        drawn = curve_figure(self, "")._repr_html_()
-        return card("Learning curves", columns, bar="area accuracy", most=1) + drawn
+        drawn = b64encode(curve_figure(self, "")._repr_png_()).decode()
+        picture = f'<img alt="" src="data:image/png;base64,{drawn}">'
+        return card("Learning curves", columns, bar="area accuracy", most=1) + picture
 
     def save(self, folder: Path) -> None:
         """Write the table as Parquet and CSV, and the summary as CSV; each whole or not at all."""

@@ -7,8 +7,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -59,52 +58,48 @@ def progress_bar(
         yield lambda done: bar.update(task, completed=done)
 
 
-@dataclass(frozen=True)
-class Records:
-    """A file of JSON lines, each on disk before the next; a line that a crash cut off is skipped."""
-
-    path: Path
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        for line in self.path.read_bytes().split(b"\n") if self.path.exists() else ():
-            try:
-                record = json.loads(line)
-            except ValueError:
-                continue
+def records(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the records of a file of JSON lines; a line that a crash cut off is skipped."""
+    for line in path.read_bytes().split(b"\n") if path.exists() else ():
+        with suppress(ValueError):
+            record = json.loads(line)
             if isinstance(record, dict):
                 yield record
 
-    @contextmanager
-    def appending(self) -> Iterator[Callable[[dict[str, Any]], None]]:
-        """Give a function that adds a record; when it returns, the record is on disk."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("ab") as file:
 
-            def keep(record: dict[str, Any]) -> None:
-                file.write(json.dumps(record).encode() + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
+@contextmanager
+def appending(path: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """Give a function that adds a record; when it returns, the record is on disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
 
-            if file.tell() and not self.path.read_bytes().endswith(b"\n"):
-                # What a crash left of a line must not join the next one.
-                file.write(b"\n")
-            yield keep
+        def keep(record: dict[str, Any]) -> None:
+            file.write(json.dumps(record).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+        if file.tell() and not path.read_bytes().endswith(b"\n"):
+            # What a crash left of a line must not join the next one.
+            file.write(b"\n")
+        yield keep
 
 
 def resumed(
     work: Callable[[Any], dict[str, Any]],
     jobs: Mapping[str, Any],
-    path: Path,
+    path: Path | None,
     *,
     n_jobs: int | None = None,
     progress: Tell = True,
     name: str = "benchmark",
 ) -> dict[str, dict[str, Any]]:
     """Return key -> record of all `jobs`: from the file `path`, else from `work`, then appended to it."""
-    store = Records(path)
-    done = {line["key"]: line for line in store if str(line.get("key")) in jobs}
+    stored, kept = (
+        (records(path), appending(path)) if path else ((), nullcontext(lambda record: None))
+    )
+    done = {line["key"]: line for line in stored if str(line.get("key")) in jobs}
     missing = [item for item in jobs.items() if item[0] not in done]
-    with store.appending() as keep, progress_bar(progress, len(jobs), name, len(done)) as tell:
+    with kept as keep, progress_bar(progress, len(jobs), name, len(done)) as tell:
         for record in finished(lambda item: {"key": item[0], **work(item[1])}, missing, n_jobs):
             keep(record)
             done[record["key"]] = record

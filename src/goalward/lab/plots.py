@@ -1,11 +1,9 @@
-"""Figures of experiments: one colour per strategy, plain axes, values on hovering."""
+"""Figures of experiments: one colour per strategy, plain axes."""
 
 from __future__ import annotations
 
 import re
-from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
-from html import escape
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +19,6 @@ if TYPE_CHECKING:
     from goalward.lab.curves import Curves
 
 with needing("A figure"):
-    from matplotlib.collections import PathCollection
-    from matplotlib.container import BarContainer
     from matplotlib.figure import Figure
 
 
@@ -38,69 +34,15 @@ COLOURS = {
     "spread": "#17889b",
 }
 SPARE = ["#b15928", "#6a3d9a", "#5f7c2f", "#c2568f", "#3c5a99", "#8c6d31"]
-MOST = 3000  # points of a figure that show their values
-HOVER = (
-    ".gw-point circle{fill:transparent;stroke:none}.gw-point text{visibility:hidden;fill:#111;stroke:#fff;"
-    "stroke-width:5px;stroke-linejoin:round;paint-order:stroke;pointer-events:none}"
-    ".gw-point:hover circle{stroke:#111;stroke-width:2px}.gw-point:hover text{visibility:visible}"
-)
 
 
 class NotebookFigure(Figure):
-    """A matplotlib figure that shows the values of lines, points and bars on hovering in a notebook.
+    """A matplotlib figure that a notebook shows without pyplot."""
 
-    Examples
-    --------
-    >>> fig = figure(3, 2)
-    >>> _ = fig.subplots().plot([1, 2], [0.5, 0.75], label="margin")
-    >>> "margin: 2, 0.75" in fig._repr_html_()
-    True
-    """
-
-    def _repr_html_(self) -> str:
+    def _repr_png_(self) -> bytes:
         drawn = BytesIO()
-        # Points have their places after the layout, which this does.
-        self.savefig(drawn, format="png", dpi=self.dpi)
-        width, height = self.bbox.width, self.bbox.height
-        points = [point for axes in self.axes for point in _points(axes)]
-        marks = "".join(
-            f'<g class="gw-point"><circle cx="{x:.1f}" cy="{height - y:.1f}" r="9"/>'
-            f'<text x="{x:.1f}" y="{height - y + (-16 if height - y > 50 else 34):.1f}" '
-            f'text-anchor="{"start" if x < width / 3 else "end" if x > width / 1.5 else "middle"}">'
-            f"{escape(words)}</text></g>"
-            for x, y, words in points[:: len(points) // MOST + 1]
-        )
-        # Where a notebook is not trusted, or printed, the picture is left.
-        return (
-            f'<div style="position:relative;max-width:{width / self.dpi:.2f}in"><img alt="" '
-            f'style="width:100%" src="data:image/png;base64,{b64encode(drawn.getvalue()).decode()}">'
-            f'<svg viewBox="0 0 {width:.0f} {height:.0f}" font-size="20" font-family="sans-serif" '
-            f'style="position:absolute;left:0;top:0;width:100%"><style>{HOVER}</style>{marks}</svg></div>'
-        )
-
-    def _mime_(self) -> tuple[str, str]:
-        return "text/html", self._repr_html_()
-
-
-def _points(axes: Any) -> Iterator[tuple[float, float, str]]:
-    lines = [line for line in axes.lines if line.get_transform() == axes.transData]
-    dots = [made for made in axes.collections if isinstance(made, PathCollection)]
-    bars = [made for made in axes.containers if isinstance(made, BarContainer)]
-    drawn = [(line, line.get_xydata()) for line in lines]
-    drawn += [(dot, dot.get_offsets()) for dot in dots] + [(bar, _tops(bar)) for bar in bars]
-    for artist, data in drawn:
-        label = str(artist.get_label())
-        name = "" if label.startswith("_") else f"{label}: "
-        known = np.ma.getdata(data)[np.isfinite(np.ma.filled(data, np.nan)).all(axis=1)]
-        for (x, y), (a, b) in zip(axes.transData.transform(known), known, strict=True):
-            if axes.bbox.contains(x, y):
-                values = (axes.format_xdata(a).strip(), axes.format_ydata(b).strip())
-                yield x, y, name + ", ".join(re.sub(r"\.0+$", "", value) for value in values)
-
-
-def _tops(bars: Any) -> NDArray[Any]:
-    boxes = [bar.get_bbox() for bar in bars]
-    return np.array([((box.x0 + box.x1) / 2, box.y1) for box in boxes]).reshape(-1, 2)
+        self.savefig(drawn, format="png", dpi=96)  # as wide as its inches in a browser
+        return drawn.getvalue()
 
 
 def colour(name: str) -> str:

@@ -91,7 +91,8 @@ class Session:
         while True:
             spent = np.array([row for rows in taken for row in rows], dtype=np.int64)
             began = perf_counter()
-            model = self._fit(np.concatenate([init, spent]))
+            known = np.concatenate([init, spent])
+            model = fitted_to(self.dataset, known, self.answers[known])
             fitting = perf_counter() - began
             left = min(self.batch, self.budget - len(spent), len(pool) - len(spent))
             suggestion, rows = None, []
@@ -105,14 +106,6 @@ class Session:
             if left <= 0:
                 return
             taken.append(rows)
-
-    def _fit(self, rows: NDArray[Any]) -> Any:
-        labels = self.answers[rows]
-        if self.dataset.guesses is not None and len(np.unique(labels)) < 2:
-            others = np.setdiff1d(self.split.pool, rows)
-            rows = np.concatenate([rows, others])
-            labels = np.concatenate([labels, self.dataset.guesses[others]])
-        return fitted_to(self.dataset, rows, labels)
 
 
 def dev_rows(part: Any) -> list[Any]:

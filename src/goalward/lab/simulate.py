@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -123,9 +122,8 @@ def simulate(
             facts = [*task, repr(plan), marks[name], seed, batch, size]
             keys[name, seed] = key = sha256(json.dumps(facts).encode()).hexdigest()[:16]
             sessions[key] = Session(data, plan, seed, batch, size)
-    with tempfile.TemporaryDirectory() as scratch:
-        path = Path(scratch if out is None else out) / "sessions.jsonl"
-        done = resumed(_play, sessions, path, n_jobs=n_jobs, progress=progress, name=data.name)
+    path = None if out is None else Path(out) / "sessions.jsonl"
+    done = resumed(_play, sessions, path, n_jobs=n_jobs, progress=progress, name=data.name)
     lines = [
         {"dataset": data.name, "strategy": name, "seed": seed} | line
         for (name, seed), key in keys.items()

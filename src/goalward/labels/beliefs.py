@@ -11,13 +11,11 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 from sklearn.base import clone
-from sklearn.model_selection import StratifiedKFold
 
 from goalward.core.arrays import Array, like, plain_rows, rows_at, softmax, stack_rows, to_numpy
 from goalward.core.rows import Candidates, Labelled
-from goalward.errors import BadInput, BadParameter, UnknownLabel, Unsupported
+from goalward.errors import BadParameter, UnknownLabel, Unsupported
 from goalward.models import Fitted, Loss
 
 PerLabel = Float[Array, "n k"]
@@ -124,30 +122,7 @@ def _true(labels: Any, fitted: Fitted, candidates: Candidates) -> PerLabel:
 
 
 @dataclass(frozen=True)
-class Linear:
-    """A schedule from `start` to `stop` in equal steps over `rounds`, then constant.
-
-    Examples
-    --------
-    >>> [Linear(4.0, 1.0, rounds=3)(r) for r in range(5)]
-    [4.0, 3.0, 2.0, 1.0, 1.0]
-    """
-
-    start: float
-    stop: float
-    rounds: int
-
-    def __post_init__(self) -> None:
-        if self.rounds < 1:
-            raise BadParameter(
-                f"rounds must be at least 1, got rounds={self.rounds}. Give a longer schedule."
-            )
-
-    def __call__(self, round: int) -> float:
-        return self.start + (self.stop - self.start) * min(max(round / self.rounds, 0.0), 1.0)
-
-
-class Geometric(Linear):
+class Geometric:
     """A schedule from `start` to `stop` by equal factors over `rounds`, then constant.
 
     Examples
@@ -156,10 +131,16 @@ class Geometric(Linear):
     [8.0, 4.0, 2.0, 1.0, 1.0]
     """
 
+    start: float
+    stop: float
+    rounds: int
+
     def __post_init__(self) -> None:
-        super().__post_init__()
-        if not (self.start > 0.0 and self.stop > 0.0):
-            raise BadParameter(f"Geometric needs ends above 0, got {self!r}. Use Linear().")
+        if not (self.rounds >= 1 and self.start > 0.0 and self.stop > 0.0):
+            raise BadParameter(
+                f"Geometric needs 1 round or more and ends above 0, got {self!r}. Any function of the "
+                "round is a schedule too."
+            )
 
     def __call__(self, round: int) -> float:
         if round >= self.rounds:
@@ -173,12 +154,6 @@ def labelled_rows(fitted: Fitted) -> tuple[Any, NDArray[Any]]:
     counted = np.flatnonzero(to_numpy(fitted.labelled.weights) > 0)
     codes = to_numpy(fitted.labelled.targets).argmax(axis=1)
     return plain_rows(fitted.labelled.X)[counted], codes[counted]
-
-
-def _held_out_rows(fitted: Fitted, X: Any, y: Any, name: str) -> tuple[Any, NDArray[Any]]:
-    rows = fitted.features(X, f"X of {name}")
-    targets = to_numpy(fitted.targets(y, rows.shape[0], f"y of {name}"))
-    return rows, targets.argmax(axis=1)
 
 
 @dataclass(frozen=True)
@@ -206,124 +181,28 @@ class LabelModel:
                 "predict_proba. Wrap it in CalibratedClassifierCV."
             )
 
-    def prepare(self, fitted: Fitted, round: int = 0) -> Classifiers:
-        X, codes = labelled_rows(fitted)
-        if self.X is not None:
-            rows, more = _held_out_rows(fitted, self.X, self.y, "LabelModel")
-            X, codes = stack_rows(X, plain_rows(rows)), np.concatenate([codes, more])
-        return Classifiers([clone(self.estimator).fit(X, codes)], fitted.n_classes)
-
-
-@dataclass(frozen=True, eq=False)
-class Classifiers:
-    """The mean prediction of fitted classifiers."""
-
-    models: list[Any]
-    n_classes: int
-    held_out: tuple[NDArray[Any], NDArray[Any]] | None = None  # predictions, classes
-
-    def __call__(self, candidates: Candidates) -> PerLabel:
-        X = plain_rows(candidates.X)
-        mean = np.mean([_every_class(model, X, self.n_classes) for model in self.models], axis=0)
-        return like(mean, candidates.proba, dtype=candidates.proba.dtype)
-
-
-def _every_class(model: Any, X: Any, n_classes: int) -> NDArray[Any]:
-    """Return predictions with a column for every class; 0 for one the model does not know."""
-    full = np.zeros((X.shape[0], n_classes))
-    full[:, model.classes_] = model.predict_proba(X)
-    return full
-
-
-@dataclass(frozen=True)
-class CrossFitted:
-    """The mean prediction of clones of a classifier, each fitted without one fold.
-
-    The held-out predictions let `Calibrated` temper the belief without further labels. There are at most
-    as many folds as labels of the rarest class.
-
-    Examples
-    --------
-    >>> from sklearn.neighbors import KNeighborsClassifier
-    >>> CrossFitted(KNeighborsClassifier(), folds=3)
-    CrossFitted(estimator=KNeighborsClassifier(), folds=3, seed=0)
-    """
-
-    estimator: Any
-    folds: int = field(default=5, kw_only=True)
-    seed: int = field(default=0, kw_only=True)
-
-    def prepare(self, fitted: Fitted, round: int = 0) -> Classifiers:
-        X, codes = labelled_rows(fitted)
-        counts = np.bincount(codes)
-        fewest = int(counts[counts > 0].min())
-        folds = min(self.folds, fewest)
-        if folds < 2:
-            raise BadInput(
-                f"CrossFitted needs 2 labels of each class and folds of 2 or more, got a class of {fewest} "
-                f"label(s) and folds={self.folds}. Label more rows, or use LabelModel()."
-            )
-        split = StratifiedKFold(folds, shuffle=True, random_state=self.seed)
-        models, predicted = [], np.empty((len(codes), fitted.n_classes))
-        for rest, fold in split.split(np.zeros(len(codes)), codes):
-            models.append(clone(self.estimator).fit(X[rest], codes[rest]))
-            predicted[fold] = _every_class(models[-1], X[fold], fitted.n_classes)
-        return Classifiers(models, fitted.n_classes, (predicted, codes))
-
-
-@dataclass(frozen=True)
-class Calibrated:
-    """A belief with the temperature that makes held-out labels most likely.
-
-    `CrossFitted` has held-out predictions; other beliefs need X and y, labelled rows that neither the
-    model nor the belief was fitted to.
-
-    Examples
-    --------
-    >>> from sklearn.neighbors import KNeighborsClassifier
-    >>> Calibrated(CrossFitted(KNeighborsClassifier()))
-    Calibrated(belief=CrossFitted(estimator=KNeighborsClassifier(), folds=5, seed=0))
-    """
-
-    belief: Belief
-    X: Any = field(default=None, repr=False, kw_only=True)
-    y: Any = field(default=None, repr=False, kw_only=True)
-
     def prepare(self, fitted: Fitted, round: int = 0) -> Believe:
-        inner = self.belief.prepare(fitted, round)
-        held_out = getattr(inner, "held_out", None)
+        X, codes = labelled_rows(fitted)
         if self.X is not None:
-            rows, codes = _held_out_rows(fitted, self.X, self.y, "Calibrated")
-            block = Candidates(np.arange(rows.shape[0]), rows, fitted.proba_of(rows))
-            held_out = to_numpy(inner(block)), codes
-        if held_out is None:
-            raise BadParameter(
-                f"Calibrated needs X= and y=, since {self.belief!r} has no held-out labels. Pass them, or "
-                "use CrossFitted(estimator)."
-            )
-        return partial(at_temperature, fitted_temperature(*held_out), inner)
+            rows = fitted.features(self.X, "X of LabelModel")
+            targets = to_numpy(fitted.targets(self.y, rows.shape[0], "y of LabelModel"))
+            X = stack_rows(X, plain_rows(rows))
+            codes = np.concatenate([codes, targets.argmax(axis=1)])
+        return partial(_classified, clone(self.estimator).fit(X, codes))
+
+
+def _classified(model: Any, candidates: Candidates) -> PerLabel:
+    """Return predictions with a column for every class; 0 for one the model does not know."""
+    full = np.zeros(tuple(candidates.proba.shape))
+    full[:, model.classes_] = model.predict_proba(plain_rows(candidates.X))
+    return like(full, candidates.proba, dtype=candidates.proba.dtype)
 
 
 def at_temperature(T: float, inner: Believe, candidates: Candidates) -> PerLabel:
     """Return a belief at a temperature: softmax(log p / T)."""
-    tempered = _tempered(to_numpy(inner(candidates)), T)
-    return like(tempered, candidates.proba, dtype=candidates.proba.dtype)
-
-
-def fitted_temperature(predicted: NDArray[Any], codes: NDArray[Any]) -> float:
-    """Return T that maximises Σ log softmax(log p / T)_y, between 0.05 and 50."""
-    rows = np.arange(len(codes))
-
-    def loss(log_T: float) -> float:
-        return float(-np.log(_tempered(predicted, float(np.exp(log_T)))[rows, codes]).sum())
-
-    best = minimize_scalar(loss, bounds=(np.log(0.05), np.log(50.0)), method="bounded")
-    return float(np.exp(best.x))
-
-
-def _tempered(p: NDArray[Any], T: float) -> NDArray[Any]:
     # A belief of exactly zero would make one wrong vote infinitely surprising.
-    return np.asarray(softmax(np.log(np.maximum(p, 1e-6)) / T))
+    tempered = softmax(np.log(np.maximum(to_numpy(inner(candidates)), 1e-6)) / T)
+    return like(tempered, candidates.proba, dtype=candidates.proba.dtype)
 
 
 @dataclass(frozen=True)

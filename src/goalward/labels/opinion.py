@@ -30,7 +30,7 @@ from goalward.core.rows import Candidates, clean_rows, column_names
 from goalward.errors import BadInput, NotConverged, Separable, ShapeMismatch
 from goalward.labels.beliefs import Believe, labelled_rows
 from goalward.models import Fitted
-from goalward.models.left_out import left_out_likelihood
+from goalward.models.fitted import left_out_likelihood
 from goalward.models.logistic import Logistic
 
 MOST, LEAST, NAMES = 4000, 5, 50  # most guesses, fewest of a name, most names

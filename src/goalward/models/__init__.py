@@ -4,14 +4,13 @@ from goalward.core.rows import Labelled
 from goalward.models.fitted import Fitted, as_fitted
 from goalward.models.linear import LinearModel
 from goalward.models.logistic import CrossValidation, Logistic, cross_validate
-from goalward.models.loss import Loss
+from goalward.models.loss import Loss, Softmax
 from goalward.models.model import Jacobian, Model
 from goalward.models.multi_label import MultiLabel, Sigmoid
 from goalward.models.network import Network, Validity, inspected
 from goalward.models.objective import Hessian, Objective
 from goalward.models.refitted import Refitted
 from goalward.models.ridge import Ridge, Squared
-from goalward.models.softmax import Softmax
 
 __all__ = [
     "CrossValidation",

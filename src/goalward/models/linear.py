@@ -12,8 +12,7 @@ from goalward.core.arrays import Array, Rows, is_sparse, like, namespace, norm
 from goalward.core.kernels import gpu
 from goalward.core.kernels.compiled import two_lines
 from goalward.models.model import Model
-from goalward.models.newton import minimise
-from goalward.models.objective import Hessian, Objective
+from goalward.models.objective import Hessian, Objective, minimise
 from goalward.solvers import Solver
 
 if TYPE_CHECKING:

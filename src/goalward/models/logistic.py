@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from numbers import Integral
 from typing import Any
 
@@ -23,39 +23,26 @@ from goalward.errors import (
     Separable,
     UnseenClass,
 )
-from goalward.models.fitted import Fitted
-from goalward.models.left_out import left_out_likelihood
+from goalward.models.fitted import Fitted, left_out_likelihood
 from goalward.models.linear_fit import Learner, check_positive
-from goalward.models.softmax import Softmax
+from goalward.models.loss import Softmax
 
 
+@dataclass(eq=False, repr=False)
 class LogisticParameters:
     """The parameters of `Logistic` and `LogisticClassifier`; see `Logistic`."""
 
-    def __init__(
-        self,
-        C: float | str = 1.0,
-        *,
-        fit_intercept: bool = True,
-        penalize_intercept: bool | str = False,
-        classes: Sequence[Hashable] | None = None,
-        tol: float = 1e-8,
-        max_iter: int = 100,
-        solver: Any = "auto",
-        Cs: int | Sequence[float] = 10,
-        cv: int = 5,
-        opinion: Any = None,
-    ) -> None:
-        self.C = C
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.classes = classes
-        self.tol = tol
-        self.max_iter = max_iter
-        self.solver = solver
-        self.Cs = Cs
-        self.cv = cv
-        self.opinion = opinion
+    C: float | str = 1.0
+    _: KW_ONLY
+    fit_intercept: bool = True
+    penalize_intercept: bool | str = False
+    classes: Sequence[Hashable] | None = None
+    tol: float = 1e-8
+    max_iter: int = 100
+    solver: Any = "auto"
+    Cs: int | Sequence[float] = 10
+    cv: int = 5
+    opinion: Any = None
 
 
 class Logistic(LogisticParameters, Learner):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,8 +15,18 @@ from goalward.core.rows import clean_rows, held
 from goalward.errors import BadInput, ShapeMismatch, UnknownLabel
 from goalward.models.fitted import Fitted
 from goalward.models.linear_fit import Learner, check_positive, names_of
-from goalward.models.loss import Loss, diagonal_of, on_diagonal, own_logit
-from goalward.models.softmax import tempered
+from goalward.models.loss import (
+    Answers,
+    Blocks,
+    Loss,
+    Own,
+    Table,
+    Tables,
+    diagonal_of,
+    on_diagonal,
+    own_logit,
+    tempered,
+)
 
 NAMED = (Set, Mapping)
 
@@ -42,53 +52,47 @@ class Sigmoid(Loss):
     def targets(self, y: object, classes: NDArray[Any], n_rows: int, name: str) -> NDArray[Any]:
         return _answers(y, classes, n_rows, name)
 
-    def proba(self, logits: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
+    def proba(self, logits: Tables) -> Tables:
         return 0.5 + 0.5 * namespace(logits).tanh(0.5 * logits)
 
-    def rows(
-        self, logits: Float[Array, "*n k"], targets: Float[Array, "n k"]
-    ) -> Float[Array, "*n"]:
+    def rows(self, logits: Tables, targets: Table) -> Float[Array, "*n"]:
         xp = namespace(logits)
         each = xp.logaddexp(xp.zeros_like(logits), logits) - targets * logits
         return xp.sum(xp.where(xp.isnan(targets), xp.zeros_like(each), each), axis=-1)
 
-    def slope(
-        self, logits: Float[Array, "*n k"], targets: Float[Array, "n k"]
-    ) -> Float[Array, "*n k"]:
+    def slope(self, logits: Tables, targets: Table) -> Tables:
         xp = namespace(logits)
         slope = self.proba(logits) - targets
         return xp.where(xp.isnan(slope), xp.zeros_like(slope), slope)
 
-    def answered(self, targets: Float[Array, "n k"]) -> Float[Array, "n k"] | None:
+    def answered(self, targets: Table) -> Table | None:
         xp = namespace(targets)
         missing = xp.isnan(targets)
         return xp.astype(~missing, targets.dtype) if bool(xp.any(missing)) else None
 
-    def seen(self, proba: Float[Array, "n k"], targets: Float[Array, "n k"]) -> Float[Array, "n k"]:
+    def seen(self, proba: Table, targets: Table) -> Table:
         answered = self.answered(targets)
         return proba if answered is None else proba * answered
 
-    def diagonal(self, proba: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
+    def diagonal(self, proba: Tables) -> Tables:
         return proba * (1.0 - proba)
 
-    def third(
-        self, proba: Float[Array, "n k"], motion: Float[Array, "n k"]
-    ) -> Float[Array, "n k k"]:
+    def third(self, proba: Table, motion: Table) -> Blocks:
         return on_diagonal(self.diagonal(proba) * (1.0 - 2.0 * proba) * motion)
 
-    def given(self, proba: Float[Array, "n k"]) -> Float[Array, "n k 2"]:
+    def given(self, proba: Table) -> Float[Array, "n k 2"]:
         xp = namespace(proba)
         return xp.stack([xp.zeros_like(proba), xp.ones_like(proba)], axis=2)
 
-    def chances(self, proba: Float[Array, "n k"]) -> Float[Array, "n l"]:
+    def chances(self, proba: Table) -> Answers:
         return self.softened(proba, 1.0)
 
-    def even(self, proba: Float[Array, "n k"]) -> Float[Array, "n l"]:
+    def even(self, proba: Table) -> Answers:
         xp = namespace(proba)
         shape = (proba.shape[0], 2 * proba.shape[1])
         return xp.full(shape, 0.5, dtype=proba.dtype, device=proba.device)
 
-    def softened(self, proba: Float[Array, "n k"], T: float) -> Float[Array, "n l"]:
+    def softened(self, proba: Table, T: float) -> Answers:
         xp = namespace(proba)
         pairs = tempered(xp.stack([1.0 - proba, proba], axis=2), T)
         return xp.reshape(pairs, (proba.shape[0], -1))
@@ -96,13 +100,7 @@ class Sigmoid(Loss):
     def decided(self, logits: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
         return (logits > 0.0).astype(np.int64)
 
-    def own_slopes(
-        self,
-        f: Float[Array, "n c"],
-        M: Float[Array, "n c c"],
-        targets: Float[Array, "_ c l"],
-        weights: Float[Array, "_ c l"],
-    ) -> Float[Array, "n c l"]:
+    def own_slopes(self, f: Float[Array, "n c"], M: Blocks, targets: Own, weights: Own) -> Own:
         t = 2.0**0.5 * (targets - 0.5)
         root = own_logit(f[:, :, None] * 0.5**0.5, 0.5 * weights * diagonal_of(M), t)
         return weights * (0.5 * namespace(f).tanh(root * 0.5**0.5) - 0.5**0.5 * t)
@@ -156,6 +154,7 @@ def _named(y: list[Any], labels: list[Any], name: str) -> NDArray[Any]:
     return table
 
 
+@dataclass(eq=False, repr=False)
 class MultiLabel(Learner):
     """One-vs-rest logistic regression: K binary labels, which may be missing.
 
@@ -181,20 +180,12 @@ class MultiLabel(Learner):
            [0, 1]])
     """
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        labels: Sequence[Hashable] | None = None,
-        fit_intercept: bool = True,
-        tol: float = 1e-8,
-        solver: Any = "auto",
-    ) -> None:
-        self.C = C
-        self.labels = labels
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.solver = solver
+    C: float = 1.0
+    _: KW_ONLY
+    labels: Sequence[Hashable] | None = None
+    fit_intercept: bool = True
+    tol: float = 1e-8
+    solver: Any = "auto"
 
     def fit(
         self, X: object, y: object, *, sample_weight: object = None, start: Fitted | None = None

@@ -18,8 +18,7 @@ from scipy.optimize import minimize
 from goalward.core.arrays import Array, Rows, astype, like, namespace, norm, rows_at, to_numpy
 from goalward.errors import LooseFit, NotConverged
 from goalward.models.model import Model
-from goalward.models.newton import Optimum
-from goalward.models.objective import Objective
+from goalward.models.objective import Objective, Optimum
 from goalward.solvers import Curvature, Solver
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from goalward.core.rows import clean_rows, held
 from goalward.errors import BadInput, NotFinite, ShapeMismatch
 from goalward.models.fitted import Fitted
 from goalward.models.linear_fit import Learner, check_positive, names_of
-from goalward.models.loss import Loss, diagonal_of, on_diagonal
+from goalward.models.loss import Blocks, Loss, Own, Table, Tables, diagonal_of, on_diagonal
 
 NEAR, FAR = (3.0 - 6.0**0.5) ** 0.5, (3.0 + 6.0**0.5) ** 0.5
 """Gauss-Hermite nodes; four, since the middle one of three has zero gain up to rounding."""
@@ -65,36 +65,27 @@ class Squared(Loss):
             )
         return table
 
-    def proba(self, logits: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
+    def proba(self, logits: Tables) -> Tables:
         return logits
 
-    def rows(
-        self, logits: Float[Array, "*n k"], targets: Float[Array, "n k"]
-    ) -> Float[Array, "*n"]:
+    def rows(self, logits: Tables, targets: Table) -> Float[Array, "*n"]:
         return 0.5 * namespace(logits).sum((logits - targets) ** 2, axis=-1)
 
-    def diagonal(self, proba: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
+    def diagonal(self, proba: Tables) -> Tables:
         return namespace(proba).ones_like(proba)
 
-    def third(
-        self, proba: Float[Array, "n k"], motion: Float[Array, "n k"]
-    ) -> Float[Array, "n k k"]:
+    def third(self, proba: Table, motion: Table) -> Blocks:
         return on_diagonal(0.0 * motion)
 
-    def deviation(self, proba: Float[Array, "n k"]) -> Float[Array, "n k"]:
+    def deviation(self, proba: Table) -> Table:
         noise = like(np.sqrt(self.noise), proba, dtype=proba.dtype)
         return namespace(proba).broadcast_to(noise, proba.shape)
 
-    def own_slopes(
-        self,
-        f: Float[Array, "n c"],
-        M: Float[Array, "n c c"],
-        targets: Float[Array, "_ c l"],
-        weights: Float[Array, "_ c l"],
-    ) -> Float[Array, "n c l"]:
+    def own_slopes(self, f: Float[Array, "n c"], M: Blocks, targets: Own, weights: Own) -> Own:
         return weights * (f[:, :, None] - targets) / (1.0 + weights * diagonal_of(M))
 
 
+@dataclass(eq=False, repr=False)
 class Ridge(Learner):
     """Least squares with a squared penalty, for one or several numbers per row.
 
@@ -119,20 +110,12 @@ class Ridge(Learner):
     array([6.8])
     """
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        outputs: Sequence[Hashable] | None = None,
-        fit_intercept: bool = True,
-        tol: float = 1e-10,
-        solver: Any = "auto",
-    ) -> None:
-        self.alpha = alpha
-        self.outputs = outputs
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.solver = solver
+    alpha: float = 1.0
+    _: KW_ONLY
+    outputs: Sequence[Hashable] | None = None
+    fit_intercept: bool = True
+    tol: float = 1e-10
+    solver: Any = "auto"
 
     def fit(
         self, X: object, y: object, *, sample_weight: object = None, start: Fitted | None = None

@@ -10,7 +10,6 @@ from jaxtyping import Float
 
 from goalward.core.arrays import Array, inner, is_sparse, namespace, norm
 from goalward.core.cores import one_blas_thread
-from goalward.errors import BadParameter
 from goalward.solvers.solution import (
     Apply,
     Curvature,
@@ -129,28 +128,22 @@ class ConjugateGradient:
         The relative residual above which `NotConverged` is raised.
     max_iter
         Largest number of products with 𝓗.
-    preconditioner
-        "kronecker" (mean Λ ⊗ XᵀX + ρ), "jacobi" (diagonal), "none", or "auto" to choose by cost.
 
     Examples
     --------
     >>> ConjugateGradient(tol=1e-6)
-    ConjugateGradient(tol=1e-06, max_iter=2000, preconditioner='auto')
+    ConjugateGradient(tol=1e-06, max_iter=2000)
     """
 
     tol: float | None = None
     max_iter: int = 2000
-    preconditioner: str = "auto"
 
     def prepare(self, hessian: Any) -> Solve:
         linear: LinearCurvature | None = hessian if hessian.is_linear else None
-        if self.preconditioner == "auto" and linear is not None and few_rows(linear):
+        if linear is not None and few_rows(linear):
             return by_rows(linear, self.tol, self.max_iter)
-        if linear is None or linear.basis.shape[1] != 1:
-            near = _preconditioner(self.preconditioner, linear)
-            return by_products(hessian, near, "ConjugateGradient", self.tol, self.max_iter)
-        one = _OneColumn(linear)
-        near = _preconditioner(self.preconditioner, one)
+        one = _OneColumn(linear) if linear is not None and linear.basis.shape[1] == 1 else None
+        near = _preconditioner(one or linear)
         return by_products(hessian, near, "ConjugateGradient", self.tol, self.max_iter, one)
 
 
@@ -238,25 +231,18 @@ class _OneColumn:
         return self.hessian.diagonal()[:, :1]
 
 
-def _preconditioner(name: str, curvature: LinearCurvature | _OneColumn | None) -> Apply:
-    """Return the named approximate inverse; a curvature of None is not linear."""
-    if name not in ("auto", "kronecker", "jacobi", "none"):
-        raise BadParameter(
-            f"preconditioner must be 'auto', 'kronecker', 'jacobi' or 'none', got {name!r}. Leave it at "
-            "'auto'."
-        )
-    if name == "none" or (name == "auto" and curvature is None):
-        return lambda r: r
+def _preconditioner(curvature: LinearCurvature | _OneColumn | None) -> Apply:
+    """Return an approximate inverse: (mean Λ) ⊗ XᵀX + ρ where it pays, else the diagonal.
+
+    Without a linear curvature only products are known, and it is the identity.
+    """
     if curvature is None:
-        raise BadParameter(
-            f"preconditioner={name!r} needs a linear model, whose rows it reads. Use 'none'."
-        )
+        return lambda r: r
     n_rows, (n_params, n_columns) = len(curvature.labelled), curvature.shape
     size = min(n_rows, n_params)
     small = size <= LARGEST_EIGENPROBLEM and not is_sparse(curvature.labelled.X)
     # Eigenvectors take about 25 s³ flops for s = min(n, p), a product 4 n p K.
-    pays = small and 25 * size**3 < SAVED * 4 * n_rows * n_params * n_columns
-    if name == "kronecker" or (name == "auto" and pays):
+    if small and 25 * size**3 < SAVED * 4 * n_rows * n_params * n_columns:
         return _kronecker(curvature)
     diagonal = curvature.diagonal()
     return lambda r: r / diagonal

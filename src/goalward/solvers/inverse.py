@@ -35,6 +35,11 @@ from goalward.solvers.solution import LinearCurvature, Solve, in_basis, uniform_
 # 1/ρ is known. Gram matrices are enough, so rows may be sparse.
 
 
+Inside = Float[Array, "n q"]  # coordinates of rows
+Blocks = Float[Array, "n c c"]
+Matrix = Float[Array, "qc qc"]  # ordered (coordinate, contrast)
+Pulled = Float[Array, "n c q c"]
+
 LARGEST = 1000
 """Unknowns up to which a covariance is stored; inverting it takes 0.1 s."""
 
@@ -102,14 +107,14 @@ class Coordinates:
             ridge = xp.concat([ridge, penalty[-1:]])
         return cls(ridge, rho, hessian.intercept, basis, **more)
 
-    def __call__(self, rows: Rows) -> Float[Array, "n q"]:
+    def __call__(self, rows: Rows) -> Inside:
         X = like(rows, self.ridge, dtype=self.ridge.dtype)
         if self.rows is not None:
             X = dense(X @ self.rows.T)
         Z = dense(X) if self.basis is None else X @ self.basis
         return with_constant(Z) if self.intercept else Z
 
-    def directions(self, Z: Float[Array, "n q"]) -> Float[Array, "n r"]:
+    def directions(self, Z: Inside) -> Float[Array, "n r"]:
         """Return coordinates without the constant."""
         return Z[:, :-1] if self.intercept else Z
 
@@ -121,7 +126,7 @@ class Coordinates:
             return None
         return dense(A @ B.T) - self.directions(in_A) @ self.directions(in_B).T
 
-    def squared_outside(self, rows: Rows, Z: Float[Array, "n q"]) -> Float[Array, " n"]:
+    def squared_outside(self, rows: Rows, Z: Inside) -> Float[Array, " n"]:
         """Return ‖x‖² of the part of each row outside, at least 0."""
         xp = namespace(Z)
         if self.basis is None:
@@ -176,7 +181,7 @@ class Inverse:
     (5, 2, 2)
     """
 
-    matrix: Float[Array, "qc qc"] = field(repr=False)
+    matrix: Matrix = field(repr=False)
     coordinates: Coordinates
 
     @classmethod
@@ -196,13 +201,11 @@ class Inverse:
             f"{self.coordinates.kept:.1%} of the rows' squared length"
         )
 
-    def form(self, A: Float[Array, "qc qc"], Z: Float[Array, "n q"]) -> Float[Array, "n c c"]:
+    def form(self, A: Matrix, Z: Inside) -> Blocks:
         """Return J A Jᵀ of every row with coordinates Z, for a symmetric A."""
         return self.forms((A,), Z)[0]
 
-    def forms(
-        self, matrices: Sequence[Float[Array, "qc qc"]], Z: Float[Array, "n q"]
-    ) -> list[Float[Array, "n c c"]]:
+    def forms(self, matrices: Sequence[Matrix], Z: Inside) -> list[Blocks]:
         xp = namespace(Z)
         n, q = Z.shape
         apply = quadratic(matrices, q)
@@ -210,21 +213,16 @@ class Inverse:
         parts = [apply(rows_at(Z, slice(i, i + step))) for i in range(0, max(n, 1), step)]
         return parts[0] if len(parts) == 1 else [xp.concat(p) for p in zip(*parts, strict=True)]
 
-    def pulled(self, Z: Float[Array, "n q"]) -> Float[Array, "n c q c"]:
+    def pulled(self, Z: Inside) -> Pulled:
         """Return y = 𝓗⁻¹Jᵀ of every row."""
         return _product(Z, self.matrix)
 
-    def leverage(
-        self, rows: Rows, Z: Array | None = None, y: Array | None = None
-    ) -> Float[Array, "n c c"]:
-        """Return M = J𝓗⁻¹Jᵀ of rows; Z = coordinates(rows) and y = pulled(Z) may be given."""
+    def leverage(self, rows: Rows, Z: Inside | None = None) -> Blocks:
+        """Return M = J𝓗⁻¹Jᵀ of rows; Z = coordinates(rows) may be given."""
         Z = self.coordinates(rows) if Z is None else Z
-        M = self.forms((self.matrix,), Z)[0] if y is None else _summed(Z, y)
-        return self.with_outside(M, rows, Z)
+        return self.with_outside(self.form(self.matrix, Z), rows, Z)
 
-    def with_outside(
-        self, M: Float[Array, "n c c"], rows: Rows, Z: Float[Array, "n q"]
-    ) -> Float[Array, "n c c"]:
+    def with_outside(self, M: Blocks, rows: Rows, Z: Inside) -> Blocks:
         """Return the leverage of rows, given that inside the coordinates."""
         if self.coordinates.basis is None:
             return M
@@ -232,7 +230,7 @@ class Inverse:
         spread = self.coordinates.squared_outside(rows, Z) / self.coordinates.rho
         return M + spread[:, None, None] * xp.eye(M.shape[1], dtype=Z.dtype, device=Z.device)
 
-    def joint_form(self, A: Float[Array, "qc qc"], Z: Float[Array, "n q"]) -> Float[Array, "nc nc"]:
+    def joint_form(self, A: Matrix, Z: Inside) -> Float[Array, "nc nc"]:
         """Return J A Jᵀ of all rows jointly."""
         xp = namespace(Z)
         y = _product(Z, A)
@@ -240,7 +238,7 @@ class Inverse:
         shared = xp.permute_dims(xp.tensordot(y, Z, axes=([2], [1])), (0, 1, 3, 2))
         return xp.reshape(shared, (n * c, n * c))
 
-    def joint_leverage(self, rows: Rows, Z: Float[Array, "n q"]) -> Float[Array, "nc nc"]:
+    def joint_leverage(self, rows: Rows, Z: Inside) -> Float[Array, "nc nc"]:
         """Return the joint covariance of the logits of all rows."""
         M = self.joint_form(self.matrix, Z)
         outside = self.coordinates.outside(rows, Z, rows, Z)
@@ -252,19 +250,12 @@ class Inverse:
         spread = (outside / self.coordinates.rho)[:, None, :, None] * eye[None, :, None, :]
         return M + xp.reshape(spread, (size, size))
 
-    def change(
-        self, z: Float[Array, " q"], M: Float[Array, "c c"], block: Float[Array, "c c"]
-    ) -> tuple[Float[Array, "qc c"], Float[Array, "c c"]]:
-        """Return y = 𝓗⁻¹Jᵀ and S = (I + ΛM)⁻¹Λ: a row with Λ = `block` takes y S yᵀ off 𝓗⁻¹."""
-        xp = namespace(block)
-        S = shrunk(block[None, :, :], M[None, :, :])[0, :, :]
-        return xp.reshape(self.pulled(z[None, :]), (block.shape[0], -1)).T, (S + S.T) / 2
-
     def added(self, row: Rows, block: Float[Array, "c c"]) -> Inverse:
-        """Return the inverse after a row with curvature `block` has been added."""
+        """Return the inverse after a row with Λ = `block`: y S yᵀ less, y = 𝓗⁻¹Jᵀ, S = (I + ΛM)⁻¹Λ."""
         Z = self.coordinates(row)
-        y, S = self.change(Z[0, :], self.leverage(row, Z)[0, :, :], block)
-        return replace(self, matrix=self.matrix - y @ S @ y.T)
+        S = shrunk(block[None, :, :], self.leverage(row, Z))[0, :, :]
+        y = namespace(block).reshape(self.pulled(Z), (block.shape[0], -1)).T
+        return replace(self, matrix=self.matrix - y @ ((S + S.T) / 2) @ y.T)
 
     def draw(self, rng: np.random.Generator, count: int) -> NDArray[Any]:
         """Return `count` draws from the Gaussian with covariance 𝓗⁻¹ and mean zero, (q, c, count)."""
@@ -275,7 +266,7 @@ class Inverse:
         return drawn.reshape(self.coordinates.ridge.shape[0], -1, count)
 
 
-def shrunk(blocks: Float[Array, "n c c"], M: Float[Array, "n c c"]) -> Float[Array, "n c c"]:
+def shrunk(blocks: Blocks, M: Blocks) -> Blocks:
     """Return S = (I + ΛM)⁻¹Λ of every row."""
     xp, c = namespace(M), M.shape[1]
     if c == 1:
@@ -293,9 +284,7 @@ def rows_at_once(q: int, c: int) -> int:
     return max(1, LARGEST_BLOCK // numbers)
 
 
-def quadratic(
-    matrices: Sequence[Float[Array, "qc qc"]], q: int
-) -> Callable[[Float[Array, "n q"]], list[Float[Array, "n c c"]]]:
+def quadratic(matrices: Sequence[Matrix], q: int) -> Callable[[Inside], list[Blocks]]:
     """Return the map from Z to Σ_jl z_j A[j, :, l, :] z_l of rows, by pairs j ≤ l where faster."""
     c = matrices[0].shape[0] // q
     # On a GPU fewer calls matter more than fewer flops.
@@ -308,7 +297,7 @@ def quadratic(
     position[a, b] = position[b, a] = np.arange(len(a))
     place = like(position.reshape(-1), folded)
 
-    def apply(Z: Float[Array, "n q"]) -> list[Float[Array, "n c c"]]:
+    def apply(Z: Inside) -> list[Blocks]:
         packed, size = pairs(Z) @ folded, len(a)
         parts = [packed[:, i * size : (i + 1) * size] for i in range(len(matrices))]
         return [xp.reshape(xp.take(part, place, axis=1), (Z.shape[0], c, c)) for part in parts]
@@ -316,7 +305,7 @@ def quadratic(
     return apply
 
 
-def _folded(A: Float[Array, "qc qc"], q: int) -> Float[Array, "pairs cc"]:
+def _folded(A: Matrix, q: int) -> Float[Array, "pairs cc"]:
     """Return A for pairs z_j z_l, j ≤ l, a column for each pair of contrasts."""
     xp, c = namespace(A), A.shape[0] // q
     upper, lower = np.triu_indices(q)
@@ -328,7 +317,7 @@ def _folded(A: Float[Array, "qc qc"], q: int) -> Float[Array, "pairs cc"]:
     return folded + like((upper != lower).astype(float), A, dtype=A.dtype)[:, None] * other
 
 
-def _summed(Z: Float[Array, "n q"], y: Float[Array, "n c q c"]) -> Float[Array, "n c c"]:
+def _summed(Z: Inside, y: Pulled) -> Blocks:
     """Return Σ_l y_l z_l of every row."""
     xp = namespace(Z)
     if y.shape[1] == 1:
@@ -336,7 +325,7 @@ def _summed(Z: Float[Array, "n q"], y: Float[Array, "n c q c"]) -> Float[Array, 
     return xp.sum(y * Z[:, None, :, None], axis=2)
 
 
-def _product(Z: Float[Array, "n q"], A: Float[Array, "qc qc"]) -> Float[Array, "n c q c"]:
+def _product(Z: Inside, A: Matrix) -> Pulled:
     """Return Σ_j z_j A[j, ...] for every row."""
     xp = namespace(Z)
     n, q = Z.shape

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 from goalward.core.arguments import check_count
 from goalward.core.arrays import log_softmax, rows_at, to_numpy
 from goalward.core.draws import reference_rows
-from goalward.errors import BadParameter
 from goalward.goals.coverage import Coverage
 from goalward.goals.posterior import DecisionRisk, FisherRatio
 from goalward.labels.beliefs import Truth
@@ -27,24 +25,25 @@ from goalward.utility.utility import Rule
 
 LARGEST = 5000
 """Most rows shown to a strategy, as published for Refine and BoSS."""
+SHARE = 0.4
+"""Share of the pool in a part, as published; the batch at least."""
 FEW = 250
 """Rows that herding covers when it proposes."""
 
 
-def proposers(strategies: Sequence[Strategy], request: Request) -> list[Proposer]:
-    """Return the strategies (by default the usual ones) that can propose for this request."""
-    if not strategies:
-        sample = reference_rows(request.pool.source)
-        few = reference_rows(sample, FEW)
-        covers = (Coverage(few), Coverage(few, uncertain=False, radius=1.0))
-        herding = [GoalOriented(goal, selection=Sequential(radius=None)) for goal in covers]
-        strategies = [_Any(), Margin(), Entropy(), TypiClust(), *herding]
-        if request.fitted.model.is_linear:
-            goals = (DecisionRisk(sample), FisherRatio(sample))
-            noisy = [GoalOriented(goal, selection=Stochastic()) for goal in goals]
-            strategies = [*strategies, Badge(), *noisy]
+def proposers(request: Request) -> list[Proposer]:
+    """Return the strategies that can propose for this request, nine with a linear model."""
+    sample = reference_rows(request.pool.source)
+    few = reference_rows(sample, FEW)
+    covers = (Coverage(few), Coverage(few, uncertain=False, radius=1.0))
+    herding = [GoalOriented(goal, selection=Sequential(radius=None)) for goal in covers]
+    strategies: list[Strategy] = [_Any(), Margin(), Entropy(), TypiClust(), *herding]
+    if request.fitted.model.is_linear:
+        goals = (DecisionRisk(sample), FisherRatio(sample))
+        noisy = [GoalOriented(goal, selection=Stochastic()) for goal in goals]
+        strategies += [Badge(), *noisy]
     if not request.fitted.has_two_classes:
-        strategies = [each for each in strategies if each.starts] or [_Any()]
+        strategies = [each for each in strategies if each.starts]
     return [Proposer(each, request) for each in strategies]
 
 
@@ -101,12 +100,8 @@ class Refine(PartOfPool, word="refine"):
 
     Parameters
     ----------
-    strategies
-        Proposing strategies; the usual nine by default.
     batches
         Batches proposed in every step, by all strategies together.
-    share
-        Share of the pool in a part; the batch at least and 5,000 rows at most.
 
     Examples
     --------
@@ -114,27 +109,21 @@ class Refine(PartOfPool, word="refine"):
     100
     """
 
-    strategies: tuple[Strategy, ...] = ()
     depth: int = field(default=5, kw_only=True)
     batches: int = field(default=100, kw_only=True)
-    share: float = field(default=0.4, kw_only=True)
     seed: int = field(default=0, kw_only=True)
     strategy: ClassVar[Strategy] = Herding()  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         check_count("depth", self.depth)
         check_count("batches", self.batches)
-        if not 0.0 < self.share <= 1.0:
-            raise BadParameter(
-                f"share must be above 0 and at most 1, got share={self.share!r}. Use 0.4."
-            )
 
     def part(self, request: Request, engine: Engine) -> NDArray[Any]:
         rng = np.random.default_rng([self.seed, request.round])
-        ensemble = proposers(self.strategies, request)
+        ensemble = proposers(request)
         times, pool = max(1, self.batches // len(ensemble)), request.free
         for _ in range(self.depth):
-            count = int(self.share * len(pool))
+            count = int(SHARE * len(pool))
             proposed = [each.drawn(pool, count, rng) for each in ensemble for _ in range(times)]
             pool = np.unique(np.concatenate(proposed))
         return pool
@@ -151,17 +140,16 @@ class Boss(Strategy, word="boss"):
     ----------
     truth
         Labels of the pool, as `labels.Truth` takes them.
-    strategies, batches
+    batches
         As for `Refine`.
 
     Examples
     --------
     >>> Boss([0, 1, 0])
-    Boss(strategies=(), batches=100, seed=0)
+    Boss(batches=100, seed=0)
     """
 
     truth: Any = field(repr=False)
-    strategies: tuple[Strategy, ...] = ()
     batches: int = field(default=100, kw_only=True)
     seed: int = field(default=0, kw_only=True)
     starts = True
@@ -189,8 +177,8 @@ class Boss(Strategy, word="boss"):
 
     def proposed(self, request: Request) -> list[NDArray[Any]]:
         rng = np.random.default_rng([self.seed, request.round])
-        ensemble = proposers(self.strategies, request)
-        if not self.strategies and request.fitted.has_two_classes:
+        ensemble = proposers(request)
+        if request.fitted.has_two_classes:
             ensemble.append(Proposer(CoreSet(), request))
         free, times = request.free, max(1, self.batches // len(ensemble))
         few, many = min(4 * request.batch, len(free)), min(LARGEST, len(free))

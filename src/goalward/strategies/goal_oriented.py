@@ -15,7 +15,7 @@ from goalward.labels import Expected, Operator
 from goalward.models import Fitted
 from goalward.strategies.selectors import Selector, Top
 from goalward.strategies.strategy import Request, Strategy
-from goalward.utility import Covering, FirstOrder, Information, Ladder, Utility
+from goalward.utility import Utility
 from goalward.utility.ladder import UtilityWord, as_utility
 from goalward.utility.utility import Rule
 
@@ -23,9 +23,6 @@ OperatorWord: TypeAlias = Literal[
     "average", "predicted", "jackknife", "min", "max", "spread", "ucb", "ei", "pi"
 ]
 SelectionWord: TypeAlias = Literal["top", "sequential", "sequential-curvature", "stochastic"]
-
-UTILITIES = {"first-order": FirstOrder, "information": Information, "covering": Covering}
-"""Utilities by the name that a goal gives."""
 
 
 @dataclass(frozen=True)
@@ -66,13 +63,12 @@ class GoalOriented(Strategy):
                 "gw.suggest."
             )
         in_place(goal, "goal", "gw.goals.DevLoss(X_dev, y_dev)", "for_round")
-        own = UTILITIES[goal.utility]
-        alike = own is not FirstOrder
+        alike = goal.utility != "first-order"
         utility: Any = self.utility
-        chosen = {None: own, "auto": own if alike else Ladder}.get(utility)
+        own = utility is None or (alike and utility == "auto")
         # Coverage needs no label; goals with a utility of their own call only array libraries.
-        settled = {"starts": goal.utility == "covering", "anywhere": alike}
-        settled["utility"] = chosen() if chosen else as_utility(utility)
+        settled: dict[str, Any] = {"starts": goal.utility == "covering", "anywhere": alike}
+        settled["utility"] = as_utility(goal.utility if own else utility)
         for name in ("operator", "selection"):
             if isinstance(value := getattr(self, name), str):
                 settled[name] = _named(name, value)

@@ -8,26 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
+from goalward import goals, labels
 from goalward.core.arguments import in_place
 from goalward.core.draws import reference_rows
 from goalward.errors import BadParameter
-from goalward.goals.coverage import Coverage
-from goalward.goals.dev_loss import CalibratedDevLoss, DevLoss, LeaveOneOut
-from goalward.goals.goal import Goal
-from goalward.goals.posterior import DecisionRisk, Epig, FisherRatio, PredictionVariance
-from goalward.goals.smooth import SmoothAccuracy, SmoothF1
-from goalward.goals.unlabelled import Entropy, ExpectedAccuracy, Fisher, SoftPool
-from goalward.labels.beliefs import Jackknife, LabelModel, Predicted, Truth, Uniform
-from goalward.labels.operators import (
-    BestCase,
-    Expected,
-    ExpectedImprovement,
-    Operator,
-    ProbabilityOfImprovement,
-    Spread,
-    UpperConfidence,
-    WorstCase,
-)
 from goalward.strategies.combined import Among, InTurn, Then, UnlessSurprised, WhileUnseen
 from goalward.strategies.goal_oriented import GoalOriented
 from goalward.strategies.selectors import Selector, Sequential, Stochastic, Top
@@ -72,46 +56,48 @@ class Word(NamedTuple):
     """A goal's word: its data ("dev", "pool" or nothing), and its own utility if it has one."""
 
     data: str
-    make: Callable[[Any], Goal]
+    make: Callable[[Any], goals.Goal]
     utility: str = ""
 
 
-def _label_free(make: Callable[[Any], Goal], utility: str) -> Word:
+def _label_free(make: Callable[[Any], goals.Goal], utility: str) -> Word:
     """Return a goal whose gain does not depend on the label, over a sample of the pool."""
     return Word("pool", lambda pool: make(reference_rows(pool)), utility)
 
 
 GOALS: dict[str, Word] = {
-    "dev": Word("dev", lambda dev: DevLoss(*dev)),
-    "entropy": Word("pool", Entropy),
-    "expected-accuracy": Word("pool", ExpectedAccuracy),
-    "fisher": Word("pool", Fisher),
-    "leave-one-out": Word("", lambda _: LeaveOneOut()),
-    "dev-left-out": Word("dev", lambda dev: LeaveOneOut(*dev)),
-    "decision-risk": _label_free(DecisionRisk, "information"),
-    "epig": _label_free(Epig, "information"),
-    "fisher-ratio": _label_free(FisherRatio, "information"),
-    "prediction-variance": _label_free(PredictionVariance, "information"),
-    "coverage": _label_free(Coverage, "covering"),
-    "max-herding": _label_free(partial(Coverage, uncertain=False, radius=1.0), "covering"),
-    "calibrated": Word("dev", lambda dev: CalibratedDevLoss(*dev)),
-    "accuracy": Word("dev", lambda dev: SmoothAccuracy(*dev)),
-    "f1": Word("dev", lambda dev: SmoothF1(*dev)),
-    "soft-pool": Word("pool", lambda pool: SoftPool(pool, LabelModel(forest()))),
-    "jackknife-pool": Word("pool", lambda pool: SoftPool(pool, Jackknife())),
+    "dev": Word("dev", lambda dev: goals.DevLoss(*dev)),
+    "entropy": Word("pool", goals.Entropy),
+    "expected-accuracy": Word("pool", goals.ExpectedAccuracy),
+    "fisher": Word("pool", goals.Fisher),
+    "leave-one-out": Word("", lambda _: goals.LeaveOneOut()),
+    "dev-left-out": Word("dev", lambda dev: goals.LeaveOneOut(*dev)),
+    "decision-risk": _label_free(goals.DecisionRisk, "information"),
+    "epig": _label_free(goals.Epig, "information"),
+    "fisher-ratio": _label_free(goals.FisherRatio, "information"),
+    "prediction-variance": _label_free(goals.PredictionVariance, "information"),
+    "coverage": _label_free(goals.Coverage, "covering"),
+    "max-herding": _label_free(partial(goals.Coverage, uncertain=False, radius=1.0), "covering"),
+    "calibrated": Word("dev", lambda dev: goals.CalibratedDevLoss(*dev)),
+    "accuracy": Word("dev", lambda dev: goals.SmoothAccuracy(*dev)),
+    "f1": Word("dev", lambda dev: goals.SmoothF1(*dev)),
+    "soft-pool": Word("pool", lambda pool: goals.SoftPool(pool, labels.LabelModel(forest()))),
+    "jackknife-pool": Word("pool", lambda pool: goals.SoftPool(pool, labels.Jackknife())),
 }
 LABEL_FREE = [name for name, word in GOALS.items() if word.utility]
-OPERATORS: dict[str, Callable[[float | None, Any], Operator]] = {
-    "average": lambda value, truth: Expected(Uniform()),
-    "predicted": lambda value, truth: Expected(Predicted(1.0 if value is None else value)),
-    "jackknife": lambda value, truth: Expected(Jackknife()),
-    "oracle": lambda value, truth: Expected(Truth(truth)),
-    "min": lambda value, truth: WorstCase(),
-    "max": lambda value, truth: BestCase(),
-    "spread": lambda value, truth: Spread(Predicted(1.0 if value is None else value)),
-    "ucb": lambda value, truth: UpperConfidence(kappa=1.0 if value is None else value),
-    "ei": lambda value, truth: ExpectedImprovement(threshold=value or 0.0),
-    "pi": lambda value, truth: ProbabilityOfImprovement(threshold=value or 0.0),
+OPERATORS: dict[str, Callable[[float | None, Any], labels.Operator]] = {
+    "average": lambda value, truth: labels.Expected(labels.Uniform()),
+    "predicted": lambda value, truth: labels.Expected(
+        labels.Predicted(1.0 if value is None else value)
+    ),
+    "jackknife": lambda value, truth: labels.Expected(labels.Jackknife()),
+    "oracle": lambda value, truth: labels.Expected(labels.Truth(truth)),
+    "min": lambda value, truth: labels.WorstCase(),
+    "max": lambda value, truth: labels.BestCase(),
+    "spread": lambda value, truth: labels.Spread(labels.Predicted(1.0 if value is None else value)),
+    "ucb": lambda value, truth: labels.UpperConfidence(kappa=1.0 if value is None else value),
+    "ei": lambda value, truth: labels.ExpectedImprovement(threshold=value or 0.0),
+    "pi": lambda value, truth: labels.ProbabilityOfImprovement(threshold=value or 0.0),
 }
 NUMBERED = {"predicted", "spread", "ucb", "ei", "pi"}
 """Operators that take a number after a colon."""

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from goalward.errors import BadParameter, NotAStudy
-from goalward.studio.store import events
-from goalward.studio.store.events import START, Event, Invited, Mark, Recorded, SignedIn
+from goalward.studio.store.events import START, Event, Mark, Recorded
 from goalward.studio.store.store import Store, Transaction
 
 __all__ = ["ROLES", "Members", "Person", "Team"]
@@ -29,6 +28,67 @@ SHORTEST, LONGEST = 10, 1000
 """Characters of a passphrase."""
 COST, BLOCK, PARALLEL = 2**15, 8, 3
 """scrypt's N, r and p as OWASP advises for 32 MB; about a quarter of a second."""
+
+
+# What can happen to a team. Of links and sessions only digests are kept, of passphrases only scrypt's
+# hash: whoever reads this journal gets in nowhere.
+
+
+class Founded(Event):
+    """The team began; a sign-in lasts so many seconds."""
+
+    lasts: float
+
+
+class Appointed(Event):
+    """Somebody has a role in a study, by its identity, or in all (""); None is that of all studies."""
+
+    by: str
+    name: str
+    role: str | None
+    study: str
+
+
+class Invited(Event):
+    """There is a link that lets somebody choose a passphrase, once, until a time."""
+
+    by: str
+    name: str
+    invite: str
+    role: str | None
+    study: str
+    until: float
+
+
+class Joined(Event):
+    """Somebody used their link and chose a passphrase; sessions with an earlier one are over."""
+
+    name: str
+    invite: str
+    secret: str
+
+
+class SignedIn(Event):
+    """Somebody came in: by a passphrase, or named by a proxy, which needs no session."""
+
+    name: str
+    session: str
+    until: float
+    place: str
+
+
+class Revoked(Event):
+    """A session or a link is over."""
+
+    by: str
+    what: str
+
+
+class Removed(Event):
+    """Somebody does not belong to the team any more; what they answered stays."""
+
+    by: str
+    name: str
 
 
 def hash_passphrase(passphrase: str) -> str:
@@ -170,14 +230,14 @@ class Members:
 
     def _apply(self, event: Event) -> None:
         match event:
-            case events.Founded():
+            case Founded():
                 self.lasts = event.lasts
-            case events.Appointed():
+            case Appointed():
                 person = self.person(event.name) or Person(event.name)
                 self.people[name_key(event.name)] = person.with_role(event.role, event.study)
             case Invited():
                 self.invitations[event.invite] = event
-            case events.Joined():
+            case Joined():
                 person = replace(self.person(event.name) or Person(event.name), secret=event.secret)
                 link = self.invitations.pop(event.invite, None)
                 if link is not None and link.role is not None:
@@ -190,16 +250,16 @@ class Members:
                 if name_key(event.name) in self.people:
                     person = replace(self.require(event.name), seen=event.at)
                     self.people[name_key(event.name)] = person
-            case events.Revoked():
+            case Revoked():
                 self.sessions.pop(event.what, None)
                 self.invitations.pop(event.what, None)
-            case events.Removed():
+            case Removed():
                 self.people.pop(name_key(event.name), None)
                 self.sessions = _without(self.sessions, event.name)
                 self.invitations = _without(self.invitations, event.name)
             case _:
                 raise BadParameter(
-                    f"This must be the journal of a team, got one with {type(event).__name__} events. "
+                    f"This must be the journal of a team, got one with {type(event).__name__}  "
                     "Name the file that `goalward team create` made."
                 )
 
@@ -252,7 +312,7 @@ class Team:
         """Return a new team at a path or in a database; a sign-in `lasts` so many seconds."""
         if not 60 <= lasts <= 400 * DAY:
             raise BadParameter(f"lasts must be 60 seconds to 400 days, got {lasts!r}.")
-        founded = events.Founded(at=clock(), lasts=float(lasts))
+        founded = Founded(at=clock(), lasts=float(lasts))
         return cls(Store.create(place, lambda held: held.append(founded)), clock)
 
     @classmethod
@@ -276,7 +336,9 @@ class Team:
 
         def held(transaction: Transaction) -> Members:
             now = self.clock()
-            members = self._known.after(transaction.news, now)
+            members = self._known.after(
+                self.store.events(transaction.connection, self._known.mark), now
+            )
             return members.after([transaction.append(e) for e in decide(members, now)], now)
 
         with self._lock:
@@ -317,7 +379,7 @@ class Team:
             link = members.link(token)
             if link.role is not None:
                 _refuse_takeover(members, link.name)
-            return [events.Joined(at=now, name=link.name, invite=link.invite, secret=secret)]
+            return [Joined(at=now, name=link.name, invite=link.invite, secret=secret)]
 
         # Before anything is hashed, and again when it is written.
         name = self.members.link(token).name
@@ -339,7 +401,7 @@ class Team:
             session, until = digest(token), now + members.lasts
             new = SignedIn(at=now, name=person.name, session=session, until=until, place=place)
             if digest(before) in members.sessions:
-                return [events.Revoked(at=now, by=person.name, what=digest(before)), new]
+                return [Revoked(at=now, by=person.name, what=digest(before)), new]
             return [new]
 
         return token if digest(token) in self._write(decide).sessions else None
@@ -354,7 +416,7 @@ class Team:
         def decide(members: Members, now: float) -> list[Event]:
             if members.require(name).secret != kept.secret:
                 raise BadParameter(f"The passphrase of {name} was changed meanwhile. Try again.")
-            return [events.Joined(at=now, name=kept.name, invite="", secret=secret)]
+            return [Joined(at=now, name=kept.name, invite="", secret=secret)]
 
         self._write(decide)
         return True
@@ -387,7 +449,7 @@ class Team:
             if person is not None and role != "owner" and not study:
                 _keep_an_owner(members, person)
             called = person.name if person else name
-            return [events.Appointed(at=now, by=by, name=called, role=role, study=study)]
+            return [Appointed(at=now, by=by, name=called, role=role, study=study)]
 
         self._write(decide)
 
@@ -397,7 +459,7 @@ class Team:
         def decide(members: Members, now: float) -> list[Event]:
             person = members.require(name)
             _keep_an_owner(members, person)
-            return [events.Removed(at=now, by=by, name=person.name)]
+            return [Removed(at=now, by=by, name=person.name)]
 
         self._write(decide)
 
@@ -413,7 +475,7 @@ class Team:
                     "The id must be the first 8 or more characters of a session's or link's, got "
                     f"{id[:80]!r}: there is no session or link of yours to end by it."
                 )
-            return [events.Revoked(at=now, by=by, what=matching[0])]
+            return [Revoked(at=now, by=by, what=matching[0])]
 
         self._write(decide)
 
@@ -425,7 +487,7 @@ class Team:
             if session is None:
                 return []
             ended = members.sessions_of(session.name) if everywhere else [session]
-            return [events.Revoked(at=now, by=session.name, what=s.session) for s in ended]
+            return [Revoked(at=now, by=session.name, what=s.session) for s in ended]
 
         self._write(decide)
 

@@ -5,7 +5,6 @@ from goalward.utility.first_order import FirstOrder
 from goalward.utility.implicit_step import ImplicitStep
 from goalward.utility.information import Covering, Information
 from goalward.utility.known_labels import Relabelled, Todo, relabel
-from goalward.utility.labelings import resolve_batches
 from goalward.utility.ladder import Ladder
 from goalward.utility.retrain import Retrain
 from goalward.utility.utility import Scored, Scorer, Utility
@@ -25,5 +24,4 @@ __all__ = [
     "Utility",
     "fidelity",
     "relabel",
-    "resolve_batches",
 ]

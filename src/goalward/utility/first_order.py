@@ -21,7 +21,7 @@ from goalward.core.rows import Candidates
 from goalward.goals import Goal
 from goalward.labels import Expected, Predicted, Resolver
 from goalward.models import Fitted
-from goalward.models.left_out import left_out_pull
+from goalward.models.fitted import left_out_pull
 from goalward.solvers import Solution, Solver, named
 from goalward.utility.labelings import batch_codes, batch_rows
 from goalward.utility.neighbours import relative_weights
@@ -109,15 +109,10 @@ class FirstOrder(Utility):
         per_label = self.prepare(fitted, goal)(rows).per_label
         xp = namespace(per_label)
         per_label = xp.reshape(per_label, (n_batches, size, fitted.n_classes))
-        codes = batch_codes(fitted, labels, n_batches, size)
+        codes = batch_codes(fitted, labels, size)
         total: Any = 0.0
         for j in range(size):
-            if codes.shape[0] == 1:
-                index = like(codes[0, :, j], per_label)
-                total = total + xp.take(per_label[:, j, :], index, axis=1)
-            else:
-                index = like(codes[:, :, j], per_label)
-                total = total + xp.take_along_axis(per_label[:, j, :], index, axis=1)
+            total = total + xp.take(per_label[:, j, :], like(codes[:, j], per_label), axis=1)
         return total
 
 

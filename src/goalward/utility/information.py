@@ -41,7 +41,6 @@ from goalward.utility.utility import (
     Rule,
     Scored,
     Scorer,
-    SequentialRule,
     Utility,
 )
 
@@ -235,7 +234,7 @@ class Gains(Scorer):
 
 
 @dataclass(frozen=True, eq=False)
-class GainRule(SequentialRule):
+class GainRule(Rule):
     """Gain updated as rows are taken; Sequential's `update` has no effect on it."""
 
     gains: Gains

@@ -16,7 +16,7 @@ from goalward.core.card import card
 from goalward.errors import BadInput, BadParameter
 from goalward.goals import Goal
 from goalward.models import as_fitted
-from goalward.models.left_out import left_out
+from goalward.models.fitted import left_out
 from goalward.utility.ladder import as_utility
 from goalward.utility.utility import Utility
 

@@ -28,13 +28,7 @@ from goalward.labels import (
 )
 from goalward.models import Fitted, as_fitted
 from goalward.solvers import GradientStep
-from goalward.utility.fidelity import (
-    Fidelity,
-    View,
-    agreement,
-    first_rows,
-    resolved,
-)
+from goalward.utility.fidelity import Fidelity, View, agreement, first_rows, resolved
 from goalward.utility.first_order import FirstOrder
 from goalward.utility.implicit_step import ImplicitStep
 from goalward.utility.information import Covering, Information

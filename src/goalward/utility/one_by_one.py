@@ -19,7 +19,7 @@ from goalward.errors import Unsupported
 from goalward.goals.goal import Bound, Goal, Term, logits_of
 from goalward.models.fitted import Fitted
 from goalward.solvers.solution import Solution
-from goalward.utility.utility import ROUNDING, Certified, Scored, Scorer
+from goalward.utility.utility import Scored, Scorer
 
 if TYPE_CHECKING:
     from goalward.utility.utility import Utility
@@ -175,19 +175,6 @@ class Rebalanced(Scorer):
         columns = [scored.per_label[:, k] + self.shifts[k] for k, scored in enumerate(each)]
         return Scored(namespace(proba).stack(columns, axis=1), proba, each[0].leverage)
 
-    @property
-    def certifies(self) -> bool:  # type: ignore[override]
-        return self.scorers[0].certifies
-
-    def certified(self, rows: Rows) -> Certified:
-        each = [scorer.certified(rows) for scorer in self.scorers]
-        utility, bound = (
-            np.stack([table[:, k] for k, table in enumerate(tables)], axis=1)
-            for tables in zip(*each, strict=True)
-        )
-        shifts = to_numpy(self.shifts)
-        return Certified(utility + shifts, bound + ROUNDING * np.abs(shifts))
-
 
 @dataclass(frozen=True)
 class FirstLabel(Scorer):
@@ -199,20 +186,8 @@ class FirstLabel(Scorer):
     report: Solution | None
 
     def __call__(self, rows: Rows) -> Scored:
-        scored = self.scorer(rows)
-        return scored._replace(per_label=self._with_first(rows, scored.per_label))
-
-    @property
-    def certifies(self) -> bool:  # type: ignore[override]
-        return self.scorer.certifies
-
-    def certified(self, rows: Rows) -> Certified:
-        utility, bound = self.scorer.certified(rows)
-        bound[:, self.missing] = np.inf
-        return Certified(self._with_first(rows, utility), bound)
-
-    def _with_first(self, rows: Rows, u: Float[Array, "n k"]) -> Float[Array, "n k"]:
-        k, given = self.missing, self.exact.given.params
-        wide = like(rows, given, dtype=given.dtype)
+        scored, k, given = self.scorer(rows), self.missing, self.exact.given.params
+        u, wide = scored.per_label, like(rows, given, dtype=given.dtype)
         column = like(self.exact.labelled_as(wide, [k]), u, dtype=u.dtype)
-        return namespace(u).concat([u[:, :k], column, u[:, k + 1 :]], axis=1)
+        full = namespace(u).concat([u[:, :k], column, u[:, k + 1 :]], axis=1)
+        return scored._replace(per_label=full)

@@ -124,15 +124,8 @@ class Rule(ABC):
         )
 
 
-class SequentialRule(Rule):
-    """A rule that can score rows again as if one of them were labelled."""
-
-    @abstractmethod
-    def after(self, rows: Candidates, position: int, update: str) -> Rule: ...
-
-
 @dataclass(frozen=True, eq=False)
-class FollowingRule(SequentialRule):
+class FollowingRule(Rule):
     """A rule whose scores of the rows in play, `taken`, are updated after every pick."""
 
     taken: tuple[Candidates, Float[Array, " n"]] | None = field(default=None, kw_only=True)
@@ -181,7 +174,7 @@ class Scorer(ABC):
         """Return the utilities of rows with a bound of their distance from retraining."""
         raise Unsupported(
             f"{type(self).__name__} has no certificate. Use ImplicitStep(corrections=1) or more, or "
-            "Retrain(), with a linear model."
+            "Retrain(), with a linear model whose class weights and intercepts no label changes."
         )
 
 
@@ -227,7 +220,7 @@ class LookAhead:
 
 
 @dataclass(frozen=True, eq=False)
-class GoalRule(SequentialRule):
+class GoalRule(Rule):
     """Utilities of a goal under every label, resolved by an operator."""
 
     scorer: Scorer
@@ -368,7 +361,7 @@ class Utility(ABC):
         X_batches
             (B, b, d) rows, or a list of B sets of b rows.
         labels
-            (L, b) or (B, L, b) labelings; None for all K**b, the last row's label varying fastest.
+            (L, b) labelings; None for all K**b, the last row's label varying fastest.
         """
         raise Unsupported(
             f"{type(self).__name__}() does not depend on labels, so there are no labelings to compare. "

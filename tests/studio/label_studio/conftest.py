@@ -35,12 +35,20 @@ def url(fake):
 
 
 @pytest.fixture
-def connect():
-    """Clients that are closed in the end."""
+def waits(monkeypatch):
+    """The seconds that clients would have waited."""
+    seconds = []
+    monkeypatch.setattr("goalward.studio.label_studio.client.time.sleep", seconds.append)
+    return seconds
+
+
+@pytest.fixture
+def connect(waits):
+    """Clients that are closed in the end, and wait for nothing."""
     with ExitStack() as stack:
 
-        def made(url, token=TOKEN, project=7, *, sleep=lambda seconds: None):
-            return stack.enter_context(Client(url, token, project, sleep=sleep))
+        def made(url, token=TOKEN, project=7):
+            return stack.enter_context(Client(url, token, project))
 
         yield made
 

@@ -52,7 +52,7 @@ class FakeLabelStudio:
             "maximum_annotations": 1,
         }
         self.users = {1: "ann@example.org", 2: "bo@example.org"}
-        self.tasks, self.annotations, self.predictions, self.views = {}, {}, [], []
+        self.tasks, self.annotations, self.predictions = {}, {}, []
         self.log, self.failures, self.clock = [], deque(), 0
         self.access, self.issued, self.page_limit = jwt("access"), 0, 100
         self.lose_predictions, self.broken = False, None
@@ -120,10 +120,6 @@ class FakeLabelStudio:
             return 200, [{"id": k, "email": v} for k, v in self.users.items()]
         if parts == ["api", "tasks"]:
             return self.listed(query)
-        if parts == ["api", "dm", "views"]:
-            if method == "POST":
-                self.views.append(body)
-            return 200, self.views if method == "GET" else body
         if parts[:2] != ["api", "projects"] or parts[2] != "7":
             return 404, {"detail": "No Project matches the given query."}
         return self.in_project(method, parts[3:], body)

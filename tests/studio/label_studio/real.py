@@ -203,8 +203,6 @@ def test_a_table_is_labelled_in_the_order_of_the_study(server, project, table, t
     by_score = project.ordered("tasks:predictions_score", 40)
     assert rows(by_score) == queue
     assert by_score[0]["data"].keys() == {"text", "goalward_row", "goalward_pool"}
-    views = project.api("GET", "/api/dm/views", project=project.number)
-    assert views[0]["data"]["ordering"] == ["tasks:predictions_score"]
     assert list(project.api("GET", f"/api/projects/{project.number}/model-versions/")) == [
         second["version"]
     ]

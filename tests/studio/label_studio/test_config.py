@@ -157,10 +157,6 @@ def test_a_control_that_does_not_fit_the_study_is_refused_in_words(inside, contr
         (MULTIPLE.replace("<Choices ", '<Choices visibleWhen="x" '), "shown only sometimes"),
         ('<Choices name="m" toName="t" choice="multiple"/>', r"must have 1 or more .* got \[\]"),
         ('<Number name="n" toName="t" perRegion="true"/>', "each region or item. Use a Number tag"),
-        ('<Number name="n" toName="t" min="low"/>', "got {'min': 'low'}"),
-        ('<Number name="n" toName="t" max="inf"/>', "got {'max': 'inf'}"),
-        ('<Number name="n" toName="t" min="2" max="1"/>', "min below max"),
-        ('<Number name="n" toName="t" step="0"/>', "step above 0"),
         ('<Number name="n" toName="x"/>', "Number 'n' must be about .* got 'x'"),
     ],
 )
@@ -184,24 +180,9 @@ def test_several_labels_round_trip_through_a_result(outcomes, said):
     assert bool(result) == bool(said)
 
 
-@pytest.mark.parametrize(
-    ("bounds", "number", "shown"),
-    [
-        ("", 3.14159265, 3.14159),
-        ('min="0"', -2.5, 0.0),
-        ('max="10"', 12.0, 10.0),
-        ('max="1.23456789"', 5.0, 1.23456789),
-        ('step="1"', 3.6, 4.0),
-        ('min="0.5" step="1"', 3.6, 3.5),
-        ('min="0" max="9" step="2"', 12.0, 8.0),
-        ('max="-0.5" step="1"', 7.0, -1.0),
-        ('step="0.1"', 0.31, 0.3),
-        ('min="0" max="0.3" step="0.1"', 5.0, 0.3),
-        ('step="1e-9"', 1e300, 1e300),
-    ],
-)
-def test_a_number_round_trips_within_what_annotators_may_submit(bounds, number, shown):
-    found = parsed(f'<Number name="n" toName="t" {bounds}/>')
+@pytest.mark.parametrize(("number", "shown"), [(3.14159265, 3.14159), (-1e300, -1e300)])
+def test_a_number_round_trips_with_six_digits(number, shown):
+    found = parsed('<Number name="n" toName="t"/>')
     result = found.result(np.array([number]), found.classes)
     assert result[0]["type"] == "number"
     assert found.answer(result, found.classes) == shown

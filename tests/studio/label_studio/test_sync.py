@@ -99,12 +99,10 @@ def test_only_the_newest_version_of_ours_is_kept(bridge, fake):
     assert versions == {"theirs", done.version}
 
 
-def test_the_data_manager_has_a_tab_in_the_order_of_the_score(bridge, study, fake):
+def test_the_score_orders_tasks_as_the_study_asks_for_rows(bridge, study, fake):
     bridge.sync()
     answer(fake, 8)
     bridge.sync()
-    (view,) = fake.views
-    assert view["data"]["ordering"] == ["tasks:predictions_score"]
     by_score = fake.ordered(list(fake.tasks.values()), "predictions_score", down=False)[:40]
     assert [row_of(fake, task["id"]) for task in by_score] == list(study.state.ranking.queue)
 

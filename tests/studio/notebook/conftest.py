@@ -100,14 +100,10 @@ def labels_of(home):
 
 
 def check_chart(page):
-    """Hover over a point of `CHART`: it says its values, and not before."""
-    point = page.locator(".gw-point").nth(1)
-    said = point.locator("text")
-    said.wait_for(state="attached")
-    assert said.evaluate("text => getComputedStyle(text).visibility") == "hidden"
-    point.locator("circle").hover()
-    said.wait_for()  # seen
-    assert said.text_content().startswith("margin: 20, 0.75")
+    """Look at `CHART`: it is drawn, at least as wide as it was asked to be."""
+    drawn = page.locator("img[src^='data:image/png']").first
+    drawn.wait_for()
+    assert drawn.evaluate("image => image.naturalWidth") >= 6 * 96
 
 
 def check_widget(page, home, run, picture):

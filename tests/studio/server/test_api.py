@@ -177,6 +177,7 @@ def test_likely_mistakes_come_first_in_their_list(client, study):
         right = truth(study.show(row)["text"])
         wrong = {"good": "bad", "bad": "good"}[right]
         study.tell(row, wrong if row in (7, 20) else right, by="bo")
+    study.refresh()
     found = client.get("/api/answers?only=doubted").json()["rows"]
     assert {line["row"] for line in found[:2]} == {7, 20}
     for line in found:
@@ -186,6 +187,9 @@ def test_likely_mistakes_come_first_in_their_list(client, study):
     page = client.get("/review?only=doubted").text
     assert page.index('data-row="7"') > 0
     assert "The model would say" in page
+    study.tell(7, truth(study.show(7)["text"]), by="bo")
+    again = client.get("/api/answers?only=doubted").json()["rows"]
+    assert 7 not in {line["row"] for line in again}, "corrected, it is no mistake any more"
 
 
 def test_scores_and_agreement_are_said_with_their_ranges(client, study):

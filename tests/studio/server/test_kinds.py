@@ -133,6 +133,7 @@ def test_several_labels_over_http(labels):
         assert [line["row"] for line in found["rows"]] == [0]
         assert found["rows"][0]["answers"][0]["says"] == "good"
         assert client.get("/api/answers", params={"only": "doubted"}).status_code == 200
+        labels.study.refresh(force=True)
         scores = client.get("/api/scores").json()
         assert [one["answers"] for one in scores["labels"]] == [0, 1, 1]
         assert client.get("/api/stop", params={"price": 0.001}).json()["stop"] is False

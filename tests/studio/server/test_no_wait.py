@@ -132,9 +132,8 @@ def test_what_is_installed_is_taken_and_named(table, monkeypatch):
 
 def test_words_are_learned_from_a_part_of_many_texts(table, monkeypatch):
     monkeypatch.setattr(embeddings, "DRAWN", 60)
-    monkeypatch.setattr("goalward.studio.tables.table.DRAWN", 60)
     settled, said = table.settled(), []
-    assert (settled.embeddings, settled.says) == ("tfidf-drawn", "TF-IDF of text")
+    assert (settled.embeddings, settled.says) == ("tfidf", "TF-IDF of text")
     loaded = settled.load(said.append)
     assert loaded.X.shape == (200, 59)
     assert "TF-IDF of 200 of 200 texts" in said

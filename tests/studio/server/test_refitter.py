@@ -18,7 +18,7 @@ from goalward.studio.study.refitter import Refitter  # noqa: E402
 class Fitting:
     """A study whose fits fail as told; `dues` rankings are due."""
 
-    pool = SimpleNamespace(ready=True)
+    pool, checked = SimpleNamespace(ready=True), True
 
     def __init__(self, *errors):
         self.errors, self.dues, self.fits, self.failing_due = list(errors), 1, 0, None

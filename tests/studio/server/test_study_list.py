@@ -202,7 +202,7 @@ def test_studies_take_turns_at_fitting():
     at_once, most, lock, ready = [0], [0], threading.Lock(), threading.Event()
 
     class Slow:
-        pool = SimpleNamespace(ready=True)
+        pool, checked = SimpleNamespace(ready=True), True
         fits = 0
 
         def due(self):
@@ -234,7 +234,8 @@ def test_a_study_whose_turn_never_comes_ends_all_the_same():
     for _ in range(held):
         refitter._FITTING.acquire()
     try:
-        study = SimpleNamespace(pool=SimpleNamespace(ready=True), due=lambda: True, refresh=list)
+        pool = SimpleNamespace(ready=True)
+        study = SimpleNamespace(pool=pool, checked=True, due=lambda: True, refresh=list)
         waiting = refitter.Refitter(study)
         waiting.start()
         waiting.close()

@@ -27,7 +27,11 @@ from goalward.studio.server.new_study import NewStudy, start  # noqa: E402
 from goalward.studio.server.pages import study_list  # noqa: E402
 from goalward.studio.server.served_study import EACH  # noqa: E402
 from goalward.studio.store import events  # noqa: E402
-from goalward.studio.team import ROLES, Team  # noqa: E402
+from goalward.studio.team import (  # noqa: E402
+    ROLES,
+    SignedIn,
+    Team,
+)
 from tests.studio.server.conftest import TOKEN, app_of, running, until  # noqa: E402
 
 HERE = "http://127.0.0.1:8321"
@@ -536,7 +540,7 @@ def test_who_answered_undid_and_exported_is_in_the_journal(app, bo, cleo, study)
         ("Cleo", "labels.jsonl")
     ]
     came = [r.event for r in app.state.auth.team.store.read()]
-    assert {e.name for e in came if isinstance(e, events.SignedIn)} == {"Bo", "Cleo"}
+    assert {e.name for e in came if isinstance(e, SignedIn)} == {"Bo", "Cleo"}
 
 
 @pytest.mark.attack("sessions that are over")
@@ -585,7 +589,7 @@ class TestProxies:
                 assert told.status_code == 200
                 assert bo.get("/api/export").status_code == 403
         assert set(study.state.standings[0]) == {"Bo"}
-        came = [r.event for r in team.store.read() if isinstance(r.event, events.SignedIn)]
+        came = [r.event for r in team.store.read() if isinstance(r.event, SignedIn)]
         assert len(came) == 1
 
     @pytest.mark.parametrize("name", ["\uff22o", "BO", "bo", "B\u2134", "Bo\u200b"])

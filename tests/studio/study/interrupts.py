@@ -14,8 +14,7 @@ from itertools import count
 import goalward as gw
 from goalward.errors import GoalwardError
 from goalward.studio.store import Store
-from goalward.studio.study.fold import folded
-from goalward.studio.study.state import State
+from goalward.studio.study.ledger import Replica
 
 POOL = [[i / 200] for i in range(200)]
 LABELS = ("low", "high")
@@ -73,13 +72,15 @@ def check_lock(place):
 def check(study, folder, place):
     """Raise unless others can write at once, and memory is what the disk says."""
     check_lock(place)
-    state, disk = study._ledger.known, folded(State(), Store.open(place).read())
+    state, disk = study._ledger.known, Replica().take(Store.open(place).read())
     # What was stored before the strike may not be known yet; what is known is on the disk.
     assert state.seq <= disk.seq
     state = study.state
     assert state.mark == disk.mark
     assert (state.labels, state.skipped, state.moves) == (disk.labels, disk.skipped, disk.moves)
     assert state.pending == disk.pending
+    assert state.header() == disk.header()
+    assert study.check() == disk.seq
     for path in folder.iterdir():
         if path.name != "labels.db" and not path.name.startswith("."):
             # Files that a verb wrote are whole.

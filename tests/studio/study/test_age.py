@@ -1,14 +1,15 @@
-"""A study that has grown old: columns, what is counted, and what is kept beside the journal."""
+"""A study that has grown old: its tables follow from its events, and are all that is read."""
 
 import gc
 import sqlite3
 import threading
 from collections import Counter
 from dataclasses import replace
-from itertools import starmap
+from itertools import islice, starmap
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -18,10 +19,12 @@ from goalward.core.rows import Labelled
 from goalward.errors import Damaged
 from goalward.studio.store import Recorded, events
 from goalward.studio.store.store import Store
-from goalward.studio.study import decisions, fold, ledger
+from goalward.studio.store.tables import FOLDED
+from goalward.studio.study import decisions, ledger
 from goalward.studio.study import settings as study_settings
-from goalward.studio.study.fold import add_ranking
-from goalward.studio.study.state import State, packed, unpacked
+from goalward.studio.study.ledger import Replica
+from goalward.studio.study.reader import Reader
+from goalward.studio.study.state import State
 
 ROWS, PEOPLE, NAMES = 6, ("ann", "bo", "cy"), ("a", "b", "c", "d")
 
@@ -117,37 +120,39 @@ def journals(draw):
 def written(state):
     """Return all of a state that can be compared."""
     found = {name: getattr(state, name) for name in ("training", "dev", "skipped", "annotators")}
-    found |= {name: dict(getattr(state, name)) for name in ("standings", "labels")}
+    found |= {name: dict(getattr(state, name)) for name in ("standings", "labels", "leases")}
     found["first"] = [column.tolist() for column in state.first_answers]
     found["closed"] = state.closed.tolist()
-    return found, packed(state), state.mark
+    return found, state.header(), state.mark
 
 
 def recorded(found):
     return list(starmap(Recorded, ((seq, e, f"{seq:064x}") for seq, e in enumerate(found, 1))))
 
 
-@given(journals(), st.integers(0, 40))
+def tables(replica):
+    return [replica.connection.execute(sa.select(table)).all() for table in FOLDED]
+
+
+@given(journals(), st.integers(1, 40))
 @settings(
     max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
-def test_columns_and_counts_are_those_of_a_plain_fold(journal, at):
+def test_tables_and_counts_are_those_of_a_plain_fold(journal, at):
     found, plain = journal
-    once = fold.folded(State(), recorded(found))
-    # Event by event, and from a checkpoint on the way.
-    states = [State()]
-    for one in recorded(found):
-        states.append(fold.advance(states[-1], one))
+    whole, steps = Replica(), Replica()
+    once = whole.take(recorded(found))
+    states = [steps.take([one]) for one in recorded(found)]
     assert written(states[-1]) == written(once)
-    middle = states[min(at, len(found))]
+    assert tables(steps) == tables(whole)
+    # In any batches; and a state that was read before more came stays as it was.
+    parts, at = Replica(), min(at, len(found))
+    middle = parts.take(recorded(found)[:at])
     before = written(middle)
-    again = unpacked(middle.mark, packed(middle))
-    assert written(fold.folded(again, recorded(found)[middle.seq :])) == written(once)
-    # Another way on from an earlier state changes neither.
-    other = events.Told(at=0.0, row=1, by="bo", label="a")
-    fold.folded(middle, [Recorded(middle.seq + 1, other)] * 2)
-    assert written(middle)[0] == before[0]
-    assert written(fold.folded(middle, recorded(found)[middle.seq :]))[0] == written(once)[0]
+    assert written(parts.take(recorded(found)[at:])) == written(once)
+    assert tables(parts) == tables(whole)
+    fresh = State.of(middle.mark, middle.header(), NoEvents(middle, parts.reader.run))
+    assert written(fresh) == before
     said = {(row, by): s[:2] for row, all_ in once.standings.items() for by, s in all_.items()}
     assert said == plain.said
     for by in PEOPLE:
@@ -157,6 +162,17 @@ def test_columns_and_counts_are_those_of_a_plain_fold(journal, at):
     for row in range(ROWS):
         assert once.question(row) == plain.asked.get(row, (None, None))
     _counts_are_a_recount(once)
+
+
+class NoEvents(Reader):
+    """A reader of tables without a journal beside them."""
+
+    def __init__(self, state, run):
+        super().__init__(run)
+        self._settings, self.pool = state.settings, state.pool
+
+    def event(self, seq):
+        return self
 
 
 def _counts_are_a_recount(state):
@@ -173,88 +189,71 @@ def _counts_are_a_recount(state):
     assert state.counted("disagreements") == sum(len(set(x)) > 1 for x in answered.values())
     people = Counter(by for all_ in state.standings.values() for by in all_)
     assert {by: state.counted("by", by) for by in people} == people
-    counts = Counter((bool(state.settings.is_dev([r])[0]), x) for r, x in state.labels.items())
+    dev, place = state.settings.is_dev, state.classes.index
+    counts = Counter((bool(dev([r])[0]), place(x)) for r, x in state.labels.items())
     assert state.counts == counts
     assert {row: state.label(row) for row in said if state.label(row) is not None} == state.labels
 
 
 @pytest.fixture
 def old(tmp_path, monkeypatch):
-    """A study with a checkpoint after its 50 answers, and another answer after it."""
-    monkeypatch.setattr(ledger, "EVERY", 10)
+    """A study of more events than are checked when it is opened."""
+    monkeypatch.setattr(ledger, "FEW", 10)
     place = tmp_path / "old.db"
     with gw.Study.create(place, pool=np.eye(60)[:, :3], classes=["a", "b"], dev=0) as study:
-        for row in range(49):
+        for row in range(50):
             study.tell(row, "ab"[row % 2], by=PEOPLE[row % 3])
-    with gw.Study.open(place) as study:
-        study.tell(49, "b", by="bo")
+            if row % 10 == 0:
+                study.note(row, "odd", by="ann")
+        study.ask(3, refresh=False)
+        study.refresh()
     return place
 
 
-def kept(place):
-    return Store.open(place).checkpoint()
+def _changed(place, command):
+    Store.open(place, damaged=True).run(lambda c: c.exec_driver_sql(command), purpose="write")
 
 
-def _damage(place, table, column, seq, content):
-    def strike(connection):
-        query = f"UPDATE {table} SET {column} = :new WHERE seq = :seq"
-        connection.exec_driver_sql(query, {"new": content, "seq": seq})
-
-    Store.open(place, damaged=True).run(strike, purpose="write")
-
-
-def test_an_old_study_opens_from_its_checkpoint_and_reads_only_the_rest(old, monkeypatch):
-    assert kept(old)[0].seq == 50
+def test_an_old_study_opens_without_reading_its_journal(old, monkeypatch):
     read = []
-    monkeypatch.setattr(Store, "read", _heard(Store.read, read))
+    monkeypatch.setattr(Store, "events", lambda *args: read.append(args))
     with gw.Study.open(old) as study:
         assert not study.checked
-        assert len(study.state.labels) == 50
-    assert sum(map(len, read)) == 1
+        assert len(study.state.labels) == study.status()["labels"] == 50
+    assert not read
 
 
-def _heard(read, heard):
-    def listening(self, *args, **options):
-        heard.append(found := read(self, *args, **options))
-        return found
+WRONG = {
+    "an answer": "UPDATE goalward_answers SET label = '1' WHERE id = 5",
+    "no answer": "DELETE FROM goalward_answers WHERE id = 5",
+    "one more": "UPDATE goalward_answers SET id = 999 WHERE id = 5",
+    "a row": "UPDATE goalward_rows SET label = '0' WHERE row = 1",
+    "a note": "UPDATE goalward_notes SET text = 'even'",
+    "a question": "UPDATE goalward_questions SET released = 3",
+    "a ranking": "UPDATE goalward_rankings SET labels = 3",
+    "the counts": "UPDATE goalward_study SET header = replace(header, '\"labelled\", 50', '\"labelled\", 51')",
+}
 
-    return listening
 
-
-@pytest.mark.parametrize("place", [0, 5, 40, 300, -1])
-def test_a_flipped_bit_in_a_checkpoint_is_seen_and_made_anew(old, place):
-    before, content = kept(old), bytearray(kept(old)[1])
-    content[place] ^= 4
-    _damage(old, "goalward_checkpoint", "content", 50, bytes(content))
-    assert kept(old) is None
+@pytest.mark.parametrize("command", WRONG.values(), ids=WRONG)
+def test_a_table_that_does_not_follow_from_the_events_is_found_and_made_anew(
+    old, tmp_path, command, monkeypatch
+):
     with gw.Study.open(old) as study:
-        assert study.checked
-        assert study.state.labels == {row: "ab"[row % 2] for row in range(50)}
-    assert kept(old)[0].seq == before[0].seq + 1
-
-
-def test_a_checkpoint_of_another_journal_is_not_used(old):
-    _damage(old, "goalward_checkpoint", "digest", 50, "0" * 64)
-    assert kept(old) is None
-    with gw.Study.open(old) as study:
-        assert len(study.state.labels) == 50
-    assert kept(old)[0] == Store.open(old).read()[-1][0:3:2]
-
-
-def test_a_wrong_checkpoint_is_found_by_a_check(old):
-    good = kept(old)
-    wrong = fold.folded(State(), Store.open(old).read()[:49])
-    Store.open(old).save_checkpoint(good[0], packed(wrong))
-    with gw.Study.open(old) as study:
-        assert len(study.state.labels) == 49
-        assert study.check() == 51
-        assert len(study.state.labels) == 50
-    assert kept(old) == good
+        assert study.check() == study.state.seq
+        before = written(study.state)
+    _changed(old, command)
+    with gw.Study.open(old) as study, pytest.raises(Damaged, match="is not what its events add up"):
+        study.check()
+    monkeypatch.setattr(ledger, "FEW", 1000)
+    with pytest.raises(Damaged, match="is not what its events add up"):
+        gw.Study.open(old)
+    with gw.Study.recover(old, tmp_path / "rescued.db") as rescued:
+        assert written(rescued.state) == before
 
 
 def test_a_damaged_old_event_is_found_by_a_check_and_recovered(old, tmp_path):
-    body = Store.open(old).read()[4].body
-    _damage(old, "goalward_events", "body", 5, body.replace('"a"', '"b"').replace('"b"', '"a"'))
+    _changed(old, "UPDATE goalward_events SET body = replace(body, '\"a\"', '\"b\"') WHERE seq = 5")
     with gw.Study.open(old) as study, pytest.raises(Damaged, match="Event 5 of"):
         study.check()
     with pytest.raises(Damaged, match="Event 5 of"):
@@ -265,6 +264,17 @@ def test_a_damaged_old_event_is_found_by_a_check_and_recovered(old, tmp_path):
         rescued = gw.Study.recover(old, tmp_path / "rescued.db")
     assert len(rescued.state.labels) == 49
     rescued.close()
+
+
+def test_answers_that_come_during_a_check_are_checked_too(old, monkeypatch):
+    monkeypatch.setattr(ledger, "GLANCE", 7)
+    with gw.Study.open(old) as study, gw.Study.open(old) as other:
+        rest = iter(range(50, 60))
+        monkeypatch.setattr(
+            ledger.time, "sleep", lambda _: [other.tell(row, "b") for row in islice(rest, 1)]
+        )
+        assert study.check() == other.state.seq
+        assert not list(rest)
 
 
 @pytest.fixture
@@ -282,8 +292,8 @@ def held(old):
 
 def test_a_look_does_not_wait_for_who_holds_the_study(old, held):
     with gw.Study.open(old, timeout=600) as study:
+        assert study.status()["labels"] == 50
         let_go = held()
-        assert study.state.labels == {row: "ab"[row % 2] for row in range(50)}
         assert study.status()["labels"] == 50
         assert "held by another process" in study.behind
         # Nor for an answer that waits itself.
@@ -304,30 +314,19 @@ def test_of_many_rankings_only_the_newest_has_what_grows(tmp_path):
         for row in range(4):
             study.tell(row, "ab"[row % 2])
         first = study.refresh()
-    rounds = []
-    for n in range(300):
-        add_ranking(rounds, n, replace(first, labels=4 + n))
-    assert [ranked.queue for _, ranked in rounds[:-1]] == [()] * 299
-    assert rounds[-1][1].queue == first.queue
-    seen = [n for n, ranked in rounds if ranked.stop_set["predicted"] is not None]
-    assert seen[0] == 0
-    assert seen[1:] == list(range(199, 300))
-    same = []
-    for n in range(300):
-        add_ranking(same, n, first)
-    assert [n for n, r in same if r.stop_set["predicted"] is not None] == [299]
-
-
-def test_a_checkpoint_is_kept(storage, monkeypatch):
-    monkeypatch.setattr(ledger, "EVERY", 10)
-    with gw.Study.create(storage, pool=np.eye(60)[:, :3], classes=["a", "b"], dev=0) as study:
-        for row in range(30):
-            study.tell(row, "ab"[row % 2], by=PEOPLE[row % 3])
-    for _ in range(2):
-        with gw.Study.open(storage) as study:
-            assert len(study.state.labels) == 30
-            assert study.check() == 31
-        assert kept(storage)[0].seq == 31
+        created = study._ledger.store.read()[0].event
+    for labels, kept in (
+        (lambda n: 4 + n, [0, *range(199, 300)]),
+        (lambda n: 4, [299]),
+    ):
+        replica = Replica()
+        replica.take(recorded([created]))
+        many = [replace(first, labels=labels(n)) for n in range(300)]
+        state = replica.take([Recorded(2 + n, one, f"{n:064x}") for n, one in enumerate(many)])
+        assert all(ranked.queue == () for _, ranked in state.rounds)
+        seen = [n for n, (_, ranked) in enumerate(state.rounds) if ranked.stop_set]
+        assert set(kept[1:]) <= set(seen)
+        assert len(seen) <= len(kept) + 1
 
 
 def test_the_rows_of_an_earlier_model_are_forgotten_at_once(tmp_path, rng):
@@ -347,19 +346,3 @@ def test_the_rows_of_an_earlier_model_are_forgotten_at_once(tmp_path, rng):
             assert held() == before
         finally:
             gc.enable()
-
-
-def test_what_a_list_and_an_export_need_is_computed_once(tmp_path, rng, monkeypatch):
-    X = rng.normal(size=(200, 4))
-    with gw.Study.create(tmp_path / "a.db", pool=X, classes=[0, 1]) as study:
-        study.tell_many([(row, int(X[row, 0] > 0)) for row in range(60)])
-        study.refresh()
-        doubts = study.doubts()
-        study.tell(60, 0)
-        assert study.doubts(last=True) is doubts
-        study.refresh(force=True)
-        assert len(study.doubts(last=True).rows) == 61
-        said, asked = State.said, []
-        monkeypatch.setattr(State, "said", lambda state, row: asked.append(row) or said(state, row))
-        study.export(tmp_path / "labels.csv")
-        assert sorted(asked) == list(range(61))

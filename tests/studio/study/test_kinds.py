@@ -10,7 +10,7 @@ import pytest
 import goalward as gw
 from goalward.errors import BadParameter, UnknownLabel, Unsupported
 from goalward.strategies.recipes import RECOMMENDED_FOR
-from goalward.studio.study import ledger, several_labels
+from goalward.studio.study import several_labels
 
 NAMES = ["urgent", "billing", "praise"]
 X = np.random.default_rng(0).normal(size=(160, 4))
@@ -336,8 +336,7 @@ def test_labels_that_were_not_answered_are_left_out_of_what_is_measured(tmp_path
         assert 0.6 < good["low"] < good["value"] < good["high"] <= 1.0
 
 
-def test_labels_are_added_renamed_and_settle_in_columns(tmp_path, monkeypatch):
-    monkeypatch.setattr(ledger, "EVERY", 16)
+def test_labels_are_added_renamed_and_settle_in_columns(tmp_path):
     place = tmp_path / "labels.db"
     with answered(labels(place), holding, 20) as study:
         study.add_class("late")

@@ -54,13 +54,13 @@ def test_a_team_from_the_first_link_to_the_last_removal(run):
     words = run("team", "list", "team.db", program=False)
     assert "owner" in words
     run("team", "role", "team.db", "bo", "none", "--study", "labels.db")
-    (session,) = run("team", "sessions", "team.db", "bo")
+    (session,) = run("team", "list", "team.db", "bo")["people"][0]["sessions"]
     assert session["place"] == "10.0.0.7, Firefox on Linux"
-    assert "Firefox" in run("team", "sessions", "team.db", program=False)
+    assert "Firefox" in run("team", "list", "team.db", program=False)
     run("team", "revoke", "team.db", session["id"])
     run("team", "revoke", "team.db", said["invited"][0]["id"])
-    assert run("team", "sessions", "team.db", "bo") == []
-    assert "Nobody" in run("team", "sessions", "team.db", "bo", program=False)
+    assert run("team", "list", "team.db", "bo")["people"][0]["sessions"] == []
+    assert "signed in" not in run("team", "list", "team.db", "bo", program=False)
     run("team", "remove", "team.db", "bo")
     assert len(run("team", "list", "team.db")["people"]) == 2
     with pytest.raises(BadParameter, match="the only owner"):
@@ -71,10 +71,10 @@ def test_a_team_from_the_first_link_to_the_last_removal(run):
 
 def test_what_happened_is_told_of_a_team_and_of_a_study(run):
     _joined(run("team", "create", "team.db", "ann"))
-    came = [one for one in run("team", "log", "team.db") if one["what"] == "signedin"]
+    came = [one for one in run("status", "team.db", "--log") if one["what"] == "signedin"]
     assert [one["who"] for one in came] == ["ann"]
     assert came[0]["at"].endswith("+00:00")
-    words = run("team", "log", "team.db", program=False)
+    words = run("status", "team.db", "--log", program=False)
     assert "founded" in words
     assert "scrypt" not in words
     with gw.Study.create("labels.db", pool=[[0.0], [1.0]], classes=["a", "b"]) as study:

@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 import goalward as gw
 from goalward.errors import BadParameter, NotAStudy
+from goalward.studio import team as membership
 from goalward.studio import team as passphrase
-from goalward.studio.store import events as membership
 from goalward.studio.team import ROLES, Team
 
 WORDS = "four words of mine"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -272,10 +271,9 @@ def play_all(
     """
     # Protocols that differ in name alone share their sessions.
     keys = {job: job.key() for job in jobs}
-    with tempfile.TemporaryDirectory() as scratch:
-        path = Path(scratch if out is None else out) / "sessions.jsonl"
-        sessions = {key: job for job, key in keys.items()}
-        done = resumed(Job.play, sessions, path, n_jobs=n_jobs, progress=progress)
+    path = None if out is None else Path(out) / "sessions.jsonl"
+    sessions = {key: job for job, key in keys.items()}
+    done = resumed(Job.play, sessions, path, n_jobs=n_jobs, progress=progress)
     # The line on disk may be of a protocol, dataset or strategy of another name.
     areas = Areas.of([done[key] | job.names() for job, key in keys.items()])
     if out is not None:

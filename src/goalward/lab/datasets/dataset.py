@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -33,7 +32,7 @@ Splits = Callable[[int], Split]  # by seed, the same for every strategy
 class Dataset:
     """Rows with labels, the model they are learned with, and a split for every seed.
 
-    `groups` names natural groups of rows (synth2's clusters); `noise` and `guesses` are as in `under`.
+    `groups` names natural groups of rows (synth2's clusters); `noise` is as in `under`.
 
     Examples
     --------
@@ -51,7 +50,6 @@ class Dataset:
     source: str = ""
     groups: NDArray[Any] | None = field(default=None, repr=False)
     noise: float = 0.0
-    guesses: NDArray[Any] | None = field(default=None, repr=False)
 
     @property
     def classes(self) -> list[Any]:
@@ -63,28 +61,22 @@ class Dataset:
         digest = sha256(np.ascontiguousarray(self.X).data)
         digest.update("\0".join(map(str, self.y.tolist())).encode())
         digest.update(f"{self.learner!r} {self.split!r}".encode())
-        if self.noise or self.guesses is not None:
-            digest.update(pickle.dumps((self.noise, self.guesses)))
+        if self.noise:
+            digest.update(f"{self.noise}".encode())
         return digest.hexdigest()[:16]
 
     def under(
-        self,
-        *,
-        from_nothing: bool = False,
-        noise: float = 0.0,
-        learner: Any = None,
-        guesses: NDArray[Any] | None = None,
+        self, *, from_nothing: bool = False, noise: float = 0.0, learner: Any = None
     ) -> Dataset:
         """Return the same task under other conditions.
 
         With `from_nothing` the initial rows are in the pool. `noise` is the share of wrong answers; test
-        labels stay true. A model of `guesses`, one for every row, is used until two classes have answers.
+        labels stay true.
         """
         if not 0.0 <= noise < 1.0:
             raise BadParameter(f"noise must be at least 0 and below 1, got {noise}. Use 0.1, say.")
         split = FromNothing(self.split) if from_nothing else self.split
-        learner = learner or self.learner
-        return replace(self, split=split, learner=learner, noise=noise, guesses=guesses)
+        return replace(self, split=split, learner=learner or self.learner, noise=noise)
 
     def answers(self, seed: int) -> NDArray[Any]:
         return flipped(self.y, self.noise, seed)

@@ -30,7 +30,7 @@ from goalward.studio.study import Study
 from goalward.studio.study.exchange import NoAnswer
 from goalward.studio.study.questions import Questions
 from goalward.studio.study.rounds import StudyRound
-from goalward.studio.study.settings import usual_learner, written_learner
+from goalward.studio.study.settings import usual_learner
 from goalward.studio.tables import Table
 
 LONGEST_WAIT = 60.0
@@ -44,7 +44,6 @@ NOBODY = "label-studio"
 """Rows are dealt to no annotator in particular: Label Studio decides who gets which."""
 BY_SCORE = "Uncertainty sampling"
 """Label Studio's name for serving the lowest score first."""
-VIEW = "goalward: next first"
 
 
 @dataclass(frozen=True)
@@ -309,7 +308,6 @@ class Bridge:
             # The Data Manager's score may be the mean over all versions, so old ones have to go.
             if old.startswith(VERSION) and old != version:
                 client.remove_version(old)
-        client.add_view(VIEW, "tasks:predictions_score")
         return len(lines)
 
     def _results(self, rows: list[int]) -> dict[int, list[dict[str, Any]]]:
@@ -333,7 +331,6 @@ def create_study(
     numeric: tuple[str, ...] = (),
     embeddings: str = "auto",
     control: str | None = None,
-    learner: Any = None,
     **options: Any,
 ) -> Study:
     """Return a new study with the project's choices or number, and its overlap as `answers`.
@@ -341,8 +338,7 @@ def create_study(
     The rows of `table` become tasks; without it the project's tasks become a table beside the study.
     """
     project = client.project()
-    kind = None if learner is None else written_learner(learner)[0]
-    config = LabelConfig.parse(project["label_config"], control, kind)
+    config = LabelConfig.parse(project["label_config"], control)
     if table is None:
         file = file_of(located(place)) or Path(f"label-studio-{client.number}")
         path = file.with_suffix(".tasks.jsonl")
@@ -351,7 +347,7 @@ def create_study(
         image = config.field if config.kind == "Image" else None
         table = Table(str(path), text, image, numeric, embeddings, alone=True)
     options = {"answers": int(project.get("maximum_annotations") or 1), **options}
-    learner = usual_learner(config.asks.kind) if learner is None else learner
+    learner = usual_learner(config.asks.kind)
     return Study.create(place, pool=table, classes=list(config.classes), learner=learner, **options)
 
 

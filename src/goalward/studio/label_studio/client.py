@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Annotated, Any, NotRequired, Self
 from urllib.parse import urlsplit
@@ -87,16 +87,10 @@ class _Users(TypedDict):
     results: list[_User]
 
 
-class _View(TypedDict):
-    data: NotRequired[dict[str, Any] | None]
-
-
 class Client:
     """A project of a Label Studio server, by a legacy or a personal access token (a JWT)."""
 
-    def __init__(
-        self, url: str, token: str, project: int, *, sleep: Callable[[float], None] = time.sleep
-    ) -> None:
+    def __init__(self, url: str, token: str, project: int) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
             raise BadParameter(
@@ -110,7 +104,6 @@ class Client:
         self.url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
         self.number = int(project)
         self._home = f"/api/projects/{self.number}"
-        self._sleep = sleep
         local = parts.hostname in ("localhost", "::1") or parts.hostname.startswith("127.")
         # A proxy of the environment is for other hosts than this one.
         self._http = httpx.Client(base_url=self.url, timeout=TIMEOUT, trust_env=not local)
@@ -197,13 +190,6 @@ class Client:
         users = users["results"] if isinstance(users, dict) else users
         return {user["id"]: user["email"] for user in users if user.get("email")}
 
-    def add_view(self, title: str, ordering: str) -> None:
-        """Add a tab to the Data Manager unless there is one of that title."""
-        views = self._call("GET", "/api/dm/views", list[_View], params={"project": self.number})
-        if all((view.get("data") or {}).get("title") != title for view in views):
-            data = {"title": title, "ordering": [ordering]}
-            self._call("POST", "/api/dm/views", body={"project": self.number, "data": data})
-
     def _page(self, number: int, size: int, **params: Any) -> Any:
         params |= {"project": self.number, "page": number, "page_size": size}
         params["resolve_uri"] = "false"
@@ -256,7 +242,7 @@ class Client:
                         f"{self.url} did not answer {method} {path} ({type(error).__name__}: {error}). "
                         "Check --url, and that Label Studio runs there."
                     ) from error
-            self._sleep(wait)
+            time.sleep(wait)
         raise AssertionError("the last try returns or raises")
 
     def _data(self, response: Any) -> Any:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
@@ -18,10 +17,9 @@ from goalward.studio.study.exchange import NoAnswer
 from goalward.studio.tables.cells import short
 
 DIGITS = 6
-"""Digits of a number that is shown to annotators, where the control has no step."""
+"""Digits of a number that is shown to annotators."""
 
 
-@dataclass(frozen=True)
 class Control:
     """A tag that asks for one of some choices; other controls override what differs."""
 
@@ -34,10 +32,6 @@ class Control:
     tag: ClassVar[str] = 'a Choices tag with choice="single"'
     fewest: ClassVar[int] = 2
     """Choices that it must have; 0 where it has none."""
-
-    @classmethod
-    def of(cls, tag: Element) -> Self:
-        return cls()
 
     def answer(self, values: Sequence[Any], classes: Sequence[Label]) -> Any:
         """Return the answer, or `NoAnswer`; `values` are those of the regions under `key`."""
@@ -82,9 +76,8 @@ class SeveralChoices(Control):
         return [str(name) for name, p in zip(classes, outcomes, strict=True) if p > 0.5]
 
 
-@dataclass(frozen=True)
 class NumberField(Control):
-    """A tag that asks for a number; predictions are rounded to its bounds and steps."""
+    """A tag that asks for a number."""
 
     kind = "numbers"
     key = "number"
@@ -92,48 +85,17 @@ class NumberField(Control):
     tag = "a Number tag"
     fewest = 0
 
-    low: float = -math.inf
-    high: float = math.inf
-    step: float | None = None
-
-    @classmethod
-    def of(cls, tag: Element) -> Self:
-        given = {name: tag.attrib[name] for name in ("min", "max", "step") if name in tag.attrib}
-        try:
-            bounds = {name: _finite(float(text)) for name, text in given.items()}
-        except ValueError:
-            bounds = {"min": math.nan}
-        low, high = bounds.get("min", -math.inf), bounds.get("max", math.inf)
-        if not low <= high or not bounds.get("step", 1.0) > 0:
-            raise Unsupported(
-                f"Number {tag.get('name')!r} must have min below max and step above 0, got {given}. Correct it."
-            )
-        return cls(low, high, bounds.get("step"))
-
     def answer(self, values: Sequence[Any], classes: Sequence[Label]) -> Any:
         if len(values) != 1:
             return NoAnswer(f"{len(values)} numbers instead of one")
-        number = _finite(values[0])
-        if math.isnan(number):
-            return NoAnswer(f"{short(values[0])} is not a finite number")
-        return number
+        number = values[0]
+        real = isinstance(number, (int, float)) and not isinstance(number, bool)
+        if not real or not abs(number) <= sys.float_info.max:
+            return NoAnswer(f"{short(number)} is not a finite number")
+        return float(number)
 
     def believed(self, outcomes: NDArray[Any], classes: Sequence[Label]) -> Any:
-        number = float(outcomes[0])
-        # Steps that are lost in a number's last digits are none.
-        if self.step is None or self.step < 1e-12 * abs(number):
-            return min(max(float(f"{number:.{DIGITS}g}"), self.low), self.high)
-        start = self.low if math.isfinite(self.low) else 0.0
-        steps = round((min(max(number, self.low), self.high) - start) / self.step)
-        if math.isfinite(self.high):
-            steps = min(steps, math.floor((self.high - start) / self.step + 1e-9))
-        return float(f"{start + steps * self.step:.12g}")
-
-
-def _finite(value: Any) -> float:
-    """Return a number that a float can hold, NaN for anything else."""
-    real = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) if real and abs(value) <= sys.float_info.max else math.nan
+        return float(f"{outcomes[0]:.{DIGITS}g}")
 
 
 @dataclass(frozen=True)
@@ -184,7 +146,7 @@ class LabelConfig:
         values = [other.get("value", "") for other in root.iter() if other.tag != "Choice"]
         fields = tuple(dict.fromkeys(v[1:] for v in values if v.startswith("$")))
         classes = tuple(names) if fewest else (name,)
-        return cls(name, subject, value[1:], about.tag, fields, classes, control_type.of(tag))
+        return cls(name, subject, value[1:], about.tag, fields, classes, control_type())
 
     def answer(self, result: Any, classes: Sequence[Label]) -> Any:
         """Return the answer in an annotation's result, as a study takes it; or `NoAnswer`."""

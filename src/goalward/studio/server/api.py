@@ -25,7 +25,7 @@ from pydantic import (
 from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, Response, StreamingResponse
 
-from goalward.errors import DataMissing
+from goalward.errors import BadParameter, DataMissing
 from goalward.studio.server.auth import Caller, CallerOf, still_allowed
 from goalward.studio.server.security import LOCAL, home, origin, root, route
 from goalward.studio.server.served_study import EACH, HELD, MOST, ServedStudy
@@ -37,7 +37,6 @@ from goalward.studio.server.shown_rows import (
     preview,
 )
 from goalward.studio.study.settings import LONGEST_NOTE
-from goalward.studio.study.why import Effect
 
 SEALED = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox"}
 """For pictures, which may be opened by themselves: no scripts at all."""
@@ -303,31 +302,19 @@ def why(row: RowInPath, served: Served, caller: CallerOf) -> dict[str, Any]:
 
     A team's annotators do not see the dev rows, whose labels are others' answers.
     """
-    reasons = served.with_features().why(_known(served, row))
-
-    def effects(every: list[Effect]) -> list[dict[str, Any]]:
-        shown = every if caller.own is None else []
-        return [{**vars(e), "preview": preview(served.study.show(e.row))} for e in shown]
-
-    labels = [
-        {
-            "label": label,
-            "probability": probability,
-            "utility": reasons.utility.get(label),
-            "helps": effects(reasons.helps.get(label, [])),
-            "hurts": effects(reasons.hurts.get(label, [])),
-        }
-        for label, probability in reasons.proba.items()
-    ]
-    scores = {"gain": reasons.gain, "recipe": reasons.recipe, "spread": reasons.spread}
-    return {"row": row, **scores, "labels": labels}
+    reasons: dict[str, Any] = served.with_features().compute("why", row=_known(served, row))
+    for label in reasons["labels"]:
+        for name in ("helps", "hurts"):
+            shown = label[name] if caller.own is None else []
+            label[name] = [{**e, "preview": preview(served.study.show(e["row"]))} for e in shown]
+    return reasons
 
 
 @api.get("/words/{row}")
 def words(row: RowInPath, served: Served) -> list[dict[str, Any]]:
     """List a row's words, strongest first: what each adds to the labels' logits, in their order."""
-    weights = served.study.why(_known(served, row)).words()
-    return [{"word": weight.word, "push": list(weight.push.values())} for weight in weights]
+    weights: list[dict[str, Any]] = served.refitter.compute("words", row=_known(served, row))
+    return weights
 
 
 @api.get("/status")
@@ -345,7 +332,10 @@ def curve(served: Served) -> list[dict[str, Any]]:
 @api.get("/scores")
 def scores(served: Served) -> dict[str, Any]:
     """Return scores of every class or label, or errors of numbers, with intervals."""
-    return served.study.scores(last=True).record()
+    state = served.study.state
+    if (found := state.view.get("scores")) is None:
+        raise BadParameter(f"There is no model yet: {state.settings.answer.waits}.")
+    return dict(found)
 
 
 @api.get("/agreement")
@@ -390,7 +380,8 @@ def visible_answers(
             403,
             f"{own} is annotator here: answers of others are for reviewers. Leave the filter out.",
         )
-    return answered_rows(served.study, wanted, page, own)
+    compute = served.refitter.compute if served.refitter.ready else None
+    return answered_rows(served.study, wanted, page, own, compute)
 
 
 def _known(served: ServedStudy, row: int) -> int:
@@ -421,7 +412,7 @@ def export(
     served: Served, caller: CallerOf, format: Format = "csv", raw: bool = False, every: bool = False
 ) -> Response:
     """Return the labels with the table's columns; formula-like cells escaped unless `raw`."""
-    write = partial(served.study.export, raw=raw, every=every)
+    write = partial(served.refitter.compute, "export", raw=raw, every=every)
     return _download(served, caller, f"labels.{format}", write)
 
 
@@ -430,17 +421,17 @@ def predictions(
     served: Served, caller: CallerOf, format: Format = "csv", raw: bool = False
 ) -> Response:
     """Return every row of the table with its label: a person's, or the model's with probability."""
-    write = partial(served.with_features().write_predictions, raw=raw)
+    write = partial(served.with_features().compute, "predictions", raw=raw)
     return _download(served, caller, f"predictions.{format}", write)
 
 
 def _download(
-    served: ServedStudy, caller: Caller, name: str, write: Callable[[Path], int]
+    served: ServedStudy, caller: Caller, name: str, write: Callable[..., int]
 ) -> Response:
     folder = TemporaryDirectory()
     path = Path(folder.name) / name
     try:
-        write(path)
+        write(path=str(path))
         if served.auth.team is not None:
             # Before a byte is sent.
             served.study.exported(name, by=caller.signature)

@@ -158,7 +158,7 @@ def _numbers(served: ServedStudy | None) -> dict[str, int]:
         "labels": state.n_labels,
         "skipped": state.n_skipped,
         "events": state.seq,
-        "rankings": len(state.rounds),
+        "rankings": state.n_rounds,
         "listeners": served.live.listeners,
         "fitting": int(served.refitter.busy),
     }

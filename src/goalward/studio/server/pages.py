@@ -71,8 +71,8 @@ def _review(
 @pages.get("/scores")
 def _scores(request: Request, served: Served) -> Response:
     study = served.study
-    scores = study.scores(last=True) if ready(study.state) else None
-    largest = getattr(scores, "largest", ())
+    scores = study.state.view.get("scores") if ready(study.state) else None
+    largest = (scores or {}).get("largest", ())
     return page(
         request,
         "scores.html",
@@ -81,7 +81,7 @@ def _scores(request: Request, served: Served) -> Response:
         summary=served.summary(),
         pairs=[*study.agreement(), *study.reliability()],
         share=wilson,
-        names={error.row: row_name(study.show(error.row)) for error in largest},
+        names={off["row"]: row_name(study.show(off["row"])) for off in largest},
     )
 
 

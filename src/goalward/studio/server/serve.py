@@ -8,7 +8,6 @@ import os
 import shutil
 import socket
 import ssl
-import sys
 import threading
 import webbrowser
 from collections import Counter
@@ -33,6 +32,7 @@ from goalward.studio.server.auth import Auth, network
 from goalward.studio.server.monitoring import logging_to
 from goalward.studio.server.new_study import NewStudy, Serving
 from goalward.studio.server.pages import BELOW
+from goalward.studio.server.process import RemoteRefitter
 from goalward.studio.server.security import DIRECT, ProxyConfig
 from goalward.studio.server.served_study import ServedStudy
 from goalward.studio.study import Study
@@ -190,6 +190,8 @@ def serve(
         number, scheme = listener.getsockname()[1], "https" if tls else "http"
         auth = Auth(token, port=number, team=members)
         address = f"{scheme}://{proxy.names[0]}:{number}" if proxy.names else None
+        # Fits are in a process of their own, so that no answer waits for them.
+        display = {"refitter": RemoteRefitter, **display}
         serving: Serving = partial(ServedStudy, auth=auth, address=address, **display)
         served = {name: serving(study) for name, study in studies.items()}
         new = None if studies else NewStudy(auth, serving, Path(), table)
@@ -210,9 +212,6 @@ def serve(
             link, once = f"{link}start?token={auth.new_link()}", "The link works once."
         below = "".join(f"\n  {here}{proxy.prefix}{BELOW}/{name}/" for name in studies if name)
         print(f"Label at {link}{below}\n{once} Ctrl-C ends; every answer is saved.", flush=True)
-        # Fits run beside requests, and an answer gets in between.
-        opened.callback(sys.setswitchinterval, sys.getswitchinterval())
-        sys.setswitchinterval(0.0001)  # 5 ms by default
         opened.enter_context(logging_to(log))
         shown = opened.enter_context(ExitStack())
         if browser:

@@ -13,7 +13,7 @@ from contextlib import ExitStack, asynccontextmanager, suppress
 from itertools import count
 from pathlib import Path
 from threading import Thread
-from time import perf_counter
+from time import perf_counter, time
 from typing import Any
 from zlib import crc32
 
@@ -21,10 +21,11 @@ from starlette.concurrency import run_in_threadpool
 
 from goalward.errors import BadInput, BadParameter, GoalwardError
 from goalward.studio.server.auth import Auth
+from goalward.studio.server.process import RemoteRefitter
 from goalward.studio.server.shown_rows import RowView, encodable, row_view, searchable_text
 from goalward.studio.store.database import shown
 from goalward.studio.store.store import studies_at
-from goalward.studio.study import Study
+from goalward.studio.study import Study, advice
 from goalward.studio.study.ledger import WAIT
 from goalward.studio.study.refitter import Refitter
 from goalward.studio.study.rounds import ready
@@ -37,8 +38,6 @@ PING, POLL = 15.0, 2.0
 """Seconds between pings, and between looks for changes by other processes."""
 PAUSE = 0.1
 """Seconds between messages: a fast annotator need not redraw every page."""
-CHECK_PAUSE = 19.0
-"""Events are checked in a twentieth of the time, so that answers come first."""
 HELD = 3
 """Rows handed to an annotator: the one shown and two that are loaded behind it."""
 SUMMARISED = (
@@ -145,6 +144,7 @@ class ServedStudy:
         images: Path | None = None,
         guess: bool | None = None,
         address: str | None = None,
+        refitter: Callable[..., Refitter | RemoteRefitter] = Refitter,
     ) -> None:
         self.study, self.auth, self.by, self.images = study, auth, by, images
         if guess:
@@ -157,33 +157,27 @@ class ServedStudy:
         # Not its path, where there may be another study tomorrow.
         self.id = study.identity
         self.live = LiveUpdates(self.summary)
-        self.refitter = Refitter(study, self.live.changed)
-        self.damage: str | None = None
+        self.refitter = refitter(study, self.live.changed)
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """Fit, check and send live updates while the server runs."""
         watch = asyncio.create_task(self.live.watch())
         self.refitter.start()
-        Thread(target=self._check, name="goalward-check", daemon=True).start()
+        Thread(target=self._prepare, name="goalward-search", daemon=True).start()
         yield
         watch.cancel()
         with suppress(asyncio.CancelledError):
             await watch
         await asyncio.to_thread(self.refitter.close)
 
-    def _check(self) -> None:
-        """Prepare the search, and check every event that opening did not, in the background."""
-        try:
+    def _prepare(self) -> None:
+        """Prepare the search in the background."""
+        with suppress(GoalwardError):  # told by the first request for a row
             searchable_text(self.study.pool)
-            # Searching a table of 100,000 rows for garbage would stop everybody for 0.2 s.
-            gc.collect()
-            gc.freeze()
-            if not self.study.checked:
-                self.study.check(pause=CHECK_PAUSE)
-        except GoalwardError as error:
-            self.damage = str(error)
-            self.live.changed()
+        # Searching a table of 100,000 rows for garbage would stop everybody for 0.2 s.
+        gc.collect()
+        gc.freeze()
 
     def next_rows(self, by: str, own: str | None, n: int = HELD) -> list[RowView]:
         """Return the rows handed to an annotator, new ones added; never waits for a fit."""
@@ -197,23 +191,24 @@ class ServedStudy:
             row_view(self.study, state, row, own, guess=guesses.get(row), **shown) for row in rows
         ]
 
-    def with_features(self) -> Study:
-        """Return the study, or raise while its features are computed: a page does not wait."""
-        if not self.study.pool.ready:
+    def with_features(self) -> Refitter | RemoteRefitter:
+        """Return what computes, or raise while features are computed: a page does not wait."""
+        if not self.refitter.ready:
             raise BadInput(
                 "The features of the rows are still being computed. Go on answering, and try again "
                 "when the bar under 'How good is it?' is full."
             )
-        return self.study
+        return self.refitter
 
     def changed(self) -> None:
         self.refitter.nudge()
         self.live.changed()
 
     def summary(self) -> dict[str, Any]:
-        status, state = self.study.status(), self.study.state
+        state = self.study.state
+        status = advice.status(state, time())
         busy = self.refitter.busy
-        trouble = self.damage or self.refitter.trouble
+        trouble = self.refitter.damage or self.refitter.trouble
         if trouble is None and self.study.behind is not None:
             trouble = (
                 "Another program holds the study, so this is its state from before. Answers wait in "
@@ -234,7 +229,7 @@ class ServedStudy:
             "waits": state.settings.answer.waits,
             "model": ready(state),
             "left": state.n_rows - state.n_closed,
-            "rounds": len(state.rounds),
+            "rounds": state.n_rounds,
             "fitting": busy,
             "preparing": self.refitter.preparing,
             "trouble": trouble,

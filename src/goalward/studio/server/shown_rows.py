@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import polars as pl
+import sqlalchemy as sa
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, StrictBool, StrictFloat, StrictInt, StrictStr
-from sklearn.metrics import pairwise_distances_argmin_min
 
 from goalward.studio.store.events import Label
+from goalward.studio.store.tables import ANSWERS, NOTES, ROWS
 from goalward.studio.study import State, Study
 from goalward.studio.study.pools import StudyPool
+from goalward.studio.study.reader import WITHDRAWN
 from goalward.studio.study.rounds import ready
 from goalward.studio.study.settings import LONGEST_NOTE
 from goalward.studio.study.state import Standing
 
 LONGEST, LONGEST_CELL, MOST_COLUMNS = 20_000, 500, 40
 """Characters of a text, characters of a cell, and cells that are shown at first."""
-PAGE, NOTES = 50, 20
+PAGE, NOTED = 50, 20
 """Answers on one page of the list, and notes of a row on one page."""
+BLOCK = 10_000
+"""Rows that are made searchable at once."""
 COMPARED = 5000
 """Rows that are compared with the answered ones; more follow in the order of the table."""
 SEARCHABLE: WeakKeyDictionary[StudyPool, pl.Series] = WeakKeyDictionary()
@@ -114,98 +120,133 @@ def encodable(text: str) -> str:
 def searchable_text(pool: StudyPool) -> pl.Series:
     """Return the text that each row is searched in, without case; made once for a pool."""
     if pool not in SEARCHABLE:
+        cells: Iterable[str]
         if pool.table is not None:
-            cells = pool.table.words.to_list()
+            cells = pool.table.words
         elif pool.texts is not None:
             cells = pool.texts
         else:
             rows = map(pool.show, range(pool.n_rows))
-            cells = [" ".join(map(str, row["columns"].values())) for row in rows]
-        folded = [encodable(text.casefold()) for text in cells]
-        SEARCHABLE[pool] = pl.Series(folded, dtype=pl.String)
+            cells = (" ".join(map(str, row["columns"].values())) for row in rows)
+        folded = (encodable(text.casefold()) for text in cells)
+        # In blocks: a list of all would take more memory than the table.
+        blocks = [pl.Series([], dtype=pl.String)]
+        while block := list(islice(folded, BLOCK)):
+            blocks.append(pl.Series(block, dtype=pl.String))
+        SEARCHABLE[pool] = pl.concat(blocks, rechunk=True)
     return SEARCHABLE[pool]
 
 
 def answered_rows(
-    study: Study, wanted: AnswerFilter, page: int, own: str | None = None
+    study: Study,
+    wanted: AnswerFilter,
+    page: int,
+    own: str | None = None,
+    compute: Callable[..., Any] | None = None,
 ) -> dict[str, Any]:
-    """Return one page of rows and the total; with `own`, only that person's answers."""
+    """Return one page of rows and the total; with `own`, only that person's answers.
+
+    Where no model can be fitted yet, open rows come least like the answered first, as `compute` says.
+    """
     if own is not None:
         wanted = wanted.model_copy(update={"by": own})
-    state = study.state
-    doubted = _doubted(study) if wanted.only == "doubted" else {}
-    kept = _matching(state, wanted, doubted)
-    unlike = wanted.only == "open" and state.n_labels > 0 and not ready(state)
-    unlike = unlike and len(kept) > 0 and study.pool.ready
-    if unlike:
-        kept = _least_similar_first(study.pool, kept, state.used[0])
-    if wanted.search:
-        text = searchable_text(study.pool)
-        kept = kept[text.str.contains(wanted.search.casefold(), literal=True).to_numpy()[kept]]
-    shown = kept[page * PAGE : (page + 1) * PAGE].tolist()
+    state, doubted, unlike = study.state, {}, False
+    text = searchable_text(study.pool) if wanted.search else None
+    # Which rows have the words; None is any.
+    matching = None if text is None else text.str.contains(wanted.search.casefold(), literal=True)
+    mask = None if matching is None else matching.to_numpy()
+    if wanted.only == "open":
+        rows = _unanswered(state, mask)
+        if rows and state.n_labels and compute is not None and not ready(state):
+            rows[:COMPARED], unlike = compute("unlike", rows=rows[:COMPARED]), True
+        total, shown = len(rows), rows[page * PAGE : (page + 1) * PAGE]
+    else:
+        if wanted.only == "doubted":
+            doubted = _doubted(state)
+        total, shown = _listed(state, wanted, mask, doubted, page)
+    state.lines(shown)
     return {
-        "total": len(kept),
+        "total": total,
         "page": page,
-        "pages": -(-len(kept) // PAGE),
+        "pages": -(-total // PAGE),
         "unlike": unlike,
         "rows": [_answer(study, state, row, own) | {"doubted": doubted.get(row)} for row in shown],
     }
 
 
-def _least_similar_first(
-    pool: StudyPool, rows: NDArray[Any], answered: NDArray[Any]
-) -> NDArray[Any]:
-    """Return rows, those least like the answered first: there a missing class is likeliest."""
-    first = rows[:COMPARED]
-    _, distance = pairwise_distances_argmin_min(pool.take(first), pool.take(answered[:COMPARED]))
-    return np.concatenate([first[np.argsort(-distance, kind="stable")], rows[COMPARED:]])
-
-
-def _matching(state: State, wanted: AnswerFilter, doubted: dict[int, Any]) -> NDArray[Any]:
-    """Return the rows that match a filter but for its search, in the order they are shown."""
-    lines, (labelled, codes) = state.columns, state.used
-    if wanted.only == "open":
-        unanswered = np.ones(state.n_rows, dtype=bool)
-        unanswered[labelled] = unanswered[list(state.copies)] = False
-        return np.flatnonzero(unanswered)
-    rows = np.array(list(doubted), dtype=np.int64) if wanted.only == "doubted" else lines.newest
-    among: Any = None
-    if wanted.only == "skipped":
-        rows = rows[~np.isin(rows, labelled)]
-    elif wanted.only == "disagreeing":
-        answers = lines.row[lines.answers]
-        several = lines.answers[np.bincount(answers, minlength=1)[answers] > 1]
-        K = len(lines.names)
-        of = np.unique(lines.row[several].astype(np.int64) * K + lines.label[several]) // K
-        among = of[1:][of[1:] == of[:-1]]
-    elif wanted.only == "noted":
-        among = list(state.notes)
-    elif wanted.only == "dev":
-        among = labelled[state.settings.is_dev(labelled)]
-    if among is not None:
-        rows = rows[np.isin(rows, among)]
-    if wanted.label:
-        fits, known = state.settings.answer.fits, enumerate(state.used_labels)
-        named = [k for k, label in known if fits(label, wanted.label, state.classes)]
-        rows = rows[np.isin(rows, labelled[np.isin(codes, named)])]
-    if wanted.by:
-        theirs = [a for a, by in enumerate(lines.people) if by == wanted.by]
-        rows = rows[np.isin(rows, lines.row[np.isin(lines.by, theirs)])]
+def _unanswered(state: State, mask: NDArray[Any] | None) -> list[int]:
+    """Return the rows without an answer, copies left out."""
+    unanswered = np.ones(state.n_rows, dtype=bool) if mask is None else mask.copy()
+    unanswered[state.rows_with(ROWS.c.n > 0)] = unanswered[list(state.copies)] = False
+    rows: list[int] = np.flatnonzero(unanswered).tolist()
     return rows
 
 
-def _doubted(study: Study) -> dict[int, dict[str, Any]]:
-    """Return the rows that a model without their answer takes for mistakes, worst first."""
-    state = study.state
-    if not ready(state):
-        return {}
-    kind, classes, doubted = state.settings.answer, state.classes, {}
-    for row, doubt, says, *_ in zip(*study.doubts(last=True), strict=True):
-        if row in state.labels and (
-            mistake := kind.mistake(state.labels[row], says, doubt, classes)
-        ):
-            doubted[row] = {"says": mistake[0], "doubt": doubt, "chance": mistake[1]}
-    return doubted
+def _listed(
+    state: State, wanted: AnswerFilter, mask: NDArray[Any] | None, doubted: Any, page: int
+) -> tuple[int, list[int]]:
+    """Return how many answered or skipped rows match, and one page of them, newest first."""
+    table, conditions = ROWS.c, _conditions(state, wanted)
+    if (
+        wanted.label and state.settings.label == "weighed"
+    ):  # it follows from all answers to all rows
+        labelled, codes = state.used
+        places = [k for k, name in enumerate(state.classes) if str(name) == wanted.label]
+        own = np.zeros(state.n_rows, dtype=bool)
+        own[labelled[np.isin(codes, places)]] = True
+        mask = own if mask is None else mask & own
+    query = sa.select(table.row).where(*conditions).order_by(table.newest.desc())
+    if wanted.only == "doubted":
+        known = {row for (row,) in state.reader.rows(query.where(table.row.in_(list(doubted))))}
+        rows = [row for row in doubted if row in known and (mask is None or mask[row])]
+    elif mask is None:
+        total = state.reader.rows(sa.select(sa.func.count()).select_from(ROWS).where(*conditions))
+        paged = state.reader.rows(query.limit(PAGE).offset(page * PAGE))
+        return total[0][0], [row for (row,) in paged]
+    else:
+        every = (row for (row,) in state.reader.rows(query))
+        rows = [row for row in every if mask[row]]
+    return len(rows), rows[page * PAGE : (page + 1) * PAGE]
+
+
+def _conditions(state: State, wanted: AnswerFilter) -> list[sa.ColumnElement[bool]]:
+    """Return a filter, but for words and mistakes, as conditions of a query."""
+    table, answer, only = ROWS.c, state.settings.answer, wanted.only
+    conditions: list[sa.ColumnElement[bool]] = []
+    if only == "skipped":
+        conditions.append(table.n == 0)
+    elif only == "disagreeing":
+        conditions.append(table.mixed)
+    elif only == "noted":
+        conditions.append(table.row.in_(sa.select(NOTES.c.row)))
+    elif only == "dev":
+        conditions += [table.dev, table.n > 0]
+    if wanted.label and state.settings.label != "weighed":
+        texts = [str(k) for k in range(len(state.classes))]
+        if answer.name != "class":
+            distinct = sa.select(table.label).distinct().where(table.label.is_not(None))
+            texts = [text for (text,) in state.reader.rows(distinct)]
+        named = [t for t in texts if answer.fits(state.answer(t), wanted.label, state.classes)]
+        conditions.append(table.label.in_(named))
+    if wanted.by:
+        theirs = sa.select(ANSWERS.c.row).where(
+            ANSWERS.c.by == wanted.by, ANSWERS.c.ended.is_(None), ANSWERS.c.label != WITHDRAWN
+        )
+        conditions.append(table.row.in_(theirs))
+    return conditions
+
+
+def _doubted(state: State) -> dict[int, dict[str, Any]]:
+    """Return the rows whose answers the newest model without them takes for mistakes, worst first."""
+    mistakes = {row: given for row, *given in state.view.get("mistakes", ())}
+    state.lines(mistakes)
+    return {
+        row: {"says": says, "doubt": doubt, "chance": chance}
+        for row, (answer, says, chance, doubt) in mistakes.items()
+        # Corrected since, it is no mistake any more.
+        if (label := state.label(row)) is not None
+        and state.settings.answer.coded(label, state.classes) == answer
+    }
 
 
 def _answer(study: Study, state: State, row: int, own: str | None) -> dict[str, Any]:
@@ -236,9 +277,9 @@ def _answer(study: Study, state: State, row: int, own: str | None) -> dict[str, 
 
 def _notes(state: State, row: int, own: str | None, page: int = 0) -> dict[str, Any]:
     """Return one page of the notes of a row, page 0 with the newest, and how many there are."""
-    notes = [note for note in state.notes.get(row, ()) if own in (None, note.by)]
-    end = max(len(notes) - page * NOTES, 0)
-    shown = notes[max(end - NOTES, 0) : end]
+    notes = [note for note in state.notes_of(row) if own in (None, note.by)]
+    end = max(len(notes) - page * NOTED, 0)
+    shown = notes[max(end - NOTED, 0) : end]
     texts = [{"by": note.by, "text": _cut(note.text, LONGEST_NOTE)} for note in shown]
     return {"notes": texts, "n_notes": len(notes)}
 

@@ -24,48 +24,21 @@ from goalward.errors import Damaged, NewerVersion, NotAStudy, NotWritten, Replac
 from goalward.studio.store import database
 from goalward.studio.store.database import NAME, SCHEMA, file_of, located, schema_of
 from goalward.studio.store.events import START, Event, Mark, Recorded, canonical, chained, parsed
+from goalward.studio.store.tables import BLOBS, EVENTS, METADATA, STUDY
 
 T = TypeVar("T")
 VERSION = 1
 """The format of the tables and events; a study of another one is refused."""
-METADATA = sa.MetaData()
-CHECKPOINT = sa.Table(
-    "goalward_checkpoint",
-    METADATA,
-    sa.Column("seq", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("digest", sa.String(64), nullable=False),
-    sa.Column("checksum", sa.String(64), nullable=False),
-    sa.Column("content", sa.LargeBinary, nullable=False),
-)
-STUDY = sa.Table(
-    "goalward_study",
-    METADATA,
-    sa.Column("version", sa.Integer, nullable=False),
-    sa.Column("head_seq", sa.Integer, nullable=False),
-    sa.Column("head_digest", sa.String(64), nullable=False),
-)
-EVENTS = sa.Table(
-    "goalward_events",
-    METADATA,
-    sa.Column("seq", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("body", sa.Text, nullable=False),
-    sa.Column("digest", sa.String(64), nullable=False),
-)
-BLOBS = sa.Table(
-    "goalward_blobs",
-    METADATA,
-    sa.Column("digest", sa.String(64), primary_key=True),
-    sa.Column("content", sa.LargeBinary, nullable=False),
-)
+_HEAD = sa.select(STUDY.c.head_seq, STUDY.c.head_digest)
 
 
 @dataclass
 class Transaction:
-    """A study held by one process for a moment: what others appended before, and room for more."""
+    """A journal held by one process for a moment: how far it goes, its header, and room for more."""
 
     connection: sa.Connection
-    news: list[Recorded]
     mark: Mark
+    header: str = ""
 
     def append(self, event: Event, body: str = "") -> Recorded:
         """Write an event, as it stood elsewhere if so; it is stored when the transaction ends."""
@@ -74,6 +47,12 @@ class Transaction:
         self.connection.execute(sa.insert(EVENTS).values(seq=seq, body=body, digest=digest))
         self.mark = Mark(seq, digest)
         return Recorded(seq, event, digest, body)
+
+    def save(self) -> None:
+        """Write how far the journal goes, and its header."""
+        seq, digest = self.mark
+        values = {"head_seq": seq, "head_digest": digest, "header": self.header}
+        self.connection.execute(sa.update(STUDY).values(values))
 
     def keep(self, content: bytes) -> None:
         """Write bytes, once however often they come; they go by their digest."""
@@ -113,6 +92,8 @@ class Store:
         url = located(place)
         self.path, self._schema = file_of(url), schema_of(url)
         self.name = str(self.path or url.render_as_string(hide_password=True))
+        self.address = str(self.path or url.render_as_string(hide_password=False))
+        """The place with its password."""
         self._engine: sa.Engine = database.connect(url, timeout)
         self._process = os.getpid()
         # The connection that each thread is using: what is cut short is rolled back by it.
@@ -144,17 +125,16 @@ class Store:
                     connection.execute(sa.text(f'CREATE SCHEMA IF NOT EXISTS "{store._schema}"'))
             if version_of(connection, store.name) is None:
                 METADATA.create_all(connection)
-                first = {"version": VERSION, "head_seq": 0, "head_digest": ""}
+                first = {"version": VERSION, "head_seq": 0, "head_digest": "", "header": ""}
                 connection.execute(sa.insert(STUDY).values(first))
-            elif _head(connection) != START:
+            elif connection.execute(_HEAD).one() != START:
                 raise StudyExists(
                     f"There is a study at {store.name} already. Open it with Study.open, or give "
                     "another path."
                 )
-            transaction = Transaction(connection, [], START)
+            transaction = Transaction(connection, START)
             fill(transaction)
-            seq, digest = transaction.mark
-            connection.execute(sa.update(STUDY).values(head_seq=seq, head_digest=digest))
+            transaction.save()
 
         store.run(made, purpose="write")
         return store
@@ -171,28 +151,36 @@ class Store:
             "`goalward label`."
         )
 
+    def head(self, after: Mark, *, patience: float | None = None) -> tuple[Mark, str] | None:
+        """Return how far the journal goes and its header; None if no further than `after`."""
+        news = sa.select(STUDY.c.head_seq, STUDY.c.head_digest, STUDY.c.header)
+        news = news.where(STUDY.c.head_digest != after.digest)
+        row = self.run(lambda c: c.execute(news).first(), purpose="peek", patience=patience)
+        if row is None:
+            return None
+        self.run(lambda connection: self._known(connection, after), patience=patience)
+        return Mark(row[0], row[1]), row[2]
+
     def read(
         self, after: Mark = START, *, most: int | None = None, patience: float | None = None
     ) -> list[Recorded]:
         """Return the first `most` events after a mark, checked; `patience` is the timeout, if shorter."""
-        if after.seq and self.run(_head, purpose="peek", patience=patience) == after:
+        if after.seq and self.head(after, patience=patience) is None:
             return []
-        return self.run(lambda c: self._after(c, after, _head(c), most), patience=patience)
+        return self.run(lambda c: self.events(c, after, most), patience=patience)
 
     def write(self, after: Mark, decide: Callable[[Transaction], T]) -> T:
-        """Hold the study and decide: what is appended then is stored whole, or not at all."""
+        """Hold the journal and decide: what is appended then is stored whole, or not at all."""
 
         def held(connection: sa.Connection) -> T:
             # On PostgreSQL this line is the lock; SQLite's BEGIN IMMEDIATE has it already.
-            _, *row = connection.execute(sa.select(STUDY).with_for_update()).one()
-            head = Mark(*row)
-            news = [] if head == after else self._after(connection, after, head)
-            transaction = Transaction(connection, news, head)
+            _, seq, digest, header = connection.execute(sa.select(STUDY).with_for_update()).one()
+            transaction = Transaction(connection, Mark(seq, digest), header)
+            if transaction.mark != after:
+                self._known(connection, after)
             decided = decide(transaction)
-            # With number and digest of the last event a cut at the end is seen.
-            if transaction.mark != head:
-                seq, digest = transaction.mark
-                connection.execute(sa.update(STUDY).values(head_seq=seq, head_digest=digest))
+            if transaction.mark.seq != seq:
+                transaction.save()
             return decided
 
         return self.run(held, purpose="write")
@@ -209,54 +197,34 @@ class Store:
             )
         return content
 
-    def contents(self) -> tuple[list[Recorded], list[str]]:
-        """Return every event, checked, and the digests of all stored bytes, of one moment."""
+    def digests(self) -> list[str]:
+        """Return the digests of all stored bytes."""
         query = sa.select(BLOBS.c.digest).order_by(BLOBS.c.digest)
-        return self.run(
-            lambda c: (self._after(c, START, _head(c)), list(c.execute(query).scalars()))
-        )
-
-    def checkpoint(self) -> tuple[Mark, bytes] | None:
-        """Return the checkpoint; None where there is none that is whole and of this journal."""
-        after = EVENTS.c.seq == CHECKPOINT.c.seq
-        query = sa.select(CHECKPOINT).join(EVENTS, after & (EVENTS.c.digest == CHECKPOINT.c.digest))
-        row = self.run(lambda connection: connection.execute(query).first())
-        if row is None or sha256(row.content).hexdigest() != row.checksum:
-            return None
-        return Mark(row.seq, row.digest), bytes(row.content)
-
-    def save_checkpoint(self, mark: Mark, content: bytes, patience: float | None = None) -> None:
-        """Keep what the events up to a mark add up to, in place of an earlier one."""
-        row = {**mark._asdict(), "checksum": sha256(content).hexdigest(), "content": content}
-
-        def saved(connection: sa.Connection) -> None:
-            connection.execute(sa.select(STUDY).with_for_update())
-            connection.execute(sa.delete(CHECKPOINT))
-            connection.execute(sa.insert(CHECKPOINT).values(row))
-
-        self.run(saved, purpose="write", patience=patience)
+        return self.run(lambda connection: list(connection.execute(query).scalars()))
 
     def close(self) -> None:
         self._engine.dispose()
 
-    def _after(
-        self, connection: sa.Connection, after: Mark, head: Mark, most: int | None = None
+    def _known(self, connection: sa.Connection, after: Mark) -> None:
+        """Raise unless the journal still has a known event: another one may stand at its place."""
+        query = sa.select(EVENTS.c.digest).where(EVENTS.c.seq == after.seq)
+        if after.seq and connection.execute(query).scalar() != after.digest:
+            raise Replaced(
+                f"At {self.name} stands another study, or an older copy of it, than the one that was "
+                "opened. Nothing was stored: put the study back, or open what is there now."
+            )
+
+    def events(
+        self, connection: sa.Connection, after: Mark, most: int | None = None
     ) -> list[Recorded]:
-        # The last known event is read again: another study, or an older copy of this one, may
-        # stand in its place now.
+        """Return the first `most` events after a mark in a transaction, checked."""
+        self._known(connection, after)
         rows = connection.execute(
             sa.select(EVENTS.c.seq, EVENTS.c.body, EVENTS.c.digest)
-            .where(EVENTS.c.seq >= after.seq)
+            .where(EVENTS.c.seq > after.seq)
             .order_by(EVENTS.c.seq)
-            .limit(None if most is None else most + (after.seq > 0))
+            .limit(most)
         )
-        if after.seq:
-            known = rows.fetchone()
-            if known is None or (known[0], known[2]) != after:
-                raise Replaced(
-                    f"At {self.name} stands another study, or an older copy of it, than the one that "
-                    "was opened. Nothing was stored: put the study back, or open what is there now."
-                )
         events, at = [], after
         for seq, body, digest in rows:
             if seq != at.seq + 1 or chained(at.digest, seq, body) != digest:
@@ -264,7 +232,8 @@ class Store:
             at = Mark(seq, digest)
             events.append(Recorded(seq, parsed(seq, body), digest, body))
         else:
-            if at == head or len(events) == most:
+            # With number and digest of the last event a cut at the end is seen.
+            if len(events) == most or at == Mark(*connection.execute(_HEAD).one()):
                 return events
         raise Damaged(
             f"Event {at.seq + 1} of {self.name} is not what was written: its digest does not follow "
@@ -320,10 +289,6 @@ class Store:
             raw.close()
         # A pool that was interrupted may have lost count of its connections: another one.
         self._engine.dispose()
-
-
-def _head(connection: sa.Connection) -> Mark:
-    return Mark(*connection.execute(sa.select(STUDY.c.head_seq, STUDY.c.head_digest)).one())
 
 
 def _interrupt_behind(error: BaseException) -> BaseException | None:

@@ -5,7 +5,6 @@ from goalward.core.arguments import needing
 with needing("A study"):
     from goalward.studio.study.advice import Advice
     from goalward.studio.study.exchange import Imported
-    from goalward.studio.study.fold import advance
     from goalward.studio.study.model_file import Predictions, StudyModel, load_model
     from goalward.studio.study.settings import Settings
     from goalward.studio.study.state import State
@@ -21,7 +20,6 @@ __all__ = [
     "Study",
     "StudyModel",
     "Why",
-    "advance",
     "annotate",
     "load_model",
 ]

@@ -70,7 +70,7 @@ def reliabilities(state: State) -> list[Reliability]:
     """Return how reliable everybody is who shares a row with somebody, best first; only for classes."""
     if state.settings.kind != "class":
         return []
-    known = state.consensus
+    known = state.reliability
     judged = zip(known.people, known.answers.tolist(), known.right.tolist(), strict=True)
     people = [Reliability(str(by), n, right, wilson(right, n)) for by, n, right in judged if n]
     return sorted(people, key=lambda person: -person.right / person.answers)
@@ -80,12 +80,9 @@ def agreements(state: State) -> list[Agreement]:
     """Return how far every two annotators agree, on all labels where there are several; not for numbers."""
     if state.settings.kind == "numbers":
         return []
-    lines, found = state.columns, []
-    # What each annotator answered, row by row: only rows with several answers can be shared.
-    rows, counts = np.unique(lines.row[lines.answers], return_counts=True)
-    shared = lines.answers[np.isin(lines.row[lines.answers], rows[counts > 1])]
-    heard = {lines.people[code]: code for code in np.unique(lines.by[shared]).tolist()}
-    given = {by: shared[lines.by[shared] == heard[by]] for by in sorted(heard)}
+    lines, found = state.shared, []
+    heard = {by: code for code, by in enumerate(lines.people)}
+    given = {by: np.flatnonzero(lines.by == heard[by]) for by in sorted(heard)}
     for one, other in combinations(given, 2):
         ours, theirs = given[one], given[other]
         _, i, j = np.intersect1d(
@@ -94,7 +91,7 @@ def agreements(state: State) -> list[Agreement]:
         ours, theirs = lines.label[ours[i]], lines.label[theirs[j]]
         if n := len(ours):
             same = int(np.count_nonzero(ours == theirs))
-            K = len(lines.names)
+            K = len(lines.texts)
             often = np.bincount(ours, minlength=K) * np.bincount(theirs, minlength=K)
             found.append(Agreement(one, other, n, same, wilson(same, n), int(often.sum()) / n**2))
     return sorted(found, key=lambda pair: -pair.rows)

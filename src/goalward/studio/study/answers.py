@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from goalward.core.arrays import to_numpy
 from goalward.core.card import card
 from goalward.labels import Expected, Predicted
-from goalward.models.left_out import left_out
+from goalward.models.fitted import left_out
 from goalward.strategies import GoalOriented
 from goalward.utility import relabel
 from goalward.utility.known_labels import Todo
@@ -79,10 +79,11 @@ class Doubts(NamedTuple):
         doubt: NDArray[Any],
         says: list[Any],
         *gains: Any,
+        most: int | None = None,
     ) -> Doubts:
         """Return answers in the order of `worst`, highest first; `gains` are `look` and `drop`."""
-        order = np.argsort(-worst, kind="stable").tolist()
-        gains = gains or ([None] * len(order),) * 2
+        order = np.argsort(-worst, kind="stable")[:most].tolist()
+        gains = gains or ([None] * len(says),) * 2
         columns = (answers.rows.tolist(), doubt.tolist(), says, *gains)
         return cls(*([column[i] for i in order] for column in columns))
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import count, starmap
+from itertools import count, islice, starmap
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,15 @@ from goalward.core.files import refuse_existing, refuse_inputs, same_file, whole
 from goalward.errors import Damaged, WouldOverwrite
 from goalward.studio.store import Created, Event, Recorded, Store, Transaction
 from goalward.studio.store.database import file_of, files_of_database, located
-from goalward.studio.store.events import Lost, chained, parsed
-from goalward.studio.store.store import BLOBS, EVENTS, STUDY
+from goalward.studio.store.events import START, Lost, Mark, chained, parsed
+from goalward.studio.store.tables import BLOBS, EVENTS, STUDY
 from goalward.studio.study import pools
 from goalward.studio.study.exchange import answers_table
 from goalward.studio.study.fold import folded
 from goalward.studio.study.guesses import Guesses
+from goalward.studio.study.ledger import Replica, verify
 from goalward.studio.study.ranking import versions
+from goalward.studio.study.reader import Reader
 from goalward.studio.study.settings import Settings
 from goalward.studio.study.state import State
 from goalward.studio.tables.cells import write_table
@@ -33,6 +35,8 @@ from goalward.studio.tables.encoder import Tick
 
 LONGEST = 2000
 """Characters kept of a damaged event."""
+BLOCK = 5000
+"""Events that are copied at once."""
 
 
 def create(
@@ -104,30 +108,51 @@ def _put_aside(path: Path) -> Path | None:
 
 
 def _write(
-    place: str | Path, blobs: Iterable[bytes], events: Iterable[tuple[Event, str]], timeout: float
+    place: str | Path,
+    blobs: Iterable[bytes],
+    events: Iterable[tuple[Event, str]],
+    timeout: float,
+    *,
+    folds: bool = True,
 ) -> Store:
+    """Create a store of arrays and events; those of a study fold into tables, those of a team do not."""
+
     def fill(transaction: Transaction) -> None:
+        state, every = State(reader=Reader(lambda work: work(transaction.connection))), iter(events)
+        while some := list(islice(every, BLOCK)):
+            news = list(starmap(transaction.append, some))
+            if folds:
+                state = folded(transaction.connection, state, news)
+        # After the events, which are copied while others work: no array that they name is missing.
         for content in blobs:
             transaction.keep(content)
-        for event, body in events:
-            transaction.append(event, body)
+        transaction.header = state.header() if folds else ""
 
     return Store.create(place, fill, timeout=timeout)
 
 
 def _copied(source: Store, place: str | Path, timeout: float = 30.0) -> int:
-    written, digests = source.contents()
-    if not written:
-        raise Damaged(f"{source.name} holds no event, so it is not a study.")
-    events = ((recorded.event, recorded.body) for recorded in written)
-    copy = _write(place, map(source.blob, digests), events, timeout)
+    written: list[Mark] = [START]
+
+    def events() -> Iterator[tuple[Event, str]]:
+        # In blocks, up to the end: what is appended meanwhile comes along.
+        while news := source.read(written[-1], most=BLOCK):
+            written[-1] = Mark(news[-1].seq, news[-1].digest)
+            yield from ((recorded.event, recorded.body) for recorded in news)
+
+    def blobs() -> Iterator[bytes]:
+        yield from map(source.blob, source.digests())
+
+    _, header = source.head(START) or (START, "")
+    copy = _write(place, blobs(), events(), timeout, folds=header != "")
     # Read back from the disk, digest by digest, before anybody relies on it.
-    if copy.contents() != (written, digests):
+    read = verify(copy) if header else len(copy.read())
+    if read != written[-1].seq or copy.head(written[-1]) is not None:
         raise Damaged(f"The copy of {source.name} is not what was written. Try another disk.")
-    for digest in digests:
+    for digest in copy.digests():
         copy.blob(digest)
     copy.close()
-    return len(written)
+    return written[-1].seq
 
 
 # Recovery. An event's digest covers its text and the digest before it. So an event is whole if its
@@ -166,8 +191,8 @@ def recover(damaged: str | Path, place: str | Path, *, timeout: float = 30.0) ->
 def recover_answers(damaged: str | Path, path: str | Path) -> Salvaged:
     """Write the answers of a damaged study, its first event lost, as a table for `goalward import`."""
     salvaged = _salvage(Store.open(damaged, damaged=True))
-    events = starmap(Recorded, enumerate(salvaged.events, start=1))
-    write_table(answers_table(folded(State(), events)), path)
+    events = list(starmap(Recorded, enumerate(salvaged.events, start=1)))
+    write_table(answers_table(Replica().take(events)), path)
     return salvaged
 
 

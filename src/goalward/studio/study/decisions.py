@@ -46,7 +46,7 @@ def asked(
         by=by,
         until=now + state.settings.lease,
         utilities=tuple(question.utility for question in new),
-        ranking=state.rounds[-1][0] if state.rounds else None,
+        ranking=state.ranked or None,
         dev=sum(question.dev for question in new),
     )
     return [*held, *rows], [event] if rows else []
@@ -93,10 +93,9 @@ def withdrawn(state: State, now: float, row: int, by: str) -> tuple[bool, list[E
 
 def undone(state: State, now: float, by: str) -> tuple[int | None, list[Event]]:
     """Return the row of an annotator's last change, which is theirs again."""
-    last = state.tops.get(plain_text(by, "by"), -1)
-    if last < 0:
+    row = state.undoable(plain_text(by, "by"))
+    if row is None:
         return None, []
-    row = int(state.lines.columns["row"][last])
     return row, [events.Undone(at=now, row=row, by=by, until=now + state.settings.lease)]
 
 

@@ -149,11 +149,11 @@ class Imported:
 
 def labels_table(state: State, pool: StudyPool) -> pl.DataFrame:
     """Return one line per labelled row: its label, its role, who said so, and the table's columns."""
-    rows = list(state.labels)
+    rows, notes = list(state.labels), state.notes
     said_of = answer_columns(state.settings, state.classes, list(state.labels.values()))
     lines = []
     for row, dev in zip(rows, state.settings.is_dev(rows).tolist(), strict=True):
-        label, everybody = state.labels[row], state.said(row)
+        label, everybody = state.labels[row], state.standings[row]
         said = {by: s for by, s in everybody.items() if s.label == label}
         # Weighed, a label may be nobody's own: an adversary's answer speaks for another.
         newest = max((said or everybody).values(), key=lambda s: s.seq)
@@ -164,7 +164,7 @@ def labels_table(state: State, pool: StudyPool) -> pl.DataFrame:
                 "by": ", ".join(sorted(said)),
                 "answers": sum(s.label is not None for s in everybody.values()),
                 "at": _when(newest.at),
-                "note": "\n".join(note.text for note in state.notes.get(row, ())),
+                "note": "\n".join(note.text for note in notes.get(row, ())),
             }
         )
     schema = {"row": pl.Int64, "role": pl.String, "by": pl.String}

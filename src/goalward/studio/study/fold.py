@@ -1,185 +1,296 @@
-"""The state of a study after an event: the same events give the same state in any process."""
+"""Events folded into the state of a study and its tables, the same in any process and any batches."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from sys import intern
 from typing import Any
+
+import sqlalchemy as sa
 
 from goalward.errors import NotAStudy
 from goalward.studio.stopping import BACK
 from goalward.studio.store import Mark, Ranked, Recorded, events
+from goalward.studio.store.events import canonical, parsed
+from goalward.studio.store.tables import ANSWERS, NOTES, QUESTIONS, RANKINGS, ROWS
 from goalward.studio.study.kind import position
+from goalward.studio.study.reader import SKIPPED, WITHDRAWN
 from goalward.studio.study.settings import Settings
 from goalward.studio.study.state import (
-    COPIED,
-    SKIPPED,
-    WITHDRAWN,
+    AT_ONCE,
     Description,
-    Lease,
-    Names,
-    Note,
+    Line,
     State,
+    used_label,
 )
 
 MODELS = 5
 """Models whose predictions are kept: the stopping rules look at the last four."""
+COPIED = ("tops", "tally", "described", "renamed")
+"""Maps of a state that each has for itself."""
+END = sa.update(ANSWERS).where(ANSWERS.c.id == sa.bindparam("line"))
+RELEASE = sa.update(QUESTIONS).where(QUESTIONS.c.id == sa.bindparam("line"))
+CLEAR = sa.delete(ROWS).where(ROWS.c.row == sa.bindparam("line"))
 
 
-def advance(state: State, recorded: Recorded) -> State:
-    """Return the state after an event."""
-    return folded(state, [recorded])
+def folded(connection: sa.Connection, state: State, news: Iterable[Recorded]) -> State:
+    """Return the state after some events, and write what they change in the tables."""
+    fold = Fold(connection, state, list(news))
+    for recorded in fold.news:
+        fold.apply(recorded)
+    fold.write()
+    return fold.state
 
 
-def folded(state: State, news: Iterable[Recorded]) -> State:
-    """Return the state after all of these."""
-    own: dict[str, Any] = {name: dict(getattr(state, name)) for name in COPIED}
-    after = replace(state, **own)
-    for recorded in news:
-        after.mark = Mark(recorded.seq, recorded.digest)
-        after.identity = after.identity or recorded.digest
-        _apply(after, recorded.seq, recorded.event)
-    return after
+class Fold:
+    """A state on its way: what events touch is loaded once, changed here, and written at the end."""
 
+    def __init__(self, connection: sa.Connection, state: State, news: list[Recorded]) -> None:
+        self.connection, self.news = connection, news
+        own: dict[str, Any] = {name: dict(getattr(state, name)) for name in COPIED}
+        self.state = replace(state, reader=state.reader.on(connection), **own)
+        touched = {row for recorded in news for row in _rows(recorded.event)}
+        # What a decision looked up already is not read again.
+        self.lines = {row: dict(lines) for row, lines in state.lines(touched).items()}
+        self.leases = self._leases(touched)
+        self.notes: list[dict[str, Any]] = []
+        self.said: dict[int, Line] = {}
+        self.ended: dict[int, int] = {}
+        self.asked: dict[int, dict[str, Any]] = {}
+        self.released: dict[int, int] = {}
+        self.counted: set[int] = set()
 
-def _apply(state: State, seq: int, event: events.Event) -> None:
-    match event:
-        case events.Told(row=row, label=label, by=by, at=at):
-            if state.lost:
-                # The declaration of its class may be among the lost events.
-                state.classes = state.settings.answer.declared(label, state.classes)
-            _say(state, row, by, state.names[type(label), label], seq, at)
-        case events.Asked():
-            _ask(state, seq, event)
-        case events.Skipped(row=row, by=by, at=at):
-            _say(state, row, by, SKIPPED, seq, at)
-        case events.Withdrawn(row=row, by=by, at=at):
-            if by in state.said(row):
-                _say(state, row, by, WITHDRAWN, seq, at)
-            else:
-                _hold(state, row, by, None)
-        case events.Undone(row=row, by=by, at=at, until=until):
-            _undo(state, row, by)
-            if by not in state.said(row):
-                # Newest undone first, and before anything that was asked.
-                _hold(state, row, by, Lease(at, until, -seq))
-        case events.Noted(row=row, by=by, text=text, at=at):
-            state.notes[row] = (*state.notes.get(row, ()), Note(by, text, at))
-        case events.Ranked():
-            rounds = list(state.rounds)
-            add_ranking(rounds, seq, event)
-            state.rounds = tuple(rounds)
-        case events.Created(settings=settings, pool=pool):
-            state.settings, state.pool = Settings.from_json(settings), pool
-            state.classes, state.n_rows = state.settings.classes, pool["n_rows"]
-            state.aside = frozenset(pool.get("aside", ()))
-        case events.Extended(pool=pool):
-            _extend(state, seq, pool)
-        case events.ClassAdded(label=label):
-            state.classes = (*state.classes, label)
-            state.renamed.pop(label, None)
-        case events.Described():
-            _describe(state, event)
-        case events.Lost(text=text):
-            # It may have been an answer: what was fitted before is out of date.
-            state.lost, state.moves = (*state.lost, (seq, text)), state.moves + 1
-        case events.Exported():
-            pass
-        case _:
-            raise NotAStudy(
-                f"There is a {type(event).__name__} in this journal, which is not that of a study. Check "
-                "the address: a team's is for --team."
+    def _leases(self, rows: set[int]) -> dict[int, dict[str, int]]:
+        """Return row -> annotator -> the question that is theirs."""
+        held: dict[int, dict[str, int]] = {}
+        table, some = QUESTIONS.c, sorted(rows)
+        for first in range(0, len(some), AT_ONCE):
+            query = sa.select(table.row, table.by, table.id).where(
+                table.row.in_(some[first : first + AT_ONCE]), table.released.is_(None)
             )
+            for row, by, id in self.connection.execute(query):
+                held.setdefault(row, {})[by] = id
+        return held
+
+    def apply(self, recorded: Recorded) -> None:
+        """Take in an event."""
+        state, (seq, event, digest, _) = self.state, recorded
+        state.mark = Mark(seq, digest)
+        state.identity = state.identity or digest
+        match event:
+            case events.Told(row=row, label=label, by=by, at=at):
+                kind = state.settings.answer
+                if state.losses:
+                    # The declaration of its class may be among the lost events.
+                    state.classes = kind.declared(label, state.classes)
+                self._say(seq, Line(seq, row, by, kind.coded(label, state.classes), seq, at))
+            case events.Asked():
+                self._ask(seq, event)
+            case events.Skipped(row=row, by=by, at=at):
+                self._say(seq, Line(seq, row, by, SKIPPED, seq, at))
+            case events.Withdrawn(row=row, by=by, at=at):
+                line = self.lines[row].get(by)
+                if line is not None and line.label != WITHDRAWN:
+                    self._say(seq, Line(seq, row, by, WITHDRAWN, seq, at))
+                self._release(seq, row, by)
+            case events.Undone(row=row, by=by):
+                self._undo(seq, row, by)
+                if self.lines[row].get(by, Line(0, row, by, WITHDRAWN, 0, 0.0)).label == WITHDRAWN:
+                    # Newest undone first, and before anything that was asked.
+                    self._hold(seq, event, id=seq << 20, row=row, place=-seq, utility=None)
+            case events.Noted(row=row, by=by, text=text, at=at):
+                note = {"seq": seq, "row": row, "by": by, "text": text, "at": at}
+                self.notes.append(note)
+            case events.Ranked():
+                self._rank(seq, event)
+            case events.Created(settings=settings, pool=pool):
+                state.settings, state.pool = Settings.from_json(settings), pool
+                state.classes, state.pool_seq = state.settings.classes, seq
+            case events.Extended(pool=pool):
+                self._extend(seq, pool)
+            case events.ClassAdded(label=label):
+                state.classes = (*state.classes, label)
+                state.renamed.pop(label, None)
+            case events.Described():
+                _describe(state, event)
+            case events.Lost():
+                # It may have been an answer: what was fitted before is out of date.
+                state.losses, state.moves = (*state.losses, seq), state.moves + 1
+            case events.Exported():
+                pass
+            case _:
+                raise NotAStudy(
+                    f"There is a {type(event).__name__} in this journal, which is not that of a study. "
+                    "Check the address: a team's is for --team."
+                )
+
+    def _say(self, seq: int, line: Line) -> None:
+        """Add a line: an answer, a skip, a withdrawal, or what an undo brings back."""
+        state, row, by = self.state, line.row, line.by
+        before, top = self.lines[row].get(by), state.tops.get(by, 0)
+        self._count(row, -1)
+        if before is not None:
+            self.ended[before.id] = seq
+        line = line._replace(prior=top, before=before.id if before else 0)
+        self.lines[row][by] = self.said[seq] = line
+        state.moves += 1
+        state.tops[by] = top if line.undoes else seq
+        self._count(row, 1)
+        self._release(seq, row, by)
+
+    def _undo(self, seq: int, row: int, by: str) -> None:
+        last = self._line(self.state.tops.get(by, 0))
+        if last is None or last.row != row:
+            return  # what was undone is among the lost events
+        before = self._line(last.before) or Line(0, row, by, WITHDRAWN, 0, 0.0)
+        self.state.tops[by] = last.prior
+        self._say(seq, before._replace(id=seq, undoes=last.id, ended=None))
+
+    def _line(self, id: int) -> Line | None:
+        """Return a line by its number."""
+        if id in self.said or not id:
+            return self.said.get(id)
+        query = sa.select(ANSWERS).where(ANSWERS.c.id == id)
+        return Line(*self.connection.execute(query).one())
+
+    def _ask(self, seq: int, event: events.Asked) -> None:
+        asked = zip(event.rows, event.utilities, strict=True)
+        for id, (row, utility) in enumerate(asked, start=seq << 20):
+            self._hold(seq, event, id=id, row=row, place=id, utility=utility)
+        self.state.turns += len(event.rows)
+        self.state.dev_turns += event.dev
+
+    def _hold(self, seq: int, event: Any, *, id: int, row: int, **question: Any) -> None:
+        """Give a row to an annotator."""
+        self._release(seq, row, event.by)
+        self.leases.setdefault(row, {})[event.by] = id
+        question |= {"id": id, "row": row, "by": event.by, "at": event.at, "until": event.until}
+        self.asked[id] = {**question, "ranking": getattr(event, "ranking", None), "released": None}
+
+    def _release(self, seq: int, row: int, by: str) -> None:
+        id = self.leases.get(row, {}).pop(by, None)
+        if id in self.asked:
+            self.asked[id]["released"] = seq
+        elif id is not None:
+            self.released[id] = seq
+
+    def _standing(self, row: int) -> list[Line]:
+        return [line for line in self.lines[row].values() if line.label != WITHDRAWN]
+
+    def _count(self, row: int, sign: int) -> None:
+        """Count the answers, annotators and label of a row, and whether it is done; or no more."""
+        state, settings, said = self.state, self.state.settings, self._standing(row)
+        answers = [line for line in said if line.label != SKIPPED]
+        dev = settings.measures(row)
+        self.counted.add(row)
+        facts: list[tuple[Any, ...]] = [("by", line.by) for line in said]
+        facts += [("answers",)] * len(answers)
+        if said:
+            facts.append(("rows",))
+            if row not in state.aside and not 0 < len(answers) < settings.answers:
+                facts.append(("closed", dev))
+        if answers:
+            facts.append(("labelled",))
+            if len({line.label for line in answers}) > 1:
+                facts.append(("disagreements",))
+            # Weighed, a label follows from all answers to all rows.
+            if settings.label != "weighed":
+                label = self._label(answers)
+                facts += [("label", dev, *each) for each in settings.answer.counted(label)]
+        for fact in facts:
+            state.tally[fact] = state.tally.get(fact, 0) + sign
+            if not state.tally[fact]:
+                del state.tally[fact]
+
+    def _label(self, answers: list[Line]) -> Any:
+        newest_first = sorted(answers, key=lambda line: -line.seq)
+        return used_label(self.state.settings.label, [line.label for line in newest_first])
+
+    def _extend(self, seq: int, pool: dict[str, Any]) -> None:
+        # What was ranked before did not know the new rows.
+        state, before = self.state, self.state.aside
+        recounted = before ^ frozenset(pool.get("aside", ()))
+        self.lines |= {
+            row: lines for row, lines in state.lines(recounted).items() if row not in self.lines
+        }
+        for row in recounted:
+            self._count(row, -1)
+        # Properties of the pool that were looked up are those of the one before.
+        self.state = state = replace(state, pool=pool, pool_seq=seq, changed=seq)
+        for row in recounted:
+            self._count(row, 1)
+
+    def _rank(self, seq: int, new: Ranked) -> None:
+        """Add a ranking; older ones keep what stopping rules compare, up to 100 labels back."""
+        table, state = RANKINGS.c, self.state
+        kept = sa.select(table.seq, table.labels, table.summary).where(table.compared)
+        models, far = 1, False
+        for number, labels, summary in self.connection.execute(kept.order_by(table.seq.desc())):
+            # Ranked again before a new label came, it is compared with nothing.
+            again = models == 1 and labels == new.labels
+            if again or (far and models > MODELS):
+                old: Any = replace(parsed(number, summary), stop_set=None)  # type: ignore[call-arg]
+                forget = sa.update(RANKINGS).where(table.seq == number)
+                values = {"compared": False, "summary": canonical(old)}
+                self.connection.execute(forget.values(values))
+            models += not again
+            far = far or labels <= new.labels - 2 * BACK
+        if state.ranked:
+            before = sa.update(RANKINGS).where(table.seq == state.ranked)
+            self.connection.execute(before.values(view=None))
+        slim = replace(new, queue=(), utilities=(), quantiles=(), versions={})
+        values = {"seq": seq, "labels": new.labels, "compared": new.stop_set is not None}
+        values |= {"summary": canonical(slim), "view": None}
+        self.connection.execute(sa.insert(RANKINGS).values(values))
+        state.ranked, state.n_rounds = seq, state.n_rounds + 1
+
+    def write(self) -> None:
+        """Write what changed."""
+        ends = {id: self.ended.pop(id, None) for id in self.said}
+        lines = [line._replace(ended=ends[id])._asdict() for id, line in self.said.items()]
+        ended = [{"line": id, "ended": seq} for id, seq in self.ended.items()]
+        released = [{"line": id, "released": seq} for id, seq in self.released.items()]
+        rows = [each for row in sorted(self.counted) for each in self._row(row)]
+        changes: tuple[tuple[Any, list[Any]], ...] = (
+            (END, ended),
+            (sa.insert(ANSWERS), lines),
+            (RELEASE, released),
+            (sa.insert(QUESTIONS), list(self.asked.values())),
+            (CLEAR, [{"line": row} for row in sorted(self.counted)]),
+            (sa.insert(ROWS), rows),
+            (sa.insert(NOTES), self.notes),
+        )
+        for statement, values in changes:
+            if values:
+                self.connection.execute(statement, values)
+
+    def _row(self, row: int) -> list[dict[str, Any]]:
+        """Return what is known of a row now; nothing without an answer or a skip."""
+        said = self._standing(row)
+        if not said:
+            return []
+        answers, settings = [line for line in said if line.label != SKIPPED], self.state.settings
+        return [
+            {
+                "row": row,
+                "label": None if settings.label == "weighed" else self._label(answers),
+                "n": len(answers),
+                "first": min(line.seq for line in said),
+                "newest": max(line.seq for line in said),
+                "mixed": len({line.label for line in answers}) > 1,
+                "dev": settings.measures(row),
+            }
+        ]
 
 
-def _say(state: State, row: int, by: str, code: int, seq: int, at: float, undoes: int = -1) -> None:
-    """Add a line: an answer, a skip, a withdrawal, or what an undo brings back."""
-    if by not in state.people:
-        state.people = (*state.people, by)
-    place, top = state.n_lines, state.tops.get(by, -1)
-    _count(state, row, -1)
-    line = (state.people.index(by), code, seq, at, top, undoes)
-    state.lines = state.lines.appended(place, row, *line)
-    state.n_lines, state.moves = place + 1, state.moves + 1
-    if undoes < 0:
-        state.tops[by] = place
-    _count(state, row, 1)
-    if row in state.leases:
-        _hold(state, row, by, None)
-
-
-def _undo(state: State, row: int, by: str) -> None:
-    columns, last = state.lines.columns, state.tops.get(by, -1)
-    if last < 0 or columns["row"][last] != row:
-        return  # what was undone is among the lost events
-    code, seq, at = WITHDRAWN, 0, 0.0
-    for place in state.lines.of(row, last):
-        if columns["by"][place] == columns["by"][last]:
-            code, seq, at = (columns[name][place].item() for name in ("label", "seq", "at"))
-            break
-    state.tops[by] = int(columns["prior"][last])
-    _say(state, row, by, code, seq, at, last)
-
-
-def _count(state: State, row: int, sign: int) -> None:
-    """Count the answers, annotators and label of a row, and whether it is done; or no more."""
-    said, settings = state.said(row), state.settings
-    labels = [standing.label for standing in said.values() if standing.label is not None]
-    counted: list[tuple[Any, ...]] = [("by", by) for by in said]
-    counted += [("answers",)] * len(labels)
-    if said:
-        counted.append(("rows",))
-        if row not in state.aside and not 0 < len(labels) < settings.answers:
-            counted.append(("closed",))
-    if labels:
-        counted.append(("labelled",))
-        if len(set(labels)) > 1:
-            counted.append(("disagreements",))
-        # Weighed, a label follows from all answers to all rows.
-        if settings.label != "weighed":
-            label = labels[0] if len(labels) == 1 else state.label(row)
-            dev = settings.measures(row)
-            counted += [("label", dev, *each) for each in settings.answer.counted(label)]
-    for fact in counted:
-        state.tally[fact] = state.tally.get(fact, 0) + sign
-        if not state.tally[fact]:
-            del state.tally[fact]
-    if 0 < len(labels) < settings.answers and row not in state.aside:
-        state.begun[row] = min(standing.seq for standing in said.values())
-    else:
-        state.begun.pop(row, None)
-
-
-def _extend(state: State, seq: int, pool: dict[str, Any]) -> None:
-    # What was ranked before did not know the new rows.
-    state.pool, state.n_rows, state.changed = pool, pool["n_rows"], seq
-    aside = frozenset(pool.get("aside", ()))
-    recounted = state.aside ^ aside
-    for row in recounted:
-        _count(state, row, -1)
-    state.aside = aside
-    for row in recounted:
-        _count(state, row, 1)
-
-
-def _ask(state: State, seq: int, event: events.Asked) -> None:
-    for place, (row, utility) in enumerate(zip(event.rows, event.utilities, strict=True)):
-        _hold(state, row, event.by, Lease(event.at, event.until, seq * 2**20 + place))
-        line = (float("nan") if utility is None else utility, event.ranking or 0)
-        state.asked = state.asked.appended(state.n_asked, row, *line)
-        state.n_asked += 1
-    state.turns += len(event.rows)
-    state.dev_turns += event.dev
-
-
-def _hold(state: State, row: int, by: str, lease: Lease | None) -> None:
-    """Give a row to an annotator, or take it back; earlier states share the map of the row."""
-    held = {who: other for who, other in state.leases.pop(row, {}).items() if who != by}
-    if lease is not None:
-        held[by] = lease
-    if held:
-        state.leases[row] = held
+def _rows(event: Any) -> tuple[int, ...]:
+    """Return the rows whose lines and questions an event may change."""
+    match event:
+        case events.Asked(rows=rows):
+            return tuple(rows)
+        case events.OfRow(row=row):
+            return (row,)
+    return ()
 
 
 def _describe(state: State, event: events.Described) -> None:
@@ -194,44 +305,8 @@ def _describe(state: State, event: events.Described) -> None:
     if (new := event.name) is None:
         return
     old = state.classes[place]
-
-    def now(label: Any) -> Any:
-        return new if position((old,), label) == 0 else label
-
-    # In every answer, earlier ones too.
-    state.names = Names([now(label) for label in state.names.labels])
-    state.tally = {
-        (*fact[:2], now(fact[2])) if fact[0] == "label" and len(fact) == 3 else fact: n
-        for fact, n in state.tally.items()
-    }
     state.classes = (*state.classes[:place], new, *state.classes[place + 1 :])
     # Pages that have not heard of it still use the old name.
     state.renamed = {known: new if name == old else name for known, name in state.renamed.items()}
     state.renamed[old] = new
     state.renamed.pop(new, None)
-
-
-def add_ranking(rounds: list[tuple[int, Ranked]], seq: int, new: Ranked) -> None:
-    """Add a ranking; older ones keep what curves and stopping rules use, up to 100 labels back."""
-    if rounds:
-        number, last = rounds[-1]
-        gone = {"queue": (), "utilities": (), "quantiles": (), "versions": {}, "features": ""}
-        slim = replace(last, **gone, recipe=intern(last.recipe))  # type: ignore[arg-type]
-        # Ranked again before a new label came, it is compared with nothing.
-        again = last.labels == new.labels
-        rounds[-1] = number, _forgotten(slim) if again else slim
-        models, far = 1, False
-        for place in range(0 if again else len(rounds) - 2, 0, -1):
-            number, old = rounds[place]
-            known = (old.stop_set or {}).get("predicted") is not None
-            if far and models > MODELS:
-                if not known:
-                    break
-                rounds[place] = number, _forgotten(old)
-            models += known
-            far = far or (known and old.labels <= new.labels - 2 * BACK)
-    rounds.append((seq, new))
-
-
-def _forgotten(old: Ranked) -> Ranked:
-    return replace(old, stop_set=old.stop_set and {**old.stop_set, "predicted": None})

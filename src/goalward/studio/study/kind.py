@@ -139,14 +139,22 @@ class Kind:
         """Return whether an answer is, or includes, a class by name."""
         return str(answer) == name
 
-    def counted(self, answer: Any) -> Iterator[tuple[Any, ...]]:
-        """Yield the keys under which an answer is counted."""
-        yield (answer,)
+    def coded(self, answer: Any, classes: Sequence[Label]) -> str:
+        """Return an answer as tables keep it: the place of its class, which may get another name."""
+        return str(position(classes, answer))
+
+    def decoded(self, text: str, classes: Sequence[Label]) -> Any:
+        """Return the answer that a text stands for."""
+        return classes[int(text)]
+
+    def counted(self, text: str) -> Iterator[tuple[Any, ...]]:
+        """Yield the keys under which an answer, as tables keep it, is counted."""
+        yield (int(text),)
 
     def per_class(self, state: Answered) -> dict[Label, int]:
         counts = dict.fromkeys(state.classes, 0)
-        for (_, label), n in state.counts.items():
-            counts[label] = counts.get(label, 0) + n
+        for (_, place), n in state.counts.items():
+            counts[state.classes[place]] += n
         return counts
 
     def least(self, state: Answered) -> dict[str, int]:
@@ -223,11 +231,14 @@ class Kind:
         matrix = tuple(tuple(line) for line in table.tolist())
         return Scores(tuple(scores), matrix, len(answers.truth), int(answers.chosen.sum()))
 
-    def doubts(self, now: StudyRound) -> Doubts:
-        """Return all answers, the most doubtful first."""
-        answers, again = LeftOut.of(now), relabel(now.fitted, now.goal)
+    def doubts(self, now: StudyRound, most: int | None = None) -> Doubts:
+        """Return all answers, the most doubtful first; or the first ones, without gains."""
+        answers = LeftOut.of(now)
         doubt = 1.0 - answers.likelihood
         says = [now.state.classes[k] for k in answers.proba.argmax(axis=1)]
+        if most is not None:
+            return Doubts.by(answers, doubt, doubt, says, most=most)
+        again = relabel(now.fitted, now.goal)
         measuring = [None] * len(now.state.dev)
         gains = [
             [*(np.asarray(gain) / len(now.goal_rows)).tolist(), *measuring]

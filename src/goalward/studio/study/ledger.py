@@ -1,19 +1,25 @@
-"""The journal of a study and its state, in one process; a checkpoint that does not fit is not used."""
+"""The journal of a study and its state, in one process; and a check of both."""
 
 from __future__ import annotations
 
+import json
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 from typing import Any, TypeVar
 
-from goalward.errors import Locked, NotAStudy, NotWritten
-from goalward.studio.store import Event, Store, Transaction
-from goalward.studio.store.events import START
+import sqlalchemy as sa
+
+from goalward.errors import Damaged, Locked, NotAStudy
+from goalward.studio.store import Event, Recorded, Store, Transaction
+from goalward.studio.store.tables import FOLDED, METADATA, RANKINGS, STUDY
 from goalward.studio.study.fold import folded
-from goalward.studio.study.state import State, packed, unpacked
+from goalward.studio.study.reader import Reader
+from goalward.studio.study.state import State
 
 T = TypeVar("T")
 Decision = Callable[[State, float], tuple[Any, Sequence[Event]]]
@@ -22,12 +28,10 @@ PATIENCE = 0.3
 """Seconds that a read waits for others; answers wait longer."""
 WAIT = 5.0
 """Seconds that an answer waits where a person sits before it: a page gives up after 15."""
-EVERY = 4096
-"""Events that are worth a checkpoint; in a long journal a 32nd of it."""
-MOST = 20_000
-"""Events that are read at once: a long journal is never in memory whole."""
-GLANCE = 100
-"""Events that a check reads at once: an answer in the same moment waits for it."""
+FEW = 4096
+"""Events that are checked whenever a study is opened; longer journals are in the background."""
+GLANCE = 500
+"""Events or lines that a check reads at once: an answer in the same moment waits for it."""
 
 
 class Ledger:
@@ -36,75 +40,43 @@ class Ledger:
     def __init__(self, store: Store, clock: Callable[[], float]) -> None:
         self.store, self.clock = store, clock
         self._lock = threading.RLock()
-        kept = store.checkpoint()
-        self.known = State() if kept is None else unpacked(*kept)
+        self.reader = Reader(store.run)
+        self.known = State(reader=self.reader)
         """The state at the last read."""
-        self.checked = kept is None
-        """Whether every event was read, not only those after the checkpoint."""
         self.behind: str | None = None
         """Why the last read was not of the study itself; None where it was."""
         self._look_again = 0.0
-        self._saved = self.known.seq
         self._catch_up()
         if self.known.seq == 0:
             raise NotAStudy(
                 f"The study at {store.name} was never finished and holds no answers. Delete it and "
                 "create it again."
             )
-        self.save()
+        self.checked = self.known.seq <= FEW
+        """Whether every event was read and compared with the tables."""
+        if self.checked:
+            self.check()
 
     @property
     def state(self) -> State:
         """The state now; while another process holds the study, at the last read (see `behind`)."""
         if self.behind is not None and time.monotonic() < self._look_again:
             return self.known
-        # Whoever writes holds the lock as long as they wait themselves.
-        mine = self._lock.acquire(timeout=PATIENCE)
         try:
-            if mine:
-                return self._catch_up(PATIENCE)
-            self.store.read(self.known.mark, most=1, patience=0.0)
+            return self._catch_up(PATIENCE)
         except Locked as error:
             self.behind, self._look_again = str(error), time.monotonic() + 1.0
-        finally:
-            if mine:
-                self._lock.release()
         return self.known
 
     def _catch_up(self, patience: float | None = None) -> State:
-        while news := self.store.read(self.known.mark, most=MOST, patience=patience):
+        known = self.known
+        if (news := self.store.head(known.mark, patience=patience)) is not None:
             # State and mark are one value, set once: nothing that strikes between can part them.
-            self.known = folded(self.known, news)
+            self.known = known = State.of(*news, self.reader)
+        # What a status needs is looked up now: later somebody may hold the study.
+        _ = known.leases, known.ranking, known.rounds
         self.behind = None
-        return self.known
-
-    def save(self) -> None:
-        """Keep a checkpoint, where many events came since the last one."""
-        state = self.known
-        if state.seq - self._saved >= max(EVERY, state.seq // 32):
-            with suppress(Locked, NotWritten):  # without one, more is read again
-                self.store.save_checkpoint(state.mark, packed(state), PATIENCE)
-                self._saved = state.seq
-
-    def check(self, pause: float = 0.0) -> int:
-        """Verify every event and return how many there are; a checkpoint that does not fit is replaced."""
-        mark, content = self.store.checkpoint() or (START, b"")
-        state, wrong = State(), False
-        while True:
-            began, left = time.perf_counter(), mark.seq - state.seq
-            news = self.store.read(state.mark, most=min(left, GLANCE) if left > 0 else GLANCE)
-            if not news:
-                break
-            state = folded(state, news)
-            if state.seq == mark.seq and packed(state) != content:
-                wrong = True
-                self.store.save_checkpoint(state.mark, packed(state))
-            time.sleep(pause * (time.perf_counter() - began))
-        with self._lock:
-            if wrong:
-                self.known = state
-            self.checked = True
-        return state.seq
+        return known
 
     def write(
         self,
@@ -112,12 +84,19 @@ class Ledger:
         *,
         then: Decision | None = None,
         blobs: Sequence[bytes] = (),
+        view: dict[str, Any] | None = None,
         **given: Any,
     ) -> T:
         """Hold the study, decide, store the events and return the result; with `then`, both results."""
 
         def held(transaction: Transaction) -> tuple[State, Any]:
-            state = folded(self.known, transaction.news) if transaction.news else self.known
+            connection = transaction.connection
+            # What is looked up now is read in this transaction.
+            reader = self.reader.on(connection)
+            if self.known.mark == transaction.mark:
+                state = replace(self.known, reader=reader)
+            else:
+                state = State.of(transaction.mark, transaction.header, reader)
             results: list[Any] = []
             steps: list[Decision] = [partial(decide, **given), *([then] if then else [])]
             for step in steps:
@@ -125,12 +104,94 @@ class Ledger:
                 results.append(result)
                 for content in blobs if events else ():
                     transaction.keep(content)
-                # Folded before it is stored: what cannot be read again is never written.
                 if events:
-                    state = folded(state, [transaction.append(event) for event in events])
-            return state, results if then else results[0]
+                    state = folded(connection, state, map(transaction.append, events))
+            if view is not None:
+                newest, text = RANKINGS.c.seq == state.ranked, json.dumps(view).encode()
+                content = sha256(text).hexdigest().encode() + text
+                connection.execute(sa.update(RANKINGS).where(newest).values(view=content))
+            transaction.header = state.header()
+            if state.pool_seq != self.known.pool_seq:  # as it is read again, here too
+                state = State.of(state.mark, transaction.header, reader)
+            return replace(state, reader=self.reader), results if then else results[0]
 
         with self._lock:
             # Only what is on disk counts.
             self.known, stored = self.store.write(self.known.mark, held)
             return stored  # type: ignore[no-any-return]
+
+    def check(self, pause: float = 0.0) -> int:
+        """Verify every event and table, and return how many events there are; see `verify`."""
+        events = verify(self.store, pause)
+        self.checked = True
+        return events
+
+
+class Replica:
+    """What events add up to, made anew in a database of its own, which is gone with it."""
+
+    def __init__(self) -> None:
+        engine = sa.create_engine(
+            "sqlite://",
+            # A file that SQLite deletes: a long journal does not fit into memory.
+            creator=lambda: sqlite3.connect("", check_same_thread=False),
+            poolclass=sa.StaticPool,
+        )
+        self.connection = engine.connect()
+        METADATA.create_all(self.connection)
+        self.reader = Reader(lambda work: work(self.connection))
+        self.state = State(reader=self.reader)
+
+    def take(self, news: Sequence[Recorded]) -> State:
+        """Take in more events."""
+        self.state = replace(folded(self.connection, self.state, news), reader=self.reader)
+        return self.state
+
+
+def verify(store: Store, pause: float = 0.0) -> int:
+    """Verify every event, compare the tables with a replay of them, and return how many there are.
+
+    After each block this waits `pause` times as long as it took, so that others can answer.
+    """
+    replica, done = Replica(), False
+    places = {table.name: -1 for table in FOLDED}
+    while not done:
+        began = time.perf_counter()
+        done = store.run(lambda connection: _compared(store, connection, replica, places))
+        time.sleep(pause * (time.perf_counter() - began))
+    replica.connection.close()
+    return replica.state.seq
+
+
+def _compared(
+    store: Store, connection: sa.Connection, replica: Replica, places: dict[str, int]
+) -> bool:
+    """Take in some events, or compare some lines once all are; return whether all are equal."""
+    news = store.events(connection, replica.state.mark, GLANCE)
+    replica.take(news)
+    if len(news) == GLANCE:
+        return False
+    header = connection.execute(sa.select(STUDY.c.header)).scalar_one()
+    if header != replica.state.header():
+        _refuse(store, "The header")
+    for table in FOLDED:
+        if table.name not in places:
+            continue
+        key, *_ = table.primary_key
+        columns = [column for column in table.c if column is not RANKINGS.c.view]
+        query = sa.select(*columns).where(key > places[table.name]).order_by(key).limit(GLANCE)
+        lines, own = (c.execute(query).all() for c in (connection, replica.connection))
+        if lines != own:
+            _refuse(store, f"The table {table.name}")
+        if lines:
+            places[table.name] = int(lines[-1][list(table.c).index(key)])
+            return False
+        del places[table.name]
+    return True
+
+
+def _refuse(store: Store, what: str) -> None:
+    raise Damaged(
+        f"{what} of {store.name} is not what its events add up to, which are whole. Save them, and "
+        "make the tables anew, with `goalward restore --recover` or Study.recover."
+    )

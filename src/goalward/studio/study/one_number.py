@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ WIDER = 2.0
 """Factor of the variance of α, β and δ, for intervals that hold the truth nine times in ten."""
 SHRUNK = 0.2
 """Deviation of how much too flat or too steep predictions are."""
+FEW_THOUSAND = 5000
+"""Answers drawn for an interval at most."""
 LARGEST = 10
 """Errors that are shown, the largest first."""
 
@@ -104,7 +107,13 @@ class OneNumber(Kind):
     def words(self, answer: Any, classes: Sequence[Label]) -> str:
         return f"{answer:.15g}"
 
-    def counted(self, answer: Any) -> Iterator[tuple[Any, ...]]:
+    def coded(self, answer: Any, classes: Sequence[Label]) -> str:
+        return json.dumps(answer)
+
+    def decoded(self, text: str, classes: Sequence[Label]) -> Any:
+        return json.loads(text)
+
+    def counted(self, text: str) -> Iterator[tuple[Any, ...]]:
         yield (True,)
 
     def per_class(self, state: Answered) -> dict[Label, int]:
@@ -140,7 +149,8 @@ class OneNumber(Kind):
         answers = LeftOut.scored(now)
         truth, says = answers.truth[:, 0], answers.proba[:, 0]
         off, n = np.abs(truth - says), len(truth)
-        again = np.random.default_rng(0).integers(n, size=(2000, n))
+        # Of many answers, some: intervals are wider than they could be.
+        again = np.random.default_rng(0).integers(n, size=(2000, min(n, FEW_THOUSAND)))
         varied = np.maximum(np.var(truth[again], axis=1), 1e-300)
         squares, whole = np.mean(off[again] ** 2, axis=1), float(np.var(truth))
         square = float(np.mean(off**2))
@@ -154,13 +164,13 @@ class OneNumber(Kind):
             int(answers.chosen.sum()),
         )
 
-    def doubts(self, now: StudyRound) -> Doubts:
+    def doubts(self, now: StudyRound, most: int | None = None) -> Doubts:
         answers = LeftOut.of(now)
         v, pool = _known_leverages(now, answers), leverages(now.fitted, now.pool.take(now.sample))
         errors = (answers.truth - answers.proba)[:, 0]
         variance = ErrorSize.of(errors, v, answers.chosen, pool).variance(v, answers.chosen)
         off = np.abs(errors) / np.maximum(np.sqrt(variance), 1e-150)
-        return Doubts.by(answers, off, erf(off / 2**0.5), answers.proba[:, 0].tolist())
+        return Doubts.by(answers, off, erf(off / 2**0.5), answers.proba[:, 0].tolist(), most=most)
 
     def mistake(
         self, answer: Any, says: Any, doubt: float, classes: Sequence[Label]

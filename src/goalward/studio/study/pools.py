@@ -220,7 +220,7 @@ class PoolLoader:
             near = ("relative", "vectors_relative")
             paths += [own.parent / kept[name] for name in near if kept.get(name)]
         if self.moved is not None:
-            table = _as_table(self.moved)
+            table = as_table(self.moved)
             paths += [Path(table.path), beside(table.path, ".npy")]
             paths += [table.vectors] if table.vectors else []
         return paths
@@ -281,7 +281,8 @@ def _load(journal: Store, kept: Mapping[str, Any], moved: Any, tick: Tick) -> St
     return pool
 
 
-def _as_table(pool: Any) -> Table:
+def as_table(pool: Any) -> Table:
+    """Return a table, or that of a path."""
     return named_table(pool) or Table(os.fspath(pool))
 
 
@@ -328,7 +329,7 @@ def found_table(kept: Mapping[str, Any], home: Path | None, moved: Any) -> Table
     if kept["vectors"] is not None:
         vectors = _there(kept, "vectors", "vectors_relative", home)
     if moved is not None:
-        given = _as_table(moved)
+        given = as_table(moved)
         path, npy = given.path, beside(given.path, ".npy")
         if kept["vectors"] is not None and (given.vectors or npy.is_file()):
             vectors = given.embeddings if given.vectors else str(npy)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from heapq import merge
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from goalward.core.draws import drawn_rows
 from goalward.models.logistic import Logistic
 from goalward.strategies.combined import cold_start
+from goalward.studio.store.tables import ROWS
 from goalward.studio.study.pools import StudyPool, prices
 from goalward.studio.study.settings import Settings
 from goalward.studio.study.state import State
@@ -24,8 +25,8 @@ FIRST = 64
 CANDIDATES = 2000
 QUEUE = 256
 """Rows of a ranking, where as many are open."""
-SINCE = 4096
-"""Answers after which the open rows are looked up anew."""
+AT_ONCE = 4096
+"""Rows of a random order that are looked at together."""
 
 
 class Question(NamedTuple):
@@ -36,14 +37,27 @@ class Question(NamedTuple):
     dev: bool
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Questions:
     """The questions of a pool, in an order that the newest ranking and the seed decide."""
 
     n_rows: int
     settings: Settings = field(repr=False)
     pool: Callable[[], StudyPool] = field(repr=False)
-    _base: list[Any] = field(default_factory=list, repr=False)
+
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+        # Which rows are done, as of an event, and where the open ones of both roles begin.
+        self._done: NDArray[Any] | None = None
+        self._known, self._starts = 0, [0, 0]
+        self.given: NDArray[Any] | None = None
+        """The rows to ask first, if another process found them."""
+
+    def first(self) -> NDArray[Any]:
+        """Return the rows to ask first; none until the features are there."""
+        if self.given is not None:
+            return self.given
+        return self._first if self.pool().ready else np.empty(0, dtype=np.int64)
 
     @cached_property
     def _first(self) -> NDArray[Any]:
@@ -64,34 +78,47 @@ class Questions:
 
     @cached_property
     def _random(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """The place of each row in a random order; that order of training rows, and of dev rows."""
+        """The place of each row in the order of its role; that of training rows, and of dev rows."""
         order = self.settings.random_order(self.n_rows, "order")
         dev, places = self.settings.is_dev(order), np.empty(self.n_rows, dtype=np.int64)
-        places[order] = np.arange(self.n_rows)
-        return places, order[~dev], order[dev]
+        roles = order[~dev], order[dev]
+        for role in roles:
+            places[role] = np.arange(len(role))
+        return places, *roles
+
+    def catch_up(self, state: State) -> NDArray[Any]:
+        """Return which rows were done at the last call, for a state on disk; the first takes longest."""
+        with self._lock:
+            if self._done is None:
+                self._done = np.zeros(self.n_rows, dtype=bool)
+                self._done[state.rows_with(ROWS.c.n == 0, ROWS.c.n >= self.settings.answers)] = True
+            elif state.seq > self._known:
+                touched = state.touched_since(self._known)
+                state.lines(touched)
+                for row in touched:
+                    self._done[row] = not state.needs_answer(row)
+                    if not self._done[row]:
+                        dev = self.settings.measures(row)
+                        self._starts[dev] = min(self._starts[dev], int(self._random[0][row]))
+            self._known = max(self._known, state.seq)
+            return self._done
 
     def _left(self, state: State, dev: bool) -> Iterator[int]:
         """Give the rows of a role in their random order, without those that are done."""
-        places, *orders = self._random
-        log, known, *_ = self._base or (None, 0)
-        if log is not state.lines or not 0 <= state.n_lines - known <= SINCE:
-            done = np.zeros(self.n_rows, dtype=bool)
-            done[state.columns.done(self.settings.answers)] = True
-            rows = [order[~done[order]] for order in orders]
-            self._base[:] = [state.lines, state.n_lines, done, [(places[r], r) for r in rows]]
-        _, known, done, left = self._base
-        # Taken back since, they have their place in the order again; what was done since is passed.
-        touched = np.unique(state.lines.columns["row"][known : state.n_lines])
-        again = touched[done[touched] & (self.settings.is_dev(touched) == dev)].tolist()
-        back = sorted((places[row], row) for row in again if state.needs_answer(row))
-        for _, row in merge(zip(*left[dev], strict=True), back):
-            yield int(row)
+        done = self.catch_up(state) if self._done is None else self._done
+        order, first = self._random[1 + dev], self._starts[dev]
+        while first < len(order) and done[order[first]]:
+            first += 1
+        self._starts[dev] = first
+        for at in range(first, len(order), AT_ONCE):
+            part = order[at : at + AT_ONCE]
+            yield from part[~done[part]].tolist()
 
     def next(self, state: State, n: int, by: str, now: float) -> list[Question]:
         chosen: dict[int, Question] = {}
         training, dev = self._open(state, by, now, dev=False), self._open(state, by, now, dev=True)
         # First what others have answered and needs more answers, oldest first.
-        for row in sorted(state.begun, key=state.begun.__getitem__):
+        for row in state.begun:
             if len(chosen) < n and is_open(state, row, by, now):
                 chosen[row] = Question(row, state.question(row)[0], False)
         turns, dev_turns = state.turns + len(chosen), state.dev_turns
@@ -111,12 +138,12 @@ class Questions:
 
     def _open(self, state: State, by: str, now: float, *, dev: bool) -> Iterator[Question]:
         if state.ranking is not None and not dev:
+            state.lines(state.ranking.queue)
             for row, utility in zip(state.ranking.queue, state.ranking.utilities, strict=True):
                 if is_open(state, row, by, now):
                     yield Question(row, utility, dev)
         # Nobody waits for what rows are chosen by: until it is there, a random order does.
-        covering = state.ranking is None and not dev and self.pool().ready
-        first = self._first if covering else ()
+        first = self.first() if state.ranking is None and not dev else ()
         for row in chain(map(int, first), self._left(state, dev)):
             if is_open(state, row, by, now):
                 yield Question(row, None, dev)
@@ -145,4 +172,5 @@ def queue_used_up(state: State, n: int, by: str, now: float) -> bool:
     # A queue shorter than usual held every open row: ranking again would find no more.
     if state.ranking is None or len(state.ranking.queue) < QUEUE:
         return False
+    state.lines(state.ranking.queue)
     return sum(is_open(state, row, by, now) for row in state.ranking.queue) < n

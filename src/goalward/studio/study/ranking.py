@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from goalward.core.arrays import to_numpy
 from goalward.core.cores import one_blas_thread
 from goalward.errors import PoolExhausted
 from goalward.models import Fitted
@@ -21,6 +22,8 @@ from goalward.studio.store import Ranked
 from goalward.studio.study.pools import prices
 from goalward.studio.study.rounds import StudyRound
 
+MISTAKES = 2000
+"""Answers that are looked at for likely mistakes, the most doubtful ones."""
 HEAD = 32
 """Rows picked as a batch; the rest of a queue is in the order of the scores."""
 LARGE = 500
@@ -48,7 +51,7 @@ def rank(now: StudyRound, size: int, at: float) -> Ranked | None:
         size=min(size, free),
         head=min(head, size, free),
         closed=closed,
-        round=len(state.rounds),
+        round=state.n_rounds,
         costs=prices(now.pool, state.settings.costs),
     )
     scores = np.delete(suggestion.utility, closed)
@@ -71,6 +74,23 @@ def rank(now: StudyRound, size: int, at: float) -> Ranked | None:
         guesses=_guesses(now),
         seconds=time.perf_counter() - started,
     )
+
+
+def viewed(now: StudyRound, ranked: Ranked) -> dict[str, Any]:
+    """Return what pages look up until the next ranking: scores, likely mistakes, and predictions."""
+    state, kind = now.state, now.state.settings.answer
+    mistakes = []
+    for row, doubt, says, *_ in zip(*kind.doubts(now, most=MISTAKES), strict=True):
+        label = state.labels[row]
+        if mistake := kind.mistake(label, says, doubt, state.classes):
+            mistakes.append([row, kind.coded(label, state.classes), *mistake, doubt])
+    view = {"scores": kind.scores(now).record(), "mistakes": mistakes}
+    if kind.name == "class":
+        rows = [row for row in ranked.queue if not state.settings.measures(row)]
+        proba = to_numpy(now.fitted.predict_proba(now.pool.take(rows)))
+        best = zip(proba.argmax(axis=1).tolist(), proba.max(axis=1).tolist(), strict=True)
+        view["predicted"] = dict(zip(rows, best, strict=True))
+    return view
 
 
 def _strategy(now: StudyRound) -> tuple[Strategy, int]:
@@ -135,7 +155,10 @@ def _guesses(now: StudyRound) -> dict[str, Any] | None:
         return None
     proved = now.pool.guesses.proved(now.state)
     used = now.fitted.transform is not None
-    return {"right": proved.right.total(), "of": proved.of.total(), "used": used}
+    classes = [[proved.right[label], proved.of[label]] for label in now.state.classes]
+    return {"right": proved.right.total(), "of": proved.of.total(), "used": used} | {
+        "classes": classes
+    }
 
 
 @cache

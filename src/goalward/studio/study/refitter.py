@@ -6,12 +6,15 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from goalward.core.cores import cores
 from goalward.errors import GoalwardError
 from goalward.studio.study.study import Study
 
 LOG = logging.getLogger(__name__)
+CHECK_PAUSE = 19.0
+"""Events are checked in a twentieth of the time, so that answers come first."""
 # Studies of one process take turns: ten that fit at once would all be slow, and so would answers.
 _PREPARING = threading.BoundedSemaphore(1)
 _FITTING = threading.BoundedSemaphore(max(1, cores() // 2))
@@ -24,6 +27,7 @@ class Refitter:
         self.study, self.notify = study, notify
         self.busy = False
         self.trouble: str | None = None
+        self.damage: str | None = None
         self.preparing: str | None = None
         self._wake, self._begun, self._ended, self._asked = threading.Event(), False, False, False
         self._beginning = threading.Lock()
@@ -32,7 +36,26 @@ class Refitter:
     def start(self) -> None:
         """Begin, or begin again after `close`; the first look is at once."""
         self._begun, self._ended = True, False
+        if not self.study.checked:
+            threading.Thread(target=self._check, name="goalward-check", daemon=True).start()
         self.nudge()
+
+    @property
+    def ready(self) -> bool:
+        """Whether the features of the rows are there."""
+        return self.study.pool.ready
+
+    def compute(self, name: str, **given: Any) -> Any:
+        """Return what a page asks of the model or of all rows: see `COMPUTED`."""
+        return COMPUTED[name](self.study, **given)
+
+    def _check(self) -> None:
+        """Check every event that opening did not."""
+        try:
+            self.study.check(pause=CHECK_PAUSE)
+        except GoalwardError as error:
+            self.damage = str(error)
+            self._tell()
 
     def nudge(self, *, now: bool = False) -> None:
         """Look whether a ranking is due, or make one `now` if anything changed; returns at once."""
@@ -120,6 +143,37 @@ class Refitter:
         except Exception:
             # Pages poll too, and fits must go on.
             LOG.exception("Open pages could not be notified of a fit.")
+
+
+def _why(study: Study, row: int) -> dict[str, Any]:
+    reasons = study.why(row)
+    labels = [
+        {
+            "label": label,
+            "probability": probability,
+            "utility": reasons.utility.get(label),
+            "helps": [vars(effect) for effect in reasons.helps.get(label, [])],
+            "hurts": [vars(effect) for effect in reasons.hurts.get(label, [])],
+        }
+        for label, probability in reasons.proba.items()
+    ]
+    scores = {"gain": reasons.gain, "recipe": reasons.recipe, "spread": reasons.spread}
+    return {"row": row, **scores, "labels": labels}
+
+
+def _words(study: Study, row: int) -> list[dict[str, Any]]:
+    weights = study.why(row).words()
+    return [{"word": weight.word, "push": list(weight.push.values())} for weight in weights]
+
+
+COMPUTED: dict[str, Callable[..., Any]] = {
+    "why": _why,
+    "words": _words,
+    "unlike": Study.least_similar,
+    "export": Study.export,
+    "predictions": Study.write_predictions,
+}
+"""What takes longer than a look-up; arguments and results are plain data."""
 
 
 def _failure(error: BaseException) -> str:

@@ -226,6 +226,11 @@ class Settings:
         """Return whether a row measures the model; faster than `is_dev` for single rows."""
         return bool(_measuring(self.seed, self.dev, row // BLOCK)[row % BLOCK])
 
+    def n_training(self, n_rows: int) -> int:
+        """Return how many of the first rows train the model."""
+        blocks = (_measuring(self.seed, self.dev, b) for b in range(-(-n_rows // BLOCK)))
+        return n_rows - sum(int(b[: n_rows - i * BLOCK].sum()) for i, b in enumerate(blocks))
+
     def random_order(self, n_rows: int, purpose: str) -> NDArray[Any]:
         """Return all rows in a random order, independent between purposes."""
         return np.argsort(drawn_numbers(range(n_rows), self.seed, purpose), kind="stable")

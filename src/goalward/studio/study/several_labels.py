@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -123,9 +124,15 @@ class SeveralLabels(Kind):
             holds and str(label) == name for label, holds in zip(classes, answer, strict=False)
         )
 
-    def counted(self, answer: Any) -> Iterator[tuple[Any, ...]]:
+    def coded(self, answer: Any, classes: Sequence[Label]) -> str:
+        return json.dumps(answer)
+
+    def decoded(self, text: str, classes: Sequence[Label]) -> Any:
+        return tuple(json.loads(text))
+
+    def counted(self, text: str) -> Iterator[tuple[Any, ...]]:
         yield (True,)
-        for place, value in enumerate(answer):
+        for place, value in enumerate(json.loads(text)):
             if value is not None:
                 yield place, value
 
@@ -179,7 +186,7 @@ class SeveralLabels(Kind):
         scores = tuple(ClassScores.of(label, *of) for label, of in pairs)
         return LabelScores(scores, right, len(answers.rows), int(answers.chosen.sum()))
 
-    def doubts(self, now: StudyRound) -> Doubts:
+    def doubts(self, now: StudyRound, most: int | None = None) -> Doubts:
         answers = LeftOut.of(now)
         answered, yes = ~np.isnan(answers.truth), answers.proba > 0.5
         doubt = np.where(answers.truth > 0.5, 1.0 - answers.proba, answers.proba)
@@ -188,7 +195,7 @@ class SeveralLabels(Kind):
             {name: bool(yes[i, k]) for k, name in enumerate(now.state.classes) if answered[i, k]}
             for i in range(len(doubt))
         ]
-        return Doubts.by(answers, doubt, doubt, says)
+        return Doubts.by(answers, doubt, doubt, says, most=most)
 
     def mistake(
         self, answer: Any, says: Any, doubt: float, classes: Sequence[Label]

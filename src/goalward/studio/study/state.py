@@ -1,7 +1,6 @@
-"""The state of a study at one moment: what annotators said, hold and wrote, row by row.
+"""The state of a study at one moment: its header in memory, and answers looked up in the tables.
 
-A state never changes, so threads may read it. Answers and questions are columns that only grow,
-shared by all states; the rest is small and copied.
+A state never changes, so threads may read it: lines that came or ended after its mark are not its own.
 """
 
 from __future__ import annotations
@@ -9,30 +8,48 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import sqlalchemy as sa
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
 
+from goalward.errors import Damaged, NotAStudy
 from goalward.labels import Consensus, DawidSkene
-from goalward.studio.store.events import START, Label, Mark, Ranked, canonical, parsed
+from goalward.studio.store.events import START, Label, Mark, Ranked
+from goalward.studio.store.tables import ANSWERS, NOTES, QUESTIONS, ROWS
 from goalward.studio.study.kind import position
+from goalward.studio.study.reader import SKIPPED, WITHDRAWN, Columns, Reader
 from goalward.studio.study.settings import Settings
 
-SKIPPED, WITHDRAWN = -1, -2
-"""In place of a label's code."""
-ANSWERS = {"row": "i4", "by": "i4", "label": "i4", "seq": "i8", "at": "f8"}
-ANSWERS |= {"prior": "i4", "undoes": "i4"}
-"""A line is what an annotator says of a row from then on. `prior` is the annotator's line that an undo
-takes back next; the line of an undo repeats the answer before, `undoes` is what it took back (or -1)."""
-QUESTIONS = {"row": "i4", "utility": "f8", "ranking": "i4"}
-"""A row was asked: its utility (NaN without) and the number of the ranking (0 without)."""
+T = TypeVar("T")
+AT_ONCE = 500
+"""Rows looked up by one query."""
+PLAIN = (
+    *("identity", "classes", "pool_seq", "ranked", "n_rounds", "turns", "dev_turns"),
+    *("moves", "changed", "guidelines", "losses"),
+)
+"""Parts of a header that JSON keeps as they are."""
+
+
+class Line(NamedTuple):
+    """What an annotator says of a row from event `id` on; see `tables.ANSWERS`."""
+
+    id: int
+    row: int
+    by: str
+    label: str
+    seq: int
+    at: float
+    prior: int = 0
+    before: int = 0
+    undoes: int = 0
+    ended: int | None = None
 
 
 class Standing(NamedTuple):
@@ -43,108 +60,10 @@ class Standing(NamedTuple):
     at: float
 
 
-class RowLog:
-    """Lines in columns; a state knows how many are its own, and none that a state sees is changed."""
-
-    def __init__(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        self.size = n = len(columns["row"])
-        self.columns = {name: np.resize(c, max(64, 2 * n)) for name, c in columns.items()}
-        rows = np.asarray(columns["row"])
-        order, starts = by_row(rows)
-        # The line before of the same row, and the last line of each row.
-        self.before = np.full(max(64, 2 * n), -1, dtype="i4")
-        same = np.flatnonzero(rows[order[1:]] == rows[order[:-1]])
-        self.before[order[same + 1]] = order[same]
-        self.last = np.full(max(64, 2 * len(starts)), -1, dtype="i4")
-        filled = np.flatnonzero(np.diff(starts))
-        self.last[filled] = order[starts[filled + 1] - 1]
-
-    @classmethod
-    def empty(cls, kinds: Mapping[str, str]) -> RowLog:
-        return cls({name: np.empty(0, kind) for name, kind in kinds.items()})
-
-    def appended(self, n: int, row: int, *values: Any) -> RowLog:
-        """Return the log with a line after the first n: itself, or a copy where it went on already."""
-        if self.size != n:
-            return RowLog(self.first(n)).appended(n, row, *values)
-        # First: a line that is cut short is not written over, but left to nobody.
-        self.size = n + 1
-        if n == len(self.before):
-            grown = {name: np.resize(c, 2 * n) for name, c in self.columns.items()}
-            self.columns, self.before = grown, np.resize(self.before, 2 * n)
-        if row >= len(self.last):
-            more = np.full(2 * row - len(self.last) + 64, -1, dtype="i4")
-            self.last = np.concatenate([self.last, more])
-        for column, value in zip(self.columns.values(), (row, *values), strict=True):
-            column[n] = value
-        self.before[n] = self.last[row]
-        # Last: whoever reads meanwhile finds a whole line.
-        self.last[row] = n
-        return self
-
-    def first(self, n: int) -> dict[str, NDArray[Any]]:
-        """Return the columns of the first n lines."""
-        return {name: column[:n] for name, column in self.columns.items()}
-
-    def of(self, row: int, n: int) -> Iterator[int]:
-        """Give the places of a row's lines among the first n, newest first."""
-        place = int(self.last[row]) if 0 <= row < len(self.last) else -1
-        before = self.before
-        while place >= 0:
-            if place < n:
-                yield place
-            place = int(before[place])
-
-
-def by_row(rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return a stable order by row, and where each row begins in it."""
-    # Sparse matrices are sorted by counting: in a tenth of the time that comparing takes.
-    n, shape = len(rows), (int(rows.max(initial=-1)) + 1, max(len(rows), 1))
-    sparse = coo_array((np.ones(n, dtype=np.int8), (rows, np.arange(n))), shape=shape).tocsr()
-    return sparse.indices, sparse.indptr
-
-
-class Standings:
-    """The answers and skips that stand, by row and then by number, as places in people and names."""
-
-    def __init__(
-        self, lines: Mapping[str, NDArray[Any]], people: tuple[str, ...], names: list[Any]
-    ) -> None:
-        # Each annotator's last line on a row stands.
-        row, by = lines["row"], lines["by"]
-        stands = lines["label"] != WITHDRAWN
-        several = np.flatnonzero(np.bincount(row)[row] > 1)
-        order = several[np.lexsort((by[several], row[several]))]
-        same = (row[order[1:]] == row[order[:-1]]) & (by[order[1:]] == by[order[:-1]])
-        stands[order[:-1][same]] = False
-        places = np.flatnonzero(stands)
-        places = places[np.argsort(lines["seq"][places], kind="stable")]
-        places = places[by_row(row[places])[0]]
-        self.row, self.by, self.label = row[places], by[places], lines["label"][places]
-        self.seq, self.at = lines["seq"][places], lines["at"][places]
-        self.people, self.names = people, names
-
-    @cached_property
-    def answers(self) -> NDArray[Any]:
-        return np.flatnonzero(self.label >= 0)
-
-    @cached_property
-    def newest(self) -> NDArray[Any]:
-        """The rows, those with the newest answer or skip first."""
-        last = np.append(np.diff(self.row) > 0, True)[: len(self.row)]
-        return np.asarray(self.row[last][np.argsort(-self.seq[last], kind="stable")])
-
-    def done(self, answers: int) -> NDArray[Any]:
-        """Return the rows with so many answers, and those that were only skipped."""
-        size = int(self.row.max(initial=-1)) + 1
-        given = np.bincount(self.row[self.answers], minlength=size)
-        said = np.bincount(self.row, minlength=size) > 0
-        return np.flatnonzero(said & ((given == 0) | (given >= answers)))
-
-
 class Lease(NamedTuple):
     """A row in an annotator's hands until a time; `place` orders what they hold."""
 
+    id: int
     at: float
     until: float
     place: int
@@ -174,54 +93,27 @@ class Note(NamedTuple):
     at: float
 
 
-class Names(dict[tuple[type, Any], int]):
-    """Labels, with their type, and their codes; only added to, so that states share them."""
-
-    def __init__(self, labels: Sequence[Any] = ()) -> None:
-        super().__init__({(type(label), label): code for code, label in enumerate(labels)})
-        self.labels = list(labels)
-
-    def __missing__(self, key: tuple[type, Any]) -> int:
-        self.labels.append(key[1])
-        self[key] = len(self.labels) - 1
-        return self[key]
-
-
-COPIED = ("tops", "tally", "begun", "leases", "notes", "described", "renamed")
-"""Maps of a state that each has for itself."""
-
-
 @dataclass(eq=False)
 class State:
     """A study at one moment, after the event that `mark` names.
 
-    `identity` is the digest of the first event, the same in every copy. Rows `aside` are never asked:
-    empty ones, and copies. `n_lines` of `lines` (answers) and `n_asked` of `asked` (questions) belong
-    to this state, in codes of `people` and `names`; `tops` has each annotator's last line that was not
-    undone. `tally` counts facts, `begun` has rows that need more answers, with the number of the first.
-    `rounds` are (number, ranking), of which the newest has its queue. `moves` counts changes of
-    answers, `changed` is the last event that changed rows, `lost` has (number, text) of lost events.
+    `identity` is the digest of the first event, the same in every copy. `tops` has each annotator's last
+    line that was not undone, `tally` counts facts. `pool_seq` and `ranked` are the numbers of the events
+    that describe the pool and that ranked last, `lost` those of lost ones. `moves` counts changes of
+    answers, `changed` is the last event that changed rows.
     """
 
     mark: Mark = START
-    identity: str = ""
+    reader: Reader = field(default_factory=lambda: Reader(lambda work: []), repr=False)
     settings: Settings = field(default_factory=Settings)
     pool: Mapping[str, Any] = field(default_factory=dict)
-    n_rows: int = 0
+    identity: str = ""
     classes: tuple[Label, ...] = ()
-    aside: frozenset[int] = frozenset()
-    lines: RowLog = field(default_factory=partial(RowLog.empty, ANSWERS), repr=False)
-    n_lines: int = 0
-    asked: RowLog = field(default_factory=partial(RowLog.empty, QUESTIONS), repr=False)
-    n_asked: int = 0
-    people: tuple[str, ...] = ()
-    names: Names = field(default_factory=Names, repr=False)
     tops: dict[str, int] = field(default_factory=dict)
     tally: dict[tuple[Any, ...], int] = field(default_factory=dict)
-    begun: dict[int, int] = field(default_factory=dict)
-    leases: dict[int, dict[str, Lease]] = field(default_factory=dict)
-    notes: dict[int, tuple[Note, ...]] = field(default_factory=dict)
-    rounds: tuple[tuple[int, Ranked], ...] = ()
+    pool_seq: int = 0
+    ranked: int = 0
+    n_rounds: int = 0
     turns: int = 0
     dev_turns: int = 0
     moves: int = 0
@@ -229,12 +121,52 @@ class State:
     described: dict[int, Description] = field(default_factory=dict)
     guidelines: str = ""
     renamed: dict[Label, Label] = field(default_factory=dict)
-    lost: tuple[tuple[int, str], ...] = ()
+    losses: tuple[int, ...] = ()
+    _lines: dict[int, dict[str, Line]] = field(default_factory=dict, init=False, repr=False)
+
+    @classmethod
+    def of(cls, mark: Mark, header: str, reader: Reader) -> State:
+        """Return the state with a header that was stored."""
+        if not header:
+            raise NotAStudy(
+                "The first event of this journal is not that of a study. Check the address: a team's is "
+                "for --team."
+            )
+        try:
+            values = json.loads(header)
+            values["classes"], values["losses"] = tuple(values["classes"]), tuple(values["losses"])
+            values |= {name: dict(values[name]) for name in ("tops", "renamed")}
+            values["tally"] = {tuple(fact): n for *fact, n in values["tally"]}
+            values["described"] = {k: Description(*words) for k, *words in values["described"]}
+            settings, pool = reader.settings(), reader.event(values["pool_seq"]).pool
+            return cls(mark, reader, settings, pool, **values)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise Damaged(
+                f"The header of the study cannot be read ({type(error).__name__}: {error}). Restore a "
+                "backup, or save every event with `goalward restore --recover` or Study.recover."
+            ) from error
+
+    def header(self) -> str:
+        """Return what a state is but for its tables, settings and pool, as text."""
+        values: dict[str, Any] = {name: getattr(self, name) for name in PLAIN}
+        values |= {"tops": sorted(self.tops.items()), "renamed": list(self.renamed.items())}
+        values["tally"] = sorted(([*fact, n] for fact, n in self.tally.items()), key=json.dumps)
+        values["described"] = sorted([place, *words] for place, words in self.described.items())
+        return json.dumps(values)
 
     @property
     def seq(self) -> int:
         """The number of the last event."""
         return self.mark.seq
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.pool.get("n_rows", 0))
+
+    @cached_property
+    def aside(self) -> frozenset[int]:
+        """Rows that are never asked: empty ones, and copies."""
+        return frozenset(self.pool.get("aside", ()))
 
     @cached_property
     def copies(self) -> Mapping[int, int]:
@@ -242,14 +174,26 @@ class State:
         return dict(self.pool.get("copies", ()))
 
     @property
-    def pending(self) -> frozenset[int]:
-        """Rows handed out and not answered yet; those whose time is over too."""
-        return frozenset(self.leases)
+    def lost(self) -> tuple[tuple[int, str], ...]:
+        """Number and text of lost events."""
+        return tuple((seq, self.reader.event(seq).text) for seq in self.losses)
+
+    # Rankings.
 
     @property
     def ranking(self) -> Ranked | None:
         """The newest ranking."""
-        return self.rounds[-1][1] if self.rounds else None
+        return self.reader.event(self.ranked) if self.ranked else None
+
+    @property
+    def rounds(self) -> Sequence[tuple[int, Ranked]]:
+        """Number and summary of every ranking; the queue is that of `ranking`."""
+        return self.reader.rounds(self.ranked)
+
+    @property
+    def view(self) -> dict[str, Any]:
+        """What pages look up of the newest ranking."""
+        return self.reader.view(self.ranked) if self.ranked else {}
 
     @property
     def news(self) -> float:
@@ -259,35 +203,51 @@ class State:
             return math.inf
         return self.moves - ranking.moves
 
-    def question(self, row: int) -> tuple[float | None, int | None]:
-        """Return utility and number of the ranking that led to a row being asked last."""
-        place = next(self.asked.of(row, self.n_asked), None)
-        if place is None:
-            return None, None
-        utility, ranking = (
-            self.asked.columns[name][place].item() for name in ("utility", "ranking")
-        )
-        return None if math.isnan(utility) else utility, ranking or None
+    # Single rows.
+
+    def lines(self, rows: Iterable[int]) -> dict[int, dict[str, Line]]:
+        """Return row -> annotator -> the line that stands, also where it took an answer back."""
+        known, table = self._lines, ANSWERS.c
+        missing = sorted({row for row in rows if row not in known})
+        for first in range(0, len(missing), AT_ONCE):
+            part = missing[first : first + AT_ONCE]
+            found: dict[int, dict[str, Line]] = {row: {} for row in part}
+            query = sa.select(ANSWERS).where(table.row.in_(part), *self._stands())
+            for values in self.reader.rows(query):
+                line = Line(*values)
+                found[line.row][line.by] = line
+            known.update(found)
+        return known
+
+    def _stands(self) -> tuple[sa.ColumnElement[bool], ...]:
+        table = ANSWERS.c
+        return table.id <= self.seq, sa.or_(table.ended.is_(None), table.ended > self.seq)
+
+    def undoable(self, by: str) -> int | None:
+        """Return the row of an annotator's last answer, skip or withdrawal that was not undone."""
+        last = self.tops.get(by, 0)
+        found = self.reader.rows(sa.select(ANSWERS.c.row).where(ANSWERS.c.id == last))
+        return found[0][0] if found else None
+
+    def answer(self, text: str) -> Any:
+        """Return the answer that a text stands for; None is a skip."""
+        return None if text == SKIPPED else self.settings.answer.decoded(text, self.classes)
 
     def said(self, row: int) -> dict[str, Standing]:
         """Return annotator -> what they last said about a row."""
-        columns, heard, said = self.lines.columns, set(), {}
-        for place in self.lines.of(row, self.n_lines):
-            by, code = int(columns["by"][place]), int(columns["label"][place])
-            if by not in heard and code != WITHDRAWN:
-                label = None if code == SKIPPED else self.names.labels[code]
-                seq, at = int(columns["seq"][place]), float(columns["at"][place])
-                said[self.people[by]] = Standing(label, seq, at)
-            heard.add(by)
-        return said
+        return {
+            by: Standing(self.answer(line.label), line.seq, line.at)
+            for by, line in self.lines([row])[row].items()
+            if line.label != WITHDRAWN
+        }
 
     def needs_answer(self, row: int, coming: int = 0) -> bool:
         """Return whether a row has fewer answers than it should, with so many on their way."""
         if row in self.aside:
             return False
-        said = self.said(row)
-        answers = sum(s.label is not None for s in said.values())
-        only_skipped = said and not answers
+        texts = [line.label for line in self.lines([row])[row].values() if line.label != WITHDRAWN]
+        answers = sum(text != SKIPPED for text in texts)
+        only_skipped = texts and not answers
         return not only_skipped and answers + coming < self.settings.answers
 
     def label(self, row: int) -> Any:
@@ -303,27 +263,104 @@ class State:
         labels = [s.label for s in newest_first if s.label is not None]
         if likeliest:  # of several the newest that somebody gave
             return next((label for label in labels if label in likeliest), likeliest[0])
-        if not labels or rule == "latest":
-            return labels[0] if labels else None
-        # Counter keeps the order of arrival, so that of equally many the newest wins.
-        return Counter(labels).most_common(1)[0][0]
+        return used_label(rule, labels)
+
+    def question(self, row: int) -> tuple[float | None, int | None]:
+        """Return utility and number of the ranking that led to a row being asked last."""
+        table = QUESTIONS.c
+        query = sa.select(table.utility, table.ranking).order_by(table.id.desc()).limit(1)
+        query = query.where(table.row == row, table.id < (self.seq + 1) << 20, table.place > 0)
+        return next(iter(self.reader.rows(query)), (None, None))
+
+    def notes_of(self, row: int) -> list[Note]:
+        table = NOTES.c
+        query = sa.select(table.by, table.text, table.at).order_by(table.seq)
+        query = query.where(table.row == row, table.seq <= self.seq)
+        return [Note(*values) for values in self.reader.rows(query)]
+
+    @property
+    def notes(self) -> Mapping[int, tuple[Note, ...]]:
+        """Row -> what was written about it."""
+        rows = self.reader.rows(sa.select(NOTES.c.row).distinct().where(NOTES.c.seq <= self.seq))
+        return {row: tuple(self.notes_of(row)) for (row,) in rows}
 
     @cached_property
-    def columns(self) -> Standings:
-        """All answers and skips that stand, as columns."""
-        return Standings(self.lines.first(self.n_lines), self.people, self.names.labels)
+    def leases(self) -> Mapping[int, Mapping[str, Lease]]:
+        """Row -> annotator -> their lease."""
+        table = QUESTIONS.c
+        held: dict[int, dict[str, Lease]] = {}
+        query = sa.select(table.row, table.by, table.id, table.at, table.until, table.place)
+        query = query.where(table.id < (self.seq + 1) << 20)
+        # One after the other, each by the index.
+        for then in (table.released.is_(None), table.released > self.seq):
+            for row, by, *lease in self.reader.rows(query.where(then)):
+                held.setdefault(row, {})[by] = Lease(*lease)
+        return held
+
+    @property
+    def pending(self) -> frozenset[int]:
+        """Rows handed out and not answered yet; those whose time is over too."""
+        return frozenset(self.leases)
+
+    @property
+    def begun(self) -> list[int]:
+        """Rows that have some answers and need more, those begun first first."""
+        table, most = ROWS.c, self.settings.answers
+        if most == 1:
+            return []
+        query = sa.select(table.row).where(table.n > 0, table.n < most).order_by(table.first)
+        return [row for (row,) in self.reader.rows(query) if row not in self.aside]
+
+    def rows_with(self, *n: sa.ColumnElement[bool]) -> NDArray[Any]:
+        """Return the rows, sorted, whose number of answers by now fulfils one of some conditions."""
+        query = sa.select(ROWS.c.row).where(sa.or_(*n))
+        blocks = self.reader.blocks(query, ROWS.c.row, self.n_rows)
+        return np.sort(np.array([row for block in blocks for (row,) in block], dtype=np.int64))
+
+    def touched_since(self, seq: int) -> list[int]:
+        """Return the rows of which somebody said something after an event."""
+        # Not DISTINCT, for which SQLite would walk the index of all rows.
+        query = sa.select(ANSWERS.c.row).where(ANSWERS.c.id > seq)
+        return sorted({row for (row,) in self.reader.rows(query)})
+
+    # All answers, as arrays.
+
+    @cached_property
+    def columns(self) -> Columns:
+        """All answers and skips that stand."""
+        table = ANSWERS.c
+        query = sa.select(table.row, table.by, table.label, table.seq, table.at)
+        query = query.where(table.label != WITHDRAWN, *self._stands())
+        return Columns(self.reader.blocks(query, table.id, self.seq))
+
+    @cached_property
+    def shared(self) -> Columns:
+        """The answers to rows that several annotators answered."""
+        table = ANSWERS.c
+        query = sa.select(table.row, table.by, table.label, table.seq, table.at)
+        several = table.row.in_(sa.select(ROWS.c.row).where(ROWS.c.n > 1))
+        answers = table.label.not_in((SKIPPED, WITHDRAWN))
+        return Columns([self.reader.rows(query.where(several, answers, table.ended.is_(None)))])
 
     @cached_property
     def standings(self) -> Mapping[int, Mapping[str, Standing]]:
         """Row -> annotator -> what they last said."""
-        return MappingProxyType(
-            {row: self.said(row) for row in np.unique(self.columns.row).tolist()}
-        )
+        lines = self.columns
+        said: dict[int, dict[str, Standing]] = {}
+        labels = [self.answer(text) for text in lines.texts]
+        columns = (lines.row, lines.by, lines.label, lines.seq, lines.at)
+        for row, by, label, seq, at in zip(*(c.tolist() for c in columns), strict=True):
+            said.setdefault(row, {})[lines.people[by]] = Standing(labels[label], seq, at)
+        return MappingProxyType(said)
 
     @cached_property
     def closed(self) -> NDArray[Any]:
         """Rows that need no more answers: answered often enough, skipped, or set aside."""
-        done = self.columns.done(self.settings.answers)
+        lines = self.columns
+        size = int(lines.row.max(initial=-1)) + 1
+        given = np.bincount(lines.row[lines.answers], minlength=size)
+        said = np.bincount(lines.row, minlength=size) > 0
+        done = np.flatnonzero(said & ((given == 0) | (given >= self.settings.answers)))
         return np.union1d(done, np.array(sorted(self.aside), dtype=np.int64))
 
     @cached_property
@@ -333,7 +370,7 @@ class State:
         rows = lines.row[lines.answers]
         # Sorted by row, and then by number: the last of a row is its latest.
         last = np.flatnonzero(np.append(rows[1:] != rows[:-1], len(rows) > 0))
-        rows, codes = rows[last].astype(np.int64), self._places[lines.label[lines.answers[last]]]
+        rows, codes = rows[last], self._places[lines.label[lines.answers[last]]]
         if self.settings.label == "weighed":
             unsure = np.flatnonzero(self._likely.sum(axis=1) > 1)
             codes = self._likely.argmax(axis=1)
@@ -341,23 +378,25 @@ class State:
             unsure = np.flatnonzero(np.diff(last, prepend=-1) > 1)
         else:
             unsure = np.empty(0, dtype=np.int64)
+        self.lines(rows[unsure].tolist())
         for i in unsure.tolist():
             codes[i] = self.classes.index(self.label(int(rows[i])))
         return rows, codes
 
-    @property
+    @cached_property
     def used_labels(self) -> Sequence[Any]:
         """The classes; where answers are no classes, all different answers."""
-        return self.classes if self.settings.kind == "class" else self.columns.names
+        if self.settings.kind == "class":
+            return self.classes
+        return [self.answer(text) for text in self.columns.texts]
 
     @property
     def _places(self) -> NDArray[Any]:
-        """The place among `used_labels` of every label in the columns."""
-        names = self.columns.names
+        """The place among `used_labels` of every text in the columns."""
+        texts = self.columns.texts
         if self.settings.kind != "class":
-            return np.arange(len(names))
-        places = {(type(label), label): place for place, label in enumerate(self.classes)}
-        return np.array([places.get((type(name), name), -1) for name in names], dtype=np.int64)
+            return np.arange(len(texts))
+        return np.array([-1 if t == SKIPPED else int(t) for t in texts], dtype=np.int64)
 
     @cached_property
     def _likely(self) -> NDArray[Any]:
@@ -400,22 +439,33 @@ class State:
     @cached_property
     def first_answers(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """The rows that somebody answered, sorted, and the number of each one's first answer."""
-        lines = self.lines.first(self.n_lines)
-        given = (lines["label"] >= 0) & (lines["undoes"] < 0)
-        given[lines["undoes"][lines["undoes"] >= 0]] = False
-        rows, first = np.unique(lines["row"][given], return_index=True)
-        return rows, lines["seq"][given][first]
+        table, came = ANSWERS.c, ANSWERS.c.id <= self.seq
+        undone = sa.select(table.undoes).where(came, table.undoes > 0).scalar_subquery()
+        query = sa.select(table.row, table.seq).where(
+            table.label.not_in((SKIPPED, WITHDRAWN)), table.undoes == 0, table.id.not_in(undone)
+        )
+        found = [line for block in self.reader.blocks(query, table.id, self.seq) for line in block]
+        every = np.array(found, dtype=np.int64).reshape(-1, 2)
+        rows, first = np.unique(every[:, 0], return_index=True)
+        return rows, every[first, 1]
 
     @cached_property
     def consensus(self) -> Consensus:
         """What all answers say together, and how reliable each annotator is; classes by their place."""
-        lines = self.columns
+        return self._consensus(self.columns)
+
+    @cached_property
+    def reliability(self) -> Consensus:
+        """The consensus on rows that several annotators answered: the others say nothing of people."""
+        return self._consensus(self.shared)
+
+    def _consensus(self, lines: Columns) -> Consensus:
         row, by, label = (c[lines.answers] for c in (lines.row, lines.by, lines.label))
         who = sorted(lines.people[code] for code in np.unique(by).tolist())
         order = {person: place for place, person in enumerate(who)}
         places = np.array([order.get(person, -1) for person in lines.people], dtype=np.int64)
-        coded = row, places[by], self._places[label]
-        return DawidSkene().coded(*coded, tuple(who), len(self.classes))
+        codes = np.array([-1 if t == SKIPPED else int(t) for t in lines.texts], dtype=np.int64)
+        return DawidSkene().coded(row, places[by], codes[label], tuple(who), len(self.classes))
 
     def targets(self, labels: Mapping[int, Label]) -> Any:
         """Return what a model of rows with labels is fitted to: these, or (n, k) probabilities."""
@@ -429,19 +479,21 @@ class State:
         proba = proba * [position(listed, label) is not None for label in self.classes]
         return proba / proba.sum(axis=1, keepdims=True)
 
+    # Counts.
+
     def counted(self, *fact: Any) -> int:
         return self.tally.get(fact, 0)
 
     @cached_property
-    def counts(self) -> Mapping[tuple[bool, Label], int]:
-        """(Whether it measures, label) -> how many rows have that label."""
+    def counts(self) -> Mapping[tuple[bool, int], int]:
+        """(Whether it measures, place of a class) -> how many rows have that label."""
         if self.settings.label != "weighed":
             return {
                 key[1:]: n for key, n in self.tally.items() if key[0] == "label" and len(key) == 3
             }
         pairs, n = np.unique(2 * self.used[1] + self.measuring, return_counts=True)
         counted = zip(pairs.tolist(), n.tolist(), strict=True)
-        return {(bool(pair % 2), self.classes[pair // 2]): count for pair, count in counted}
+        return {(bool(pair % 2), pair // 2): count for pair, count in counted}
 
     @property
     def n_labels(self) -> int:
@@ -460,7 +512,7 @@ class State:
 
     @property
     def n_closed(self) -> int:
-        return self.counted("closed") + len(self.aside)
+        return self.counted("closed", False) + self.counted("closed", True) + len(self.aside)
 
     @property
     def n_answers(self) -> int:
@@ -470,58 +522,12 @@ class State:
     @property
     def annotators(self) -> tuple[str, ...]:
         """Everybody who said something."""
-        return tuple(sorted(self.people))
+        return tuple(sorted(self.tops))
 
 
-PLAIN = ("identity", "pool", "classes", "turns", "dev_turns", "moves", "changed", "guidelines")
-MAPS = ("tops", "begun", "described", "renamed", "tally", "leases", "notes")
-
-
-def packed(state: State) -> bytes:
-    """Return a state as bytes: the same for the same events."""
-    small: dict[str, Any] = {name: getattr(state, name) for name in (*PLAIN, "people", "lost")}
-    small |= {name: sorted(getattr(state, name).items(), key=json.dumps) for name in MAPS}
-    small |= {"leases": sorted((row, sorted(held.items())) for row, held in state.leases.items())}
-    small |= {"settings": state.settings.to_json(), "names": state.names.labels}
-    small |= {"rounds": [(seq, canonical(ranked)) for seq, ranked in state.rounds]}
-    small |= {"sizes": [state.n_lines, state.n_asked]}
-    head = json.dumps(small, sort_keys=True).encode()
-    logs = (state.lines.first(state.n_lines), state.asked.first(state.n_asked))
-    columns = [column.tobytes() for log in logs for column in log.values()]
-    return b"".join([len(head).to_bytes(8, "little"), head, *columns])
-
-
-def unpacked(mark: Mark, content: bytes) -> State:
-    """Return the state that `packed` made bytes of."""
-    at = 8 + int.from_bytes(content[:8], "little")
-    small = json.loads(content[8:at])
-    logs = []
-    for kinds, n in zip((ANSWERS, QUESTIONS), small["sizes"], strict=True):
-        columns = {}
-        for name, kind in kinds.items():
-            columns[name] = np.frombuffer(content, kind, n, at)
-            at += columns[name].nbytes
-        logs.append(RowLog(columns))
-    plain: dict[str, Any] = {name: small[name] for name in PLAIN if name != "classes"}
-    plain |= {name: dict(small[name]) for name in ("tops", "begun", "renamed")}
-    pool, held = small["pool"], small["leases"]
-    return State(
-        **plain,
-        mark=mark,
-        n_rows=pool.get("n_rows", 0),
-        settings=Settings.from_json(small["settings"]),
-        classes=tuple(small["classes"]),
-        aside=frozenset(pool.get("aside", ())),
-        lines=logs[0],
-        n_lines=small["sizes"][0],
-        asked=logs[1],
-        n_asked=small["sizes"][1],
-        people=tuple(small["people"]),
-        names=Names([tuple(x) if isinstance(x, list) else x for x in small["names"]]),
-        tally={tuple(fact): count for fact, count in small["tally"]},
-        leases={row: {by: Lease(*lease) for by, lease in by_whom} for row, by_whom in held},
-        notes={row: tuple(Note(*note) for note in notes) for row, notes in small["notes"]},
-        rounds=tuple((seq, parsed(seq, body)) for seq, body in small["rounds"]),  # type: ignore[misc]
-        described={place: Description(*words) for place, words in small["described"]},
-        lost=tuple((seq, text) for seq, text in small["lost"]),
-    )
+def used_label(rule: str, newest_first: Sequence[T]) -> T | None:
+    """Return the label of a row with these answers: the latest, or that of most annotators."""
+    if not newest_first or rule == "latest":
+        return newest_first[0] if newest_first else None
+    # Counter keeps the order of arrival, so that of equally many the newest wins.
+    return Counter(newest_first).most_common(1)[0][0]

@@ -12,25 +12,26 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias, Unpack
 
 import numpy as np
+from sklearn.metrics import pairwise_distances_argmin_min
 
 from goalward.core.arguments import in_place
-from goalward.core.arrays import to_numpy
 from goalward.core.card import card
 from goalward.core.rows import held
 from goalward.errors import BadParameter, EventsLost
 from goalward.studio.stopping import PRICE, Criterion
 from goalward.studio.store import Ranked, Store
 from goalward.studio.store.events import Label
-from goalward.studio.study import advice, copies, decisions, exchange, reports
+from goalward.studio.store.tables import ROWS
+from goalward.studio.study import advice, copies, decisions, exchange
 from goalward.studio.study.agreement import Agreement, Reliability, agreements, reliabilities
 from goalward.studio.study.answers import Doubts, steps
 from goalward.studio.study.kind import Scores
 from goalward.studio.study.ledger import Ledger
 from goalward.studio.study.model_file import Predictions, StudyModel
 from goalward.studio.study.one_number import NumberScores
-from goalward.studio.study.pools import PoolLoader, StudyPool, grown, prices
+from goalward.studio.study.pools import PoolLoader, StudyPool, as_table, grown, prices
 from goalward.studio.study.questions import QUEUE, Questions, queue_used_up, rows_held
-from goalward.studio.study.ranking import rank
+from goalward.studio.study.ranking import rank, viewed
 from goalward.studio.study.rounds import StudyRound, When, ready, refit_due
 from goalward.studio.study.settings import Options, Settings, is_whole
 from goalward.studio.study.several_labels import LabelScores
@@ -38,6 +39,7 @@ from goalward.studio.study.state import State
 from goalward.studio.study.why import Why, explain
 from goalward.studio.tables.cells import check_target, write_table
 from goalward.studio.tables.encoder import Tick, silent
+from goalward.studio.tables.table import Table
 from goalward.utility.known_labels import Todo
 
 Clock: TypeAlias = Callable[[], float]
@@ -146,6 +148,11 @@ class Study:
         copies.restore(backup, url, force=force, timeout=timeout)
         return cls.open(url, timeout=timeout)
 
+    def place(self) -> tuple[str, Table | None]:
+        """Return where the study is, with a password, for another process; and its table, if moved."""
+        moved = self._rows.moved
+        return self._ledger.store.address, moved if moved is None else as_table(moved)
+
     def close(self) -> None:
         """Let go of the database; nothing needs to be saved."""
         self._ledger.store.close()
@@ -245,6 +252,7 @@ class Study:
                 self.refresh(force=True, size=max(QUEUE, n))
             elif state.ranking is None:
                 self._rows.load().prepared()
+        self._questions.catch_up(state)
         given: dict[str, Any] = {"questions": self._questions, "n": n, "by": by}
         return self._ledger.write(decisions.asked, **given, resume=resume, at_most=at_most)
 
@@ -259,6 +267,7 @@ class Study:
 
     def tell_and_ask(self, row: int, label: Any, n: int, *, by: str) -> tuple[int, list[int]]:
         """Store an answer, take up to n rows in hand, and return both; for pages: never a fit."""
+        self._questions.catch_up(self.seen)
         ask = partial(decisions.asked, questions=self._questions, n=n, by=by)
         results: Any = self._ledger.write(decisions.told, answers=[(row, label, by)], then=ask)
         return results[0][0], results[1]
@@ -295,6 +304,14 @@ class Study:
         given = {"label": label, "name": name, "colour": colour, "text": text}
         self._ledger.write(decisions.described, **given)
 
+    def first_rows(self) -> list[int]:
+        """Return the rows that are asked before there is a ranking: they cover the pool."""
+        return [] if self.state.ranked else self._questions.first().tolist()
+
+    def ask_first(self, rows: Sequence[int]) -> None:
+        """Ask these rows before there is a ranking: another process found them."""
+        self._questions.given = np.array(rows, dtype=np.int64)
+
     def extend(self, rows: Any = None) -> int:
         """Add rows after the present ones, or those appended to the table, and return how many."""
         before, pool, blobs = grown(self._rows, rows)
@@ -316,16 +333,12 @@ class Study:
         now = self._round = StudyRound(state, self._rows.load().checked())
         ranked = rank(now, size + len(state.leases), self._ledger.clock())
         if ranked is not None:
-            self._ledger.write(lambda *_: (None, [ranked]))
-            self._ledger.save()
+            self._ledger.write(lambda *_: (None, [ranked]), view=viewed(now, ranked))
         return ranked
 
-    def _now(self, *, last: bool = False) -> StudyRound:
-        """Return the round of the present answers; `last`: of earlier ones too, if there is one."""
-        state, now = self.state, self._round
-        if last and now and (now.state.classes, now.state.pool) == (state.classes, state.pool):
-            return now
-        pool = self.pool.checked()
+    def _now(self) -> StudyRound:
+        """Return the round of the present answers."""
+        state, now, pool = self.state, self._round, self.pool.checked()
         same = ("moves", "classes", "pool")
         if now is None or any(getattr(now.state, name) != getattr(state, name) for name in same):
             now = self._round = StudyRound(state, pool)
@@ -348,22 +361,25 @@ class Study:
         return self.model.save(folder, force=force, **about)
 
     def guesses(self, rows: Sequence[int]) -> dict[int, tuple[Label, float]]:
-        """Return row -> label and probability, guessed or by the last model made here; never a fit."""
-        if self.state.settings.kind != "class":
+        """Return row -> label and probability: given with the rows, or by the newest ranking for its queue."""
+        state = self.seen
+        if state.settings.kind != "class":
             return {}
         if (guesses := self.pool.guesses) is not None:
-            return guesses.shown(rows, self.state)
-        now, classes = self._round, self.state.classes
-        if now is None or len(now.state.classes) != len(classes):
-            return {}
-        known = [row for row in rows if row < now.pool.n_rows]
-        proba = to_numpy(now.fitted.predict_proba(now.pool.take(known))) if known else ()
-        best = [(int(p.argmax()), float(p.max())) for p in proba]
-        return {r: (classes[place], p) for r, (place, p) in zip(known, best, strict=True)}
+            return guesses.shown(rows, state)
+        predicted = state.view.get("predicted", {})
+        known = {row: predicted[str(row)] for row in rows if str(row) in predicted}
+        return {row: (state.classes[place], share) for row, (place, share) in known.items()}
 
-    def doubts(self, *, last: bool = False) -> Doubts:
-        """Return the answered rows, most doubted by the model without them first; see `scores`."""
-        return self._now(last=last).doubts
+    def least_similar(self, rows: Sequence[int]) -> list[int]:
+        """Return rows, those least like the answered ones first: there a missing class is likeliest."""
+        answered = self.state.rows_with(ROWS.c.n > 0)[: len(rows)]
+        _, distance = pairwise_distances_argmin_min(self.pool.take(rows), self.pool.take(answered))
+        return [rows[i] for i in np.argsort(-distance, kind="stable")]
+
+    def doubts(self) -> Doubts:
+        """Return the answered rows, most doubted by the model without them first."""
+        return self._now().doubts
 
     def queue(self, n: int = 20) -> list[Todo]:
         """Return the n things that would raise the goal most: label a row, correct one, drop one."""
@@ -373,9 +389,9 @@ class Study:
         rows = ranked[~np.isin(ranked, list(state.labels))][:100]
         return steps(now, rows.tolist())[:n]
 
-    def scores(self, *, last: bool = False) -> Scores | LabelScores | NumberScores:
-        """Return scores of every class or label, or of numbers; `last` takes the last ranking, not a new fit."""
-        now = self._now(last=last)
+    def scores(self) -> Scores | LabelScores | NumberScores:
+        """Return scores of every class or label, or of numbers."""
+        now = self._now()
         scores: Scores | LabelScores | NumberScores = now.state.settings.answer.scores(now)
         return scores
 
@@ -390,8 +406,9 @@ class Study:
         state, spent = self.state, {}
         costs = prices(self.pool, state.settings.costs) if state.settings.costs else None
         if costs is not None:  # each of several answers to a row is paid
-            spent = {"spent": math.fsum(costs[state.columns.row[state.columns.answers]])}
-        return {"study": self.url, **reports.status(state, self._ledger.clock()), **spent}
+            lines = state.columns
+            spent = {"spent": math.fsum(costs[lines.row[lines.answers]])}
+        return {"study": self.url, **advice.status(state, self._ledger.clock()), **spent}
 
     def _repr_html_(self) -> str:
         state = self.state
@@ -403,7 +420,7 @@ class Study:
 
     def curve(self) -> list[dict[str, Any]]:
         """Return one line per ranking: labels, accuracy, log-loss, goal, predicted gain."""
-        return reports.curve(self.state)
+        return advice.curve(self.state)
 
     def account(self, price: float | None = None) -> dict[str, Any]:
         """Return what was bought and, at a price per answer, what was spent."""

