@@ -22,7 +22,7 @@ from goalward.lab.datasets import Dataset, load
 from goalward.lab.datasets.load import DESIGN
 from goalward.lab.session import Session
 from goalward.lab.statistics import bootstrap
-from goalward.models.left_out import left_out
+from goalward.models.fitted import left_out
 from pages import tracked
 
 SIZES = (20, 50, 100, 200)

@@ -31,7 +31,7 @@ from goalward.lab.datasets import Dataset, Split, load
 from goalward.lab.parallel import Tell, resumed
 from goalward.lab.session import Session, Step
 from goalward.models import Fitted
-from goalward.models.left_out import left_out
+from goalward.models.fitted import left_out
 from goalward.models.logistic import Logistic
 from goalward.models.multi_label import MultiLabel
 from goalward.models.ridge import Ridge
