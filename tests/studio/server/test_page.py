@@ -109,6 +109,26 @@ def test_thirty_rows_by_keyboard_with_undo_and_a_reload_midway(sit, study):
     assert {int(line["row"]): line["label"] for line in lines} == said
 
 
+def test_a_late_reply_does_not_bring_back_a_row_that_was_saved_meanwhile(sit, study):
+    ann, tells, asks = sit(), [], []
+    ann.page.route("**/api/tell", lambda route: tells.append(route))
+    ann.page.route("**/api/ask", lambda route: asks.append((route, route.fetch())))
+    first, _ = ann.answer()
+    second, _ = ann.answer()
+    # The second was not sent yet: it is taken back, and the rows in hand are asked for, with the first.
+    ann.page.keyboard.press("u")
+    until(lambda: ann.page.wait_for_timeout(10) or asks)
+    tells.pop().continue_()
+    ann.page.wait_for_function(f"row => {SHOWN} === `row ${{row}}`", arg=second)
+    late, reply = asks.pop()
+    ann.page.unroute("**/api/tell")
+    ann.page.unroute("**/api/ask")
+    late.fulfill(response=reply)
+    assert [ann.answer()[0] for _ in range(3)][0] == second
+    ann.saved(4)
+    assert first in study.state.labels
+
+
 def test_skip_note_and_undo_after_a_reload(sit, study):
     ann = sit()
     row = ann.row

@@ -17,6 +17,7 @@ let queue = [];
 let nothing = false; // the server has no row for this person
 let elsewhere = false; // another study is served here now
 let contact = Date.now();
+let saves = 0;
 let outbox = null;
 let tabs = null;
 let guess = -1; // the class that the model would say, where it is asked to
@@ -89,6 +90,7 @@ function begin() {
 function newOutbox(name) {
   return new Outbox(name, {
     saved(item, reply) {
+      saves += 1;
       tabs.say("saved", item.body.row);
       if (outbox.size === 0) { say(item.said); complain(); }
       if (reply.next) take(reply.next); else if (current()?.row === reply.row) notes(Object.assign(current(), { notes: reply.notes, n_notes: reply.n_notes }));
@@ -103,7 +105,11 @@ function newOutbox(name) {
 }
 
 async function ask() {
-  try { take((await call("/api/ask", { by: who(), n: 3 })).next); } catch (error) {
+  const before = saves;
+  try {
+    const { next } = await call("/api/ask", { by: who(), n: 3 });
+    if (saves === before) take(next); else ask(); // what was saved meanwhile may be among them
+  } catch (error) {
     if (error.other) return leave(error);
     complain(error.message);
     if (error.passing) setTimeout(ask, 3000);
