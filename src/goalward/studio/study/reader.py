@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
+from numpy.typing import NDArray
 
 from goalward.studio.store.events import Ranked, parsed
-from goalward.studio.store.tables import EVENTS, RANKINGS
+from goalward.studio.store.tables import ANSWERS, EVENTS, RANKINGS
 from goalward.studio.study.settings import Settings
 
 SKIPPED, WITHDRAWN = "skipped", "withdrawn"
 """In place of an answer's text."""
-BLOCK = 20_000
+BLOCK = 4000
 """Lines read at once: an answer in the same moment waits for it."""
 
 
@@ -29,11 +30,12 @@ class Reader:
         self._rounds: list[tuple[int, Ranked]] = []
         self._view: tuple[int, dict[str, Any]] = (0, {})
         self._settings: Settings | None = None
+        self._said = Said()
 
     def on(self, connection: sa.Connection) -> Reader:
         """Return a reader within a transaction."""
         reader = Reader(lambda work: work(connection))
-        reader._events, reader._rounds = self._events, self._rounds
+        reader._events, reader._rounds, reader._said = self._events, self._rounds, self._said
         return reader
 
     def rows(self, query: sa.Select[Any]) -> list[Any]:
@@ -80,29 +82,83 @@ class Reader:
             known = known[:-1]
         return known
 
-    def blocks(self, query: sa.Select[Any], key: sa.Column[Any], last: int) -> Iterator[list[Any]]:
+    def blocks(
+        self, query: sa.Select[Any], key: sa.Column[Any], last: int, first: int = 0
+    ) -> Iterator[list[Any]]:
         """Give the lines of a query up to a number of its key, in blocks: others can write between."""
-        for first in range(0, last + 1, BLOCK):
-            yield self.rows(query.where(key >= first, key < min(first + BLOCK, last + 1)))
+        for at in range(first, last + 1, BLOCK):
+            yield self.rows(query.where(key >= at, key < min(at + BLOCK, last + 1)))
+
+    def said(self, last: int) -> Said:
+        """Return everything that was said up to an event, or further; only what is new is read."""
+        if last > self._said.last:
+            first, table = self._said.last + 1, ANSWERS.c
+            query = sa.select(*(table[name] for name in Said.NAMES)).where(table.id >= first)
+            self._said = self._said.grown(self.blocks(query, table.id, last, first), last)
+        return self._said
+
+
+class Said:
+    """Lines of answers as arrays, in the order of their numbers; codes of `people` and `texts`."""
+
+    NAMES = ("by", "label", "id", "row", "seq", "before", "undoes", "at")
+
+    def __init__(self) -> None:
+        self.last = 0
+        self.people: dict[str, int] = {}
+        self.texts: dict[str, int] = {}
+        self.columns = [np.empty(0, dtype=float if n == "at" else np.int64) for n in self.NAMES]
+
+    def grown(self, blocks: Iterable[list[Any]], last: int) -> Said:
+        """Return them with more lines, up to an event."""
+        said = Said()
+        said.last, said.people, said.texts = last, dict(self.people), dict(self.texts)
+        parts = [self.columns]
+        for block in filter(None, blocks):
+            by, label, *others = zip(*block, strict=True)
+            coded = [
+                [known.setdefault(word, len(known)) for word in column]
+                for known, column in ((said.people, by), (said.texts, label))
+            ]
+            columns = zip((*coded, *others), self.columns, strict=True)
+            parts.append([np.array(values, dtype=own.dtype) for values, own in columns])
+        said.columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        return said
+
+    def first(self, seq: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the rows that somebody answered by an event, sorted, and each one's first answer."""
+        _, label, id, row, number, _, undoes, _ = self.until(seq)
+        silent = [self.texts.get(text, -1) for text in (SKIPPED, WITHDRAWN)]
+        gone = np.searchsorted(id, undoes[undoes > 0])
+        answers = ~np.isin(label, silent) & (undoes == 0)
+        answers[gone] = False
+        rows, first = np.unique(row[answers], return_index=True)
+        return rows, number[answers][first]
+
+    def until(self, seq: int) -> list[NDArray[Any]]:
+        end = np.searchsorted(self.columns[2], seq, side="right")
+        return [column[:end] for column in self.columns]
 
 
 class Columns:
-    """Answers and skips that stand, by row and then by number; codes of `people` and `texts`."""
+    """Answers and skips that stand at an event, by row and then by number."""
 
-    def __init__(self, lines: Iterable[list[Any]]) -> None:
-        codes: tuple[dict[str, int], dict[str, int]] = ({}, {})
-        parts = []
-        for block in lines:
-            row, by, label, seq, at = zip(*block, strict=True) if block else ((),) * 5
-            coded = [
-                [known.setdefault(word, len(known)) for word in column]
-                for known, column in zip(codes, (by, label), strict=True)
-            ]
-            parts.append([np.array(c, dtype=np.int64) for c in (row, *coded, seq)])
-            parts[-1].append(np.array(at, dtype=np.float64))
-        columns = [np.concatenate(c) for c in zip(*parts, strict=True)]
-        order = np.lexsort((columns[3], columns[0]))
-        self.row, self.by, self.label, self.seq, self.at = (c[order] for c in columns)
-        self.people, self.texts = tuple(codes[0]), list(codes[1])
-        skipped = codes[1].get(SKIPPED, -1)
+    def __init__(self, said: Said, seq: int) -> None:
+        by, label, id, row, number, before, _, at = said.until(seq)
+        stands = label != said.texts.get(WITHDRAWN, -1)
+        stands[np.searchsorted(id, before[before > 0])] = False
+        kept = np.flatnonzero(stands)
+        order = kept[np.lexsort((number[kept], row[kept]))]
+        self.row, self.seq, self.at = row[order], number[order], at[order]
+        self.by, self.people = _recoded(by[order], list(said.people))
+        self.label, self.texts = _recoded(label[order], list(said.texts))
+        skipped = self.texts.index(SKIPPED) if SKIPPED in self.texts else -1
         self.answers = np.flatnonzero(self.label != skipped)
+
+
+def _recoded(codes: NDArray[Any], words: list[str]) -> tuple[NDArray[Any], list[str]]:
+    """Return codes of those words alone that are there, and these."""
+    there = np.flatnonzero(np.bincount(codes, minlength=len(words)))
+    places = np.zeros(len(words), dtype=np.int64)
+    places[there] = np.arange(len(there))
+    return places[codes], [words[code] for code in there.tolist()]

@@ -24,7 +24,7 @@ from goalward.labels import Consensus, DawidSkene
 from goalward.studio.store.events import START, Label, Mark, Ranked
 from goalward.studio.store.tables import ANSWERS, NOTES, QUESTIONS, ROWS
 from goalward.studio.study.kind import position
-from goalward.studio.study.reader import SKIPPED, WITHDRAWN, Columns, Reader
+from goalward.studio.study.reader import SKIPPED, WITHDRAWN, Columns, Reader, Said
 from goalward.studio.study.settings import Settings
 
 T = TypeVar("T")
@@ -328,19 +328,19 @@ class State:
     @cached_property
     def columns(self) -> Columns:
         """All answers and skips that stand."""
-        table = ANSWERS.c
-        query = sa.select(table.row, table.by, table.label, table.seq, table.at)
-        query = query.where(table.label != WITHDRAWN, *self._stands())
-        return Columns(self.reader.blocks(query, table.id, self.seq))
+        return Columns(self.reader.said(self.seq), self.seq)
 
     @cached_property
     def shared(self) -> Columns:
         """The answers to rows that several annotators answered."""
         table = ANSWERS.c
-        query = sa.select(table.row, table.by, table.label, table.seq, table.at)
         several = table.row.in_(sa.select(ROWS.c.row).where(ROWS.c.n > 1))
         answers = table.label.not_in((SKIPPED, WITHDRAWN))
-        return Columns([self.reader.rows(query.where(several, answers, table.ended.is_(None)))])
+        # Nothing of what stands now was replaced.
+        names = (sa.literal(0) if name == "before" else table[name] for name in Said.NAMES)
+        query = sa.select(*names).where(several, answers, table.ended.is_(None))
+        lines = self.reader.rows(query.order_by(table.id))
+        return Columns(Said().grown([lines], self.seq), self.seq)
 
     @cached_property
     def standings(self) -> Mapping[int, Mapping[str, Standing]]:
@@ -439,15 +439,7 @@ class State:
     @cached_property
     def first_answers(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """The rows that somebody answered, sorted, and the number of each one's first answer."""
-        table, came = ANSWERS.c, ANSWERS.c.id <= self.seq
-        undone = sa.select(table.undoes).where(came, table.undoes > 0).scalar_subquery()
-        query = sa.select(table.row, table.seq).where(
-            table.label.not_in((SKIPPED, WITHDRAWN)), table.undoes == 0, table.id.not_in(undone)
-        )
-        found = [line for block in self.reader.blocks(query, table.id, self.seq) for line in block]
-        every = np.array(found, dtype=np.int64).reshape(-1, 2)
-        rows, first = np.unique(every[:, 0], return_index=True)
-        return rows, every[first, 1]
+        return self.reader.said(self.seq).first(self.seq)
 
     @cached_property
     def consensus(self) -> Consensus:
