@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
@@ -17,6 +18,7 @@ from goalward.studio.study.settings import Settings
 
 SKIPPED, WITHDRAWN = "skipped", "withdrawn"
 """In place of an answer's text."""
+NAMES = ("by", "label", "id", "row", "seq", "before", "undoes", "at")
 BLOCK = 4000
 """Lines read at once: an answer in the same moment waits for it."""
 
@@ -30,7 +32,7 @@ class Reader:
         self._rounds: list[tuple[int, Ranked]] = []
         self._view: tuple[int, dict[str, Any]] = (0, {})
         self._settings: Settings | None = None
-        self._said = Said()
+        self._said: Said | None = None
 
     def on(self, connection: sa.Connection) -> Reader:
         """Return a reader within a transaction."""
@@ -91,74 +93,50 @@ class Reader:
 
     def said(self, last: int) -> Said:
         """Return everything that was said up to an event, or further; only what is new is read."""
-        if last > self._said.last:
-            first, table = self._said.last + 1, ANSWERS.c
-            query = sa.select(*(table[name] for name in Said.NAMES)).where(table.id >= first)
-            self._said = self._said.grown(self.blocks(query, table.id, last, first), last)
-        return self._said
+        known = self._said or Said()
+        if last > known.last:
+            first, table = known.last + 1, ANSWERS.c
+            query = sa.select(*(table[name] for name in NAMES))
+            known = self._said = known.grown(self.blocks(query, table.id, last, first), last)
+        return known
 
 
+@dataclass
 class Said:
     """Lines of answers as arrays, in the order of their numbers; codes of `people` and `texts`."""
 
-    NAMES = ("by", "label", "id", "row", "seq", "before", "undoes", "at")
-
-    def __init__(self) -> None:
-        self.last = 0
-        self.people: dict[str, int] = {}
-        self.texts: dict[str, int] = {}
-        self.columns = [np.empty(0, dtype=float if n == "at" else np.int64) for n in self.NAMES]
+    last: int = 0
+    people: dict[str, int] = field(default_factory=dict)
+    texts: dict[str, int] = field(default_factory=dict)
+    columns: Sequence[NDArray[Any]] = tuple(np.empty(0, float if n == "at" else int) for n in NAMES)
 
     def grown(self, blocks: Iterable[list[Any]], last: int) -> Said:
         """Return them with more lines, up to an event."""
-        said = Said()
-        said.last, said.people, said.texts = last, dict(self.people), dict(self.texts)
-        parts = [self.columns]
+        people, texts, parts = dict(self.people), dict(self.texts), [self.columns]
         for block in filter(None, blocks):
             by, label, *others = zip(*block, strict=True)
-            coded = [
-                [known.setdefault(word, len(known)) for word in column]
-                for known, column in ((said.people, by), (said.texts, label))
-            ]
-            columns = zip((*coded, *others), self.columns, strict=True)
+            who = [people.setdefault(word, len(people)) for word in by]
+            what = [texts.setdefault(word, len(texts)) for word in label]
+            columns = zip((who, what, *others), self.columns, strict=True)
             parts.append([np.array(values, dtype=own.dtype) for values, own in columns])
-        said.columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-        return said
-
-    def first(self, seq: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the rows that somebody answered by an event, sorted, and each one's first answer."""
-        _, label, id, row, number, _, undoes, _ = self.until(seq)
-        silent = [self.texts.get(text, -1) for text in (SKIPPED, WITHDRAWN)]
-        gone = np.searchsorted(id, undoes[undoes > 0])
-        answers = ~np.isin(label, silent) & (undoes == 0)
-        answers[gone] = False
-        rows, first = np.unique(row[answers], return_index=True)
-        return rows, number[answers][first]
-
-    def until(self, seq: int) -> list[NDArray[Any]]:
-        end = np.searchsorted(self.columns[2], seq, side="right")
-        return [column[:end] for column in self.columns]
+        return Said(last, people, texts, [np.concatenate(c) for c in zip(*parts, strict=True)])
 
 
 class Columns:
     """Answers and skips that stand at an event, by row and then by number."""
 
     def __init__(self, said: Said, seq: int) -> None:
-        by, label, id, row, number, before, _, at = said.until(seq)
+        end = np.searchsorted(said.columns[2], seq, side="right")
+        by, label, id, row, number, before, _, at = (column[:end] for column in said.columns)
         stands = label != said.texts.get(WITHDRAWN, -1)
         stands[np.searchsorted(id, before[before > 0])] = False
         kept = np.flatnonzero(stands)
         order = kept[np.lexsort((number[kept], row[kept]))]
         self.row, self.seq, self.at = row[order], number[order], at[order]
-        self.by, self.people = _recoded(by[order], list(said.people))
-        self.label, self.texts = _recoded(label[order], list(said.texts))
+        # Only those people and texts that are there.
+        heard, self.by = np.unique(by[order], return_inverse=True)
+        given, self.label = np.unique(label[order], return_inverse=True)
+        people, texts = list(said.people), list(said.texts)
+        self.people, self.texts = [people[k] for k in heard], [texts[k] for k in given]
         skipped = self.texts.index(SKIPPED) if SKIPPED in self.texts else -1
         self.answers = np.flatnonzero(self.label != skipped)
-
-
-def _recoded(codes: NDArray[Any], words: list[str]) -> tuple[NDArray[Any], list[str]]:
-    """Return codes of those words alone that are there, and these."""
-    there = np.flatnonzero(np.bincount(codes, minlength=len(words)))
-    places = np.zeros(len(words), dtype=np.int64)
-    places[there] = np.arange(len(there))
-    return places[codes], [words[code] for code in there.tolist()]

@@ -24,7 +24,7 @@ from goalward.labels import Consensus, DawidSkene
 from goalward.studio.store.events import START, Label, Mark, Ranked
 from goalward.studio.store.tables import ANSWERS, NOTES, QUESTIONS, ROWS
 from goalward.studio.study.kind import position
-from goalward.studio.study.reader import SKIPPED, WITHDRAWN, Columns, Reader, Said
+from goalward.studio.study.reader import NAMES, SKIPPED, WITHDRAWN, Columns, Reader, Said
 from goalward.studio.study.settings import Settings
 
 T = TypeVar("T")
@@ -337,7 +337,7 @@ class State:
         several = table.row.in_(sa.select(ROWS.c.row).where(ROWS.c.n > 1))
         answers = table.label.not_in((SKIPPED, WITHDRAWN))
         # Nothing of what stands now was replaced.
-        names = (sa.literal(0) if name == "before" else table[name] for name in Said.NAMES)
+        names = (sa.literal(0) if name == "before" else table[name] for name in NAMES)
         query = sa.select(*names).where(several, answers, table.ended.is_(None))
         lines = self.reader.rows(query.order_by(table.id))
         return Columns(Said().grown([lines], self.seq), self.seq)
@@ -439,7 +439,14 @@ class State:
     @cached_property
     def first_answers(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """The rows that somebody answered, sorted, and the number of each one's first answer."""
-        return self.reader.said(self.seq).first(self.seq)
+        said = self.reader.said(self.seq)
+        end = np.searchsorted(said.columns[2], self.seq, side="right")
+        _, label, id, row, seq, _, undoes, _ = (column[:end] for column in said.columns)
+        silent = [said.texts.get(text, -1) for text in (SKIPPED, WITHDRAWN)]
+        answers = ~np.isin(label, silent) & (undoes == 0)
+        answers[np.searchsorted(id, undoes[undoes > 0])] = False
+        rows, first = np.unique(row[answers], return_index=True)
+        return rows, seq[answers][first]
 
     @cached_property
     def consensus(self) -> Consensus:
