@@ -370,7 +370,10 @@ class State:
         rows = lines.row[lines.answers]
         # Sorted by row, and then by number: the last of a row is its latest.
         last = np.flatnonzero(np.append(rows[1:] != rows[:-1], len(rows) > 0))
-        rows, codes = rows[last], self._places[lines.label[lines.answers[last]]]
+        places = np.arange(len(lines.texts))
+        if self.settings.kind == "class":
+            places = np.array([-1 if t == SKIPPED else int(t) for t in lines.texts], dtype=np.int64)
+        rows, codes = rows[last], places[lines.label[lines.answers[last]]]
         if self.settings.label == "weighed":
             unsure = np.flatnonzero(self._likely.sum(axis=1) > 1)
             codes = self._likely.argmax(axis=1)
@@ -389,14 +392,6 @@ class State:
         if self.settings.kind == "class":
             return self.classes
         return [self.answer(text) for text in self.columns.texts]
-
-    @property
-    def _places(self) -> NDArray[Any]:
-        """The place among `used_labels` of every text in the columns."""
-        texts = self.columns.texts
-        if self.settings.kind != "class":
-            return np.arange(len(texts))
-        return np.array([-1 if t == SKIPPED else int(t) for t in texts], dtype=np.int64)
 
     @cached_property
     def _likely(self) -> NDArray[Any]:
