@@ -203,7 +203,7 @@ def main() -> None:
     # Whatever is printed here must not be taken for a message.
     sys.stdout = sys.stderr
     with suppress(OSError, AttributeError):
-        os.nice(5)
+        os.nice(19)
     opened: dict[int, Future[Opened]] = {}
     places: dict[int, tuple[Any, ...]] = {}
     with ThreadPoolExecutor() as threads:
