@@ -89,7 +89,7 @@ def test_a_pipeline_of_transformers_is_asked_by_its_head(make, features, interce
     assert all(torch.equal(p, before[name]) for name, p in model.state_dict().items())
     start = gw.suggest(pipe, None, None, texts[20:], batch=3)
     assert "until two classes" in start.says
-    cover = gw.suggest(None, None, None, rows[20:], batch=3)
+    cover = gw.suggest(own, None, None, rows[20:], batch=3)
     assert start.rows.tolist() == cover.rows.tolist()
 
 

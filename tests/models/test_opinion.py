@@ -195,7 +195,8 @@ def test_one_call_takes_guesses():
     said = guessed(y, 0.8, rng)[100:]
     found = gw.suggest(None, X[:24], y[:24], X[100:], guesses=said)
     assert found.says.startswith(
-        "Logistic was fitted to 24 labels, with the guesses; rows by hedged: "
+        "Softmax regression on 100 columns, C = 0.1, by leave-one-out, was fitted to 24 labels, with "
+        "the guesses; rows by hedged: "
     )
     few = gw.suggest(None, X[:5], y[:5], X[100:], guesses=lambda rows: said)
     assert "the guesses not used" in few.says

@@ -34,6 +34,8 @@ from goalward.errors import (
 from goalward.goals import Goal
 from goalward.labels.opinion import Opinion
 from goalward.models import Fitted
+from goalward.models.features import fitted_maps
+from goalward.models.linear_fit import FEW
 from goalward.models.logistic import Logistic
 from goalward.models.refitted import last_step
 from goalward.strategies import GoalOriented, Random, Strategy, Suggestion, recipe
@@ -42,6 +44,8 @@ from goalward.strategies.strategy import nameless
 
 WITHOUT_CURVATURE = "coverage among 4000 by random, margin in turn"  # models without derivatives
 OURS = "models.logistic"
+OWN = Logistic(C="loo", features="auto")
+"""The model where none is given."""
 
 
 def suggest(
@@ -68,8 +72,8 @@ def suggest(
     model
         A scikit-learn classifier or `Pipeline` (cloned and fitted; used unchanged in a `FrozenEstimator`),
         a torch classifier or a transformers `pipeline` (a copy of its head is fitted), or None for
-        `gw.Logistic()`. With a logistic regression the change by each label is predicted; others are only
-        asked for predictions. `says` of the result tells which model was used.
+        `gw.Logistic(C="loo", features="auto")`. With a logistic regression the change by each label is
+        predicted; others are only asked for predictions. The result has the `model` that chose.
     X_labelled, y_labelled
         Labelled rows; None, or empty, to start without labels.
     X_pool, exclude
@@ -97,22 +101,26 @@ def suggest(
     """
     X_labelled, X_pool = held(X_labelled), held(X_pool)
     if guesses is not None:
-        model = Logistic() if model is None else model
+        model = OWN if model is None else model
         if room_of(model) != OURS:
             raise BadParameter(
                 f"guesses need our own model, got {_name(model)}. Pass None as the model, or no guesses."
             )
-        ready = hasattr(guesses, "fitted")
-        opinion = guesses if ready else Opinion.of(X_pool, guesses, seed=seed)
-        model = model.having(opinion=opinion)
+        if not hasattr(guesses, "fitted"):
+            maps = fitted_maps(model.features, X_pool)
+            model = model.having(features=maps)
+            guesses = Opinion.of(X_pool, guesses, seed=seed, features=maps[0])
+        model = model.having(opinion=guesses)
     fitted, how = model_for(model, X_labelled, y_labelled, X_pool, classes, sample_weight)
     if guesses is not None:
-        how += ", with the guesses" if fitted.transform else ", the guesses not used"
+        used = isinstance(fitted.transform, Opinion)
+        how += ", with the guesses" if used else ", the guesses not used"
     chosen, name = strategy_for(strategy, fitted, X_pool, dev, seed)
     if not (fitted.has_two_classes or fitted.model.predict_only):
         name = "coverage, until two classes have labels"
     suggestion = chosen.suggest(fitted, X_pool, batch, exclude, costs=costs, budget=budget)
-    return replace(suggestion, says=f"{how}; rows by {name}: {suggestion.says}")
+    says = f"{how}; rows by {name}: {suggestion.says}"
+    return replace(suggestion, says=says, model=fitted)
 
 
 def modal_query(goal: Goal, **options: Any) -> Callable[..., tuple[NDArray[Any], NDArray[Any]]]:
@@ -188,7 +196,7 @@ def model_for(
         )
     if X_pool is None:
         raise BadParameter("X_pool must be the rows to choose from, got None.")
-    model = Logistic() if model is None else model
+    model = OWN if model is None else model
     if len(classes):
         encode(labels, as_classes(classes), "y_labelled", least=0)
     ours = room_of(model) == OURS
@@ -209,7 +217,10 @@ def model_for(
         model = model.having(classes=list(classes))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnseenClass)
-        return model.fit(X, labels, sample_weight=weights), f"{name} was fitted to {many}"
+        fitted = model.fit(X, labels, sample_weight=weights, pool=X_pool)
+    chosen = ", by leave-one-out," if model.C == "loo" and len(labels) >= FEW else ""
+    says = fitted.says[0].upper() + fitted.says[1:]
+    return fitted, f"{says}{chosen} was fitted to {many}"
 
 
 def _adapted(
@@ -293,7 +304,10 @@ def _stand_in(
     rows = X if y else reference_rows(X_pool if X is None or n_rows(X) == 0 else X)[:1]
     features = rows if through is None else through(rows)
     features = features if y else features[:0]
-    learner = Logistic(classes=names, penalize_intercept="until-seen")
+    ours = room_of(model) == OURS
+    learner = Logistic(features=model.features) if ours else Logistic()
+    learner = learner.having(classes=names, penalize_intercept="until-seen")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnseenClass)
-        return replace(learner.fit(features, y), transform=through)
+        fitted = learner.fit(features, y, pool=X_pool)
+        return fitted if through is None else replace(fitted, transform=through)

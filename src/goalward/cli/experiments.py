@@ -110,7 +110,8 @@ class BenchmarkOptions:
     part: str | None = Option(
         None,
         help="design, confirm (sets kept back until a recipe is fixed), factors (one thing different "
-        "at a time), ceiling (an oracle beside them), or all: the default.",
+        "at a time), ceiling (an oracle beside them), or all of these: the default; pipelines (what a "
+        "person gets: rows and model together, beside those of others).",
     )
     dataset: list[str] | None = Option(None, "--dataset", "-d", help="Only this one; repeatable.")
     strategy: Strategies = None
@@ -152,12 +153,14 @@ def benchmark(options: BenchmarkOptions) -> Result:
     Reports areas under the curves, final accuracy, mean ranks, paired tests, and regret.
     `goalward doctor` shows which data is found.
 
-    Examples: `goalward benchmark --quick`, `goalward benchmark --part design`,
+    Examples: `goalward benchmark --quick`, `goalward benchmark --part pipelines -d wine`,
     `goalward benchmark -d wine -d digits -s random -s margin -s decision-risk --seeds 3`
     """
     from goalward.lab.benchmark import Areas
     from goalward.lab.benchmark.report import report
 
+    if options.part == "pipelines":
+        return _pipelines(options)
     saved = options.tables_of
     chosen = (options.part, options.dataset, options.strategy, options.budget)
     if saved and any((*chosen, options.seeds, options.quick)):
@@ -173,3 +176,32 @@ def benchmark(options: BenchmarkOptions) -> Result:
         console.print(f"{where}   Figures beside the tables", soft_wrap=True)
 
     return words, {"ranks": ranks.to_dicts(), "files": [str(path) for path in paths]}
+
+
+def _pipelines(options: BenchmarkOptions) -> Result:
+    """Compare rows and models together: ours, and classifiers of scikit-learn."""
+    import polars as pl
+
+    from goalward.lab.benchmark.pipelines import Pipelines, jobs, pipelines_figure, play_pipelines
+    from goalward.lab.benchmark.sessions import Protocol
+    from goalward.lab.datasets.load import CONFIRM
+    from goalward.lab.plots import save
+
+    if options.strategy or options.quick:
+        raise BadParameter("--part pipelines compares models: leave out --strategy and --quick.")
+    out = options.out or Path("out/pipelines")
+    if options.tables_of:
+        found = Pipelines(pl.read_csv(options.tables_of))
+    else:
+        rules = Protocol(budget=options.budget) if options.budget else None
+        sessions = jobs(options.dataset or CONFIRM, seeds=options.seeds or 5, protocol=rules)
+        found = play_pipelines(sessions, out=out, n_jobs=options.jobs)
+    tables = {check: found.compared(check) for check in (60, 200)}
+    figure = save(pipelines_figure(found), out / "pipelines")[0]
+
+    def words() -> None:
+        for check, lines in tables.items():
+            show(f"Beside ours, after {check} labels", lines)
+        console.print(f"Figure: {figure}   Table: {out / 'pipelines.csv'}", soft_wrap=True)
+
+    return words, {"compared": tables, "figure": str(figure)}

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from goalward.errors import BadInput
 from goalward.lab.datasets import Dataset, Split
 from goalward.models import Fitted
+from goalward.models.features import fitted_maps, is_plain
 from goalward.strategies import Recipe, Strategy, Suggestion
 
 
@@ -68,6 +68,14 @@ class Session:
         return np.asarray(self.dataset.X[self.split.pool])
 
     @cached_property
+    def learner(self) -> Any:
+        """The dataset's learner; its feature maps are fitted to the pool once."""
+        own = self.dataset.learner
+        if is_plain(getattr(own, "features", "linear")):
+            return own
+        return own.having(features=fitted_maps(own.features, self.X_pool))
+
+    @cached_property
     def chooser(self) -> Strategy:
         X, dev = self.dataset.X, self.split.dev
         data: dict[str, Any] = {"dev": (X[dev], self.answers[dev]), "pool": self.X_pool}
@@ -92,7 +100,7 @@ class Session:
             spent = np.array([row for rows in taken for row in rows], dtype=np.int64)
             began = perf_counter()
             known = np.concatenate([init, spent])
-            model = fitted_to(self.dataset, known, self.answers[known])
+            model = fitted_to(self.dataset, known, self.answers[known], self.learner)
             fitting = perf_counter() - began
             left = min(self.batch, self.budget - len(spent), len(pool) - len(spent))
             suggestion, rows = None, []
@@ -124,9 +132,11 @@ def _row_keys(X: Any) -> set[bytes]:
     return {row.tobytes() for row in np.asarray(X, dtype=np.float64)}
 
 
-def fitted_to(dataset: Dataset, rows: NDArray[Any], labels: NDArray[Any]) -> Any:
+def fitted_to(
+    dataset: Dataset, rows: NDArray[Any], labels: NDArray[Any], learner: Any = None
+) -> Any:
     """Return the model of labelled rows, with a column for every class where the learner can."""
-    learner = clone(dataset.learner)
+    learner = learner or dataset.learner
     params = learner.get_params(deep=False)
     # A class without a label yet needs penalised intercepts, as in a study.
     penalized = params.get("penalize_intercept") or "until-seen"

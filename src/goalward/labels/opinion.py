@@ -67,13 +67,17 @@ class Opinion:
     shares: NDArray[Any] = field(repr=False)
     size: float = field(repr=False)
     trust: float | None = None
+    features: Any = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, X: Any, guesses: Any, *, probabilities: Any = None, seed: int = 0) -> Opinion:
+    def of(
+        cls, X: Any, guesses: Any, *, probabilities: Any = None, seed: int = 0, features: Any = None
+    ) -> Opinion:
         """Return the opinion of guesses for rows of the pool.
 
         A guess is any label, None or NaN; or `guesses` is a function of X. `probabilities` say how sure
-        each is, from 0 to 1; the rest is divided among the other guesses.
+        each is, from 0 to 1; the rest is divided among the other guesses. `features` is the first of the
+        model's feature maps, whose columns the others begin with.
         """
         labels = list(guesses(X) if callable(guesses) else guesses)
         pool = as_pool(X)
@@ -87,17 +91,18 @@ class Opinion:
         drawn = np.random.default_rng(seed).permutation(rows)[:MOST].astype(np.int64)
         common = Counter(labels[row] for row in drawn.tolist()).most_common(NAMES)
         names = tuple(sorted((name for name, n in common if n >= LEAST), key=str))
+        read = pool.take if features is None else lambda rows: features.transform(pool.take(rows))
         if len(names) < 2:
-            width = int(pool.take(np.arange(1)).shape[1])
+            width = int(read(np.arange(1)).shape[1])
             return cls(np.zeros((width + 1, 0)), (), np.ones(0), 0.0)
         kept = np.array(sorted(row for row in drawn.tolist() if labels[row] in names))
         codes = np.array([names.index(labels[row]) for row in kept.tolist()])
         right = sure[kept, None]
         others = (1.0 - right) / (len(names) - 1)
         targets = np.where(np.eye(len(names))[codes] > 0, right, others)
-        features, shares = plain_rows(clean_rows(pool.take(kept), "X")), targets.mean(axis=0)
-        spread = float(StandardScaler(with_mean=False).fit(features).var_.sum()) or 1.0
-        ridge = RidgeCV(spread * PENALTIES).fit(features, targets)
+        given, shares = plain_rows(clean_rows(read(kept), "X")), targets.mean(axis=0)
+        spread = float(StandardScaler(with_mean=False).fit(given).var_.sum()) or 1.0
+        ridge = RidgeCV(spread * PENALTIES).fit(given, targets)
         params = np.vstack([ridge.coef_.T, ridge.intercept_ - shares])
         return cls(params, names, shares, STEEP * spread**0.5)
 
@@ -111,25 +116,32 @@ class Opinion:
 
     def __call__(self, X: Any) -> Rows:
         """Return rows with the columns z, times their weight, after their features."""
-        rows = clean_rows(X, "X", n_features=len(self.params) - 1, finite=False, least=0)
+        if self.features is not None:
+            rows = self.features.transform(X)
+        else:
+            rows = clean_rows(X, "X", n_features=len(self.params) - 1, finite=False, least=0)
         z = self.predict(rows) * ((self.trust or 0.0) * self.size)
         if is_sparse(rows):
             return scipy.sparse.csr_array(scipy.sparse.hstack([rows, z]))
         return namespace(rows).concat([rows, z], axis=1)
 
-    def fitted(self, learner: Logistic, X: Any, y: Any, sample_weight: Any = None) -> Fitted:
+    def fitted(
+        self, learner: Logistic, X: Any, y: Any, sample_weight: Any = None, pool: Any = None
+    ) -> Fitted:
         """Return the model of labelled rows with the weight of z that predicts left-out labels best."""
         plain = learner.having(opinion=None)
         if self.trust:
-            model = plain.fit(self(X), y, sample_weight=sample_weight)
+            linear = plain.having(features="linear")
+            model = linear.fit(self(X), y, sample_weight=sample_weight)
             return replace(model, transform=self, columns=column_names(X))
-        best = plain.fit(X, y, sample_weight=sample_weight)
+        best = plain.fit(X, y, sample_weight=sample_weight, pool=pool)
         if self.trust is not None or len(best.labelled) < FEW or not self.size:
             return best
         most = float(left_out_likelihood(best)) + MARGIN
         for trust in TRUSTS:
             try:
-                model = replace(self, trust=trust).fitted(learner, X, y, sample_weight)
+                own = replace(self, trust=trust, features=best.feature_map)
+                model = own.fitted(learner, X, y, sample_weight)
             except (Separable, NotConverged):
                 continue
             value = float(left_out_likelihood(model))
@@ -166,13 +178,15 @@ def feature_weights(fitted: Fitted, asker: str = "Weights") -> tuple[NDArray[Any
     intercept = fitted.model.linear(asker).intercept
     if not isinstance(opinion, Opinion):
         return params, intercept
-    width = len(opinion.params) - 1
-    own = np.zeros((width + 1, params.shape[1]))
-    own[:width] = params[:width]
+    width, names = len(opinion.params) - 1, opinion.params.shape[1]
+    features = len(params) - intercept - names
+    own = np.zeros((features + 1, params.shape[1]))
+    own[:features] = params[:features]
     if intercept:
         own[-1] = params[-1]
     scale = (opinion.trust or 0.0) * opinion.size
-    return own + scale * (opinion.params @ params[width : width + opinion.params.shape[1]]), True
+    own[[*range(width), -1]] += scale * (opinion.params @ params[features : features + names])
+    return own, True
 
 
 def missing(guess: Any) -> bool:

@@ -20,7 +20,6 @@ from goalward.core.arrays import (
     astype,
     is_sparse,
     like,
-    log_softmax,
     namespace,
     norm,
     stack_rows,
@@ -36,8 +35,13 @@ from goalward.models.model import Model
 from goalward.models.network import Validity
 from goalward.models.objective import Objective
 from goalward.solvers import Auto, Inverse, Solve, Solver
-from goalward.solvers.inverse import Coordinates
+from goalward.solvers.inverse import Coordinates, own_leverages
 
+NAMES = {
+    "class": "softmax regression",
+    "labels": "logistic regressions",
+    "numbers": "ridge regression",
+}
 KINDS = {"class": "one class for each row", "labels": "several labels", "numbers": "numbers"}
 
 WEAKEST = 2e-4
@@ -91,6 +95,20 @@ class Fitted:
     free_penalty: Float[Array, " p"] | None = field(default=None, repr=False)
     columns: tuple[str, ...] | None = field(default=None, repr=False)
     validity: Validity | None = field(default=None, repr=False)
+
+    @property
+    def feature_map(self) -> Any:
+        """The map in front of the model, without an opinion beside it; None if there is none."""
+        return getattr(self.transform, "features", self.transform)
+
+    @property
+    def says(self) -> str:
+        """The model in words."""
+        columns = f"{self.n_features:,} column{'s' * (self.n_features != 1)}"
+        if self.transform is not None:
+            columns = getattr(self.feature_map, "says", columns)
+        strength = "" if self.C is None else f", C = {self.C:.3g}"
+        return f"{NAMES[self.loss.kind]} on {columns}{strength}"
 
     @cached_property
     def n_classes(self) -> int:
@@ -328,8 +346,8 @@ def left_out_pull(
     fitted: Fitted, rows: Rows, targets: Any, weights: Any
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return (I - wΛM)⁻¹w(p - y) of labelled rows, the motion of their logits, and its basis."""
-    posterior = fitted.posterior(fitted.labelled.X, "Leaving rows out")
-    M = to_numpy(posterior.leverage(rows, posterior.coordinates(rows)))
+    fitted.model.linear("Leaving rows out")
+    M = to_numpy(own_leverages(fitted.hessian, rows))
     logits = np.asarray(to_numpy(fitted.logits_of(rows)), dtype=np.float64)
     w = to_numpy(weights)[:, None, None]
     Q = fitted.loss.basis(logits.shape[1], logits)
@@ -350,7 +368,10 @@ def left_out(fitted: Fitted) -> NDArray[Any]:
 
 
 def left_out_likelihood(fitted: Fitted) -> float:
-    """Return Σ w log p_y over labelled rows, each left out."""
+    """Return the log-likelihood of the labelled rows, each left out; of numbers, up to a constant."""
     known, logits = fitted.labelled, left_out(fitted)
-    t = to_numpy(known.weights)[:, None] * to_numpy(known.targets)
-    return float(np.sum(t * log_softmax(logits)))
+    weights, targets = to_numpy(known.weights), np.asarray(to_numpy(known.targets), np.float64)
+    if fitted.loss.kind == "numbers":
+        spread = weights @ (logits - targets) ** 2 / weights.sum()
+        return -0.5 * float(weights.sum() * np.log(np.maximum(spread, 1e-300)).sum())
+    return -float(weights @ to_numpy(fitted.loss.rows(logits, targets)))

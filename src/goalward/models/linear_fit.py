@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from inspect import signature
 from numbers import Real
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goalward.core.arrays import Rows, is_sparse, like, namespace
 from goalward.core.labels import clean_weights
-from goalward.core.rows import Labelled, column_names
-from goalward.errors import BadParameter, ShapeMismatch
-from goalward.models.fitted import Fitted
+from goalward.core.pool import n_rows
+from goalward.core.rows import Labelled, column_names, held
+from goalward.errors import BadParameter, NotConverged, Separable, ShapeMismatch
+from goalward.models.features import fitted_maps, is_plain
+from goalward.models.fitted import Fitted, left_out_likelihood
 from goalward.models.linear import LinearModel
 from goalward.models.loss import Loss
 from goalward.solvers import named
@@ -21,13 +24,28 @@ from goalward.solvers import named
 L = TypeVar("L", bound="Learner")
 
 
+PATH = (0.01, 0.1, 1.0, 10.0)
+MIDDLE = 1.0
+FEW = 10
+"""Number of labels below which the first map and the middle value of C are used."""
+AHEAD = 1.0
+"""Log-likelihood of left-out labels by which a map must be better than one before it."""
+
+
 class Learner:
     """Base of learners; `fit` returns a `Fitted`, unlike in scikit-learn."""
+
+    strength: ClassVar[str] = "C"
+    """The parameter of the penalty."""
 
     fit_intercept: bool
     tol: float
     solver: Any
+    features: Any = "linear"
     max_iter: int = 100
+
+    fit: Any
+    """Return a `Fitted`; see `Logistic.fit`."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         return {name: getattr(self, name) for name in signature(type(self)).parameters}
@@ -40,6 +58,61 @@ class Learner:
         params = sorted(self.get_params().items())
         other = [f"{k}={v!r}" for k, v in params if repr(v) != repr(usual[k].default)]
         return f"{type(self).__name__}({', '.join(other)})"
+
+    def chosen(
+        self, X: Any, y: Any, weights: Any, start: Fitted | None, pool: Any = None
+    ) -> Fitted:
+        """Return the model whose map and C predict left-out labels best.
+
+        A map after the first must be ahead by `AHEAD`; a later C by anything. The path of C is warm-started.
+        """
+        X = held(X)
+        maps: list[Any] = [None]
+        if not is_plain(self.features):
+            known = pool is None or n_rows(pool) == 0
+            maps = fitted_maps(self.features, X if known else pool)
+        chooses, best, most = getattr(self, self.strength) == "loo", None, float("-inf")
+        for map in maps:
+            rows, first = X if map is None else map.transform(X), start
+            if map is not None and start is not None:
+                same = start.params.shape[0] == rows.shape[1] + self.fit_intercept
+                first = start if same else None
+            try:
+                model, value = self._along_path(rows, y, weights, first, chooses, len(maps) > 1)
+            except (Separable, NotConverged):
+                if best is None:
+                    raise
+                continue
+            if best is None or value > most + AHEAD:
+                columns = column_names(X)
+                best = model if map is None else replace(model, transform=map, columns=columns)
+                most = value
+            if value == float("-inf"):
+                break  # too few labels to compare
+        assert best is not None
+        return best
+
+    def _along_path(
+        self, X: Any, y: Any, weights: Any, start: Fitted | None, chooses: bool, compared: bool
+    ) -> tuple[Fitted, float]:
+        """Return the best model of some features and its left-out log-likelihood; -inf with few labels."""
+        best, most = None, float("-inf")
+        plain = self.having(features="linear")
+        enough = n_rows(X) >= FEW and (chooses or compared)
+        path: tuple[Any, ...] = PATH if enough else (MIDDLE,)
+        for value in path if chooses else (None,):
+            learner = plain if value is None else plain.having(**{self.strength: value})
+            try:
+                start = learner.fit(X, y, sample_weight=weights, start=start)
+            except (Separable, NotConverged):
+                if best is None:
+                    raise
+                break
+            left = left_out_likelihood(start) if enough else most
+            if best is None or left > most:
+                best, most = start, left
+        assert best is not None
+        return best, most
 
     def _labelled(
         self, rows: Rows, y: Any, loss: Loss, classes: NDArray[Any], weights: Any

@@ -23,7 +23,8 @@ from goalward.errors import (
     Separable,
     UnseenClass,
 )
-from goalward.models.fitted import Fitted, left_out_likelihood
+from goalward.models.features import is_plain
+from goalward.models.fitted import Fitted
 from goalward.models.linear_fit import Learner, check_positive
 from goalward.models.loss import Softmax
 
@@ -42,6 +43,7 @@ class LogisticParameters:
     solver: Any = "auto"
     Cs: int | Sequence[float] = 10
     cv: int = 5
+    features: Any = "linear"
     opinion: Any = None
 
 
@@ -65,6 +67,9 @@ class Logistic(LogisticParameters, Learner):
         "auto", "cholesky", "dual", "cg" or a solver object.
     Cs, cv
         Values of C and number of stratified folds for C="cv".
+    features
+        "linear", "splines", "landmarks", a map of `gw.models.features`, anything with `transform`, or a
+        list of them, of which the one is used that predicts left-out labels best; "auto" is such a list.
     opinion
         An `Opinion` formed from guesses, used as far as it predicts left-out labels.
 
@@ -77,7 +82,13 @@ class Logistic(LogisticParameters, Learner):
     """
 
     def fit(
-        self, X: object, y: object, *, sample_weight: object = None, start: Fitted | None = None
+        self,
+        X: object,
+        y: object,
+        *,
+        sample_weight: object = None,
+        start: Fitted | None = None,
+        pool: object = None,
     ) -> Fitted:
         """Return the model fitted to labelled rows.
 
@@ -89,19 +100,21 @@ class Logistic(LogisticParameters, Learner):
             n labels, any hashables, or (n, K) distributions over `classes`.
         start
             A model of the same shape to start from.
+        pool
+            Rows without labels, to which `features` are fitted; X by default.
         """
         self._check_parameters()
         X = held(X)
         if self.opinion is not None:
-            weighed: Fitted = self.opinion.fitted(self, X, y, sample_weight)
+            weighed: Fitted = self.opinion.fitted(self, X, y, sample_weight, pool)
             return weighed
         # With named classes and penalised intercepts there is a model before the first label.
         least = int(self.classes is None or not self.penalize_intercept)
         rows = clean_rows(X, least=least)
         classes, loss = self.classes_of(y), Softmax()
         known = self._labelled(rows, y, loss, classes, sample_weight)
-        if self.C == "loo":
-            return best_left_out(self, X, y, len(known), sample_weight, start)
+        if self.C == "loo" or not is_plain(self.features):
+            return self.chosen(X, y, sample_weight, start, pool)
         seen = self._seen(to_numpy(known.targets), to_numpy(known.weights), classes)
         chosen = self.C == "cv"
         C = cross_validate(self, X, y, sample_weight=sample_weight).C if chosen else float(self.C)
@@ -162,31 +175,6 @@ class Logistic(LogisticParameters, Learner):
                 stacklevel=3,
             )
         return bool(seen.all())
-
-
-PATH = (0.01, 0.1, 1.0, 10.0)
-MIDDLE = 1.0
-FEW = 10
-"""Number of labels below which C is the middle value."""
-
-
-def best_left_out(
-    learner: Logistic, X: Any, y: Any, n: int, weights: Any, start: Fitted | None
-) -> Fitted:
-    """Return the model with the highest left-out log-likelihood on a warm-started path of C."""
-    best, most = None, float("-inf")
-    for C in PATH if n >= FEW else (MIDDLE,):
-        try:
-            start = learner.having(C=C).fit(X, y, sample_weight=weights, start=start)
-            value = left_out_likelihood(start) if n >= FEW else 0.0
-        except (Separable, NotConverged):
-            if best is None:
-                raise
-            break
-        if value > most:
-            best, most = start, value
-    assert best is not None
-    return best
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from goalward.core.arrays import Array, is_sparse, namespace, to_numpy
 from goalward.core.rows import clean_rows, held
 from goalward.errors import BadInput, ShapeMismatch, UnknownLabel
+from goalward.models.features import is_plain
 from goalward.models.fitted import Fitted
 from goalward.models.linear_fit import Learner, check_positive, names_of
 from goalward.models.loss import (
@@ -168,6 +169,8 @@ class MultiLabel(Learner):
         Whether logits have a constant; it is penalised while a label lacks a yes or a no.
     C, tol, solver
         As for `Logistic`.
+    features
+        As for `Logistic`; C may be "loo".
 
     Examples
     --------
@@ -180,15 +183,22 @@ class MultiLabel(Learner):
            [0, 1]])
     """
 
-    C: float = 1.0
+    C: float | str = 1.0
     _: KW_ONLY
     labels: Sequence[Hashable] | None = None
     fit_intercept: bool = True
     tol: float = 1e-8
     solver: Any = "auto"
+    features: Any = "linear"
 
     def fit(
-        self, X: object, y: object, *, sample_weight: object = None, start: Fitted | None = None
+        self,
+        X: object,
+        y: object,
+        *,
+        sample_weight: object = None,
+        start: Fitted | None = None,
+        pool: object = None,
     ) -> Fitted:
         """Return the model fitted to labelled rows.
 
@@ -196,8 +206,13 @@ class MultiLabel(Learner):
         ----------
         y
             (n, K) in [0, 1], NaN for missing; or for each row a set of labels or a dict to bool.
+        pool
+            Rows without labels, to which `features` are fitted; X by default.
         """
-        check_positive("C", self.C)
+        if self.C == "loo" or not is_plain(self.features):
+            named = self.having(labels=names_of(y, self.labels).tolist())
+            return named.chosen(X, y, sample_weight, start, pool)
+        check_positive("C", self.C, " or 'loo'")
         names, loss, C = names_of(y, self.labels), Sigmoid(), float(self.C)
         X = held(X)
         rows = clean_rows(X, least=int(self.labels is None))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from goalward.core.arrays import Array, like, namespace, to_numpy
 from goalward.core.rows import clean_rows, held
 from goalward.errors import BadInput, NotFinite, ShapeMismatch
+from goalward.models.features import is_plain
 from goalward.models.fitted import Fitted
 from goalward.models.linear_fit import Learner, check_positive, names_of
 from goalward.models.loss import Blocks, Loss, Own, Table, Tables, diagonal_of, on_diagonal
@@ -94,12 +95,12 @@ class Ridge(Learner):
     Parameters
     ----------
     alpha
-        Strength of the penalty.
+        Strength of the penalty; "loo" chooses it by leave-one-out, which is exact.
     outputs
         Column names, by default from a frame or 0, 1, ...; needed to fit without labelled rows.
     fit_intercept
         Whether there is a constant; it is not penalised.
-    tol, solver
+    tol, solver, features
         As for `Logistic`.
 
     Examples
@@ -110,15 +111,24 @@ class Ridge(Learner):
     array([6.8])
     """
 
-    alpha: float = 1.0
+    strength: ClassVar[str] = "alpha"
+
+    alpha: float | str = 1.0
     _: KW_ONLY
     outputs: Sequence[Hashable] | None = None
     fit_intercept: bool = True
     tol: float = 1e-10
     solver: Any = "auto"
+    features: Any = "linear"
 
     def fit(
-        self, X: object, y: object, *, sample_weight: object = None, start: Fitted | None = None
+        self,
+        X: object,
+        y: object,
+        *,
+        sample_weight: object = None,
+        start: Fitted | None = None,
+        pool: object = None,
     ) -> Fitted:
         """Return the model fitted to labelled rows.
 
@@ -128,8 +138,12 @@ class Ridge(Learner):
             (n, d) array of any library, sparse matrix, frame or list of rows.
         y
             n numbers, or (n, K) of them.
+        pool
+            Rows without labels, to which `features` are fitted; X by default.
         """
-        check_positive("alpha", self.alpha)
+        if self.alpha == "loo" or not is_plain(self.features):
+            return self.chosen(X, y, sample_weight, start, pool)
+        check_positive("alpha", self.alpha, " or 'loo'")
         names = names_of(y, self.outputs)
         loss, C = Squared((1.0,) * len(names)), 1.0 / float(self.alpha)
         X = held(X)

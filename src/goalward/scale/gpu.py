@@ -18,6 +18,7 @@ from goalward.core.pool import Pool
 from goalward.core.rows import Candidates, Labelled, check_finite
 from goalward.errors import NotFinite, Unsupported
 from goalward.models import Fitted
+from goalward.models.features import Features
 from goalward.scale.threads import OnePass, Parts
 from goalward.strategies.selectors import Best
 from goalward.strategies.strategy import Request
@@ -45,7 +46,8 @@ class Cuda(OnePass):
     def parts(self, rule: Rule, request: Request, rows: int, empty: Best) -> Parts:
         torch, place = _library(self.device)
         pool, source = request.pool, request.pool.source
-        if request.fitted.transform is not None:
+        features = request.fitted.transform
+        if not (features is None or isinstance(features, Features)):
             raise Unsupported(
                 "device= does not support a model with a pipeline in front of it, which runs on the CPU. "
                 "Transform the pool first, or leave device out."
@@ -66,7 +68,8 @@ class Cuda(OnePass):
         there = rule.on(convert)
         fitted = replace(request.fitted, params=convert(request.fitted.params))
         blocks = _resident if on_device else _streamed
-        for start, X in blocks(torch, pool, rows, place, dtype):
+        for start, read in blocks(torch, pool, rows, place, dtype):
+            X = read if features is None else features.transform(read)
             # No rule on a GPU asks for ids, and millions of numbers take longer than the rows.
             names: Any = range(start, start + len(X))
             values = there(Candidates(names, X, fitted.proba_of, start))

@@ -102,5 +102,6 @@ def block_rows(pool: Pool, fitted: Fitted, block: int | None) -> int:
     # As they are worked on: whole numbers become double precision, halves single.
     itemsize = 4 if str(pool.dtype).endswith(("float32", "float16")) else 8
     grid = chunk_rows(fitted.n_classes)
-    wanted = block if block is not None else 2**26 // (itemsize * (pool.width or 1000))
+    width = max(pool.width or 1000, fitted.n_features if fitted.model.is_linear else 0)
+    wanted = block if block is not None else 2**26 // (itemsize * width)
     return max(1, -(-wanted // grid)) * grid

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
 from goalward.core.arrays import (
     Array,
@@ -45,6 +46,12 @@ LARGEST = 1000
 
 LARGEST_GRAM = 3000
 """Rows or features up to which a Gram matrix is decomposed."""
+
+LARGEST_WORK = 2e10
+"""Multiplications up to which leverages of labelled rows are computed class by class."""
+
+FREE = 1e-6
+"""Penalty of a free intercept, relative to the others, where a gauge is needed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,6 +338,53 @@ def _product(Z: Inside, A: Matrix) -> Pulled:
     n, q = Z.shape
     c = A.shape[0] // q
     return xp.reshape(Z @ xp.reshape(A, (q, -1)), (n, c, q, c))
+
+
+def own_leverages(hessian: LinearCurvature, rows: Rows) -> Float[Array, "n c c"]:
+    """Return M = J𝓗⁻¹Jᵀ of the labelled rows, `rows`; exact where the unknowns or the work allow it."""
+    n, classes = hessian.proba.shape
+    q, c = int(hessian.penalty.shape[0]), hessian.basis.shape[1]
+    exclusive = c == classes - 1 and c > 1 and type(hessian.proba) is np.ndarray
+    if q * c > LARGEST and exclusive and classes * n * n * min(n, q) <= LARGEST_WORK:
+        return _by_class(hessian, rows)
+    coordinates = Coordinates.leading(hessian, rows)
+    return Inverse.of(hessian, coordinates).leverage(rows, coordinates(rows))
+
+
+def _by_class(hessian: LinearCurvature, rows: Rows) -> Float[Array, "n c c"]:
+    """Return the leverages of softmax regression: 𝓗 = B - UUᵀ, B a block a class, U of rank n.
+
+    Λ = diag(p) - ppᵀ, so B_k = XᵀW diag(p_k)X + ρ and U's columns are √w x ⊗ p. Woodbury: with
+    G_k = X B_k⁻¹ Xᵀ, a row's block is diag(G_k) + A (I - UᵀB⁻¹U)⁻¹ Aᵀ, where A_k = G_k √w p_k.
+    """
+    penalty = np.asarray(hessian.penalty, dtype=np.float64)
+    rho = np.maximum(penalty, FREE * penalty[0])
+    X = dense(with_constant(rows) if hessian.intercept else rows) / np.sqrt(rho)
+    P, w = np.asarray(hessian.proba), np.asarray(hessian.labelled.weights)
+    n, K = P.shape
+    thin = X.shape[1] <= n
+    gram = None if thin else X @ X.T
+    G = np.empty((K, n, n))
+    for k in range(K):
+        root = np.sqrt(w * P[:, k])[:, None]
+        if gram is None:
+            half = root * X
+            factor = np.linalg.cholesky(np.eye(X.shape[1]) + half.T @ half)
+            part = solve_triangular(factor, X.T, lower=True, check_finite=False)
+            G[k] = part.T @ part
+        else:
+            factor = np.linalg.cholesky(np.eye(n) + root * gram * root.T)
+            part = solve_triangular(factor, root * gram, lower=True, check_finite=False)
+            G[k] = gram - part.T @ part
+    U = np.sqrt(w)[:, None] * P
+    shared = np.eye(n) - sum(U[:, k, None] * G[k] * U[:, k] for k in range(K))
+    A = (G * U.T[:, None, :]).transpose(1, 0, 2)
+    A = np.ascontiguousarray(A)
+    solved = (A.reshape(n * K, n) @ np.linalg.inv(shared)).reshape(n, K, n)
+    joined = A @ np.ascontiguousarray(solved.transpose(0, 2, 1))
+    joined[:, range(K), range(K)] += G[:, range(n), range(n)].T
+    Q = np.asarray(hessian.basis)
+    return np.asarray(Q.T @ joined @ Q)
 
 
 @dataclass(frozen=True, eq=False)

@@ -230,6 +230,8 @@ class Suggestion:
         Time of the pass over the pool, total price of the rows, and a summary of the choice.
     predicted
         Returns the likeliest label of each row and its probability.
+    model
+        The model that chose, where `gw.suggest` fitted it: `predict`, `predict_proba`, `C`, `feature_map`.
     """
 
     rows: NDArray[Any]
@@ -245,6 +247,7 @@ class Suggestion:
     says: str = field(default="", repr=False)
     cost: float | None = None
     predicted: Callable[[], dict[str, NDArray[Any]]] = field(default=dict, repr=False)
+    model: Fitted | None = field(default=None, repr=False)
 
     @cached_property
     def per_label(self) -> NDArray[Any] | None:

@@ -18,15 +18,12 @@ from sklearn.preprocessing import PowerTransformer
 
 from goalward.core.arguments import check_count
 from goalward.errors import BadParameter
-from goalward.goals import LeaveOneOut
 from goalward.lab.benchmark.areas import Areas
 from goalward.lab.datasets import Dataset, Split, as_dataset, load
 from goalward.lab.datasets.load import CONFIRM, DESIGN, FACTORS
 from goalward.lab.parallel import Tell, resumed
 from goalward.lab.session import Session, measure
 from goalward.lab.statistics import height
-from goalward.models import Fitted
-from goalward.models.logistic import Logistic
 from goalward.strategies import recipe
 from goalward.strategies.recipes import RECOMMENDED
 
@@ -38,7 +35,8 @@ class Protocol:
     """Rules of a session: it starts without labels, and every label is charged.
 
     `budget` is at most half of the pool, `batch` half of the budget; `noise` is the share of wrong answers.
-    The learner is the dataset's own ("fixed") or `ChosenC` on transformed features ("chosen"). `pool` and
+    The learner is the dataset's own ("fixed"), or has its C chosen at each fit, on transformed features
+    ("chosen"). `pool` and
     `test` are the most rows of each, drawn by the seed.
     """
 
@@ -68,10 +66,9 @@ class Protocol:
 
     def conditions(self, dataset: Dataset) -> Dataset:
         if self.learner == "chosen":
-            params = dataset.learner.get_params(deep=False)
             rows = np.random.default_rng(9).permutation(len(dataset.X))[:300]
             X = PowerTransformer().fit(dataset.X[rows]).transform(dataset.X)
-            dataset = replace(dataset, X=X, learner=ChosenC(**params))
+            dataset = replace(dataset, X=X, learner=dataset.learner.having(C="loo"))
         return dataset.under(from_nothing=True, noise=self.noise)
 
     def split(self, dataset: Dataset, seed: int) -> Split:
@@ -83,20 +80,6 @@ class Protocol:
 
     def area(self, curves: NDArray[Any]) -> NDArray[Any]:
         return height(curves)
-
-
-class ChosenC(Logistic):
-    """Softmax regression whose C is chosen at each fit, by approximate leave-one-out."""
-
-    def fit(
-        self, X: object, y: Any, *, sample_weight: object = None, start: Fitted | None = None
-    ) -> Fitted:
-        fits = []
-        for C in (0.01, 0.1, 1.0, 10.0) if len(set(y)) > 1 else (self.C,):
-            learner = Logistic(**(self.get_params() | {"C": C}))
-            start = learner.fit(X, y, sample_weight=sample_weight, start=start)
-            fits.append(start)
-        return max(fits, key=LeaveOneOut().value) if len(fits) > 1 else fits[0]
 
 
 PROTOCOLS = {
@@ -131,7 +114,7 @@ class Job(NamedTuple):
 
     def task(self) -> Dataset:
         if isinstance(self.dataset, str):
-            return _named_task(self.dataset, self.protocol)
+            return named_task(self.dataset, self.protocol)
         return self.protocol.conditions(self.dataset)
 
     def names(self) -> dict[str, str]:
@@ -142,7 +125,7 @@ class Job(NamedTuple):
         """Return a digest of everything that affects the result."""
         rules = asdict(self.protocol) | {"name": type(self.protocol).__name__}
         data = self.dataset
-        mark = _fingerprint(data) if isinstance(data, str) else data.fingerprint
+        mark = fingerprint_of(data) if isinstance(data, str) else data.fingerprint
         facts = [MADE_BY, mark, str(recipe(self.strategy)), self.seed, rules]
         return sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
@@ -154,12 +137,14 @@ class Job(NamedTuple):
 
 
 @cache
-def _fingerprint(name: str) -> str:
+def fingerprint_of(name: str) -> str:
+    """Return the fingerprint of a dataset, which is loaded once."""
     return load(name).fingerprint
 
 
 @cache
-def _named_task(name: str, protocol: Protocol) -> Dataset:
+def named_task(name: str, protocol: Protocol) -> Dataset:
+    """Return a dataset under the conditions of a protocol, loaded once."""
     return protocol.conditions(load(name))
 
 

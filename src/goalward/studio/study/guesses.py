@@ -97,8 +97,9 @@ class Guesses:
         labels, *sure = (label_column(frame[name]) for name in columns)
         return cls(labels, sure[0] if sure else None)
 
-    def opinion(self, X: Any, seed: int) -> Opinion:
-        return Opinion.of(X, self.labels, probabilities=self.probabilities, seed=seed)
+    def opinion(self, X: Any, seed: int, features: Any = None) -> Opinion:
+        given: Any = {"probabilities": self.probabilities, "seed": seed, "features": features}
+        return Opinion.of(X, self.labels, **given)
 
     def named(self, rows: Sequence[int], state: State) -> dict[int, Label]:
         """Return row -> the class guessed, for rows whose guess is a class."""

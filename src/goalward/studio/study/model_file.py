@@ -28,6 +28,7 @@ from goalward.core.rows import check_archive, clean_rows
 from goalward.errors import BadInput, Damaged, DataMissing, Unsupported
 from goalward.labels.opinion import feature_weights
 from goalward.models import Fitted
+from goalward.models.features import Features
 from goalward.studio.store.events import Label
 from goalward.studio.tables.encoder import Encoder, Vectors
 
@@ -69,6 +70,8 @@ class StudyModel:
         (p, k): weights, and the intercepts as a last row.
     kind
         What it predicts: "class", "labels" (each a yes or a no) or "numbers".
+    features
+        The map between the encoder and the weights, if any.
 
     Examples
     --------
@@ -87,6 +90,7 @@ class StudyModel:
     encoder: Encoder = field(repr=False)
     intercept: bool = True
     kind: str = "class"
+    features: Features | None = field(default=None, repr=False)
 
     @classmethod
     def of(
@@ -98,8 +102,10 @@ class StudyModel:
     ) -> StudyModel:
         """Return a fitted model without the rows that it was fitted on."""
         params, intercept = feature_weights(fitted, "A study's model")
-        encoder = encoder or Vectors(len(params) - intercept)
-        return cls(params, tuple(classes), encoder, intercept, kind)
+        features = fitted.feature_map
+        width = len(params) - intercept if features is None else features.width
+        encoder = encoder or Vectors(width)
+        return cls(params, tuple(classes), encoder, intercept, kind, features)
 
     def predict_proba(self, rows: Any) -> NDArray[Any]:
         """Return (n, k) probabilities of rows: texts or a frame like the study's own, or numbers."""
@@ -142,16 +148,18 @@ class StudyModel:
         pool = self._numbers(rows)
         size = max(1, BLOCK // max(1, self.params.shape[0]))
         width = len(weights) - self.intercept
+        raw = width if self.features is None else self.features.width
 
         def block(part: Any) -> NDArray[Any]:
-            X = clean_rows(part, "X", n_features=width, finite=False)
+            X = clean_rows(part, "X", n_features=raw, finite=False)
+            X = X if self.features is None else self.features.transform(X)
             W = weights.astype(X.dtype)
             columns = W[:width, 0] if W.shape[1] == 1 else np.ascontiguousarray(W[:width].T).T
             moved = np.asarray(X @ columns).reshape(X.shape[0], -1).T
             if self.intercept:
                 moved = moved + W[-1][:, None]
             if not np.isfinite(moved).all():
-                clean_rows(part, "X", n_features=width)
+                clean_rows(part, "X", n_features=raw)
             return np.concatenate([np.zeros_like(moved[:1]), moved]) if exclusive else moved
 
         parts = (part for _, part in (pool.blocks(size) if len(pool) else ()))
@@ -183,6 +191,10 @@ class StudyModel:
         described, arrays = self.encoder.state()
         numbers = BytesIO()
         kept: Any = {f"encoder.{name}": array for name, array in arrays.items()}
+        features = None
+        if self.features is not None:
+            features, learned = self.features.state()
+            kept |= {f"features.{name}": array for name, array in learned.items()}
         np.savez(numbers, params=self.params, **kept)
         words = {
             "model of goalward": FORMAT,
@@ -192,6 +204,7 @@ class StudyModel:
             "kind": self.kind,
             **about,
             "encoder": described,
+            "features": features,
             "sha256": sha256(numbers.getvalue()).hexdigest(),
         }
         with whole_folder(folder, holds=DESCRIBED, force=force) as partial_folder:
@@ -226,15 +239,26 @@ def load_model(folder: str | Path) -> StudyModel:
         with np.load(file, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
         params, classes = arrays.pop("params"), tuple(words["classes"])
-        inner = {name.removeprefix("encoder."): value for name, value in arrays.items()}
-        encoder = Encoder.restored(words["encoder"], inner)
+        inner: dict[str, dict[str, Any]] = {"encoder": {}, "features": {}}
+        for name, value in arrays.items():
+            of, _, rest = name.partition(".")
+            inner[of][rest] = value
+        encoder = Encoder.restored(words["encoder"], inner["encoder"])
+        features = None
+        if words["features"] is not None:
+            features = Features.restored(words["features"], inner["features"])
+            width = features.transform(np.zeros((1, features.width))).shape[1]
+            if width + bool(words["intercept"]) != len(params):
+                raise ValueError(f"{len(params)} weights for {width} features")
         if params.ndim != 2 or params.shape[1] != len(classes) or params.dtype.kind != "f":
             raise ValueError(f"weights {params.dtype} {params.shape} of {len(classes)} classes")
         if not np.isfinite(params).all():
             raise ValueError("weights that are not finite")
         if words["kind"] not in ("class", "labels", "numbers"):
             raise ValueError(f"kind {words['kind']!r}")
-        return StudyModel(params, classes, encoder, bool(words["intercept"]), words["kind"])
+        return StudyModel(
+            params, classes, encoder, bool(words["intercept"]), words["kind"], features
+        )
     except Exception as error:  # what was not written by `save` fails in a dozen ways
         raise _damaged(folder, f"holds no model: {error}") from error
 

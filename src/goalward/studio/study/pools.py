@@ -22,6 +22,7 @@ from goalward.core.pool import as_pool
 from goalward.core.rows import check_finite, check_sparse, clean_rows, column_names, held
 from goalward.errors import BadInput, BadParameter, Damaged, PoolChanged, ShapeMismatch
 from goalward.labels.opinion import Opinion
+from goalward.models.features import as_encoded, fitted_maps
 from goalward.strategies.strategy import clean_costs
 from goalward.studio.store.database import files_of_database
 from goalward.studio.store.store import Store
@@ -141,9 +142,25 @@ class StudyPool:
         return self
 
     @cached_property
-    def opinion(self) -> Opinion | None:
-        """The opinion that guesses give of any row, if there are some."""
-        return None if self.guesses is None else self.guesses.opinion(self.X, seed=0)
+    def _maps(self) -> dict[str, Any]:
+        return {}
+
+    def maps(self, features: Any) -> list[Any]:
+        """Return the feature maps of a learner, fitted once to these rows."""
+        if (key := repr(features)) not in self._maps:
+            encoded = self.table is not None or self.texts is not None
+            self._maps[key] = fitted_maps(as_encoded(features) if encoded else features, self.X)
+        made: list[Any] = self._maps[key]
+        return made
+
+    def opinion(self, first: Any = None) -> Opinion | None:
+        """Return the opinion that guesses give of any row, if there are some, by the `first` map."""
+        if self.guesses is None:
+            return None
+        if "opinion" not in self._maps:
+            self._maps["opinion"] = self.guesses.opinion(self.X, seed=0, features=first)
+        made: Opinion = self._maps["opinion"]
+        return made
 
     @cached_property
     def digest(self) -> str:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from goalward.core.arrays import to_numpy
 from goalward.core.cores import one_blas_thread
 from goalward.errors import PoolExhausted
+from goalward.labels.opinion import Opinion
 from goalward.models import Fitted
 from goalward.solvers.inverse import LARGEST
 from goalward.strategies import Among, Random, Strategy, recipe
@@ -154,7 +155,7 @@ def _guesses(now: StudyRound) -> dict[str, Any] | None:
     if now.pool.guesses is None:
         return None
     proved = now.pool.guesses.proved(now.state)
-    used = now.fitted.transform is not None
+    used = isinstance(now.fitted.transform, Opinion)
     classes = [[proved.right[label], proved.of[label]] for label in now.state.classes]
     return {"right": proved.right.total(), "of": proved.of.total(), "used": used} | {
         "classes": classes

@@ -14,7 +14,9 @@ from goalward.core.arrays import to_numpy
 from goalward.core.draws import drawn_rows
 from goalward.errors import BadParameter
 from goalward.goals import DevLoss, Entropy, Goal
+from goalward.labels.opinion import Opinion
 from goalward.models import Fitted
+from goalward.models.features import is_plain
 from goalward.strategies import recipe
 from goalward.studio.study.answers import Doubts
 from goalward.studio.study.kind import DEV_MINIMUM
@@ -67,8 +69,13 @@ class StudyRound:
     def exported(self) -> StudyModel:
         """The model of all labels, those that measure too: at least as good as the one measured."""
         kind, chosen = self.state.settings.kind, {}
-        if kind == "class":  # C and the trust in guesses are those of the round
-            chosen = {"C": self.fitted.C, "opinion": self.fitted.transform}
+        # C, the features and the trust in guesses are those of the round.
+        fitted, learner = self.fitted, self.state.settings.learner
+        if learner.get("features", "linear") != "linear":
+            chosen["features"] = fitted.feature_map or "linear"
+        if kind == "class":
+            opinion = fitted.transform if isinstance(fitted.transform, Opinion) else None
+            chosen |= {"C": fitted.C, "opinion": opinion}
         fitted = self._fitted(self.state.labels, **chosen)
         return StudyModel.of(fitted, self.state.classes, kind=kind)
 
@@ -129,8 +136,12 @@ class StudyRound:
 
     def _fitted(self, labels: Any, **chosen: Any) -> Fitted:
         learner = self.state.settings.fitter(self.state.classes)
-        if self.state.settings.kind == "class":
-            learner = learner.having(**{"opinion": self.pool.opinion, **chosen})
+        if not is_plain(learner.features):
+            learner = learner.having(features=self.pool.maps(learner.features))
+        if self.state.settings.kind == "class" and self.pool.guesses is not None:
+            first = None if is_plain(learner.features) else learner.features[0]
+            learner = learner.having(opinion=self.pool.opinion(first))
+        learner = learner.having(**chosen)
         fitted: Fitted = learner.fit(self.pool.take(list(labels)), self.state.targets(labels))
         return fitted
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from goalward.core.draws import drawn_numbers
 from goalward.errors import BadParameter, Damaged
+from goalward.models.features import written_maps
 from goalward.strategies.recipes import RECOMMENDED_FOR, recipe
 from goalward.strategies.strategy import WORDS
 from goalward.studio.store.events import Label
@@ -23,8 +24,11 @@ from goalward.studio.study.one_number import OneNumber
 from goalward.studio.study.several_labels import SeveralLabels
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in (Kind(), SeveralLabels(), OneNumber())}
-# Vectors of texts are short: a C of 1 would penalize their weights too much.
-USUAL: dict[str, dict[str, Any]] = {"class": {"C": "loo"}, "labels": {"C": 10.0}, "numbers": {}}
+USUAL: dict[str, dict[str, Any]] = {
+    "class": {"C": "loo", "features": "auto"},
+    "labels": {"C": "loo", "features": "auto"},
+    "numbers": {"alpha": "loo", "features": "auto"},
+}
 
 
 def usual_learner(kind: str) -> Any:
@@ -48,6 +52,7 @@ def written_learner(learner: Any) -> tuple[str, dict[str, Any]]:
         raise BadParameter(
             "learner must have no opinion: a study makes its own of guesses. Pass guesses= instead."
         )
+    options["features"] = written_maps(options["features"])
     try:
         return name, dict(json.loads(json.dumps(options, allow_nan=False)))
     except (TypeError, ValueError) as error:

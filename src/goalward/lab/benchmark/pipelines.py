@@ -1,0 +1,321 @@
+"""Whole pipelines compared: which rows are labelled, and which model is fitted to them."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
+from sklearn.model_selection import GridSearchCV
+from sklearn.svm import SVC
+
+from goalward.core.arguments import needing
+from goalward.errors import BadParameter
+from goalward.lab.benchmark.sessions import MADE_BY, Protocol, fingerprint_of, named_task
+from goalward.lab.datasets import Dataset
+from goalward.lab.parallel import Tell, resumed
+from goalward.lab.plots import figure, quiet
+from goalward.lab.session import Session
+from goalward.lab.statistics import bootstrap, holm, signed_rank
+from goalward.models.features import Linear
+from goalward.models.logistic import Logistic
+from goalward.strategies import recipe
+from goalward.strategies.recipes import RECOMMENDED
+
+CHECKS = (30, 60, 120, 200)
+"""Labels after which models are tested; on a small pool the last check is at half of it."""
+OURS, LINEAR = "ours", "ours, linear"
+MODELS = ("extra trees", "random forest", "boosting", "rbf svc", "logistic cv")
+"""scikit-learn's classifiers that a person would try; parameters are theirs unless said."""
+OTHERS = ("tabpfn", "tabicl")
+"""Classifiers whose weights must be on the machine already; only where they are named."""
+
+
+def learner(name: str) -> Any:
+    """Return our learner: features chosen at each fit, or one scale alone as before."""
+    return Logistic(C="loo", features="auto" if name == OURS else [Linear(tame=True)])
+
+
+def classifier(name: str, y: NDArray[Any], seed: int = 0) -> Any:
+    """Return an unfitted classifier for labels y; C is chosen where each class has three labels."""
+    fewest = int(np.unique(y, return_counts=True)[1].min())
+    match name:
+        case "extra trees":
+            return ExtraTreesClassifier(random_state=seed)
+        case "random forest":
+            return RandomForestClassifier(random_state=seed)
+        case "boosting":
+            return HistGradientBoostingClassifier(random_state=seed)
+        case "rbf svc":
+            grid = {"C": [1.0, 10.0, 100.0]}
+            return GridSearchCV(SVC(), grid, cv=3) if fewest >= 3 else SVC(C=10.0)
+        case "logistic cv":
+            chosen = LogisticRegressionCV(cv=3, max_iter=1000)
+            return chosen if fewest >= 3 else LogisticRegression(max_iter=1000)
+        case "tabpfn":
+            with needing("tabpfn"):
+                from tabpfn import TabPFNClassifier
+            return TabPFNClassifier(random_state=seed)
+        case "tabicl":
+            with needing("tabicl"):
+                from tabicl import TabICLClassifier
+            return TabICLClassifier(random_state=seed)
+    raise BadParameter(f"A model must be one of {', '.join((*MODELS, *OTHERS))}, got {name!r}.")
+
+
+def leads(model: Any, X: NDArray[Any]) -> NDArray[Any]:
+    """Return how far the best class of each row is ahead of the second."""
+    if hasattr(model, "predict_proba"):
+        scores = model.predict_proba(X)
+    else:
+        scores = model.decision_function(X)
+        if scores.ndim == 1:
+            scores = np.column_stack([-scores, scores])
+    second, first = np.sort(scores, axis=1)[:, -2:].T
+    lead: NDArray[Any] = first - second
+    return lead
+
+
+class Job(NamedTuple):
+    """A session of one kind of rows: "hedged" (ours), "random", or the margin of a model."""
+
+    dataset: str | Dataset
+    rows: str
+    models: tuple[str, ...]
+    seed: int
+    protocol: Protocol
+
+    def key(self) -> str:
+        data = self.dataset
+        mark = fingerprint_of(data) if isinstance(data, str) else data.fingerprint
+        facts = [MADE_BY, "pipelines 1", mark, self.rows, self.models, self.seed]
+        return sha256(json.dumps([*facts, asdict(self.protocol)]).encode()).hexdigest()[:16]
+
+    def play(self) -> dict[str, Any]:
+        """Return the accuracy of every model at every check."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return {"lines": list(self.lines())}
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        data = self.dataset
+        if isinstance(data, str):
+            task = named_task(data, self.protocol)
+        else:
+            task = self.protocol.conditions(data)
+        split = self.protocol.split(task, self.seed)
+        batch, budget = self.protocol.sizes(len(split.pool))
+        checks = sorted({min(check, budget) for check in CHECKS})
+        if self.rows == RECOMMENDED:
+            yield from self._ours(task, split, batch, budget, checks)
+            return
+        for spent, asked in self._bought(task, split, batch, budget, checks):
+            for name in self.models:
+                model = asked
+                if model is None and name in (OURS, LINEAR):
+                    own = Session(
+                        replace(task, learner=learner(name)), recipe("random"), parts=split
+                    )
+                    given: Any = {"classes": task.classes, "penalize_intercept": "until-seen"}
+                    fitter = own.learner.having(**given)
+                    model = fitter.fit(task.X[spent], task.y[spent])
+                elif model is None:
+                    model = fitted(name, task.X[spent], task.y[spent], self.seed)
+                yield self._line(task, split, name, len(spent), model.predict(task.X[split.test]))
+
+    def _ours(self, task: Dataset, split: Any, batch: int, budget: int, checks: list[int]) -> Any:
+        own, *others = self.models
+        session = Session(
+            replace(task, learner=learner(own)), recipe(self.rows), self.seed, batch, budget, split
+        )
+        for step in session.steps():
+            if len(step.spent) in checks:
+                X, y = task.X[step.spent], task.y[step.spent]
+                models = {own: step.model} | {n: fitted(n, X, y, self.seed) for n in others}
+                for name, model in models.items():
+                    said = model.predict(task.X[split.test])
+                    yield self._line(task, split, name, len(step.spent), said)
+
+    def _bought(
+        self, task: Dataset, split: Any, batch: int, budget: int, checks: list[int]
+    ) -> Iterator[tuple[NDArray[Any], Any]]:
+        """Yield the labelled rows at every check, and the model that asked for them."""
+        order = np.random.default_rng([self.seed, 31]).permutation(split.pool)
+        spent, model = order[:batch], None
+        while True:
+            if self.rows != "random":
+                model = fitted(
+                    self.rows.removesuffix(" margin"), task.X[spent], task.y[spent], self.seed
+                )
+            if len(spent) in checks:
+                yield spent, model
+            if len(spent) >= budget:
+                return
+            free = order[~np.isin(order, spent)]
+            if model is not None and not isinstance(model, Always):
+                free = free[np.argsort(leads(model, task.X[free]), kind="stable")]
+            spent = np.concatenate([spent, free[: min(batch, budget - len(spent))]])
+
+    def _line(
+        self, task: Dataset, split: Any, model: str, labels: int, said: NDArray[Any]
+    ) -> dict[str, Any]:
+        right = float(np.mean(said == task.y[split.test]))
+        names = {"dataset": task.name, "rows": self.rows, "model": model, "seed": self.seed}
+        return {**names, "labels": labels, "accuracy": round(right, 4)}
+
+
+class Always:
+    """The model of labels of a single class."""
+
+    def __init__(self, label: Any) -> None:
+        self.label = label
+
+    def predict(self, X: NDArray[Any]) -> NDArray[Any]:
+        return np.full(len(X), self.label)
+
+
+def fitted(name: str, X: NDArray[Any], y: NDArray[Any], seed: int) -> Any:
+    """Return a classifier fitted to labelled rows."""
+    if len(np.unique(y)) < 2:
+        return Always(y[0])
+    return classifier(name, y, seed).fit(X, y)
+
+
+def jobs(
+    datasets: Sequence[str | Dataset],
+    models: Sequence[str] = MODELS,
+    *,
+    seeds: int = 5,
+    protocol: Protocol | None = None,
+) -> list[Job]:
+    """Return the sessions of every pipeline, seed by seed: stopped early it has whole comparisons."""
+    rules, all_jobs = protocol or Protocol(), []
+    for seed in range(seeds):
+        for data in datasets:
+            all_jobs.append(Job(data, RECOMMENDED, (OURS, "extra trees"), seed, rules))
+            all_jobs.append(Job(data, RECOMMENDED, (LINEAR,), seed, rules))
+            all_jobs.append(Job(data, "random", (*models, OURS), seed, rules))
+            all_jobs += [Job(data, f"{name} margin", (name,), seed, rules) for name in models]
+    return all_jobs
+
+
+@dataclass(frozen=True)
+class Pipelines:
+    """Accuracies in a `table`: a line for each dataset, pipeline, seed and number of labels."""
+
+    table: pl.DataFrame = field(repr=False)
+
+    def at(self, check: int) -> tuple[list[str], dict[str, NDArray[Any]]]:
+        """Return the datasets, and each pipeline's mean accuracy on them, after so many labels or all."""
+        capped = self.table.with_columns(
+            pl.col("labels").max().over("dataset").clip(upper_bound=check).alias("check")
+        ).filter(pl.col("labels") == pl.col("check"))
+        named = capped.with_columns(pipeline=named_pipeline())
+        wide = named.pivot(
+            "pipeline", index="dataset", values="accuracy", aggregate_function="mean"
+        )
+        wide = wide.drop_nulls().sort("dataset")
+        return wide["dataset"].to_list(), {name: wide[name].to_numpy() for name in wide.columns[1:]}
+
+    def compared(self, check: int) -> list[dict[str, Any]]:
+        """Return each pipeline beside ours: mean, difference with its interval, p (Holm), worst set."""
+        datasets, means = self.at(check)
+        ours = means.pop(f"{RECOMMENDED}, {OURS}")
+        lines = []
+        for name, theirs in means.items():
+            gain = ours - theirs
+            mean, low, high = bootstrap(gain)
+            worst = int(gain.argmin())
+            lines.append(
+                {
+                    **{"pipeline": name, "accuracy": float(theirs.mean()), "ours ahead by": mean},
+                    **{"low": low, "high": high, "p": signed_rank(gain)},
+                    **{"better on": int((gain > 0).sum()), "of": len(datasets)},
+                    **{"worst": float(gain[worst]), "on": datasets[worst]},
+                }
+            )
+        for line, p in zip(lines, holm(np.array([line["p"] for line in lines])), strict=True):
+            line["p"] = float(p)
+        return sorted(lines, key=lambda line: -line["accuracy"])
+
+
+def named_pipeline() -> pl.Expr:
+    """Return the name of a pipeline: its rows, then its model where that is not said yet."""
+    rows, model = pl.col("rows"), pl.col("model")
+    return pl.when(rows.str.ends_with(" margin")).then(rows).otherwise(rows + ", " + model)
+
+
+def play_pipelines(
+    sessions: Sequence[Job],
+    *,
+    out: Path | str | None = None,
+    n_jobs: int | None = None,
+    progress: Tell = True,
+) -> Pipelines:
+    """Return all accuracies; a killed run resumes from the finished sessions in `out`."""
+    keyed = {job.key(): job for job in sessions}
+    path = None if out is None else Path(out) / "pipelines.jsonl"
+    done = resumed(Job.play, keyed, path, n_jobs=n_jobs, progress=progress, name="pipelines")
+    found = Pipelines(pl.DataFrame([line for key in keyed for line in done[key]["lines"]]))
+    if out is not None:
+        found.table.write_csv(Path(out) / "pipelines.csv")
+    return found
+
+
+SHOWN = {
+    f"{RECOMMENDED}, {OURS}": ("goalward", "#1f6fb4", "-"),
+    f"{RECOMMENDED}, {LINEAR}": ("goalward, linear model", "#1f6fb4", ":"),
+    "extra trees margin": ("extra trees, rows by its margin", "#d1495b", "-"),
+    "random, extra trees": ("extra trees, random rows", "#d1495b", ":"),
+    "random, random forest": ("random forest, random rows", "#2e8b57", ":"),
+    "random, boosting": ("gradient boosting, random rows", "#e08e2b", ":"),
+    "random, rbf svc": ("RBF-SVC, random rows", "0.35", ":"),
+}
+"""The pipelines of the figure: their names, colours and lines."""
+
+
+def pipelines_figure(found: Pipelines) -> Any:
+    """Draw the mean accuracy over datasets by the number of labels, a line for each pipeline."""
+    fig = figure(7.2, 3.8)
+    axes = fig.subplots()
+    quiet(axes)
+    means = {check: found.at(check)[1] for check in CHECKS}
+    ends = []
+    for name, (title, colour, style) in SHOWN.items():
+        if name in means[CHECKS[-1]]:
+            heights = [100 * float(means[check][name].mean()) for check in CHECKS]
+            wide = 2.2 if title == "goalward" else 1.4
+            axes.plot(CHECKS, heights, color=colour, ls=style, lw=wide, marker="o", ms=3.5)
+            ends.append((heights[-1], title, colour))
+    least = 0.045 * float(np.ptp(axes.get_ylim()))
+    height = np.inf
+    for value, title, colour in sorted(ends, reverse=True):
+        height = min(value, height - least)  # names that would cover each other move down
+        axes.annotate(
+            title,
+            (CHECKS[-1], height),
+            xytext=(6, 0),
+            textcoords="offset points",
+            color=colour,
+            va="center",
+            fontsize=9,
+        )
+    sets = len(found.at(CHECKS[-1])[0])
+    axes.set(
+        xlabel="labels", ylabel=f"right on unseen rows, % (mean of {sets} datasets)", xticks=CHECKS
+    )
+    axes.set_xlim(CHECKS[0] - 8, CHECKS[-1] + 4)
+    return fig
