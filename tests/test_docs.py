@@ -35,7 +35,8 @@ NEEDS = {
 """Optional packages that the blocks of a page use."""
 NOISY = {"docs/coming-from.md", "docs/how-to/cluster.md"}
 """Pages whose other libraries, modAL and Dask, warn on their own account."""
-TUTORIALS = sorted((DOCS / "tutorials").glob("*.md"))
+TUTORIALS = [*sorted((DOCS / "tutorials").glob("*.md")), DOCS / "how-to/llm-review.md"]
+"""Pages whose commands run, too."""
 EXAMPLES = sorted((DOCS / "examples").glob("*.py"))
 ALL = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 
