@@ -62,6 +62,8 @@ figures: $(VENV)/.ready-dev
 	$(BIN)/python scripts/method_figures.py docs/figures/method
 	$(BIN)/python scripts/page_pictures.py docs/figures/page
 	$(BIN)/python scripts/labels_needed.py docs/figures/labels-needed.png
+	$(BIN)/python scripts/trust_figure.py docs/figures/trust.png
+	$(BIN)/python scripts/performance_figure.py docs/figures/performance.png
 	GOALWARD_PICTURES=$(CURDIR)/docs/figures $(BIN)/python -m pytest tests/studio/notebook
 	cd docs/figures/examples && for example in ../../examples/*.py; do ../../../$(BIN)/python $$example || exit 1; done
 

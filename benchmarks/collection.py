@@ -1,4 +1,4 @@
-"""Write the table of docs/collection.md from the datasets: `python benchmarks/collection.py`.
+"""Write docs/collection.csv from the datasets: `python benchmarks/collection.py`.
 
 Seconds once the sentence vectors are in the per-user cache, and some minutes before.
 """
@@ -30,7 +30,7 @@ def line(name: str) -> str:
 
 
 def main() -> None:
-    """Write the table of docs/collection.md from the datasets."""
+    """Write docs/collection.csv, which the page shows, from the datasets."""
     table = "\n".join([HEAD, *(line(name) for name in tracked(NAMES, "loading"))])
     write_table("collection.md", "collection", table)
     print(table)

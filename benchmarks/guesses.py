@@ -1,4 +1,4 @@
-"""Write the table of docs/how-to/guesses.md: `python benchmarks/guesses.py --seeds 3`.
+"""Write docs/how-to/guesses.csv: `python benchmarks/guesses.py --seeds 3`.
 
 Labels saved by guesses, and what bad ones cost; a quarter of an hour for three seeds. Needs the data of
 `goalward benchmark`.
@@ -117,7 +117,7 @@ def line(name: str, classes, values, text: bool, half=None) -> str:
 
 
 def main(seeds: int = Option(3, min=1, help="Splits and draws of guesses.")) -> None:
-    """Write the table of docs/how-to/guesses.md: labels saved by guesses, and what bad ones cost."""
+    """Write docs/how-to/guesses.csv: labels saved by guesses, and what bad ones cost."""
     warnings.simplefilter("ignore")
     with one_blas_thread():
         text = table(seeds)

@@ -1,4 +1,4 @@
-"""Write the table of docs/how-to/mistakes.md: `python benchmarks/mistakes.py --seeds 10`.
+"""Write docs/how-to/mistakes.csv and its mean in the page: `python benchmarks/mistakes.py --seeds 10`.
 
 Flipped labels found here and by cleanlab, some minutes for ten seeds. Needs `pip install cleanlab`, and
 the data of `goalward benchmark`.
@@ -55,10 +55,10 @@ def table(names: tuple[str, ...], seeds: int) -> str:
 
 
 def main(seeds: int = Option(10, min=1, help="Draws of rows and flips.")) -> None:
-    """Write the table of docs/how-to/mistakes.md: flipped labels found here and by cleanlab."""
+    """Write docs/how-to/mistakes.csv and its mean in the page: flipped labels found here and by cleanlab."""
     warnings.simplefilter("ignore")
     text = table(SETS, seeds)
-    write_table("how-to/mistakes.md", "mistakes", text)
+    write_table("how-to/mistakes.md", "mistakes", text, summary="| mean")
     print(text)
 
 

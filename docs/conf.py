@@ -7,8 +7,6 @@ project = "goalward"
 author = "the goalward authors"
 version = release = installed("goalward")
 
-# Included in benchmark.md; no page of its own.
-exclude_patterns = ["benchmark/tables.md"]
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",

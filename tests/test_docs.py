@@ -35,9 +35,12 @@ NEEDS = {
 """Optional packages that the blocks of a page use."""
 NOISY = {"docs/coming-from.md", "docs/how-to/cluster.md"}
 """Pages whose other libraries, modAL and Dask, warn on their own account."""
-TUTORIALS = sorted((DOCS / "tutorials").glob("*.md"))
+TUTORIALS = [*sorted((DOCS / "tutorials").glob("*.md")), DOCS / "how-to/llm-review.md"]
+"""Pages whose commands run, too."""
 EXAMPLES = sorted((DOCS / "examples").glob("*.py"))
-ALL = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+TABLES = [*DOCS.glob("goals*.csv"), DOCS / "guide-operators.csv"]
+"""Tables of pages, which the site shows in them."""
+ALL = "\n".join(page.read_text(encoding="utf-8") for page in [*PAGES, *TABLES])
 
 
 def name_of(page):

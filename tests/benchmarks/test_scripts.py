@@ -35,14 +35,19 @@ def test_every_script_helps(script, monkeypatch, capsys):
     assert "usage" in capsys.readouterr().out.lower()
 
 
-def test_a_table_takes_the_place_of_the_one_in_its_page(tmp_path, monkeypatch):
+def test_a_table_goes_beside_its_page_and_a_summary_into_it(tmp_path, monkeypatch):
     monkeypatch.setattr(pages, "DOCS", tmp_path)
     page = "before\n<!-- table: benchmarks/mine.py -->\n\n{}\n\n<!-- end of table -->\nafter\n"
+    head = "| set | of | right |\n|---|---|---|\n"
     (tmp_path / "page.md").write_text(page.format("| old |"))
-    pages.write_table("page.md", "mine", "| new |")
-    assert (tmp_path / "page.md").read_text() == page.format("| new |")
+    table = f"{head}| a | | 1,000 |\n| mean | 2 | 3 |"
+    pages.write_table("page.md", "mine", table, summary="| mean")
+    assert (tmp_path / "page.md").read_text() == page.format(f"{head}| mean | 2 | 3 |")
+    assert (tmp_path / "page.csv").read_text() == 'set,of,right\na,,"1,000"\nmean,2,3\n'
+    pages.write_table("other.md", "mine", table)
+    assert not (tmp_path / "other.md").exists()
     with pytest.raises(SystemExit, match=r"other\.py"):
-        pages.write_table("page.md", "other", "| new |")
+        pages.write_table("page.md", "other", table, summary="| mean")
 
 
 def test_guesses_are_right_as_often_as_said(rng, monkeypatch):

@@ -31,7 +31,7 @@ PRICE = 0.02 / AHEAD
 ANSWERS, EACH = 30, 5
 """Answers in all, and of every class (of every label, yes and no), before any rule says stop."""
 HIGHEST = {"class": 0.45, "labels": 0.6, "numbers": 0.3}
-"""Gain by 100 labels over the change by the last 50: nine in ten simulated ones were lower (docs/trust.md)."""
+"""Gain by 100 labels over the change by the last 50: nine in ten simulated ones were lower (docs/stopping.md)."""
 
 
 @dataclass(frozen=True, kw_only=True)

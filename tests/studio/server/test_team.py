@@ -1,5 +1,6 @@
 """People with accounts: every route as every role, and the ways in."""
 
+import csv
 import re
 import socket
 import threading
@@ -37,7 +38,7 @@ from tests.studio.server.conftest import TOKEN, app_of, running, until  # noqa: 
 HERE = "http://127.0.0.1:8321"
 WORDS = "four words of mine"
 PEOPLE = {"annotator": "Bo", "reviewer": "Cleo", "owner": "Ann"}
-PAGE = Path(__file__).parents[3] / "docs/how-to/accounts.md"
+TABLE = Path(__file__).parents[3] / "docs/how-to/accounts.csv"
 
 
 class Clock:
@@ -109,14 +110,12 @@ def routes(app):
 
 
 def said_in_docs():
-    """What docs/how-to/accounts.md says of each path: three cells."""
+    """What docs/how-to/accounts.csv says of each path: three cells."""
     found = {}
-    for line in PAGE.read_text("utf-8").splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if len(cells) == 5 and "`/" in cells[1]:
-            for path in re.findall(r"`([^`]+)`", cells[1]):
-                assert path not in found
-                found[path] = dict(zip(ROLES, cells[2:], strict=True))
+    for _, paths, *cells in csv.reader(TABLE.read_text("utf-8").splitlines()[1:]):
+        for path in re.findall(r"`([^`]+)`", paths):
+            assert path not in found
+            found[path] = dict(zip(ROLES, cells, strict=True))
     return found
 
 

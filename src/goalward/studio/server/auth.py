@@ -1,4 +1,4 @@
-"""Authentication and roles. The table in docs/how-to/accounts.md mirrors the one below."""
+"""Authentication and roles. The table in docs/how-to/accounts.csv mirrors the one below."""
 
 from __future__ import annotations
 
