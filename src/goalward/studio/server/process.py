@@ -204,6 +204,8 @@ def main() -> None:
     sys.stdout = sys.stderr
     with suppress(OSError, AttributeError):
         os.nice(19)
+    # A thread that reads holds the study meanwhile: it must not wait long for one that fits.
+    sys.setswitchinterval(0.0005)
     opened: dict[int, Future[Opened]] = {}
     places: dict[int, tuple[Any, ...]] = {}
     with ThreadPoolExecutor() as threads:

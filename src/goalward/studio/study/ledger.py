@@ -30,7 +30,7 @@ WAIT = 5.0
 """Seconds that an answer waits where a person sits before it: a page gives up after 15."""
 FEW = 4096
 """Events that are checked whenever a study is opened; longer journals are in the background."""
-GLANCE = 500
+GLANCE = 200
 """Events or lines that a check reads at once: an answer in the same moment waits for it."""
 
 

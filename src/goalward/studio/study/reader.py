@@ -19,7 +19,7 @@ from goalward.studio.study.settings import Settings
 SKIPPED, WITHDRAWN = "skipped", "withdrawn"
 """In place of an answer's text."""
 NAMES = ("by", "label", "id", "row", "seq", "before", "undoes", "at")
-BLOCK = 4000
+BLOCK = 1000
 """Lines read at once: an answer in the same moment waits for it."""
 
 
