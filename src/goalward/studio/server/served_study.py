@@ -185,11 +185,13 @@ class ServedStudy:
 
     def views(self, rows: list[int], own: str | None, **shown: Any) -> list[RowView]:
         """Return rows as a page shows them, as of the last read; see `row_view`."""
-        state = self.study.seen
         guesses = self.study.guesses(rows) if self.guess else {}
-        return [
-            row_view(self.study, state, row, own, guess=guesses.get(row), **shown) for row in rows
-        ]
+        return self.study.seen.at_once(
+            lambda state: [
+                row_view(self.study, state, row, own, guess=guesses.get(row), **shown)
+                for row in rows
+            ]
+        )
 
     def with_features(self) -> Refitter | RemoteRefitter:
         """Return what computes, or raise while features are computed: a page does not wait."""

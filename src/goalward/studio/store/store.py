@@ -11,7 +11,7 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -218,22 +218,29 @@ class Store:
         self, connection: sa.Connection, after: Mark, most: int | None = None
     ) -> list[Recorded]:
         """Return the first `most` events after a mark in a transaction, checked."""
+        return self.checked(after, *self.read_on(connection, after, most))
+
+    def read_on(
+        self, connection: sa.Connection, after: Mark, most: int | None = None
+    ) -> tuple[list[Any], Mark | None]:
+        """Return lines of the first `most` events after a mark, and where the journal ends if so few are left."""
         self._known(connection, after)
-        rows = connection.execute(
-            sa.select(EVENTS.c.seq, EVENTS.c.body, EVENTS.c.digest)
-            .where(EVENTS.c.seq > after.seq)
-            .order_by(EVENTS.c.seq)
-            .limit(most)
-        )
+        query = sa.select(EVENTS.c.seq, EVENTS.c.body, EVENTS.c.digest)
+        query = query.where(EVENTS.c.seq > after.seq).order_by(EVENTS.c.seq).limit(most)
+        lines = list(connection.execute(query).cursor.fetchall())
+        return lines, None if len(lines) == most else Mark(*connection.execute(_HEAD).one())
+
+    def checked(self, after: Mark, lines: Sequence[Any], end: Mark | None) -> list[Recorded]:
+        """Return events after a mark, or raise if they do not follow from it, or stop before the end."""
         events, at = [], after
-        for seq, body, digest in rows:
+        for seq, body, digest in lines:
             if seq != at.seq + 1 or chained(at.digest, seq, body) != digest:
                 break
             at = Mark(seq, digest)
             events.append(Recorded(seq, parsed(seq, body), digest, body))
         else:
             # With number and digest of the last event a cut at the end is seen.
-            if len(events) == most or at == Mark(*connection.execute(_HEAD).one()):
+            if end is None or at == end:
                 return events
         raise Damaged(
             f"Event {at.seq + 1} of {self.name} is not what was written: its digest does not follow "

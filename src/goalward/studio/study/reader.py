@@ -40,9 +40,9 @@ class Reader:
         reader._events, reader._rounds, reader._said = self._events, self._rounds, self._said
         return reader
 
-    def rows(self, query: sa.Select[Any]) -> list[Any]:
+    def rows(self, query: sa.Select[Any], **values: Any) -> list[Any]:
         # As the driver gives them: wrapping a million rows would take twice as long.
-        return list(self.run(lambda connection: connection.execute(query).cursor.fetchall()))
+        return list(self.run(lambda connection: connection.execute(query, values).cursor.fetchall()))
 
     def event(self, seq: int) -> Any:
         if seq not in self._events:

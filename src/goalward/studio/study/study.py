@@ -254,43 +254,49 @@ class Study:
                 self._rows.load().prepared()
         self._questions.catch_up(state)
         given: dict[str, Any] = {"questions": self._questions, "n": n, "by": by}
-        return self._ledger.write(decisions.asked, **given, resume=resume, at_most=at_most)
+        return self._write(decisions.asked, **given, resume=resume, at_most=at_most)
+
+    def _write(self, decide: Callable[..., Any], **given: Any) -> Any:
+        return self._ledger.write(partial(decide, **given))[0]
 
     def tell(self, row: int, label: Any, *, by: str = "me") -> int:
         """Store an answer: a class, a number, or the labels that hold; return its number."""
-        return self._ledger.write(decisions.told, answers=[(row, label, by)])[0]
+        return self._write(decisions.told, answers=[(row, label, by)])[0]
 
     def tell_many(self, answers: Iterable[tuple[int, Any]], *, by: str = "me") -> list[int]:
         """Store many answers at once, all or none, and return their numbers."""
         named = [(row, label, by) for row, label in answers]
-        return self._ledger.write(decisions.told, answers=named)
+        return self._write(decisions.told, answers=named)
 
     def tell_and_ask(self, row: int, label: Any, n: int, *, by: str) -> tuple[int, list[int]]:
         """Store an answer, take up to n rows in hand, and return both; for pages: never a fit."""
-        self._questions.catch_up(self.seen)
-        ask = partial(decisions.asked, questions=self._questions, n=n, by=by)
-        results: Any = self._ledger.write(decisions.told, answers=[(row, label, by)], then=ask)
-        return results[0][0], results[1]
+        questions = self._questions
+        _, (seq,), rows = self._ledger.write(
+            lambda state, _: (questions.catch_up(state), []),
+            partial(decisions.told, answers=[(row, label, by)]),
+            partial(decisions.asked, questions=questions, n=n, by=by),
+        )
+        return seq, rows
 
     def skip(self, row: int, *, by: str = "me") -> None:
         """Leave a row unanswered; it is not asked again, of anybody."""
-        self._ledger.write(decisions.skipped, row=row, by=by)
+        self._write(decisions.skipped, row=row, by=by)
 
     def withdraw(self, row: int, *, by: str = "me") -> bool:
         """Take back `by`'s answer or skip of a row, or the question itself; False: they had none."""
-        return self._ledger.write(decisions.withdrawn, row=row, by=by)
+        return self._write(decisions.withdrawn, row=row, by=by)
 
     def undo(self, *, by: str = "me") -> int | None:
         """Undo `by`'s last answer, skip or withdrawal and return its row, which is theirs again."""
-        return self._ledger.write(decisions.undone, by=by)
+        return self._write(decisions.undone, by=by)
 
     def note(self, row: int, text: str, *, by: str = "me") -> None:
         """Write something about a row."""
-        self._ledger.write(decisions.noted, row=row, by=by, text=text)
+        self._write(decisions.noted, row=row, by=by, text=text)
 
     def add_class(self, label: Any) -> None:
         """Declare one more class; known ones stay as they are."""
-        self._ledger.write(decisions.class_added, label=label)
+        self._write(decisions.class_added, label=label)
 
     def describe(
         self,
@@ -302,7 +308,7 @@ class Study:
     ) -> None:
         """Give a class another name, a colour ("#1b9e77") or a text; without a class, guidelines."""
         given = {"label": label, "name": name, "colour": colour, "text": text}
-        self._ledger.write(decisions.described, **given)
+        self._write(decisions.described, **given)
 
     def first_rows(self) -> list[int]:
         """Return the rows that are asked before there is a ranking: they cover the pool."""
@@ -315,7 +321,7 @@ class Study:
     def extend(self, rows: Any = None) -> int:
         """Add rows after the present ones, or those appended to the table, and return how many."""
         before, pool, blobs = grown(self._rows, rows)
-        return self._ledger.write(decisions.extended, blobs=blobs, before=before, pool=pool)
+        return self._ledger.write(partial(decisions.extended, before=before, pool=pool), blobs=blobs)[0]
 
     # Model and ranking.
 
@@ -464,7 +470,7 @@ class Study:
 
     def exported(self, what: str, *, by: str) -> None:
         """Record that somebody takes something out: "labels.csv", say."""
-        self._ledger.write(decisions.exported, what=what, by=by)
+        self._write(decisions.exported, what=what, by=by)
 
     def import_labels(
         self, path: Place, *, label: str = "label", key: str = "row", by: str = "import"
@@ -476,7 +482,7 @@ class Study:
         """
         columns = {"label": label, "key": key, "by": by}
         fits, refused = exchange.matched_labels(path, self.state, self._rows.load, **columns)
-        taken = self._ledger.write(decisions.imported, answers=fits)
+        taken = self._write(decisions.imported, answers=fits)
         return exchange.Imported(taken, len(fits) - taken, tuple(refused))
 
     def write_predictions(
