@@ -172,8 +172,9 @@ class ServedStudy:
         await asyncio.to_thread(self.refitter.close)
 
     def _prepare(self) -> None:
-        """Prepare the search in the background."""
+        """Prepare questions and the search in the background."""
         with suppress(GoalwardError):  # told by the first request for a row
+            self.study.prepare()
             searchable_text(self.study.pool)
         # Searching a table of 100,000 rows for garbage would stop everybody for 0.2 s.
         gc.collect()

@@ -7,6 +7,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
@@ -30,6 +31,9 @@ FEW = 4096
 """Events that are checked whenever a study is opened; longer journals are in the background."""
 GLANCE = 200
 """Events or lines that a check reads at once: an answer in the same moment waits for it."""
+
+ALONE = nullcontext()
+"""The turn of a check that nothing else runs beside."""
 
 
 class Ledger:
@@ -84,6 +88,9 @@ class Ledger:
     ) -> list[Any]:
         """Hold the study, decide one step after the other, store their events and return their results."""
 
+        text = json.dumps(view).encode()
+        content = sha256(text).hexdigest().encode() + text
+
         def held(transaction: Transaction) -> tuple[State, list[Any]]:
             connection = transaction.connection
             # What is looked up now is read in this transaction.
@@ -101,8 +108,7 @@ class Ledger:
                 if events:
                     state = folded(connection, state, map(transaction.append, events))
             if view is not None:
-                newest, text = RANKINGS.c.seq == state.ranked, json.dumps(view).encode()
-                content = sha256(text).hexdigest().encode() + text
+                newest = RANKINGS.c.seq == state.ranked
                 connection.execute(sa.update(RANKINGS).where(newest).values(view=content))
             transaction.header = state.header()
             if state.pool_seq != self.known.pool_seq:  # as it is read again, here too
@@ -114,9 +120,9 @@ class Ledger:
             self.known, results = self.store.write(self.known.mark, held)
             return results
 
-    def check(self, pause: float = 0.0) -> int:
+    def check(self, pause: float = 0.0, turn: AbstractContextManager[Any] = ALONE) -> int:
         """Verify every event and table, and return how many events there are; see `verify`."""
-        events = verify(self.store, pause)
+        events = verify(self.store, pause, turn)
         self.checked = True
         return events
 
@@ -142,10 +148,12 @@ class Replica:
         return self.state
 
 
-def verify(store: Store, pause: float = 0.0) -> int:
+def verify(
+    store: Store, pause: float = 0.0, turn: AbstractContextManager[Any] = ALONE
+) -> int:
     """Verify every event, compare the tables with a replay of them, and return how many there are.
 
-    After each block this waits `pause` times as long as it took, so that others can answer.
+    Each block is read in its `turn`; after it this waits `pause` times as long as it took.
     """
     replica, tables = Replica(), list(FOLDED)
     last, more = -1, True
@@ -158,7 +166,8 @@ def verify(store: Store, pause: float = 0.0) -> int:
             header = connection.execute(sa.select(STUDY.c.header)).scalar_one()
             return news, header, _lines(connection, tables[:1], last)
 
-        found, header, lines = store.run(moment)
+        with turn:
+            found, header, lines = store.run(moment)
         news = store.checked(replica.state.mark, *found)
         replica.take(news)
         if len(news) < GLANCE:  # then all of it is of one moment

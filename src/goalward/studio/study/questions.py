@@ -81,12 +81,17 @@ class Questions:
     @cached_property
     def _random(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         """The place of each row in the order of its role; that of training rows, and of dev rows."""
-        order = self.settings.random_order(self.n_rows, "order")
-        dev, places = self.settings.is_dev(order), np.empty(self.n_rows, dtype=np.int64)
+        order = self.settings.random_order(self.n_rows, "order").astype(np.int32)
+        dev, places = self.settings.is_dev(order), np.empty(self.n_rows, dtype=np.int32)
         roles = order[~dev], order[dev]
         for role in roles:
             places[role] = np.arange(len(role))
         return places, *roles
+
+    def prepare(self, state: State) -> None:
+        """Do what the first question would wait for."""
+        self.catch_up(state)
+        _ = self._random
 
     def catch_up(self, state: State) -> NDArray[Any]:
         """Return which rows were done at the last call, for a state on disk; the first takes longest."""

@@ -19,6 +19,7 @@ from goalward.solvers.inverse import LARGEST
 from goalward.strategies import Among, Random, Strategy, recipe
 from goalward.strategies.strategy import Suggestion
 from goalward.studio.store import Ranked
+from goalward.studio.study.agreement import reliabilities
 from goalward.studio.study.pools import prices
 from goalward.studio.study.rounds import StudyRound
 
@@ -85,6 +86,7 @@ def viewed(now: StudyRound, ranked: Ranked) -> dict[str, Any]:
         if mistake := kind.mistake(label, says, doubt, state.classes):
             mistakes.append([row, kind.coded(label, state.classes), *mistake, doubt])
     view = {"scores": kind.scores(now).record(), "mistakes": mistakes}
+    view["people"] = [person.says for person in reliabilities(state)]
     if kind.name == "class":
         rows = [row for row in ranked.queue if not state.settings.measures(row)]
         proba = to_numpy(now.fitted.predict_proba(now.pool.take(rows)))

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from goalward.studio.store.events import Ranked, parsed
-from goalward.studio.store.tables import ANSWERS, EVENTS, RANKINGS
+from goalward.studio.store.tables import ANSWERS, EVENTS, RANKINGS, ROWS
 from goalward.studio.study.settings import Settings
 
 SKIPPED, WITHDRAWN = "skipped", "withdrawn"
@@ -33,6 +33,7 @@ class Reader:
         self._view: tuple[int, dict[str, Any]] = (0, {})
         self._settings: Settings | None = None
         self._said: Said | None = None
+        self._newest: tuple[NDArray[Any], int] = (np.empty(0, dtype=np.int64), 0)
 
     def on(self, connection: sa.Connection) -> Reader:
         """Return a reader within a transaction."""
@@ -90,6 +91,27 @@ class Reader:
         """Give the lines of a query up to a number of its key, in blocks: others can write between."""
         for at in range(first, last + 1, BLOCK):
             yield self.rows(query.where(key >= at, key < min(at + BLOCK, last + 1)))
+
+    def newest(self, n_rows: int, last: int) -> NDArray[Any]:
+        """Return the newest number of every row; those of rows said something of since are read again."""
+        known, at = self._newest
+        if len(known) != n_rows:
+            known, table = np.zeros(n_rows, dtype=np.int64), ROWS.c
+            query = sa.select(table.row, table.newest)
+            for block in filter(None, self.blocks(query, table.row, n_rows)):
+                rows, numbers = np.array(block, dtype=np.int64).T
+                known[rows] = numbers
+        elif last > at:
+            touched = sa.select(ANSWERS.c.row).where(ANSWERS.c.id > at)
+            again = sorted({row for (row,) in self.rows(touched)})
+            known = known.copy()
+            known[again] = 0
+            for first in range(0, len(again), BLOCK):
+                some = ROWS.c.row.in_(again[first : first + BLOCK])
+                for row, number in self.rows(sa.select(ROWS.c.row, ROWS.c.newest).where(some)):
+                    known[row] = number
+        self._newest = known, last
+        return known
 
     def said(self, last: int) -> Said:
         """Return everything that was said up to an event, or further; only what is new is read."""

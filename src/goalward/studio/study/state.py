@@ -332,11 +332,16 @@ class State:
         """Return the rows, sorted, whose number of answers by now fulfils one of some conditions."""
         query = sa.select(ROWS.c.row).where(sa.or_(*n))
         blocks = self.reader.blocks(query, ROWS.c.row, self.n_rows)
-        return np.sort(np.array([row for block in blocks for (row,) in block], dtype=np.int64))
+        return np.concatenate([np.sort(np.array(b, dtype=np.int64).ravel()) for b in blocks])
 
     def touched_since(self, seq: int) -> list[int]:
         """Return the rows of which somebody said something after an event."""
         return sorted({row for (row,) in self.reader.rows(TOUCHED, seq=seq)})
+
+    @property
+    def newest(self) -> NDArray[Any]:
+        """The number of the newest answer or skip of every row; 0 where nobody said anything."""
+        return self.reader.newest(self.n_rows, self.seq)
 
     # All answers, as arrays.
 

@@ -6,6 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +27,7 @@ from goalward.studio.study import advice, copies, decisions, exchange
 from goalward.studio.study.agreement import Agreement, Reliability, agreements, reliabilities
 from goalward.studio.study.answers import Doubts, steps
 from goalward.studio.study.kind import Scores
-from goalward.studio.study.ledger import Ledger
+from goalward.studio.study.ledger import ALONE, Ledger
 from goalward.studio.study.model_file import Predictions, StudyModel
 from goalward.studio.study.one_number import NumberScores
 from goalward.studio.study.pools import PoolLoader, StudyPool, as_table, grown, prices
@@ -209,12 +210,13 @@ class Study:
         """Return what a person is shown of a row: its text, image or columns."""
         return self.pool.show(decisions.checked_row(self._ledger.known, row))
 
-    def check(self, *, pause: float = 0.0) -> int:
+    def check(self, *, pause: float = 0.0, turn: AbstractContextManager[Any] = ALONE) -> int:
         """Verify every event and return how many there are; `Damaged` if one is not as written.
 
-        After each block this waits `pause` times as long as it took, so that others can answer.
+        Each block is read in its `turn`, a lock if others compute meanwhile: who reads makes answers
+        wait. After it this waits `pause` times as long as it took.
         """
-        return self._ledger.check(pause)
+        return self._ledger.check(pause, turn)
 
     # Ask and tell.
 
@@ -309,6 +311,11 @@ class Study:
         """Give a class another name, a colour ("#1b9e77") or a text; without a class, guidelines."""
         given = {"label": label, "name": name, "colour": colour, "text": text}
         self._write(decisions.described, **given)
+
+    def prepare(self) -> None:
+        """Do what the first question, and the first search, would wait for."""
+        self._questions.prepare(self.seen)
+        _ = self.seen.newest
 
     def first_rows(self) -> list[int]:
         """Return the rows that are asked before there is a ranking: they cover the pool."""
