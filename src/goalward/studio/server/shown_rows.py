@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from threading import Lock
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
@@ -31,6 +32,7 @@ BLOCK = 10_000
 COMPARED = 5000
 """Rows that are compared with the answered ones; more follow in the order of the table."""
 SEARCHABLE: WeakKeyDictionary[StudyPool, pl.Series] = WeakKeyDictionary()
+SEARCHING = Lock()
 JsonLabel = StrictBool | StrictInt | StrictFloat | StrictStr
 
 
@@ -118,14 +120,16 @@ def encodable(text: str) -> str:
 
 def searchable_text(pool: StudyPool) -> pl.Series:
     """Return the text that each row is searched in, without case; made once for a pool."""
-    if pool not in SEARCHABLE:
+    with SEARCHING:
+        if pool in SEARCHABLE:
+            return SEARCHABLE[pool]
         # In blocks: a list of all would take more memory than the table.
         blocks = [pl.Series([], dtype=pl.String)]
         for first in range(0, pool.n_rows, BLOCK):
             words = (encodable(text.casefold()) for text in _words(pool, first))
             blocks.append(pl.Series(list(words), dtype=pl.String))
         SEARCHABLE[pool] = pl.concat(blocks)
-    return SEARCHABLE[pool]
+        return SEARCHABLE[pool]
 
 
 def _words(pool: StudyPool, first: int) -> Iterable[str]:
@@ -178,7 +182,7 @@ def answered_rows(
 def _unanswered(state: State, mask: NDArray[Any] | None) -> list[int]:
     """Return the rows without an answer, copies left out."""
     unanswered = np.ones(state.n_rows, dtype=bool) if mask is None else mask.copy()
-    unanswered[state.rows_with(ROWS.c.n > 0)] = unanswered[list(state.copies)] = False
+    unanswered[state.counted_rows[0] > 0] = unanswered[list(state.copies)] = False
     rows: list[int] = np.flatnonzero(unanswered).tolist()
     return rows
 
@@ -205,7 +209,7 @@ def _listed(
         paged = state.reader.rows(query.limit(PAGE).offset(page * PAGE))
         return total[0][0], [row for (row,) in paged]
     else:
-        newest = state.newest
+        newest = state.counted_rows[1]
         found = np.flatnonzero(mask & (newest > 0))
         if conditions:
             meet = np.zeros(state.n_rows, dtype=bool)

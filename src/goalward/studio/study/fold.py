@@ -17,7 +17,6 @@ from goalward.studio.study.kind import position
 from goalward.studio.study.reader import SKIPPED, WITHDRAWN
 from goalward.studio.study.settings import Settings
 from goalward.studio.study.state import (
-    AT_ONCE,
     Description,
     Lease,
     Line,

@@ -87,9 +87,8 @@ class Ledger:
         view: dict[str, Any] | None = None,
     ) -> list[Any]:
         """Hold the study, decide one step after the other, store their events and return their results."""
-
         text = json.dumps(view).encode()
-        content = sha256(text).hexdigest().encode() + text
+        page_view = sha256(text).hexdigest().encode() + text
 
         def held(transaction: Transaction) -> tuple[State, list[Any]]:
             connection = transaction.connection
@@ -109,7 +108,7 @@ class Ledger:
                     state = folded(connection, state, map(transaction.append, events))
             if view is not None:
                 newest = RANKINGS.c.seq == state.ranked
-                connection.execute(sa.update(RANKINGS).where(newest).values(view=content))
+                connection.execute(sa.update(RANKINGS).where(newest).values(view=page_view))
             transaction.header = state.header()
             if state.pool_seq != self.known.pool_seq:  # as it is read again, here too
                 state = State.of(state.mark, transaction.header, reader)
@@ -148,9 +147,7 @@ class Replica:
         return self.state
 
 
-def verify(
-    store: Store, pause: float = 0.0, turn: AbstractContextManager[Any] = ALONE
-) -> int:
+def verify(store: Store, pause: float = 0.0, turn: AbstractContextManager[Any] = ALONE) -> int:
     """Verify every event, compare the tables with a replay of them, and return how many there are.
 
     Each block is read in its `turn`; after it this waits `pause` times as long as it took.

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from goalward.core.draws import drawn_rows
 from goalward.models.logistic import Logistic
 from goalward.strategies.combined import cold_start
-from goalward.studio.store.tables import ROWS
 from goalward.studio.study.pools import StudyPool, prices
 from goalward.studio.study.settings import Settings
 from goalward.studio.study.state import State
@@ -97,8 +96,8 @@ class Questions:
         """Return which rows were done at the last call, for a state on disk; the first takes longest."""
         with self._lock:
             if self._done is None:
-                self._done = np.zeros(self.n_rows, dtype=bool)
-                self._done[state.rows_with(ROWS.c.n == 0, ROWS.c.n >= self.settings.answers)] = True
+                n, newest = state.counted_rows
+                self._done = (newest > 0) & ((n == 0) | (n >= self.settings.answers))
             elif state.seq > self._known:
                 touched = state.touched_since(self._known)
                 state.lines(touched)

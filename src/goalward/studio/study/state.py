@@ -328,20 +328,14 @@ class State:
         query = sa.select(table.row).where(table.n > 0, table.n < most).order_by(table.first)
         return [row for (row,) in self.reader.rows(query) if row not in self.aside]
 
-    def rows_with(self, *n: sa.ColumnElement[bool]) -> NDArray[Any]:
-        """Return the rows, sorted, whose number of answers by now fulfils one of some conditions."""
-        query = sa.select(ROWS.c.row).where(sa.or_(*n))
-        blocks = self.reader.blocks(query, ROWS.c.row, self.n_rows)
-        return np.concatenate([np.sort(np.array(b, dtype=np.int64).ravel()) for b in blocks])
+    @property
+    def counted_rows(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Of every row how many answers it has, and the newest number; 0 where nobody spoke."""
+        return self.reader.counted(self.n_rows, self.seq)
 
     def touched_since(self, seq: int) -> list[int]:
         """Return the rows of which somebody said something after an event."""
         return sorted({row for (row,) in self.reader.rows(TOUCHED, seq=seq)})
-
-    @property
-    def newest(self) -> NDArray[Any]:
-        """The number of the newest answer or skip of every row; 0 where nobody said anything."""
-        return self.reader.newest(self.n_rows, self.seq)
 
     # All answers, as arrays.
 

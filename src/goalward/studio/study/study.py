@@ -22,7 +22,6 @@ from goalward.errors import BadParameter, EventsLost
 from goalward.studio.stopping import PRICE, Criterion
 from goalward.studio.store import Ranked, Store
 from goalward.studio.store.events import Label
-from goalward.studio.store.tables import ROWS
 from goalward.studio.study import advice, copies, decisions, exchange
 from goalward.studio.study.agreement import Agreement, Reliability, agreements, reliabilities
 from goalward.studio.study.answers import Doubts, steps
@@ -315,7 +314,6 @@ class Study:
     def prepare(self) -> None:
         """Do what the first question, and the first search, would wait for."""
         self._questions.prepare(self.seen)
-        _ = self.seen.newest
 
     def first_rows(self) -> list[int]:
         """Return the rows that are asked before there is a ranking: they cover the pool."""
@@ -328,7 +326,9 @@ class Study:
     def extend(self, rows: Any = None) -> int:
         """Add rows after the present ones, or those appended to the table, and return how many."""
         before, pool, blobs = grown(self._rows, rows)
-        return self._ledger.write(partial(decisions.extended, before=before, pool=pool), blobs=blobs)[0]
+        return self._ledger.write(
+            partial(decisions.extended, before=before, pool=pool), blobs=blobs
+        )[0]
 
     # Model and ranking.
 
@@ -386,7 +386,7 @@ class Study:
 
     def least_similar(self, rows: Sequence[int]) -> list[int]:
         """Return rows, those least like the answered ones first: there a missing class is likeliest."""
-        answered = self.state.rows_with(ROWS.c.n > 0)[: len(rows)]
+        answered = np.flatnonzero(self.state.counted_rows[0])[: len(rows)]
         _, distance = pairwise_distances_argmin_min(self.pool.take(rows), self.pool.take(answered))
         return [rows[i] for i in np.argsort(-distance, kind="stable")]
 
