@@ -103,6 +103,7 @@ class Store:
         # A study that is dropped lets go of its connections too; nothing waits to be saved.
         weakref.finalize(self, _release, self._engine, self._process).atexit = False
         self._left: list[object] = []
+        self._through: Callable[..., Any] | None = None
         self._file: tuple[int, int] | None = None
 
     @classmethod
@@ -140,11 +141,19 @@ class Store:
         return store
 
     @classmethod
-    def open(cls, place: str | Path, *, timeout: float = 30.0, damaged: bool = False) -> Store:
+    def open(
+        cls,
+        place: str | Path,
+        *,
+        timeout: float = 30.0,
+        damaged: bool = False,
+        through: Callable[..., Any] | None = None,
+    ) -> Store:
         """Return the store of a study of this version; one that may be `damaged` is not looked into."""
         store = cls(place, timeout=timeout)
         there = store.path is None or database.readable(store.path, timeout)
         if there and (damaged or store.run(lambda c: version_of(c, store.name)) is not None):
+            store._through = through
             return store
         raise NotAStudy(
             f"There is no study at {store.name}. Check the address, or create one with Study.create or "
@@ -255,6 +264,12 @@ class Store:
         patience: float | None = None,
     ) -> T:
         """Return what `work` does in one transaction, which ends here, wherever an interrupt strikes."""
+        if self._through is None:
+            return self._run(work, purpose, patience)
+        done: T = self._through(self._run, work, purpose, patience)
+        return done
+
+    def _run(self, work: Callable[[sa.Connection], T], purpose: str, patience: float | None) -> T:
         if os.getpid() != self._process:
             # Connections do not survive a fork: the parent's are left alone, not closed.
             self._left.append(self._engine.pool)

@@ -9,13 +9,14 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
 import sqlalchemy as sa
 
 from goalward.errors import Damaged, Locked, NotAStudy
-from goalward.studio.store import Event, Recorded, Store, Transaction
+from goalward.studio.store import Event, Mark, Recorded, Store, Transaction
 from goalward.studio.store.tables import FOLDED, METADATA, RANKINGS, STUDY
 from goalward.studio.study.fold import folded
 from goalward.studio.study.reader import Reader
@@ -156,13 +157,7 @@ def verify(store: Store, pause: float = 0.0, turn: AbstractContextManager[Any] =
     last, more = -1, True
     while more:
         began = time.perf_counter()
-
-        def moment(connection: sa.Connection) -> tuple[Any, str, list[Any]]:
-            # Only read: whoever stores an answer waits until this ends.
-            news = store.read_on(connection, replica.state.mark, GLANCE)
-            header = connection.execute(sa.select(STUDY.c.header)).scalar_one()
-            return news, header, _lines(connection, tables[:1], last)
-
+        moment = partial(_moment, store, replica.state.mark, tables[:1], last)
         with turn:
             found, header, lines = store.run(moment)
         news = store.checked(replica.state.mark, *found)
@@ -180,6 +175,15 @@ def verify(store: Store, pause: float = 0.0, turn: AbstractContextManager[Any] =
         time.sleep(pause * (time.perf_counter() - began))
     replica.connection.close()
     return replica.state.seq
+
+
+def _moment(
+    store: Store, mark: Mark, tables: Sequence[sa.Table], last: int, connection: sa.Connection
+) -> tuple[Any, str, list[Any]]:
+    """Return some events and lines as they are, with the header: whoever answers waits until this ends."""
+    news = store.read_on(connection, mark, GLANCE)
+    header = connection.execute(sa.select(STUDY.c.header)).scalar_one()
+    return news, header, _lines(connection, tables, last)
 
 
 def _lines(connection: sa.Connection, tables: Sequence[sa.Table], last: int) -> list[Any]:

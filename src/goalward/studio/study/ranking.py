@@ -73,6 +73,7 @@ def rank(now: StudyRound, size: int, at: float) -> Ranked | None:
         solver=suggestion.solver.reason if suggestion.solver else None,
         C=now.fitted.C,
         guesses=_guesses(now),
+        made=_made(now),
         seconds=time.perf_counter() - started,
     )
 
@@ -149,6 +150,13 @@ def queued(
     most = min(size - len(picked), np.count_nonzero(rest > -np.inf))
     order = np.argsort(-rest, kind="stable")[: max(most, 0)]
     return np.concatenate([picked, order]), suggestion
+
+
+def _made(now: StudyRound) -> dict[str, Any]:
+    """Return what a ranking was made with, as JSON: what reads it passes over what it does not know."""
+    features = {"recipe": now.state.pool.get("features"), "digest": now.pool.digest, "map": None}
+    strategy = {"recipe": now.recipe, "options": {}}
+    return {"features": features, "C": now.fitted.C, "strategy": strategy}
 
 
 def _guesses(now: StudyRound) -> dict[str, Any] | None:

@@ -120,11 +120,15 @@ class Study:
         timeout: float = 30.0,
         clock: Clock = time.time,
         tick: Tick = silent,
+        through: Callable[..., Any] | None = None,
     ) -> Self:
-        """Return a study, checked as `check` says; `pool` says where its file is, if it was moved."""
+        """Return a study, checked as `check` says; `pool` says where its file is, if it was moved.
+
+        `through` calls the database, on a thread of its own, say; as a rule the caller's does.
+        """
         if not isinstance(url, str):
             in_place(url, "The place of a study", "'labels.db' or a Path", "__fspath__")
-        ledger = Ledger(Store.open(url, timeout=timeout), clock)
+        ledger = Ledger(Store.open(url, timeout=timeout, through=through), clock)
         return cls(ledger, PoolLoader(ledger.store, lambda: ledger.known.pool, pool, tick))
 
     @classmethod
