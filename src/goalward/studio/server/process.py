@@ -236,4 +236,3 @@ def main() -> None:
             threads.submit(answered, opened, message)
         # Answers are on disk, and a ranking is stored whole or not at all.
         os._exit(0)
-

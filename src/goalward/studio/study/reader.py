@@ -6,7 +6,6 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from hashlib import sha256
 from typing import Any
 
@@ -25,8 +24,8 @@ BLOCK = 1000
 """Lines read at once: an answer in the same moment waits for it."""
 PACK = 20_000
 """Lines that the database makes one text of: faster, and Python's lock is taken once."""
-_NUMBERS = (sa.cast(column, sa.Text) for column in (ROWS.c.row, ROWS.c.n, ROWS.c.newest))
-PACKED = sa.select(sa.func.aggregate_strings(reduce(lambda a, b: a + "," + b, _NUMBERS), ","))
+_ROW, _N, _NEWEST = (sa.cast(column, sa.Text) for column in (ROWS.c.row, ROWS.c.n, ROWS.c.newest))
+PACKED = sa.select(sa.func.aggregate_strings(_ROW + "," + _N + "," + _NEWEST, ","))
 """Row, answers and newest number of rows."""
 
 

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, TypeAlias, Unpack
+from typing import Any, Self, TypeAlias, TypeVar, Unpack
 
 import numpy as np
 from sklearn.metrics import pairwise_distances_argmin_min
@@ -21,7 +21,7 @@ from goalward.core.rows import held
 from goalward.errors import BadParameter, EventsLost
 from goalward.studio.stopping import PRICE, Criterion
 from goalward.studio.store import Ranked, Store
-from goalward.studio.store.events import Label
+from goalward.studio.store.events import Event, Label
 from goalward.studio.study import advice, copies, decisions, exchange
 from goalward.studio.study.agreement import Agreement, Reliability, agreements, reliabilities
 from goalward.studio.study.answers import Doubts, steps
@@ -42,6 +42,7 @@ from goalward.studio.tables.encoder import Tick, silent
 from goalward.studio.tables.table import Table
 from goalward.utility.known_labels import Todo
 
+T = TypeVar("T")
 Clock: TypeAlias = Callable[[], float]
 Place: TypeAlias = str | Path
 
@@ -261,8 +262,9 @@ class Study:
         given: dict[str, Any] = {"questions": self._questions, "n": n, "by": by}
         return self._write(decisions.asked, **given, resume=resume, at_most=at_most)
 
-    def _write(self, decide: Callable[..., Any], **given: Any) -> Any:
-        return self._ledger.write(partial(decide, **given))[0]
+    def _write(self, decide: Callable[..., tuple[T, list[Event]]], **given: Any) -> T:
+        result: T = self._ledger.write(partial(decide, **given))[0]
+        return result
 
     def tell(self, row: int, label: Any, *, by: str = "me") -> int:
         """Store an answer: a class, a number, or the labels that hold; return its number."""
@@ -330,9 +332,9 @@ class Study:
     def extend(self, rows: Any = None) -> int:
         """Add rows after the present ones, or those appended to the table, and return how many."""
         before, pool, blobs = grown(self._rows, rows)
-        return self._ledger.write(
-            partial(decisions.extended, before=before, pool=pool), blobs=blobs
-        )[0]
+        taken_in = partial(decisions.extended, before=before, pool=pool)
+        more: int = self._ledger.write(taken_in, blobs=blobs)[0]
+        return more
 
     # Model and ranking.
 
