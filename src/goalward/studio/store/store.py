@@ -13,6 +13,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
@@ -103,7 +104,6 @@ class Store:
         # A study that is dropped lets go of its connections too; nothing waits to be saved.
         weakref.finalize(self, _release, self._engine, self._process).atexit = False
         self._left: list[object] = []
-        self._through: Callable[..., Any] | None = None
         self._file: tuple[int, int] | None = None
 
     @classmethod
@@ -153,7 +153,8 @@ class Store:
         store = cls(place, timeout=timeout)
         there = store.path is None or database.readable(store.path, timeout)
         if there and (damaged or store.run(lambda c: version_of(c, store.name)) is not None):
-            store._through = through
+            if through is not None:
+                store.run = partial(through, store.run)  # type: ignore[method-assign]
             return store
         raise NotAStudy(
             f"There is no study at {store.name}. Check the address, or create one with Study.create or "
@@ -264,12 +265,6 @@ class Store:
         patience: float | None = None,
     ) -> T:
         """Return what `work` does in one transaction, which ends here, wherever an interrupt strikes."""
-        if self._through is None:
-            return self._run(work, purpose, patience)
-        done: T = self._through(self._run, work, purpose, patience)
-        return done
-
-    def _run(self, work: Callable[[sa.Connection], T], purpose: str, patience: float | None) -> T:
         if os.getpid() != self._process:
             # Connections do not survive a fork: the parent's are left alone, not closed.
             self._left.append(self._engine.pool)

@@ -268,7 +268,8 @@ class Study:
 
     def tell(self, row: int, label: Any, *, by: str = "me") -> int:
         """Store an answer: a class, a number, or the labels that hold; return its number."""
-        return self._write(decisions.told, answers=[(row, label, by)])[0]
+        told = partial(decisions.told, answers=[(row, label, by)])
+        return int(self._ledger.write(told)[0][0])
 
     def tell_many(self, answers: Iterable[tuple[int, Any]], *, by: str = "me") -> list[int]:
         """Store many answers at once, all or none, and return their numbers."""
