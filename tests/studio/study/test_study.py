@@ -407,3 +407,16 @@ def test_an_answer_and_the_next_rows_in_one_transaction(tmp_path):
         with pytest.raises(gw.errors.UnknownLabel):
             study.tell_and_ask(rows[0], "c", 3, by="ann")
         assert rows[0] not in study.state.labels
+
+
+def test_a_ranking_says_what_it_was_made_with(tmp_path):
+    with gw.Study.create(tmp_path / "labels.db", pool=np.eye(6), classes=["a", "b"]) as study:
+        for row in study.ask(4):
+            study.tell(row, "ab"[row % 2])
+        made = study.refresh().made
+    assert set(made) == {"features", "C", "strategy"}
+    with gw.Study.open(tmp_path / "labels.db") as study:
+        assert study.state.ranking.made == made
+        assert made["C"] == study.state.ranking.C
+        assert made["features"]["digest"] == study.state.ranking.features
+        assert made["strategy"]["recipe"] == study.state.ranking.recipe

@@ -71,7 +71,10 @@ def _review(
 @pages.get("/scores")
 def _scores(request: Request, served: Served) -> Response:
     study = served.study
-    scores = study.state.view.get("scores") if ready(study.state) else None
+    view = study.state.view if ready(study.state) else {}
+    scores, people = view.get("scores"), view.get("people")
+    if people is None:
+        people = [person.says for person in study.reliability()]
     largest = (scores or {}).get("largest", ())
     return page(
         request,
@@ -79,7 +82,7 @@ def _scores(request: Request, served: Served) -> Response:
         served,
         scores=scores,
         summary=served.summary(),
-        pairs=[*study.agreement(), *study.reliability()],
+        agree=[*(pair.says for pair in study.agreement()), *people],
         share=wilson,
         names={off["row"]: row_name(study.show(off["row"])) for off in largest},
     )

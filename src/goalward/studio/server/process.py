@@ -15,7 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from itertools import count
-from typing import Any
+from typing import Any, ClassVar
 
 from goalward import errors
 from goalward.studio.study import Study
@@ -24,6 +24,7 @@ from goalward.studio.tables import Table
 
 TELLS = ("busy", "trouble", "damage", "preparing", "ready")
 """What a refitter tells of itself."""
+READERS = 4
 GONE = (
     "The process that fits models ended by itself; every answer is safe, and the next answer starts it "
     "again. If it stays so, make room in memory."
@@ -44,12 +45,13 @@ class Process:
         with self._lock:
             if self._child is None or self._child.poll() is not None:
                 self._child = subprocess.Popen(
-                    [sys.executable, "-m", "goalward.studio.server.process"],
+                    [sys.executable, "-c", f"from {__name__} import main; main()"],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     text=True,
                     encoding="utf-8",
-                    start_new_session=True,  # Ctrl-C is the server's
+                    # Ctrl-C is the server's. Not a session: Linux shares its time among these first.
+                    process_group=0,
                 )
                 threading.Thread(target=self._listen, args=(self._child,), daemon=True).start()
                 for key, refitter in self.refitters.items():
@@ -92,6 +94,10 @@ class Process:
             else:
                 answer.set_result(message["result"])
         child.wait()
+        assert child.stdin is not None
+        for pipe in (child.stdin, child.stdout):
+            with suppress(OSError):
+                pipe.close()
         for answer in [self._waiting.pop(number) for number in list(self._waiting)]:
             answer.set_exception(errors.GoalwardError(GONE))
         for refitter in list(self.refitters.values()):
@@ -146,10 +152,13 @@ class RemoteRefitter:
 class Opened:
     """A study in the process that fits: its refitter, and what it tells the server."""
 
+    through: ClassVar[Callable[..., Any] | None] = None
+    """What calls the database."""
+
     def __init__(self, key: int, place: str, rows: list[str] | None) -> None:
         self.key, self._first = key, False
         pool = rows and Table(rows[0], embeddings=rows[1])
-        self.study = Study.open(place, pool=pool)
+        self.study = Study.open(place, pool=pool, through=Opened.through)
         self.refitter = Refitter(self.study, self.tell)
         self.refitter.start()
 
@@ -202,8 +211,16 @@ def main() -> None:
     """Serve the messages of the server until its pipe ends."""
     # Whatever is printed here must not be taken for a message.
     sys.stdout = sys.stderr
+    # Who reads holds the study: threads of their own do, which are not nice and wait for no other.
+    started = threading.Barrier(READERS)
+    reads = ThreadPoolExecutor(READERS)
+    for waiting in [reads.submit(started.wait) for _ in range(READERS)]:
+        waiting.result()
+    Opened.through = lambda work, *given, **more: reads.submit(work, *given, **more).result()
     with suppress(OSError, AttributeError):
-        os.nice(19)
+        os.nice(19)  # of this thread, and of all that it starts
+    # A thread that reads holds the study meanwhile: it must not wait long for one that fits.
+    sys.setswitchinterval(0.0005)
     opened: dict[int, Future[Opened]] = {}
     places: dict[int, tuple[Any, ...]] = {}
     with ThreadPoolExecutor() as threads:
@@ -219,7 +236,3 @@ def main() -> None:
             threads.submit(answered, opened, message)
         # Answers are on disk, and a ranking is stored whole or not at all.
         os._exit(0)
-
-
-if __name__ == "__main__":
-    main()

@@ -172,8 +172,9 @@ class ServedStudy:
         await asyncio.to_thread(self.refitter.close)
 
     def _prepare(self) -> None:
-        """Prepare the search in the background."""
+        """Prepare questions and the search in the background."""
         with suppress(GoalwardError):  # told by the first request for a row
+            self.study.prepare()
             searchable_text(self.study.pool)
         # Searching a table of 100,000 rows for garbage would stop everybody for 0.2 s.
         gc.collect()
@@ -185,11 +186,13 @@ class ServedStudy:
 
     def views(self, rows: list[int], own: str | None, **shown: Any) -> list[RowView]:
         """Return rows as a page shows them, as of the last read; see `row_view`."""
-        state = self.study.seen
         guesses = self.study.guesses(rows) if self.guess else {}
-        return [
-            row_view(self.study, state, row, own, guess=guesses.get(row), **shown) for row in rows
-        ]
+        return self.study.seen.at_once(
+            lambda state: [
+                row_view(self.study, state, row, own, guess=guesses.get(row), **shown)
+                for row in rows
+            ]
+        )
 
     def with_features(self) -> Refitter | RemoteRefitter:
         """Return what computes, or raise while features are computed: a page does not wait."""

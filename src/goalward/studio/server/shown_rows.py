@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from itertools import islice
+from threading import Lock
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
@@ -32,6 +32,7 @@ BLOCK = 10_000
 COMPARED = 5000
 """Rows that are compared with the answered ones; more follow in the order of the table."""
 SEARCHABLE: WeakKeyDictionary[StudyPool, pl.Series] = WeakKeyDictionary()
+SEARCHING = Lock()
 JsonLabel = StrictBool | StrictInt | StrictFloat | StrictStr
 
 
@@ -119,22 +120,26 @@ def encodable(text: str) -> str:
 
 def searchable_text(pool: StudyPool) -> pl.Series:
     """Return the text that each row is searched in, without case; made once for a pool."""
-    if pool not in SEARCHABLE:
-        cells: Iterable[str]
-        if pool.table is not None:
-            cells = pool.table.words
-        elif pool.texts is not None:
-            cells = pool.texts
-        else:
-            rows = map(pool.show, range(pool.n_rows))
-            cells = (" ".join(map(str, row["columns"].values())) for row in rows)
-        folded = (encodable(text.casefold()) for text in cells)
+    with SEARCHING:
+        if pool in SEARCHABLE:
+            return SEARCHABLE[pool]
         # In blocks: a list of all would take more memory than the table.
         blocks = [pl.Series([], dtype=pl.String)]
-        while block := list(islice(folded, BLOCK)):
-            blocks.append(pl.Series(block, dtype=pl.String))
-        SEARCHABLE[pool] = pl.concat(blocks, rechunk=True)
-    return SEARCHABLE[pool]
+        for first in range(0, pool.n_rows, BLOCK):
+            words = (encodable(text.casefold()) for text in _words(pool, first))
+            blocks.append(pl.Series(list(words), dtype=pl.String))
+        SEARCHABLE[pool] = pl.concat(blocks)
+        return SEARCHABLE[pool]
+
+
+def _words(pool: StudyPool, first: int) -> Iterable[str]:
+    """Return each of some rows as one text."""
+    if pool.table is not None:
+        return pool.table.words(first, BLOCK)
+    if pool.texts is not None:
+        return pool.texts[first : first + BLOCK]
+    rows = map(pool.show, range(first, min(first + BLOCK, pool.n_rows)))
+    return (" ".join(map(str, row["columns"].values())) for row in rows)
 
 
 def answered_rows(
@@ -177,7 +182,7 @@ def answered_rows(
 def _unanswered(state: State, mask: NDArray[Any] | None) -> list[int]:
     """Return the rows without an answer, copies left out."""
     unanswered = np.ones(state.n_rows, dtype=bool) if mask is None else mask.copy()
-    unanswered[state.rows_with(ROWS.c.n > 0)] = unanswered[list(state.copies)] = False
+    unanswered[state.counted_rows[0] > 0] = unanswered[list(state.copies)] = False
     rows: list[int] = np.flatnonzero(unanswered).tolist()
     return rows
 
@@ -204,8 +209,13 @@ def _listed(
         paged = state.reader.rows(query.limit(PAGE).offset(page * PAGE))
         return total[0][0], [row for (row,) in paged]
     else:
-        every = (row for (row,) in state.reader.rows(query))
-        rows = [row for row in every if mask[row]]
+        newest = state.counted_rows[1]
+        found = np.flatnonzero(mask & (newest > 0))
+        if conditions:
+            meet = np.zeros(state.n_rows, dtype=bool)
+            meet[[row for (row,) in state.reader.rows(query.order_by(None))]] = True
+            found = found[meet[found]]
+        rows = found[np.argsort(-newest[found])].tolist()
     return len(rows), rows[page * PAGE : (page + 1) * PAGE]
 
 

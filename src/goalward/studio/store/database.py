@@ -10,11 +10,13 @@ import os
 import re
 import sqlite3
 import warnings
+from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from time import monotonic, sleep
+from typing import Any, TypeVar
 from weakref import WeakSet
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
@@ -23,6 +25,7 @@ from sqlalchemy.pool import QueuePool
 
 from goalward import errors
 
+T = TypeVar("T")
 APPLICATION = 0x67777264
 """SQLite's application id of a study, "gwrd": at byte 68 of the file."""
 NETWORKS = ("nfs", "cifs", "smb", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs", "lustre")
@@ -161,17 +164,35 @@ def connect(url: URL, timeout: float) -> Engine:
     return engine
 
 
+class _Cursor(sqlite3.Cursor):
+    """A cursor that looks again soon while another process holds the file."""
+
+    def execute(self, *args: Any) -> Any:
+        return _patiently(self.connection, super().execute, *args)
+
+    def executemany(self, *args: Any) -> Any:
+        return _patiently(self.connection, super().executemany, *args)
+
+
 class _File(sqlite3.Connection):
     """A connection that can end what is under way, also where somebody still holds a cursor."""
+
+    patience = 30.0
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._cursors: WeakSet[sqlite3.Cursor] = WeakSet()
 
     def cursor(self, *args: Any, **options: Any) -> Any:
-        made = super().cursor(*args, **options)
+        made = super().cursor(_Cursor)
         self._cursors.add(made)
         return made
+
+    def execute(self, *args: Any) -> Any:
+        return self.cursor().execute(*args)
+
+    def commit(self) -> None:
+        _patiently(self, super().commit)
 
     def rollback(self) -> None:
         # A query that was cut short keeps its lock while its cursor lives: in a traceback, say.
@@ -185,17 +206,32 @@ class _File(sqlite3.Connection):
         super().close()
 
 
+def _patiently(held: Any, call: Callable[..., T], *args: Any) -> T:
+    """Return what a call returns once others let go; SQLite itself would sleep up to 100 ms at once."""
+    until, wait = monotonic() + held.patience, 0.0002
+    while True:
+        try:
+            return call(*args)
+        except sqlite3.OperationalError as error:
+            # What found the file locked changed nothing, and a transaction is still whole.
+            if not str(error).startswith("database is locked") or monotonic() > until:
+                raise
+        sleep(wait)
+        wait = min(1.1 * wait, 0.005)
+
+
 def opened(path: Path, *, timeout: float = 30.0, mode: str = "rw") -> sqlite3.Connection:
     """Return a connection to a file that exists, which begins no transactions by itself."""
-    raw = sqlite3.connect(
+    raw: Any = sqlite3.connect(
         # As a URI, with # ? and % in the path written out, so that no file is made by opening it.
         f"{path.absolute().as_uri()}?mode={mode}",
         uri=True,
-        timeout=timeout,
+        timeout=0.0,
         isolation_level=None,
         check_same_thread=False,
         factory=_File,
     )
+    raw.patience = timeout
     try:
         # EXTRA: the folder is synced too, or a power cut could bring the rollback journal back.
         raw.execute("PRAGMA synchronous=EXTRA")
@@ -203,13 +239,15 @@ def opened(path: Path, *, timeout: float = 30.0, mode: str = "rw") -> sqlite3.Co
     except BaseException:
         raw.close()
         raise
-    return raw
+    opened_file: sqlite3.Connection = raw
+    return opened_file
 
 
 def _begin_sqlite(timeout: float, connection: Connection) -> None:
     # Locking later, a writer would fail at once. A single query ("peek") is one moment by itself.
     given = {"purpose": "read", "patience": timeout, **connection.get_execution_options()}
-    connection.exec_driver_sql(f"PRAGMA busy_timeout={int(1000 * given['patience'])}")
+    held: Any = connection.connection.driver_connection
+    held.patience = given["patience"]
     if (purpose := given["purpose"]) != "peek":
         connection.exec_driver_sql("BEGIN IMMEDIATE" if purpose == "write" else "BEGIN")
 

@@ -112,7 +112,8 @@ class Ranked(Event):
     the changes of answers up to then. `quantiles` are of the scores of all open rows, at 0, 2.5, ..., 100 %.
     `accuracy` with `low` and `high`, of `on` answers, is macro-F1 of several labels and R² of numbers.
     `metric` is where log_loss is from: "dev" or "cross-validated". `goal` and `gain`, that of the next
-    batch, are per row of the goal; `goal_before` is that of the last model with other labels.
+    batch, are per row of the goal; `goal_before` is that of the last model with other labels. `made`
+    says with what: "features" of rows before the model and a map of them, "C", "strategy"; more may come.
     """
 
     based_on: int
@@ -141,6 +142,7 @@ class Ranked(Event):
     C: float | None = None
     guesses: dict[str, Any] | None = None
     also: dict[str, Any] | None = None
+    made: dict[str, Any] | None = None
 
 
 class Exported(Event):

@@ -11,8 +11,9 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
@@ -140,11 +141,20 @@ class Store:
         return store
 
     @classmethod
-    def open(cls, place: str | Path, *, timeout: float = 30.0, damaged: bool = False) -> Store:
+    def open(
+        cls,
+        place: str | Path,
+        *,
+        timeout: float = 30.0,
+        damaged: bool = False,
+        through: Callable[..., Any] | None = None,
+    ) -> Store:
         """Return the store of a study of this version; one that may be `damaged` is not looked into."""
         store = cls(place, timeout=timeout)
         there = store.path is None or database.readable(store.path, timeout)
         if there and (damaged or store.run(lambda c: version_of(c, store.name)) is not None):
+            if through is not None:
+                store.run = partial(through, store.run)  # type: ignore[method-assign]
             return store
         raise NotAStudy(
             f"There is no study at {store.name}. Check the address, or create one with Study.create or "
@@ -218,22 +228,29 @@ class Store:
         self, connection: sa.Connection, after: Mark, most: int | None = None
     ) -> list[Recorded]:
         """Return the first `most` events after a mark in a transaction, checked."""
+        return self.checked(after, *self.read_on(connection, after, most))
+
+    def read_on(
+        self, connection: sa.Connection, after: Mark, most: int | None = None
+    ) -> tuple[list[Any], Mark | None]:
+        """Return lines of the first `most` events after a mark, and where the journal ends if so few are left."""
         self._known(connection, after)
-        rows = connection.execute(
-            sa.select(EVENTS.c.seq, EVENTS.c.body, EVENTS.c.digest)
-            .where(EVENTS.c.seq > after.seq)
-            .order_by(EVENTS.c.seq)
-            .limit(most)
-        )
+        query = sa.select(EVENTS.c.seq, EVENTS.c.body, EVENTS.c.digest)
+        query = query.where(EVENTS.c.seq > after.seq).order_by(EVENTS.c.seq).limit(most)
+        lines = list(connection.execute(query).cursor.fetchall())
+        return lines, None if len(lines) == most else Mark(*connection.execute(_HEAD).one())
+
+    def checked(self, after: Mark, lines: Sequence[Any], end: Mark | None) -> list[Recorded]:
+        """Return events after a mark, or raise if they do not follow from it, or stop before the end."""
         events, at = [], after
-        for seq, body, digest in rows:
+        for seq, body, digest in lines:
             if seq != at.seq + 1 or chained(at.digest, seq, body) != digest:
                 break
             at = Mark(seq, digest)
             events.append(Recorded(seq, parsed(seq, body), digest, body))
         else:
             # With number and digest of the last event a cut at the end is seen.
-            if len(events) == most or at == Mark(*connection.execute(_HEAD).one()):
+            if end is None or at == end:
                 return events
         raise Damaged(
             f"Event {at.seq + 1} of {self.name} is not what was written: its digest does not follow "

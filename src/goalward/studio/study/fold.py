@@ -17,8 +17,8 @@ from goalward.studio.study.kind import position
 from goalward.studio.study.reader import SKIPPED, WITHDRAWN
 from goalward.studio.study.settings import Settings
 from goalward.studio.study.state import (
-    AT_ONCE,
     Description,
+    Lease,
     Line,
     State,
     used_label,
@@ -46,31 +46,19 @@ class Fold:
     """A state on its way: what events touch is loaded once, changed here, and written at the end."""
 
     def __init__(self, connection: sa.Connection, state: State, news: list[Recorded]) -> None:
-        self.connection, self.news = connection, news
+        self.connection, self.before, self.news = connection, state, news
         own: dict[str, Any] = {name: dict(getattr(state, name)) for name in COPIED}
         self.state = replace(state, reader=state.reader.on(connection), **own)
         touched = {row for recorded in news for row in _rows(recorded.event)}
         # What a decision looked up already is not read again.
         self.lines = {row: dict(lines) for row, lines in state.lines(touched).items()}
-        self.leases = self._leases(touched)
+        self.leases = {row: dict(held) for row, held in state.leases.items() if row in touched}
         self.notes: list[dict[str, Any]] = []
         self.said: dict[int, Line] = {}
         self.ended: dict[int, int] = {}
         self.asked: dict[int, dict[str, Any]] = {}
         self.released: dict[int, int] = {}
         self.counted: set[int] = set()
-
-    def _leases(self, rows: set[int]) -> dict[int, dict[str, int]]:
-        """Return row -> annotator -> the question that is theirs."""
-        held: dict[int, dict[str, int]] = {}
-        table, some = QUESTIONS.c, sorted(rows)
-        for first in range(0, len(some), AT_ONCE):
-            query = sa.select(table.row, table.by, table.id).where(
-                table.row.in_(some[first : first + AT_ONCE]), table.released.is_(None)
-            )
-            for row, by, id in self.connection.execute(query):
-                held.setdefault(row, {})[by] = id
-        return held
 
     def apply(self, recorded: Recorded) -> None:
         """Take in an event."""
@@ -163,16 +151,19 @@ class Fold:
     def _hold(self, seq: int, event: Any, *, id: int, row: int, **question: Any) -> None:
         """Give a row to an annotator."""
         self._release(seq, row, event.by)
-        self.leases.setdefault(row, {})[event.by] = id
-        question |= {"id": id, "row": row, "by": event.by, "at": event.at, "until": event.until}
+        lease = Lease(id, event.at, event.until, question["place"])
+        self.leases.setdefault(row, {})[event.by] = lease
+        question |= {"row": row, "by": event.by, **lease._asdict()}
         self.asked[id] = {**question, "ranking": getattr(event, "ranking", None), "released": None}
 
     def _release(self, seq: int, row: int, by: str) -> None:
-        id = self.leases.get(row, {}).pop(by, None)
-        if id in self.asked:
-            self.asked[id]["released"] = seq
-        elif id is not None:
-            self.released[id] = seq
+        lease = self.leases.get(row, {}).pop(by, None)
+        if lease is None:
+            return
+        if lease.id in self.asked:
+            self.asked[lease.id]["released"] = seq
+        else:
+            self.released[lease.id] = seq
 
     def _standing(self, row: int) -> list[Line]:
         return [line for line in self.lines[row].values() if line.label != WITHDRAWN]
@@ -246,6 +237,9 @@ class Fold:
 
     def write(self) -> None:
         """Write what changed."""
+        held = {**(self.before.held or {}), **self.leases}
+        self.state.held = {row: by for row, by in held.items() if by}
+        self.state.known = {**self.before.known, **self.lines}
         ends = {id: self.ended.pop(id, None) for id in self.said}
         lines = [line._replace(ended=ends[id])._asdict() for id, line in self.said.items()]
         ended = [{"line": id, "ended": seq} for id, seq in self.ended.items()]

@@ -7,21 +7,21 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import Any
 
 import sqlalchemy as sa
 
 from goalward.errors import Damaged, Locked, NotAStudy
-from goalward.studio.store import Event, Recorded, Store, Transaction
+from goalward.studio.store import Event, Mark, Recorded, Store, Transaction
 from goalward.studio.store.tables import FOLDED, METADATA, RANKINGS, STUDY
 from goalward.studio.study.fold import folded
 from goalward.studio.study.reader import Reader
 from goalward.studio.study.state import State
 
-T = TypeVar("T")
 Decision = Callable[[State, float], tuple[Any, Sequence[Event]]]
 """From the state and the time to what the caller gets, and the events to store."""
 PATIENCE = 0.3
@@ -30,8 +30,11 @@ WAIT = 5.0
 """Seconds that an answer waits where a person sits before it: a page gives up after 15."""
 FEW = 4096
 """Events that are checked whenever a study is opened; longer journals are in the background."""
-GLANCE = 500
+GLANCE = 200
 """Events or lines that a check reads at once: an answer in the same moment waits for it."""
+
+ALONE = nullcontext()
+"""The turn of a check that nothing else runs beside."""
 
 
 class Ledger:
@@ -80,16 +83,15 @@ class Ledger:
 
     def write(
         self,
-        decide: Callable[..., tuple[T, Sequence[Event]]],
-        *,
-        then: Decision | None = None,
+        *steps: Decision,
         blobs: Sequence[bytes] = (),
         view: dict[str, Any] | None = None,
-        **given: Any,
-    ) -> T:
-        """Hold the study, decide, store the events and return the result; with `then`, both results."""
+    ) -> list[Any]:
+        """Hold the study, decide one step after the other, store their events and return their results."""
+        text = json.dumps(view).encode()
+        page_view = sha256(text).hexdigest().encode() + text
 
-        def held(transaction: Transaction) -> tuple[State, Any]:
+        def held(transaction: Transaction) -> tuple[State, list[Any]]:
             connection = transaction.connection
             # What is looked up now is read in this transaction.
             reader = self.reader.on(connection)
@@ -98,7 +100,6 @@ class Ledger:
             else:
                 state = State.of(transaction.mark, transaction.header, reader)
             results: list[Any] = []
-            steps: list[Decision] = [partial(decide, **given), *([then] if then else [])]
             for step in steps:
                 result, events = step(state, self.clock())
                 results.append(result)
@@ -107,22 +108,21 @@ class Ledger:
                 if events:
                     state = folded(connection, state, map(transaction.append, events))
             if view is not None:
-                newest, text = RANKINGS.c.seq == state.ranked, json.dumps(view).encode()
-                content = sha256(text).hexdigest().encode() + text
-                connection.execute(sa.update(RANKINGS).where(newest).values(view=content))
+                newest = RANKINGS.c.seq == state.ranked
+                connection.execute(sa.update(RANKINGS).where(newest).values(view=page_view))
             transaction.header = state.header()
             if state.pool_seq != self.known.pool_seq:  # as it is read again, here too
                 state = State.of(state.mark, transaction.header, reader)
-            return replace(state, reader=self.reader), results if then else results[0]
+            return replace(state, reader=self.reader), results
 
         with self._lock:
             # Only what is on disk counts.
-            self.known, stored = self.store.write(self.known.mark, held)
-            return stored  # type: ignore[no-any-return]
+            self.known, results = self.store.write(self.known.mark, held)
+            return results
 
-    def check(self, pause: float = 0.0) -> int:
+    def check(self, pause: float = 0.0, turn: AbstractContextManager[Any] = ALONE) -> int:
         """Verify every event and table, and return how many events there are; see `verify`."""
-        events = verify(self.store, pause)
+        events = verify(self.store, pause, turn)
         self.checked = True
         return events
 
@@ -148,46 +148,52 @@ class Replica:
         return self.state
 
 
-def verify(store: Store, pause: float = 0.0) -> int:
+def verify(store: Store, pause: float = 0.0, turn: AbstractContextManager[Any] = ALONE) -> int:
     """Verify every event, compare the tables with a replay of them, and return how many there are.
 
-    After each block this waits `pause` times as long as it took, so that others can answer.
+    Each block is read in its `turn`; after it this waits `pause` times as long as it took.
     """
-    replica, done = Replica(), False
-    places = {table.name: -1 for table in FOLDED}
-    while not done:
+    replica, tables = Replica(), list(FOLDED)
+    last, more = -1, True
+    while more:
         began = time.perf_counter()
-        done = store.run(lambda connection: _compared(store, connection, replica, places))
+        moment = partial(_moment, store, replica.state.mark, tables[:1], last)
+        with turn:
+            found, header, lines = store.run(moment)
+        news = store.checked(replica.state.mark, *found)
+        replica.take(news)
+        if len(news) < GLANCE:  # then all of it is of one moment
+            if header != replica.state.header():
+                _refuse(store, "The header")
+            if lines != _lines(replica.connection, tables[:1], last):
+                _refuse(store, f"The table {tables[0].name}")
+            if lines:
+                last = lines[-1][0]
+            else:
+                tables, last = tables[1:], -1
+            more = bool(tables)
         time.sleep(pause * (time.perf_counter() - began))
     replica.connection.close()
     return replica.state.seq
 
 
-def _compared(
-    store: Store, connection: sa.Connection, replica: Replica, places: dict[str, int]
-) -> bool:
-    """Take in some events, or compare some lines once all are; return whether all are equal."""
-    news = store.events(connection, replica.state.mark, GLANCE)
-    replica.take(news)
-    if len(news) == GLANCE:
-        return False
+def _moment(
+    store: Store, mark: Mark, tables: Sequence[sa.Table], last: int, connection: sa.Connection
+) -> tuple[Any, str, list[Any]]:
+    """Return some events and lines as they are, with the header: whoever answers waits until this ends."""
+    news = store.read_on(connection, mark, GLANCE)
     header = connection.execute(sa.select(STUDY.c.header)).scalar_one()
-    if header != replica.state.header():
-        _refuse(store, "The header")
-    for table in FOLDED:
-        if table.name not in places:
-            continue
-        key, *_ = table.primary_key
-        columns = [column for column in table.c if column is not RANKINGS.c.view]
-        query = sa.select(*columns).where(key > places[table.name]).order_by(key).limit(GLANCE)
-        lines, own = (c.execute(query).all() for c in (connection, replica.connection))
-        if lines != own:
-            _refuse(store, f"The table {table.name}")
-        if lines:
-            places[table.name] = int(lines[-1][list(table.c).index(key)])
-            return False
-        del places[table.name]
-    return True
+    return news, header, _lines(connection, tables, last)
+
+
+def _lines(connection: sa.Connection, tables: Sequence[sa.Table], last: int) -> list[Any]:
+    """Return some lines of a table after one; the first column is the key."""
+    found: list[Any] = []
+    for table in tables:
+        key, *_ = columns = [column for column in table.c if column is not RANKINGS.c.view]
+        query = sa.select(*columns).where(key > last).order_by(key).limit(GLANCE)
+        found += connection.execute(query).cursor.fetchall()
+    return found
 
 
 def _refuse(store: Store, what: str) -> None:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from goalward.core.draws import drawn_rows
 from goalward.models.logistic import Logistic
 from goalward.strategies.combined import cold_start
-from goalward.studio.store.tables import ROWS
 from goalward.studio.study.pools import StudyPool, prices
 from goalward.studio.study.settings import Settings
 from goalward.studio.study.state import State
@@ -27,6 +26,8 @@ QUEUE = 256
 """Rows of a ranking, where as many are open."""
 AT_ONCE = 4096
 """Rows of a random order that are looked at together."""
+FEW = 16
+"""Rows that are looked at together before one is asked."""
 
 
 class Question(NamedTuple):
@@ -79,19 +80,24 @@ class Questions:
     @cached_property
     def _random(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         """The place of each row in the order of its role; that of training rows, and of dev rows."""
-        order = self.settings.random_order(self.n_rows, "order")
-        dev, places = self.settings.is_dev(order), np.empty(self.n_rows, dtype=np.int64)
+        order = self.settings.random_order(self.n_rows, "order").astype(np.int32)
+        dev, places = self.settings.is_dev(order), np.empty(self.n_rows, dtype=np.int32)
         roles = order[~dev], order[dev]
         for role in roles:
             places[role] = np.arange(len(role))
         return places, *roles
 
+    def prepare(self, state: State) -> None:
+        """Do what the first question would wait for."""
+        self.catch_up(state)
+        _ = self._random
+
     def catch_up(self, state: State) -> NDArray[Any]:
         """Return which rows were done at the last call, for a state on disk; the first takes longest."""
         with self._lock:
             if self._done is None:
-                self._done = np.zeros(self.n_rows, dtype=bool)
-                self._done[state.rows_with(ROWS.c.n == 0, ROWS.c.n >= self.settings.answers)] = True
+                n, newest = state.counted_rows
+                self._done = (newest > 0) & ((n == 0) | (n >= self.settings.answers))
             elif state.seq > self._known:
                 touched = state.touched_since(self._known)
                 state.lines(touched)
@@ -137,16 +143,22 @@ class Questions:
         return list(chosen.values())
 
     def _open(self, state: State, by: str, now: float, *, dev: bool) -> Iterator[Question]:
-        if state.ranking is not None and not dev:
-            state.lines(state.ranking.queue)
-            for row, utility in zip(state.ranking.queue, state.ranking.utilities, strict=True):
+        candidates: Iterator[tuple[int, float | None]] = zip(self._left(state, dev), repeat(None))
+        if (ranking := state.ranking) is not None and not dev:
+            done = self.catch_up(state) if self._done is None else self._done
+            queue = zip(ranking.queue, ranking.utilities, strict=True)
+            candidates = chain([each for each in queue if not done[each[0]]], candidates)
+        elif not dev:
+            # Nobody waits for what rows are chosen by: until it is there, a random order does.
+            candidates = chain(zip(self.first().tolist(), repeat(None)), candidates)
+        # What others have in hand is passed over without a look at its answers.
+        most = self.settings.answers
+        free = (each for each in candidates if coming(state, each[0], now) < most)
+        while some := [*islice(free, FEW)]:
+            state.lines(row for row, _ in some)
+            for row, utility in some:
                 if is_open(state, row, by, now):
                     yield Question(row, utility, dev)
-        # Nobody waits for what rows are chosen by: until it is there, a random order does.
-        first = self.first() if state.ranking is None and not dev else ()
-        for row in chain(map(int, first), self._left(state, dev)):
-            if is_open(state, row, by, now):
-                yield Question(row, None, dev)
 
 
 def is_open(state: State, row: int, by: str, now: float) -> bool:
@@ -154,17 +166,21 @@ def is_open(state: State, row: int, by: str, now: float) -> bool:
     held = state.leases.get(row, {})
     if by in state.said(row) or (by in held and held[by].live(now)):
         return False
-    return state.needs_answer(row, coming=sum(lease.live(now) for lease in held.values()))
+    return state.needs_answer(row, coming(state, row, now))
+
+
+def coming(state: State, row: int, now: float) -> int:
+    """Return how many annotators have a row in hand now."""
+    held = state.leases.get(row)
+    return sum(lease.live(now) for lease in held.values()) if held else 0
 
 
 def rows_held(state: State, by: str, now: float) -> list[int]:
     """Return the rows an annotator has in hand, in the order they came."""
-    mine = [
-        (held[by].place, row)
-        for row, held in state.leases.items()
-        if by in held and held[by].live(now) and state.needs_answer(row)
-    ]
-    return [row for _, row in sorted(mine)]
+    held = state.leases.items()
+    mine = sorted((by_[by].place, row) for row, by_ in held if by in by_ and by_[by].live(now))
+    state.lines(row for _, row in mine)
+    return [row for _, row in mine if state.needs_answer(row)]
 
 
 def queue_used_up(state: State, n: int, by: str, now: float) -> bool:

@@ -20,6 +20,7 @@ from goalward.solvers.inverse import LARGEST
 from goalward.strategies import Among, Random, Strategy, recipe
 from goalward.strategies.strategy import Suggestion
 from goalward.studio.store import Ranked
+from goalward.studio.study.agreement import reliabilities
 from goalward.studio.study.pools import prices
 from goalward.studio.study.rounds import StudyRound
 
@@ -73,6 +74,7 @@ def rank(now: StudyRound, size: int, at: float) -> Ranked | None:
         solver=suggestion.solver.reason if suggestion.solver else None,
         C=now.fitted.C,
         guesses=_guesses(now),
+        made=_made(now),
         seconds=time.perf_counter() - started,
     )
 
@@ -86,6 +88,7 @@ def viewed(now: StudyRound, ranked: Ranked) -> dict[str, Any]:
         if mistake := kind.mistake(label, says, doubt, state.classes):
             mistakes.append([row, kind.coded(label, state.classes), *mistake, doubt])
     view = {"scores": kind.scores(now).record(), "mistakes": mistakes}
+    view["people"] = [person.says for person in reliabilities(state)]
     if kind.name == "class":
         rows = [row for row in ranked.queue if not state.settings.measures(row)]
         proba = to_numpy(now.fitted.predict_proba(now.pool.take(rows)))
@@ -148,6 +151,13 @@ def queued(
     most = min(size - len(picked), np.count_nonzero(rest > -np.inf))
     order = np.argsort(-rest, kind="stable")[: max(most, 0)]
     return np.concatenate([picked, order]), suggestion
+
+
+def _made(now: StudyRound) -> dict[str, Any]:
+    """Return what a ranking was made with, as JSON: what reads it passes over what it does not know."""
+    features = {"recipe": now.state.pool.get("features"), "digest": now.pool.digest, "map": None}
+    strategy = {"recipe": now.recipe, "options": {}}
+    return {"features": features, "C": now.fitted.C, "strategy": strategy}
 
 
 def _guesses(now: StudyRound) -> dict[str, Any] | None:

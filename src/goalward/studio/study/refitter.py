@@ -30,7 +30,7 @@ class Refitter:
         self.damage: str | None = None
         self.preparing: str | None = None
         self._wake, self._begun, self._ended, self._asked = threading.Event(), False, False, False
-        self._beginning = threading.Lock()
+        self._beginning, self._reading = threading.Lock(), threading.Lock()
         self._thread = threading.Thread()
 
     def start(self) -> None:
@@ -52,7 +52,7 @@ class Refitter:
     def _check(self) -> None:
         """Check every event that opening did not."""
         try:
-            self.study.check(pause=CHECK_PAUSE)
+            self.study.check(pause=CHECK_PAUSE, turn=self._reading)
         except GoalwardError as error:
             self.damage = str(error)
             self._tell()
@@ -113,8 +113,9 @@ class Refitter:
             self._asked = False
             with self._turn(_FITTING):
                 self._say(busy=True, trouble=self.trouble)
-                if self._ended or self.study.refresh() is None:
-                    return
+                with self._reading:  # a check that waits for Python's lock would hold the study
+                    if self._ended or self.study.refresh() is None:
+                        return
 
     @contextmanager
     def _turn(self, turns: threading.Semaphore) -> Iterator[None]:

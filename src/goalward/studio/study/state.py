@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
 from types import MappingProxyType
@@ -35,6 +35,21 @@ PLAIN = (
     *("moves", "changed", "guidelines", "losses"),
 )
 """Parts of a header that JSON keeps as they are."""
+SEQ = sa.bindparam("seq", type_=sa.BigInteger)
+LINES = sa.select(ANSWERS).where(
+    ANSWERS.c.row.in_(sa.bindparam("rows", expanding=True)),
+    ANSWERS.c.id <= SEQ,
+    sa.or_(ANSWERS.c.ended.is_(None), ANSWERS.c.ended > SEQ),
+)
+"""What stands of some rows at an event. Made once: making a query takes longer than asking it."""
+ASKED = sa.select(QUESTIONS.c.utility, QUESTIONS.c.ranking).order_by(QUESTIONS.c.id.desc()).limit(1)
+ASKED = ASKED.where(
+    QUESTIONS.c.row == sa.bindparam("of"), QUESTIONS.c.id < SEQ, QUESTIONS.c.place > 0
+)
+NOTED = sa.select(NOTES.c.by, NOTES.c.text, NOTES.c.at).order_by(NOTES.c.seq)
+NOTED = NOTED.where(NOTES.c.row == sa.bindparam("of"), NOTES.c.seq <= SEQ)
+TOUCHED = sa.select(ANSWERS.c.row).where(ANSWERS.c.id > SEQ)
+# Not DISTINCT, for which SQLite would walk the index of all rows.
 
 
 class Line(NamedTuple):
@@ -122,7 +137,10 @@ class State:
     guidelines: str = ""
     renamed: dict[Label, Label] = field(default_factory=dict)
     losses: tuple[int, ...] = ()
-    _lines: dict[int, dict[str, Line]] = field(default_factory=dict, init=False, repr=False)
+    held: Mapping[int, Mapping[str, Lease]] | None = field(default=None, repr=False)
+    """`leases`, once they were looked up; the next state has them from this one."""
+    known: dict[int, dict[str, Line]] = field(default_factory=dict, init=False, repr=False)
+    """Lines of rows that were looked up."""
 
     @classmethod
     def of(cls, mark: Mark, header: str, reader: Reader) -> State:
@@ -150,7 +168,7 @@ class State:
         """Return what a state is but for its tables, settings and pool, as text."""
         values: dict[str, Any] = {name: getattr(self, name) for name in PLAIN}
         values |= {"tops": sorted(self.tops.items()), "renamed": list(self.renamed.items())}
-        values["tally"] = sorted(([*fact, n] for fact, n in self.tally.items()), key=json.dumps)
+        values["tally"] = sorted(([*fact, n] for fact, n in self.tally.items()), key=repr)
         values["described"] = sorted([place, *words] for place, words in self.described.items())
         return json.dumps(values)
 
@@ -203,25 +221,24 @@ class State:
             return math.inf
         return self.moves - ranking.moves
 
+    def at_once(self, look: Callable[[State], T]) -> T:
+        """Return what a look sees in one transaction: of one moment, and without waiting again."""
+        return self.reader.run(lambda c: look(replace(self, reader=self.reader.on(c))))  # type: ignore[no-any-return]
+
     # Single rows.
 
     def lines(self, rows: Iterable[int]) -> dict[int, dict[str, Line]]:
         """Return row -> annotator -> the line that stands, also where it took an answer back."""
-        known, table = self._lines, ANSWERS.c
+        known = self.known
         missing = sorted({row for row in rows if row not in known})
         for first in range(0, len(missing), AT_ONCE):
             part = missing[first : first + AT_ONCE]
             found: dict[int, dict[str, Line]] = {row: {} for row in part}
-            query = sa.select(ANSWERS).where(table.row.in_(part), *self._stands())
-            for values in self.reader.rows(query):
+            for values in self.reader.rows(LINES, rows=part, seq=self.seq):
                 line = Line(*values)
                 found[line.row][line.by] = line
             known.update(found)
         return known
-
-    def _stands(self) -> tuple[sa.ColumnElement[bool], ...]:
-        table = ANSWERS.c
-        return table.id <= self.seq, sa.or_(table.ended.is_(None), table.ended > self.seq)
 
     def undoable(self, by: str) -> int | None:
         """Return the row of an annotator's last answer, skip or withdrawal that was not undone."""
@@ -267,16 +284,11 @@ class State:
 
     def question(self, row: int) -> tuple[float | None, int | None]:
         """Return utility and number of the ranking that led to a row being asked last."""
-        table = QUESTIONS.c
-        query = sa.select(table.utility, table.ranking).order_by(table.id.desc()).limit(1)
-        query = query.where(table.row == row, table.id < (self.seq + 1) << 20, table.place > 0)
-        return next(iter(self.reader.rows(query)), (None, None))
+        found = self.reader.rows(ASKED, of=row, seq=(self.seq + 1) << 20)
+        return next(iter(found), (None, None))
 
     def notes_of(self, row: int) -> list[Note]:
-        table = NOTES.c
-        query = sa.select(table.by, table.text, table.at).order_by(table.seq)
-        query = query.where(table.row == row, table.seq <= self.seq)
-        return [Note(*values) for values in self.reader.rows(query)]
+        return [Note(*values) for values in self.reader.rows(NOTED, of=row, seq=self.seq)]
 
     @property
     def notes(self) -> Mapping[int, tuple[Note, ...]]:
@@ -284,9 +296,14 @@ class State:
         rows = self.reader.rows(sa.select(NOTES.c.row).distinct().where(NOTES.c.seq <= self.seq))
         return {row: tuple(self.notes_of(row)) for (row,) in rows}
 
-    @cached_property
+    @property
     def leases(self) -> Mapping[int, Mapping[str, Lease]]:
         """Row -> annotator -> their lease."""
+        if self.held is None:
+            self.held = self._held()
+        return self.held
+
+    def _held(self) -> Mapping[int, Mapping[str, Lease]]:
         table = QUESTIONS.c
         held: dict[int, dict[str, Lease]] = {}
         query = sa.select(table.row, table.by, table.id, table.at, table.until, table.place)
@@ -311,17 +328,14 @@ class State:
         query = sa.select(table.row).where(table.n > 0, table.n < most).order_by(table.first)
         return [row for (row,) in self.reader.rows(query) if row not in self.aside]
 
-    def rows_with(self, *n: sa.ColumnElement[bool]) -> NDArray[Any]:
-        """Return the rows, sorted, whose number of answers by now fulfils one of some conditions."""
-        query = sa.select(ROWS.c.row).where(sa.or_(*n))
-        blocks = self.reader.blocks(query, ROWS.c.row, self.n_rows)
-        return np.sort(np.array([row for block in blocks for (row,) in block], dtype=np.int64))
+    @property
+    def counted_rows(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Of every row how many answers it has, and the newest number; 0 where nobody spoke."""
+        return self.reader.counted(self.n_rows, self.seq)
 
     def touched_since(self, seq: int) -> list[int]:
         """Return the rows of which somebody said something after an event."""
-        # Not DISTINCT, for which SQLite would walk the index of all rows.
-        query = sa.select(ANSWERS.c.row).where(ANSWERS.c.id > seq)
-        return sorted({row for (row,) in self.reader.rows(query)})
+        return sorted({row for (row,) in self.reader.rows(TOUCHED, seq=seq)})
 
     # All answers, as arrays.
 

@@ -6,10 +6,11 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, TypeAlias, Unpack
+from typing import Any, Self, TypeAlias, TypeVar, Unpack
 
 import numpy as np
 from sklearn.metrics import pairwise_distances_argmin_min
@@ -20,13 +21,12 @@ from goalward.core.rows import held
 from goalward.errors import BadParameter, EventsLost
 from goalward.studio.stopping import PRICE, Criterion
 from goalward.studio.store import Ranked, Store
-from goalward.studio.store.events import Label
-from goalward.studio.store.tables import ROWS
+from goalward.studio.store.events import Event, Label
 from goalward.studio.study import advice, copies, decisions, exchange
 from goalward.studio.study.agreement import Agreement, Reliability, agreements, reliabilities
 from goalward.studio.study.answers import Doubts, steps
 from goalward.studio.study.kind import Scores
-from goalward.studio.study.ledger import Ledger
+from goalward.studio.study.ledger import ALONE, Ledger
 from goalward.studio.study.model_file import Predictions, StudyModel
 from goalward.studio.study.one_number import NumberScores
 from goalward.studio.study.pools import PoolLoader, StudyPool, as_table, grown, prices
@@ -42,6 +42,7 @@ from goalward.studio.tables.encoder import Tick, silent
 from goalward.studio.tables.table import Table
 from goalward.utility.known_labels import Todo
 
+T = TypeVar("T")
 Clock: TypeAlias = Callable[[], float]
 Place: TypeAlias = str | Path
 
@@ -120,11 +121,15 @@ class Study:
         timeout: float = 30.0,
         clock: Clock = time.time,
         tick: Tick = silent,
+        through: Callable[..., Any] | None = None,
     ) -> Self:
-        """Return a study, checked as `check` says; `pool` says where its file is, if it was moved."""
+        """Return a study, checked as `check` says; `pool` says where its file is, if it was moved.
+
+        `through` calls the database, on a thread of its own, say; as a rule the caller's does.
+        """
         if not isinstance(url, str):
             in_place(url, "The place of a study", "'labels.db' or a Path", "__fspath__")
-        ledger = Ledger(Store.open(url, timeout=timeout), clock)
+        ledger = Ledger(Store.open(url, timeout=timeout, through=through), clock)
         return cls(ledger, PoolLoader(ledger.store, lambda: ledger.known.pool, pool, tick))
 
     @classmethod
@@ -209,12 +214,13 @@ class Study:
         """Return what a person is shown of a row: its text, image or columns."""
         return self.pool.show(decisions.checked_row(self._ledger.known, row))
 
-    def check(self, *, pause: float = 0.0) -> int:
+    def check(self, *, pause: float = 0.0, turn: AbstractContextManager[Any] = ALONE) -> int:
         """Verify every event and return how many there are; `Damaged` if one is not as written.
 
-        After each block this waits `pause` times as long as it took, so that others can answer.
+        Each block is read in its `turn`, a lock if others compute meanwhile: who reads makes answers
+        wait. After it this waits `pause` times as long as it took.
         """
-        return self._ledger.check(pause)
+        return self._ledger.check(pause, turn)
 
     # Ask and tell.
 
@@ -254,43 +260,51 @@ class Study:
                 self._rows.load().prepared()
         self._questions.catch_up(state)
         given: dict[str, Any] = {"questions": self._questions, "n": n, "by": by}
-        return self._ledger.write(decisions.asked, **given, resume=resume, at_most=at_most)
+        return self._write(decisions.asked, **given, resume=resume, at_most=at_most)
+
+    def _write(self, decide: Callable[..., tuple[T, list[Event]]], **given: Any) -> T:
+        result: T = self._ledger.write(partial(decide, **given))[0]
+        return result
 
     def tell(self, row: int, label: Any, *, by: str = "me") -> int:
         """Store an answer: a class, a number, or the labels that hold; return its number."""
-        return self._ledger.write(decisions.told, answers=[(row, label, by)])[0]
+        told = partial(decisions.told, answers=[(row, label, by)])
+        return int(self._ledger.write(told)[0][0])
 
     def tell_many(self, answers: Iterable[tuple[int, Any]], *, by: str = "me") -> list[int]:
         """Store many answers at once, all or none, and return their numbers."""
         named = [(row, label, by) for row, label in answers]
-        return self._ledger.write(decisions.told, answers=named)
+        return self._write(decisions.told, answers=named)
 
     def tell_and_ask(self, row: int, label: Any, n: int, *, by: str) -> tuple[int, list[int]]:
         """Store an answer, take up to n rows in hand, and return both; for pages: never a fit."""
-        self._questions.catch_up(self.seen)
-        ask = partial(decisions.asked, questions=self._questions, n=n, by=by)
-        results: Any = self._ledger.write(decisions.told, answers=[(row, label, by)], then=ask)
-        return results[0][0], results[1]
+        questions = self._questions
+        _, (seq,), rows = self._ledger.write(
+            lambda state, _: (questions.catch_up(state), []),
+            partial(decisions.told, answers=[(row, label, by)]),
+            partial(decisions.asked, questions=questions, n=n, by=by),
+        )
+        return seq, rows
 
     def skip(self, row: int, *, by: str = "me") -> None:
         """Leave a row unanswered; it is not asked again, of anybody."""
-        self._ledger.write(decisions.skipped, row=row, by=by)
+        self._write(decisions.skipped, row=row, by=by)
 
     def withdraw(self, row: int, *, by: str = "me") -> bool:
         """Take back `by`'s answer or skip of a row, or the question itself; False: they had none."""
-        return self._ledger.write(decisions.withdrawn, row=row, by=by)
+        return self._write(decisions.withdrawn, row=row, by=by)
 
     def undo(self, *, by: str = "me") -> int | None:
         """Undo `by`'s last answer, skip or withdrawal and return its row, which is theirs again."""
-        return self._ledger.write(decisions.undone, by=by)
+        return self._write(decisions.undone, by=by)
 
     def note(self, row: int, text: str, *, by: str = "me") -> None:
         """Write something about a row."""
-        self._ledger.write(decisions.noted, row=row, by=by, text=text)
+        self._write(decisions.noted, row=row, by=by, text=text)
 
     def add_class(self, label: Any) -> None:
         """Declare one more class; known ones stay as they are."""
-        self._ledger.write(decisions.class_added, label=label)
+        self._write(decisions.class_added, label=label)
 
     def describe(
         self,
@@ -302,7 +316,11 @@ class Study:
     ) -> None:
         """Give a class another name, a colour ("#1b9e77") or a text; without a class, guidelines."""
         given = {"label": label, "name": name, "colour": colour, "text": text}
-        self._ledger.write(decisions.described, **given)
+        self._write(decisions.described, **given)
+
+    def prepare(self) -> None:
+        """Do what the first question, and the first search, would wait for."""
+        self._questions.prepare(self.seen)
 
     def first_rows(self) -> list[int]:
         """Return the rows that are asked before there is a ranking: they cover the pool."""
@@ -315,7 +333,9 @@ class Study:
     def extend(self, rows: Any = None) -> int:
         """Add rows after the present ones, or those appended to the table, and return how many."""
         before, pool, blobs = grown(self._rows, rows)
-        return self._ledger.write(decisions.extended, blobs=blobs, before=before, pool=pool)
+        taken_in = partial(decisions.extended, before=before, pool=pool)
+        more: int = self._ledger.write(taken_in, blobs=blobs)[0]
+        return more
 
     # Model and ranking.
 
@@ -373,7 +393,7 @@ class Study:
 
     def least_similar(self, rows: Sequence[int]) -> list[int]:
         """Return rows, those least like the answered ones first: there a missing class is likeliest."""
-        answered = self.state.rows_with(ROWS.c.n > 0)[: len(rows)]
+        answered = np.flatnonzero(self.state.counted_rows[0])[: len(rows)]
         _, distance = pairwise_distances_argmin_min(self.pool.take(rows), self.pool.take(answered))
         return [rows[i] for i in np.argsort(-distance, kind="stable")]
 
@@ -464,7 +484,7 @@ class Study:
 
     def exported(self, what: str, *, by: str) -> None:
         """Record that somebody takes something out: "labels.csv", say."""
-        self._ledger.write(decisions.exported, what=what, by=by)
+        self._write(decisions.exported, what=what, by=by)
 
     def import_labels(
         self, path: Place, *, label: str = "label", key: str = "row", by: str = "import"
@@ -476,7 +496,7 @@ class Study:
         """
         columns = {"label": label, "key": key, "by": by}
         fits, refused = exchange.matched_labels(path, self.state, self._rows.load, **columns)
-        taken = self._ledger.write(decisions.imported, answers=fits)
+        taken = self._write(decisions.imported, answers=fits)
         return exchange.Imported(taken, len(fits) - taken, tuple(refused))
 
     def write_predictions(

@@ -43,6 +43,8 @@ LARGEST_CELL = 2**31 - 1
 MOST_COLUMNS = 10_000
 SMALL, DENSEST = 10**7, 100
 """Cells or bytes that any file may become, and how many for each that is in it."""
+BLOCK = 10_000
+"""Lines that are taken together: as lists of texts all would need several times their memory."""
 MEMORY, SECONDS = 2**32, 180
 """Limits of a process that reads a table: bytes (at most half of the machine's), and time."""
 # Every thread takes of the limit; Python's own allocator asks again for each object at the limit.
@@ -290,10 +292,16 @@ def _separated(path: Path, text: str, separator: str) -> pl.DataFrame:
     _check_width(path, text.partition("\n")[0].count(separator) + 1)
     # Python's reader is strict about quotes, short lines and names, and keeps every cell as it is.
     csv.field_size_limit(LARGEST_CELL)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    # Not StringIO, which takes four bytes a character.
+    lines = (line[0] for line in re.finditer(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+", text))
+    reader = csv.reader(lines, delimiter=separator, strict=True)
     rows: list[list[str]] = []
     try:
         names = next(reader, [])
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise BadInput(f"{path.name} names a column twice ({twice!r}). Rename one.")
+        parts = [_of_rows(names, [])]
         for row in filter(None, reader):
             if len(row) != len(names):
                 raise BadInput(
@@ -301,13 +309,17 @@ def _separated(path: Path, text: str, separator: str) -> pl.DataFrame:
                     f"got {len(row)}. Put quotes around cells with {separator!r}, or name another one."
                 )
             rows.append(row)
+            if len(rows) == BLOCK:
+                parts.append(_of_rows(names, rows))
+                rows.clear()
     except csv.Error as error:
         raise BadInput(
             f"{path.name} could not be read at line {reader.line_num} ({error}). Check the quotes."
         ) from error
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise BadInput(f"{path.name} names a column twice ({twice!r}). Rename one.")
+    return pl.concat([*parts, _of_rows(names, rows)], rechunk=True)
+
+
+def _of_rows(names: list[str], rows: list[list[str]]) -> pl.DataFrame:
     columns = zip(*rows, strict=True) if rows else ([] for _ in names)
     schema = dict.fromkeys(names, pl.String)
     return pl.DataFrame(dict(zip(names, columns, strict=True)), schema=schema)

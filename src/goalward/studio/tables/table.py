@@ -369,11 +369,11 @@ class Loaded:
             )
         return rows, []
 
-    @property
-    def words(self) -> pl.Series:
-        """Every row as one text."""
+    def words(self, first_row: int, n: int) -> pl.Series:
+        """Return each of n rows as one text."""
         first = [*self.source.texts, *([self.source.image] if self.source.image else [])]
-        cells = as_text(self._shown).select(pl.col(first), pl.exclude(first).cast(pl.String))
+        rows = self._shown.slice(first_row, n)
+        cells = as_text(rows).select(pl.col(first), pl.exclude(first).cast(pl.String))
         words = pl.concat_str(pl.all(), separator=" ", ignore_nulls=True).alias("words")
         return cells.select(words)["words"] if cells.width else pl.Series([""] * cells.height)
 
