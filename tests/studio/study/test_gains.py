@@ -32,7 +32,7 @@ def measured(state, on):
     """Return the goal per dev row of one state, of the model of the training labels of another."""
     rows, dev = list(state.training), list(on.dev)
     learner = on.settings.fitter(on.classes)
-    model = learner.fit(X[rows], [on.training[row] for row in rows])
+    model = learner.fit(X[rows], [on.training[row] for row in rows], pool=X)
     return DevLoss(X[dev], list(on.dev.values())).value(model) / len(dev)
 
 

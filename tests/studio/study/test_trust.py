@@ -145,7 +145,9 @@ def test_the_model_is_trained_on_the_answers_that_measure_too(told):
     study, X, _ = told
     labels = study.state.labels
     assert len(study.state.dev) > 0
-    whole = gw.Logistic(C=study.state.ranking.C).fit(X[list(labels)], list(labels.values()))
+    features = study.model.features
+    learner = gw.Logistic(C=study.state.ranking.C, features=features)
+    whole = learner.fit(X[list(labels)], list(labels.values()))
     np.testing.assert_allclose(study.model.predict_proba(X), whole.predict_proba(X), atol=1e-6)
     found = study.predict(X[:7])
     assert found.labels.tolist() == whole.predict(X[:7]).tolist()

@@ -148,7 +148,8 @@ class StudyPool:
     def maps(self, features: Any) -> list[Any]:
         """Return the feature maps of a learner, fitted once to these rows."""
         if (key := repr(features)) not in self._maps:
-            encoded = self.table is not None or self.texts is not None
+            vectors = self.table is None or bool(self.table.source.vectors)
+            encoded = self.texts is not None or not vectors
             self._maps[key] = fitted_maps(as_encoded(features) if encoded else features, self.X)
         made: list[Any] = self._maps[key]
         return made
