@@ -21,7 +21,7 @@ from goalward.errors import BadParameter
 from race import Ratio
 from speed_page import page
 from speed_peers import against_error_reduction, against_margin, imports, retraining, stepping
-from speed_scoring import gpu, out_of_core, predicting, scoring, suggesting, turns
+from speed_scoring import gpu, mapped, out_of_core, predicting, scoring, suggesting, turns
 
 PARTS: dict[str, Callable[[bool], list[Ratio]]] = {
     "query": against_margin,
@@ -29,6 +29,7 @@ PARTS: dict[str, Callable[[bool], list[Ratio]]] = {
     "scoring": scoring,
     "suggest": suggesting,
     "turns": turns,
+    "features": mapped,
     "disk": out_of_core,
     "predict": predicting,
     "retrain": retraining,

@@ -21,6 +21,7 @@ from goalward.errors import MissingExtra, Unsupported
 from goalward.goals import DevLoss
 from goalward.labels import Spread
 from goalward.models import Fitted
+from goalward.models.features import Landmarks, fitted_maps
 from goalward.models.logistic import Logistic
 from goalward.scale import rank
 from goalward.solvers import ConjugateGradient
@@ -101,6 +102,45 @@ def turns(quick: bool) -> list[Ratio]:
             what = f"{text}, 10 rows of {len(X):,} x 384, K={K}, {cores()} cores"
             results.append(Ratio(what, "predict_proba of the pool", *times, "<= 3"))
     return results
+
+
+def mapped(quick: bool) -> list[Ratio]:
+    """Return scans through 100 landmarks against linear ones, turns against predictions, and a fit."""
+    shrink, repeats = (100, 1) if quick else (1, 7)
+    results = []
+    for rows, d in ((300_000, 768), (1_000_000, 64)):
+        X = _rows(rows // shrink, d)
+        (fitted, goal), curved = any_model(d, 2), landmarks(X, 2)
+        strategy = GoalOriented(goal, operator=Spread())
+        queries = [partial(strategy.suggest, model, X, 10) for model in (curved, fitted)]
+        times, _ = race(*queries, repeats, threads=None)
+        what = f"suggest through 100 landmarks, first order, {len(X):,} rows, d={d}, {cores()} cores"
+        results.append(Ratio(what, "the same of a linear model", *times, "<= 2.5"))
+    predict = partial(curved.predict_proba, X)
+    for text in TURNS:
+        query = partial(recipe(text).build(pool=X).suggest, curved, X, 10)
+        times, _ = race(query, predict, repeats, threads=None)
+        what = f"{text} through 100 landmarks, 10 rows of {len(X):,}, d=64"
+        results.append(Ratio(what, "predict_proba of the pool by that model", *times, "<= 3"))
+    return [*results, _choosing(1 if quick else 5)]
+
+
+def landmarks(X: NDArray[Any], K: int) -> Fitted:
+    """Return a model through landmarks; which, does not matter for its speed."""
+    rows, y = X[:200].astype(np.float64), np.arange(200) % K
+    return Logistic(C=0.1, features=[Landmarks(100, tame=False)]).fit(rows, y, pool=X)
+
+
+def _choosing(repeats: int) -> Ratio:
+    """Return a fit that chooses features and C against one fit of a line."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(2000, 20)), np.arange(2000) % 10
+    X[:, :10] += 2.0 * np.eye(10)[y]
+    maps = fitted_maps("auto", X)
+    chosen = partial(Logistic(C="loo", features=maps).fit, X[:200], y[:200])
+    times, _ = race(chosen, partial(Logistic().fit, X[:200], y[:200]), repeats)
+    what = "fit with all maps and C, 200 labels, d=20, K=10"
+    return Ratio(what, "one linear fit", *times, note=f"{min(times[0]):.2f} s; asked 1 s")
 
 
 def _rows(n: int, d: int) -> NDArray[np.float32]:
@@ -206,6 +246,7 @@ def gpu(quick: bool) -> list[Ratio]:
         _resident(torch, 1_000_000 // shrink, 1000, repeats),
         _streamed(2_800_000 // shrink),
         *(_turn(torch, 12_000_000 // shrink, K, text) for K in (2, 10) for text in TURNS),
+        *(_mapped(torch, n // shrink, d) for n, d in ((3_000_000, 768), (12_000_000, 64))),
     ]
     name = torch.cuda.get_device_name(0)
     return [replace(ratio, note=f"{name}. {ratio.note}") for ratio in results]
@@ -254,6 +295,20 @@ def _turn(torch: Any, n: int, K: int, text: str) -> Ratio:
     note = f"{min(times[0]):.3f} s against {min(times[1]):.4f}"
     what = f"GPU: {text}, 10 rows of {n:,} resident rows, d=768, K={K}"
     return Ratio(what, "the product X Θ of the pool, float32", *times, "<= 3", note=note)
+
+
+def _mapped(torch: Any, n: int, d: int) -> Ratio:
+    """Return a scan of resident rows through landmarks against a linear one."""
+    rows = torch.rand((n, d), device="cuda") - 0.5
+    (fitted, goal), curved = any_model(d, 2), landmarks(rows[:2000].cpu().numpy(), 2)
+    calls = [
+        partial(rank, rows, model, goal, operator=Spread(), device="cuda")
+        for model in (curved, fitted)
+    ]
+    times, _ = race(*calls, 9, threads=None, rest=0.0)
+    what = f"GPU: scan through 100 landmarks, {n:,} resident rows, d={d}"
+    note = f"{min(times[0]):.3f} s against {min(times[1]):.4f}"
+    return Ratio(what, "the same of a linear model", *times, "<= 2.5", note=note)
 
 
 def _timed(torch: Any, ours: Callable[[], Any], theirs: Callable[[], Any], repeats: int) -> Any:

@@ -104,9 +104,8 @@ def test_rank_without_dev_rows_takes_the_recommended_strategy(pool_files):
     done = RUN.invoke(app, [*run, "--out", str(out)], catch_exceptions=False)
     assert "in turn" in done.stdout.replace("\n", " ")
     X = np.load(pool_files / "pool.npy")
-    fitted = goalward.Logistic().fit(
-        X[:20], pl.read_csv(pool_files / "labels.csv")["label"].to_list()
-    )
+    labels = pl.read_csv(pool_files / "labels.csv")["label"].to_list()
+    fitted = goalward.Logistic(C="loo", features="auto").fit(X[:20], labels, pool=X)
     strategy = goalward.GoalOriented.recommended(X)
     expected = strategy.suggest(fitted, X, 10, exclude=range(20))
     assert pl.read_csv(out)["row"].to_list() == expected.rows.tolist()

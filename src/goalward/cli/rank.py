@@ -46,7 +46,10 @@ class RankOptions:
         "decision-risk, epig and fisher-ratio, else top.",
     )
     batch: int = Option(10, min=1, help="Rows to suggest.")
-    C: str = Option("1.0", "--C", help="Inverse penalty: a number, or cv.")
+    C: str = Option("loo", "--C", help="Inverse penalty: a number, loo or cv.")
+    features: str = Option(
+        "auto", help="auto (chosen by leave-one-out), linear (columns as they come), splines, landmarks."
+    )
     columns: str | None = Option(None, help="Feature columns of a table, by commas.")
     ids: str | None = Option(None, help="Column of ids of a table.")
     goal_rows: int = Option(
@@ -83,7 +86,7 @@ def rank(options: RankOptions) -> Result:
     """Rank the rows of a file by how much a label would help, by one pass in bounded memory.
 
     LABELS and DEV have two columns, `row` (a position from 0, or an id with --ids) and `label`.
-    Neither is suggested again. Features are not scaled.
+    Neither is suggested again.
 
     Examples: `goalward rank pool.npy --labels labels.csv --dev dev.csv`,
     `goalward rank pool.parquet --ids id --labels labels.csv --batch 100 --selection sequential`
@@ -110,10 +113,11 @@ def rank(options: RankOptions) -> Result:
             "them out of one of the two."
         )
     try:
-        C = options.C if options.C == "cv" else float(options.C)
+        C = options.C if options.C in ("cv", "loo") else float(options.C)
     except ValueError as error:
-        raise BadParameter(f"--C must be a number, or cv, got {options.C}.") from error
-    fitted = gw.Logistic(C=C).fit(pool.take(rows), labels)
+        raise BadParameter(f"--C must be a number, loo or cv, got {options.C}.") from error
+    learner = gw.Logistic(C=C, features=options.features)
+    fitted = learner.fit(pool.take(rows), labels, pool=pool.source)
     recipe, goal_rows = options.recipe(), options.goal_rows or len(pool)
     strategy = recipe.build(
         dev=(pool.take(dev_rows), dev_labels) if options.dev else None,
