@@ -66,13 +66,14 @@ GOAL_ROWS, PAIRS = 300, 1_500
 
 @dataclass(frozen=True)
 class Place:
-    """A dataset, a penalty, numbers of labels and of candidates, and a draw of the rows."""
+    """A dataset, a penalty, numbers of labels and of candidates, a draw of the rows, and features."""
 
     dataset: str
     C: float
     n: int = 50
     seed: int = 0
     rows: int | None = None
+    features: str = "linear"
 
 
 def atlas(
@@ -82,6 +83,7 @@ def atlas(
     sizes: Sequence[int] = (50,),
     seeds: int = 1,
     rows: int | None = None,
+    features: str = "linear",
     out: Path,
     n_jobs: int | None = None,
     progress: Tell = True,
@@ -94,6 +96,8 @@ def atlas(
         Numbers of labels.
     rows
         Candidates in each place; 50 to 150 by default, the fewer the more classes there are.
+    features
+        The model's: "linear", "landmarks", or "auto", chosen by leave-one-out.
     out
         Folder of `places.jsonl`, the record, and `cells.csv`, the table.
     """
@@ -103,7 +107,7 @@ def atlas(
         for n in sizes
         for name in datasets
         for C in penalties
-        for place in [Place(name, C, n, seed, rows)]
+        for place in [Place(name, C, n, seed, rows, features)]
     }
     path = out / "places.jsonl"
     work = lambda place: {"cells": list(cells(place))}
@@ -142,7 +146,7 @@ def cells(place: Place) -> Iterator[dict[str, Any]]:
     """Yield a line for every goal, operator and utility."""
     X, y = _rows(place.dataset)
     labelled, goal_rows, candidates = _drawn(y, place)
-    fitted = _learner(place).fit(X[labelled], y[labelled])
+    fitted = _learner(place).fit(X[labelled], y[labelled], pool=X)
     pool, kind = X[candidates], fitted.loss.kind
     block = fitted.candidates(pool, np.arange(len(pool)))
     # At another temperature than 1 the predictive distribution of a number has other nodes.
@@ -201,8 +205,9 @@ def _learner(place: Place) -> Any:
     """Return the learner of a dataset's labels, at the penalty 1/C."""
     task = place.dataset.partition(":")[0]
     if task == "numbers":
-        return Ridge(1.0 / place.C)
-    return MultiLabel(place.C) if task == "labels" else Logistic(C=place.C)
+        return Ridge(1.0 / place.C, features=place.features)
+    learner = MultiLabel if task == "labels" else Logistic
+    return learner(C=place.C, features=place.features)
 
 
 def _rows(name: str) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -263,6 +268,7 @@ def main(
     labels: list[int] = Option(None, "-n", "--labels", min=2, help="Labelled rows; repeatable."),
     rows: int = Option(None, min=3, help="Candidates; 50 to 150 by default."),
     seeds: int = Option(1, min=1, help="Draws of the rows."),
+    features: str = Option("linear", help="Of the model: linear, landmarks or auto."),
     quick: bool = Option(False, "--quick", help="Two small datasets: a minute."),
     out: Path = Option(Path("out/fidelity"), help="Folder; a killed run resumes from it."),
     jobs: int = Option(None, help="Processes; all cores by default."),
@@ -275,6 +281,7 @@ def main(
         sizes=labels or (50,),
         seeds=seeds,
         rows=rows,
+        features=features,
         out=out,
         n_jobs=jobs,
         progress=not as_json,

@@ -114,7 +114,9 @@ def mapped(quick: bool) -> list[Ratio]:
         strategy = GoalOriented(goal, operator=Spread())
         queries = [partial(strategy.suggest, model, X, 10) for model in (curved, fitted)]
         times, _ = race(*queries, repeats, threads=None)
-        what = f"suggest through 100 landmarks, first order, {len(X):,} rows, d={d}, {cores()} cores"
+        what = (
+            f"suggest through 100 landmarks, first order, {len(X):,} rows, d={d}, {cores()} cores"
+        )
         results.append(Ratio(what, "the same of a linear model", *times, "<= 2.5"))
     predict = partial(curved.predict_proba, X)
     for text in TURNS:

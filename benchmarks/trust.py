@@ -154,7 +154,7 @@ def _session(name: str, seed: int, budget: int) -> Iterator[Round]:
     """Yield the rounds of a session of classes."""
     protocol = Protocol(budget=budget)
     # What new studies learn with.
-    task = protocol.conditions(replace(load(name), learner=Logistic(C="loo")))
+    task = protocol.conditions(replace(load(name), learner=Logistic(C="loo", features="auto")))
     whole = protocol.split(task, seed)
     # As in a study: rows that measure are drawn at random and never asked for training.
     drawn = np.random.default_rng([seed, 21]).permutation(whole.pool)

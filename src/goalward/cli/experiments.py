@@ -110,8 +110,8 @@ class BenchmarkOptions:
     part: str | None = Option(
         None,
         help="design, confirm (sets kept back until a recipe is fixed), factors (one thing different "
-        "at a time), ceiling (an oracle beside them), or all of these: the default; pipelines (what a "
-        "person gets: rows and model together, beside those of others).",
+        "at a time), ceiling (an oracle beside them), or all of these: the default; features (rivals on "
+        "the model of new studies); pipelines (rows and models together, beside those of others).",
     )
     dataset: list[str] | None = Option(None, "--dataset", "-d", help="Only this one; repeatable.")
     strategy: Strategies = None

@@ -48,7 +48,8 @@ class RankOptions:
     batch: int = Option(10, min=1, help="Rows to suggest.")
     C: str = Option("loo", "--C", help="Inverse penalty: a number, loo or cv.")
     features: str = Option(
-        "auto", help="auto (chosen by leave-one-out), linear (columns as they come), splines, landmarks."
+        "auto",
+        help="auto (chosen by leave-one-out), linear (columns as they come), splines, landmarks.",
     )
     columns: str | None = Option(None, help="Feature columns of a table, by commas.")
     ids: str | None = Option(None, help="Column of ids of a table.")

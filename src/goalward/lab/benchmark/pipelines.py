@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,8 +23,7 @@ from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
-from goalward.core.arguments import needing
-from goalward.errors import BadParameter
+from goalward.errors import BadParameter, MissingExtra
 from goalward.lab.benchmark.sessions import MADE_BY, Protocol, fingerprint_of, named_task
 from goalward.lab.datasets import Dataset
 from goalward.lab.parallel import Tell, resumed
@@ -40,7 +40,7 @@ CHECKS = (30, 60, 120, 200)
 OURS, LINEAR = "ours", "ours, linear"
 MODELS = ("extra trees", "random forest", "boosting", "rbf svc", "logistic cv")
 """scikit-learn's classifiers that a person would try; parameters are theirs unless said."""
-OTHERS = ("tabpfn", "tabicl")
+OTHERS = {"tabpfn": "TabPFNClassifier", "tabicl": "TabICLClassifier"}
 """Classifiers whose weights must be on the machine already; only where they are named."""
 
 
@@ -65,14 +65,13 @@ def classifier(name: str, y: NDArray[Any], seed: int = 0) -> Any:
         case "logistic cv":
             chosen = LogisticRegressionCV(cv=3, max_iter=1000)
             return chosen if fewest >= 3 else LogisticRegression(max_iter=1000)
-        case "tabpfn":
-            with needing("tabpfn"):
-                from tabpfn import TabPFNClassifier
-            return TabPFNClassifier(random_state=seed)
-        case "tabicl":
-            with needing("tabicl"):
-                from tabicl import TabICLClassifier
-            return TabICLClassifier(random_state=seed)
+        case "tabpfn" | "tabicl":
+            try:
+                return getattr(import_module(name), OTHERS[name])(random_state=seed)
+            except ImportError as error:
+                raise MissingExtra(
+                    f"{name} is not installed ({error}). Run `pip install {name}` where its weights are."
+                ) from error
     raise BadParameter(f"A model must be one of {', '.join((*MODELS, *OTHERS))}, got {name!r}.")
 
 

@@ -24,6 +24,7 @@ from goalward.lab.datasets.load import CONFIRM, DESIGN, FACTORS
 from goalward.lab.parallel import Tell, resumed
 from goalward.lab.session import Session, measure
 from goalward.lab.statistics import height
+from goalward.models.logistic import Logistic
 from goalward.strategies import recipe
 from goalward.strategies.recipes import RECOMMENDED
 
@@ -35,9 +36,8 @@ class Protocol:
     """Rules of a session: it starts without labels, and every label is charged.
 
     `budget` is at most half of the pool, `batch` half of the budget; `noise` is the share of wrong answers.
-    The learner is the dataset's own ("fixed"), or has its C chosen at each fit, on transformed features
-    ("chosen"). `pool` and
-    `test` are the most rows of each, drawn by the seed.
+    The learner is the dataset's own ("fixed"), has its C chosen at each fit, on transformed columns
+    ("chosen"), or is that of new studies ("features"). `pool` and `test` are the most rows of each.
     """
 
     name: str = "full"
@@ -51,8 +51,10 @@ class Protocol:
     def __post_init__(self) -> None:
         for name in ("budget", "batch", "pool", "test"):
             check_count(name, getattr(self, name))
-        if self.learner not in ("fixed", "chosen"):
-            raise BadParameter(f"learner must be 'fixed' or 'chosen', got {self.learner!r}.")
+        if self.learner not in ("fixed", "chosen", "features"):
+            raise BadParameter(
+                f"learner must be 'fixed', 'chosen' or 'features', got {self.learner!r}."
+            )
 
     def sizes(self, n_pool: int) -> tuple[int, int]:
         budget = min(self.budget, n_pool // 2)
@@ -65,6 +67,8 @@ class Protocol:
         return batch, budget // batch * batch
 
     def conditions(self, dataset: Dataset) -> Dataset:
+        if self.learner == "features":
+            dataset = replace(dataset, learner=Logistic(C="loo", features="auto"))
         if self.learner == "chosen":
             rows = np.random.default_rng(9).permutation(len(dataset.X))[:300]
             X = PowerTransformer().fit(dataset.X[rows]).transform(dataset.X)
@@ -215,6 +219,13 @@ PARTS = {
     "factors": Part(FACTORS, RIVALS, [PROTOCOLS[name] for name in FACTOR_NAMES], seeds=2),
     # The oracle is slow; the sessions of the others are those of the main run.
     "ceiling": Part(FACTORS, (*RIVALS, ORACLE), [Protocol("ceiling")], seeds=2),
+    # The model of new studies, and the rivals that were named beforehand.
+    "features": Part(
+        CONFIRM,
+        (RECOMMENDED, "margin", "badge", "bait", "random"),
+        [Protocol("features", learner="features")],
+        seeds=20,
+    ),
     "quick": Part(
         DESIGN[::2], (*STRATEGIES, ORACLE), [Protocol(budget=100, pool=1000, test=1000)], seeds=2
     ),
