@@ -113,7 +113,7 @@ def test_foundation_models_take_part_where_they_are_installed(name, known_as, mo
 
 
 def test_other_models_are_refused_in_words():
-    with pytest.raises(BadParameter, match="one of extra trees, .*, got 'trees'"):
+    with pytest.raises(BadParameter, match=r"one of extra trees, .*, got 'trees'"):
         classifier("trees", np.array([0, 1]))
 
 

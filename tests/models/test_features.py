@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 import scipy.sparse
 from scipy.spatial.distance import pdist
-from sklearn.decomposition import PCA
+from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.linear_model import LogisticRegression
 
 import goalward as gw
 from goalward.core.arrays import to_numpy
 from goalward.errors import BadInput, BadParameter, ShapeMismatch, Unsupported
 from goalward.models.features import (
+    Components,
     Features,
     Landmarks,
     Linear,
@@ -35,6 +36,8 @@ MAPS = [
     Landmarks(12, kernel="laplace"),
     Landmarks(12, tame=False),
     Splines(),
+    Components(2),
+    Components(2, tame=True),
 ]
 
 
@@ -79,6 +82,19 @@ def test_a_tame_map_does_not_depend_on_units(made, rng):
     assert made.fit(other).transform(other) == pytest.approx(
         made.fit(pool).transform(pool), abs=1e-6
     )
+
+
+def test_components_are_those_of_a_truncated_svd(rng):
+    X = rng.normal(size=(30, 50)) * (rng.random((30, 50)) < 0.2)
+    made = Components(4).fit(scipy.sparse.csr_array(X))
+    theirs = TruncatedSVD(4, algorithm="arpack").fit_transform(X)
+    ours = made.transform(scipy.sparse.csr_array(X))
+    length = np.linalg.norm(X) / np.linalg.norm(theirs)
+    assert np.abs(ours) == pytest.approx(length * np.abs(theirs), abs=1e-8)
+    assert made.transform(X) == pytest.approx(ours)
+    y = np.arange(30) % 2
+    fitted = gw.Logistic(features=["linear", "components"]).fit(scipy.sparse.csr_array(X), y)
+    assert fitted.predict_proba(X).shape == (30, 2)
 
 
 def test_taming_leaves_categories_and_pulls_in_outliers(rng):
@@ -250,7 +266,7 @@ def test_wide_and_sparse_rows_get_no_kernel(rng):
 @pytest.mark.parametrize(
     ("features", "error", "match"),
     [
-        ("kernel", BadParameter, "one of 'linear', 'splines', 'landmarks', 'auto'"),
+        ("kernel", BadParameter, "one of 'linear', 'splines', 'landmarks', 'components', 'auto'"),
         (Landmarks, BadParameter, "an object is made by Landmarks"),
         ([], BadParameter, "at least 1 map"),
         (3, BadParameter, "maps with `transform`"),

@@ -18,7 +18,15 @@ from sklearn.preprocessing import SplineTransformer
 from sklearn.utils.validation import check_is_fitted
 
 from goalward.core.arguments import check_count, described
-from goalward.core.arrays import Array, Rows, is_sparse, like, namespace, to_numpy
+from goalward.core.arrays import (
+    Array,
+    Rows,
+    is_sparse,
+    leading_eigenvectors,
+    like,
+    namespace,
+    to_numpy,
+)
 from goalward.core.cores import one_blas_thread
 from goalward.core.draws import reference_rows
 from goalward.core.rows import clean_rows
@@ -49,6 +57,8 @@ class FeatureMap(ABC):
     tame: bool = True
 
     kinds: ClassVar[dict[str, type[FeatureMap]]] = {}
+    sparse: ClassVar[bool] = False
+    """Whether it takes sparse rows."""
 
     def __init_subclass__(cls) -> None:
         cls.kinds[cls.__name__] = cls
@@ -63,12 +73,12 @@ class FeatureMap(ABC):
         """Return the map fitted to (a sample of) the rows of a pool."""
         rows = clean_rows(reference_rows(X, SAMPLE), "X_pool")
         if is_sparse(rows):
-            if self.tame or type(self) is not Linear:
+            if self.tame or not self.sparse:
                 raise Unsupported(
                     f"{self!r} needs dense rows, got a sparse matrix. Use features='linear', or pass "
                     "dense components, by TruncatedSVD say."
                 )
-            return Features(self, {}, int(rows.shape[1]))
+            return Features(self, self.learned(rows), int(rows.shape[1]))
         Z = np.asarray(to_numpy(rows), dtype=np.float64)
         learned: dict[str, Any] = _scales(Z) if self.tame else {}
         Z = _tamed(Z, learned) if self.tame else Z
@@ -76,12 +86,17 @@ class FeatureMap(ABC):
             return Features(self, learned | self.learned(Z), Z.shape[1])
 
     @abstractmethod
-    def learned(self, Z: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    def learned(self, Z: Any) -> dict[str, NDArray[Any]]:
         """Return what the map learns of the rows of a sample, as arrays by name."""
 
     @abstractmethod
     def added(self, Z: Array, learned: Learned) -> Array | None:
         """Return the columns to add to rows of any array library; None for none."""
+
+    def mapped(self, Z: Rows, learned: Learned) -> Rows:
+        """Return φ of rows: their own columns, then those that are added."""
+        added = None if is_sparse(Z) else self.added(Z, learned)
+        return Z if added is None else namespace(Z).concat([Z, added], axis=1)
 
     def says(self, learned: Learned) -> str:
         """Return the columns that it adds, in words."""
@@ -101,11 +116,52 @@ class Linear(FeatureMap):
     _: KW_ONLY
     tame: bool = False
 
-    def learned(self, Z: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    sparse = True
+
+    def learned(self, Z: Any) -> dict[str, NDArray[Any]]:
         return {}
 
     def added(self, Z: Array, learned: Learned) -> Array | None:
         return None
+
+
+@dataclass(frozen=True, repr=False)
+class Components(FeatureMap):
+    """The `n` leading components of the rows (a truncated SVD) in place of the columns: LSA for texts.
+
+    Examples
+    --------
+    >>> Components(1).fit([[1.0, 1.0], [2.0, 2.0], [3.0, 3.1]]).transform([[2.0, 2.0]]).shape
+    (1, 1)
+    """
+
+    n: int = 50
+    _: KW_ONLY
+    tame: bool = False
+
+    sparse = True
+
+    def learned(self, Z: Any) -> dict[str, NDArray[Any]]:
+        gram = Z @ Z.T if Z.shape[0] < Z.shape[1] else Z.T @ Z
+        gram = gram.toarray() if is_sparse(gram) else gram
+        count = min(self.n, int((np.array(Z.shape)).min()))
+        values, vectors = leading_eigenvectors(np.asarray(gram, dtype=np.float64), count)
+        kept = values > FLAT * max(float(values[-1]), 1e-300)
+        values, vectors = values[kept][::-1], vectors[:, kept][:, ::-1]
+        if Z.shape[0] < Z.shape[1]:
+            vectors = np.asarray(Z.T @ vectors) / np.sqrt(values)
+        # As long as the rows themselves, so that the same penalties suit both.
+        length = np.sqrt(float(np.trace(gram)) / max(float(values.sum()), 1e-300))
+        return {"weights": length * vectors}
+
+    def added(self, Z: Array, learned: Learned) -> Array | None:
+        return self.mapped(Z, learned)
+
+    def mapped(self, Z: Rows, learned: Learned) -> Rows:
+        return Z @ learned["weights"]
+
+    def says(self, learned: Learned) -> str:
+        return f"their {learned['weights'].shape[1]} leading components"
 
 
 @dataclass(frozen=True, repr=False)
@@ -222,22 +278,20 @@ class Features:
     def transform(self, X: Any) -> Rows:
         """Return φ(x) of raw rows."""
         rows = clean_rows(X, "X", n_features=self.width, finite=False, least=0)
-        if is_sparse(rows):
-            return rows
         known = self._as(rows)
-        rows = _tamed(rows, known) if self.map.tame else rows
-        added = self.map.added(rows, known)
-        return rows if added is None else namespace(rows).concat([rows, added], axis=1)
+        return self.map.mapped(_tamed(rows, known) if self.map.tame else rows, known)
 
     __call__ = transform
 
     def _as(self, rows: Array) -> dict[str, Any]:
         """Return what was learned as arrays of the library, device and precision of rows."""
         made: dict[Any, dict[str, Any]] = vars(self).setdefault("made", {})
-        key = type(rows), str(rows.dtype), str(array_api_compat.device(rows))
+        like_this = np.empty(0, dtype=rows.dtype) if is_sparse(rows) else rows
+        key = type(like_this), str(rows.dtype), str(array_api_compat.device(like_this))
         if key not in made:
             made[key] = {
-                name: like(value, rows, dtype=rows.dtype) for name, value in self.learned.items()
+                name: like(value, like_this, dtype=rows.dtype)
+                for name, value in self.learned.items()
             }
         return made[key]
 
@@ -292,6 +346,7 @@ WORDS: dict[str, tuple[FeatureMap, ...]] = {
     "linear": (Linear(),),
     "splines": (Splines(),),
     "landmarks": (Landmarks(),),
+    "components": (Components(),),
     "auto": (Linear(tame=True), Landmarks(), Landmarks(width=0.25)),
 }
 """Maps by name; of several, the first is used unless another predicts left-out labels better."""

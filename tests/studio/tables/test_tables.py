@@ -13,6 +13,7 @@ import goalward as gw
 from goalward.errors import BadInput, BadParameter, NotWritten
 from goalward.studio.tables import Table, read_table, write_table
 from goalward.studio.tables.cells import NUMBER, escaped, unescaped
+from goalward.studio.tables.embeddings import Tfidf
 from tests.conftest import need
 
 HOSTILE = [
@@ -207,11 +208,20 @@ def test_cached_features_are_the_users_own(tmp_path, cache):
     assert stat.S_IMODE(cache.stat().st_mode) == 0o700
 
 
-def test_texts_without_words_are_a_clear_error(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text('text\n"..."\n"!!"\n')
+def test_texts_without_words_are_a_clear_error():
     with pytest.raises(BadInput, match="no words"):
-        Table(path, text="text").settled().load()
+        Tfidf.fit(["  ", "\t", ""])
+
+
+def test_signs_emoji_and_parts_of_words_count():
+    texts = ["so good 😀", "so bad 😡", "goodness !", "badly ?"] * 3
+    encoder, X = Tfidf.fit(texts)
+    words, parts = map(set, encoder.vocabulary)
+    assert {"😀", "😡", "!", "so good"} <= words
+    assert {" good", " bad"} <= parts
+    assert encoder.transform(texts) == pytest.approx(X, abs=1e-3)
+    near = X @ encoder.transform(["goodly"])[0]
+    assert near[0] > near[1]
 
 
 def test_an_export_for_spreadsheets_runs_nothing_and_can_be_imported_again(tmp_path):
