@@ -350,6 +350,8 @@ WORDS: dict[str, tuple[FeatureMap, ...]] = {
     "auto": (Linear(tame=True), Landmarks(), Landmarks(width=0.25)),
 }
 """Maps by name; of several, the first is used unless another predicts left-out labels better."""
+WORDS["auto-1"] = WORDS["auto"]
+"""What "auto" means in studies that are made now, whatever it will mean later."""
 
 
 def maps_of(features: Any) -> tuple[Any, ...]:
@@ -383,7 +385,7 @@ def maps_of(features: Any) -> tuple[Any, ...]:
 def written_maps(features: Any) -> Any:
     """Return `features` as plain data, for `maps_of`; maps that are code are refused."""
     if isinstance(features, str | Mapping):
-        return features
+        return "auto-1" if features == "auto" else features
     if isinstance(features, FeatureMap):
         return {"kind": type(features).__name__, **asdict(features)}
     if isinstance(features, Sequence):
@@ -394,26 +396,24 @@ def written_maps(features: Any) -> Any:
     )
 
 
-def as_encoded(features: Any) -> list[Any]:
-    """Return the maps of `features` for columns that an encoder has brought to one scale."""
-    return [
-        replace(each, tame=False) if isinstance(each, FeatureMap) else each
-        for each in maps_of(features)
-    ]
-
-
 def is_plain(features: Any) -> bool:
     """Return whether `features` names the columns as they come, and nothing else."""
     return maps_of(features) == WORDS["linear"]
 
 
-def fitted_maps(features: Any, pool: Any) -> list[Any]:
-    """Return the maps fitted to a pool; what is fitted stays as it is."""
+def fitted_maps(features: Any, pool: Any, *, encoded: bool = False) -> list[Any]:
+    """Return the maps fitted to a pool; what is fitted stays as it is.
+
+    Columns that are `encoded` have one scale already.
+    """
     maps = maps_of(features)
-    if features == "auto" and is_sparse(pool):
+    if encoded:
+        maps = tuple(replace(m, tame=False) if isinstance(m, FeatureMap) else m for m in maps)
+    chooses = isinstance(features, str) and features.startswith("auto")
+    if chooses and is_sparse(pool):
         maps = (Linear(),)
     made = [_fitted(maps[0], pool)]
-    wide = features == "auto" and made[0].width >= WIDE
+    wide = chooses and made[0].width >= WIDE
     return made if wide else made + [_fitted(each, pool) for each in maps[1:]]
 
 

@@ -419,5 +419,6 @@ def test_a_ranking_says_what_it_was_made_with(tmp_path):
     with gw.Study.open(tmp_path / "labels.db") as study:
         assert study.state.ranking.made == made
         assert made["C"] == study.state.ranking.C
+        assert made["features"]["map"]["kind"] == "Linear"
         assert made["features"]["digest"] == study.state.ranking.features
         assert made["strategy"]["recipe"] == study.state.ranking.recipe

@@ -22,7 +22,7 @@ from goalward.core.pool import as_pool
 from goalward.core.rows import check_finite, check_sparse, clean_rows, column_names, held
 from goalward.errors import BadInput, BadParameter, Damaged, PoolChanged, ShapeMismatch
 from goalward.labels.opinion import Opinion
-from goalward.models.features import as_encoded, fitted_maps
+from goalward.models.features import fitted_maps
 from goalward.strategies.strategy import clean_costs
 from goalward.studio.store.database import files_of_database
 from goalward.studio.store.store import Store
@@ -150,7 +150,7 @@ class StudyPool:
         if (key := repr(features)) not in self._maps:
             vectors = self.table is None or bool(self.table.source.vectors)
             encoded = self.texts is not None or not vectors
-            self._maps[key] = fitted_maps(as_encoded(features) if encoded else features, self.X)
+            self._maps[key] = fitted_maps(features, self.X, encoded=encoded)
         made: list[Any] = self._maps[key]
         return made
 

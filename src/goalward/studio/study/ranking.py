@@ -155,7 +155,12 @@ def queued(
 
 def _made(now: StudyRound) -> dict[str, Any]:
     """Return what a ranking was made with, as JSON: what reads it passes over what it does not know."""
-    features = {"recipe": now.state.pool.get("features"), "digest": now.pool.digest, "map": None}
+    chosen = now.fitted.feature_map
+    features = {
+        "recipe": now.state.pool.get("features"),
+        "digest": now.pool.digest,
+        "map": None if chosen is None else chosen.state()[0],
+    }
     strategy = {"recipe": now.recipe, "options": {}}
     return {"features": features, "C": now.fitted.C, "strategy": strategy}
 
