@@ -292,29 +292,22 @@ def pipelines_figure(found: Pipelines) -> Any:
     axes = fig.subplots()
     quiet(axes)
     means = {check: found.at(check)[1] for check in CHECKS}
-    ends = []
+    starts, ends = [], []
     for name, (title, colour, style) in SHOWN.items():
         if name in means[CHECKS[-1]]:
             heights = [100 * float(means[check][name].mean()) for check in CHECKS]
             wide = 2.2 if title == "goalward" else 1.4
             axes.plot(CHECKS, heights, color=colour, ls=style, lw=wide, marker="o", ms=3.5)
+            starts.append(heights[0])
             ends.append((heights[-1], title, colour))
-    least = 0.045 * float(np.ptp(axes.get_ylim()))
-    height = np.inf
+    # What starts far below the others would flatten all.
+    axes.set_ylim(bottom=sorted(starts)[min(1, len(starts) - 1)] - 2.0)
+    least, height = 0.055 * float(np.ptp(axes.get_ylim())), np.inf
     for value, title, colour in sorted(ends, reverse=True):
         height = min(value, height - least)  # names that would cover each other move down
-        axes.annotate(
-            title,
-            (CHECKS[-1], height),
-            xytext=(6, 0),
-            textcoords="offset points",
-            color=colour,
-            va="center",
-            fontsize=9,
-        )
+        beside: Any = {"xytext": (6, 0), "textcoords": "offset points", "va": "center"}
+        axes.annotate(title, (CHECKS[-1], height), color=colour, fontsize=9, **beside)
     sets = len(found.at(CHECKS[-1])[0])
-    axes.set(
-        xlabel="labels", ylabel=f"right on unseen rows, % (mean of {sets} datasets)", xticks=CHECKS
-    )
+    axes.set(xlabel="labels", ylabel=f"% right, mean of {sets} datasets", xticks=CHECKS)
     axes.set_xlim(CHECKS[0] - 8, CHECKS[-1] + 4)
     return fig
