@@ -13,7 +13,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from goalward.core.arrays import Array, like, plain_rows, rows_at, softmax, stack_rows, to_numpy
+from goalward.core.arrays import Array, like, plain_rows, rows_at, stack_rows, to_numpy
 from goalward.core.rows import Candidates, Labelled
 from goalward.errors import BadParameter, UnknownLabel, Unsupported
 from goalward.models import Fitted, Loss
@@ -196,13 +196,6 @@ def _classified(model: Any, candidates: Candidates) -> PerLabel:
     full = np.zeros(tuple(candidates.proba.shape))
     full[:, model.classes_] = model.predict_proba(plain_rows(candidates.X))
     return like(full, candidates.proba, dtype=candidates.proba.dtype)
-
-
-def at_temperature(T: float, inner: Believe, candidates: Candidates) -> PerLabel:
-    """Return a belief at a temperature: softmax(log p / T)."""
-    # A belief of exactly zero would make one wrong vote infinitely surprising.
-    tempered = softmax(np.log(np.maximum(to_numpy(inner(candidates)), 1e-6)) / T)
-    return like(tempered, candidates.proba, dtype=candidates.proba.dtype)
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,14 @@ from goalward.lab.paper import protocol
 from goalward.lab.paper.approximation import expected_prediction, scatter
 from goalward.lab.paper.figures import figures as all_figures
 from goalward.lab.paper.findings import Claim, Findings, claims
-from goalward.lab.paper.protocol import SMALLER, Size, Tick, softened_table
+from goalward.lab.paper.protocol import Size, Tick
 from goalward.lab.paper.report import write_report
 from goalward.lab.plots import save
 from goalward.models.logistic import Logistic
 
 APPROXIMATIONS = ("approx-serial", "approx-batch", "expred")
 STATED = 0.1  # the paper's C on rt-polarity
-FIGURES = (*APPROXIMATIONS, "synth2", "letter", "rt-polarity", "penalties", "softened")
+FIGURES = (*APPROXIMATIONS, "synth2", "letter", "rt-polarity", "penalties")
 
 
 def reproduce(
@@ -62,9 +62,8 @@ def _collect(wanted: tuple[str, ...], size: Size, out: Path, tick: Tick) -> Find
     data["synth2"] = synth2()
     approximated = set(wanted) & set(APPROXIMATIONS)
     whole: dict[str, Dataset] = {}
-    everywhere = {"penalties", "softened"} & set(wanted)
     for name in ("rt-polarity", "letter"):
-        if name in wanted or everywhere or (name == "rt-polarity" and approximated):
+        if name in wanted or "penalties" in wanted or (name == "rt-polarity" and approximated):
             try:
                 whole[name] = load(name)
                 data[name] = _smaller(whole[name], size)
@@ -83,10 +82,6 @@ def _collect(wanted: tuple[str, ...], size: Size, out: Path, tick: Tick) -> Find
         letter = [whole["letter"]] if "letter" in whole else []
         stated = [data["synth2"], *_second(), *letter]
         findings.penalties = protocol.penalties(stated, size, tick)
-    if "softened" in wanted:
-        runs = out / "runs" / "softened"
-        findings.softened = softened_table([data["synth2"], *whole.values()], size, tick, runs)
-        findings.notes.append(SMALLER)
     return findings
 
 
@@ -141,9 +136,8 @@ def _tables(findings: Findings) -> dict[str, pl.DataFrame]:
         tables[f"{name}-goals"] = curves.summary(levels)
         tables[f"{name}-differences"] = curves.differences("random")
         tables[f"{name}-ranks"] = curves.ranks()
-    for name in ("penalties", "softened"):
-        if (table := getattr(findings, name)) is not None:
-            tables[name] = table
+    if findings.penalties is not None:
+        tables["penalties"] = findings.penalties
     lines = []
     for dataset in findings.datasets.values():
         split = dataset.split(0)
