@@ -22,7 +22,7 @@ from goalward.core.pool import as_pool
 from goalward.core.rows import check_finite, check_sparse, clean_rows, column_names, held
 from goalward.errors import BadInput, BadParameter, Damaged, PoolChanged, ShapeMismatch
 from goalward.labels.opinion import Opinion
-from goalward.models.features import as_encoded, fitted_maps
+from goalward.models.features import fitted_maps, maps_of
 from goalward.strategies.strategy import clean_costs
 from goalward.studio.store.database import files_of_database
 from goalward.studio.store.store import Store
@@ -133,6 +133,11 @@ class StudyPool:
         return self.rows if self.table is None else self.table.X
 
     @property
+    def frame(self) -> pl.DataFrame | None:
+        """The table's rows."""
+        return None if self.table is None else self.table.frame
+
+    @property
     def ready(self) -> bool:
         return self.table is None or self.table.ready
 
@@ -149,8 +154,9 @@ class StudyPool:
         """Return the feature maps of a learner, fitted once to these rows."""
         if (key := repr(features)) not in self._maps:
             vectors = self.table is None or bool(self.table.source.vectors)
-            encoded = self.texts is not None or not vectors
-            self._maps[key] = fitted_maps(as_encoded(features) if encoded else features, self.X)
+            if self.texts is not None or not vectors:  # an encoder's columns are on one scale
+                features = [each.untamed() for each in maps_of(features)]
+            self._maps[key] = fitted_maps(features, self.X)
         made: list[Any] = self._maps[key]
         return made
 
@@ -159,7 +165,8 @@ class StudyPool:
         if self.guesses is None:
             return None
         if "opinion" not in self._maps:
-            self._maps["opinion"] = self.guesses.opinion(self.X, seed=0, features=first)
+            given: Any = {"probabilities": self.guesses.probabilities, "features": first}
+            self._maps["opinion"] = Opinion.of(self.X, self.guesses.labels, **given)
         made: Opinion = self._maps["opinion"]
         return made
 
@@ -422,21 +429,10 @@ def _together(pool: StudyPool, rows: Any) -> Any:
     return np.vstack([pool.X, dense])
 
 
-def prices(pool: StudyPool, column: str | None) -> NDArray[Any] | None:
-    """Return the cost of each row; None without a column."""
+def prices(frame: pl.DataFrame | None, column: str | None) -> NDArray[Any] | None:
+    """Return the cost of each row, None without a column; raise if it is missing or not numeric."""
     if column is None:
         return None
-    return _costs(None if pool.table is None else pool.table.frame, column)
-
-
-def check_prices(pool: Any, column: str | None) -> None:
-    """Raise if a column of costs is missing or not numeric."""
-    if column is not None:
-        table = named_table(pool)
-        _costs(table.read() if table else None, column)
-
-
-def _costs(frame: pl.DataFrame | None, column: str) -> NDArray[Any] | None:
     if frame is None or column not in frame.columns:
         there = "no columns" if frame is None else f"the columns {listed(frame.columns)}"
         raise BadParameter(
