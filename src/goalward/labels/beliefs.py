@@ -16,7 +16,7 @@ from sklearn.base import clone
 from goalward.core.arrays import Array, like, plain_rows, rows_at, stack_rows, to_numpy
 from goalward.core.rows import Candidates, Labelled
 from goalward.errors import BadParameter, UnknownLabel, Unsupported
-from goalward.models import Fitted, Loss
+from goalward.models import Fitted
 
 PerLabel = Float[Array, "n k"]
 Believe = Callable[[Candidates], PerLabel]  # a distribution per row; pickled for workers
@@ -41,11 +41,11 @@ class Uniform:
     """
 
     def prepare(self, fitted: Fitted, round: int = 0) -> Believe:
-        return partial(_uniform, fitted.loss)
+        return partial(_of_proba, fitted.loss.even)
 
 
-def _uniform(loss: Loss, candidates: Candidates) -> PerLabel:
-    return loss.even(candidates.proba)
+def _of_proba(belief: Callable[[PerLabel], PerLabel], candidates: Candidates) -> PerLabel:
+    return belief(candidates.proba)
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Predicted:
             self._at(0)
 
     def prepare(self, fitted: Fitted, round: int = 0) -> Believe:
-        return partial(_softened, fitted.loss, self._at(round))
+        return partial(_of_proba, partial(fitted.loss.softened, T=self._at(round)))
 
     def _at(self, round: int) -> float:
         T: Any = self.temperature(round) if callable(self.temperature) else self.temperature
@@ -78,10 +78,6 @@ class Predicted:
                 "prediction itself, 2.0, or Geometric(8.0, 2.0, rounds=20)."
             )
         return float(T)
-
-
-def _softened(loss: Loss, T: float, candidates: Candidates) -> PerLabel:
-    return loss.softened(candidates.proba, T)
 
 
 @dataclass(frozen=True, eq=False)

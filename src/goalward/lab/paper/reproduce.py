@@ -66,7 +66,10 @@ def _collect(wanted: tuple[str, ...], size: Size, out: Path, tick: Tick) -> Find
         if name in wanted or "penalties" in wanted or (name == "rt-polarity" and approximated):
             try:
                 whole[name] = load(name)
-                data[name] = _smaller(whole[name], size)
+                data[name] = whole[name]
+                if size.rows is not None and len(data[name].y) > size.rows:
+                    thin = Thinned(data[name].split, size.rows / len(data[name].y))
+                    data[name] = replace(data[name], split=thin)
             except DataMissing as error:
                 findings.notes.append(f"{name} was left out: {error}")
     if approximated:
@@ -117,12 +120,6 @@ def _second() -> list[Dataset]:
     with suppress(DataMissing):
         return [load("rt-polarity:minilm")]
     return []
-
-
-def _smaller(dataset: Dataset, size: Size) -> Dataset:
-    if size.rows is None or len(dataset.y) <= size.rows:
-        return dataset
-    return replace(dataset, split=Thinned(dataset.split, size.rows / len(dataset.y)))
 
 
 def _tables(findings: Findings) -> dict[str, pl.DataFrame]:
