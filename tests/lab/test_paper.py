@@ -136,7 +136,7 @@ def test_without_any_data_the_report_is_made_of_what_is_there(tmp_path, monkeypa
     monkeypatch.setattr(text, "POLARITY", "http://127.0.0.1:9/")
     for room in (tables, text):
         monkeypatch.setattr(room, "find_spec", lambda name: None)
-    wanted = [name for name in FIGURES if name != "softened"]  # has a test of its own, being long
+    wanted = list(FIGURES)
     found, path = reproduce(tmp_path / "out", wanted, size=replace(TINY, seeds=1))
     page = path.read_text(encoding="utf-8")
     assert "letter was left out" in page

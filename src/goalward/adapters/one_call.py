@@ -113,8 +113,7 @@ def suggest(
         model = model.having(opinion=guesses)
     fitted, how = model_for(model, X_labelled, y_labelled, X_pool, classes, sample_weight)
     if guesses is not None:
-        used = isinstance(fitted.transform, Opinion)
-        how += ", with the guesses" if used else ", the guesses not used"
+        how += ", with the guesses" if fitted.opinion else ", the guesses not used"
     chosen, name = strategy_for(strategy, fitted, X_pool, dev, seed)
     if not (fitted.has_two_classes or fitted.model.predict_only):
         name = "coverage, until two classes have labels"

@@ -7,5 +7,5 @@ from goalward.cli.app import app, main
 __all__ = ["app", "main"]
 
 # Each adds its commands, in the order of `goalward --help`.
-for name in ("studies", "doctor", "experiments", "label", "label_studio", "rank", "serve", "team"):
+for name in ("studies", "doctor", "experiments", "label", "label_studio", "rank", "team"):
     import_module(f"goalward.cli.{name}")

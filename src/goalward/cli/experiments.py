@@ -25,8 +25,7 @@ Strategies = Annotated[list[str] | None, Option("--strategy", "-s", help="A reci
 def reproduce(
     figures: list[str] | None = Argument(
         None,
-        help="approx-serial, approx-batch, expred, synth2, letter, rt-polarity, penalties, softened; "
-        "all by default.",
+        help="approx-serial, approx-batch, expred, synth2, letter, rt-polarity, penalties; all by default.",
     ),
     quick: bool = Option(
         False,

@@ -1,10 +1,11 @@
-"""`goalward label`: make a study of a table and ask a person for labels."""
+"""`goalward label` makes a study of a table and asks a person for labels; `goalward serve` serves several."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from typer import Argument, Option
 import goalward as gw
 from goalward.cli.app import Result, command
 from goalward.cli.console import Terminal, console, row_text, spinner, visible
-from goalward.cli.serve import ServingOptions
 from goalward.errors import BadParameter, GoalwardError, NotAStudy, PoolChanged
 
 NUMERIC = Option(None, help="Columns of numbers, with commas; the model's features.")
@@ -22,6 +22,66 @@ EMBEDDINGS = Option("auto", help="auto, tfidf, minilm, a .npy file, or an encode
 STRATEGY = Option("auto", help="A recipe, or auto.")
 SEED = Option(0, min=0, help="Random seed.")
 KEYS = "s skip · u undo · n TEXT note · w why · ? help · q quit"
+
+
+PageOption = partial(typer.Option, rich_help_panel="The page")
+
+
+@dataclass(frozen=True)
+class ServingOptions:
+    """Where a page is served, and who may open it."""
+
+    host: str = PageOption(
+        "127.0.0.1", help="Address to listen on; 0.0.0.0 needs --token or --team."
+    )
+    port: int | None = PageOption(None, min=0, max=65535, help="8321, or a free one, by default.")
+    token: str | None = PageOption(
+        None,
+        envvar="GOALWARD_TOKEN",
+        help="For programs and other machines; random by default. It is visible in the list of "
+        "processes: rather set GOALWARD_TOKEN, or use --token-file.",
+    )
+    token_file: Path | None = PageOption(None, help="File with the token.")
+    tls_cert: Path | None = PageOption(None, help="Certificate (PEM): the page is HTTPS then.")
+    tls_key: Path | None = PageOption(None, help="Its key (PEM).")
+    name: list[str] | None = PageOption(None, help="A host name of the page; repeatable.")
+    prefix: str = PageOption("", help="The path of the page behind a proxy, such as /labels.")
+    proxy: list[str] | None = PageOption(
+        None, help="Address or network whose X-Forwarded headers are trusted; repeatable."
+    )
+    team: str | None = PageOption(None, help="Who may sign in: a team of `goalward team create`.")
+    user_header: str = PageOption(
+        "", help="Header in which --proxy names the member of the team, such as X-Forwarded-User."
+    )
+    browser: bool = PageOption(True, "--browser/--no-browser", help="Open the page in the browser.")
+    log: Path | None = PageOption(
+        None, help="File for requests and errors as JSON lines; - is stderr."
+    )
+
+    @property
+    def served(self) -> dict[str, Any]:
+        from goalward.studio.server import ProxyConfig
+
+        names, proxies = tuple(self.name or ()), tuple(self.proxy or ())
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise BadParameter("--tls-cert and --tls-key must be given together.")
+        return {
+            "host": self.host,
+            "port": self.port,
+            "token": self.token if self.token_file is None else _read(self.token_file),
+            "proxy": ProxyConfig(names, self.prefix, proxies, self.user_header),
+            "team": self.team,
+            "tls": (self.tls_cert, self.tls_key) if self.tls_cert else None,
+            "browser": self.browser,
+            "log": self.log,
+        }
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadParameter(f"--token-file {path} cannot be read ({error}).") from error
 
 
 @dataclass(frozen=True)
@@ -342,3 +402,32 @@ def _show_row(study: gw.Study, row: int) -> None:
     # A panel reads markup in its title where that is not a Text.
     below = Text(visible(study.state.settings.answer.offered(study.state.classes)))
     console.print(Panel(body, title=f"row {row}", subtitle=below))
+
+
+@dataclass(frozen=True)
+class ServeOptions(ServingOptions):
+    """Options of `goalward serve`."""
+
+    studies: list[str] = Argument(
+        ..., metavar="STUDY...", help="labels.db, a folder, or postgresql://user@host/database."
+    )
+    by: str = Option("me", help="Your name.")
+
+
+@command()
+def serve(options: ServeOptions) -> None:
+    """Serve existing studies on one page, each below a path of its own.
+
+    A study that cannot be opened is reported, and the others are served.
+
+    Example: `goalward serve reviews.labels.db mails.labels.db`
+    """
+    from goalward.studio.server import StudyList
+    from goalward.studio.server import serve as page
+
+    with spinner() as tick:
+        listed = StudyList(options.studies, tick)
+    with listed:
+        for name, reason in listed.unopened.items():
+            Terminal(stderr=True).print(f"{name} is not served. {reason}", style="yellow")
+        page(listed.studies, unopened=listed.unopened, by=options.by, **options.served)

@@ -58,17 +58,13 @@ def in_place(value: Any, name: str, example: str, has: str, lacks: str = "") -> 
 
 
 EXTRAS = {
-    **dict.fromkeys(
-        ("fastexcel", "matplotlib", "platformdirs", "polars", "sqlalchemy"),
-        "app",
-    ),
+    **dict.fromkeys(("PIL", "charset_normalizer", "fastexcel", "matplotlib"), "app"),
+    **dict.fromkeys(("platformdirs", "polars", "sqlalchemy"), "app"),
     **dict.fromkeys(("fastapi", "httpx", "jinja2", "starlette", "uvicorn"), "web"),
     **dict.fromkeys(("anywidget", "traitlets"), "notebook"),
     "distributed": "dask",
     "skactiveml": "skactiveml",
     "torch": "torch",
-    "PIL": "app",
-    "charset_normalizer": "app",
     "sentence_transformers": "vision",
 }
 """Extra to install, by the imported name."""

@@ -13,10 +13,10 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from goalward.core.arrays import Array, like, plain_rows, rows_at, softmax, stack_rows, to_numpy
+from goalward.core.arrays import Array, like, plain_rows, rows_at, stack_rows, to_numpy
 from goalward.core.rows import Candidates, Labelled
 from goalward.errors import BadParameter, UnknownLabel, Unsupported
-from goalward.models import Fitted, Loss
+from goalward.models import Fitted
 
 PerLabel = Float[Array, "n k"]
 Believe = Callable[[Candidates], PerLabel]  # a distribution per row; pickled for workers
@@ -41,11 +41,11 @@ class Uniform:
     """
 
     def prepare(self, fitted: Fitted, round: int = 0) -> Believe:
-        return partial(_uniform, fitted.loss)
+        return partial(_of_proba, fitted.loss.even)
 
 
-def _uniform(loss: Loss, candidates: Candidates) -> PerLabel:
-    return loss.even(candidates.proba)
+def _of_proba(belief: Callable[[PerLabel], PerLabel], candidates: Candidates) -> PerLabel:
+    return belief(candidates.proba)
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Predicted:
             self._at(0)
 
     def prepare(self, fitted: Fitted, round: int = 0) -> Believe:
-        return partial(_softened, fitted.loss, self._at(round))
+        return partial(_of_proba, partial(fitted.loss.softened, T=self._at(round)))
 
     def _at(self, round: int) -> float:
         T: Any = self.temperature(round) if callable(self.temperature) else self.temperature
@@ -78,10 +78,6 @@ class Predicted:
                 "prediction itself, 2.0, or Geometric(8.0, 2.0, rounds=20)."
             )
         return float(T)
-
-
-def _softened(loss: Loss, T: float, candidates: Candidates) -> PerLabel:
-    return loss.softened(candidates.proba, T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,13 +192,6 @@ def _classified(model: Any, candidates: Candidates) -> PerLabel:
     full = np.zeros(tuple(candidates.proba.shape))
     full[:, model.classes_] = model.predict_proba(plain_rows(candidates.X))
     return like(full, candidates.proba, dtype=candidates.proba.dtype)
-
-
-def at_temperature(T: float, inner: Believe, candidates: Candidates) -> PerLabel:
-    """Return a belief at a temperature: softmax(log p / T)."""
-    # A belief of exactly zero would make one wrong vote infinitely surprising.
-    tempered = softmax(np.log(np.maximum(to_numpy(inner(candidates)), 1e-6)) / T)
-    return like(tempered, candidates.proba, dtype=candidates.proba.dtype)
 
 
 @dataclass(frozen=True)

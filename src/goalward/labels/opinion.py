@@ -174,9 +174,9 @@ class Opinion:
 
 def feature_weights(fitted: Fitted, asker: str = "Weights") -> tuple[NDArray[Any], bool]:
     """Return the weights of the features themselves, and whether the last of them are intercepts."""
-    params, opinion = to_numpy(fitted.params), fitted.transform
+    params, opinion = to_numpy(fitted.params), fitted.opinion
     intercept = fitted.model.linear(asker).intercept
-    if not isinstance(opinion, Opinion):
+    if opinion is None:
         return params, intercept
     width, names = len(opinion.params) - 1, opinion.params.shape[1]
     features = len(params) - intercept - names

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar
@@ -46,7 +45,7 @@ Learned = Mapping[str, Any]
 
 
 @dataclass(frozen=True, repr=False)
-class FeatureMap(ABC):
+class FeatureMap:
     """Columns to put beside a row's own; `fit` it to rows without labels.
 
     With `tame`, columns of numbers become asinh((x - median) / width) with mean 0 and deviation 1,
@@ -85,13 +84,13 @@ class FeatureMap(ABC):
         with one_blas_thread():
             return Features(self, learned | self.learned(Z), Z.shape[1])
 
-    @abstractmethod
     def learned(self, Z: Any) -> dict[str, NDArray[Any]]:
         """Return what the map learns of the rows of a sample, as arrays by name."""
+        return {}
 
-    @abstractmethod
     def added(self, Z: Array, learned: Learned) -> Array | None:
         """Return the columns to add to rows of any array library; None for none."""
+        return None
 
     def mapped(self, Z: Rows, learned: Learned) -> Rows:
         """Return φ of rows: their own columns, then those that are added."""
@@ -101,6 +100,14 @@ class FeatureMap(ABC):
     def says(self, learned: Learned) -> str:
         """Return the columns that it adds, in words."""
         return ""
+
+    def untamed(self) -> FeatureMap:
+        """Return the map for columns that are on one scale already."""
+        return replace(self, tame=False)
+
+    def written(self) -> dict[str, Any]:
+        """Return the map as plain data."""
+        return {"kind": type(self).__name__, **asdict(self)}
 
 
 @dataclass(frozen=True, repr=False)
@@ -117,12 +124,6 @@ class Linear(FeatureMap):
     tame: bool = False
 
     sparse = True
-
-    def learned(self, Z: Any) -> dict[str, NDArray[Any]]:
-        return {}
-
-    def added(self, Z: Array, learned: Learned) -> Array | None:
-        return None
 
 
 @dataclass(frozen=True, repr=False)
@@ -267,10 +268,24 @@ class Splines(FeatureMap):
         return f"splines of {len(learned['columns'])}" if len(learned["columns"]) else ""
 
 
+class Fixed:
+    """A map that is fitted, and stays as it is."""
+
+    portable: ClassVar[bool] = False
+    """Whether any thread and device may compute it."""
+
+    def fit(self, X: Any) -> Any:
+        return self
+
+    def untamed(self) -> Any:
+        return self
+
+
 @dataclass(frozen=True, eq=False)
-class Features:
+class Features(Fixed):
     """A map fitted to a pool: `transform` gives φ of rows, NumPy or torch, in blocks of any size."""
 
+    portable = True
     map: FeatureMap
     learned: Learned = field(repr=False)
     width: int
@@ -306,31 +321,36 @@ class Features:
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the state to store: data for JSON, and arrays by name."""
-        plain = {"kind": type(self.map).__name__, "columns": self.width, **asdict(self.map)}
+        plain = {**self.map.written(), "columns": self.width}
         return plain, {name: np.asarray(value) for name, value in self.learned.items()}
 
     @classmethod
     def restored(cls, plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Features:
-        """Return the map of a state; anything else is `BadInput`."""
+        """Return the map of a state; an unknown kind is `BadInput`."""
         options = dict(plain)
         kind, width = options.pop("kind", None), options.pop("columns", None)
-        if kind not in FeatureMap.kinds or not isinstance(width, int):
+        if kind not in FeatureMap.kinds:
             raise BadInput(
                 f"A feature map must be one of {', '.join(FeatureMap.kinds)}, got {kind!r}. Upgrade goalward."
             )
-        try:
-            made = cls(FeatureMap.kinds[kind](**options), dict(arrays), width)
-            made.transform(np.zeros((1, width)))
-        except (TypeError, ValueError, LookupError) as error:
-            raise BadInput(f"The state of a feature map {kind!r} is damaged: {error}.") from error
-        return made
+        return cls(FeatureMap.kinds[kind](**options), dict(arrays), width)
 
 
 @dataclass(frozen=True, eq=False)
-class Brought:
+class Brought(Fixed):
     """A user's own map: anything with `transform`."""
 
     own: Any
+
+    def fit(self, X: Any) -> Brought:
+        """Return the map; of scikit-learn and not fitted yet, a clone that is."""
+        try:
+            check_is_fitted(self.own)
+        except NotFittedError:
+            return Brought(clone(self.own).fit(reference_rows(X, SAMPLE)))
+        except TypeError:
+            pass  # not of scikit-learn: taken as it is
+        return self
 
     def transform(self, X: Any) -> Any:
         return self.own.transform(X)
@@ -366,28 +386,25 @@ def maps_of(features: Any) -> tuple[Any, ...]:
     if isinstance(features, Mapping):
         options = dict(features)
         return (FeatureMap.kinds[options.pop("kind")](**options),)
-    listed = features if isinstance(features, Sequence) else (features,)
-    made: list[Any] = []
-    for each in listed:
-        made.extend(maps_of(each) if isinstance(each, str | Mapping) else (each,))
-    for each in made:
-        if isinstance(each, type) or (
-            not hasattr(each, "transform") and not isinstance(each, FeatureMap)
-        ):
-            raise BadParameter(
-                f"features must be a word such as 'auto', or maps with `transform`, got {described(each)}."
-            )
-    if not made:
-        raise BadParameter("features must name at least 1 map, got none. Use 'linear'.")
-    return tuple(made)
+    if isinstance(features, Sequence):
+        if not features:
+            raise BadParameter("features must name at least 1 map, got none. Use 'linear'.")
+        return tuple(map for each in features for map in maps_of(each))
+    if hasattr(features, "untamed") and not isinstance(features, type):
+        return (features,)
+    if isinstance(features, type) or not hasattr(features, "transform"):
+        raise BadParameter(
+            f"features must be a word such as 'auto', or maps with `transform`, got {described(features)}."
+        )
+    return (Brought(features),)
 
 
 def written_maps(features: Any) -> Any:
     """Return `features` as plain data, for `maps_of`; maps that are code are refused."""
     if isinstance(features, str | Mapping):
         return "auto-1" if features == "auto" else features
-    if isinstance(features, FeatureMap):
-        return {"kind": type(features).__name__, **asdict(features)}
+    if hasattr(features, "written"):
+        return features.written()
     if isinstance(features, Sequence):
         return [written_maps(each) for each in features]
     raise BadParameter(
@@ -408,27 +425,13 @@ def fitted_maps(features: Any, pool: Any, *, encoded: bool = False) -> list[Any]
     """
     maps = maps_of(features)
     if encoded:
-        maps = tuple(replace(m, tame=False) if isinstance(m, FeatureMap) else m for m in maps)
+        maps = tuple(each.untamed() for each in maps)
     chooses = isinstance(features, str) and features.startswith("auto")
     if chooses and is_sparse(pool):
         maps = (Linear(),)
-    made = [_fitted(maps[0], pool)]
-    wide = chooses and made[0].width >= WIDE
-    return made if wide else made + [_fitted(each, pool) for each in maps[1:]]
-
-
-def _fitted(own: Any, pool: Any) -> Any:
-    if isinstance(own, FeatureMap):
-        return own.fit(pool)
-    if isinstance(own, Features | Brought):
-        return own
-    try:
-        check_is_fitted(own)
-    except NotFittedError:
-        own = clone(own).fit(reference_rows(pool, SAMPLE))
-    except TypeError:
-        pass  # not of scikit-learn: taken as it is
-    return Brought(own)
+    first = maps[0].fit(pool)
+    wide = chooses and first.width >= WIDE
+    return [first] if wide else [first, *(each.fit(pool) for each in maps[1:])]
 
 
 def _scales(X: NDArray[Any]) -> dict[str, NDArray[Any]]:

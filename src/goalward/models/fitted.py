@@ -102,6 +102,16 @@ class Fitted:
         return getattr(self.transform, "features", self.transform)
 
     @property
+    def opinion(self) -> Any:
+        """The opinion whose guesses the model uses, if any."""
+        return self.transform if hasattr(self.transform, "trust") else None
+
+    @property
+    def portable(self) -> bool:
+        """Whether any thread and device may transform rows."""
+        return self.transform is None or getattr(self.transform, "portable", False)
+
+    @property
     def says(self) -> str:
         """The model in words."""
         columns = f"{self.n_features:,} column{'s' * (self.n_features != 1)}"

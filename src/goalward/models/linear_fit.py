@@ -10,10 +10,10 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.core.arrays import Rows, is_sparse, like, namespace
+from goalward.core.arrays import is_sparse, like, namespace
 from goalward.core.labels import clean_weights
 from goalward.core.pool import n_rows
-from goalward.core.rows import Labelled, column_names, held
+from goalward.core.rows import Labelled, clean_rows, column_names, held
 from goalward.errors import BadParameter, NotConverged, Separable, ShapeMismatch
 from goalward.models.features import fitted_maps, is_plain
 from goalward.models.fitted import Fitted, left_out_likelihood
@@ -37,6 +37,10 @@ class Learner:
 
     strength: ClassVar[str] = "C"
     """The parameter of the penalty."""
+    chosen_by: ClassVar[tuple[str, ...]] = ("loo",)
+    """Words for a penalty that is chosen."""
+    names: ClassVar[str] = "classes"
+    """The parameter that names the columns."""
 
     fit_intercept: bool
     tol: float
@@ -44,8 +48,66 @@ class Learner:
     features: Any = "linear"
     max_iter: int = 100
 
-    fit: Any
-    """Return a `Fitted`; see `Logistic.fit`."""
+    opinion: Any = None
+
+    def fit(
+        self,
+        X: object,
+        y: object,
+        *,
+        sample_weight: object = None,
+        start: Fitted | None = None,
+        pool: object = None,
+    ) -> Fitted:
+        """Return the model fitted to labelled rows.
+
+        Parameters
+        ----------
+        X
+            (n, d) array of any library, sparse matrix, frame or list of rows.
+        y
+            Classes: n labels, any hashables, or (n, K) distributions. Several labels: (n, K) in [0, 1],
+            NaN for missing; or for each row a set of labels or a dict to bool. Numbers: n or (n, K).
+        start
+            A model of the same shape to start from.
+        pool
+            Rows without labels, to which `features` are fitted; X by default.
+        """
+        strength, words = getattr(self, self.strength), self.chosen_by
+        if strength not in words:
+            other = f"{', ' * (len(words) > 1)}{', '.join(map(repr, words[:-1]))} or {words[-1]!r}"
+            check_positive(self.strength, strength, other)
+        X = held(X)
+        if self.opinion is not None:
+            weighed: Fitted = self.opinion.fitted(self, X, y, sample_weight, pool)
+            return weighed
+        # With named columns and penalised intercepts there is a model before the first label.
+        none = getattr(self, self.names) is not None and getattr(self, "penalize_intercept", True)
+        rows = clean_rows(X, least=int(not none))
+        classes, loss = self._columns(y)
+        targets = loss.targets(y, classes, rows.shape[0], "y")
+        # A copy, in double precision for a tol of 1e-8.
+        reference = np.empty(0) if is_sparse(rows) else rows
+        xp = namespace(reference)
+        own = rows.copy() if is_sparse(rows) else xp.asarray(rows, copy=True)
+        checked = (own, targets, clean_weights(sample_weight, len(targets)))
+        known = Labelled(*(like(part, reference, dtype=xp.float64) for part in checked))
+        if strength == "loo" or not is_plain(self.features):
+            return self.chosen(X, y, sample_weight, start, pool)
+        C, free = self._penalty(known, classes, X, y)
+        fitted = self._finished(self._fitted(known, classes, loss, C, free, X, start))
+        if loss.kind != "numbers":
+            fitted.refuse_separable()
+        return fitted
+
+    _columns: Any
+    """Return the names of the columns of y, and the loss."""
+    _penalty: Any
+    """Return C, and whether the intercept is free, for checked rows and targets."""
+
+    def _finished(self, fitted: Fitted) -> Fitted:
+        """Return the model with what is known after a fit."""
+        return fitted
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         return {name: getattr(self, name) for name in signature(type(self)).parameters}
@@ -66,11 +128,10 @@ class Learner:
 
         A map after the first must be ahead by `AHEAD`; a later C by anything. The path of C is warm-started.
         """
-        X = held(X)
         maps: list[Any] = [None]
         if not is_plain(self.features):
-            known = pool is None or n_rows(pool) == 0
-            maps = fitted_maps(self.features, X if known else pool)
+            alone = pool is None or n_rows(pool) == 0
+            maps = fitted_maps(self.features, X if alone else pool)
         chooses, best, most = getattr(self, self.strength) == "loo", None, float("-inf")
         for map in maps:
             rows, first = X if map is None else map.transform(X), start
@@ -114,28 +175,8 @@ class Learner:
         assert best is not None
         return best, most
 
-    def _labelled(
-        self, rows: Rows, y: Any, loss: Loss, classes: NDArray[Any], weights: Any
-    ) -> Labelled:
-        """Return a clean copy of rows and targets, in double precision for a tol of 1e-8."""
-        targets = loss.targets(y, classes, rows.shape[0], "y")
-        sparse = is_sparse(rows)
-        reference = np.empty(0) if sparse else rows
-        xp = namespace(reference)
-        own = rows.copy() if sparse else xp.asarray(rows, copy=True)
-        checked = (own, targets, clean_weights(weights, len(targets)))
-        return Labelled(*(like(part, reference, dtype=xp.float64) for part in checked))
-
     def _fitted(
-        self,
-        labelled: Labelled,
-        classes: NDArray[Any],
-        loss: Loss,
-        C: float,
-        *,
-        X: Any,
-        free: bool,
-        start: Fitted | None,
+        self, labelled: Labelled, classes: Any, loss: Loss, C: float, free: bool, X: Any, start: Any
     ) -> Fitted:
         """Return the linear model at its optimum; the intercept is penalised unless `free`."""
         penalty = np.full(labelled.X.shape[1] + self.fit_intercept, 1.0 / C)

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from goalward.core.arrays import like, rows_at, to_numpy
 from goalward.core.labels import as_classes, clean_weights, encode, find_classes, is_soft
-from goalward.core.rows import Labelled, clean_rows, held
+from goalward.core.rows import Labelled, clean_rows
 from goalward.errors import (
     BadInput,
     BadParameter,
@@ -23,10 +23,9 @@ from goalward.errors import (
     Separable,
     UnseenClass,
 )
-from goalward.models.features import is_plain
 from goalward.models.fitted import Fitted
-from goalward.models.linear_fit import Learner, check_positive
-from goalward.models.loss import Softmax
+from goalward.models.linear_fit import Learner
+from goalward.models.loss import Loss, Softmax
 
 
 @dataclass(eq=False, repr=False)
@@ -81,54 +80,9 @@ class Logistic(LogisticParameters, Learner):
     (1, 2)
     """
 
-    def fit(
-        self,
-        X: object,
-        y: object,
-        *,
-        sample_weight: object = None,
-        start: Fitted | None = None,
-        pool: object = None,
-    ) -> Fitted:
-        """Return the model fitted to labelled rows.
+    chosen_by: ClassVar[tuple[str, ...]] = ("cv", "loo")
 
-        Parameters
-        ----------
-        X
-            (n, d) array of any library, sparse matrix, frame or list of rows.
-        y
-            n labels, any hashables, or (n, K) distributions over `classes`.
-        start
-            A model of the same shape to start from.
-        pool
-            Rows without labels, to which `features` are fitted; X by default.
-        """
-        self._check_parameters()
-        X = held(X)
-        if self.opinion is not None:
-            weighed: Fitted = self.opinion.fitted(self, X, y, sample_weight, pool)
-            return weighed
-        # With named classes and penalised intercepts there is a model before the first label.
-        least = int(self.classes is None or not self.penalize_intercept)
-        rows = clean_rows(X, least=least)
-        classes, loss = self.classes_of(y), Softmax()
-        known = self._labelled(rows, y, loss, classes, sample_weight)
-        if self.C == "loo" or not is_plain(self.features):
-            return self.chosen(X, y, sample_weight, start, pool)
-        seen = self._seen(to_numpy(known.targets), to_numpy(known.weights), classes)
-        chosen = self.C == "cv"
-        C = cross_validate(self, X, y, sample_weight=sample_weight).C if chosen else float(self.C)
-        frees = self.fit_intercept and self.penalize_intercept in (False, "until-seen")
-        fitted = self._fitted(known, classes, loss, C, X=X, free=frees and seen, start=start)
-        if frees and not seen:
-            free = np.append(np.full(fitted.n_features, 1.0 / C), 0.0)
-            fitted = replace(fitted, free_penalty=like(free, fitted.penalty))
-        fitted.refuse_separable()
-        return fitted
-
-    def _check_parameters(self) -> None:
-        if self.C not in ("cv", "loo"):
-            check_positive("C", self.C, ", 'cv' or 'loo'")
+    def _columns(self, y: Any) -> tuple[NDArray[Any], Loss]:
         if self.penalize_intercept not in (True, False, "until-seen"):
             raise BadParameter(
                 "penalize_intercept must be True, False or 'until-seen', got "
@@ -138,24 +92,13 @@ class Logistic(LogisticParameters, Learner):
             raise BadParameter(f"tol must be above 0, got {self.tol!r}. Use 1e-8.")
         if not self.max_iter >= 1:
             raise BadParameter(f"max_iter must be at least 1, got {self.max_iter!r}. Use 100.")
+        return self.classes_of(y), Softmax()
 
-    def classes_of(self, y: object) -> NDArray[Any]:
-        """Return all classes, in the order of the columns."""
-        if self.classes is not None:
-            classes = as_classes(self.classes)
-        elif is_soft(y):
-            classes = np.arange(y.shape[1])  # type: ignore[attr-defined]
-        else:
-            classes = find_classes(y)
-        if len(classes) == 1:
-            raise OneClass(
-                f"y must hold two or more classes, got one class, {classes.tolist()[0]!r}. "
-                "Label a row of another class first, or name all classes with classes=[...]."
-            )
-        return classes
-
-    def _seen(self, targets: NDArray[Any], weights: NDArray[Any], classes: NDArray[Any]) -> bool:
-        """Return whether every class has a label; warn if not, raise if only one has."""
+    def _penalty(
+        self, known: Labelled, classes: NDArray[Any], X: Any, y: Any
+    ) -> tuple[float, bool]:
+        """Return C, and whether the intercept is free; warn if a class has no label, raise if all but one."""
+        targets, weights = to_numpy(known.targets), to_numpy(known.weights)
         seen = weights @ targets > 0
         if seen.sum() <= 1 and (self.classes is None or not self.penalize_intercept):
             names = ", ".join(map(repr, classes[seen].tolist())) or "no class"
@@ -174,7 +117,32 @@ class Logistic(LogisticParameters, Learner):
                 UnseenClass,
                 stacklevel=3,
             )
-        return bool(seen.all())
+        chosen = self.C == "cv"
+        C = cross_validate(self, X, y, sample_weight=known.weights).C if chosen else float(self.C)
+        return C, bool(seen.all()) and self.penalize_intercept in (False, "until-seen")
+
+    def _finished(self, fitted: Fitted) -> Fitted:
+        """Return the model with the penalty that it has once every class has a label."""
+        frees = self.fit_intercept and self.penalize_intercept in (False, "until-seen")
+        if not frees or to_numpy(fitted.seen).all():
+            return fitted
+        free = to_numpy(fitted.penalty) * np.r_[np.ones(fitted.n_features), 0.0]
+        return replace(fitted, free_penalty=like(free, fitted.penalty))
+
+    def classes_of(self, y: object) -> NDArray[Any]:
+        """Return all classes, in the order of the columns."""
+        if self.classes is not None:
+            classes = as_classes(self.classes)
+        elif is_soft(y):
+            classes = np.arange(y.shape[1])  # type: ignore[attr-defined]
+        else:
+            classes = find_classes(y)
+        if len(classes) == 1:
+            raise OneClass(
+                f"y must hold two or more classes, got one class, {classes.tolist()[0]!r}. "
+                "Label a row of another class first, or name all classes with classes=[...]."
+            )
+        return classes
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,9 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, is_sparse, namespace, to_numpy
-from goalward.core.rows import clean_rows, held
+from goalward.core.rows import Labelled
 from goalward.errors import BadInput, ShapeMismatch, UnknownLabel
-from goalward.models.features import is_plain
-from goalward.models.fitted import Fitted
-from goalward.models.linear_fit import Learner, check_positive, names_of
+from goalward.models.linear_fit import Learner, names_of
 from goalward.models.loss import (
     Answers,
     Blocks,
@@ -183,6 +181,8 @@ class MultiLabel(Learner):
            [0, 1]])
     """
 
+    names: ClassVar[str] = "labels"
+
     C: float | str = 1.0
     _: KW_ONLY
     labels: Sequence[Hashable] | None = None
@@ -191,35 +191,10 @@ class MultiLabel(Learner):
     solver: Any = "auto"
     features: Any = "linear"
 
-    def fit(
-        self,
-        X: object,
-        y: object,
-        *,
-        sample_weight: object = None,
-        start: Fitted | None = None,
-        pool: object = None,
-    ) -> Fitted:
-        """Return the model fitted to labelled rows.
+    def _columns(self, y: Any) -> tuple[NDArray[Any], Loss]:
+        return names_of(y, self.labels), Sigmoid()
 
-        Parameters
-        ----------
-        y
-            (n, K) in [0, 1], NaN for missing; or for each row a set of labels or a dict to bool.
-        pool
-            Rows without labels, to which `features` are fitted; X by default.
-        """
-        if self.C == "loo" or not is_plain(self.features):
-            named = self.having(labels=names_of(y, self.labels).tolist())
-            return named.chosen(X, y, sample_weight, start, pool)
-        check_positive("C", self.C, " or 'loo'")
-        names, loss, C = names_of(y, self.labels), Sigmoid(), float(self.C)
-        X = held(X)
-        rows = clean_rows(X, least=int(self.labels is None))
-        known = self._labelled(rows, y, loss, names, sample_weight)
+    def _penalty(self, known: Labelled, *others: Any) -> tuple[float, bool]:
         answers = to_numpy(known.targets)[to_numpy(known.weights) > 0.0]
         yes, no = np.nansum(answers, axis=0) > 0.0, np.nansum(1.0 - answers, axis=0) > 0.0
-        free = bool((yes & no).all())
-        fitted = self._fitted(known, names, loss, C, X=X, free=free, start=start)
-        fitted.refuse_separable()
-        return fitted
+        return float(self.C), bool((yes & no).all())

@@ -11,11 +11,9 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from goalward.core.arrays import Array, like, namespace, to_numpy
-from goalward.core.rows import clean_rows, held
 from goalward.errors import BadInput, NotFinite, ShapeMismatch
-from goalward.models.features import is_plain
 from goalward.models.fitted import Fitted
-from goalward.models.linear_fit import Learner, check_positive, names_of
+from goalward.models.linear_fit import Learner, names_of
 from goalward.models.loss import Blocks, Loss, Own, Table, Tables, diagonal_of, on_diagonal
 
 NEAR, FAR = (3.0 - 6.0**0.5) ** 0.5, (3.0 + 6.0**0.5) ** 0.5
@@ -112,6 +110,7 @@ class Ridge(Learner):
     """
 
     strength: ClassVar[str] = "alpha"
+    names: ClassVar[str] = "outputs"
 
     alpha: float | str = 1.0
     _: KW_ONLY
@@ -121,46 +120,22 @@ class Ridge(Learner):
     solver: Any = "auto"
     features: Any = "linear"
 
-    def fit(
-        self,
-        X: object,
-        y: object,
-        *,
-        sample_weight: object = None,
-        start: Fitted | None = None,
-        pool: object = None,
-    ) -> Fitted:
-        """Return the model fitted to labelled rows.
-
-        Parameters
-        ----------
-        X
-            (n, d) array of any library, sparse matrix, frame or list of rows.
-        y
-            n numbers, or (n, K) of them.
-        pool
-            Rows without labels, to which `features` are fitted; X by default.
-        """
-        if self.alpha == "loo" or not is_plain(self.features):
-            return self.chosen(X, y, sample_weight, start, pool)
-        check_positive("alpha", self.alpha, " or 'loo'")
+    def _columns(self, y: Any) -> tuple[NDArray[Any], Loss]:
         names = names_of(y, self.outputs)
-        loss, C = Squared((1.0,) * len(names)), 1.0 / float(self.alpha)
-        X = held(X)
-        rows = clean_rows(X, least=int(self.outputs is None))
-        known = self._labelled(rows, y, loss, names, sample_weight)
-        fitted = self._fitted(known, names, loss, C, X=X, free=True, start=start)
-        return with_noise(fitted) if len(known) else fitted
+        return names, Squared((1.0,) * len(names))
 
+    def _penalty(self, *known: Any) -> tuple[float, bool]:
+        return 1.0 / float(self.alpha), True
 
-def with_noise(fitted: Fitted) -> Fitted:
-    """Return a model with noise Σ w r² / (n - tr hat matrix), at least 1e-6 of the variance."""
-    known = fitted.labelled
-    weights, targets = to_numpy(known.weights), to_numpy(known.targets)
-    residuals = targets - to_numpy(fitted.proba_of(known.X))
-    inverse = fitted.posterior(known.X)
-    M = to_numpy(inverse.leverage(known.X, inverse.coordinates(known.X)))[:, 0, 0]
-    left = max(float(np.sum(weights > 0.0) - weights @ M), 1.0)
-    noise = (weights @ residuals**2) / left
-    least = 1e-6 * np.var(targets, axis=0) + 1e-12
-    return replace(fitted, loss=Squared(tuple(np.maximum(noise, least).tolist())))
+    def _finished(self, fitted: Fitted) -> Fitted:
+        """Return the model with noise Σ w r² / (n - tr hat matrix), at least 1e-6 of the variance."""
+        known = fitted.labelled
+        if len(known) == 0:
+            return fitted
+        weights, targets = to_numpy(known.weights), to_numpy(known.targets)
+        residuals = targets - to_numpy(fitted.proba_of(known.X))
+        M = to_numpy(fitted.posterior(known.X).leverage(known.X))[:, 0, 0]
+        left = max(float(np.sum(weights > 0.0) - weights @ M), 1.0)
+        noise = (weights @ residuals**2) / left
+        least = 1e-6 * np.var(targets, axis=0) + 1e-12
+        return replace(fitted, loss=Squared(tuple(np.maximum(noise, least).tolist())))

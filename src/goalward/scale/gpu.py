@@ -18,7 +18,6 @@ from goalward.core.pool import Pool
 from goalward.core.rows import Candidates, Labelled, check_finite
 from goalward.errors import NotFinite, Unsupported
 from goalward.models import Fitted
-from goalward.models.features import Features
 from goalward.scale.threads import OnePass, Parts
 from goalward.strategies.selectors import Best
 from goalward.strategies.strategy import Request
@@ -46,8 +45,8 @@ class Cuda(OnePass):
     def parts(self, rule: Rule, request: Request, rows: int, empty: Best) -> Parts:
         torch, place = _library(self.device)
         pool, source = request.pool, request.pool.source
-        features = request.fitted.transform
-        if not (features is None or isinstance(features, Features)):
+        features: Any = request.fitted.transform
+        if not request.fitted.portable:
             raise Unsupported(
                 "device= does not support a model with a pipeline in front of it, which runs on the CPU. "
                 "Transform the pool first, or leave device out."

@@ -20,7 +20,6 @@ from goalward.core.pool import as_pool
 from goalward.core.rows import Candidates
 from goalward.labels import warn_if_vacuous
 from goalward.models import Fitted, Labelled
-from goalward.models.features import Features
 from goalward.strategies.selectors import Best
 from goalward.utility.utility import (
     RowScores,
@@ -116,8 +115,7 @@ def _shared(
 ) -> Iterable[RowScores]:
     """Return the scores of each block of the pool, in order; large pools use all cores."""
     pool, fitted, size = request.pool, request.fitted, block_size(request.fitted.n_classes)
-    safe = fitted.transform is None or isinstance(fitted.transform, Features)
-    plain = array_api_compat.is_numpy_array(fitted.params) and safe
+    plain = array_api_compat.is_numpy_array(fitted.params) and fitted.portable
     if not (plain and rule.parallel and is_large(request)):
         return (look(*block) for block in pool.blocks(size))
     jobs, total, grid = cores(), len(pool), chunk_rows(fitted.n_classes)

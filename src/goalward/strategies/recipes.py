@@ -99,6 +99,7 @@ OPERATORS: dict[str, Callable[[float | None, Any], labels.Operator]] = {
     "ei": lambda value, truth: labels.ExpectedImprovement(threshold=value or 0.0),
     "pi": lambda value, truth: labels.ProbabilityOfImprovement(threshold=value or 0.0),
 }
+NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf"
 NUMBERED = {"predicted", "spread", "ucb", "ei", "pi"}
 """Operators that take a number after a colon."""
 SELECTIONS: dict[str, Callable[[], Selector]] = {
@@ -274,7 +275,7 @@ def recipe(text: str) -> Recipe:
     check("operator", kind, OPERATORS)
     check("utility", utility, UTILITIES)
     check("selection", selection, SELECTIONS)
-    if colon and not (kind in NUMBERED and _is_number(number)):
+    if colon and not (kind in NUMBERED and re.fullmatch(NUMBER, number)):
         refuse(f"has {number!r} after {kind!r}, not a number that it takes", "dev/predicted:2")
     if utility != own if own else utility in ("information", "covering"):
         example = f"{goal}/average/{own or 'implicit'}"
@@ -282,11 +283,3 @@ def recipe(text: str) -> Recipe:
     if own and operator != "average":
         refuse(f"has an operator, and every label serves {goal!r} alike", goal)
     return Recipe(f"{goal}/{operator}/{utility}/{selection}")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

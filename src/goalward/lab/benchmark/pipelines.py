@@ -24,9 +24,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
 from goalward.errors import BadParameter, MissingExtra
-from goalward.lab.benchmark.sessions import MADE_BY, Protocol, fingerprint_of, named_task
+from goalward.lab.benchmark.sessions import MADE_BY, Protocol, mark_of, task_of
 from goalward.lab.datasets import Dataset
-from goalward.lab.parallel import Tell, resumed
+from goalward.lab.parallel import resumed
 from goalward.lab.plots import figure, quiet
 from goalward.lab.session import Session
 from goalward.lab.statistics import bootstrap, holm, signed_rank
@@ -88,6 +88,10 @@ def leads(model: Any, X: NDArray[Any]) -> NDArray[Any]:
     return lead
 
 
+Bought = Iterator[tuple[NDArray[Any], dict[str, Any]]]
+"""Labelled rows, batch by batch, and the models by name that are fitted to them already."""
+
+
 class Job(NamedTuple):
     """A session of one kind of rows: "hedged" (ours), "random", or the margin of a model."""
 
@@ -98,9 +102,7 @@ class Job(NamedTuple):
     protocol: Protocol
 
     def key(self) -> str:
-        data = self.dataset
-        mark = fingerprint_of(data) if isinstance(data, str) else data.fingerprint
-        facts = [MADE_BY, "pipelines 1", mark, self.rows, self.models, self.seed]
+        facts = [MADE_BY, "pipelines 1", mark_of(self.dataset), self.rows, self.models, self.seed]
         return sha256(json.dumps([*facts, asdict(self.protocol)]).encode()).hexdigest()[:16]
 
     def play(self) -> dict[str, Any]:
@@ -110,70 +112,46 @@ class Job(NamedTuple):
             return {"lines": list(self.lines())}
 
     def lines(self) -> Iterator[dict[str, Any]]:
-        data = self.dataset
-        if isinstance(data, str):
-            task = named_task(data, self.protocol)
-        else:
-            task = self.protocol.conditions(data)
+        task = task_of(self.dataset, self.protocol)
         split = self.protocol.split(task, self.seed)
         batch, budget = self.protocol.sizes(len(split.pool))
         checks = sorted({min(check, budget) for check in CHECKS})
-        if self.rows == RECOMMENDED:
-            yield from self._ours(task, split, batch, budget, checks)
-            return
-        for spent, asked in self._bought(task, split, batch, budget, checks):
-            for name in self.models:
-                model = asked
-                if model is None and name in (OURS, LINEAR):
-                    own = Session(
-                        replace(task, learner=learner(name)), recipe("random"), parts=split
-                    )
-                    given: Any = {"classes": task.classes, "penalize_intercept": "until-seen"}
-                    fitter = own.learner.having(**given)
-                    model = fitter.fit(task.X[spent], task.y[spent])
-                elif model is None:
-                    model = fitted(name, task.X[spent], task.y[spent], self.seed)
-                yield self._line(task, split, name, len(spent), model.predict(task.X[split.test]))
+        bought = self._ours if self.rows == RECOMMENDED else self._bought
+        for spent, known in bought(task, split, batch, budget):
+            for name in self.models if len(spent) in checks else ():
+                model = known[name] if name in known else self._fitted(name, task, split, spent)
+                right = float(np.mean(model.predict(task.X[split.test]) == task.y[split.test]))
+                names = {"dataset": task.name, "rows": self.rows, "model": name, "seed": self.seed}
+                yield {**names, "labels": len(spent), "accuracy": round(right, 4)}
 
-    def _ours(self, task: Dataset, split: Any, batch: int, budget: int, checks: list[int]) -> Any:
-        own, *others = self.models
-        session = Session(
-            replace(task, learner=learner(own)), recipe(self.rows), self.seed, batch, budget, split
-        )
+    def _ours(self, task: Dataset, split: Any, batch: int, budget: int) -> Bought:
+        own = replace(task, learner=learner(self.models[0]))
+        session = Session(own, recipe(self.rows), self.seed, batch, budget, split)
         for step in session.steps():
-            if len(step.spent) in checks:
-                X, y = task.X[step.spent], task.y[step.spent]
-                models = {own: step.model} | {n: fitted(n, X, y, self.seed) for n in others}
-                for name, model in models.items():
-                    said = model.predict(task.X[split.test])
-                    yield self._line(task, split, name, len(step.spent), said)
+            yield step.spent, {self.models[0]: step.model}
 
-    def _bought(
-        self, task: Dataset, split: Any, batch: int, budget: int, checks: list[int]
-    ) -> Iterator[tuple[NDArray[Any], Any]]:
-        """Yield the labelled rows at every check, and the model that asked for them."""
+    def _bought(self, task: Dataset, split: Any, batch: int, budget: int) -> Bought:
         order = np.random.default_rng([self.seed, 31]).permutation(split.pool)
-        spent, model = order[:batch], None
+        spent, name = order[:batch], self.rows.removesuffix(" margin")
         while True:
-            if self.rows != "random":
-                model = fitted(
-                    self.rows.removesuffix(" margin"), task.X[spent], task.y[spent], self.seed
-                )
-            if len(spent) in checks:
-                yield spent, model
+            known = {}
+            if name != "random":
+                known[name] = fitted(name, task.X[spent], task.y[spent], self.seed)
+            yield spent, known
             if len(spent) >= budget:
                 return
             free = order[~np.isin(order, spent)]
-            if model is not None and not isinstance(model, Always):
+            for model in known.values():
                 free = free[np.argsort(leads(model, task.X[free]), kind="stable")]
             spent = np.concatenate([spent, free[: min(batch, budget - len(spent))]])
 
-    def _line(
-        self, task: Dataset, split: Any, model: str, labels: int, said: NDArray[Any]
-    ) -> dict[str, Any]:
-        right = float(np.mean(said == task.y[split.test]))
-        names = {"dataset": task.name, "rows": self.rows, "model": model, "seed": self.seed}
-        return {**names, "labels": labels, "accuracy": round(right, 4)}
+    def _fitted(self, name: str, task: Dataset, split: Any, spent: NDArray[Any]) -> Any:
+        X, y = task.X[spent], task.y[spent]
+        if name not in (OURS, LINEAR):
+            return fitted(name, X, y, self.seed)
+        own = Session(replace(task, learner=learner(name)), recipe("random"), parts=split)
+        given: Any = {"classes": task.classes, "penalize_intercept": "until-seen"}
+        return own.learner.having(**given).fit(X, y)
 
 
 class Always:
@@ -184,6 +162,9 @@ class Always:
 
     def predict(self, X: NDArray[Any]) -> NDArray[Any]:
         return np.full(len(X), self.label)
+
+    def predict_proba(self, X: NDArray[Any]) -> NDArray[Any]:
+        return np.full((len(X), 2), 0.5)
 
 
 def fitted(name: str, X: NDArray[Any], y: NDArray[Any], seed: int) -> Any:
@@ -222,7 +203,10 @@ class Pipelines:
         capped = self.table.with_columns(
             pl.col("labels").max().over("dataset").clip(upper_bound=check).alias("check")
         ).filter(pl.col("labels") == pl.col("check"))
-        named = capped.with_columns(pipeline=named_pipeline())
+        # Its rows, then its model where that is not said yet.
+        rows, both = pl.col("rows"), pl.col("rows") + ", " + pl.col("model")
+        name = pl.when(rows.str.ends_with(" margin")).then(rows).otherwise(both)
+        named = capped.with_columns(pipeline=name)
         wide = named.pivot(
             "pipeline", index="dataset", values="accuracy", aggregate_function="mean"
         )
@@ -251,26 +235,13 @@ class Pipelines:
         return sorted(lines, key=lambda line: -line["accuracy"])
 
 
-def named_pipeline() -> pl.Expr:
-    """Return the name of a pipeline: its rows, then its model where that is not said yet."""
-    rows, model = pl.col("rows"), pl.col("model")
-    return pl.when(rows.str.ends_with(" margin")).then(rows).otherwise(rows + ", " + model)
-
-
-def play_pipelines(
-    sessions: Sequence[Job],
-    *,
-    out: Path | str | None = None,
-    n_jobs: int | None = None,
-    progress: Tell = True,
-) -> Pipelines:
+def play_pipelines(sessions: Sequence[Job], out: Path, n_jobs: int | None = None) -> Pipelines:
     """Return all accuracies; a killed run resumes from the finished sessions in `out`."""
     keyed = {job.key(): job for job in sessions}
-    path = None if out is None else Path(out) / "pipelines.jsonl"
-    done = resumed(Job.play, keyed, path, n_jobs=n_jobs, progress=progress, name="pipelines")
+    path = out / "pipelines.jsonl"
+    done = resumed(Job.play, keyed, path, n_jobs=n_jobs, name="pipelines")
     found = Pipelines(pl.DataFrame([line for key in keyed for line in done[key]["lines"]]))
-    if out is not None:
-        found.table.write_csv(Path(out) / "pipelines.csv")
+    found.table.write_csv(out / "pipelines.csv")
     return found
 
 

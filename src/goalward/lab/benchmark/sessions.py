@@ -116,11 +116,6 @@ class Job(NamedTuple):
     strategy: str
     seed: int
 
-    def task(self) -> Dataset:
-        if isinstance(self.dataset, str):
-            return named_task(self.dataset, self.protocol)
-        return self.protocol.conditions(self.dataset)
-
     def names(self) -> dict[str, str]:
         name = self.dataset if isinstance(self.dataset, str) else self.dataset.name
         return {"protocol": self.protocol.name, "dataset": name, "strategy": self.strategy}
@@ -128,28 +123,31 @@ class Job(NamedTuple):
     def key(self) -> str:
         """Return a digest of everything that affects the result."""
         rules = asdict(self.protocol) | {"name": type(self.protocol).__name__}
-        data = self.dataset
-        mark = fingerprint_of(data) if isinstance(data, str) else data.fingerprint
-        facts = [MADE_BY, mark, str(recipe(self.strategy)), self.seed, rules]
+        facts = [MADE_BY, mark_of(self.dataset), str(recipe(self.strategy)), self.seed, rules]
         return sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
     def play(self) -> dict[str, Any]:
         """Return the session's line of results; strategies without a score on some data may take part."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return play(self.task(), self.strategy, self.seed, self.protocol)
+            task = task_of(self.dataset, self.protocol)
+            return play(task, self.strategy, self.seed, self.protocol)
 
 
-@cache
-def fingerprint_of(name: str) -> str:
-    """Return the fingerprint of a dataset, which is loaded once."""
-    return load(name).fingerprint
+_mark = cache(lambda name: load(name).fingerprint)
+_task = cache(lambda name, protocol: protocol.conditions(load(name)))
 
 
-@cache
-def named_task(name: str, protocol: Protocol) -> Dataset:
-    """Return a dataset under the conditions of a protocol, loaded once."""
-    return protocol.conditions(load(name))
+def mark_of(data: str | Dataset) -> str:
+    """Return the fingerprint of a dataset; one by its name is loaded once."""
+    return _mark(data) if isinstance(data, str) else data.fingerprint
+
+
+def task_of(data: str | Dataset, protocol: Protocol) -> Dataset:
+    """Return a dataset under the conditions of a protocol."""
+    make = _task if isinstance(data, str) else lambda data, rules: rules.conditions(data)
+    task: Dataset = make(data, protocol)
+    return task
 
 
 def play(task: Dataset, strategy: str, seed: int, protocol: Protocol) -> dict[str, Any]:

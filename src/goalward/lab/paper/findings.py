@@ -26,7 +26,6 @@ class Findings:
     synth2: Curves | None = None
     learning: dict[str, Curves] = field(default_factory=dict)
     penalties: pl.DataFrame | None = None
-    softened: pl.DataFrame | None = None
     datasets: dict[str, Dataset] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
-from functools import partial
-from itertools import product
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 from scipy.stats import friedmanchisquare, sem
-from sklearn.neighbors import KNeighborsClassifier
 
 from goalward.lab.curves import Curves
-from goalward.lab.datasets import Dataset, Thinned, synth2
+from goalward.lab.datasets import Dataset, synth2
 from goalward.lab.simulate import Plans, as_plans, simulate
-from goalward.labels import Belief, Expected, Geometric, LabelModel, Predicted
-from goalward.labels.beliefs import Believe, Schedule, at_temperature
-from goalward.models import Fitted
 from goalward.models.logistic import Logistic, cross_validate
-from goalward.strategies import GoalOriented, Random, Strategy, recipe
-from goalward.strategies.recipes import forest
+from goalward.strategies import Random
 
 OPERATORS = ("oracle", "average", "min", "max")
 GOALS = ("dev", "entropy", "fisher")
@@ -161,104 +154,3 @@ def _alike(accuracy: NDArray[Any]) -> float:
     if tried.shape[1] < 3 or not np.ptp(tried, axis=1).any():
         return 1.0
     return float(friedmanchisquare(*tried.T).pvalue)
-
-
-# The paper's future work: predictions softened and annealed, of the model and of label models.
-
-
-SEEDS, POOL = {"synth2": 5, "rt-polarity": 5, "letter": 3}, 1000  # at most
-SMALLER = (
-    "the table of softened predictions has a tenth of the queries, at most 5 seeds (3 of letter) and "
-    f"{POOL:,} rows in a pool, with whole test sets; dev labels are not charged."
-)
-MODELS: dict[str, Callable[[], Any] | None] = {  # who predicts the label
-    "own prediction": None,
-    "forest": forest,
-    "neighbours": partial(KNeighborsClassifier, 5, weights="distance"),
-}
-
-LIMITS = {"average": "uniform", "oracle": "truth"}  # of softening, and of any belief
-
-
-@dataclass(frozen=True)
-class Tempered:
-    """A belief softened as `Predicted` softens the model's: softmax(log p / T)."""
-
-    belief: Belief
-    temperature: Schedule
-
-    def prepare(self, fitted: Fitted, round: int = 0) -> Believe:
-        return partial(at_temperature, self.temperature(round), self.belief.prepare(fitted, round))
-
-
-@dataclass(frozen=True)
-class Softened:
-    """The dev goal under a softened belief; built like a recipe, when the dev rows are known."""
-
-    model: str
-    temperature: Schedule
-    utility: str
-    needs = frozenset({"dev"})
-
-    def build(self, *, dev: tuple[Any, Any], **data: Any) -> Strategy:
-        make = MODELS[self.model]
-        belief: Belief = Predicted(self.temperature)
-        if make is not None:
-            belief = Tempered(LabelModel(make(), X=dev[0], y=dev[1]), self.temperature)
-        plain = recipe(f"dev/average/{self.utility}").build(dev=dev, **data)
-        return replace(cast(GoalOriented, plain), operator=Expected(belief))
-
-
-def plans(rounds: int) -> dict[str, Any]:
-    """Return who is compared, by "belief, temperature, utility"."""
-    ends = {"1": (1.0, 1.0), "2": (2.0, 2.0), "8 → 1": (8.0, 1.0)}
-    schedules = {name: Geometric(*pair, rounds) for name, pair in ends.items()}
-    found: dict[str, Any] = {name: recipe(name) for name in BASELINES}
-    for (model, (T, schedule)), utility in product(
-        product(MODELS, schedules.items()), ("first-order", "implicit")
-    ):
-        # To first order the model's own prediction needs a temperature, and others serve as they are.
-        if utility == "implicit" or (model == "own prediction") == (T != "1"):
-            found[f"{model}, {T}, {utility}"] = Softened(model, schedule, utility)
-    for (word, label), utility in product(LIMITS.items(), ("first-order", "implicit")):
-        found[f"{label}, –, {utility}"] = recipe(f"dev/{word}/{utility}")
-    return found
-
-
-def softened_table(datasets: list[Dataset], size: Size, tick: Tick, out: Path) -> pl.DataFrame:
-    """Return areas under the accuracy curve, against random and against the uniform belief."""
-    queries = max(10, size.queries // 10)
-    compared = plans(-(-queries // 10))
-    tables = []
-    for dataset in datasets:
-        name, seeds = dataset.name, min(SEEDS.get(dataset.name, 3), size.seeds)
-        small, folder = replace(size, seeds=seeds, queries=queries), out / dataset.name
-        if name == "synth2":
-            curves = synthetic(small, tick, folder, compared, queries)
-        else:
-            pool = POOL if size.rows is None else size.pool
-            share = min(1.0, pool / len(dataset.split(0).pool))
-            thin = replace(dataset, split=Thinned(dataset.split, share, test=1.0))
-            curves = learning(thin, small, tick, folder, compared)
-        tables.append(_compared(curves))
-    return pl.concat(tables)
-
-
-def _compared(curves: Curves) -> pl.DataFrame:
-    """Return a line for each strategy: its area, and the paired gains with 95 % intervals."""
-    table = curves.differences("random")
-    parts = pl.col("strategy").str.split(", ").list
-    columns: list[Any] = [
-        pl.lit(curves.table["dataset"][0]).alias("dataset"),
-        *(
-            parts.get(i, null_on_oob=True).alias(n)
-            for i, n in enumerate(("belief", "T", "utility"))
-        ),
-        "area",
-    ]
-    for reference in ("random", "uniform, –, implicit"):
-        word = reference.partition(",")[0]
-        gains = curves.differences(reference)
-        names = {"better_by": f"over_{word}", "low": f"{word}_low", "high": f"{word}_high"}
-        columns += [gains[old].alias(new) for old, new in names.items()]
-    return table.select(*columns, "seeds")

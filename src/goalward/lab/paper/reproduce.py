@@ -17,14 +17,14 @@ from goalward.lab.paper import protocol
 from goalward.lab.paper.approximation import expected_prediction, scatter
 from goalward.lab.paper.figures import figures as all_figures
 from goalward.lab.paper.findings import Claim, Findings, claims
-from goalward.lab.paper.protocol import SMALLER, Size, Tick, softened_table
+from goalward.lab.paper.protocol import Size, Tick
 from goalward.lab.paper.report import write_report
 from goalward.lab.plots import save
 from goalward.models.logistic import Logistic
 
 APPROXIMATIONS = ("approx-serial", "approx-batch", "expred")
 STATED = 0.1  # the paper's C on rt-polarity
-FIGURES = (*APPROXIMATIONS, "synth2", "letter", "rt-polarity", "penalties", "softened")
+FIGURES = (*APPROXIMATIONS, "synth2", "letter", "rt-polarity", "penalties")
 
 
 def reproduce(
@@ -62,12 +62,14 @@ def _collect(wanted: tuple[str, ...], size: Size, out: Path, tick: Tick) -> Find
     data["synth2"] = synth2()
     approximated = set(wanted) & set(APPROXIMATIONS)
     whole: dict[str, Dataset] = {}
-    everywhere = {"penalties", "softened"} & set(wanted)
     for name in ("rt-polarity", "letter"):
-        if name in wanted or everywhere or (name == "rt-polarity" and approximated):
+        if name in wanted or "penalties" in wanted or (name == "rt-polarity" and approximated):
             try:
                 whole[name] = load(name)
-                data[name] = _smaller(whole[name], size)
+                data[name] = whole[name]
+                if size.rows is not None and len(data[name].y) > size.rows:
+                    thin = Thinned(data[name].split, size.rows / len(data[name].y))
+                    data[name] = replace(data[name], split=thin)
             except DataMissing as error:
                 findings.notes.append(f"{name} was left out: {error}")
     if approximated:
@@ -83,10 +85,6 @@ def _collect(wanted: tuple[str, ...], size: Size, out: Path, tick: Tick) -> Find
         letter = [whole["letter"]] if "letter" in whole else []
         stated = [data["synth2"], *_second(), *letter]
         findings.penalties = protocol.penalties(stated, size, tick)
-    if "softened" in wanted:
-        runs = out / "runs" / "softened"
-        findings.softened = softened_table([data["synth2"], *whole.values()], size, tick, runs)
-        findings.notes.append(SMALLER)
     return findings
 
 
@@ -124,12 +122,6 @@ def _second() -> list[Dataset]:
     return []
 
 
-def _smaller(dataset: Dataset, size: Size) -> Dataset:
-    if size.rows is None or len(dataset.y) <= size.rows:
-        return dataset
-    return replace(dataset, split=Thinned(dataset.split, size.rows / len(dataset.y)))
-
-
 def _tables(findings: Findings) -> dict[str, pl.DataFrame]:
     """Return every table by name: that of the figure it goes with, where there is one."""
     tables = {name: scatter.table for name, scatter in findings.scatters.items()}
@@ -141,9 +133,8 @@ def _tables(findings: Findings) -> dict[str, pl.DataFrame]:
         tables[f"{name}-goals"] = curves.summary(levels)
         tables[f"{name}-differences"] = curves.differences("random")
         tables[f"{name}-ranks"] = curves.ranks()
-    for name in ("penalties", "softened"):
-        if (table := getattr(findings, name)) is not None:
-            tables[name] = table
+    if findings.penalties is not None:
+        tables["penalties"] = findings.penalties
     lines = []
     for dataset in findings.datasets.values():
         split = dataset.split(0)

@@ -196,7 +196,7 @@ def answered(opened: dict[int, Future[Opened]], message: dict[str, Any]) -> None
         else:
             result = there.refitter.compute(message["name"], **message["given"])
     except Exception as error:
-        known = isinstance(error, errors.GoalwardError)
+        known = hasattr(errors, type(error).__name__)
         text = str(error) if known else f"{type(error).__name__}: {error}"
         if number is not None:
             reply(id=number, error=[type(error).__name__, text])

@@ -161,7 +161,9 @@ def answered_rows(
     matching = None if text is None else text.str.contains(wanted.search.casefold(), literal=True)
     mask = None if matching is None else matching.to_numpy()
     if wanted.only == "open":
-        rows = _unanswered(state, mask)
+        free = np.ones(state.n_rows, dtype=bool) if mask is None else mask.copy()
+        free[state.counted_rows[0] > 0] = free[list(state.copies)] = False
+        rows: list[int] = np.flatnonzero(free).tolist()
         if rows and state.n_labels and compute is not None and not ready(state):
             rows[:COMPARED], unlike = compute("unlike", rows=rows[:COMPARED]), True
         total, shown = len(rows), rows[page * PAGE : (page + 1) * PAGE]
@@ -177,14 +179,6 @@ def answered_rows(
         "unlike": unlike,
         "rows": [_answer(study, state, row, own) | {"doubted": doubted.get(row)} for row in shown],
     }
-
-
-def _unanswered(state: State, mask: NDArray[Any] | None) -> list[int]:
-    """Return the rows without an answer, copies left out."""
-    unanswered = np.ones(state.n_rows, dtype=bool) if mask is None else mask.copy()
-    unanswered[state.counted_rows[0] > 0] = unanswered[list(state.copies)] = False
-    rows: list[int] = np.flatnonzero(unanswered).tolist()
-    return rows
 
 
 def _listed(

@@ -32,6 +32,7 @@ from goalward.studio.study.settings import Settings
 from goalward.studio.study.state import State
 from goalward.studio.tables.cells import write_table
 from goalward.studio.tables.encoder import Tick
+from goalward.studio.tables.table import named_table
 
 LONGEST = 2000
 """Characters kept of a damaged event."""
@@ -55,7 +56,8 @@ def create(
         settings.answer.need("guesses=")
     pool, beside = Guesses.given(pool, *given)
     # Features first: a table that cannot be read leaves nothing behind.
-    pools.check_prices(pool, settings.costs)
+    table = named_table(pool) if settings.costs else None
+    pools.prices(table.read() if table else None, settings.costs)
     kept, blobs = pools.store(pool, home.parent if home else None, tick)
     if beside is not None:
         kept, content = beside.stored(kept)

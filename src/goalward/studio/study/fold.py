@@ -16,13 +16,7 @@ from goalward.studio.store.tables import ANSWERS, NOTES, QUESTIONS, RANKINGS, RO
 from goalward.studio.study.kind import position
 from goalward.studio.study.reader import SKIPPED, WITHDRAWN
 from goalward.studio.study.settings import Settings
-from goalward.studio.study.state import (
-    Description,
-    Lease,
-    Line,
-    State,
-    used_label,
-)
+from goalward.studio.study.state import Description, Lease, Line, State, used_label
 
 MODELS = 5
 """Models whose predictions are kept: the stopping rules look at the last four."""
@@ -49,7 +43,10 @@ class Fold:
         self.connection, self.before, self.news = connection, state, news
         own: dict[str, Any] = {name: dict(getattr(state, name)) for name in COPIED}
         self.state = replace(state, reader=state.reader.on(connection), **own)
-        touched = {row for recorded in news for row in _rows(recorded.event)}
+        # The rows whose lines and questions an event may change.
+        several = (getattr(recorded.event, "rows", ()) for recorded in news)
+        touched = {row for rows in several for row in rows}
+        touched |= {recorded.event.row for recorded in news if hasattr(recorded.event, "row")}
         # What a decision looked up already is not read again.
         self.lines = {row: dict(lines) for row, lines in state.lines(touched).items()}
         self.leases = {row: dict(held) for row, held in state.leases.items() if row in touched}
@@ -244,7 +241,16 @@ class Fold:
         lines = [line._replace(ended=ends[id])._asdict() for id, line in self.said.items()]
         ended = [{"line": id, "ended": seq} for id, seq in self.ended.items()]
         released = [{"line": id, "released": seq} for id, seq in self.released.items()]
-        rows = [each for row in sorted(self.counted) for each in self._row(row)]
+        settings, rows = self.state.settings, []
+        for row in sorted(self.counted):
+            if not (said := self._standing(row)):
+                continue  # without an answer or a skip, nothing is known of it
+            answers = [line for line in said if line.label != SKIPPED]
+            numbers, mixed = [line.seq for line in said], len({line.label for line in answers}) > 1
+            known = {"row": row, "n": len(answers), "dev": settings.measures(row), "mixed": mixed}
+            label = None if settings.label == "weighed" else self._label(answers)
+            first, newest = min(numbers), max(numbers)
+            rows.append({**known, "label": label, "first": first, "newest": newest})
         changes: tuple[tuple[Any, list[Any]], ...] = (
             (END, ended),
             (sa.insert(ANSWERS), lines),
@@ -257,34 +263,6 @@ class Fold:
         for statement, values in changes:
             if values:
                 self.connection.execute(statement, values)
-
-    def _row(self, row: int) -> list[dict[str, Any]]:
-        """Return what is known of a row now; nothing without an answer or a skip."""
-        said = self._standing(row)
-        if not said:
-            return []
-        answers, settings = [line for line in said if line.label != SKIPPED], self.state.settings
-        return [
-            {
-                "row": row,
-                "label": None if settings.label == "weighed" else self._label(answers),
-                "n": len(answers),
-                "first": min(line.seq for line in said),
-                "newest": max(line.seq for line in said),
-                "mixed": len({line.label for line in answers}) > 1,
-                "dev": settings.measures(row),
-            }
-        ]
-
-
-def _rows(event: Any) -> tuple[int, ...]:
-    """Return the rows whose lines and questions an event may change."""
-    match event:
-        case events.Asked(rows=rows):
-            return tuple(rows)
-        case events.OfRow(row=row):
-            return (row,)
-    return ()
 
 
 def _describe(state: State, event: events.Described) -> None:

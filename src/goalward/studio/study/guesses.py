@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from goalward.errors import BadParameter
-from goalward.labels.opinion import Opinion, missing, shares_of
+from goalward.labels.opinion import missing, shares_of
 from goalward.studio.store.events import Label
 from goalward.studio.store.store import Store
 from goalward.studio.study.settings import plain_label
@@ -54,12 +54,10 @@ class Guesses:
             return pool, None
         if isinstance(guesses, str):
             table = named_table(pool) or Table(pool)
-            if probabilities is None:
-                return replace(table, guesses=(guesses,)), None
-            frame = table.read()
-            if probabilities in frame.columns:
+            named = [guesses] if probabilities is None else [guesses, probabilities]
+            if probabilities is not None and probabilities in (frame := table.read()).columns:
                 shares_of(label_column(frame[probabilities]), frame.height)
-            return replace(table, guesses=(guesses, probabilities)), None
+            return replace(table, guesses=tuple(named)), None
         values = guesses(pool) if callable(guesses) else guesses
         labels = [None if missing(value) else plain_label(value) for value in values]
         if probabilities is None:
@@ -96,10 +94,6 @@ class Guesses:
         assert frame is not None
         labels, *sure = (label_column(frame[name]) for name in columns)
         return cls(labels, sure[0] if sure else None)
-
-    def opinion(self, X: Any, seed: int, features: Any = None) -> Opinion:
-        given: Any = {"probabilities": self.probabilities, "seed": seed, "features": features}
-        return Opinion.of(X, self.labels, **given)
 
     def named(self, rows: Sequence[int], state: State) -> dict[int, Label]:
         """Return row -> the class guessed, for rows whose guess is a class."""

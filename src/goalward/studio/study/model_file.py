@@ -188,13 +188,12 @@ class StudyModel:
 
     def save(self, folder: str | Path, *, force: bool = False, **about: Any) -> Path:
         """Write the model, whole or not at all, to a new folder and return it; `force` replaces another."""
-        described, arrays = self.encoder.state()
-        numbers = BytesIO()
-        kept: Any = {f"encoder.{name}": array for name, array in arrays.items()}
-        features = None
-        if self.features is not None:
-            features, learned = self.features.state()
-            kept |= {f"features.{name}": array for name, array in learned.items()}
+        numbers, kept = BytesIO(), dict[str, Any]()
+        described: dict[str, Any] = {"features": None}
+        for part, fitted in {"encoder": self.encoder, "features": self.features}.items():
+            if fitted is not None:
+                described[part], arrays = fitted.state()
+                kept |= {f"{part}.{name}": array for name, array in arrays.items()}
         np.savez(numbers, params=self.params, **kept)
         words = {
             "model of goalward": FORMAT,
@@ -203,8 +202,7 @@ class StudyModel:
             "intercept": self.intercept,
             "kind": self.kind,
             **about,
-            "encoder": described,
-            "features": features,
+            **described,
             "sha256": sha256(numbers.getvalue()).hexdigest(),
         }
         with whole_folder(folder, holds=DESCRIBED, force=force) as partial_folder:

@@ -133,6 +133,11 @@ class StudyPool:
         return self.rows if self.table is None else self.table.X
 
     @property
+    def frame(self) -> pl.DataFrame | None:
+        """The table's rows."""
+        return None if self.table is None else self.table.frame
+
+    @property
     def ready(self) -> bool:
         return self.table is None or self.table.ready
 
@@ -159,7 +164,8 @@ class StudyPool:
         if self.guesses is None:
             return None
         if "opinion" not in self._maps:
-            self._maps["opinion"] = self.guesses.opinion(self.X, seed=0, features=first)
+            given: Any = {"probabilities": self.guesses.probabilities, "features": first}
+            self._maps["opinion"] = Opinion.of(self.X, self.guesses.labels, **given)
         made: Opinion = self._maps["opinion"]
         return made
 
@@ -422,21 +428,10 @@ def _together(pool: StudyPool, rows: Any) -> Any:
     return np.vstack([pool.X, dense])
 
 
-def prices(pool: StudyPool, column: str | None) -> NDArray[Any] | None:
-    """Return the cost of each row; None without a column."""
+def prices(frame: pl.DataFrame | None, column: str | None) -> NDArray[Any] | None:
+    """Return the cost of each row, None without a column; raise if it is missing or not numeric."""
     if column is None:
         return None
-    return _costs(None if pool.table is None else pool.table.frame, column)
-
-
-def check_prices(pool: Any, column: str | None) -> None:
-    """Raise if a column of costs is missing or not numeric."""
-    if column is not None:
-        table = named_table(pool)
-        _costs(table.read() if table else None, column)
-
-
-def _costs(frame: pl.DataFrame | None, column: str) -> NDArray[Any] | None:
     if frame is None or column not in frame.columns:
         there = "no columns" if frame is None else f"the columns {listed(frame.columns)}"
         raise BadParameter(

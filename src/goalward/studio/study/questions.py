@@ -72,7 +72,7 @@ class Questions:
         nothing = Logistic(classes=[0, 1], penalize_intercept=True).fit(X[:0], [])
         reference = pool.take(drawn_rows(pool.n_rows, settings.goal_rows, settings.seed))
         strategy = cold_start(reference, seed=settings.seed)
-        costs = prices(pool, settings.costs)
+        costs = prices(pool.frame, settings.costs)
         costs = None if costs is None else costs[rows]
         chosen = strategy.suggest(nothing, X, batch=min(FIRST, len(rows)), rows=rows, costs=costs)
         return np.asarray(chosen.rows)

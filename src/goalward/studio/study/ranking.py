@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from goalward.core.arrays import to_numpy
 from goalward.core.cores import one_blas_thread
 from goalward.errors import PoolExhausted
-from goalward.labels.opinion import Opinion
 from goalward.models import Fitted
 from goalward.solvers.inverse import LARGEST
 from goalward.strategies import Among, Random, Strategy, recipe
@@ -54,7 +53,7 @@ def rank(now: StudyRound, size: int, at: float) -> Ranked | None:
         head=min(head, size, free),
         closed=closed,
         round=state.n_rounds,
-        costs=prices(now.pool, state.settings.costs),
+        costs=prices(now.pool.frame, state.settings.costs),
     )
     scores = np.delete(suggestion.utility, closed)
     return Ranked(
@@ -74,7 +73,18 @@ def rank(now: StudyRound, size: int, at: float) -> Ranked | None:
         solver=suggestion.solver.reason if suggestion.solver else None,
         C=now.fitted.C,
         guesses=_guesses(now),
-        made=_made(now),
+        # What reads it passes over what it does not know.
+        made={
+            "features": {
+                "recipe": state.pool.get("features"),
+                "digest": now.pool.digest,
+                "map": None
+                if now.fitted.feature_map is None
+                else now.fitted.feature_map.state()[0],
+            },
+            "C": now.fitted.C,
+            "strategy": {"recipe": now.recipe, "options": {}},
+        },
         seconds=time.perf_counter() - started,
     )
 
@@ -153,28 +163,14 @@ def queued(
     return np.concatenate([picked, order]), suggestion
 
 
-def _made(now: StudyRound) -> dict[str, Any]:
-    """Return what a ranking was made with, as JSON: what reads it passes over what it does not know."""
-    chosen = now.fitted.feature_map
-    features = {
-        "recipe": now.state.pool.get("features"),
-        "digest": now.pool.digest,
-        "map": None if chosen is None else chosen.state()[0],
-    }
-    strategy = {"recipe": now.recipe, "options": {}}
-    return {"features": features, "C": now.fitted.C, "strategy": strategy}
-
-
 def _guesses(now: StudyRound) -> dict[str, Any] | None:
     """Return how many guesses were right, and whether the model uses them."""
     if now.pool.guesses is None:
         return None
     proved = now.pool.guesses.proved(now.state)
-    used = isinstance(now.fitted.transform, Opinion)
     classes = [[proved.right[label], proved.of[label]] for label in now.state.classes]
-    return {"right": proved.right.total(), "of": proved.of.total(), "used": used} | {
-        "classes": classes
-    }
+    counts = {"right": proved.right.total(), "of": proved.of.total(), "classes": classes}
+    return {**counts, "used": now.fitted.opinion is not None}
 
 
 @cache

@@ -14,7 +14,6 @@ from goalward.core.arrays import to_numpy
 from goalward.core.draws import drawn_rows
 from goalward.errors import BadParameter
 from goalward.goals import DevLoss, Entropy, Goal
-from goalward.labels.opinion import Opinion
 from goalward.models import Fitted
 from goalward.models.features import is_plain
 from goalward.strategies import recipe
@@ -74,8 +73,7 @@ class StudyRound:
         if learner.get("features", "linear") != "linear":
             chosen["features"] = fitted.feature_map or "linear"
         if kind == "class":
-            opinion = fitted.transform if isinstance(fitted.transform, Opinion) else None
-            chosen |= {"C": fitted.C, "opinion": opinion}
+            chosen |= {"C": fitted.C, "opinion": fitted.opinion}
         fitted = self._fitted(self.state.labels, **chosen)
         return StudyModel.of(fitted, self.state.classes, kind=kind)
 

@@ -424,7 +424,7 @@ class Study:
     def status(self) -> dict[str, Any]:
         """Return the counts and the last ranking, as plain data."""
         state, spent = self.state, {}
-        costs = prices(self.pool, state.settings.costs) if state.settings.costs else None
+        costs = prices(self.pool.frame, state.settings.costs) if state.settings.costs else None
         if costs is not None:  # each of several answers to a row is paid
             lines = state.columns
             spent = {"spent": math.fsum(costs[lines.row[lines.answers]])}

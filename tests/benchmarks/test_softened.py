@@ -3,11 +3,11 @@
 import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
 
+import softened
 from goalward.core.rows import Candidates
 from goalward.lab.datasets import digits_3v8, synth2
-from goalward.lab.paper import protocol
-from goalward.lab.paper.protocol import Tempered, plans
 from goalward.labels import Geometric, LabelModel
+from softened import Tempered, plans
 from tests.lab.test_paper import TINY, quiet, task
 
 
@@ -36,8 +36,8 @@ def test_softened_strategies_are_compared_on_the_same_dev_goal(tmp_path, monkeyp
             assert built.operator.belief.belief.X is dev[0]
     some = {name: compared[name] for name in ("random", "uniform, –, implicit")}
     some["neighbours, 8 → 1, implicit"] = compared["neighbours, 8 → 1, implicit"]
-    monkeypatch.setattr(protocol, "plans", lambda rounds: some)
-    table = protocol.softened_table([synth2(), data], TINY, quiet, tmp_path)
+    monkeypatch.setattr(softened, "plans", lambda rounds: some)
+    table = softened.softened_table([synth2(), data], TINY, quiet, tmp_path)
     assert table["dataset"].unique(maintain_order=True).to_list() == ["synth2", "digits-3v8"]
     assert table.row(2)[:4] == ("synth2", "neighbours", "8 → 1", "implicit")
     own = table.filter(belief="uniform")
