@@ -18,7 +18,7 @@ from tests.lab.test_paper import TINY, learned, quiet
 
 
 def test_cross_validation_is_of_the_initial_labels_first():
-    table = penalties([load("wine")], replace(TINY, rows=None), quiet)
+    table = penalties([load("wine")], replace(TINY, samples=False), quiet)
     assert table["labels"].to_list() == [6, 133]
     assert table["splits"].to_list() == [2, 1]
     assert (table["stated_C"] == 1.0).all()
@@ -310,7 +310,7 @@ def made_penalties(control, monkeypatch):
 def controls():
     """control -> claim -> verdict, as if of a full run."""
     found = {}
-    small = Size(seeds=SEEDS, queries=0, pool=60, batch_seeds=5, rows=None)
+    small = Size(seeds=SEEDS, queries=0, pool=60, batch_seeds=5)
     data = digits_3v8()
     others = replace(data, X=0.9 * data.X, source="other vectors")
     for control in CONTROLS:

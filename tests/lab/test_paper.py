@@ -16,7 +16,7 @@ from goalward.lab.paper.findings import Claim, interval
 from goalward.lab.paper.report import verdict
 from tests.lab.test_simulate import made
 
-TINY = Size(seeds=2, queries=8, pool=14, batch_seeds=1, rows=200, n_jobs=1)
+TINY = Size(seeds=2, queries=8, pool=14, batch_seeds=1, samples=True, n_jobs=1)
 
 
 def quiet(message):
