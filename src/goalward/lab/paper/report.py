@@ -124,7 +124,8 @@ def _figure(out: Path, name: str, *, quick: bool) -> str:
     caption = escape(CAPTIONS.get(name) or f"{dataset}. {CAPTIONS[kind]}")
     drawn = f'<img alt="{caption}" src="data:image/png;base64,{image}">'
     if name in COMMANDS:
-        caption += f"<br><code>{COMMANDS[name]}{' --quick' * (quick and 'approx' in COMMANDS[name])}</code>"
+        more = " --quick" * (quick and "reproduce" in COMMANDS[name])
+        caption += f"<br><code>{COMMANDS[name]}{more}</code>"
     else:
         # Several panels: on a phone they are scrolled, by keyboard too.
         drawn = f"<div class='scroll' tabindex='0' role='group' aria-label='Figure'>{drawn}</div>"
