@@ -72,12 +72,21 @@ def label_figure(scatter: Scatter) -> Figure:
     x, y = found.cheap[row], found.exact[row]
     axes.plot(x, y, color="black", lw=1, marker="o", mfc="none", ms=8)
     for k, does in zip(np.argsort(y), ("hurt", "help"), strict=True):
-        aside = {"xytext": (-14, 14), "ha": "right"} if k == y.argmax() else {"xytext": (14, -14)}
-        text = f"this sentence as {LABELS[k]}: would {does}"
-        axes.annotate(text, (x[k], y[k]), textcoords="offset points", va="center", **aside)
+        aside: dict[str, Any] = {"xytext": (14, -14)}
+        if does == "help":
+            aside = {"xytext": (-14, 14), "ha": "right"}
+        text = f"this sentence, labelled {LABELS[k]}: would {does}"
+        aside |= {"textcoords": "offset points", "bbox": {"fc": "white", "lw": 0, "pad": 1}}
+        axes.annotate(text, (x[k], y[k]), va="center", **aside)
     axes.set(
         xlabel="predicted change of the goal: one product of matrices",
         ylabel="change after retraining the model",
+    )
+    r = np.corrcoef(found.cheap.ravel(), found.exact.ravel())[0, 1]
+    axes.set_title(
+        f"{found.exact.size} possible labels: predicted in {found.first_order_seconds:.1g} s, "
+        f"retrained in {found.retrain_seconds:.1g} s; correlation {r:.2f}",
+        fontsize=11,
     )
     axes.legend(frameon=False, loc="lower right")
     return fig
@@ -123,7 +132,7 @@ def density_figure(expred: ExPred) -> Figure:
                 if name != "predicted":
                     peak = max(peak, float(height.max()))
         axes.set(title=title, xlabel="retrained utility", ylabel="density", ylim=(0, 2.2 * peak))
-    fig.axes[0].legend(frameon=False, fontsize=9)
+    fig.axes[0].legend(frameon=False, fontsize=9, loc="upper left")
     return fig
 
 
@@ -205,7 +214,7 @@ def group_figure(data: Dataset, asked: dict[str, NDArray[Any]]) -> Figure:
             axes.plot(counts, color=shade, lw=2, label=group)
         axes.set(title=name, xlabel="queries")
     panels[0].set_ylabel("of them in the group")
-    panels[0].legend(frameon=False, fontsize=9)
+    panels[0].legend(frameon=False, fontsize=9, loc="upper left")
     return fig
 
 
@@ -214,6 +223,7 @@ def synth2_curves(curves: Curves) -> Figure:
     fig = figure(7.5, 4.4)
     axes = fig.subplots()
     curve_panel(axes, {name: curves.curve(name) for name in curves.strategies}, title="synth2")
+    axes.legend(frameon=False, loc="lower right")
     axes.axhline(0.966, color="0.5", linewidth=0.8, linestyle=":")
     axes.annotate("0.966", (2, 0.9685), fontsize=8, color="0.35")
     return fig
