@@ -31,8 +31,8 @@ ROWS_THAT_ARE_NONE = [
 def test_reproduce_runs_one_figure_and_says_where_to_look(tmp_path, monkeypatch):
     from goalward.lab.paper import Size
 
-    tiny = Size(seeds=1, queries=20, pool=20, batch_seeds=1, rows=300, n_jobs=1)
-    monkeypatch.setattr(Size, "quick", classmethod(lambda cls, n_jobs=None, seeds=2: tiny))
+    tiny = Size(seeds=1, queries=20, pool=20, batch_seeds=1, samples=True, n_jobs=1)
+    monkeypatch.setattr(Size, "quick", classmethod(lambda cls, seeds=5, n_jobs=None: tiny))
     arguments = ["reproduce", "synth2", "--quick", "--out", str(tmp_path)]
     done = RUN.invoke(app, arguments, catch_exceptions=False)
     assert done.exit_code == 0

@@ -18,7 +18,7 @@ from tests.lab.test_paper import TINY, learned, quiet
 
 
 def test_cross_validation_is_of_the_initial_labels_first():
-    table = penalties([load("wine")], replace(TINY, rows=None), quiet)
+    table = penalties([load("wine")], replace(TINY, samples=False), quiet)
     assert table["labels"].to_list() == [6, 133]
     assert table["splits"].to_list() == [2, 1]
     assert (table["stated_C"] == 1.0).all()
@@ -161,7 +161,7 @@ def test_a_run_too_small_never_says_that_a_claim_holds():
     spread = pl.DataFrame(spread | {"of_median": [0.1], "of_others": [0.1]})
     overlap = pl.DataFrame({"a": ["min"], "b": ["max"], "spearman": [-0.7]})
     found = verdicts(
-        size=Size.quick(),
+        size=Size.quick(seeds=2),
         scatters={"approx-batch": scattered()},
         expred=ExPred({}, spread, overlap),
         synth2=asked_of_synth2(RIGHT, draws=2),
@@ -173,15 +173,18 @@ def test_a_run_too_small_never_says_that_a_claim_holds():
 
 
 def test_what_a_size_lacks_is_said_and_only_where_it_matters():
-    assert Size.full().lacks(["seeds", "queries", "pool", "batch_seeds", "rows"]) == ""
+    assert Size.full().lacks(["seeds", "queries", "pool", "batch_seeds", "whole"]) == ""
     assert Size.full(seeds=5).lacks(["seeds", "batch_seeds"]) == ""
     assert Size.full(seeds=4).lacks(["seeds"]) == "seeds 4 of 5"
+    assert replace(Size.full(), queries=200).lacks(["queries"]) == "queries 200 of 1,000"
     quick = Size.quick()
-    assert quick.lacks(["queries", "rows"]) == "queries 100 of 1000, rows 2,500 of all"
-    assert quick.lacks([]) == ""
+    assert quick.lacks(["seeds", "queries", "pool", "batch_seeds"]) == ""
+    assert replace(quick, pool=99).lacks(["pool"]) == "candidates 99 of 100"
+    assert quick.lacks(["whole"]) == "samples of the sets"
+    assert quick.lacks([]) == Size.full().lacks(["whole"]) == ""
 
 
-SEEDS, ROUNDS = 10, 101
+SIZES = {"full": Size.full(), "quick": Size.quick()}
 METRICS = ("accuracy", "goal_dev", "goal_entropy", "goal_fisher")
 CONTROLS = ("support", "noise", "trend", "mismatched", "ties")
 """Data made for every claim, and data that support none.
@@ -222,14 +225,14 @@ def made_curves(metrics, rows=lambda name, seed: np.array([], dtype=int)):
         | {"rows": asked[10 * r : 10 * r + 10].tolist()}
         | {metric: float(values[seed, r]) for metric, values in of.items()}
         for name, of in metrics.items()
-        for seed in range(SEEDS)
+        for seed in range(len(of["accuracy"]))
         for asked in [rows(name, seed)]
         for r in range(of["accuracy"].shape[1])
     ]
     return Curves(pl.DataFrame(lines))
 
 
-def made_synth2(control):
+def made_synth2(control, draws=10):
     """Orders of the paper, of other strategies, or random; accuracies near the level asked for."""
     patterns = {name: [] for name in RIGHT}
     if control == "support":
@@ -240,17 +243,17 @@ def made_synth2(control):
     rng = np.random.default_rng(8)
     metrics = {}
     for name in patterns:
-        accuracy = 0.94 + 0.02 * rng.standard_normal((SEEDS, 31))
+        accuracy = 0.94 + 0.02 * rng.standard_normal((draws, 31))
         if control == "trend":
             # All of them reach 0.966 after about 230 queries.
-            accuracy = np.linspace(0.8, 1.0, 31) ** 0.2 + 0.001 * rng.standard_normal((SEEDS, 31))
+            accuracy = np.linspace(0.8, 1.0, 31) ** 0.2 + 0.001 * rng.standard_normal((draws, 31))
         elif control == "support":
             accuracy = np.where(
                 np.arange(31) >= (4 if name in ("dev/oracle", "dev/average") else 23), 0.97, 0.9
             )
-            accuracy = np.tile(accuracy, (SEEDS, 1))
+            accuracy = np.tile(accuracy, (draws, 1))
         elif control == "ties":
-            accuracy = np.full((SEEDS, 31), 0.9)
+            accuracy = np.full((draws, 31), 0.9)
         metrics[name] = {"accuracy": accuracy}
 
     def rows(name, draw):
@@ -264,13 +267,14 @@ def made_synth2(control):
     return made_curves(metrics, *([] if control == "ties" else [rows]))
 
 
-def made_learning(control, seed):
+def made_learning(control, seed, size):
     """Every strategy alike, but for "support"."""
+    seeds, rounds = size.seeds, size.queries // 10 + 1
     rng = np.random.default_rng(seed)
-    rise = -np.exp(-np.arange(ROUNDS) / 20)
+    rise = -np.exp(-np.arange(rounds) / 20)
     found = {}
     for name in EVERY:
-        metrics = {metric: 0.01 * rng.standard_normal((SEEDS, ROUNDS)) for metric in METRICS}
+        metrics = {metric: 0.01 * rng.standard_normal((seeds, rounds)) for metric in METRICS}
         if control in ("support", "mismatched"):
             # One thing moves all metrics; mismatched, each is of another seed.
             by = control == "mismatched"
@@ -280,7 +284,7 @@ def made_learning(control, seed):
             metrics["accuracy"] += {"uncertainty": 0.2}.get(name, 0.1 * (name != "entropy/oracle"))
             metrics["accuracy"] -= 0.1 * (name == "fisher/oracle")
             if name == "dev/oracle":
-                metrics["accuracy"] -= 0.01 * np.maximum(np.arange(ROUNDS) - 60, 0)
+                metrics["accuracy"] -= 0.01 * np.maximum(np.arange(rounds) - 60, 0)
         if control == "trend":
             metrics = {metric: values + rise for metric, values in metrics.items()}
         if control == "ties":
@@ -306,11 +310,11 @@ def made_penalties(control, monkeypatch):
     return penalties([synth2(), load("wine"), load("digits")], Size.full(), quiet)
 
 
-@pytest.fixture(scope="module")
-def controls():
-    """control -> claim -> verdict, as if of a full run."""
-    found = {}
-    small = Size(seeds=SEEDS, queries=0, pool=60, batch_seeds=5, rows=None)
+@pytest.fixture(scope="module", params=SIZES)
+def controls(request):
+    """The size's name, and control -> claim -> verdict, as if of a run of this size."""
+    found, size = {}, SIZES[request.param]
+    small = replace(size, pool=60)
     data = digits_3v8()
     others = replace(data, X=0.9 * data.X, source="other vectors")
     for control in CONTROLS:
@@ -322,16 +326,17 @@ def controls():
                 for end, vectors in {"": data, "-minilm": others}.items()
             }
             found[control] = verdicts(
+                size=size,
                 scatters=scatters,
                 expred=study.expected_prediction(data, small, quiet, sizes=(1, 3, 6)),
                 synth2=made_synth2(control),
                 learning={
-                    name: made_learning(control, seed)
+                    name: made_learning(control, seed, size)
                     for seed, name in enumerate(("letter", "rt-polarity"))
                 },
                 penalties=made_penalties(control, patch),
             )
-    return found
+    return request.param, found
 
 
 ALLOWED = {control: {"not reproduced", "untestable"} for control in CONTROLS}
@@ -341,4 +346,18 @@ ALLOWED |= {"support": {"reproduced"}, "ties": {"untestable"}}
 @pytest.mark.parametrize("control", CONTROLS)
 @pytest.mark.parametrize("name", [judge.__name__ for judge in CLAIMS])
 def test_a_claim_holds_of_data_that_support_it_and_of_no_other(controls, name, control):
-    assert controls[control][name] in ALLOWED[control]
+    size, found = controls
+    late = size == "quick" and name in ("dev-overfits", "stated-penalty")
+    assert found[control][name] in ({"not tested"} if late else ALLOWED[control])
+
+
+def test_noise_of_small_samples_is_never_called_reproduced():
+    """Forty times: five seeds and twenty rounds are few, and the rules are those of ten and a hundred."""
+    size = Size.quick()
+    for draw in range(40):
+        noise = {
+            name: made_learning("noise", [draw, k], size)
+            for k, name in enumerate(("letter", "rt-polarity"))
+        }
+        found = verdicts(size=size, learning=noise)
+        assert "reproduced" not in found.values(), (draw, found)

@@ -13,7 +13,8 @@ from goalward.lab import datasets
 from goalward.lab.datasets import fetch, tables, text
 from tests.conftest import REQUIRED, need
 
-BUNDLED = ["breast-cancer", "digits", "digits-3v8", "wine", "synth2"]
+SAMPLES = {"letter:sample": "letter.u8.npy", "rt-polarity:sample": "rt-polarity.f16.npy"}
+BUNDLED = ["breast-cancer", "digits", "digits-3v8", "wine", "synth2", *SAMPLES]
 
 
 @pytest.fixture
@@ -49,6 +50,18 @@ def server(tmp_path):
     running.shutdown()
     running.server_close()
     thread.join()
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_sample_comes_along_with_what_is_said_of_it(name, nowhere):
+    content = (tables.SAMPLES / SAMPLES[name]).read_bytes()
+    told = (tables.SAMPLES / "README.md").read_text(encoding="utf-8")
+    assert SAMPLES[name] in told
+    assert sha256(content).hexdigest() in told
+    data = datasets.load(name)
+    assert data.name == name.partition(":")[0]
+    assert np.isfinite(data.X).all()
+    assert not nowhere.exists()
 
 
 @pytest.mark.parametrize("name", BUNDLED)

@@ -25,15 +25,16 @@ Strategies = Annotated[list[str] | None, Option("--strategy", "-s", help="A reci
 def reproduce(
     figures: list[str] | None = Argument(
         None,
-        help="approx-serial, approx-batch, expred, synth2, letter, rt-polarity, penalties; all by default.",
+        help="approx-serial, approx-batch, expred, synth2, letter, rt-polarity, penalties, pipelines; all "
+        "by default.",
     ),
     quick: bool = Option(
         False,
         "--quick",
-        help="Fewer seeds, rounds and rows: minutes. Too few to test most claims, which is said.",
+        help="On small samples that come along: minutes, without other data or a network.",
     ),
     out: Out = Path("out/reproduction"),
-    seeds: int | None = Option(None, min=1, help="Seeds; 10 in a full run, 2 in a quick one."),
+    seeds: int | None = Option(None, min=1, help="Seeds; 10 in a full run, 5 in a quick one."),
     jobs: Jobs = None,
 ) -> Result:
     """Run the paper: every figure and table, and its claims with verdicts, in one HTML report.
@@ -42,14 +43,20 @@ def reproduce(
     """
     from goalward.lab.paper import Size
     from goalward.lab.paper import reproduce as run
+    from goalward.lab.paper.report import untested
 
-    size = Size.quick(jobs, seeds or 2) if quick else Size.full(seeds or 10, jobs)
+    size = Size.quick(seeds or 5, jobs) if quick else Size.full(seeds or 10, jobs)
     with spinner() as tick:
         claims, path = run(out, figures or (), size=size, tick=tick)
 
     def words() -> None:
-        lines = [{"claim": c.name, "measured": c.measured, "verdict": c.verdict} for c in claims]
-        show("Claims of the paper", lines)
+        tested = [c for c in claims if c.verdict != "not tested"]
+        lines = [{"claim": c.name, "measured": c.measured, "verdict": c.verdict} for c in tested]
+        show("Claims of the paper" + ", on small samples" * quick, lines)
+        left, command = untested(claims)
+        if left:
+            names = ", ".join(claim.name for claim in left)
+            console.print(f"Not tested by a run of this size: {names}. {command}", soft_wrap=True)
         where = f"Report: {path}   (figures/, tables/ and claims.json beside it)"
         console.print(where, soft_wrap=True)
 

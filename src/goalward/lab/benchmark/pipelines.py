@@ -26,7 +26,7 @@ from sklearn.svm import SVC
 from goalward.errors import BadParameter, MissingExtra
 from goalward.lab.benchmark.sessions import MADE_BY, Protocol, mark_of, task_of
 from goalward.lab.datasets import Dataset
-from goalward.lab.parallel import resumed
+from goalward.lab.parallel import Tell, resumed
 from goalward.lab.plots import figure, quiet
 from goalward.lab.session import Session
 from goalward.lab.statistics import bootstrap, holm, signed_rank
@@ -235,11 +235,13 @@ class Pipelines:
         return sorted(lines, key=lambda line: -line["accuracy"])
 
 
-def play_pipelines(sessions: Sequence[Job], out: Path, n_jobs: int | None = None) -> Pipelines:
+def play_pipelines(
+    sessions: Sequence[Job], out: Path, n_jobs: int | None = None, progress: Tell = True
+) -> Pipelines:
     """Return all accuracies; a killed run resumes from the finished sessions in `out`."""
     keyed = {job.key(): job for job in sessions}
     path = out / "pipelines.jsonl"
-    done = resumed(Job.play, keyed, path, n_jobs=n_jobs, name="pipelines")
+    done = resumed(Job.play, keyed, path, n_jobs=n_jobs, progress=progress, name="pipelines")
     found = Pipelines(pl.DataFrame([line for key in keyed for line in done[key]["lines"]]))
     found.table.write_csv(out / "pipelines.csv")
     return found

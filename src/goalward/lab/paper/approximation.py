@@ -71,6 +71,9 @@ class Utilities(NamedTuple):
     first_order_seconds: float
 
 
+Results = dict[tuple[int, int, str], Utilities]  # (seed, rows of a window, goal) -> utilities
+
+
 def utilities(
     task: Trial, b: int, goal: str = "entropy", *, n_jobs: int | None = None
 ) -> Utilities:
@@ -124,6 +127,7 @@ class Scatter:
     exact: Resolved = field(repr=False)
     cheap: Resolved = field(repr=False)
     table: pl.DataFrame
+    results: Results = field(default_factory=dict, repr=False)
 
     @property
     def vectors(self) -> str:
@@ -136,11 +140,12 @@ def scatter(
     """Return windows of b rows: the entropy goal of seed 0 to draw, and the agreement of all goals."""
     what = "One more label" if b == 1 else f"Windows of {b} rows, all labelings,"
     lines, drawn = [], []
+    results: Results = {}
     for seed in range(size.seeds if b == 1 else size.batch_seeds):
         tick(f"approximation, windows of {b}, seed {seed}")
         task = trial(dataset, seed=seed, n_pool=size.pool)
         for goal in task.goals if b == 1 and every_goal else ["entropy"]:
-            result = utilities(task, b, goal, n_jobs=size.n_jobs)
+            result = results[seed, b, goal] = utilities(task, b, goal, n_jobs=size.n_jobs)
             exact, cheap = (resolve(utility, result.true) for utility in result[:2])
             drawn.append((exact, cheap))
             cost = {
@@ -153,7 +158,7 @@ def scatter(
                 line = {"goal": goal, "seed": seed, "operator": name}
                 lines.append(line | agreement(exact[name], cheap[name]) | cost)
     title = f"{what} on {dataset.name}: {dataset.source}, C = {stated_C(dataset):g}"
-    return Scatter(title, *drawn[0], pl.DataFrame(lines))
+    return Scatter(title, *drawn[0], pl.DataFrame(lines), results)
 
 
 @dataclass(frozen=True)
@@ -166,16 +171,24 @@ class ExPred:
 
 
 def expected_prediction(
-    dataset: Dataset, size: Size, tick: Tick, sizes: tuple[int, ...] = (1, 5, 10)
+    dataset: Dataset,
+    size: Size,
+    tick: Tick,
+    sizes: tuple[int, ...] = (1, 5, 10),
+    known: Results | None = None,
 ) -> ExPred:
-    """Return the distributions for b = 1, 5, 10 (entropy) and the largest b (Fisher)."""
+    """Return the distributions for b = 1, 5, 10 (entropy) and the largest b (Fisher).
+
+    What is `known` of the same data and size is not retrained again.
+    """
     panels: dict[str, Resolved] = {}
     spread, overlap = [], []
     for seed in range(size.batch_seeds):
         task = trial(dataset, seed=seed, n_pool=size.pool)
         for goal, b in [*(("entropy", b) for b in sizes), ("fisher", sizes[-1])]:
             tick(f"ExPred, {goal}, b = {b}, seed {seed}")
-            result = utilities(task, b, goal, n_jobs=size.n_jobs)
+            result = (known or {}).get((seed, b, goal))
+            result = result or utilities(task, b, goal, n_jobs=size.n_jobs)
             chance = chances(task, b)
             operators = resolve(result.exact, result.true)
             predicted = np.sum(chance * result.exact, axis=1)

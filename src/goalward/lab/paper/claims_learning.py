@@ -188,7 +188,7 @@ def synth2_shared(curves: Curves) -> Judgement:
     )
 
 
-PROTOCOL = ("seeds", "queries", "rows")
+PROTOCOL = ("seeds", "queries")
 of_learning = partial(
     claim, figure="", about=lambda findings: findings.learning or None, needs=PROTOCOL
 )
@@ -209,7 +209,7 @@ def _peak(curve: NDArray[Any]) -> int:
     rule="reproduced if accuracy ends below its peak, and the dev goal above what it was there, both "
     "with intervals that exclude 0; partly if the goal's does not. The peak of a seed is that of "
     "the other seeds' mean curve",
-    needs=PROTOCOL,
+    needs=(*PROTOCOL, "whole"),
 )
 def dev_overfits(curves: Curves) -> Judgement:
     x, accuracy = curves.curve("dev/oracle")
@@ -355,7 +355,7 @@ def dev_tracks_test(learning: dict[str, Curves]) -> Judgement:
     "of 3,000 rows, or all (folds are the unit). Where the Cs cannot be told apart (Friedman's test, "
     "1 %) nothing is tested. Grid: the stated C times 0.01 to 100. rt-polarity by MiniLM's vectors, whose scale was "
     "not chosen by us",
-    needs=("seeds", "rows"),
+    needs=("seeds", "whole"),
 )
 def stated_penalty(penalties: pl.DataFrame) -> Judgement:
     lines, near = [], {}

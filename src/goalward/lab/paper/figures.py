@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.stats import gaussian_kde
 
+from goalward.lab.benchmark.pipelines import pipelines_figure
 from goalward.lab.curves import Curves
 from goalward.lab.datasets import Dataset
 from goalward.lab.paper.approximation import ExPred, Scatter
@@ -18,6 +19,7 @@ from goalward.lab.plots import approximation_panel, colour, curve_panel, figure,
 from goalward.models import Fitted
 
 CLASS_COLOURS = np.array(["#c2571a", "#2b6ca3"])
+LABELS = ("negative", "positive")
 GROUPS = {"central": "#4c78a8", "distracting": "#d1495b", "definitive": "#2a9d4e"}
 MARKERS = {"central": "o", "distracting": "^", "definitive": "s"}
 TITLES = {"oracle": "Oracle", "average": "Average", "min": "Minimum", "max": "Maximum"}
@@ -32,7 +34,12 @@ STEPS = (10, 30, 100, 170, 230)  # queries after which synth2's models are shown
 def figures(findings: Findings) -> dict[str, Figure]:
     """Return every figure of the findings by name."""
     data = findings.datasets
-    drawn = {"synth2": synth2_figure(data["synth2"])}
+    drawn = {}
+    if "approx-serial" in findings.scatters:
+        drawn["one-label"] = label_figure(findings.scatters["approx-serial"])
+    if findings.pipelines is not None:
+        drawn["pipelines"] = pipelines_figure(findings.pipelines)
+    drawn["synth2"] = synth2_figure(data["synth2"])
     for name, scatter in findings.scatters.items():
         drawn[name] = approximation_figure(scatter)
     if findings.expred is not None:
@@ -47,6 +54,43 @@ def figures(findings: Findings) -> dict[str, Figure]:
         drawn[f"{name}-goals"] = goal_figure(curves, data[name])
         drawn[f"{name}-utilities"] = utility_figure(curves)
     return drawn
+
+
+def label_figure(scatter: Scatter) -> Figure:
+    """Draw what either label of each row would do to the dev goal, predicted and retrained."""
+    found = scatter.results[0, 1, "dev"]
+    fig = figure(7.2, 5.0)
+    axes = fig.subplots()
+    quiet(axes)
+    ends = [found.cheap.min(), found.cheap.max()]
+    axes.plot(ends, ends, color="0.6", lw=1, ls="--", zorder=1)
+    axes.annotate("as predicted", (ends[0], ends[0]), (8, -2), textcoords="offset points", c="0.45")
+    for x, y, shade, name in zip(found.cheap.T, found.exact.T, CLASS_COLOURS, LABELS, strict=True):
+        axes.scatter(x, y, s=22, color=shade, alpha=0.75, lw=0, label=f"if it is labelled {name}")
+    # The row whose label matters most: both of its ends, and what they say.
+    row = int(np.abs(found.exact).max(axis=1).argmax())
+    x, y = found.cheap[row], found.exact[row]
+    axes.plot(x, y, color="black", lw=1, marker="o", mfc="none", ms=8)
+    for k, does in zip(np.argsort(y), ("hurt", "help"), strict=True):
+        aside: dict[str, Any] = {"xytext": (14, -14)}
+        if does == "help":
+            aside = {"xytext": (-14, 14), "ha": "right"}
+        text = f"this sentence, labelled {LABELS[k]}: would {does}"
+        aside |= {"textcoords": "offset points", "bbox": {"fc": "white", "lw": 0, "pad": 1}}
+        axes.annotate(text, (x[k], y[k]), va="center", **aside)
+    axes.set(
+        xlabel="predicted change of the goal: one product of matrices",
+        ylabel="change after retraining the model",
+    )
+    quicker = found.retrain_seconds / found.first_order_seconds
+    r = np.corrcoef(found.cheap.ravel(), found.exact.ravel())[0, 1]
+    axes.set_title(
+        f"{found.exact.size:,} possible labels, predicted {quicker:,.0f} times quicker than retrained; "
+        f"correlation {r:.2f}",
+        fontsize=11,
+    )
+    axes.legend(frameon=False, loc="lower right")
+    return fig
 
 
 def approximation_figure(scatter: Scatter) -> Figure:
@@ -89,7 +133,7 @@ def density_figure(expred: ExPred) -> Figure:
                 if name != "predicted":
                     peak = max(peak, float(height.max()))
         axes.set(title=title, xlabel="retrained utility", ylabel="density", ylim=(0, 2.2 * peak))
-    fig.axes[0].legend(frameon=False, fontsize=9)
+    fig.axes[0].legend(frameon=False, fontsize=9, loc="upper left")
     return fig
 
 
@@ -171,7 +215,7 @@ def group_figure(data: Dataset, asked: dict[str, NDArray[Any]]) -> Figure:
             axes.plot(counts, color=shade, lw=2, label=group)
         axes.set(title=name, xlabel="queries")
     panels[0].set_ylabel("of them in the group")
-    panels[0].legend(frameon=False, fontsize=9)
+    panels[0].legend(frameon=False, fontsize=9, loc="upper left")
     return fig
 
 
@@ -180,6 +224,7 @@ def synth2_curves(curves: Curves) -> Figure:
     fig = figure(7.5, 4.4)
     axes = fig.subplots()
     curve_panel(axes, {name: curves.curve(name) for name in curves.strategies}, title="synth2")
+    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(0.08, 0.4))
     axes.axhline(0.966, color="0.5", linewidth=0.8, linestyle=":")
     axes.annotate("0.966", (2, 0.9685), fontsize=8, color="0.35")
     return fig

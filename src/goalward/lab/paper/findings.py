@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
+from goalward.lab.benchmark.pipelines import Pipelines
 from goalward.lab.curves import Curves
 from goalward.lab.datasets import Dataset
 from goalward.lab.paper.approximation import ExPred, Scatter
@@ -26,13 +27,17 @@ class Findings:
     synth2: Curves | None = None
     learning: dict[str, Curves] = field(default_factory=dict)
     penalties: pl.DataFrame | None = None
+    pipelines: Pipelines | None = None
     datasets: dict[str, Dataset] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of the paper, what was `measured`, and the `rule` that gives the verdict."""
+    """A statement of the paper, what was `measured`, and the `rule` that gives the verdict.
+
+    With `sample` the verdict is that of small samples, by the rule of the whole sets.
+    """
 
     name: str
     says: str
@@ -41,10 +46,11 @@ class Claim:
     verdict: str
     figure: str
     numbers: dict[str, Any] = field(repr=False)
+    sample: bool = False
 
     @property
     def command(self) -> str:
-        return f"goalward reproduce {self.figure}"
+        return f"goalward reproduce {self.figure}{' --quick' * self.sample}"
 
 
 class Judgement(NamedTuple):
@@ -89,7 +95,8 @@ def claim(
             if lacks := findings.size.lacks(needs):
                 verdict, measured = "not tested", f"{measured}. Too small a run to tell: {lacks}"
             run = figure or " ".join(findings.learning)
-            return Claim(name, says, rule, measured, verdict, run, numbers)
+            sample = findings.size.samples and not lacks
+            return Claim(name, says, rule, measured, verdict, run, numbers, sample)
 
         judged.__name__ = name
         CLAIMS.append(judged)

@@ -28,41 +28,41 @@ WORDS = {
     "queries": "queries",
     "pool": "candidates",
     "batch_seeds": "seeds of batches",
-    "rows": "rows",
 }
 Tick = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much is run: `full()` for the paper's protocol, `quick()` for a look."""
+    """How much is run, and of what: `full()` for the paper's protocol, `quick()` on small samples."""
 
     seeds: int
     queries: int
     pool: int
     batch_seeds: int
-    rows: int | None
+    samples: bool = False  # those that come along, in place of the whole sets
     n_jobs: int | None = None
 
     @classmethod
     def full(cls, seeds: int = 10, n_jobs: int | None = None) -> Size:
         """Return the paper's protocol: 1,000 queries, 500 candidates, 491 windows."""
-        return cls(seeds, 1000, 500, min(5, seeds), None, n_jobs)
+        return cls(seeds, 1000, 500, min(5, seeds), False, n_jobs)
 
     def lacks(self, needs: Iterable[str]) -> str:
         """Return the named respects in which this is too small to test a claim; "" for none."""
-        least = asdict(Size.full(seeds=FEWEST))
+        size = Size.quick if self.samples else Size.full
+        least, mine = asdict(size(seeds=FEWEST)), asdict(self)
         few = [
-            f"{WORDS[name]} {mine:,} of {least[name] or 'all'}"
+            f"{WORDS[name]} {mine[name]:,} of {least[name]:,}"
             for name in needs
-            if (mine := getattr(self, name)) is not None and mine < (least[name] or np.inf)
+            if name != "whole" and mine[name] < least[name]
         ]
-        return ", ".join(few)
+        return ", ".join([*few, *["samples of the sets"] * (self.samples and "whole" in needs)])
 
     @classmethod
-    def quick(cls, n_jobs: int | None = None, seeds: int = 2) -> Size:
-        """Return a small run: 2 seeds, 100 queries, 120 candidates, 2,500 rows."""
-        return cls(seeds, 100, 120, 1, 2500, n_jobs)
+    def quick(cls, seeds: int = 5, n_jobs: int | None = None) -> Size:
+        """Return the same on small samples: 200 queries, 100 candidates, 91 windows."""
+        return cls(seeds, 200, 100, min(5, seeds), True, n_jobs)
 
 
 DEV = [*BASELINES, *(f"dev/{operator}" for operator in OPERATORS)]
@@ -115,7 +115,7 @@ def penalties(datasets: list[Dataset], size: Size, tick: Tick) -> pl.DataFrame:
         learner = Logistic(Cs=(float(dataset.learner.C) * steps).tolist())
         initial = [dataset.split(seed).init for seed in range(size.seeds)]
         rows = np.random.default_rng(0).permutation(np.r_[initial[0], dataset.split(0).pool])
-        for known in (initial, [rows[:1000]], [rows[:3000]])[: 3 if size.rows is None else 1]:
+        for known in (initial, [rows[:1000]], [rows[:3000]])[: 1 if size.samples else 3]:
             tick(f"cross validation on {len(known[0])} rows of {dataset.name}")
             tried = [cross_validate(learner, dataset.X[part], dataset.y[part]) for part in known]
             accuracy, likelihood = (

@@ -18,6 +18,12 @@ from goalward.lab.paper.findings import Claim, Findings
 from goalward.lab.paper.protocol import Size
 
 CAPTIONS = {
+    "one-label": "What one more label would do. A model knows 50 labels; every unlabelled sentence is "
+    "two points, one for each label that it might get. Across: how much the goal, here the "
+    "log-likelihood of the dev rows, would change, predicted for all of them at once without retraining. "
+    "Up: by how much it does change when the model is retrained. Rows are chosen by these numbers.",
+    "pipelines": "Rows and model together, in small: wine, breast-cancer and the sample of letter, 2 "
+    "seeds, every label charged; of a small pool at most half is bought.",
     "synth2": "synth2, draw 0. Left: six clusters, of which the two central ones hold all initial "
     "labels. Right: the initial labels give an almost horizontal boundary.",
     "approx-serial": "Utility of one more label: retrained (vertical) against first order "
@@ -55,7 +61,17 @@ READINGS = [  # of what the paper leaves open
     "SmolLM2's, z-scored, have 0.01, chosen by us so that retraining stays near-linear, and so no "
     "test of the paper's choice; the figure approx-serial-stated has them at 0.1, beside the verdict.",
 ]
+COMMANDS = {
+    "one-label": "goalward reproduce approx-serial",
+    "pipelines": "goalward benchmark --part pipelines -d wine -d breast-cancer -d letter:sample --seeds 2",
+}
 VERDICTS = ("reproduced", "partly", "not reproduced", "untestable")
+OTHER_C = "approx-serial-stated"
+SMALL = "<div class='rule'>on small samples</div>"
+SAMPLES = (
+    "Small samples that come along: 3,000 rows of letter, 2,000 sentences of rt-polarity, and synth2 as "
+    "it is made. Rules are those of the full run, which is longer: goalward reproduce."
+)
 STAND_IN = (
     "The paper embeds rt-polarity with BERT-base [CLS] (768). The vectors named in the table stand "
     "in for it here."
@@ -72,30 +88,28 @@ def write_report(
 ) -> Path:
     """Write report.html, with the figures that are in `out`, and return its path."""
     notes = [_meta(findings.size, seconds), *(f"Note: {note}" for note in findings.notes)]
+    if findings.size.samples:
+        notes.append(SAMPLES)
     described = [STAND_IN] if "rt-polarity" in findings.datasets else []
-    figures = []
-    for name in names:
-        image = b64encode((out / "figures" / f"{name}.png").read_bytes()).decode()
-        dataset, _, kind = name.rpartition("-")
-        caption = escape(CAPTIONS.get(name) or f"{dataset}. {CAPTIONS[kind]}")
-        figures.append(
-            f'<figure id="{name}"><img alt="{caption}" src="data:image/png;base64,{image}">'
-            f"<figcaption><strong>{name}.</strong> {caption}</figcaption></figure>"
-        )
-        if name in tables:
-            figures.append(_folded(name, tables[name]))
+    shown = {name: _figure(out, name, quick=findings.size.samples) for name in names}
+    first = [shown.pop(name, "") for name in COMMANDS]
+    for name in shown.keys() & tables.keys():
+        shown[name] += _folded(name, tables[name])
     others = [name for name in tables if name not in names and name != "datasets"]
+    readings = [text for text in READINGS if OTHER_C in names or OTHER_C not in text]
     page = Template(Path(__file__).with_name("report.html").read_text(encoding="utf-8"))
     path = out / "report.html"
     path.write_text(
         page.substitute(
             verdict=escape(verdict(claims)),
+            one_label=first[0],
+            pipelines=first[1],
             notes=_paragraphs(notes),
             claims=_claims(claims, [*names, *others]),
             datasets=_table(tables["datasets"]) + _paragraphs(described),
-            readings=_paragraphs(READINGS),
+            readings=_paragraphs(readings),
             contents=", ".join(map(_link, names)) or "none",
-            figures="\n".join(figures),
+            figures="\n".join(shown.values()),
             tables="\n".join(_folded(name, tables[name], name) for name in others),
         ),
         encoding="utf-8",
@@ -103,15 +117,39 @@ def write_report(
     return path
 
 
+def _figure(out: Path, name: str, *, quick: bool) -> str:
+    """Return a figure with its caption; those that the report opens with have their command too."""
+    image = b64encode((out / "figures" / f"{name}.png").read_bytes()).decode()
+    dataset, _, kind = name.rpartition("-")
+    caption = escape(CAPTIONS.get(name) or f"{dataset}. {CAPTIONS[kind]}")
+    drawn = f'<img alt="{caption}" src="data:image/png;base64,{image}">'
+    if name in COMMANDS:
+        more = " --quick" * (quick and "reproduce" in COMMANDS[name])
+        caption += f"<br><code>{COMMANDS[name]}{more}</code>"
+    else:
+        # Several panels: on a phone they are scrolled, by keyboard too.
+        drawn = f"<div class='scroll' tabindex='0' role='group' aria-label='Figure'>{drawn}</div>"
+        caption = f"<strong>{name}.</strong> {caption}"
+    return f'<figure id="{name}">{drawn}<figcaption>{caption}</figcaption></figure>'
+
+
 def verdict(claims: list[Claim]) -> str:
     """Return how many claims were reproduced, in the sentence that the report opens with."""
     counts = Counter(claim.verdict for claim in claims)
     untested = counts.pop("not tested", 0)
-    summary = f"{counts['reproduced']} of {counts.total()} claims reproduced"
+    on = " on small samples" * any(claim.sample for claim in claims)
+    summary = f"{counts['reproduced']} of {counts.total()} claims reproduced{on}"
     rest = [f"{counts[name]} {name}" for name in VERDICTS[1:] if counts[name]]
     if untested:
         rest.append(f"{untested} not tested by a run of this size")
     return f"{summary}: {', '.join(rest)}." if rest else f"{summary}."
+
+
+def untested(claims: list[Claim]) -> tuple[list[Claim], str]:
+    """Return the claims that a run was too small for, and the command that tests them."""
+    left = [claim for claim in claims if claim.verdict == "not tested"]
+    runs = dict.fromkeys(run for claim in left for run in claim.figure.split())
+    return left, f"goalward reproduce {' '.join(runs)}"
 
 
 def _link(name: str) -> str:
@@ -137,6 +175,8 @@ def _claims(claims: list[Claim], places: list[str]) -> str:
     """Return the claims as a table, each with links to the figures and tables it rests on."""
     rows = []
     for c in claims:
+        if c.verdict == "not tested":
+            continue
         seen = [
             _link(place)
             for place in places
@@ -145,10 +185,15 @@ def _claims(claims: list[Claim], places: list[str]) -> str:
         rows.append(
             f"<td>{escape(c.says)}<div class='rule'>Rule: {escape(c.rule)}.</div></td>"
             f"<td>{escape(c.measured)}<div class='rule'>{', '.join(seen)}</div></td>"
-            f"<td class='verdict {c.verdict.replace(' ', '-')}'>{c.verdict}</td>"
+            f"<td class='verdict {c.verdict.replace(' ', '-')}'>{c.verdict}"
+            f"{SMALL * c.sample}</td>"
             f"<td><code>{escape(c.command)}</code></td>"
         )
-    return _rows(("The paper says", "Measured here", "Verdict", "Command"), rows, "claims")
+    others, command = untested(claims)
+    said = escape(" ".join(claim.says for claim in others))
+    left = f"<p>Not tested by a run of this size: {said} <code>{command}</code></p>" * bool(others)
+    head = ("The paper says", "Measured here", "Verdict", "Command")
+    return (_rows(head, rows, "claims") if rows else "") + left
 
 
 def _folded(name: str, table: pl.DataFrame, place: str = "") -> str:
