@@ -17,7 +17,7 @@ WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWi
 
 def _why(page):
     page.keyboard.press("w")
-    page.wait_for_selector("#why-legend:not([hidden])")
+    page.wait_for_selector("#why-words[data-whole]")
     page.click("#why-details summary")
 
 
