@@ -1,7 +1,7 @@
 // The answers: a button and a key for each class; of many, those likely or recent first, and a field to find one.
 import { colourOf, tint } from "./colours.js";
 import { cue } from "./cue.js";
-import { at, make } from "./net.js";
+import { at, breakable, make } from "./net.js";
 import { keysFor } from "./keys.js";
 
 const ACTIONS = ["undo", "skip", "note", "why"];
@@ -64,8 +64,7 @@ function button(label, index, choose) {
   pressed.type = several ? "checkbox" : "button";
   if (several) made.append(pressed);
   const words = make("span");
-  // Long names break where a word of them ends.
-  for (const part of String(label).split(/(?<=[_/.-])/)) words.append(part, make("wbr"));
+  words.append(...breakable(String(label)));
   words.dir = "auto";
   made.append(words);
   tint(made, colourOf(classes[index], index));

@@ -1,6 +1,6 @@
 // One row on the page: text, picture or columns; only ever as text.
 import { cue } from "./cue.js";
-import { at, below, call, make } from "./net.js";
+import { at, below, breakable, call, make } from "./net.js";
 
 const LONG = 600;
 const SHORT = 24; // characters of a cell that fits into a grid
@@ -31,7 +31,8 @@ function columns(all) {
   at("row-facts").classList.toggle("dense", grid.length > DENSE);
   at("row-facts").replaceChildren(...grid.map(([name, value]) => {
     const box = make("div");
-    box.append(make("dt", "", name), cell(value));
+    box.append(make("dt"), cell(value));
+    box.firstChild.append(...breakable(name));
     return box;
   }));
   const lines = all.filter((one) => !grid.includes(one));
