@@ -94,7 +94,7 @@ def why(page) -> None:
     """Open the reasons of a row."""
     drawn(page)
     page.keyboard.press("w")
-    page.wait_for_selector("#why-legend:not([hidden])")
+    page.wait_for_selector("#why-words[data-whole]")
 
 
 def keys(page) -> None:

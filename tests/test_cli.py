@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 
@@ -269,6 +270,19 @@ def test_rank_writes_ids_and_labels_that_no_spreadsheet_computes(pool_files):
     assert found["predicted"].is_in(["'＝yes", "'＝no"]).all()
     found.rename({"predicted": "label"}).write_csv(pool_files / "labels-ids.csv")
     assert RUN.invoke(app, [*run, "--force"], catch_exceptions=False).exit_code == 0
+
+
+def test_help_begins_with_what_most_people_need_first():
+    first, rest = RUN.invoke(app, ["--help"]).stdout.split("More commands")
+    first = re.findall(r"^│ ([a-z-]+) ", first.split("Commands")[1], re.M)
+    assert first == ["label", "status", "predict", "export", "import", "rank"]
+    assert {"team", "serve", "doctor"} <= set(re.findall(r"^│ ([a-z-]+) ", rest, re.M))
+    # Of one command the options of a first hour; the others, and those of the page, are below.
+    main, rest = RUN.invoke(app, ["label", "--help"]).stdout.split("More options")
+    named = set(re.findall(r"^│ --([a-z-]+)", main.split("Options")[1], re.M)) - {"help", "json"}
+    expected = ["by", "classes", "dev", "image", "labels", "number", "sample", "study"]
+    assert sorted(named) == [*expected, "terminal", "text"]
+    assert rest.index("--numeric") < rest.index("The page") < rest.index("--host")
 
 
 def test_help_loads_no_heavy_library():

@@ -127,6 +127,7 @@ def test_the_loop_as_a_program_sees_it(table, tmp_path):
     assert found["account"]["spent"] == pytest.approx(0.02)
     assert found["criteria"] == found["advice"]["criteria"]
     shown = run("status", place, "--price", "0.001", "--budget", "20")
+    assert " ".join(shown.split()).startswith(found["headline"]), "what matters comes first"
     assert "labels per class" in shown
     assert "what the model was fitted on" in shown
     assert "every answer is charged" in shown

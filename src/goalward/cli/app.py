@@ -24,6 +24,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+FIRST = ("label", "status", "predict", "export", "import", "rank")
+"""Shown first by `goalward --help`, in this order."""
+MORE = "More commands"
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there.")]
 
@@ -53,7 +57,11 @@ def command(name: str | None = None, group: typer.Typer = app) -> Callable[[Comm
             fields.append(inspect.Parameter("as_json", kind, default=False, annotation=AsJson))
         run.__signature__ = inspect.Signature(fields)  # type: ignore[attr-defined]
         run.__name__, run.__doc__ = function.__name__, function.__doc__
-        group.command(name)(run)
+        called = name or function.__name__
+        panel = None if group is not app or called in FIRST else MORE
+        group.command(called, rich_help_panel=panel)(run)
+        known = group.registered_commands
+        known.sort(key=lambda one: FIRST.index(one.name) if one.name in FIRST else len(FIRST))
         return function
 
     return add

@@ -17,10 +17,11 @@ from goalward.cli.app import Result, command
 from goalward.cli.console import Terminal, console, row_text, spinner, visible
 from goalward.errors import BadParameter, GoalwardError, NotAStudy, PoolChanged
 
-NUMERIC = Option(None, help="Columns of numbers, with commas; the model's features.")
-EMBEDDINGS = Option("auto", help="auto, tfidf, minilm, a .npy file, or an encoder's folder.")
-STRATEGY = Option("auto", help="A recipe, or auto.")
-SEED = Option(0, min=0, help="Random seed.")
+More = partial(Option, rich_help_panel="More options")
+NUMERIC = More(None, help="Columns of numbers, with commas; the model's features.")
+EMBEDDINGS = More("auto", help="auto, tfidf, minilm, a .npy file, or an encoder's folder.")
+STRATEGY = More("auto", help="A recipe, or auto.")
+SEED = More(0, min=0, help="Random seed.")
 KEYS = "s skip · u undo · n TEXT note · w why · ? help · q quit"
 
 
@@ -94,11 +95,11 @@ class StudyOptions:
     text: str | None = Option(None, help="The column to read; several with commas.")
     image: str | None = Option(None, help="The column with paths of pictures.")
     numeric: str | None = NUMERIC
-    category: str | None = Option(None, help="Columns of a few values each, with commas.")
-    alone: bool = Option(False, "--alone", help="Use only the named columns as features.")
-    separator: str | None = Option(None, help="Between cells: ';', tab, ...; detected by default.")
-    encoding: str | None = Option(None, help="cp1252, utf-16, ...; detected by default.")
-    sheet: str | None = Option(None, help="Of an .xlsx; the one with most cells by default.")
+    category: str | None = More(None, help="Columns of a few values each, with commas.")
+    alone: bool = More(False, "--alone", help="Use only the named columns as features.")
+    separator: str | None = More(None, help="Between cells: ';', tab, ...; detected by default.")
+    encoding: str | None = More(None, help="cp1252, utf-16, ...; detected by default.")
+    sheet: str | None = More(None, help="Of an .xlsx; the one with most cells by default.")
     classes: str | None = Option(None, help="The classes, with commas; needed for a new study.")
     labels: str | None = Option(
         None, help="Instead of classes: labels of which several may hold at once, with commas."
@@ -108,15 +109,15 @@ class StudyOptions:
     dev: str | None = Option(
         None, help="Share of answers that measure the model, 20% or 0.2; 10% by default."
     )
-    answers: int = Option(
+    answers: int = More(
         1, min=1, help="People who answer each row; weighed by how reliable they are."
     )
-    costs: str | None = Option(None, help="Column with the cost of each row: most gain per cost.")
+    costs: str | None = More(None, help="Column with the cost of each row: most gain per cost.")
     strategy: str = STRATEGY
     embeddings: str = EMBEDDINGS
     seed: int = SEED
-    guesses: str | None = Option(None, help="Column with a second opinion: an LLM's, a rule's.")
-    guess_probability: str | None = Option(None, help="Column that says how sure each guess is.")
+    guesses: str | None = More(None, help="Column with a second opinion: an LLM's, a rule's.")
+    guess_probability: str | None = More(None, help="Column that says how sure each guess is.")
 
     @property
     def names(self) -> list[str]:
@@ -142,12 +143,12 @@ class LabelOptions(ServingOptions, StudyOptions):
 
     by: str = Option("me", help="Your name.")
     terminal: bool = Option(False, "--terminal", help="Answer here instead of in a browser.")
-    create_only: bool = Option(
+    create_only: bool = More(
         False, "--create-only", help="Make the study and end; `goalward serve` serves it."
     )
     sample: bool = Option(False, "--sample", help="Try it on a small data set that is included.")
-    images: Path | None = Option(None, help="Folder with the pictures; the table's by default.")
-    guess: bool | None = Option(
+    images: Path | None = More(None, help="Folder with the pictures; the table's by default.")
+    guess: bool | None = More(
         None, "--guess/--no-guess", help="Show guesses, or the model's; people tend to agree."
     )
 

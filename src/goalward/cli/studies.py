@@ -78,6 +78,7 @@ def _event_log(place: str) -> Result:
 
 
 def _show_status(report: dict[str, Any]) -> None:
+    console.print(report["headline"], style="bold")
     _show_counts(report, report["account"])
     for line in (*report["agreement"], *report["reliability"]):
         console.print(line["says"])
@@ -86,7 +87,6 @@ def _show_status(report: dict[str, Any]) -> None:
     console.print(report["advice"]["reason"])
     if report["guesses"]:
         console.print(report["guesses"]["says"])
-    console.print(report["headline"], style="bold")
 
 
 def _show_counts(report: dict[str, Any], account: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ import typer
 from typer import Argument, Option
 
 import goalward as gw
-from goalward.cli.app import Force, Result, app, command
+from goalward.cli.app import MORE, Force, Result, app, command
 from goalward.cli.console import show
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ team = typer.Typer(
     help="Who may work on studies, and who is signed in: accounts, roles, sessions.\n\n"
     "Example: `goalward team create team.db ann`, then `goalward label table.csv --team team.db`",
 )
-app.add_typer(team, name="team")
+app.add_typer(team, name="team", rich_help_panel=MORE)
 
 Place = Annotated[
     str, Argument(metavar="TEAM", help="team.db, or postgresql://user@host/database?study=team.")

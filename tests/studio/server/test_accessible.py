@@ -17,7 +17,7 @@ WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWi
 
 def _why(page):
     page.keyboard.press("w")
-    page.wait_for_selector("#why-legend:not([hidden])")
+    page.wait_for_selector("#why-words[data-whole]")
     page.click("#why-details summary")
 
 
@@ -34,6 +34,11 @@ def _drawn(page):
     )
 
 
+def _sure(page):
+    page.wait_for_selector("main[data-ready]")
+    page.locator(".accept input").first.uncheck()
+
+
 def _nothing(page):
     pass
 
@@ -46,6 +51,7 @@ STATES = {
     "/?four": (_drawn, lambda page: page.click("#finish")),
     "/review": (_nothing,),
     "/review?only=doubted": (_nothing,),
+    "/review?only=sure": (_sure,),
     "/review?search=nothing+like+it": (_nothing,),
     "/scores": (_nothing,),
     "/docs": (_nothing,),
@@ -107,10 +113,13 @@ def test_the_report_keeps_nobody_out_either(chromium, tmp_path, look, width):
 @pytest.mark.parametrize("half", [0, 1])
 @pytest.mark.parametrize(("look", "width"), [("light", 1360), ("dark", 390)])
 def test_no_page_keeps_anybody_out_or_scrolls_sideways(
-    chromium, served, address, look, width, half
+    chromium, served, address, look, width, half, monkeypatch
 ):
     from axe_playwright_python.sync_playwright import Axe
 
+    from goalward.studio.study import ranking
+
+    monkeypatch.setattr(ranking, "SURE", 0.5)
     study = served.study
     for row in range(50):
         right = truth(study.show(row)["text"])

@@ -67,28 +67,61 @@ def test_numbers_from_zero_are_their_own_keys(at_a_page):
     assert study.state.labels[row] == 0
 
 
-def test_forty_classes_have_keys_as_far_as_they_go_and_are_found_by_typing(at_a_page):
+def test_of_forty_classes_the_likely_and_recent_stand_first_and_all_are_found_by_typing(at_a_page):
     names = [f"kind {i}, sort {i % 7}" for i in range(40)]
-    ann, study = at_a_page(texts(40), names)
-    keys = ann.page.locator("#answers button kbd").all_inner_texts()
-    assert keys[:11] == [*"1234567890", "a"]
-    assert len(set(keys)) == len(keys) == 10 + 26 - 4
-    said = {}
-    for key, label in (("a", names[10]), ("0", names[9])):
-        row = ann.row
-        ann.press(key)
-        said[row] = label
-    row = ann.row
+    ann, study = at_a_page(texts(40), names, made={"dev": 0})
+    first, others = (ann.page.locator(f"{box} button") for box in ("#answers", "#others"))
+    assert first.locator("span").all_inner_texts() == names[:9]
+    assert first.locator("kbd").all_inner_texts() == [*"123456789"]
+    assert others.locator("span").all_inner_texts() == names[9:]
+    said = {ann.row: names[1]}
+    ann.press("2")
+    said[ann.row] = names[20]
+    ann.page.get_by_role("button", name=names[20]).click()
+    row = ann.page.locator("#row-number")
+    expect(row).not_to_have_text(f"Row {list(said)[-1]}")
+    said[ann.row] = names[39]
     ann.page.keyboard.press("/")
     ann.page.keyboard.type("KIND 39")
-    expect(ann.page.locator("#answers button:visible")).to_have_count(1)
+    expect(ann.page.locator("#choices button:visible")).to_have_count(1)
     ann.press("Enter")
-    said[row] = names[39]
     ann.saved(3)
     assert dict(study.state.labels) == said
-    expect(ann.page.locator("#answers button:visible")).to_have_count(40)
+    expect(ann.page.locator("#choices button:visible")).to_have_count(40)
+    # Those used lately came near, in the order of the classes; classes without an answer have no bar.
+    assert {names[20], names[39]} < set(first.locator("span").all_inner_texts())
+    assert first.locator("span").all_inner_texts() == sorted(
+        first.locator("span").all_inner_texts(), key=names.index
+    )
+    expect(ann.page.locator("#classes .track")).to_have_count(3)
+    expect(ann.page.locator("#none-yet")).to_have_text("37 of 40 have no answer yet.")
+    # Once there is a model, what it takes for likely is among them, its favourite at no place of its own.
+    until(lambda: study.state.ranking is not None and "predicted" in study.state.view)
+    ann.page.reload()
+    ann.ready()
+    expect(row).to_have_text(re.compile("Row"))
+    likely = study.state.view["predicted"][str(ann.row)][2]
+    assert {names[k] for k in likely} <= set(first.locator("span").all_inner_texts())
+    expect(ann.page.locator(".guess")).to_have_count(0)
     ann.page.keyboard.press("?")
-    expect(ann.page.locator("#help-classes tr")).to_have_count(32)
+    expect(ann.page.locator("#help-classes tr")).to_have_count(1)
+
+
+def test_every_class_has_a_colour_on_its_button_and_its_bar(at_a_page):
+    ann, study = at_a_page(texts(40), ["good", "bad", "neither"])
+    ann.press("1")
+    ann.saved(1)
+    tints = "all => all.map(one => getComputedStyle(one).borderInlineStartColor)"
+    colours = ann.page.locator("#answers button").evaluate_all(tints)
+    assert len(set(colours)) == 3
+    bars = ann.page.locator("#classes .track i")
+    fills = bars.evaluate_all("all => all.map(one => getComputedStyle(one).backgroundColor)")
+    assert fills == colours[:1], "a class without an answer has no bar"
+    expect(ann.page.locator("#classes li")).to_have_count(3)
+    study.describe("bad", colour="#1b9e77")
+    ann.page.reload()
+    ann.ready()
+    assert ann.page.locator("#answers button").evaluate_all(tints)[1] == "rgb(27, 158, 119)"
 
 
 def test_the_end_says_what_was_reached_and_not_to_go_on(at_a_page):
@@ -254,6 +287,31 @@ def test_rows_are_found_by_their_words_and_answered_there(at_a_page, tmp_path, i
     ann.page.wait_for_selector(".line.changed")
     assert study.state.labels[70] == "good"
     assert study.state.standings[70]["ann"].label == "good"
+
+
+def test_many_numbers_stand_in_a_grid_and_what_is_left_out_is_said(at_a_page, tmp_path):
+    shown = {f"n{i}": [i + 1.23456789, 2.0, float(i)] for i in range(110)}
+    frame = pl.DataFrame({"remark": ["as long as a line " * 40, "a b", "c d"], **shown})
+    frame.write_csv(tmp_path / "t.csv")
+    table = gw.tables.Table(str(tmp_path / "t.csv"), numeric=tuple(shown), alone=True)
+    ann, _ = at_a_page(table, ["good", "bad"])
+    while ann.row != 0:
+        ann.press("1")
+    cells = ann.page.locator("#row-facts dd")
+    expect(cells).to_have_count(99)
+    first = cells.first
+    expect(first).to_have_text("1.23457…")
+    expect(first).to_have_attribute("title", "1.23456789")
+    expect(ann.page.locator("#row-columns dt")).to_have_text("remark")
+    # The box goes on below its edge, until one has scrolled there.
+    row = ann.page.locator("#row")
+    expect(row).to_have_class(re.compile("more"))
+    button = ann.page.get_by_role("button", name="Show all of it: 11 more columns, 1 long cell")
+    button.click()
+    expect(cells).to_have_count(110)
+    expect(button).to_be_hidden()
+    row.evaluate("box => { box.scrollTop = box.scrollHeight; }")
+    expect(row).not_to_have_class(re.compile("more"))
 
 
 def test_a_long_row_scrolls_by_keyboard(at_a_page):

@@ -459,3 +459,24 @@ def test_machines_can_watch_it(client, study):
     del client.headers["authorization"]
     assert client.get("/metrics").status_code == 401
     assert client.get("/healthz").json() == {"ok": True, "study": True}
+
+
+def test_the_surest_open_rows_are_listed_by_what_the_model_says(client, study, monkeypatch):
+    from goalward.studio.study import ranking
+
+    monkeypatch.setattr(ranking, "SURE", 0.5)
+    sure = lambda **more: client.get("/api/answers", params={"only": "sure", **more}).json()
+    assert sure()["total"] == 0, "there is no model yet"
+    for row in study.ask(40, by="bo"):
+        study.tell(row, truth(study.show(row)["text"]), by="bo")
+    study.refresh()
+    found = sure()
+    chances = [line["sure"]["chance"] for line in found["rows"]]
+    assert chances == sorted(chances, reverse=True)
+    assert min(chances) > 0.5
+    rows = [line["row"] for line in found["rows"]]
+    assert not study.state.labels.keys() & set(rows)
+    assert not any(study.state.settings.is_dev(rows)), "rows that measure are not among them"
+    good, bad = (sure(label=label)["total"] for label in ("good", "bad"))
+    assert good + bad == found["total"] >= len(rows) > 0
+    assert sure(search="by author 1")["total"] < found["total"]

@@ -148,6 +148,8 @@ def test_scores_and_likely_mistakes_of_labels(labels, chromium):
     with running(labels) as address:
         page = Person(chromium, address, labels).page
         page.get_by_role("button", name="Why?").click()
+        expect(page.locator("#why-words")).to_contain_text("The model expects")
+        page.click("#why-details summary")
         expect(page.locator("#why-labels .effect")).to_have_count(3)
         expect(page.locator("#why-labels .pushes li").first).to_be_visible()
         page.goto(f"{address}/scores")
@@ -170,7 +172,8 @@ def test_scores_and_likely_mistakes_of_numbers(numbers, chromium):
     with running(numbers) as address:
         page = Person(chromium, address, numbers).page
         page.get_by_role("button", name="Why?").click()
-        expect(page.locator("#why-labels")).to_contain_text("give or take")
+        expect(page.locator("#why-words")).to_contain_text("“stars” to be about")
+        expect(page.locator("#why-words")).to_contain_text("give or take")
         page.goto(f"{address}/scores")
         first = page.get_by_role("region", name="The largest errors").get_by_role("row").nth(1)
         expect(first).to_contain_text("Row 11")

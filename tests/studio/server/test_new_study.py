@@ -97,6 +97,13 @@ def test_a_dropped_table_becomes_a_study_and_answers_in_it_count(new, chromium, 
         assert page.input_value("#classes-text") == "bad\ngood"
         wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         assert page.evaluate(wide) <= 0
+        # One sentence says what the model makes of it, the first rows are there, and columns are folded.
+        expect(page.locator("#study-rows")).to_have_text(
+            "30 rows: the model reads “text” and takes as given the answers in “label”."
+        )
+        assert page.locator("#preview th").all_inner_texts() == ["text", "label", "id"]
+        assert page.locator("#preview td").first.inner_text() == said[0]
+        expect(page.locator("#columns")).to_be_hidden()
         # By keyboard, with a class more; too few are refused in words.
         page.fill("#classes-text", "good")
         page.press("#begin", "Enter")
@@ -127,6 +134,7 @@ def test_a_partly_filled_column_of_any_name_is_offered_as_answers(new, chromium)
         assert uses == ["text", "answers", "category", "numeric"]
         assert page.input_value("#classes-text") == "bad\ngood"
         # Another column instead, whose values then are the classes.
+        page.click("#columns-fold > summary")
         page.select_option("#use-1", "shown")
         page.select_option("#use-2", "answers")
         assert page.input_value("#classes-text") == "x\ny"
@@ -135,6 +143,26 @@ def test_a_partly_filled_column_of_any_name_is_offered_as_answers(new, chromium)
     with gw.Study.open(new.folder / "t.labels.db") as study:
         assert dict(study.state.labels) == dict(enumerate(second[:36]))
         assert (study.state.pool["numeric"], study.state.pool["category"]) == (["stars"], [])
+
+
+def test_sixty_four_columns_take_a_screen_and_nothing_chosen_is_said(new, chromium):
+    frame = pl.DataFrame({f"pixel {i}": [i % 7, 1 + i, 3 * i, 5] for i in range(64)})
+    frame.with_columns(name=pl.Series(["one", "two", "three", "four"])).write_csv(
+        new.folder / "t.csv"
+    )
+    with on_start_page(new, chromium) as page:
+        page.click("text=t.csv")
+        expect(page.locator("#study-rows")).to_contain_text(re.compile(r"learns from \d\d columns"))
+        expect(page.locator("#preview-more")).to_have_text("and 59 more columns")
+        height = "document.documentElement.scrollHeight"
+        assert page.evaluate(height) < 1200
+        page.click("#columns-fold > summary")
+        expect(page.locator("#columns")).to_have_class(re.compile("more"))
+        assert page.evaluate(height) < 1600
+        # Without anything to learn from, the sentence says what to do.
+        for use in page.locator("#columns select").all():
+            use.select_option("shown")
+        expect(page.locator("#study-rows")).to_contain_text("say below which columns")
 
 
 def test_the_sheet_of_a_workbook_is_chosen(new, chromium):

@@ -243,14 +243,21 @@ def test_how_good_it_is_stands_large_and_the_price_among_the_details(sit, study)
     expect(ann.page.locator("#rules-list li")).to_have_count(2)
     ann.page.click("#advice")
     ann.page.keyboard.press("w")
+    # Three sentences: what the model makes of it, why it is asked, and which words decide.
+    ann.page.wait_for_selector("#why-words[data-whole]")
+    reasons = ann.page.inner_text("#why-words")
+    likeliest = re.match(r"The model takes it for “(good|bad)” \(\d+ %\)", reasons)[1]
+    assert re.search(rf"“\w+”.* for “{likeliest}”.*\.$", reasons), reasons
+    assert re.search("so your answer teaches it something|the row was picked for|No model", reasons)
+    assert not re.search("“(a|by)”", reasons)
+    expect(ann.page.locator("#why-labels")).to_be_hidden()
+    ann.page.click("#why-details summary")
     likely = ann.page.locator("#why-labels .effect")
     expect(likely).to_have_count(2)
     # Words that speak for one label speak against the other, by their signs too.
-    ann.page.wait_for_selector("#why-legend:not([hidden])")
     good, bad = (set(likely.nth(k).locator("li").all_inner_texts()) for k in (0, 1))
     assert good
     assert good == {said.translate({ord("▲"): "▼", ord("▼"): "▲"}) for said in bad}
-    ann.page.click("#why-details summary")
     expect(ann.page.locator("#why-changes .effect")).to_have_count(2)
 
 
@@ -382,6 +389,41 @@ def test_reviewing_corrects_and_takes_back(sit, study):
     assert set(found) == {r for r, known in study.state.labels.items() if known == other}
 
 
+def test_many_rows_that_the_model_is_sure_of_are_accepted_at_once(sit, study, monkeypatch):
+    from goalward.studio.study import ranking
+
+    monkeypatch.setattr(ranking, "SURE", 0.5)
+    for row in study.ask(40, by="bo"):
+        study.tell(row, truth(study.show(row)["text"]), by="bo")
+    study.refresh()
+    known = dict(study.state.labels)
+    ann = sit()
+    ann.page.click("#sure")
+    ann.page.wait_for_selector("main[data-ready]")
+    lines = ann.page.locator(".line")
+    rows = lines.evaluate_all("all => all.map(one => Number(one.dataset.row))")
+    assert len(rows) >= 20
+    assert not known.keys() & set(rows)
+    assert not any(study.state.settings.is_dev(rows)), "rows that measure are not accepted"
+    # One is wrong, of another the answer is given: neither is accepted.
+    lines.nth(0).get_by_role("checkbox").uncheck()
+    lines.nth(1).locator("select").select_option(label="bad")
+    expect(lines.nth(1).get_by_role("checkbox")).to_be_disabled()
+    left = len(rows) - 2
+    ann.page.get_by_role("button", name=f"Accept {left} rows").click()
+    expect(ann.page.locator("#saved")).to_have_text(f"{left} rows were accepted.")
+    given = {row: label for row, label in study.state.labels.items() if row not in known}
+    assert sorted(given) == sorted(rows[1:])
+    assert given[rows[1]] == "bad"
+    assert all(study.state.standings[row]["ann"].label == given[row] for row in rows[1:])
+    # Each can be taken back, and the next ones follow.
+    expect(lines.nth(2).get_by_role("button", name="Take back")).to_be_visible()
+    ann.page.click("#accept-next")
+    ann.page.wait_for_selector("main[data-ready]")
+    again = lines.evaluate_all("all => all.map(one => Number(one.dataset.row))")
+    assert not given.keys() & set(again)
+
+
 def test_only_ones_own_answers_can_be_taken_back(sit, study):
     study.tell(3, "good", by="ann")
     study.tell(4, "good", by="bo")
@@ -454,7 +496,7 @@ def test_hostile_texts_names_and_classes_do_nothing(chromium, tmp_path, tried):
                 text = eve.page.text_content("#row-text")
                 assert text == pool[eve.row]
                 eve.page.keyboard.press("w")
-                eve.page.wait_for_selector("#why .effect")
+                eve.page.wait_for_selector("#why-words[data-whole]")
                 eve.press("1")
             # The browser would ask before it leaves answers unsaved.
             eve.saved(23)

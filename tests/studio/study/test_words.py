@@ -55,6 +55,14 @@ def test_a_words_push_is_what_leaving_it_out_takes_away(study):
     assert said == pytest.approx(margin[0] - margin[1], rel=1e-6)
 
 
+def test_words_that_explain_nothing_are_left_out_unless_there_are_no_others(tmp_path):
+    pool = [*TEXTS, "the play is not for them, and it's great", "it is what it is"]
+    with gw.Study.create(tmp_path / "s.db", pool=pool, classes=["good", "bad"]) as study:
+        made = told(study)
+        assert {one.word for one in made.why(len(TEXTS)).words()} <= {"play", "not", "great"}
+        assert all(one.word in ("it", "is", "what") for one in made.why(len(TEXTS) + 1).words())
+
+
 def test_a_word_goes_wherever_it_stands_and_however_it_is_written(tmp_path):
     pool = [*TEXTS, "Great! A GREAT and greatest greatness"]
     with gw.Study.create(tmp_path / "s.db", pool=pool, classes=["good", "bad"]) as study:

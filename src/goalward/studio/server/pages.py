@@ -17,6 +17,7 @@ from goalward.studio.server.served_study import ServedStudy, title
 from goalward.studio.server.shown_rows import AnswerFilter, encodable, row_name
 from goalward.studio.study.rounds import ready
 from goalward.studio.study.scores import wilson
+from goalward.studio.study.state import Description
 
 TEMPLATES = Environment(
     loader=PackageLoader("goalward.studio.server"), autoescape=True, undefined=StrictUndefined
@@ -61,6 +62,7 @@ def _review(
         everybody=caller.own is None,
         chosen=wanted.model_dump(),
         classes=list(state.classes),
+        colours=[state.described.get(k, Description()).colour for k in range(len(state.classes))],
         annotators=state.annotators,
         kind=state.settings.kind,
         links={n: "?" + urlencode({**kept, "at": n}) for n in (at - 1, at + 1)},

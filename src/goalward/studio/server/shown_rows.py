@@ -23,7 +23,7 @@ from goalward.studio.study.rounds import ready
 from goalward.studio.study.settings import LONGEST_NOTE
 from goalward.studio.study.state import Standing
 
-LONGEST, LONGEST_CELL, MOST_COLUMNS = 20_000, 500, 40
+LONGEST, LONGEST_CELL, MOST_COLUMNS = 20_000, 500, 100
 """Characters of a text, characters of a cell, and cells that are shown at first."""
 PAGE, NOTED = 50, 20
 """Answers on one page of the list, and notes of a row on one page."""
@@ -41,7 +41,9 @@ class AnswerFilter(BaseModel):
 
     label: str = Field("", max_length=1000, description="The label used, as text.")
     by: str = Field("", max_length=1000, description="An annotator who answered.")
-    only: Literal["all", "open", "doubted", "skipped", "disagreeing", "noted", "dev"] = "all"
+    only: Literal["all", "open", "sure", "doubted", "skipped", "disagreeing", "noted", "dev"] = (
+        "all"
+    )
     search: str = Field("", max_length=1000, description="Words the row must contain.")
 
 
@@ -54,6 +56,7 @@ class RowView(BaseModel):
     length: int = Field(description="Characters of the whole text; more than shown if cut.")
     image: str | None = Field(description="The path of its picture.")
     columns: list[tuple[str, str]]
+    left: str = Field("", description="What is left out of it here, in words.")
     utility: float | None = Field(description="The score that led to it being asked.")
     ranking: int | None = Field(description="The number of the ranking it was asked from.")
     notes: list[dict[str, str]] = Field(description="A page of 20, beginning with the newest 20.")
@@ -61,6 +64,7 @@ class RowView(BaseModel):
     guess: tuple[JsonLabel, float] | None = Field(
         None, description="A guess, or the model's prediction, and its probability."
     )
+    likely: list[int] = Field([], description="Of many classes, the likely ones, by number.")
 
 
 def row_view(
@@ -79,17 +83,27 @@ def row_view(
     text = None if text is None else encodable(str(text))
     utility, ranking = state.question(row)
     id = _id_column(content["columns"])
-    cells = [(k, v) for k, v in content["columns"].items() if v not in (None, "") and k != id]
+    cells = [(k, str(v)) for k, v in content["columns"].items() if v not in (None, "") and k != id]
+    shown, longest = (cells, LONGEST) if whole else (cells[:MOST_COLUMNS], LONGEST_CELL)
+    cut = [len(cells) - len(shown), sum(len(cell) > longest for _, cell in shown)]
+    names = ("more columns", "long cells")
+    parts = [
+        f"{n} {what[: -1 if n == 1 else None]}" for n, what in zip(cut, names, strict=True) if n
+    ]
+    if text is not None and not whole and len(text) > LONGEST:
+        parts.insert(0, f"{len(text):,} characters")
     return RowView(
         row=row,
         name=row_name(content),
         text=text if text is None or whole else text[:LONGEST],
         length=0 if text is None else len(text),
         image=f"/api/images/{row}" if content.get("image") else None,
-        columns=[(encodable(str(name)[:200]), _cut(str(v))) for name, v in cells[:MOST_COLUMNS]],
+        columns=[(encodable(str(name)[:200]), _cut(cell, longest)) for name, cell in shown],
+        left=", ".join(parts),
         utility=utility,
         ranking=ranking,
         guess=guess,
+        likely=[k for part in state.view.get("predicted", {}).get(str(row), ())[2:] for k in part],
         **_notes(state, row, own, page),
     )
 
@@ -156,6 +170,7 @@ def answered_rows(
     if own is not None:
         wanted = wanted.model_copy(update={"by": own})
     state, doubted, unlike = study.state, {}, False
+    sure: dict[int, Any] = {}
     text = searchable_text(study.pool) if wanted.search else None
     # Which rows have the words; None is any.
     matching = None if text is None else text.str.contains(wanted.search.casefold(), literal=True)
@@ -167,6 +182,13 @@ def answered_rows(
         if rows and state.n_labels and compute is not None and not ready(state):
             rows[:COMPARED], unlike = compute("unlike", rows=rows[:COMPARED]), True
         total, shown = len(rows), rows[page * PAGE : (page + 1) * PAGE]
+    elif wanted.only == "sure":
+        surest = compute("sure") if compute is not None and ready(state) else []
+        for row, place, chance in surest:
+            label = state.classes[place]
+            if (mask is None or mask[row]) and wanted.label in ("", str(label)):
+                sure[row] = {"label": label, "place": place, "chance": chance}
+        total, shown = len(sure), list(sure)[page * PAGE : (page + 1) * PAGE]
     else:
         if wanted.only == "doubted":
             doubted = _doubted(state)
@@ -177,7 +199,10 @@ def answered_rows(
         "page": page,
         "pages": -(-total // PAGE),
         "unlike": unlike,
-        "rows": [_answer(study, state, row, own) | {"doubted": doubted.get(row)} for row in shown],
+        "rows": [
+            _answer(study, state, row, own) | {"doubted": doubted.get(row), "sure": sure.get(row)}
+            for row in shown
+        ],
     }
 
 

@@ -23,6 +23,10 @@ from goalward.studio.study.agreement import reliabilities
 from goalward.studio.study.pools import prices
 from goalward.studio.study.rounds import StudyRound
 
+MANY, LIKELY = 12, 5
+"""Classes above which a page shows the likely ones of a row first, and how many those are."""
+SURE, SUREST = 0.95, 1000
+"""Probability above which a row is offered to be accepted as predicted, and how many are at most."""
 MISTAKES = 2000
 """Answers that are looked at for likely mistakes, the most doubtful ones."""
 HEAD = 32
@@ -102,9 +106,24 @@ def viewed(now: StudyRound, ranked: Ranked) -> dict[str, Any]:
     if kind.name == "class":
         rows = [row for row in ranked.queue if not state.settings.measures(row)]
         proba = to_numpy(now.fitted.predict_proba(now.pool.take(rows)))
-        best = zip(proba.argmax(axis=1).tolist(), proba.max(axis=1).tolist(), strict=True)
+        most = LIKELY if len(state.classes) > MANY else 0
+        likely = np.argsort(-proba, axis=1, kind="stable")[:, :most].tolist()
+        best = zip(proba.argmax(axis=1).tolist(), proba.max(axis=1).tolist(), likely, strict=True)
         view["predicted"] = dict(zip(rows, best, strict=True))
     return view
+
+
+def surest(now: StudyRound) -> list[tuple[int, int, float]]:
+    """Return row, number of the class and probability of open rows the model is sure of, surest first."""
+    state = now.state
+    state.settings.answer.need("Accepting what the model is sure of")
+    codes, chances = now.exported.likeliest(now.pool.X)
+    # Rows drawn to measure stay as they are: answers that agree with the model would flatter it.
+    chances[state.settings.is_dev(np.arange(now.pool.n_rows))] = chances[state.closed] = 0.0
+    found = np.argsort(-chances, kind="stable")[:SUREST]
+    return [
+        (int(row), int(codes[row]), float(chances[row])) for row in found if chances[row] > SURE
+    ]
 
 
 def _strategy(now: StudyRound) -> tuple[Strategy, int]:

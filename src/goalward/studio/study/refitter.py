@@ -171,6 +171,7 @@ COMPUTED: dict[str, Callable[..., Any]] = {
     "why": _why,
     "words": _words,
     "unlike": Study.least_similar,
+    "sure": Study.sure,
     "export": Study.export,
     "predictions": Study.write_predictions,
 }

@@ -31,7 +31,7 @@ from goalward.studio.study.model_file import Predictions, StudyModel
 from goalward.studio.study.one_number import NumberScores
 from goalward.studio.study.pools import PoolLoader, StudyPool, as_table, grown, prices
 from goalward.studio.study.questions import QUEUE, Questions, queue_used_up, rows_held
-from goalward.studio.study.ranking import rank, viewed
+from goalward.studio.study.ranking import rank, surest, viewed
 from goalward.studio.study.rounds import StudyRound, When, ready, refit_due
 from goalward.studio.study.settings import Options, Settings, is_whole
 from goalward.studio.study.several_labels import LabelScores
@@ -389,7 +389,7 @@ class Study:
             return guesses.shown(rows, state)
         predicted = state.view.get("predicted", {})
         known = {row: predicted[str(row)] for row in rows if str(row) in predicted}
-        return {row: (state.classes[place], share) for row, (place, share) in known.items()}
+        return {row: (state.classes[place], share) for row, (place, share, *_) in known.items()}
 
     def least_similar(self, rows: Sequence[int]) -> list[int]:
         """Return rows, those least like the answered ones first: there a missing class is likeliest."""
@@ -400,6 +400,10 @@ class Study:
     def doubts(self) -> Doubts:
         """Return the answered rows, most doubted by the model without them first."""
         return self._now().doubts
+
+    def sure(self) -> list[tuple[int, int, float]]:
+        """Return open rows the model is sure of: row, number of its class, and probability."""
+        return surest(self._now())
 
     def queue(self, n: int = 20) -> list[Todo]:
         """Return the n things that would raise the goal most: label a row, correct one, drop one."""

@@ -21,6 +21,19 @@ from goalward.utility.one_by_one import labelled_too
 
 MOST = 100
 """Words left out, each once: a sentence encoder reads as many texts in a second or two."""
+STOP = frozenset(
+    re.findall(
+        r"\w+",
+        "a about all also am an and any are as at be been but by can could did do does for from get got "
+        "had has have he her here him his how i if in into is it its just me more my of on only or our "
+        "out she should so some such than that the their them then there these they this those to too up "
+        "us very was we were what when where which while who will with would you your b c d e f g h j k l "
+        "m n o p q r s t u v w x y z das dem den der des ein eine einem einen einer er es ich im ist mit "
+        "sich sie sind und von wir zu zum zur au aux ce de du en est et il je la le les leur ou pour que "
+        "qui se sur un une vous al como con del el esta lo los las para por su",
+    )
+)
+"""Words that explain nothing, in four languages; what denies is none of them."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +45,13 @@ class Word:
 
 
 def words(round: StudyRound, row: int) -> list[Word]:
-    """Return the words (the first 100) and columns of a row that matter, the strongest first."""
+    """Return the words (the first 100 that tell anything) and columns that matter, the strongest first."""
     text = str(round.pool.show(row).get("text") or "")
     spelt: dict[str, str] = {}
     for word in re.findall(r"\w+", text):
         spelt.setdefault(word.casefold(), word)
-    tried = list(spelt.values())[:MOST]
+    told = [word for key, word in spelt.items() if key not in STOP]
+    tried = (told or list(spelt.values()))[:MOST]
     without = [re.sub(rf"\b{re.escape(word)}\b", "", text, flags=re.I) for word in tried]
     try:
         names, X = _read_without(round.pool, row, text, without)
@@ -75,7 +89,7 @@ def _read_without(
     if read:
         changed.append(pl.Series(read[0], texts))
     cells = [own[name][0] for name in columns]
-    written = [f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in cells]
+    written = [f"{float(c):.4g}" if re.fullmatch(r"-?\d+\.\d+", str(c)) else str(c) for c in cells]
     names = [f"{name}: {cell}" for name, cell in zip(columns, written, strict=True)]
     return names, pool.reader.transform(shared.with_columns(changed))
 

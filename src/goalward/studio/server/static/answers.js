@@ -1,15 +1,27 @@
-// The answers: a button and a key for each class, and a field to find one among many.
-import { at, make } from "./net.js";
+// The answers: a button and a key for each class; of many, those likely or recent first, and a field to find one.
+import { colourOf, tint } from "./colours.js";
+import { cue } from "./cue.js";
+import { at, breakable, make } from "./net.js";
 import { keysFor } from "./keys.js";
 
 const ACTIONS = ["undo", "skip", "note", "why"];
-const MANY = 9; // more classes than that, and one can be found by typing
+const FEW = 12; // more classes than that are many
+const FIRST = 9; // of many, how many stand first, with a digit each
+const RECENT = 4;
 let classes = [];
 let labels = [];
+let buttons = [];
+let counts = []; // answers of each class
+let recent = []; // the classes that were answered last
+let shown = null;
 let held = { classes: [], actions: {} };
 
 const kind = at("main").dataset.kind;
-const boxes = () => [...at("answers").querySelectorAll("input")];
+const boxes = () => buttons.map((one) => one.querySelector("input"));
+// Classes of one character are found by their own keys, however many they are.
+const many = () => labels.length > FEW && labels.some((label) => String(label).length > 1);
+
+export const buttonAt = (index) => buttons[index];
 
 // Several labels: switches one on or off.
 export function toggle(index) {
@@ -51,16 +63,12 @@ function button(label, index, choose) {
   const pressed = several ? make("input", "needs-row") : made;
   pressed.type = several ? "checkbox" : "button";
   if (several) made.append(pressed);
-  const key = held.classes[index];
-  if (key) {
-    pressed.setAttribute("aria-keyshortcuts", key);
-    made.append(hint(key));
-  }
-  const words = make("span", "", String(label));
+  const words = make("span");
+  words.append(...breakable(String(label)));
   words.dir = "auto";
   made.append(words);
-  const { colour, text } = classes[index];
-  if (colour) made.style.borderInlineStart = `6px solid ${colour}`;
+  tint(made, colourOf(classes[index], index));
+  const { text } = classes[index];
   if (text) {
     made.title = text;
     words.append(make("small", "soft", text));
@@ -68,6 +76,38 @@ function button(label, index, choose) {
   if (several) pressed.addEventListener("change", tell);
   else made.addEventListener("click", () => choose(index));
   return made;
+}
+
+// Writes on each button its key.
+function keyed() {
+  buttons.forEach((one, index) => {
+    const key = held.classes[index];
+    const pressed = one.querySelector("input") ?? one;
+    one.querySelector("kbd")?.remove();
+    if (key) pressed.setAttribute("aria-keyshortcuts", key); else pressed.removeAttribute("aria-keyshortcuts");
+    if (key && pressed === one) one.prepend(hint(key)); else if (key) pressed.after(hint(key));
+  });
+}
+
+// Of many answers, those likely for this row, the recent and the usual stand first; in the order of the classes, so
+// that no place tells what the model would say.
+export function arrange(row) {
+  shown = row;
+  if (!many()) return;
+  const usual = labels.map((_, k) => k).sort((a, b) => counts[b] - counts[a]);
+  const all = [...(row?.likely ?? []), ...recent, ...usual].filter((k) => k < labels.length);
+  const first = [...new Set(all)].slice(0, FIRST).sort((a, b) => a - b);
+  held.classes = labels.map((_, k) => (first.includes(k) ? String(first.indexOf(k) + 1) : null));
+  const focused = document.activeElement;
+  at("answers").replaceChildren(...first.map((k) => buttons[k]));
+  at("others").replaceChildren(...buttons.filter((_, k) => !first.includes(k)));
+  keyed();
+  if (buttons.includes(focused)) focused.focus({ preventScroll: true });
+}
+
+// Remembers what was answered, to have it at hand for the next rows.
+export function answered(index) {
+  recent = [index, ...recent.filter((k) => k !== index)].slice(0, RECENT);
 }
 
 function help() {
@@ -82,7 +122,8 @@ function help() {
     return row;
   };
   const known = (kind === "numbers" ? [] : labels).map((label, index) => [held.classes[index], String(label)]).filter(([key]) => key);
-  at("help-classes").replaceChildren(...known.map(([key, label]) => line(key, label)));
+  const lines = many() ? [line("1 … 9", "the answers that stand first")] : known.map(([key, label]) => line(key, label));
+  at("help-classes").replaceChildren(...lines);
   for (const name of ACTIONS) {
     const key = held.actions[name];
     for (const box of document.querySelectorAll(`[data-key="${name}"]`)) box.textContent = key ?? "";
@@ -93,13 +134,20 @@ function help() {
 
 // Draws them if they are others than before; `choose` is called with the number of a class.
 export function drawAnswers(known, choose) {
+  counts = known.map((one) => one.labels);
   const now = known.map(({ label, colour, text }) => ({ label, colour, text }));
   if (JSON.stringify(now) === JSON.stringify(classes)) return;
   classes = now;
   labels = classes.map((one) => one.label);
-  held = keysFor(kind === "numbers" ? [] : labels, ACTIONS);
-  if (kind !== "numbers") at("answers").replaceChildren(...labels.map((label, index) => button(label, index, choose)));
-  at("find").hidden = labels.length <= MANY;
+  held = keysFor(kind === "numbers" || many() ? [] : labels, ACTIONS);
+  buttons = kind === "numbers" ? [] : labels.map((label, index) => button(label, index, choose));
+  at("answers").replaceChildren(...buttons);
+  at("others").replaceChildren();
+  at("find").hidden = at("others").hidden = !many();
+  at("answers").classList.toggle("many", many());
+  at("find-text").placeholder = `Find one of ${labels.length} answers`;
+  keyed();
+  arrange(shown);
   tell();
   find();
   help();
@@ -108,7 +156,7 @@ export function drawAnswers(known, choose) {
 // Marks what the model would say; gives its number, or -1.
 export function guessed(row) {
   const index = row?.guess ? labels.indexOf(row.guess[0]) : -1;
-  [...at("answers").children].forEach((one, number) => {
+  buttons.forEach((one, number) => {
     one.classList.toggle("guess", number === index);
     one.querySelector(".guessed")?.remove();
     if (number === index) one.append(make("span", "guessed soft small", `${Math.round(100 * row.guess[1])} % ↵`));
@@ -126,13 +174,14 @@ export function actionKeys(actions) {
   return Object.fromEntries(ACTIONS.flatMap((name) => (held.actions[name] ? [[held.actions[name], actions[name]]] : [])));
 }
 
-const fits = () => [...at("answers").children].filter((one) => !one.hidden);
+const fits = () => [...at("answers").children, ...at("others").children].filter((one) => !one.hidden);
 
 function find() {
   const words = at("find-text").value.trim().toLowerCase();
-  [...at("answers").children].forEach((one, index) => { one.hidden = !String(labels[index]).toLowerCase().includes(words); });
+  buttons.forEach((one, index) => { one.hidden = !String(labels[index]).toLowerCase().includes(words); });
 }
 
+for (const box of ["choices", "others"]) cue(at(box));
 at("find-text").addEventListener("input", find);
 at("find-text").addEventListener("keydown", (event) => {
   if (event.key !== "Enter" && event.key !== "Escape") return;

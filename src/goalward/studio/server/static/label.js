@@ -1,6 +1,6 @@
 // Labelling: an answer shows the next row at once, which was loaded before; saving goes on behind.
 import { at, call } from "./net.js";
-import { actionKeys, answerKeys, clear, drawAnswers, given, guessed, labelAt, toggle } from "./answers.js";
+import { actionKeys, answerKeys, answered, arrange, buttonAt, clear, drawAnswers, given, guessed, labelAt, toggle } from "./answers.js";
 import { edits, guide } from "./classes.js";
 import { ended, finished, reached } from "./end.js";
 import { keys } from "./keys.js";
@@ -43,6 +43,7 @@ function draw() {
     at("row").dataset.row = String(row?.row);
     why(false);
     clear();
+    arrange(row);
   }
   for (const button of document.querySelectorAll(".needs-row")) button.disabled = !row || finished();
   // One number after the other, without a way to the field.
@@ -128,7 +129,8 @@ function send(path, more, said) {
 function answer(index) {
   if (!current() || finished()) return; // a row that nobody sees is not answered
   if (kind === "labels") return toggle(index);
-  const button = at("answers").children[index];
+  answered(index);
+  const button = buttonAt(index);
   button.classList.add("pressed");
   setTimeout(() => button.classList.remove("pressed"), 160);
   send("/api/tell", { label: labelAt(index) }, `Saved: ${labelAt(index)}`);

@@ -37,3 +37,6 @@ export const make = (tag, className, text) => {
   if (text !== undefined) element.textContent = text;
   return element;
 };
+
+// Long names break where a word of them ends.
+export const breakable = (words) => words.split(/(?<=[_/.-])/).flatMap((part) => [part, make("wbr")]);

@@ -1,11 +1,14 @@
 // The side panel: progress, classes, curves, and whether to stop. Told by the server what is new.
 import { charts } from "./charts.js";
+import { colourOf, tint } from "./colours.js";
 import { at, below, call, make } from "./net.js";
 
 const key = `goalward:${at("main").dataset.study}:price-in-accuracy`;
 const short = (number) => (number === null || number === undefined ? "–" : Number(number.toPrecision(3)).toString());
 const count = (number) => number.toLocaleString("en");
 const { measure } = JSON.parse(at("main").dataset.summary); // null where it is accuracy
+const FEW = 12; // classes that are all shown
+const MOST = 6; // of more than these
 let rounds = -1;
 let asked = 0;
 
@@ -20,17 +23,35 @@ function progress(now) {
   if (people > 1) parts.push(`${people} annotators`);
   at("parts").textContent = parts.join(" · ");
   at("meter-fill").style.width = `${(100 * (now.labels + now.skipped)) / now.rows}%`;
-  const most = Math.max(1, ...now.classes.map((one) => one.labels));
-  at("classes").replaceChildren(...now.classes.map((one) => {
+  at("sure")?.toggleAttribute("hidden", !now.model);
+  perClass(now.classes);
+}
+
+// A bar for each class that has answers: of many, those with most, the others folded; and how many have none.
+function perClass(classes) {
+  const most = Math.max(1, ...classes.map((one) => one.labels));
+  const line = ({ one, place }) => {
     const item = make("li");
+    item.append(make("span", "name", String(one.label)), make("span", "number", count(one.labels)));
+    item.firstChild.title = one.label;
+    if (!one.labels) return item;
     const track = make("span", "track");
-    const fill = make("i");
+    const fill = tint(make("i"), colourOf(one, place));
     fill.style.width = `${(100 * one.labels) / most}%`;
-    if (one.colour) fill.style.background = one.colour;
     track.append(fill);
-    item.append(make("span", "name", String(one.label)), make("span", "number", count(one.labels)), track);
+    item.append(track);
     return item;
-  }));
+  };
+  const all = classes.map((one, place) => ({ one, place }));
+  const many = all.length > FEW;
+  const begun = many ? all.filter(({ one }) => one.labels).sort((a, b) => b.one.labels - a.one.labels) : all;
+  const first = many ? MOST : FEW;
+  at("classes").replaceChildren(...begun.slice(0, first).map(line));
+  at("more-classes").replaceChildren(...begun.slice(first).map(line));
+  at("more").hidden = begun.length <= first;
+  at("more-said").textContent = `${begun.length - first} more with answers`;
+  at("none-yet").hidden = begun.length === all.length;
+  at("none-yet").textContent = `${all.length - begun.length} of ${all.length} have no answer yet.`;
 }
 
 // How far the rows are read: "encoded 2,048 of 10,000 texts" fills a bar.

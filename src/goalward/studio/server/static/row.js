@@ -1,13 +1,48 @@
 // One row on the page: text, picture or columns; only ever as text.
-import { at, below, call, make } from "./net.js";
+import { cue } from "./cue.js";
+import { at, below, breakable, call, make } from "./net.js";
 
 const LONG = 600;
+const SHORT = 24; // characters of a cell that fits into a grid
+const GRID = 6; // such cells make one
+const DENSE = 24; // cells of a tight one
 
-function text(row, words) {
+function text(words) {
   at("row-text").hidden = words === null;
   at("row-text").textContent = words ?? "";
   at("row-text").classList.toggle("long", (words ?? "").length > LONG);
-  at("row-whole").hidden = words === null || words.length >= row.length;
+}
+
+// A number of many digits as six and a sign that there are more.
+function cell(value) {
+  const made = make("dd", "", value);
+  if (value.length <= 8 || !/^-?\d+\.\d+(e[-+]?\d+)?$/i.test(value)) return made;
+  made.textContent = String(Number(Number(value).toPrecision(6)));
+  made.title = value;
+  if (Number(value) !== Number(made.textContent)) made.append(make("span", "soft", "…"));
+  return made;
+}
+
+// Short cells as a grid where there are many, long ones in lines of their own.
+function columns(all) {
+  const short = all.filter(([, value]) => value.length <= SHORT);
+  const grid = short.length >= GRID ? short : [];
+  at("row-facts").hidden = grid.length === 0;
+  at("row-facts").classList.toggle("dense", grid.length > DENSE);
+  at("row-facts").replaceChildren(...grid.map(([name, value]) => {
+    const box = make("div");
+    box.append(make("dt"), cell(value));
+    box.firstChild.append(...breakable(name));
+    return box;
+  }));
+  const lines = all.filter((one) => !grid.includes(one));
+  at("row-columns").hidden = lines.length === 0;
+  at("row-columns").replaceChildren(...lines.flatMap(([name, value]) => [make("dt", "", name), cell(value)]));
+}
+
+function left(row) {
+  at("row-whole").hidden = !row?.left;
+  at("row-whole").textContent = `Show all of it: ${row?.left}`;
 }
 
 export function show(row, empty) {
@@ -22,10 +57,9 @@ export function show(row, empty) {
     image.src = below(row.image);
     image.alt = `Picture of ${row.name}`;
   }
-  text(row ?? { length: 0 }, row ? row.text : null);
-  const columns = row?.columns ?? [];
-  at("row-columns").hidden = columns.length === 0;
-  at("row-columns").replaceChildren(...columns.flatMap(([name, value]) => [make("dt", "", name), make("dd", "", value)]));
+  text(row ? row.text : null);
+  columns(row?.columns ?? []);
+  left(row);
   notes(row ?? { notes: [], n_notes: 0 });
   at("row").scrollTop = 0;
 }
@@ -47,5 +81,8 @@ at("row-image").addEventListener("load", (event) => {
 
 export async function whole(row) {
   const all = await call(`/api/rows/${row.row}?whole=true`);
-  text(all, all.text);
+  text(all.text);
+  columns(all.columns);
+  left(all);
 }
+cue(at("row"));

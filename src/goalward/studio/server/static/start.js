@@ -1,9 +1,12 @@
 // The start page: a table is dropped or chosen, its columns and the answers are named, and it begins.
+import { cue } from "./cue.js";
 import { at, below, call, make } from "./net.js";
 
 const USES = [["text", "is read"], ["numeric", "numbers for the model"], ["category", "values for the model"], ["image", "path of a picture"], ["answers", "answers given already"], ["shown", "is only shown"]];
 const PATIENCE = 600000; // a large table takes a while
+const WIDE = 6; // columns of the preview
 let chosen = null; // the table, and its sheet
+let known = null; // what is known of it
 
 function complain(words) {
   at("problem").hidden = !words;
@@ -31,7 +34,10 @@ function column(one, number) {
   const use = make("select");
   use.id = `use-${number}`;
   use.dataset.name = one.name;
-  use.addEventListener("change", () => { if (use.value === "answers" && one.values.length) at("classes-text").value = one.values.join("\n"); });
+  use.addEventListener("change", () => {
+    if (use.value === "answers" && one.values.length) at("classes-text").value = one.values.join("\n");
+    summarize();
+  });
   for (const [value, words] of USES) {
     const option = make("option", "", words);
     option.value = value;
@@ -40,9 +46,43 @@ function column(one, number) {
   }
   const cells = make("p", "soft small cells", one.cells.filter(Boolean).join(" · ") || "empty");
   cells.dir = "auto";
-  box.append(name, use, cells);
+  box.append(name, cells, use);
   if (one.why && one.use === "shown") box.append(make("p", "soft small", `Not for the model: ${one.why}.`));
   return box;
+}
+
+const uses = () => Object.fromEntries([...at("columns").querySelectorAll("select")].map((use) => [use.dataset.name, use.value]));
+const joined = (parts) => [parts.slice(0, -1).join(", "), parts.at(-1)].filter(Boolean).join(" and ");
+const list = (names) => (names.length > 3 ? `${names.length} columns` : joined(names.map((name) => `“${name}”`)));
+
+// In one sentence, what the model makes of the columns.
+function summarize() {
+  const of = uses();
+  const used = (...kinds) => Object.keys(of).filter((name) => kinds.includes(of[name]));
+  const parts = [["reads", used("text")], ["looks at the pictures of", used("image")], ["learns from", used("numeric", "category")], ["takes as given the answers in", used("answers")]];
+  const said = parts.filter(([, names]) => names.length).map(([verb, names]) => `${verb} ${list(names)}`);
+  const nothing = !used("text", "image", "numeric", "category").length;
+  at("study-rows").textContent = `${known.rows.toLocaleString("en")} rows: ${nothing ? "say below which columns the model reads or learns from" : `the model ${joined(said)}`}.`;
+  if (nothing) at("columns-fold").open = true;
+  preview(of);
+}
+
+// The first rows as a table, those columns first that matter.
+function preview(of) {
+  const order = ["text", "image", "answers", "numeric", "category", "shown"];
+  const columns = known.columns.toSorted((a, b) => order.indexOf(of[a.name]) - order.indexOf(of[b.name])).slice(0, WIDE);
+  const line = (tag, cells) => {
+    const row = make("tr");
+    row.append(...cells.map((words) => Object.assign(make(tag, "", words), { dir: "auto" })));
+    return row;
+  };
+  const head = line("th", columns.map((one) => one.name));
+  for (const one of head.children) one.scope = "col";
+  const lines = (columns[0]?.cells ?? []).map((_, k) => line("td", columns.map((one) => one.cells[k])));
+  at("preview").replaceChildren(head, ...lines);
+  const left = known.columns.length - columns.length;
+  at("preview-more").hidden = left === 0;
+  at("preview-more").textContent = `and ${left} more ${left === 1 ? "column" : "columns"}`;
 }
 
 function show(table) {
@@ -51,9 +91,12 @@ function show(table) {
   at("sheet-choice").hidden = table.sheets.length < 2;
   at("sheet").replaceChildren(...table.sheets.map((name) => new Option(name, name, false, name === table.sheet)));
   at("study-title").textContent = table.name;
-  at("study-rows").textContent = `${table.rows.toLocaleString("en")} rows. What is each column for?`;
   at("columns").replaceChildren(...table.columns.map(column));
+  at("columns-fold").open = false;
   at("classes-text").value = table.classes.join("\n");
+  at("classes-text").rows = Math.min(10, Math.max(4, table.classes.length));
+  known = table;
+  summarize();
   at("choose").hidden = true;
   at("study").hidden = false;
   at("study-title").focus();
@@ -103,7 +146,7 @@ at("back").addEventListener("click", () => { at("study").hidden = true; at("choo
 at("study").addEventListener("submit", (event) => {
   event.preventDefault();
   const classes = at("classes-text").value.split("\n").map((line) => line.trim()).filter(Boolean);
-  const uses = Object.fromEntries([...at("columns").querySelectorAll("select")].map((use) => [use.dataset.name, use.value]));
-  busy("Making the study: reading the rows…", () => go("/api/start/study", { ...chosen, classes, uses }));
+  busy("Making the study: reading the rows…", () => go("/api/start/study", { ...chosen, classes, uses: uses() }));
 });
+cue(at("columns"));
 if (at("main").dataset.named) look(Number(at("main").dataset.named));
