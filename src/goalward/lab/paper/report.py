@@ -125,7 +125,7 @@ def _figure(out: Path, name: str, *, quick: bool) -> str:
     drawn = f'<img alt="{caption}" src="data:image/png;base64,{image}">'
     if name in COMMANDS:
         more = " --quick" * (quick and "reproduce" in COMMANDS[name])
-        caption += f"<br><code>{COMMANDS[name]}{more}</code>"
+        caption += f"<br>{_code(COMMANDS[name] + more)}"
     else:
         # Several panels: on a phone they are scrolled, by keyboard too.
         drawn = f"<div class='scroll' tabindex='0' role='group' aria-label='Figure'>{drawn}</div>"
@@ -154,6 +154,11 @@ def untested(claims: list[Claim]) -> tuple[list[Claim], str]:
 
 def _link(name: str) -> str:
     return f'<a href="#{name}">{name}</a>'
+
+
+def _code(command: str) -> str:
+    """Return a command whose words stay whole where a line ends."""
+    return f"<code>{' '.join(f'<span>{escape(word)}</span>' for word in command.split())}</code>"
 
 
 def _paragraphs(texts: list[str]) -> str:
@@ -187,11 +192,11 @@ def _claims(claims: list[Claim], places: list[str]) -> str:
             f"<td>{escape(c.measured)}<div class='rule'>{', '.join(seen)}</div></td>"
             f"<td class='verdict {c.verdict.replace(' ', '-')}'>{c.verdict}"
             f"{SMALL * c.sample}</td>"
-            f"<td><code>{escape(c.command)}</code></td>"
+            f"<td>{_code(c.command)}</td>"
         )
     others, command = untested(claims)
     said = escape(" ".join(claim.says for claim in others))
-    left = f"<p>Not tested by a run of this size: {said} <code>{command}</code></p>" * bool(others)
+    left = f"<p>Not tested by a run of this size: {said} {_code(command)}</p>" * bool(others)
     head = ("The paper says", "Measured here", "Verdict", "Command")
     return (_rows(head, rows, "claims") if rows else "") + left
 
