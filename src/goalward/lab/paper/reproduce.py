@@ -100,7 +100,7 @@ def _collect(wanted: tuple[str, ...], size: Size, out: Path, tick: Tick) -> Find
         played = [
             job._replace(models=job.models[:1])
             for job in pipelines.jobs(COMPARED, ["extra trees"], seeds=2, protocol=rules)
-            if job.models[0] != pipelines.LINEAR and "margin" not in job.rows
+            if job.models[0] != pipelines.LINEAR
         ]
         findings.pipelines = pipelines.play_pipelines(
             played, out=out / "runs" / "pipelines", n_jobs=size.n_jobs, progress=False
