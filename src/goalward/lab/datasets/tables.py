@@ -191,8 +191,7 @@ def letter() -> Dataset:
     return Dataset("letter", X, y, split, Logistic(C=1.0), source)
 
 
-SAMPLES = Path(__file__).with_name("samples")
-"""What comes along with the package; README.md there says whose it is, and how it was made."""
+SAMPLES = Path(__file__).with_name("samples")  # README.md there says whose, and how they were made
 
 
 def letter_sample() -> Dataset:

@@ -97,8 +97,7 @@ def rt_polarity_sample() -> Dataset:
     """Return 2,000 sentences, 1,000 of each class: 64 components of MiniLM's vectors, on their scale."""
     X = np.load(SAMPLES / "rt-polarity.f16.npy").astype(np.float64)
     source = "2,000 sentences, 64 components of all-MiniLM-L6-v2"
-    C = VECTORS["minilm"].C / 2
-    return stratified("rt-polarity", X, np.repeat([1, 0], 1000), source, C=C, per_class=5)
+    return stratified("rt-polarity", X, np.repeat([1, 0], 1000), source, C=0.05, per_class=5)
 
 
 def _dataset(vectors: Embedding, stored: NDArray[Any]) -> Dataset:

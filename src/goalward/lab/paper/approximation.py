@@ -177,10 +177,7 @@ def expected_prediction(
     sizes: tuple[int, ...] = (1, 5, 10),
     known: Results | None = None,
 ) -> ExPred:
-    """Return the distributions for b = 1, 5, 10 (entropy) and the largest b (Fisher).
-
-    What is `known` of the same data and size is not retrained again.
-    """
+    """Return the distributions for b = 1, 5, 10 (entropy) and the largest b (Fisher), as far as `known`."""
     panels: dict[str, Resolved] = {}
     spread, overlap = [], []
     for seed in range(size.batch_seeds):

@@ -34,10 +34,7 @@ class Findings:
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of the paper, what was `measured`, and the `rule` that gives the verdict.
-
-    With `sample` the verdict is that of small samples, by the rule of the whole sets.
-    """
+    """A statement of the paper, what was `measured`, and the `rule` that gives the verdict (of a `sample`)."""
 
     name: str
     says: str

@@ -157,7 +157,7 @@ def _link(name: str) -> str:
 
 
 def _code(command: str) -> str:
-    """Return a command whose words stay whole where a line ends."""
+    # Words stay whole where a line ends.
     return f"<code>{' '.join(f'<span>{escape(word)}</span>' for word in command.split())}</code>"
 
 

@@ -123,8 +123,9 @@ def _approximate(findings: Findings, wanted: set[str], size: Size, tick: Tick) -
             other = replace(text, learner=Logistic(C=C))
             findings.scatters[f"approx-serial-{end}"] = scatter(other, size, tick, every_goal=False)
     if "expred" in wanted:
-        before = findings.scatters
-        runs = [before[name].results for name in APPROXIMATIONS[:2] if name in before]
+        runs = [
+            findings.scatters[name].results for name in APPROXIMATIONS if name in findings.scatters
+        ]
         known = {key: result for run in runs for key, result in run.items()}
         findings.expred = expected_prediction(text, size, tick, known=known)
 
