@@ -106,7 +106,7 @@ def softened_table(datasets: list[Dataset], size: Size, tick: Tick, out: Path) -
         if name == "synth2":
             curves = synthetic(small, tick, folder, compared, queries)
         else:
-            pool = POOL if size.rows is None else size.pool
+            pool = size.pool if size.samples else POOL
             share = min(1.0, pool / len(dataset.split(0).pool))
             thin = replace(dataset, split=Thinned(dataset.split, share, test=1.0))
             curves = learning(thin, small, tick, folder, compared)
