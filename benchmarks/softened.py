@@ -144,7 +144,7 @@ def main(
     for name in ("synth2", "rt-polarity", "letter"):
         with suppress(DataMissing):
             datasets.append(load(name))
-    size = Size.quick(jobs) if quick else Size.full(n_jobs=jobs)
+    size = Size.quick(2, jobs) if quick else Size.full(n_jobs=jobs)
     table = softened_table(datasets, size, print, out)
     out.mkdir(parents=True, exist_ok=True)
     table.write_csv(out / "softened.csv")
