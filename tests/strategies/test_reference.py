@@ -58,7 +58,18 @@ def test_rank_suggests_the_rows_of_the_first_version(options, known, tmp_path):
     np.save(pool, X)
     answers = (X[:20, 0] + 0.3 * X[:20, 1] > 0).astype(int)
     labels.write_text("row,label\n" + "".join(f"{i},{y}\n" for i, y in enumerate(answers)))
-    command = ["rank", str(pool), "--labels", str(labels), "--json", "--seed", "3", *options]
+    plain = ["--C", "1", "--features", "linear"]
+    command = [
+        "rank",
+        str(pool),
+        "--labels",
+        str(labels),
+        "--json",
+        "--seed",
+        "3",
+        *plain,
+        *options,
+    ]
     result = CliRunner().invoke(app, command)
     assert [line["row"] for line in json.loads(result.stdout)["rows"]] == known
 

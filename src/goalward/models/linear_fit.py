@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from goalward.core.arrays import is_sparse, like, namespace
 from goalward.core.labels import clean_weights
-from goalward.core.pool import n_rows
+from goalward.core.pool import as_pool, n_rows
 from goalward.core.rows import Labelled, clean_rows, column_names, held
 from goalward.errors import BadParameter, NotConverged, Separable, ShapeMismatch
 from goalward.models.features import fitted_maps, is_plain
@@ -130,7 +130,7 @@ class Learner:
         """
         maps: list[Any] = [None]
         if not is_plain(self.features):
-            alone = pool is None or n_rows(pool) == 0
+            alone = pool is None or len(as_pool(pool)) == 0
             maps = fitted_maps(self.features, X if alone else pool)
         chooses, best, most = getattr(self, self.strength) == "loo", None, float("-inf")
         for map in maps:
