@@ -210,7 +210,7 @@ def test_texts_with_numbers_and_values(tmp_path):
     assert alone.texts == ("title", "body")
     assert (alone.numeric, alone.category) == (("stars",), ("land",))
     alone = Table(tmp_path / "t.csv", "title,body", alone=True).settled()
-    assert alone.features == "tfidf-256/1"
+    assert alone.features == "tfidf-256/2"
     assert alone.load().show(1)["text"] == "a film number 1\n\nword1 and word1 of it"
     assert alone.load().show(0)["text"] == "a film number 0"
     both = Table(tmp_path / "t.csv", "title,body", None, ("stars",), category=("land",)).settled()

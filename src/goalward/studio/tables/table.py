@@ -47,7 +47,7 @@ from goalward.studio.tables.read import PICTURE, beside, read_format
 
 FEATURES = {
     "columns": ("columns/1", ""),
-    "tfidf": ("tfidf-256/1", "TF-IDF"),
+    "tfidf": ("tfidf-256/2", "TF-IDF"),
     "pixels": ("pixels/1", "small grey pixels, edges and colours"),
 }
 """Recipes of features, which change whenever the features do, and their names for people."""
