@@ -74,8 +74,8 @@ class FeatureMap:
         if is_sparse(rows):
             if self.tame or not self.sparse:
                 raise Unsupported(
-                    f"{self!r} needs dense rows, got a sparse matrix. Use features='linear', or pass "
-                    "dense components, by TruncatedSVD say."
+                    f"{self!r} needs dense rows, got a sparse matrix. Use features='linear' or "
+                    "'components'."
                 )
             return Features(self, self.learned(rows), int(rows.shape[1]))
         Z = np.asarray(to_numpy(rows), dtype=np.float64)
@@ -154,9 +154,6 @@ class Components(FeatureMap):
         # As long as the rows themselves, so that the same penalties suit both.
         length = np.sqrt(float(np.trace(gram)) / max(float(values.sum()), 1e-300))
         return {"weights": length * vectors}
-
-    def added(self, Z: Array, learned: Learned) -> Array | None:
-        return self.mapped(Z, learned)
 
     def mapped(self, Z: Rows, learned: Learned) -> Rows:
         return Z @ learned["weights"]
