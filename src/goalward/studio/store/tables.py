@@ -11,8 +11,13 @@ import sqlalchemy as sa
 METADATA = sa.MetaData()
 
 
+# SQLite finds a line by its key at once where that is an INTEGER, and keeps no index beside it.
+_KEY = sa.BigInteger().with_variant(sa.Integer, "sqlite")
+
+
 def _whole(name: str, *, key: bool = False) -> sa.Column[int]:
-    return sa.Column(name, sa.BigInteger, nullable=False, autoincrement=False, primary_key=key)
+    kind = _KEY if key else sa.BigInteger()
+    return sa.Column(name, kind, nullable=False, autoincrement=False, primary_key=key)
 
 
 def _row() -> sa.Column[int]:
