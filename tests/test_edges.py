@@ -192,15 +192,6 @@ def test_half_precision_tensors_are_widened():
         fitted.predict_proba(sp.csr_array(TASK.X_pool))
 
 
-def test_cross_validation_leaves_out_rows_without_weight():
-    task = problem(n_labelled=60)
-    weights = np.zeros(60)
-    weights[:30] = 1.0
-    learner = gw.Logistic("cv", Cs=[0.1, 1.0], cv=3)
-    with_zeros = learner.fit(task.X, task.y, sample_weight=weights)
-    assert with_zeros.C == learner.fit(task.X[:30], task.y[:30]).C
-
-
 def test_a_model_at_zero_is_not_called_loose():
     X = np.vstack([TASK.X[:10]] * 2)
     y = np.repeat([0, 1], 10)

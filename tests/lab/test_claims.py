@@ -5,15 +5,16 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.model_selection import StratifiedKFold
 
+import goalward as gw
 from goalward.lab.curves import Curves
 from goalward.lab.datasets import digits_3v8, load, synth2
 from goalward.lab.paper import Findings, Size, claims, protocol
 from goalward.lab.paper import approximation as study
 from goalward.lab.paper.approximation import ExPred, Scatter
 from goalward.lab.paper.findings import CLAIMS
-from goalward.lab.paper.protocol import EVERY, OPERATORS, penalties
-from goalward.models.logistic import CrossValidation, Logistic, cross_validate
+from goalward.lab.paper.protocol import EVERY, OPERATORS, cross_validated, penalties
 from tests.lab.test_paper import TINY, learned, quiet
 
 
@@ -24,13 +25,27 @@ def test_cross_validation_is_of_the_initial_labels_first():
     assert (table["stated_C"] == 1.0).all()
     assert (table["accuracy_at_best"] >= table["accuracy_at_stated"]).all()
     data = load("wine")
+    Cs = np.array([0.01, 0.1, 1.0, 10.0, 100.0])
     scores = [
-        cross_validate(Logistic(Cs=[0.01, 0.1, 1.0, 10.0, 100.0]), data.X[i], data.y[i])
+        cross_validated(Cs, data.X[i], data.y[i])
         for i in (data.split(seed).init for seed in (0, 1))
     ]
-    accuracy = np.mean([s.accuracy.mean(axis=0) for s in scores], axis=0)
+    accuracy = np.mean([s[0].mean(axis=0) for s in scores], axis=0)
     assert table["accuracy_at_stated"][0] == pytest.approx(accuracy[2])
     assert table["accuracy_at_best"][0] == pytest.approx(accuracy.max())
+
+
+def test_cross_validation_scores_every_fold_by_a_fit_to_the_others():
+    data, Cs = load("wine"), np.array([0.1, 1.0])
+    accuracy, likelihood = cross_validated(Cs, data.X, data.y)
+    folds = StratifiedKFold(5, shuffle=True, random_state=0).split(data.X, data.y)
+    for f, (train, held_out) in enumerate(folds):
+        for c, C in enumerate(Cs):
+            p = gw.Logistic(C).fit(data.X[train], data.y[train]).predict_proba(data.X[held_out])
+            right = np.unique(data.y, return_inverse=True)[1][held_out]
+            assert accuracy[f, c] == pytest.approx((p.argmax(axis=1) == right).mean())
+            exact = np.log(p[np.arange(len(p)), right]).mean()
+            assert likelihood[f, c] == pytest.approx(exact, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -301,12 +316,11 @@ def made_penalties(control, monkeypatch):
         "mismatched": [0.3, 0, 0, 0, 0],
     }
 
-    def cross_validated(learner, X, y):
+    def made(Cs, X, y):
         noise = 0.05 * (control != "ties") * rng.standard_normal((5, 5))
-        scores = 0.6 + noise + best.get(control, 0.0)
-        return CrossValidation(learner.Cs[2], np.array(learner.Cs), scores, scores)
+        return np.stack([0.6 + noise + best.get(control, 0.0)] * 2)
 
-    monkeypatch.setattr(protocol, "cross_validate", cross_validated)
+    monkeypatch.setattr(protocol, "cross_validated", made)
     return penalties([synth2(), load("wine"), load("digits")], Size.full(), quiet)
 
 

@@ -27,7 +27,7 @@ PAIRS = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 0]] * 4)
     ],
     ids=["array", "list", "single", "series", "objects", "infinite"],
 )
-@pytest.mark.parametrize("C", [1.0, "cv"])
+@pytest.mark.parametrize("C", [1.0, "loo"])
 def test_measurements_are_no_classes(y, C):
     with pytest.raises(BadInput, match=r"gw\.Ridge\(\)") as said:
         gw.Logistic(C=C).fit(X, y)

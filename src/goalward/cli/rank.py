@@ -46,7 +46,7 @@ class RankOptions:
         "decision-risk, epig and fisher-ratio, else top.",
     )
     batch: int = Option(10, min=1, help="Rows to suggest.")
-    C: str = Option("loo", "--C", help="Inverse penalty: a number, loo or cv.")
+    C: str = Option("loo", "--C", help="Inverse penalty: a number, or loo.")
     features: str = Option(
         "auto",
         help="auto (chosen by leave-one-out), linear (columns as they come), splines, landmarks.",
@@ -114,9 +114,9 @@ def rank(options: RankOptions) -> Result:
             "them out of one of the two."
         )
     try:
-        C = options.C if options.C in ("cv", "loo") else float(options.C)
+        C = options.C if options.C == "loo" else float(options.C)
     except ValueError as error:
-        raise BadParameter(f"--C must be a number, loo or cv, got {options.C}.") from error
+        raise BadParameter(f"--C must be a number or loo, got {options.C}.") from error
     learner = gw.Logistic(C=C, features=options.features)
     fitted = learner.fit(pool.take(rows), labels, pool=pool.source)
     recipe, goal_rows = options.recipe(), options.goal_rows or len(pool)

@@ -3,7 +3,7 @@
 from goalward.core.rows import Labelled
 from goalward.models.fitted import Fitted, as_fitted
 from goalward.models.linear import LinearModel
-from goalward.models.logistic import CrossValidation, Logistic, cross_validate
+from goalward.models.logistic import Logistic
 from goalward.models.loss import Loss, Softmax
 from goalward.models.model import Jacobian, Model
 from goalward.models.multi_label import MultiLabel, Sigmoid
@@ -13,7 +13,6 @@ from goalward.models.refitted import Refitted
 from goalward.models.ridge import Ridge, Squared
 
 __all__ = [
-    "CrossValidation",
     "Fitted",
     "Hessian",
     "Jacobian",
@@ -32,6 +31,5 @@ __all__ = [
     "Squared",
     "Validity",
     "as_fitted",
-    "cross_validate",
     "inspected",
 ]

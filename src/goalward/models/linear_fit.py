@@ -37,8 +37,6 @@ class Learner:
 
     strength: ClassVar[str] = "C"
     """The parameter of the penalty."""
-    chosen_by: ClassVar[tuple[str, ...]] = ("loo",)
-    """Words for a penalty that is chosen."""
     names: ClassVar[str] = "classes"
     """The parameter that names the columns."""
 
@@ -73,10 +71,9 @@ class Learner:
         pool
             Rows without labels, to which `features` are fitted; X by default.
         """
-        strength, words = getattr(self, self.strength), self.chosen_by
-        if strength not in words:
-            other = f"{', ' * (len(words) > 1)}{', '.join(map(repr, words[:-1]))} or {words[-1]!r}"
-            check_positive(self.strength, strength, other)
+        strength = getattr(self, self.strength)
+        if strength != "loo":
+            check_positive(self.strength, strength, " or 'loo'")
         X = held(X)
         if self.opinion is not None:
             weighed: Fitted = self.opinion.fitted(self, X, y, sample_weight, pool)
@@ -94,7 +91,7 @@ class Learner:
         known = Labelled(*(like(part, reference, dtype=xp.float64) for part in checked))
         if strength == "loo" or not is_plain(self.features):
             return self.chosen(X, y, sample_weight, start, pool)
-        C, free = self._penalty(known, classes, X, y)
+        C, free = self._penalty(known, classes)
         fitted = self._finished(self._fitted(known, classes, loss, C, free, X, start))
         if loss.kind != "numbers":
             fitted.refuse_separable()

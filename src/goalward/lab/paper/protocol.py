@@ -12,11 +12,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 from scipy.stats import friedmanchisquare, sem
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
+from goalward.adapters import LogisticClassifier
 from goalward.lab.curves import Curves
 from goalward.lab.datasets import Dataset, synth2
 from goalward.lab.simulate import Plans, as_plans, simulate
-from goalward.models.logistic import Logistic, cross_validate
 from goalward.strategies import Random
 
 OPERATORS = ("oracle", "average", "min", "max")
@@ -112,18 +113,18 @@ def penalties(datasets: list[Dataset], size: Size, tick: Tick) -> pl.DataFrame:
     for dataset in datasets:
         stated, steps = stated_C(dataset), 10.0 ** np.arange(-2, 3)
         grid = stated * steps
-        learner = Logistic(Cs=(float(dataset.learner.C) * steps).tolist())
+        Cs = float(dataset.learner.C) * steps
         initial = [dataset.split(seed).init for seed in range(size.seeds)]
         rows = np.random.default_rng(0).permutation(np.r_[initial[0], dataset.split(0).pool])
         for known in (initial, [rows[:1000]], [rows[:3000]])[: 1 if size.samples else 3]:
             tick(f"cross validation on {len(known[0])} rows of {dataset.name}")
-            tried = [cross_validate(learner, dataset.X[part], dataset.y[part]) for part in known]
+            tried = [cross_validated(Cs, dataset.X[part], dataset.y[part]) for part in known]
             accuracy, likelihood = (
                 # Splits are the unit where there are several, folds where there is one.
-                np.array([getattr(t, name).mean(axis=0) for t in tried])
+                np.array([scores[metric].mean(axis=0) for scores in tried])
                 if len(tried) > 1
-                else getattr(tried[0], name)
-                for name in ("accuracy", "log_likelihood")
+                else tried[0][metric]
+                for metric in range(2)
             )
             means = accuracy.mean(axis=0)
             # Means tie within half a row: the strongest penalty of the best wins.
@@ -146,6 +147,18 @@ def penalties(datasets: list[Dataset], size: Size, tick: Tick) -> pl.DataFrame:
             if len(known[0]) >= len(rows):
                 break
     return pl.DataFrame(lines)
+
+
+def cross_validated(Cs: NDArray[Any], X: Any, y: Any) -> NDArray[Any]:
+    """Return accuracy and mean log-likelihood in stratified folds, (2, folds, Cs)."""
+    fewest = int(np.unique(y, return_counts=True)[1].min())
+    folds = StratifiedKFold(min(5, fewest), shuffle=True, random_state=0)
+    metrics, grid = ("accuracy", "neg_log_loss"), {"C": Cs.tolist()}
+    search = GridSearchCV(
+        LogisticClassifier(), grid, scoring=metrics, cv=folds, refit=False, error_score=np.nan
+    )
+    found = search.fit(X, y).cv_results_
+    return np.array([[found[f"split{i}_test_{m}"] for i in range(folds.n_splits)] for m in metrics])
 
 
 def _alike(accuracy: NDArray[Any]) -> float:

@@ -163,8 +163,9 @@ class Kind:
 
     def fitter(self, params: Mapping[str, Any], classes: Sequence[Label]) -> Any:
         """Return the learner; a class without a label yet penalises the intercepts."""
-        penalized = params.get("penalize_intercept") or "until-seen"
-        return Logistic(**{**params, "penalize_intercept": penalized, "classes": list(classes)})
+        options = {name: value for name, value in params.items() if name not in ("Cs", "cv")}
+        options["penalize_intercept"] = params.get("penalize_intercept") or "until-seen"
+        return Logistic(**options, classes=list(classes))
 
     def ready(self, state: Answered) -> bool:
         """Return whether a model can be fitted: labels of two classes among the training rows."""
