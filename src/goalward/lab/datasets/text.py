@@ -84,8 +84,8 @@ def rt_polarity(vectors: str | None = None) -> Dataset:
         checkpoint = locate("bert-base-uncased") if name == "bert" else None
         if checkpoint is not None:
             return _dataset(VECTORS[name], _embedded(VECTORS[name].file, checkpoint))
-    folder = minilm_folder() if "minilm" in wanted else None
-    if folder is not None:
+    if "minilm" in wanted and find_spec("transformers") is not None:
+        folder = minilm_folder()
         return _dataset(VECTORS["minilm"], _embedded(VECTORS["minilm"].file, folder, mean=True))
     raise DataMissing(
         f"{VECTORS[wanted[0]].file} is not in the folder of GOALWARD_DATA, nor in {cache_folder()}. Put "

