@@ -6,17 +6,10 @@ from scipy.stats import binomtest
 
 from goalward.lab.statistics import (
     bayesian_signed_rank,
-    critical_difference,
     holm,
     regret,
     signed_rank,
 )
-
-
-@pytest.mark.parametrize(("k", "q"), [(2, 1.960), (5, 2.728), (10, 3.164)])
-def test_the_critical_difference_is_that_of_demsars_table(k, q):
-    expected = q * np.sqrt(k * (k + 1) / (6 * 30))
-    assert critical_difference(k, 30) == pytest.approx(expected, rel=5e-4)
 
 
 def test_holm_by_hand():

@@ -91,7 +91,6 @@ def save(fig: Figure, path: Path) -> list[Path]:
 
 
 OURS = "#1f6fb4"
-OTHER = "#333333"
 MARKED: dict[str, dict[str, Any]] = {  # fixed styles
     "margin": {"color": "#d1495b"},
     "coverage": {"color": "#2e8b57"},
@@ -146,51 +145,6 @@ def curve_figure(curves: Curves, title: str) -> NotebookFigure:
     losses = {n: curves.curve(n, "log_loss") for n in curves.strategies}
     curve_panel(right, losses, ylabel="test log-loss")
     return fig
-
-
-def critical_difference_figure(
-    ranks: Mapping[str, float], distance: float, *, ours: str, title: str = ""
-) -> NotebookFigure:
-    """Return the diagram of mean ranks (Demšar 2006); bars join ranks within `distance`."""
-    order = sorted(ranks.items(), key=lambda item: item[1])
-    values = [value for _, value in order]
-    count, half = len(order), (len(order) + 1) // 2
-    bars = _groups(values, distance)
-    first = 0.9 + 0.28 * len(bars)
-    depth = first + 0.42 * half
-    fig = figure(9, 0.9 + 0.62 * depth)
-    axes: Any = fig.subplots()
-    axes.set(xlim=(-1.2, count + 2.2), ylim=(-depth - 0.2, 1.3))
-    axes.set_title(title, fontsize=11, loc="left")
-    axes.axis("off")
-    axes.plot([1, count], [0, 0], color="0.3", linewidth=1.2)
-    for tick in range(1, count + 1):
-        axes.plot([tick, tick], [0, 0.14], color="0.3", linewidth=1.2)
-        axes.text(tick, 0.25, str(tick), ha="center", va="bottom", fontsize=9, color="0.3")
-    axes.plot([1, 1 + distance], [0.95, 0.95], color="0.3", linewidth=2)
-    axes.text(1.1 + distance, 0.95, f"critical difference {distance:.2f}", va="center", fontsize=9)
-    for level, (i, j) in enumerate(bars):
-        ends, y = [values[i] - 0.06, values[j] + 0.06], -0.3 - 0.28 * level
-        axes.plot(ends, [y, y], color="0.55", linewidth=4, solid_capstyle="round")
-    for i, (name, value) in enumerate(order):
-        left = i < half
-        y = -first - 0.42 * (i if left else count - 1 - i)
-        end, side = (0.85, "right") if left else (count + 0.15, "left")
-        shade, weight = (OURS, "bold") if name == ours else (OTHER, "normal")
-        axes.plot([value, value, end], [0, y, y], color=shade, linewidth=1.1)
-        text = {"ha": side, "va": "center", "fontsize": 10, "color": shade, "fontweight": weight}
-        axes.text(end + (-0.08 if left else 0.08), y, f"{name}  {value:.2f}", **text)
-    return fig
-
-
-def _groups(values: list[float], distance: float) -> list[tuple[int, int]]:
-    """Return the longest runs of ranks that lie within the distance."""
-    runs: list[tuple[int, int]] = []
-    for i in range(len(values)):
-        j = max(k for k in range(i, len(values)) if values[k] - values[i] <= distance)
-        if j > i and not any(a <= i and j <= b for a, b in runs):
-            runs.append((i, j))
-    return runs
 
 
 def distances_figure(

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm, rankdata, studentized_range, t, wilcoxon
+from scipy.stats import norm, rankdata, t, wilcoxon
 
 LOWER_IS_BETTER = {"log_loss"}
 
@@ -45,12 +45,6 @@ def ranked(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return ranks along the first axis, 1 the highest, and in how many columns each is the best."""
     ranks = np.asarray(rankdata(-values, axis=0))
     return ranks, (ranks == ranks.min(axis=0)).sum(axis=1)
-
-
-def critical_difference(n_strategies: int, n_datasets: int) -> float:
-    """Return Nemenyi's critical difference of mean ranks at 5 % (Demšar 2006, eq. 4)."""
-    q = float(studentized_range.ppf(0.95, n_strategies, np.inf)) / np.sqrt(2.0)
-    return float(q * np.sqrt(n_strategies * (n_strategies + 1) / (6.0 * n_datasets)))
 
 
 def signed_rank(differences: NDArray[Any]) -> float:
