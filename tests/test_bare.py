@@ -126,6 +126,7 @@ def test_a_command_says_what_to_install(arguments, extra):
     assert f"goalward[{extra}]" in done.stderr.replace("\n", " ")
 
 
+@pytest.mark.heavy
 def test_what_is_loaded_later_is_typed(tmp_path):
     """As mypy and an editor see it: no Any, and a misspelt name is an error."""
     need("mypy")

@@ -15,7 +15,7 @@ from typer.main import get_command
 
 import goalward as gw
 from goalward.cli import app
-from tests.conftest import need
+from tests.conftest import need, some_heavy
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -32,12 +32,13 @@ NEEDS = {
     "docs/how-to/cluster.md": ["distributed"],
     "docs/how-to/gpu.md": ["torch"],
 }
-"""Optional packages that the blocks of a page use."""
+"""Optional packages that the blocks of a page use; all are large."""
 NOISY = {"docs/coming-from.md", "docs/how-to/cluster.md"}
 """Pages whose other libraries, modAL and Dask, warn on their own account."""
 TUTORIALS = [*sorted((DOCS / "tutorials").glob("*.md")), DOCS / "how-to/llm-review.md"]
 """Pages whose commands run, too."""
 EXAMPLES = sorted((DOCS / "examples").glob("*.py"))
+LARGE = [ROOT / name for name in NEEDS]
 TABLES = [*DOCS.glob("goals*.csv"), DOCS / "guide-operators.csv"]
 """Tables of pages, which the site shows in them."""
 ALL = "\n".join(page.read_text(encoding="utf-8") for page in [*PAGES, *TABLES])
@@ -60,7 +61,9 @@ def prepared(page, folder, monkeypatch):
     monkeypatch.chdir(folder)
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if p not in TUTORIALS], ids=name_of)
+@pytest.mark.parametrize(
+    "page", some_heavy([p for p in PAGES if p not in TUTORIALS], LARGE), ids=name_of
+)
 def test_every_python_block_runs(page, tmp_path, monkeypatch):
     """Blocks of README stand alone; those of a page build on one another."""
     prepared(page, tmp_path, monkeypatch)
@@ -96,7 +99,7 @@ def test_every_command_of_a_tutorial_runs_between_its_blocks(page, tmp_path, mon
     assert commands > 0 or page.stem == "software"
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=name_of)
+@pytest.mark.parametrize("example", some_heavy(EXAMPLES, LARGE), ids=name_of)
 def test_every_example_draws_its_figure_and_has_a_page_with_it(example, tmp_path, monkeypatch):
     prepared(example, tmp_path, monkeypatch)
     run = [sys.executable, "-W", "error", str(example)]

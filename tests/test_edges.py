@@ -174,6 +174,7 @@ def test_labels_of_batches_are_any_hashables():
         FirstOrder().batch(fitted, goal, TASK.X_pool[:2])
 
 
+@pytest.mark.heavy
 def test_half_precision_tensors_are_widened():
     need("torch")
     import torch

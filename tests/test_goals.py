@@ -215,6 +215,7 @@ def test_custom_by_differences_equals_the_built_in_goal():
     )
 
 
+@pytest.mark.heavy
 def test_custom_by_torch_equals_the_built_in_goal():
     need("torch")
     import torch

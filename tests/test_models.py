@@ -9,7 +9,7 @@ from goalward.core.kernels.compiled import accelerated
 from goalward.models import LinearModel, linear
 from goalward.solvers.auto import Auto
 from goalward.testing import check_model, problem
-from tests.conftest import need
+from tests.conftest import need, some_heavy
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -43,7 +43,7 @@ def test_a_curvature_is_factored_once_and_a_used_model_travels(monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize("fast", some_heavy([False, True], [True]))
 def test_two_columns_of_many_rows_are_the_product(dtype, fast, rng, monkeypatch):
     if fast:
         need("numba")

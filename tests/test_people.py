@@ -51,6 +51,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_it_is_as_good_as_crowd_kit_and_surer_where_answers_are_few(kind):
     right, likely = [], []
@@ -80,6 +81,7 @@ def test_a_prior_helps_where_answers_are_few(kind):
     assert ours > published + 1.0
 
 
+@pytest.mark.heavy
 def test_without_a_prior_it_is_the_published_model():
     """The same fixed point where there is one: 400 rows, and people who are mostly right."""
     truth, *given = answered(0, 400, 2, [0.9, 0.85, 0.8, 0.75], 4)

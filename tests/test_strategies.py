@@ -227,6 +227,7 @@ def test_a_recipe_without_its_data_is_refused():
         gw.recipe("dev/average").build()
 
 
+@pytest.mark.heavy
 def test_the_words_that_a_type_checker_knows_are_those_that_there_are(tmp_path):
     from goalward.strategies import goal_oriented
     from goalward.strategies import recipes as recipe_names

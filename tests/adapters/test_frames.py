@@ -16,7 +16,7 @@ import goalward as gw
 from goalward.adapters import from_sklearn
 from goalward.errors import BadInput, ShapeMismatch
 from goalward.utility import FirstOrder, ImplicitStep, Retrain
-from tests.conftest import need
+from tests.conftest import need, some_heavy
 
 FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame}
 
@@ -106,7 +106,7 @@ FRONT = ColumnTransformer(
 )
 
 
-@pytest.mark.parametrize("kind", LAZY)
+@pytest.mark.parametrize("kind", some_heavy(LAZY, ["datasets.Dataset"]))
 def test_lazy_frames_and_datasets_are_pools(kind, rng):
     (known, y), (pool, _), (dev, y_dev) = (table(rng, n) for n in (50, 30, 20))
     model = make_pipeline(FRONT, LogisticRegression())
@@ -124,6 +124,7 @@ def test_lazy_frames_and_datasets_are_pools(kind, rng):
     assert gw.GoalOriented.recommended(numbers).suggest(fitted, numbers, batch=2).rows.shape == (2,)
 
 
+@pytest.mark.heavy
 def test_columns_of_a_dataset_are_texts_labels_and_vectors(rng):
     need("datasets")
     from datasets import Dataset, DatasetDict
@@ -143,8 +144,10 @@ def test_columns_of_a_dataset_are_texts_labels_and_vectors(rng):
         gw.suggest(None, None, None, DatasetDict(train=rows))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", LAZY)
 def test_lazy_frames_and_datasets_are_tables_of_studies(kind, tmp_path):
+    need("anywidget")
     texts = ["a fine film", "dull plot", "great cast", "a bore"]
     made = LAZY[kind]({"text": texts, "stars": [5, 2, 4, 1]})
     widget = gw.annotate(made, text="text", classes=["good", "bad"], study=tmp_path / "w.db")
@@ -162,7 +165,9 @@ def test_lazy_frames_and_datasets_are_tables_of_studies(kind, tmp_path):
     assert not (tmp_path / "m.db").exists()
 
 
+@pytest.mark.heavy
 def test_cells_without_a_text_are_empty(tmp_path):
+    need("anywidget")
     for name, make in FRAMES.items():
         frame = make({"text": ["a fine film", None, "a bore"], "n": [1, 2, 3]})
         place = tmp_path / f"{name}.db"

@@ -71,6 +71,7 @@ def test_the_table_of_guesses_has_a_line_a_set_and_the_means():
     assert guesses.needed(np.array([0.5, 0.7, 0.9]), 0.8) == pytest.approx(30)
 
 
+@pytest.mark.heavy
 def test_flipped_labels_are_found():
     need("cleanlab")
     assert min(areas("wine", 0.1, 0)) > 0.8

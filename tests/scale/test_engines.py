@@ -25,6 +25,7 @@ def test_engines_of_one_machine_give_the_rows_of_memory(engine):
     check_engine(engine)
 
 
+@pytest.mark.heavy
 def test_a_device_gives_the_rows_of_memory():
     need("torch")
     check_engine(Cuda("cpu", block=1))
@@ -54,6 +55,7 @@ class Variance(PosteriorGoal):
         return np.broadcast_to(np.eye(M.shape[1]), M.shape)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("pool", ["array", "tensor"])
 def test_a_short_list_is_worked_on_where_the_device_has_it(pool):
     need("torch")
@@ -71,6 +73,7 @@ def test_a_short_list_is_worked_on_where_the_device_has_it(pool):
     np.testing.assert_allclose(got.values, want.values, rtol=1e-9)
 
 
+@pytest.mark.heavy
 def test_a_goal_that_knows_numpy_alone_is_given_it():
     need("torch")
     task = problem(n_classes=3, n_labelled=40, n_pool=500)
@@ -80,6 +83,7 @@ def test_a_goal_that_knows_numpy_alone_is_given_it():
     assert got.rows.tolist() == want.rows.tolist()
 
 
+@pytest.mark.heavy
 def test_a_cluster_gives_the_rows_of_memory(client, tmp_path):
     def stored(X):
         np.save(tmp_path / "pool.npy", X)

@@ -64,6 +64,7 @@ def test_rank_fits_it_once(selection):
     assert FITS == [60, 60]
 
 
+@pytest.mark.heavy
 def test_a_device_refuses_it():
     need("torch")
     fitted, goal, pool = small()
@@ -72,6 +73,7 @@ def test_a_device_refuses_it():
     assert len(FITS) <= 1
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("selection", [Top(), Sequential()], ids=repr)
 def test_a_cluster_fits_it_once_here_and_never_there(client, setting, selection):
     fitted, goal, pool = setting

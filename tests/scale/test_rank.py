@@ -62,6 +62,7 @@ def test_rows_do_not_depend_on_blocks_or_threads(K, dtype, options):
     assert whole.rows.tolist() == suggestion.rows.tolist()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("K", [2, 3, 26])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("statistic", ["mean", "min", "max", "spread"])
@@ -113,6 +114,7 @@ def test_a_bad_number_is_found_by_its_score_and_named(K, bad):
         gw.GoalOriented(goal).suggest(fitted, pool)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("K", [2, 3])
 def test_compiled_loops_let_a_bad_number_through(K, compiled):
     fitted, goal, pool = setting(K)
@@ -191,6 +193,7 @@ def test_a_vacuous_query_warns_as_everywhere():
         rank(pool, fitted, goal, operator=Expected(Predicted()))
 
 
+@pytest.mark.heavy
 def test_a_device_gives_the_rows_of_the_cpu_or_refuses(tmp_path):
     """With torch's CPU device: the same road that a GPU takes, but for its kernels."""
     need("torch")

@@ -254,11 +254,13 @@ def test_threads_buy_what_memory_buys(engine):
     _same_rows(engine)
 
 
+@pytest.mark.heavy
 def test_a_device_buys_what_memory_buys():
     need("torch")
     _same_rows(Cuda("cpu", block=1))
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore")  # Dask's own
 def test_a_cluster_buys_what_memory_buys(client, tmp_path):  # noqa: F811
     def stored(X):

@@ -35,6 +35,7 @@ def rows():
     return X
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("text", RECIPES)
 def test_tensors_give_the_same_rows(text):
     need("torch")

@@ -154,6 +154,7 @@ def test_row_weights_count():
     np.testing.assert_allclose(2.0 * a.change[0], b.change[0], rtol=1e-5, atol=1e-9)
 
 
+@pytest.mark.heavy
 def test_flipped_labels_are_found_as_well_as_by_folds():
     need("cleanlab")
     from cleanlab import rank

@@ -31,6 +31,8 @@ from goalward.core.draws import reference_rows
 from goalward.core.rows import clean_rows
 from goalward.errors import BadInput, BadParameter, Unsupported
 
+__all__ = ["Features", "Landmarks", "Linear", "Splines"]
+
 SAMPLE = 2000
 """Rows of the pool that a map is fitted to."""
 FLAT = 1e-8

@@ -9,6 +9,7 @@ from tests.studio.server.conftest import TOKEN
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("mode", ["POSITIVE", "NEGATIVE"])
 @pytest.mark.attack("requests made from the interface's description (schemathesis)")
 def test_no_request_makes_the_server_fail(address, study, mode, tried):

@@ -115,6 +115,7 @@ def test_what_cannot_be_made_later_is_said_before(table, tmp_path, monkeypatch):
     assert not (tmp_path / "s.db").exists()
 
 
+@pytest.mark.heavy
 def test_what_is_installed_is_taken_and_named(table, monkeypatch):
     monkeypatch.delenv("GOALWARD_EMBEDDINGS")
     need("sentence_transformers")

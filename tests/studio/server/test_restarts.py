@@ -6,6 +6,7 @@ import threading
 from http.client import HTTPException
 
 import polars as pl
+import pytest
 
 import goalward as gw
 from goalward.errors import GoalwardError
@@ -20,6 +21,7 @@ RESTARTS = int(os.environ.get("GOALWARD_RESTARTS", "2"))
 PEOPLE, ANSWERS = 8, 5
 
 
+@pytest.mark.often
 def test_every_acknowledged_answer_is_there_once(tmp_path, tried):
     table = tmp_path / "rows.csv"
     said = texts(60 * PEOPLE * (RESTARTS + 1))

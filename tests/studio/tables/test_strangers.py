@@ -13,6 +13,8 @@ from goalward.studio.tables.embeddings import Sentences
 from goalward.studio.tables.table import Table
 from tests.conftest import need
 
+need("sentence_transformers")
+
 KIND = "code in a stranger's encoder"
 ROOT = "sentence_transformers.models."
 START = {"idx": 0, "name": "0", "path": "", "type": f"{ROOT}Transformer"}
@@ -29,7 +31,6 @@ class Evil:
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """An encoder that was never trained, and a place that code of its own would write to."""
-    need("sentence_transformers")
     import torch
     from sentence_transformers.util import import_module_class
     from transformers import BertConfig, BertModel, BertTokenizer

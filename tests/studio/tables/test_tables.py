@@ -279,6 +279,7 @@ def test_an_export_that_cannot_be_written_leaves_nothing_behind(tmp_path):
     assert not list(tmp_path.glob("*a.*"))
 
 
+@pytest.mark.heavy
 def test_a_sentence_encoder_puts_like_texts_together(tmp_path, monkeypatch):
     """The real MiniLM, from the package that carries its weights."""
     need("sentence_transformers")

@@ -261,17 +261,16 @@ def default_embeddings(rows: int) -> tuple[str, str | None]:
 
 def encoder_folder(model: str) -> Path:
     """Return the folder of a sentence encoder, or raise if it or its library is missing."""
+    if model != "minilm" and not Path(model).is_dir():
+        raise BadInput(
+            f"embeddings must be tfidf, minilm, a .npy file or the folder of an encoder, got {model!r}."
+        )
     if find_spec("sentence_transformers") is None:
         raise MissingExtra(
             f"embeddings={model!r} needs sentence-transformers. Run `pip install goalward[text]`, or "
             "use embeddings='tfidf'."
         )
-    folder = minilm_folder() if model == "minilm" else Path(model)
-    if not folder.is_dir():
-        raise BadInput(
-            f"embeddings must be tfidf, minilm, a .npy file or the folder of an encoder, got {model!r}."
-        )
-    return folder
+    return minilm_folder() if model == "minilm" else Path(model)
 
 
 def minilm_folder() -> Path:
