@@ -31,6 +31,7 @@ NEEDS = {
     "docs/examples/network_head.py": ["torch"],
     "docs/how-to/cluster.md": ["distributed"],
     "docs/how-to/gpu.md": ["torch"],
+    "docs/how-to/notebook.md": ["anywidget"],
 }
 """Optional packages that the blocks of a page use; all are large."""
 NOISY = {"docs/coming-from.md", "docs/how-to/cluster.md"}
@@ -38,7 +39,7 @@ NOISY = {"docs/coming-from.md", "docs/how-to/cluster.md"}
 TUTORIALS = [*sorted((DOCS / "tutorials").glob("*.md")), DOCS / "how-to/llm-review.md"]
 """Pages whose commands run, too."""
 EXAMPLES = sorted((DOCS / "examples").glob("*.py"))
-LARGE = [ROOT / name for name in NEEDS]
+LARGE = [*(ROOT / name for name in NEEDS), DOCS / "examples/when_to_stop.py"]
 TABLES = [*DOCS.glob("goals*.csv"), DOCS / "guide-operators.csv"]
 """Tables of pages, which the site shows in them."""
 ALL = "\n".join(page.read_text(encoding="utf-8") for page in [*PAGES, *TABLES])

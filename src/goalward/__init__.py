@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from goalward.strategies import selectors as selection
     from goalward.studio import stopping as stopping
     from goalward.studio import tables as tables
+    from goalward.studio.notebook import annotate as annotate
     from goalward.studio.study import Study as Study
-    from goalward.studio.study import annotate as annotate
     from goalward.studio.study import load_model as load_model
     from goalward.utility import relabel
 
@@ -75,7 +75,8 @@ ROOMS = {
     "labels": ("Opinion",),
     "models": ("Fitted", "Logistic", "MultiLabel", "Ridge"),
     "strategies": ("GoalOriented", "recipe"),
-    "studio.study": ("Study", "annotate", "load_model"),
+    "studio.notebook": ("annotate",),
+    "studio.study": ("Study", "load_model"),
     "utility": ("relabel",),
 }
 HOMES = {name: room for room, names in ROOMS.items() for name in names}

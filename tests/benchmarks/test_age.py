@@ -32,6 +32,7 @@ def test_an_aged_study_is_whole_and_kept(tmp_path):
     assert [path.name for path in tmp_path.glob("*.db*")] == ["age_400.labels.db"]
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 def test_every_page_answer_and_megabyte_is_measured(tmp_path, capsys):
     need("fastapi")

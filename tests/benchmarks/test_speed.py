@@ -14,12 +14,12 @@ SERVED = {"page", "imports", "gpu"}
 """Parts that start processes, or need a device: they have tests of their own."""
 
 
-PEERS = {"disk", "eer"}
-"""Parts against libraries that `make test` does not install."""
+LATER = {*PARTS} - {"query", "imports", "suggest"}
+"""Parts against libraries that `make test` does not install, or that take long."""
 
 
 @pytest.mark.filterwarnings("ignore")  # of the peers
-@pytest.mark.parametrize("part", some_heavy([name for name in PARTS if name not in SERVED], PEERS))
+@pytest.mark.parametrize("part", some_heavy([name for name in PARTS if name not in SERVED], LATER))
 def test_every_part_is_measured_and_saved(tmp_path, part):
     found = json.loads(invoke(main, f"{part} --quick --out {tmp_path} --json"))
     assert found == json.loads((tmp_path / "speed.json").read_text())

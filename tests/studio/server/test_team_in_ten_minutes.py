@@ -41,6 +41,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.heavy
 def test_a_team_in_ten_minutes(folder):
     (making,) = blocks(PAGE, "bash")
     done = subprocess.run(["bash", "-euc", making], capture_output=True, text=True, check=True)

@@ -103,7 +103,11 @@ def walked(page, about, row_of, answers=40):
 
 @pytest.mark.parametrize(
     ("made", "least"),
-    [(semicolons, 0.97), (spreadsheet, 0.97), (numbers, 0.93)],
+    [
+        (semicolons, 0.97),
+        pytest.param(spreadsheet, 0.97, marks=pytest.mark.heavy),
+        pytest.param(numbers, 0.93, marks=pytest.mark.heavy),
+    ],
     ids=["semicolons in Latin-1", "xlsx", "numbers with an id and a gap"],
 )
 def test_from_a_file_to_a_table_with_predictions(made, least, new, chromium, tmp_path):  # noqa: F811

@@ -71,6 +71,7 @@ def test_no_accuracy_is_told_below_the_share_of_the_commonest_class(tmp_path, se
         assert "Not known to be better yet than always answering" in study.status()["headline"]
 
 
+@pytest.mark.heavy
 def test_features_that_tell_nothing_are_named(tmp_path):
     rng = np.random.default_rng(0)
     texts = [" ".join(rng.choice(list("abcdefghij"), 6) + "x") for _ in range(400)]

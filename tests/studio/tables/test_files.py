@@ -442,6 +442,7 @@ def test_a_table_is_the_same_when_it_is_read_apart(tmp_path):
         parse_isolated(tmp_path / "none.csv", None, None, None)
 
 
+@pytest.mark.heavy
 @pytest.mark.attack("tables made to fill a memory")
 def test_a_table_that_takes_too_much_memory_ends_its_own_process(tmp_path, monkeypatch):
     need("resource")

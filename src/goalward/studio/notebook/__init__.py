@@ -1,5 +1,5 @@
 """Labelling inside a notebook."""
 
-from goalward.studio.notebook.widget import Widget
+from goalward.studio.notebook.widget import Widget, annotate
 
-__all__ = ["Widget"]
+__all__ = ["Widget", "annotate"]

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from goalward.core.arguments import needing
-from goalward.errors import DataMissing, GoalwardError
+from goalward.core.rows import held
+from goalward.errors import BadParameter, DataMissing, GoalwardError
+from goalward.studio.study.study import Place, Study
 
 LONGEST = 20_000
 """Characters of a text that are shown."""
@@ -164,3 +166,62 @@ def keys_of(labels: Sequence[str]) -> list[str]:
         seen.add(chosen)
         keys.append(chosen)
     return keys
+
+
+def annotate(
+    rows: Any,
+    *,
+    classes: Sequence[Any],
+    text: str | None = None,
+    study: Place = "annotations/study.db",
+    by: str = "me",
+    render: Callable[[Any], Any] | None = None,
+    **options: Any,
+) -> Any:
+    """Return a widget that asks for labels; its study is created on first use, then resumed.
+
+    Parameters
+    ----------
+    rows
+        A frame, a Hugging Face dataset, a list of texts, an array, or the path of a table.
+    text
+        The column to read, of a frame.
+    study
+        Where answers go; in a folder that JupyterLab's file browser does not watch.
+    by, render, options
+        As in `Study.widget` and `Study.create`.
+
+    Examples
+    --------
+    >>> import tempfile, goalward as gw
+    >>> place = f"{tempfile.mkdtemp()}/films.db"
+    >>> widget = gw.annotate(["a fine film", "a bore"], classes=["good", "bad"], study=place)
+    >>> widget.summary["rows"]
+    2
+    """
+    pool = rows = held(rows)
+    columns = [str(name) for name in getattr(rows, "columns", ())]
+    if text is not None:
+        if text not in columns:
+            raise BadParameter(
+                f"text= must be a column ({', '.join(columns[:8]) or type(rows).__name__}), got {text!r}. "
+                "Leave it out for a list of texts or an array."
+            )
+        # NaN, which no cell equals, is how pandas marks an empty cell.
+        pool = ["" if cell is None or cell != cell else str(cell) for cell in rows[text]]  # noqa: PLR0124
+    elif len(columns) > 1:
+        raise BadParameter(
+            f"text= must name the column to read, of {', '.join(columns[:8])}. For numbers pass "
+            "frame[[...]].to_numpy()."
+        )
+    Path(study).parent.mkdir(parents=True, exist_ok=True)
+    if Path(study).exists():
+        opened = Study.open(study)
+    else:
+        opened = Study.create(study, pool=pool, classes=classes, **options)
+    if opened.n_rows != len(pool):
+        raise BadParameter(
+            f"{study} is a study of {opened.n_rows} rows, got {len(pool)} rows. Name another file with "
+            "study=, or pass the rows that it was made of."
+        )
+    return opened.widget(by=by, render=render)

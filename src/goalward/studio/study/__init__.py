@@ -8,7 +8,7 @@ with needing("A study"):
     from goalward.studio.study.model_file import Predictions, StudyModel, load_model
     from goalward.studio.study.settings import Settings
     from goalward.studio.study.state import State
-    from goalward.studio.study.study import Study, annotate
+    from goalward.studio.study.study import Study
     from goalward.studio.study.why import Why
 
 __all__ = [
@@ -20,6 +20,5 @@ __all__ = [
     "Study",
     "StudyModel",
     "Why",
-    "annotate",
     "load_model",
 ]
