@@ -23,7 +23,6 @@ def pytest_collection_modifyitems(items):
             item.add_marker("heavy")
 
 
-
 # A sentence encoder takes seconds to load; tests that are about one name it. Nothing is downloaded:
 # a package with the weights of all-MiniLM-L6-v2 stands in for that.
 os.environ.setdefault("GOALWARD_EMBEDDINGS", "tfidf")

@@ -98,7 +98,12 @@ def need(module: str) -> None:
 
 def some_heavy(values, heavy):
     """Return values of a parameter; those that need a heavy library are marked."""
-    return [pytest.param(v, marks=pytest.mark.heavy) if v in heavy else v for v in values]
+    return [
+        pytest.param(*(v if isinstance(v, tuple) else [v]), marks=pytest.mark.heavy)
+        if v in heavy
+        else v
+        for v in values
+    ]
 
 
 def pytest_collection_modifyitems(items):

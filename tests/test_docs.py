@@ -33,13 +33,13 @@ NEEDS = {
     "docs/how-to/gpu.md": ["torch"],
     "docs/how-to/notebook.md": ["anywidget"],
 }
-"""Optional packages that the blocks of a page use; all are large."""
+"""Large packages that the blocks of a page use."""
 NOISY = {"docs/coming-from.md", "docs/how-to/cluster.md"}
 """Pages whose other libraries, modAL and Dask, warn on their own account."""
 TUTORIALS = [*sorted((DOCS / "tutorials").glob("*.md")), DOCS / "how-to/llm-review.md"]
 """Pages whose commands run, too."""
 EXAMPLES = sorted((DOCS / "examples").glob("*.py"))
-LARGE = [*(ROOT / name for name in NEEDS), DOCS / "examples/when_to_stop.py"]
+LARGE = [*(ROOT / name for name in NEEDS), *EXAMPLES[1:], DOCS / "how-to/llm-review.md"]
 TABLES = [*DOCS.glob("goals*.csv"), DOCS / "guide-operators.csv"]
 """Tables of pages, which the site shows in them."""
 ALL = "\n".join(page.read_text(encoding="utf-8") for page in [*PAGES, *TABLES])
@@ -78,7 +78,7 @@ def test_every_python_block_runs(page, tmp_path, monkeypatch):
             exec(compile(block, page.name, "exec"), namespace)
 
 
-@pytest.mark.parametrize("page", TUTORIALS, ids=name_of)
+@pytest.mark.parametrize("page", some_heavy(TUTORIALS, LARGE), ids=name_of)
 def test_every_command_of_a_tutorial_runs_between_its_blocks(page, tmp_path, monkeypatch):
     """As a reader would: from top to bottom, in one folder. Questions are answered 1, 2, 1, 2."""
     prepared(page, tmp_path, monkeypatch)

@@ -22,7 +22,9 @@ MODULES = sorted(
     for _, name, _ in pkgutil.walk_packages(goalward.__path__, "goalward.")
     if not name.endswith("__main__")
 )
-LARGE = [name for name in MODULES if name.endswith((".skactiveml", ".torch", ".notebook", ".widget"))]
+LARGE = [
+    name for name in MODULES if name.endswith((".skactiveml", ".torch", ".notebook", ".widget"))
+]
 """Modules that need a large package."""
 EVERY = some_heavy(MODULES, LARGE)
 

@@ -46,6 +46,7 @@ def test_parts_are_chosen_by_name(tmp_path):
         invoke(main, "warp")
 
 
+@pytest.mark.heavy
 def test_latency_is_measured_with_the_real_server():
     waits, fits, fitting = page_latency(rows=300, features=8, answers=30)
     assert len(waits) == 30
@@ -54,5 +55,6 @@ def test_latency_is_measured_with_the_real_server():
     assert 0 < fitting <= 1
 
 
+@pytest.mark.heavy
 def test_a_first_question_is_timed():
     assert first_question(200) > 0

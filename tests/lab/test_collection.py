@@ -153,6 +153,7 @@ def nowhere(monkeypatch, tmp_path):
 NAMES = [name for names in KINDS.values() for name in names]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", NAMES)
 def test_every_set_loads_as_the_page_says(name, encoder):
     data = there(name)

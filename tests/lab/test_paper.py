@@ -140,6 +140,7 @@ def nowhere(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.heavy
 def test_samples_that_come_along_are_enough_for_every_kind_of_figure(nowhere):
     wanted = list(FIGURES)
     found, path = reproduce(nowhere / "out", wanted, size=replace(TINY, seeds=1))

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from tests.conftest import need
+from tests.conftest import need, some_heavy
 from tests.studio.server.conftest import TOKEN, truth
 from tests.studio.server.test_new_study import on_start_page
 from tests.studio.server.test_page import Person
@@ -11,6 +11,8 @@ from tests.studio.server.test_page import Person
 need("fastapi")
 need("playwright")
 need("axe_playwright_python")
+
+LOOKS = some_heavy([("light", 1360), ("dark", 390)], [("dark", 390)])
 
 WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
@@ -94,7 +96,7 @@ def test_nor_does_the_start_page(chromium, tmp_path):
     assert not [(one["id"], one["nodes"][0]["html"]) for one in found]
 
 
-@pytest.mark.parametrize(("look", "width"), [("light", 1360), ("dark", 390)])
+@pytest.mark.parametrize(("look", "width"), LOOKS)
 def test_the_report_keeps_nobody_out_either(chromium, tmp_path, look, width):
     from axe_playwright_python.sync_playwright import Axe
 
@@ -111,7 +113,7 @@ def test_the_report_keeps_nobody_out_either(chromium, tmp_path, look, width):
 
 
 @pytest.mark.parametrize("half", [0, 1])
-@pytest.mark.parametrize(("look", "width"), [("light", 1360), ("dark", 390)])
+@pytest.mark.parametrize(("look", "width"), LOOKS)
 def test_no_page_keeps_anybody_out_or_scrolls_sideways(
     chromium, served, address, look, width, half, monkeypatch
 ):

@@ -61,6 +61,7 @@ def test_a_study_goes_by_itself_and_not_by_its_path(tmp_path):
         assert ServedStudy(fresh, Auth(TOKEN)).id != known
 
 
+@pytest.mark.heavy
 @pytest.mark.attack("pages of another study")
 def test_an_old_page_writes_nothing_into_a_new_study_and_loses_nothing(chromium, tmp_path):
     from playwright.sync_api import expect

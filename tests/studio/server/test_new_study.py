@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 import goalward as gw
-from tests.conftest import need
+from tests.conftest import need, some_heavy
 from tests.studio.server.conftest import PATIENCE, TOKEN, app_of, texts, truth, until
 
 need("fastapi")
@@ -225,7 +225,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("wrong", some_heavy(WRONG, [*WRONG][3:]))
 def test_the_page_says_what_is_wrong_in_words_of_its_own(client, wrong):
     content, classes, uses = WRONG[wrong]
     chosen = bring(client, "t.csv", content).json()

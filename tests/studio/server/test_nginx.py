@@ -196,6 +196,7 @@ def called(tab, path, body=None):
     return tab.evaluate(script, [path, body])
 
 
+@pytest.mark.heavy
 def test_two_annotators_and_a_reviewer_work_through_nginx_each_as_their_role(
     chromium, nginx, team, folder
 ):

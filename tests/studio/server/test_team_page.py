@@ -2,12 +2,14 @@
 
 import pytest
 
-from tests.conftest import need
+from tests.conftest import need, some_heavy
 from tests.studio.server.conftest import PATIENCE, TOKEN, running
 from tests.studio.server.test_page import Person
 
 need("fastapi")
 need("playwright")
+
+LOOKS = some_heavy([("light", 1360), ("dark", 390)], [("dark", 390)])
 
 from playwright.sync_api import expect  # noqa: E402
 
@@ -151,7 +153,7 @@ def test_a_passphrase_is_changed_on_the_page(chromium, served, team):
         ann.context.close()
 
 
-@pytest.mark.parametrize(("look", "width"), [("light", 1360), ("dark", 390)])
+@pytest.mark.parametrize(("look", "width"), LOOKS)
 def test_pages_of_a_team_keep_nobody_out(chromium, served, team, look, width):
     need("axe_playwright_python")
     from axe_playwright_python.sync_playwright import Axe

@@ -123,6 +123,7 @@ def test_from_a_file_to_a_table_with_predictions(made, least, new, chromium, tmp
     assert right >= least
 
 
+@pytest.mark.heavy
 def test_from_a_folder_of_pictures_to_predictions(new, chromium, tmp_path):  # noqa: F811
     need("PIL")
     from PIL import Image

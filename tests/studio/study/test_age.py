@@ -134,6 +134,7 @@ def tables(replica):
     return [replica.connection.execute(sa.select(table)).all() for table in FOLDED]
 
 
+@pytest.mark.heavy
 @given(journals(), st.integers(1, 40))
 @settings(
     max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)

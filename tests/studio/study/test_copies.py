@@ -21,6 +21,7 @@ from goalward.errors import (
     WouldOverwrite,
 )
 from goalward.studio.store import Store
+from tests.conftest import some_heavy
 from tests.studio.store.test_store import changed
 
 POOL = [[i / 100] for i in range(100)]
@@ -135,7 +136,7 @@ KEPT = {"text": 1, "digest": 0, "bytes": 1, "gone": 2}
 """Events lost of one that is damaged: without its digest the one after it cannot be checked."""
 
 
-@pytest.mark.parametrize("kind", DAMAGE)
+@pytest.mark.parametrize("kind", some_heavy(DAMAGE, [*DAMAGE][1:]))
 @pytest.mark.attack("one event damaged, then recovered")
 def test_one_damaged_event_costs_one_event(place, tmp_path, kind, tried):
     whole = Store.open(place).read()

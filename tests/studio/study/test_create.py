@@ -79,6 +79,7 @@ def check_race(places):
             assert study.pool.X[0, 1] == ord(winner)
 
 
+@pytest.mark.heavy
 @pytest.mark.attack("two that create at one place")
 def test_of_two_that_create_at_one_place_one_wins(storage, tmp_path, tried):
     named = "?study={}" if storage.startswith("postgresql") else ".{}"

@@ -36,6 +36,7 @@ def measured(state, on):
     return DevLoss(X[dev], list(on.dev.values())).value(model) / len(dev)
 
 
+@pytest.mark.heavy
 def test_a_gain_is_that_of_two_models_on_the_same_dev_rows(tmp_path):
     """Against models fitted by hand: the account rests on them."""
     study, states = played(tmp_path / "a.db", dev=0.3)

@@ -7,7 +7,7 @@ import pytest
 from tests.studio.study.interrupts import lines, reported, signals
 from tests.studio.study.test_storage import CONTEXT
 
-TRIES = int(os.environ.get("GOALWARD_INTERRUPTS", "60"))
+TRIES = int(os.environ.get("GOALWARD_INTERRUPTS", "40"))
 """Of each kind; more in CI."""
 
 

@@ -18,7 +18,7 @@ from goalward.studio.store import Ranked, Store, Told, Undone
 from tests.studio.study.test_study import X, answered, made
 from tests.studio.study.worker import busy, grow, repeat, truth, work
 
-KILLS = int(os.environ.get("GOALWARD_KILLS", "10"))
+KILLS = int(os.environ.get("GOALWARD_KILLS", "4"))
 POOL = np.linspace(-1, 1, 100)[np.arange(3000) % 100, None] + np.arange(3000)[:, None] * 1e-6
 
 

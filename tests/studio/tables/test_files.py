@@ -428,6 +428,7 @@ def test_the_size_of_a_table_is_estimated_before_it_is_read(tmp_path, name):
         read_table(tmp_path / name)
 
 
+@pytest.mark.heavy
 def test_a_table_is_the_same_when_it_is_read_apart(tmp_path):
     (tmp_path / "t.xlsx").write_bytes(workbook(COVER, Answers=ANSWERED))
     (tmp_path / "t.csv").write_text("text;n\nschön;1\n", encoding="cp1252")
