@@ -23,7 +23,7 @@ def covered() -> Iterator[tuple[str, str]]:
     from goalward.strategies.strategy import WORDS
 
     def names(found: Iterable[str]) -> str:
-        return ", ".join(sorted(f"`{name}`" for name in found))
+        return ", ".join(f"`{name}`" for name in sorted(set(found)))
 
     yield "`goalward`", names([*gw.__all__, *gw.WITH_APP])
     for room in ROOMS:
