@@ -45,9 +45,7 @@ def reproduce(
             )
     size = size or Size.full()
     began = perf_counter()
-    # All but a table that no claim rests on, where there is little time.
-    wanted = tuple(figures) or (FIGURES[:-1] if size.samples else FIGURES)
-    findings = _collect(wanted, size, out, tick)
+    findings = _collect(tuple(figures) or FIGURES, size, out, tick)
     tick("drawing")
     drawn, tables, judged = all_figures(findings), _tables(findings), claims(findings)
     for name, figure in drawn.items():
