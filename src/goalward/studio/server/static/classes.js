@@ -1,7 +1,7 @@
 // Classes and guidelines while labelling: named, coloured and described, and said by whom they concern.
+import { colourOf } from "./colours.js";
 import { at, call, make } from "./net.js";
 
-const PLAIN = "#000000"; // what a colour field has that was never touched
 let now = { classes: [], guidelines: "" };
 
 function field(kind, value, words, placeholder = "") {
@@ -12,13 +12,26 @@ function field(kind, value, words, placeholder = "") {
   return made;
 }
 
-function line(one) {
+// A colour as a field takes it: what is drawn with it is read again.
+function hex(colour) {
+  const probe = document.body.appendChild(make("i"));
+  probe.style.color = colour;
+  const canvas = Object.assign(make("canvas"), { width: 1, height: 1 }).getContext("2d");
+  canvas.fillStyle = getComputedStyle(probe).color;
+  canvas.fillRect(0, 0, 1, 1);
+  probe.remove();
+  return `#${[...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3).map((part) => part.toString(16).padStart(2, "0")).join("")}`;
+}
+
+function line(one, place) {
   const box = make("div", "edited");
   const called = one ? `of ${one.label}` : "of the new class";
   const name = field("text", one ? String(one.label) : "", `Name ${called}`, "Name");
   // Numbers and truth values stay what they are.
   name.disabled = Boolean(one) && typeof one.label !== "string";
-  box.append(field("color", one?.colour || PLAIN, `Colour ${called}`), name, field("text", one?.text ?? "", `What belongs to it, ${called}`, "What belongs to it"));
+  name.required = Boolean(one);
+  box.shown = hex(colourOf(one ?? {}, place));
+  box.append(field("color", box.shown, `Colour ${called}`), name, field("text", one?.text ?? "", `What belongs to it, ${called}`, "What belongs to it"));
   box.known = one;
   return box;
 }
@@ -29,7 +42,7 @@ function changes(box) {
   if (!one && !name) return null;
   const said = { label: one ? one.label : null };
   if (name !== String(one?.label ?? "")) said.name = name;
-  if (colour !== (one?.colour || PLAIN)) said.colour = colour;
+  if (colour !== box.shown) said.colour = colour;
   if (text !== (one?.text ?? "")) said.text = text;
   return Object.keys(said).length > 1 ? said : null;
 }
@@ -50,7 +63,7 @@ export function edits(changed) {
     dialog.showModal();
   });
   at("classes-add").addEventListener("click", () => {
-    at("classes-edit").append(line(null));
+    at("classes-edit").append(line(null, at("classes-edit").children.length));
     at("classes-edit").lastChild.children[1].focus();
   });
   at("classes-cancel").addEventListener("click", () => dialog.close());

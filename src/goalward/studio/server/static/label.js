@@ -173,7 +173,7 @@ function why(open = at("why").hidden) {
 function note() {
   if (!current() || finished()) return;
   at("note-dialog").returnValue = "";
-  at("note-text").value = "";
+  if (at("note-dialog").dataset.row !== String(current().row)) at("note-text").value = ""; // what was cancelled is there still
   at("note-dialog").dataset.row = current().row;
   at("note-dialog").showModal();
 }
@@ -191,6 +191,7 @@ at("note-dialog").addEventListener("close", () => {
   const words = at("note-text").value.trim();
   if (at("note-dialog").returnValue !== "ok" || !words) return;
   outbox.add("/api/note", { by: who(), row: Number(at("note-dialog").dataset.row), text: words }, "Note saved.");
+  at("note-text").value = "";
 });
 at("row-whole").addEventListener("click", () => whole(current()).catch((error) => complain(error.message)));
 addEventListener("online", () => outbox.retry());

@@ -83,7 +83,7 @@ function curves(now) {
 
 function spent({ answers, training, dev, gained }) {
   at("account").hidden = !answers;
-  const parts = [`${count(answers)} answers bought${dev ? ` (${count(training)} rows train, ${count(dev)} measure)` : ""}`];
+  const parts = [`At the last fit: ${count(answers)} answers${dev ? ` (${count(training)} rows train the model, ${count(dev)} measure it)` : ""}`];
   if (gained !== null) parts.push(`the goal ${gained < 0 ? "fell" : "rose"} by ${short(Math.abs(gained))}`);
   at("account").textContent = `${parts.join("; ")}.`;
 }
@@ -91,7 +91,7 @@ function spent({ answers, training, dev, gained }) {
 function rules(list) {
   const known = list.filter((one) => one.stop !== null);
   at("rules").hidden = known.length === 0;
-  at("rules-said").textContent = `${known.filter((one) => one.stop).length} of ${known.length} rules say stop`;
+  at("rules-said").textContent = `${known.filter((one) => one.stop).length} of ${known.length} stopping rules say stop`;
   at("rules-list").replaceChildren(...list.filter((one) => one.name !== "budget").map((one) => {
     const item = make("li", one.stop ? "ends" : one.stop === null ? "unknown" : "");
     item.title = `${one.says}. ${one.source}`;
@@ -112,7 +112,8 @@ async function advise() {
     const said = await call(`/api/stop?price=${encodeURIComponent(price)}`);
     if (turn !== asked) return; // a later question was answered sooner
     at("stop").classList.toggle("ends", said.stop);
-    at("gain").textContent = said.high === null ? "–" : measure ? said.high.toFixed(3) : `${(100 * said.high).toFixed(1)} points`;
+    at("gain-line").hidden = said.high === null;
+    at("gain").textContent = said.high === null ? "" : measure ? said.high.toFixed(3) : `${(100 * said.high).toFixed(1)} points`;
     at("advice").textContent = said.high === null ? said.reason
       : said.stop ? `You could stop now. ${said.reason}` : said.reason;
     spent(said.account);

@@ -11,6 +11,7 @@ let known = null; // what is known of it
 function complain(words) {
   at("problem").hidden = !words;
   at("problem").textContent = words || "";
+  if (words) at("problem").scrollIntoView({ block: "center" });
 }
 
 // One thing at a time; says what is done, and what went wrong.
@@ -145,8 +146,11 @@ at("sheet").addEventListener("change", () => look(chosen.table, at("sheet").valu
 at("back").addEventListener("click", () => { at("study").hidden = true; at("choose").hidden = false; complain(); });
 at("study").addEventListener("submit", (event) => {
   event.preventDefault();
-  const classes = at("classes-text").value.split("\n").map((line) => line.trim()).filter(Boolean);
+  const lines = at("classes-text").value.trim().split("\n");
+  // A single line is a list with commas, as on the command line.
+  const classes = (lines.length === 1 ? lines[0].split(",") : lines).map((name) => name.trim()).filter(Boolean);
   busy("Making the study: reading the rows…", () => go("/api/start/study", { ...chosen, classes, uses: uses() }));
 });
 cue(at("columns"));
-if (at("main").dataset.named) look(Number(at("main").dataset.named));
+// A table that was named is read first; the others are offered where that fails.
+if (at("main").dataset.named) look(Number(at("main").dataset.named)).then(() => { at("choose").hidden = !at("study").hidden; });
