@@ -108,4 +108,4 @@ if not TYPE_CHECKING:  # a checker would take every misspelt name for one that i
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *WITH_APP, "__version__"})
+    return sorted([*__all__, *WITH_APP, "__version__"])

@@ -18,7 +18,7 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.validation import check_is_fitted
 
 import goalward as gw
-from goalward.errors import BadInput, BadParameter, UnknownLabel, Unsupported
+from goalward.errors import BadInput, BadParameter, NotFinite, UnknownLabel, Unsupported
 
 X, y = load_iris(return_X_y=True)
 ORDER = np.random.default_rng(0).permutation(len(y))
@@ -140,6 +140,7 @@ def test_a_start_from_nothing_covers_the_pool(model, labels):
     rows = None if labels is None else X[y == 0][: len(labels)]
     found = gw.suggest(model, rows, labels, X[POOL], batch=6)
     assert "until two classes have labels" in found.says
+    assert found.model is None, "a stand-in with classes that nobody named is no model"
     # All three species are among six rows that cover the flowers.
     assert set(y[POOL][found.rows].tolist()) == {0, 1, 2}
 
@@ -217,6 +218,11 @@ def test_predictions_alone_are_enough_for_some():
             "strategy must be like 'recommended'",
         ),
         (lambda: gw.suggest(None, TEXTS[:2], [0, 1], TEXTS), BadInput, "Pipeline"),
+        (
+            lambda: gw.suggest(LogisticRegression(), X[:3], ["a", None, "b"], X),
+            NotFinite,
+            "The label of row 1 is None",
+        ),
         (lambda: gw.strategies.Margin().suggest(LinearSVC(), X), Unsupported, "gw.suggest"),
         (lambda: gw.suggest(None, X, y, X, strategy="dev/average"), BadParameter, "dev="),
     ],

@@ -18,7 +18,7 @@ from goalward.adapters.sklearn import from_classifier, from_estimator, is_logist
 from goalward.adapters.torch import from_head, network_in
 from goalward.core.arguments import LEARNERS, described, in_place, room_of
 from goalward.core.draws import reference_rows
-from goalward.core.labels import as_classes, clean_weights, encode
+from goalward.core.labels import as_classes, clean_weights, encode, find_classes
 from goalward.core.pool import n_rows
 from goalward.core.rows import held
 from goalward.errors import (
@@ -73,20 +73,31 @@ def suggest(
         A scikit-learn classifier or `Pipeline` (cloned and fitted; used unchanged in a `FrozenEstimator`),
         a torch classifier or a transformers `pipeline` (a copy of its head is fitted), or None for
         `gw.Logistic(C="loo", features="auto")`. With a logistic regression the change by each label is
-        predicted; others are only asked for predictions. The result has the `model` that chose.
+        predicted; others are only asked for predictions.
     X_labelled, y_labelled
         Labelled rows; None, or empty, to start without labels.
     X_pool, exclude
         An array, sparse matrix, frame, Hugging Face dataset, texts for a pipeline, or a `PoolFile`; positions
-        in it not to suggest.
+        in it not to suggest, as of rows that have an answer.
+    batch, seed
+        Rows to suggest, chosen together so that they do not repeat each other; the seed of all draws.
     strategy, dev
         "recommended", a recipe such as "margin", or a strategy; (X, y) of a dev set, for recipes with one.
     classes
         All classes, where some have no label yet.
+    sample_weight
+        How much each labelled row counts in the fit.
     costs, budget
         The cost of each row of the pool, and the most to spend: rows are chosen by gain per cost.
     guesses
         A guess or None for each row, a function of `X_pool`, or an `Opinion`; for our own model only.
+
+    Returns
+    -------
+    Suggestion
+        `rows`, positions in `X_pool` (`frame.iloc[rows]`); `values`, what chose them; `says`, how; and
+        `model`, fitted to the labels given, with `predict` and `predict_proba`: None before two classes
+        have labels.
 
     Examples
     --------
@@ -115,11 +126,13 @@ def suggest(
     if guesses is not None:
         how += ", with the guesses" if fitted.opinion else ", the guesses not used"
     chosen, name = strategy_for(strategy, fitted, X_pool, dev, seed)
-    if not (fitted.has_two_classes or fitted.model.predict_only):
+    known = fitted.has_two_classes or fitted.model.predict_only
+    if not known:
         name = "coverage, until two classes have labels"
     suggestion = chosen.suggest(fitted, X_pool, batch, exclude, costs=costs, budget=budget)
     says = f"{how}; rows by {name}: {suggestion.says}"
-    return replace(suggestion, says=says, model=fitted)
+    # Before two classes have a label there is no model, only a stand-in that knows the features.
+    return replace(suggestion, says=says, model=fitted if known else None)
 
 
 def modal_query(goal: Goal, **options: Any) -> Callable[..., tuple[NDArray[Any], NDArray[Any]]]:
@@ -198,6 +211,10 @@ def model_for(
     model = OWN if model is None else model
     if len(classes):
         encode(labels, as_classes(classes), "y_labelled", least=0)
+    elif labels:
+        find_classes(
+            labels
+        )  # raises for missing labels, which classifiers refuse in words of their own
     ours = room_of(model) == OURS
     name = "Logistic" if ours else _name(model)
     many = f"{len(labels)} label{'s' * (len(labels) != 1)}"
