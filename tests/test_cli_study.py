@@ -11,7 +11,7 @@ import goalward as gw
 from goalward.cli import app
 from goalward.cli.console import visible
 from goalward.cli.label import share
-from goalward.errors import BadParameter, WouldOverwrite
+from goalward.errors import BadParameter, GoalwardError, WouldOverwrite
 
 RUN = CliRunner()
 
@@ -38,6 +38,18 @@ def label(table, typed, *more):
     return run(
         "label", table, "--text", "text", "--classes", "good,bad", "--terminal", *more, typed=typed
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("nothere.csv", "nothere.csv could not be opened"),
+        ("a.labels.db", "Open it with `goalward serve"),
+    ],
+)
+def test_what_is_no_table_is_said_to_be_none(tmp_path, name, says):
+    with pytest.raises(GoalwardError, match=says):
+        RUN.invoke(app, ["label", str(tmp_path / name)], catch_exceptions=False)
 
 
 def test_a_person_labels_in_the_terminal_and_goes_on_later(table):
@@ -128,9 +140,9 @@ def test_the_loop_as_a_program_sees_it(table, tmp_path):
     assert found["criteria"] == found["advice"]["criteria"]
     shown = run("status", place, "--price", "0.001", "--budget", "20")
     assert " ".join(shown.split()).startswith(found["headline"]), "what matters comes first"
-    assert "labels per class" in shown
-    assert "what the model was fitted on" in shown
-    assert "every answer is charged" in shown
+    assert f"20 of {found['rows']} rows have an answer (" in " ".join(shown.split())
+    assert "16 train the model, 4 measure it" in " ".join(shown.split())
+    assert "how good the model was" in shown
     assert "The budget is spent: stop." in shown
     plain = json.loads(run("status", place, "--json"))
     assert plain["advice"]["price"] == 0.0002

@@ -15,7 +15,7 @@ from typer import Argument, Option
 import goalward as gw
 from goalward.cli.app import Result, command
 from goalward.cli.console import Terminal, console, row_text, spinner, visible
-from goalward.errors import BadParameter, GoalwardError, NotAStudy, PoolChanged
+from goalward.errors import BadParameter, GoalwardError, NotAStudy
 
 More = partial(Option, rich_help_panel="More options")
 NUMERIC = More(None, help="Columns of numbers, with commas; the model's features.")
@@ -163,6 +163,11 @@ def label(options: LabelOptions) -> Result | None:
     Examples: `goalward label`, `goalward label --sample`,
     `goalward label reviews.csv --text text --classes positive,negative --dev 20%`
     """
+    if options.table is not None and options.table.suffix == ".db":
+        raise BadParameter(
+            f"TABLE must be a table, got the study {options.table}. Open it with `goalward serve "
+            f"{options.table}`, or name its table."
+        )
     if options.terminal or options.create_only:
         with _study(options) as study:
             _print_notes(study)
@@ -225,7 +230,7 @@ def _created(place: str, path: str, options: LabelOptions, tick: Callable[[str],
     from goalward.studio.study.settings import usual_learner
 
     names, answers = options.names, dict[int, str]()
-    if Path(path).is_dir():
+    if Path(path).is_dir() or not Path(path).exists():  # reading says what is missing
         from goalward.studio.tables.embeddings import first_labels
 
         names, answers = first_labels(gw.tables.read_table(path), names)
@@ -268,18 +273,12 @@ def _created(place: str, path: str, options: LabelOptions, tick: Callable[[str],
 
 def _resumed(place: str, path: str, tick: Callable[[str], None]) -> gw.Study:
     """Return the study of a table, with rows that were appended meanwhile."""
-    from goalward.studio.study.ledger import WAIT
+    from goalward.studio.study.study import resumed
 
-    try:
-        return gw.Study.open(place, pool=gw.tables.Table(path), tick=tick, timeout=WAIT)
-    except PoolChanged:
-        study = gw.Study.open(place, tick=tick, timeout=WAIT)
-        try:
-            Terminal(stderr=True).print(f"{study.extend()} new rows were added.")
-        except GoalwardError:
-            study.close()
-            raise
-        return study
+    study, added = resumed(place, path, tick)
+    if added:
+        Terminal(stderr=True).print(f"{added} new rows were added.")
+    return study
 
 
 def _default_place(table: Path) -> Path:

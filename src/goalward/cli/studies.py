@@ -78,48 +78,55 @@ def _event_log(place: str) -> Result:
 
 
 def _show_status(report: dict[str, Any]) -> None:
-    console.print(report["headline"], style="bold")
-    _show_counts(report, report["account"])
+    """Print what matters first, then the counts, the rounds and the rules."""
+    for line in (report["headline"], report["advice"]["reason"]):
+        console.print(line, style="bold", soft_wrap=True)
+    console.print(_counts(report), soft_wrap=True)
     for line in (*report["agreement"], *report["reliability"]):
-        console.print(line["says"])
+        console.print(line["says"], soft_wrap=True)
+    if report["guesses"]:
+        console.print(report["guesses"]["says"], soft_wrap=True)
+    if len(report["annotators"]) > 1:
+        who = [{"annotator": name, "rows": rows} for name, rows in report["annotators"].items()]
+        show("annotators", who)
     if report["curve"]:
         _show_rounds(report["curve"], report["criteria"])
-    console.print(report["advice"]["reason"])
-    if report["guesses"]:
-        console.print(report["guesses"]["says"])
 
 
-def _show_counts(report: dict[str, Any], account: dict[str, Any]) -> None:
-    names = ("rows", "labels", "training", "dev", "skipped", "pending", "disagreements", "events")
-    show(report["study"], [{name: report[name] for name in names}])
-    lines = [{"class": str(c["label"]), "labels": c["labels"]} for c in report["classes"]]
-    show("labels per class", lines)
-    if report["annotators"]:
-        people = [{"annotator": name, "rows": rows} for name, rows in report["annotators"].items()]
-        show("annotators", people)
-    titles = {"answers": "answers bought", "training": "train the model", "dev": "measure it (dev)"}
-    titles |= {"gained": "goal rose by"}
-    line = {title: account[name] for name, title in titles.items()}
-    line |= {"spent": report["spent"]} if "spent" in report else {}
-    show("account: every answer is charged, dev answers too", [line])
+def _counts(report: dict[str, Any]) -> str:
+    """Return in a sentence how many rows have an answer, of which class, and what they cost."""
+    classes = [f"{line['label']} {line['labels']:,}" for line in report["classes"]]
+    each = f" ({', '.join(classes)})" if 0 < len(classes) <= 20 else ""
+    others = [f"{report[name]:,} {name}" for name in ("skipped", "pending") if report[name]]
+    more = report["answers"] != report["labels"]
+    others += [f"{report['answers']:,} answers in all"] if more else []
+    others += [f"{report['spent']:g} spent"] if "spent" in report else []
+    return (
+        f"{report['labels']:,} of {report['rows']:,} rows have an answer{each}: {report['training']:,} train "
+        f"the model, {report['dev']:,} measure it{''.join(f'; {other}' for other in others)}."
+    )
 
 
 def _show_rounds(curve: list[dict[str, Any]], rules: list[dict[str, Any]]) -> None:
-    titles = {"labels": "training labels", "dev_labels": "dev labels", "bought": "all labels"}
-    measures = ("accuracy", "low", "high", "log_loss", "goal", "gain")
     if "measure" in curve[-1]:
-        titles |= {"score": curve[-1]["measure"], "low": "low", "high": "high"}
+        titles = {"bought": "answers", "score": curve[-1]["measure"], "low": "low", "high": "high"}
     else:
-        titles |= {name: name for name in measures}
-    lines = [{title: line[name] for name, title in titles.items()} for line in curve[-10:]]
-    show("rounds: what the model was fitted on, and how good it was", lines)
-    numbers = ("value", "threshold", "verdict")
+        titles = {"bought": "answers", "accuracy": "accuracy", "low": "low", "high": "high"}
+        titles |= {"log_loss": "log loss", "goal": "goal"}
     lines = [
-        {"rule": rule["name"], **{name: rule[name] for name in numbers}}
-        | {"looks at": rule["says"], "source": rule["source"] or "-"}
+        {title: _rounded(line[name]) for name, title in titles.items()} for line in curve[-10:]
+    ]
+    show("the last rounds: how good the model was", lines)
+    lines = [
+        {"stopping rule": rule["name"], "value": _rounded(rule["value"])}
+        | {"threshold": rule["threshold"], "verdict": rule["verdict"]}
         for rule in rules
     ]
     show("when to stop", lines)
+
+
+def _rounded(value: Any) -> Any:
+    return round(value, 3) if isinstance(value, float) else value
 
 
 @command()

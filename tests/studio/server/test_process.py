@@ -47,6 +47,14 @@ def test_it_ranks_what_another_process_answered(study, remote):
     assert remote.compute("why", row=3)["row"] == 3
 
 
+def test_features_that_are_there_are_told_of_before_any_fit(study, remote):
+    study.tell(0, "good")  # one class: no model can be fitted
+    remote.start()
+    until(lambda: remote.ready)
+    assert study.state.ranking is None
+    assert sorted(remote.compute("unlike", rows=[3, 1, 2])) == [1, 2, 3]
+
+
 def test_errors_there_are_errors_here(study, remote, tmp_path):
     answer(study)
     remote.start()

@@ -1,5 +1,7 @@
 """More rows for a study that is under way."""
 
+import re
+
 import numpy as np
 import polars as pl
 import pytest
@@ -93,6 +95,19 @@ def test_the_command_takes_in_what_was_appended(table):
     done = CliRunner().invoke(app, run, input="q\n", catch_exceptions=False)
     assert "3 new rows were added" in done.output
     assert "1 labels" in done.output
+
+
+def test_a_study_is_not_taken_for_that_of_another_table(table):
+    run = ["label", "--create-only", "--classes", "good,bad"]
+    assert CliRunner().invoke(app, [*run, str(table)], catch_exceptions=False).exit_code == 0
+    other = table.with_suffix(".tsv")
+    pl.DataFrame({"text": lines(5, 12)}).write_csv(other, separator="\t")
+    said = re.escape("films.labels.db holds answers to films.csv, got films.tsv")
+    with pytest.raises(BadParameter, match=said):
+        CliRunner().invoke(app, [*run, str(other)], catch_exceptions=False)
+    copy = table.rename(table.with_name("moved.csv"))  # the same rows: the table was renamed
+    run += ["--study", str(other.with_name("films.labels.db"))]
+    assert CliRunner().invoke(app, [*run, str(copy)], catch_exceptions=False).exit_code == 0
 
 
 @pytest.mark.parametrize("kind", ["texts", "array", "sparse"])

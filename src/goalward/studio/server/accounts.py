@@ -80,7 +80,9 @@ def _start(request: Request, auth: AuthOf, token: str = "", who: str = "") -> Re
     if auth.is_session(request.cookies.get(auth.cookie, "")):
         # The link again, in the browser that used it.
         return RedirectResponse(f"{home(request)}/", 303)
-    return _login_page(request, "This link was used already, or is not ours.")
+    return _login_page(
+        request, "This link was used already, or is not ours. Start goalward again for a new one."
+    )
 
 
 def _login_page(request: Request, error: str | None = None, name: str = "") -> Response:

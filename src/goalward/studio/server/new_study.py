@@ -18,7 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from goalward.core.files import whole_file
-from goalward.errors import BadInput, BadParameter, PoolChanged
+from goalward.errors import BadInput, BadParameter
 from goalward.studio.server.api import Body, Text
 from goalward.studio.server.auth import Auth, from_state
 from goalward.studio.server.pages import page
@@ -27,6 +27,7 @@ from goalward.studio.server.served_study import ServedStudy
 from goalward.studio.server.shown_rows import encodable
 from goalward.studio.study import Study
 from goalward.studio.study.ledger import WAIT
+from goalward.studio.study.study import resumed
 from goalward.studio.tables import Table
 from goalward.studio.tables.cells import texts
 from goalward.studio.tables.columns import ANSWERS, GIVEN, Kinds, is_missing, values_of
@@ -163,12 +164,7 @@ class NewStudy:
         path = self._path(wanted.table)
         place = beside(path, ".labels.db")
         if place.exists():
-            try:
-                return Study.open(place, pool=Table(str(path)), timeout=WAIT)
-            except PoolChanged:
-                study = Study.open(place, timeout=WAIT)
-                study.extend()
-                return study
+            return resumed(place, str(path))[0]
         if len(set(wanted.classes)) < max(2, len(wanted.classes)):
             raise BadParameter(
                 "Answers to choose from must be two or more, each once, one in each line, got "

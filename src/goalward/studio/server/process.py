@@ -160,6 +160,7 @@ class Opened:
         pool = rows and Table(rows[0], embeddings=rows[1])
         self.study = Study.open(place, pool=pool, through=Opened.through)
         self.refitter = Refitter(self.study, self.tell)
+        self.tell()  # features that are there already are not told of by a fit
         self.refitter.start()
 
     def tell(self) -> None:

@@ -103,7 +103,9 @@ def stop(state: State, price: float = PRICE, budget: int | None = None) -> Advic
         lacking = f" ({', '.join(few[:3])})" if few else ""
         reason = f"Go on: {ANSWERS} answers{needed}{lacking}."
     elif gain is None or gain.high is None:
-        reason = f"Go on: models {BACK} answers apart are compared first."
+        reason = (
+            f"Go on: the gain by more answers is known once two models are {BACK} answers apart."
+        )
     else:
         reason = (
             f"The last {gain.since} answers {answer.changed(gain.changed)}, so {_next(left)} bring at "
@@ -163,7 +165,7 @@ def headline(state: State) -> str:
     if (last := state.ranking) is None:
         return "No model yet: the first one is on its way."
     if _altered(state, last):
-        return "Answers were changed since the model was fitted: how good it is will be said again."
+        return "Answers were changed since the last fit: the accuracy is being measured again."
     good, answer = _good(state, last), state.settings.answer
     if gain_below_price(snapshots(state), price=PRICE).stop:
         most = f"{answer.amount(AHEAD * PRICE)}{answer.unit}"

@@ -17,7 +17,7 @@ from sklearn.metrics import pairwise_distances_argmin_min
 
 from goalward.core.arguments import in_place
 from goalward.core.card import card
-from goalward.errors import BadParameter, EventsLost
+from goalward.errors import BadInput, BadParameter, EventsLost, GoalwardError, PoolChanged
 from goalward.studio.stopping import PRICE, Criterion
 from goalward.studio.store import Ranked, Store
 from goalward.studio.store.events import Event, Label
@@ -25,7 +25,7 @@ from goalward.studio.study import advice, copies, decisions, exchange
 from goalward.studio.study.agreement import Agreement, Reliability, agreements, reliabilities
 from goalward.studio.study.answers import Doubts, steps
 from goalward.studio.study.kind import Scores
-from goalward.studio.study.ledger import ALONE, Ledger
+from goalward.studio.study.ledger import ALONE, WAIT, Ledger
 from goalward.studio.study.model_file import Predictions, StudyModel
 from goalward.studio.study.one_number import NumberScores
 from goalward.studio.study.pools import PoolLoader, StudyPool, as_table, grown, prices
@@ -393,6 +393,8 @@ class Study:
     def least_similar(self, rows: Sequence[int]) -> list[int]:
         """Return rows, those least like the answered ones first: there a missing class is likeliest."""
         answered = np.flatnonzero(self.state.counted_rows[0])[: len(rows)]
+        if not len(answered):
+            return list(rows)
         _, distance = pairwise_distances_argmin_min(self.pool.take(rows), self.pool.take(answered))
         return [rows[i] for i in np.argsort(-distance, kind="stable")]
 
@@ -529,3 +531,23 @@ class Study:
         from goalward.studio.study.refitter import Refitter
 
         return Widget(self, Refitter(self), by=by, render=render)
+
+
+def resumed(place: Place, table: str, tick: Tick = silent) -> tuple[Study, int]:
+    """Return the study of a table, and how many rows were appended to the table meanwhile."""
+    given: dict[str, Any] = {"tick": tick, "timeout": WAIT}
+    try:
+        return Study.open(place, pool=as_table(table), **given), 0
+    except (PoolChanged, BadInput) as error:
+        study = Study.open(place, **given)
+        try:
+            own = Path(study.state.pool.get("path", table)).name
+            if own != Path(table).name:
+                raise BadParameter(
+                    f"{place} holds answers to {own}, got {Path(table).name}. Rename one of the tables, or "
+                    "name another study: --study other.db."
+                ) from error
+            return study, study.extend()
+        except GoalwardError:
+            study.close()
+            raise

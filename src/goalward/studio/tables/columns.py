@@ -84,7 +84,7 @@ def _kind(column: pl.Series) -> str:
     if kind.is_nested() or kind == pl.Binary:
         return "lists or bytes"
     if COUNTS.match(name):
-        return "named as what says which row it is"
+        return "by its name it numbers the rows"
     if ANSWERS.match(name):
         return "named like answers"
     if kind.is_temporal():
