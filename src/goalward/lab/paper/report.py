@@ -168,7 +168,7 @@ def _paragraphs(texts: list[str]) -> str:
 def _meta(size: Size, seconds: float) -> str:
     names = ("goalward", "numpy", "scipy", "scikit-learn")
     return (
-        f"{size.seeds} seed(s), 0 to {size.seeds - 1}; up to {size.queries} queries in batches of 10; "
+        f"{size.seeds} seed{'s' * (size.seeds > 1)}, 0 to {size.seeds - 1}; up to {size.queries} queries in batches of 10; "
         f"{size.pool} candidates for the approximation. "
         f"{', '.join(f'{name} {version(name)}' for name in names)}, Python "
         f"{platform.python_version()}. This run took {seconds / 60:.1f} minutes, sessions found on disk "
