@@ -97,7 +97,7 @@ def suggest(
     Suggestion
         `rows`, positions in `X_pool` (`frame.iloc[rows]`); `values`, what chose them; `says`, how; and
         `model`, fitted to the labels given, with `predict` and `predict_proba`: None before two classes
-        have labels.
+        have labels or are named.
 
     Examples
     --------
@@ -131,8 +131,8 @@ def suggest(
         name = "coverage, until two classes have labels"
     suggestion = chosen.suggest(fitted, X_pool, batch, exclude, costs=costs, budget=budget)
     says = f"{how}; rows by {name}: {suggestion.says}"
-    # Before two classes have a label there is no model, only a stand-in that knows the features.
-    return replace(suggestion, says=says, model=fitted if known else None)
+    # Before classes are known there is no model, only a stand-in that knows the features.
+    return replace(suggestion, says=says, model=fitted if known or len(classes) else None)
 
 
 def modal_query(goal: Goal, **options: Any) -> Callable[..., tuple[NDArray[Any], NDArray[Any]]]:

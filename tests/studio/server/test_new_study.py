@@ -28,6 +28,7 @@ from goalward.studio.server import new_study as new_studies  # noqa: E402
 from goalward.studio.server.new_study import NewStudy  # noqa: E402
 from goalward.studio.server.serve import listening, uvicorn_config  # noqa: E402
 from goalward.studio.store import database  # noqa: E402
+from goalward.studio.study import study as opens  # noqa: E402
 from goalward.studio.tables.table import write_sample  # noqa: E402
 
 ROOT = Path(__file__).parents[3]
@@ -245,8 +246,8 @@ def test_a_study_that_another_program_holds_answers_within_seconds(client, new, 
     gw.Study.create(place, pool=table, classes=["good", "bad"]).close()
     new.tables()
     # The page gives up after 15.
-    assert new_studies.WAIT <= 5
-    monkeypatch.setattr(new_studies, "WAIT", 0.5)
+    assert opens.WAIT <= 5
+    monkeypatch.setattr(opens, "WAIT", 0.5)
     waited = []
     opened = lambda *args, timeout=30.0, **options: (
         waited.append(timeout) or real(*args, timeout=timeout, **options)

@@ -125,7 +125,7 @@ def test_a_model_whose_answers_were_taken_back_or_turned_round_says_no_accuracy(
     for row, label in list(labels.items())[:6]:
         study.tell(row, CLASSES[label == "no"])
     assert study.status()["accuracy"] is None
-    assert "Answers were changed since the model was fitted" in study.status()["headline"]
+    assert "Answers were changed since the last fit" in study.status()["headline"]
     study.refresh()
     assert "were changed" not in study.status()["headline"]
     for row in labels:

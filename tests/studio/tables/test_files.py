@@ -182,7 +182,12 @@ def test_columns_are_taken_for_what_they_are(tmp_path):
     assert (table.numeric, table.category) == (("price", "age"), ("kind",))
     assert table.says == "the numbers of price, age, and the values of kind"
     said = " ".join(table.notes)
-    for word in ("number (counts the rows)", "customer_id (named", "day (times)", "code (codes"):
+    for word in (
+        "number (counts the rows)",
+        "customer_id (by its name",
+        "day (times)",
+        "code (codes",
+    ):
         assert word in said
     assert "age has no number in 1 row (first in row 7: 'NA'); its median stands in." in said
     assert "';' between cells" in said

@@ -221,7 +221,6 @@ def serve(
         LOG.info("serving at %s", here)
         Server(uvicorn_config(app, listener, tls)).run(sockets=[listener])
         LOG.info("ended")
-    print("\nEnded. Every answer is saved; the same command goes on.", flush=True)
 
 
 def uvicorn_config(
