@@ -185,7 +185,7 @@ class Members:
         link = self.invitations.get(digest(token))
         if link is None:
             raise BadParameter(
-                "This link was used already, is too old, or is not ours. Ask for a new one."
+                "This link was used already, is too old, or is not valid. Ask for a new one."
             )
         return link
 

@@ -160,7 +160,7 @@ def test_the_model_is_fitted_in_the_background_and_charts_follow(client, study):
     assert why["labels"][0]["helps"][0]["preview"]
     advice = client.get("/api/stop?price=1000").json()
     assert advice["stop"] is False
-    assert advice["reason"].startswith("Go on: the gain by more answers is known")
+    assert advice["reason"].startswith("Go on: the gain can be estimated")
     said = client.get("/api/stop?price=1e-12").json()
     assert said["stop"] is False
     assert said["account"]["answers"] == 60

@@ -184,7 +184,7 @@ def test_columns_are_taken_for_what_they_are(tmp_path):
     said = " ".join(table.notes)
     for word in (
         "number (counts the rows)",
-        "customer_id (by its name",
+        "customer_id (its name",
         "day (times)",
         "code (codes",
     ):
@@ -334,7 +334,7 @@ def test_a_column_that_is_left_out_says_why(tmp_path):
         table = Table(tmp_path / "t.csv", text).settled()
         assert (table.texts, table.numeric, table.category) == (("text",), ("stars",), ())
         assert "title (beside what is read; several can be read)" in table.notes[0]
-        assert "verdict (half empty or more, with few values: answers, perhaps)" in table.notes[0]
+        assert "verdict (mostly empty, with few values: probably answers)" in table.notes[0]
     np.save(tmp_path / "t.npy", np.eye(40))
     table = Table(tmp_path / "t.csv").settled()
     assert table.says == "vectors of t.npy"

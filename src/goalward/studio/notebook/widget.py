@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from html import escape
@@ -11,8 +12,9 @@ from typing import Any
 
 from goalward.core.arguments import needing
 from goalward.core.rows import held
-from goalward.errors import BadParameter, DataMissing, GoalwardError
-from goalward.studio.study.study import Place, Study
+from goalward.errors import BadParameter, DataMissing, GoalwardError, NotAStudy
+from goalward.studio.store.database import file_of, located
+from goalward.studio.study.study import Place, Study, resumed
 
 LONGEST = 20_000
 """Characters of a text that are shown."""
@@ -214,12 +216,14 @@ def annotate(
             f"text= must name the column to read, of {', '.join(columns[:8])}. For numbers pass "
             "frame[[...]].to_numpy()."
         )
-    Path(study).parent.mkdir(parents=True, exist_ok=True)
-    if Path(study).exists():
-        opened = Study.open(study)
-    else:
+    if (file := file_of(located(study))) is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    path = isinstance(pool, (str, os.PathLike))
+    try:
+        opened = resumed(study, os.fspath(pool))[0] if path else Study.open(study)
+    except NotAStudy:  # nothing is there yet, or `create` says what is
         opened = Study.create(study, pool=pool, classes=classes, **options)
-    if opened.n_rows != len(pool):
+    if not path and opened.n_rows != len(pool):
         raise BadParameter(
             f"{study} is a study of {opened.n_rows} rows, got {len(pool)} rows. Name another file with "
             "study=, or pass the rows that it was made of."

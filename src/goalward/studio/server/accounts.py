@@ -81,7 +81,8 @@ def _start(request: Request, auth: AuthOf, token: str = "", who: str = "") -> Re
         # The link again, in the browser that used it.
         return RedirectResponse(f"{home(request)}/", 303)
     return _login_page(
-        request, "This link was used already, or is not ours. Start goalward again for a new one."
+        request,
+        "This link was used already, or is not valid. Ask whoever started goalward for a new one.",
     )
 
 
@@ -110,7 +111,7 @@ async def _log_in(request: Request, auth: AuthOf, form: Form) -> Response:
 def _join_page(request: Request, auth: Auth, invite: str, error: str | None = None) -> Response:
     link = None if auth.team is None else auth.team.invitation(invite)
     if link is None:
-        return _login_page(request, "This link was used already, is too old, or is not ours.")
+        return _login_page(request, "This link was used already, is too old, or is not valid.")
     status = 200 if error is None else 422
     return page(request, "join.html", None, status, link=link, invite=invite, error=error)
 

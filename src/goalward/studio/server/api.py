@@ -37,6 +37,7 @@ from goalward.studio.server.shown_rows import (
     preview,
 )
 from goalward.studio.study.settings import LONGEST_NOTE
+from goalward.studio.study.state import Description
 
 SEALED = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox"}
 """For pictures, which may be opened by themselves: no scripts at all."""
@@ -303,7 +304,9 @@ def why(row: RowInPath, served: Served, caller: CallerOf) -> dict[str, Any]:
     A team's annotators do not see the dev rows, whose labels are others' answers.
     """
     reasons: dict[str, Any] = served.with_features().compute("why", row=_known(served, row))
-    for label in reasons["labels"]:
+    described = served.study.seen.described
+    for place, label in enumerate(reasons["labels"]):
+        label["colour"] = described.get(place, Description()).colour
         for name in ("helps", "hurts"):
             shown = label[name] if caller.own is None else []
             label[name] = [{**e, "preview": preview(served.study.show(e["row"]))} for e in shown]

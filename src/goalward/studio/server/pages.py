@@ -65,7 +65,7 @@ def _review(
         colours=[state.described.get(k, Description()).colour for k in range(len(state.classes))],
         annotators=state.annotators,
         kind=state.settings.kind,
-        links={n: "?" + urlencode({**kept, "at": n}) for n in (at - 1, at + 1)},
+        links={n: "?" + urlencode({**kept, "at": n}) for n in (at - 1, at, at + 1)},
         at=at,
     )
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from itertools import count
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TextIO
 
 from goalward import errors
 from goalward.studio.study import Study
@@ -26,8 +26,8 @@ TELLS = ("busy", "trouble", "damage", "preparing", "ready")
 """What a refitter tells of itself."""
 READERS = 4
 GONE = (
-    "The process that fits models ended by itself; every answer is safe, and the next answer starts it "
-    "again. If it stays so, make room in memory."
+    "The background process that fits models stopped unexpectedly. All answers are saved; it restarts "
+    "with the next answer. If this happens again, free some memory."
 )
 
 
@@ -37,13 +37,17 @@ class Process:
     def __init__(self) -> None:
         self._lock, self._numbers = threading.Lock(), count(1)
         self._child: subprocess.Popen[str] | None = None
-        self._waiting: dict[int, Future[Any]] = {}
+        self._waiting: dict[int, tuple[subprocess.Popen[str], Future[Any]]] = {}
         self.refitters: dict[int, RemoteRefitter] = {}
 
-    def send(self, **message: Any) -> None:
+    @property
+    def running(self) -> bool:
+        return self._child is not None and self._child.poll() is None
+
+    def send(self, answer: Future[Any] | None = None, **message: Any) -> None:
         """Send a message; to a new process after all that is known of studies."""
         with self._lock:
-            if self._child is None or self._child.poll() is not None:
+            if not self.running:
                 self._child = subprocess.Popen(
                     [sys.executable, "-c", f"from {__name__} import main; main()"],
                     stdin=subprocess.PIPE,
@@ -56,14 +60,25 @@ class Process:
                 threading.Thread(target=self._listen, args=(self._child,), daemon=True).start()
                 for key, refitter in self.refitters.items():
                     self._write({"key": key, "do": "open", **refitter.opening()})
+            if answer is not None:
+                assert self._child is not None
+                message["id"] = number = next(self._numbers)
+                self._waiting[number] = self._child, answer
             self._write(message)
 
     def open(self, refitter: RemoteRefitter) -> None:
         """Open the study of a refitter there."""
-        running = self._child is not None and self._child.poll() is None
         self.refitters[refitter.key] = refitter
-        again = {"do": "open", **refitter.opening()} if running else {"do": "nudge", "now": False}
+        again = (
+            {"do": "open", **refitter.opening()} if self.running else {"do": "nudge", "now": False}
+        )
         self.send(key=refitter.key, **again)
+
+    def close(self, key: int) -> None:
+        """Close a study there, if the process still runs."""
+        with self._lock:
+            if self.refitters.pop(key, None) is not None and self.running:
+                self._write({"key": key, "do": "close"})
 
     def _write(self, message: dict[str, Any]) -> None:
         assert self._child is not None
@@ -74,9 +89,8 @@ class Process:
 
     def call(self, **message: Any) -> Any:
         """Send a message and return the answer, or raise what was raised there."""
-        number, answer = next(self._numbers), Future[Any]()
-        self._waiting[number] = answer
-        self.send(id=number, **message)
+        answer = Future[Any]()
+        self.send(answer, **message)
         return answer.result()
 
     def _listen(self, child: subprocess.Popen[str]) -> None:
@@ -87,7 +101,7 @@ class Process:
                 if refitter := self.refitters.get(message["key"]):
                     refitter.hear(**message["status"])
                 continue
-            answer = self._waiting.pop(message["id"])
+            _, answer = self._waiting.pop(message["id"])
             if "error" in message:
                 kind, text = message["error"]
                 answer.set_exception(getattr(errors, kind, errors.GoalwardError)(text))
@@ -98,9 +112,13 @@ class Process:
         for pipe in (child.stdin, child.stdout):
             with suppress(OSError):
                 pipe.close()
-        for answer in [self._waiting.pop(number) for number in list(self._waiting)]:
+        with self._lock:  # another process may have been started since
+            mine = [number for number, (asked, _) in self._waiting.items() if asked is child]
+            answers = [self._waiting.pop(number)[1] for number in mine]
+            left = list(self.refitters.values()) if self._child is child else []
+        for answer in answers:
             answer.set_exception(errors.GoalwardError(GONE))
-        for refitter in list(self.refitters.values()):
+        for refitter in left:
             refitter.hear(busy=False, preparing=None, trouble=GONE)
 
 
@@ -143,8 +161,7 @@ class RemoteRefitter:
 
     def end(self) -> None:
         """End; what is under way is not waited for: it is stored whole, or not at all."""
-        if PROCESS.refitters.pop(self.key, None) is not None:
-            PROCESS.send(key=self.key, do="close")
+        PROCESS.close(self.key)
 
     close = end
 
@@ -154,6 +171,8 @@ class Opened:
 
     through: ClassVar[Callable[..., Any] | None] = None
     """What calls the database."""
+    replies: ClassVar[TextIO] = sys.stdout
+    """The pipe to the server."""
 
     def __init__(self, key: int, place: str, rows: list[str] | None) -> None:
         self.key, self._first = key, False
@@ -173,14 +192,13 @@ class Opened:
 
 
 _WRITING = threading.Lock()
-_REPLIES = sys.stdout
 
 
 def reply(**message: Any) -> None:
     """Send a message to the server."""
     with _WRITING, suppress(OSError):  # the server has ended, and so does this process
-        _REPLIES.write(json.dumps(message) + "\n")
-        _REPLIES.flush()
+        Opened.replies.write(json.dumps(message) + "\n")
+        Opened.replies.flush()
 
 
 def answered(opened: dict[int, Future[Opened]], message: dict[str, Any]) -> None:
@@ -210,8 +228,9 @@ def answered(opened: dict[int, Future[Opened]], message: dict[str, Any]) -> None
 
 def main() -> None:
     """Serve the messages of the server until its pipe ends."""
-    # Whatever is printed here must not be taken for a message.
-    sys.stdout = sys.stderr
+    # Whatever is printed here, by compiled code too, must not be taken for a message.
+    Opened.replies, sys.stdout = os.fdopen(os.dup(1), "w", encoding="utf-8"), sys.stderr
+    os.dup2(2, 1)
     # Who reads holds the study: threads of their own do, which are not nice and wait for no other.
     started = threading.Barrier(READERS)
     reads = ThreadPoolExecutor(READERS)

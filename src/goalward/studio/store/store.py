@@ -220,8 +220,8 @@ class Store:
         query = sa.select(EVENTS.c.digest).where(EVENTS.c.seq == after.seq)
         if after.seq and connection.execute(query).scalar() != after.digest:
             raise Replaced(
-                f"At {self.name} stands another study, or an older copy of it, than the one that was "
-                "opened. Nothing was stored: put the study back, or open what is there now."
+                f"{self.name} is now another study, or an older copy, than the one that was opened. "
+                "Nothing was stored: put the study back, or open what is there now."
             )
 
     def events(

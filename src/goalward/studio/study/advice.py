@@ -103,13 +103,11 @@ def stop(state: State, price: float = PRICE, budget: int | None = None) -> Advic
         lacking = f" ({', '.join(few[:3])})" if few else ""
         reason = f"Go on: {ANSWERS} answers{needed}{lacking}."
     elif gain is None or gain.high is None:
-        reason = (
-            f"Go on: the gain by more answers is known once two models are {BACK} answers apart."
-        )
+        reason = f"Go on: the gain can be estimated once two fits are {BACK} answers apart."
     else:
         reason = (
             f"The last {gain.since} answers {answer.changed(gain.changed)}, so {_next(left)} bring at "
-            f"most {answer.amount(gain.high)}{answer.unit}, and must bring "
+            f"most {answer.amount(gain.high)}{answer.unit}; your threshold is "
             f"{answer.amount(AHEAD * price)}: {'stop' if ours else 'go on'}."
         )
     return Advice(

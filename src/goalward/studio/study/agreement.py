@@ -58,8 +58,8 @@ class Reliability:
     def says(self) -> str:
         low, high = (f"{100 * end:.0f}" for end in self.share[1:])
         return (
-            f"{self.by} is right in about {100 * self.right / self.answers:.0f} % ({low} to {high} %), by "
-            f"{self.answers} answers to rows that others answered too."
+            f"{self.by} is right in about {100 * self.right / self.answers:.0f} % ({low} to {high} %), "
+            f"estimated from {self.answers} rows that others answered too."
         )
 
     def record(self) -> dict[str, Any]:

@@ -101,7 +101,8 @@ class Questions:
             elif state.seq > self._known:
                 touched = state.touched_since(self._known)
                 state.lines(touched)
-                for row in touched:
+                # Rows that another process added are those of the next questions.
+                for row in (row for row in touched if row < len(self._done)):
                     self._done[row] = not state.needs_answer(row)
                     if not self._done[row]:
                         dev = self.settings.measures(row)

@@ -120,6 +120,7 @@ def surest(now: StudyRound) -> list[tuple[int, int, float]]:
     codes, chances = now.exported.likeliest(now.pool.X)
     # Rows drawn to measure stay as they are: answers that agree with the model would flatter it.
     chances[state.settings.is_dev(np.arange(now.pool.n_rows))] = chances[state.closed] = 0.0
+    chances[state.counted_rows[0] > 0] = 0.0  # somebody answered: no second opinion at one click
     found = np.argsort(-chances, kind="stable")[:SUREST]
     return [
         (int(row), int(codes[row]), float(chances[row])) for row in found if chances[row] > SURE

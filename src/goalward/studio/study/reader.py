@@ -115,9 +115,9 @@ class Reader:
             n, newest, at = self._counted
             if len(n) != n_rows:
                 n, newest = np.zeros(n_rows, dtype=np.int32), np.zeros(n_rows, dtype=np.int64)
-                parts = self.blocks(PACKED, ROWS.c.row, n_rows, size=PACK)
+                parts = self.blocks(PACKED, ROWS.c.row, n_rows - 1, size=PACK)
             elif last > at:
-                touched = sa.select(ANSWERS.c.row).where(ANSWERS.c.id > at)
+                touched = sa.select(ANSWERS.c.row).where(ANSWERS.c.id > at, ANSWERS.c.row < n_rows)
                 again = sorted({row for (row,) in self.rows(touched)})
                 n, newest = n.copy(), newest.copy()
                 n[again] = newest[again] = 0

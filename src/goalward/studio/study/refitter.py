@@ -121,7 +121,7 @@ class Refitter:
     def _turn(self, turns: threading.Semaphore) -> Iterator[None]:
         while not turns.acquire(timeout=0.2):
             if self._ended:
-                raise GoalwardError("The server ends; the rows are ranked when it starts again.")
+                raise GoalwardError("The server is shutting down; the rows are ranked when it starts again.")
         try:
             yield
         finally:
@@ -129,7 +129,9 @@ class Refitter:
 
     def _prepare(self, message: str) -> None:
         if self._ended:
-            raise GoalwardError("The server ends; the rows are looked at again when it starts.")
+            raise GoalwardError(
+                "The server is shutting down; the rows are prepared when it starts again."
+            )
         self.preparing = message
         self._tell()
 
@@ -186,6 +188,6 @@ def _failure(error: BaseException) -> str:
     )
     what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return (
-        f"The rows could not be ranked anew ({what[:500]}). Every answer is safe, rows go on in the "
-        f"order they had, and the next answer tries again. If it stays so, {remedy}."
+        f"The model could not be fitted again ({what[:500]}). All answers are saved, the order of the rows "
+        f"is unchanged, and the next answer starts another try. If this happens again, {remedy}."
     )

@@ -55,8 +55,8 @@ class StudyRound:
     def __post_init__(self) -> None:
         if not ready(self.state):
             raise BadParameter(
-                f"There is no model yet: {self.state.settings.answer.waits}. Rows that cover the pool "
-                "are asked until then."
+                f"There is no model yet: {self.state.settings.answer.waits}. Until then, rows that "
+                "cover the pool are asked."
             )
 
     @cached_property

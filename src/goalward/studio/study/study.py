@@ -547,6 +547,7 @@ def resumed(place: Place, table: str, tick: Tick = silent) -> tuple[Study, int]:
                     f"{place} holds answers to {own}, got {Path(table).name}. Rename one of the tables, or "
                     "name another study: --study other.db."
                 ) from error
+            study._rows.moved = as_table(table)  # not the one at the path that was stored
             return study, study.extend()
         except GoalwardError:
             study.close()

@@ -38,7 +38,7 @@ LONG = 40
 PROSE = 2.0
 """Mean words per cell from which a column is one to be read."""
 CODES = "codes or names, hardly one twice"
-GIVEN = "half empty or more, with few values: answers, perhaps"
+GIVEN = "mostly empty, with few values: probably answers"
 READ = "beside what is read; several can be read"
 USES = ("text", "numbers", "category", "picture")
 
@@ -84,7 +84,7 @@ def _kind(column: pl.Series) -> str:
     if kind.is_nested() or kind == pl.Binary:
         return "lists or bytes"
     if COUNTS.match(name):
-        return "by its name it numbers the rows"
+        return "its name is that of a row id"
     if ANSWERS.match(name):
         return "named like answers"
     if kind.is_temporal():

@@ -13,6 +13,8 @@ from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Self
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import numpy as np
 import polars as pl
@@ -286,10 +288,13 @@ def minilm_folder() -> Path:
     words = f"Downloading {what}, once, from {place} to {constants.HF_HUB_CACHE}."
     Console(stderr=True, soft_wrap=True).print(words, style="dim", highlight=False)
     try:
+        with suppress(HTTPError):  # a look, since the library itself would try for half a minute
+            urlopen(constants.ENDPOINT, timeout=10).close()
         return _with_weights(get())
     except Exception as error:  # of the network, of the disk, or of what came
+        reason = str(error).partition("\n")[0][:120]
         raise DataMissing(
-            f"{what} could not be downloaded from {place} ({str(error)[:200]}). Try again with a "
+            f"{what} could not be downloaded from {place} ({reason}). Try again with a "
             "network, set GOALWARD_MINILM to its folder, or use embeddings='tfidf'."
         ) from error
 
@@ -300,7 +305,7 @@ def _with_weights(folder: str) -> Path:
     if found != WEIGHTS:
         raise BadInput(
             f"{path} must have SHA-256 {WEIGHTS[:16]}..., got {found[:16]}. Set GOALWARD_MINILM to the "
-            "folder of all-MiniLM-L6-v2; another encoder's is what embeddings= takes."
+            "folder of all-MiniLM-L6-v2. To use another encoder, pass its folder as embeddings=."
         )
     return path.parent
 

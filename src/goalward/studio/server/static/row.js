@@ -13,13 +13,14 @@ function text(words) {
   at("row-text").classList.toggle("long", (words ?? "").length > LONG);
 }
 
-// A number of many digits as six and a sign that there are more.
+// A number of many decimals without the last ones, and a sign that there are more; nothing is rounded.
 function cell(value) {
-  const made = make("dd", "", value);
-  if (value.length <= 8 || !/^-?\d+\.\d+(e[-+]?\d+)?$/i.test(value)) return made;
-  made.textContent = String(Number(Number(value).toPrecision(6)));
-  made.title = value;
-  if (Number(value) !== Number(made.textContent)) made.append(make("span", "soft", "…"));
+  const [short] = value.match(/^-?\d{1,5}\.0*\d{1,4}(?=\d+$)/) ?? [value];
+  const made = make("dd", "", short);
+  if (short !== value) {
+    made.title = value;
+    made.append(make("span", "soft", "…"));
+  }
   return made;
 }
 

@@ -147,8 +147,9 @@ at("back").addEventListener("click", () => { at("study").hidden = true; at("choo
 at("study").addEventListener("submit", (event) => {
   event.preventDefault();
   const lines = at("classes-text").value.trim().split("\n");
-  // A single line is a list with commas, as on the command line.
-  const classes = (lines.length === 1 ? lines[0].split(",") : lines).map((name) => name.trim()).filter(Boolean);
+  // A single line is a list with commas, as on the command line: what is in quotes may have some.
+  const names = lines.length === 1 ? lines[0].match(/"[^"]*"|[^,"]+/g) ?? [] : lines;
+  const classes = names.map((name) => name.trim().replace(/^"(.*)"$/, "$1").trim()).filter(Boolean);
   busy("Making the study: reading the rows…", () => go("/api/start/study", { ...chosen, classes, uses: uses() }));
 });
 cue(at("columns"));

@@ -28,7 +28,7 @@ const change = (number) => make("span", number >= 0 ? "up" : "down", signed(numb
 function block(one, share, words) {
   const box = make("div", "effect");
   const track = make("span", "track");
-  const fill = tint(make("i"), colourOf(one, one.place));
+  const fill = tint(make("i"), colourOf(one, one.place)); // as its button has it
   fill.style.width = `${100 * share}%`;
   track.append(fill);
   box.append(make("h3", "", String(one.label)), track, words);
@@ -94,8 +94,8 @@ const percent = (share) => `${Math.round(100 * share)} %`;
 // What the model makes of the row, and why it is asked: a sentence each.
 function sentences(row, labels, spread) {
   const [first, second] = labels;
-  const why = row.utility === null ? "No model chose this row: it measures, or stands for many others." : "";
-  if (kind === "numbers") return [`The model expects “${first.label}” to be about ${short(first.probability)}, give or take ${short(spread)}.`, why || "A number here makes others better known."];
+  const why = row.utility === null ? "This row was drawn at random, to measure the model or to cover the table." : "";
+  if (kind === "numbers") return [`The model expects “${first.label}” to be about ${short(first.probability)}, give or take ${short(spread)}.`, why || "A number for this row makes other predictions more precise."];
   if (kind === "labels") {
     const held = labels.filter((one) => one.probability >= 0.5).map((one) => `“${one.label}” (${percent(one.probability)})`);
     const unsure = labels.some((one) => Math.abs(one.probability - 0.5) < 0.25);
