@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse
 from scipy.spatial.distance import pdist
 from sklearn.decomposition import PCA, TruncatedSVD
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, RidgeCV
 
 import goalward as gw
 from goalward.core.arrays import to_numpy
@@ -23,6 +23,7 @@ from goalward.models.features import (
     maps_of,
     written_maps,
 )
+from goalward.models.fitted import left_out_likelihood
 from goalward.scale.gpu import Cuda
 from goalward.scale.threads import Threads
 from goalward.solvers.inverse import Coordinates, Inverse, own_leverages
@@ -143,14 +144,43 @@ def test_leverages_class_by_class_are_those_of_the_whole_inverse(
     assert own_leverages(fitted.hessian, X) == pytest.approx(exact, abs=1e-5 * abs(exact).max())
 
 
+@pytest.mark.parametrize("d", [20, 70])
+@pytest.mark.parametrize("learner", [gw.MultiLabel(), gw.Ridge(), gw.Logistic()], ids=repr)
+def test_leverages_column_by_column_are_those_of_the_whole_inverse(rng, learner, d, monkeypatch):
+    X, y = rng.normal(size=(50, d)), rng.integers(2, size=(50, 3)).astype(float)
+    fitted = learner.fit(X, y[:, 0] if isinstance(learner, gw.Logistic) else y)
+    exact = Inverse.of(fitted.hessian, Coordinates.features(fitted.hessian)).leverage(X)
+    monkeypatch.setattr("goalward.solvers.inverse.LARGEST", 10)
+    assert own_leverages(fitted.hessian, X) == pytest.approx(exact, abs=1e-5 * abs(exact).max())
+
+
+def test_ridge_chooses_as_scikit_learn_does_for_several_outputs_in_many_columns(rng):
+    X = rng.normal(size=(150, 384))
+    y = X[:, :5] + rng.normal(size=(150, 5))
+    theirs = RidgeCV(alphas=[0.01, 0.1, 1.0, 10.0]).fit(X, y)
+    assert theirs.alpha_ == 10.0, "the data are noisy: a weak penalty would be wrong"
+    assert theirs.alpha_ == 1 / gw.Ridge(alpha="loo").fit(X, y).C
+
+
+def test_where_leave_one_out_takes_too_long_folds_take_its_place(rng, monkeypatch):
+    X, y = rng.normal(size=(300, 20)), np.arange(300) % 4
+    X[:, :4] += 2.0 * np.eye(4)[y]
+    learner = gw.Logistic(C=0.1)
+    exact = left_out_likelihood(learner.fit(X, y))
+    monkeypatch.setattr("goalward.solvers.inverse.LARGEST", 10)
+    monkeypatch.setattr("goalward.solvers.inverse.LARGEST_WORK", 10)
+    assert left_out_likelihood(learner.fit(X, y)) == pytest.approx(exact, rel=0.1)
+    # A class of one row is in no other fold.
+    y[0] = 9
+    assert np.isfinite(left_out_likelihood(learner.fit(X, y)))
+
+
 def test_leave_one_out_of_many_classes_in_many_columns_is_close_to_refits(rng):
     K, n = 12, 96
     X, y = rng.normal(size=(n, 100)), np.arange(n) % K
     X[:, :K] += 3.0 * np.eye(K)[y]
     learner = gw.Logistic(C=0.1, classes=list(range(K)))
     fitted = learner.fit(X, y)
-    from goalward.models.fitted import left_out_likelihood
-
     refits = 0.0
     for i in range(n):
         kept = np.arange(n) != i

@@ -15,6 +15,7 @@ from goalward.errors import BadInput, NotFinite, ShapeMismatch
 from goalward.models.fitted import Fitted
 from goalward.models.linear_fit import Learner, names_of
 from goalward.models.loss import Blocks, Loss, Own, Table, Tables, diagonal_of, on_diagonal
+from goalward.solvers.inverse import own_leverages
 
 NEAR, FAR = (3.0 - 6.0**0.5) ** 0.5, (3.0 + 6.0**0.5) ** 0.5
 """Gauss-Hermite nodes; four, since the middle one of three has zero gain up to rounding."""
@@ -134,7 +135,7 @@ class Ridge(Learner):
             return fitted
         weights, targets = to_numpy(known.weights), to_numpy(known.targets)
         residuals = targets - to_numpy(fitted.proba_of(known.X))
-        M = to_numpy(fitted.posterior(known.X).leverage(known.X))[:, 0, 0]
+        M = to_numpy(own_leverages(fitted.hessian, known.X))[:, 0, 0]
         left = max(float(np.sum(weights > 0.0) - weights @ M), 1.0)
         noise = (weights @ residuals**2) / left
         least = 1e-6 * np.var(targets, axis=0) + 1e-12

@@ -47,8 +47,8 @@ LARGEST = 1000
 LARGEST_GRAM = 3000
 """Rows or features up to which a Gram matrix is decomposed."""
 
-LARGEST_WORK = 2e10
-"""Multiplications up to which leverages of labelled rows are computed class by class."""
+LARGEST_WORK = 5e10
+"""Multiplications up to which leverages of labelled rows are computed exactly, in seconds."""
 
 FREE = 1e-6
 """Penalty of a free intercept, relative to the others, where a gauge is needed."""
@@ -341,14 +341,60 @@ def _product(Z: Inside, A: Matrix) -> Pulled:
 
 
 def own_leverages(hessian: LinearCurvature, rows: Rows) -> Float[Array, "n c c"]:
-    """Return M = J𝓗⁻¹Jᵀ of the labelled rows, `rows`; exact where the unknowns or the work allow it."""
-    n, classes = hessian.proba.shape
-    q, c = int(hessian.penalty.shape[0]), hessian.basis.shape[1]
-    exclusive = c == classes - 1 and c > 1 and type(hessian.proba) is np.ndarray
-    if q * c > LARGEST and exclusive and classes * n * n * min(n, q) <= LARGEST_WORK:
-        return _by_class(hessian, rows)
+    """Return M = J𝓗⁻¹Jᵀ of the labelled rows, `rows`; exact where `exact_route` says how."""
+    if (exact := exact_route(hessian)) is not None:
+        return exact(hessian, rows)
     coordinates = Coordinates.leading(hessian, rows)
     return Inverse.of(hessian, coordinates).leverage(rows, coordinates(rows))
+
+
+def exact_route(
+    hessian: LinearCurvature,
+) -> Callable[[LinearCurvature, Rows], NDArray[Any]] | None:
+    """Return how leverages of the labelled rows are computed exactly; None if that takes too long."""
+    n, classes = hessian.proba.shape
+    q, c = int(hessian.penalty.shape[0]), hessian.basis.shape[1]
+    least = min(n, q)
+    if q * c <= LARGEST:
+        return _by_inverse
+    if c in (1, classes):
+        return _by_column if c * n * least * least <= LARGEST_WORK else None
+    if classes * n * n * least <= LARGEST_WORK:
+        return _by_class
+    return _by_inverse if (q * c) ** 2 * (q * c + n) <= LARGEST_WORK else None
+
+
+def _by_inverse(hessian: LinearCurvature, rows: Rows) -> Float[Array, "n c c"]:
+    coordinates = Coordinates.features(hessian)
+    return Inverse.of(hessian, coordinates).leverage(rows, coordinates(rows))
+
+
+def _whitened(hessian: LinearCurvature, rows: Rows) -> NDArray[Any]:
+    """Return labelled rows with their constant, in coordinates where the penalty is 1."""
+    penalty = np.asarray(to_numpy(hessian.penalty), dtype=np.float64)
+    rho = np.maximum(penalty, FREE * penalty[0])
+    X = dense(with_constant(rows) if hessian.intercept else rows)
+    return np.asarray(to_numpy(X), dtype=np.float64) / np.sqrt(rho)
+
+
+def _by_column(hessian: LinearCurvature, rows: Rows) -> Float[Array, "n c c"]:
+    """Return the leverages of several labels, numbers or two classes: 𝓗 is a block a column."""
+    X, bends = _whitened(hessian, rows), np.asarray(to_numpy(hessian.blocks()))
+    n, c, _ = bends.shape
+    thin = X.shape[1] <= n
+    gram = X.T if thin else X @ X.T
+    M = np.zeros((n, c, c))
+    for k in range(c):
+        if k and (bends[:, k, k] == bends[:, k - 1, k - 1]).all():
+            M[:, k, k] = M[:, k - 1, k - 1]
+            continue
+        half = np.sqrt(bends[:, k, k])[:, None] * (X if thin else gram)
+        inner = half.T @ half if thin else half * np.sqrt(bends[:, k, k])
+        factor = np.linalg.cholesky(np.eye(len(inner)) + inner)
+        part = solve_triangular(factor, gram if thin else half, lower=True, check_finite=False)
+        own = (part**2).sum(axis=0)
+        M[:, k, k] = own if thin else np.diag(gram) - own
+    return M
 
 
 def _by_class(hessian: LinearCurvature, rows: Rows) -> Float[Array, "n c c"]:
@@ -357,10 +403,8 @@ def _by_class(hessian: LinearCurvature, rows: Rows) -> Float[Array, "n c c"]:
     Λ = diag(p) - ppᵀ, so B_k = XᵀW diag(p_k)X + ρ and U's columns are √w x ⊗ p. Woodbury: with
     G_k = X B_k⁻¹ Xᵀ, a row's block is diag(G_k) + A (I - UᵀB⁻¹U)⁻¹ Aᵀ, where A_k = G_k √w p_k.
     """
-    penalty = np.asarray(hessian.penalty, dtype=np.float64)
-    rho = np.maximum(penalty, FREE * penalty[0])
-    X = dense(with_constant(rows) if hessian.intercept else rows) / np.sqrt(rho)
-    P, w = np.asarray(hessian.proba), np.asarray(hessian.labelled.weights)
+    X = _whitened(hessian, rows)
+    P, w = np.asarray(to_numpy(hessian.proba)), np.asarray(to_numpy(hessian.labelled.weights))
     n, K = P.shape
     thin = X.shape[1] <= n
     gram = None if thin else X @ X.T
@@ -383,7 +427,7 @@ def _by_class(hessian: LinearCurvature, rows: Rows) -> Float[Array, "n c c"]:
     solved = (A.reshape(n * K, n) @ np.linalg.inv(shared)).reshape(n, K, n)
     joined = A @ np.ascontiguousarray(solved.transpose(0, 2, 1))
     joined[:, range(K), range(K)] += G[:, range(n), range(n)].T
-    Q = np.asarray(hessian.basis)
+    Q = np.asarray(to_numpy(hessian.basis))
     return np.asarray(Q.T @ joined @ Q)
 
 
