@@ -1,5 +1,8 @@
 """One call: any classifier, any number of labels, the same rows as the long way."""
 
+import pickle
+from types import SimpleNamespace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -70,7 +73,7 @@ def test_a_fitted_object_is_left_as_it_was():
             "SGDClassifier was fitted to 30 labels (The estimator must be multinomial, got one-vs-rest",
         ),
         (SGDClassifier(loss="modified_huber", random_state=0), "clone of SGDClassifier"),
-        (SGDClassifier(random_state=0), "SGDClassifier has no predict_proba: Logistic on its feat"),
+        (SGDClassifier(random_state=0), "SGDClassifier gives no probabilities: a logistic reg"),
         (
             LogisticRegressionCV(Cs=[0.1, 1.0], cv=2),
             "clone of LogisticRegressionCV was fitted to 30 labels; rows by hedged: ",
@@ -83,10 +86,10 @@ def test_a_fitted_object_is_left_as_it_was():
             ),
             "The best RandomForestClassifier was fitted to 30 labels; rows by coverage",
         ),
-        (LinearSVC(), "LinearSVC has no predict_proba: Logistic on its features"),
+        (LinearSVC(), "LinearSVC gives no probabilities: a logistic regression of its features"),
         (
             make_pipeline(StandardScaler(), SVC()),
-            "SVC has no predict_proba: Logistic on its features",
+            "SVC gives no probabilities: a logistic regression of its features",
         ),
         (LogisticRegression(C=np.inf), "no penalty"),
         (
@@ -278,3 +281,51 @@ def test_our_learner_is_told_of_classes_without_a_label():
         for model in (None, gw.Logistic(C="loo", features="auto"))
     ]
     assert found[0].tolist() == found[1].tolist()
+
+
+def test_the_model_before_two_classes_is_the_one_asked_for_or_none():
+    one = X[:1], ["yes"], X
+    assert gw.suggest(gw.Logistic(C=0.001), *one, classes=["yes", "no"]).model.C == 0.001
+    assert gw.suggest(gw.Logistic(classes=["yes", "no"]), None, None, X).model.n_classes == 2
+    assert gw.suggest(RandomForestClassifier(), *one, classes=["yes", "no"]).model is None
+
+
+def test_guesses_made_of_other_columns_than_the_models_are_refused():
+    guesses = np.where(np.arange(len(X)) % 7 == 0, 0, y)
+    raw = gw.labels.Opinion.of(X, guesses)
+    with pytest.raises(BadParameter, match="made of rows as they come"):
+        gw.suggest(None, X[::5], y[::5], X, guesses=raw)
+    linear = gw.Logistic().fit(X[::5], y[::5])
+    assert callable(raw.prepare(linear))
+    mapped = gw.Logistic(features="landmarks").fit(X[::5], y[::5], pool=X)
+    with pytest.raises(BadParameter, match="on the features of the model"):
+        raw.prepare(mapped)
+
+
+def test_guesses_are_left_out_where_the_map_replaces_the_columns():
+    latent = np.random.default_rng(0).normal(size=(300, 3))
+    rows = latent @ np.random.default_rng(1).normal(size=(3, 60))
+    right = (latent[:, 0] > 0).astype(int)
+    model = gw.Logistic(C="loo", features=["linear", gw.models.features.Components(5)])
+    found = gw.suggest(model, rows[:80], right[:80], rows, guesses=right)
+    assert np.mean(found.model.predict(rows) == right) > 0.9
+
+
+def test_an_empty_pool_with_guesses_is_empty():
+    found = gw.suggest(None, X, y, X[:0], guesses=[])
+    assert found.rows.tolist() == []
+
+
+def test_a_suggestion_can_be_sent_to_another_process():
+    found = gw.suggest(None, X[::5], y[::5], X, batch=3)
+    sent = pickle.loads(pickle.dumps(found))
+    assert sent.rows.tolist() == found.rows.tolist()
+    assert sent.model.predict(X).tolist() == found.model.predict(X).tolist()
+    assert sent.predicted().keys() == found.predicted().keys()
+
+
+def test_labels_that_are_arrays_of_no_dimension_are_labels():
+    # As torch gives them: equal ones have other hashes.
+    tensors = [SimpleNamespace(item=lambda: 1, ndim=0) for _ in range(2)]
+    found = gw.suggest(None, X[:2], tensors, X)
+    assert "2 labels of fewer than two classes: too few to fit Logistic" in found.says

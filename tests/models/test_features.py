@@ -4,15 +4,20 @@ import pickle
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 from scipy.spatial.distance import pdist
+from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
 
 import goalward as gw
 from goalward.core.arrays import to_numpy
-from goalward.errors import BadInput, BadParameter, ShapeMismatch, Unsupported
+from goalward.errors import BadInput, BadParameter, NotFinite, ShapeMismatch, Unsupported
 from goalward.models.features import (
     Components,
     Features,
@@ -272,7 +277,7 @@ def test_a_map_of_ones_own_is_taken(rng):
         gw.Logistic(features=own).fit(X[:50], y[:50], pool=X) for own in (fitted, PCA(3))
     )
     assert as_is.predict_proba(X) == pytest.approx(cloned.predict_proba(X), abs=1e-6)
-    assert as_is.says == "softmax regression on PCA, C = 1"
+    assert as_is.says == "softmax regression on the columns of PCA, C = 1"
 
 
 def test_the_default_is_the_columns_as_they_come(rng):
@@ -314,3 +319,88 @@ def test_wrong_options_and_rows_of_another_width_are_refused(rng):
     fitted = gw.Logistic(features="landmarks").fit(X, y)
     with pytest.raises(ShapeMismatch, match="must have 2 features"):
         fitted.predict(np.ones((2, 3)))
+
+
+@pytest.mark.parametrize("features", ["linear", "auto", "splines", "landmarks", "components"])
+@pytest.mark.parametrize("piped", [False, True])
+def test_a_classifier_of_ours_keeps_its_map_as_an_adapter(rng, features, piped):
+    Z = rng.normal(size=(600, 4))
+    X, y = Z * [1, 1000, 1, 1] + [50, 0, 0, 0], np.where(Z[:, 0] > 0, "a", "b")
+    model = gw.LogisticClassifier(C="loo", features=features)
+    model = make_pipeline(MinMaxScaler(), model) if piped else model
+    own = model.fit(X[:80], y[:80])
+    found = gw.adapters.from_sklearn(own, X[:80], y[:80])
+    assert found.predict_proba(X) == pytest.approx(own.predict_proba(X), abs=1e-9)
+    assert pickle.loads(pickle.dumps(found)).predict_proba(X[:5]).shape == (5, 2)
+    more = gw.adapters.from_sklearn(own, X[:80], y[:80], classes=["a", "b", "c"])
+    assert more.predict_proba(X)[:, :2].argmax(axis=1) == pytest.approx(
+        own.predict_proba(X).argmax(axis=1), abs=1
+    )
+    assert gw.suggest(model, X[:80], y[:80], X).model.says == found.says
+
+
+def test_a_classifier_takes_a_map_of_scikit_learn(rng):
+    X, y = ring(rng)
+    fitted = gw.LogisticClassifier(features=PCA(2)).fit(X[:50], y[:50])
+    assert fitted.predict(X).shape == y.shape
+
+
+@pytest.mark.parametrize("left", [700, 30, 5, 2, 1, 0])
+def test_what_is_left_of_a_pool_does_not_decide_what_the_features_are(rng, left):
+    Z = rng.normal(size=(1500, 4))
+    y, X = np.where(Z[:, 0] * Z[:, 3] > 0, 1, 0), Z * [1, 100, 1e4, 1e6]
+    found = gw.suggest(None, X[:300], y[:300], X[300 : 300 + left], batch=1)
+    assert np.mean(found.model.predict(X[1000:]) == y[1000:]) > 0.88
+
+
+def test_nan_in_a_pool_is_said_to_be_in_its_own_row(rng):
+    X = rng.normal(size=(5000, 3))
+    y = (X[:60, 0] > 0).astype(int)
+    for row in (4800, 4801, 7):
+        bad = X.copy()
+        bad[row, 2] = np.nan
+        with pytest.raises(NotFinite, match=f"X_pool must be finite.* in row {row}, column 2"):
+            gw.suggest(None, X[:60], y, bad)
+
+
+@pytest.mark.parametrize("features", ["splines", "landmarks", "auto"])
+def test_nan_at_prediction_is_counted_before_the_map(rng, features):
+    X, y = ring(rng)
+    fitted = gw.Logistic(C=1.0, features=features).fit(X[:50], y[:50], pool=X)
+    X[3, 1] = np.nan
+    with pytest.raises(NotFinite, match="got 1 NaN or infinite numbers, the first in row 3"):
+        fitted.predict_proba(X)
+
+
+def test_a_map_of_ones_own_may_read_texts_and_frames():
+    texts = ["a good film", "a bad film", "good", "bad", "so good", "so bad"]
+    fitted = gw.Logistic(features=TfidfVectorizer()).fit(texts, [1, 0, 1, 0, 1, 0])
+    assert fitted.predict(["good good film", "bad"]).tolist() == [1, 0]
+    frame = pd.DataFrame({"town": ["Rome", "Oslo"] * 3, "age": [1.0, 2.0, 3.0, 1.0, 2.0, 3.0]})
+    encode = make_column_transformer((OneHotEncoder(), ["town"]), remainder="passthrough")
+    fitted = gw.Logistic(features=encode).fit(frame, [0, 1] * 3)
+    assert fitted.predict(frame).tolist() == [0, 1] * 3
+
+
+def test_rows_that_are_all_equal_and_values_that_were_not_there_stay_finite():
+    equal = Landmarks(tame=False).fit([[1.0, 2.0]]).transform([[3.0, 4.0]])
+    assert np.abs(equal).max() < 10
+    assert Components(2).fit(np.zeros((5, 3))).transform(np.zeros((2, 3))).shape == (2, 1)
+    two = Linear(tame=True).fit([[0.0], [1.0], [0.0]])
+    assert two.transform([[5000.0], [0.0], [1.0]]).ravel().tolist() == [2.0, 0.0, 1.0]
+
+
+def test_the_path_goes_on_where_its_first_value_fails(rng):
+    X, y = 1e6 * rng.normal(size=(20, 60)), rng.normal(size=20)
+    assert np.isfinite(gw.Ridge(alpha="loo").fit(X, y).predict(X)).all()
+
+
+def test_models_say_what_their_columns_are(rng):
+    X, y = ring(rng)
+    says = [
+        gw.Logistic(features=map).fit(X[:50], y[:50], pool=X).says
+        for map in (Landmarks(1), Components(1))
+    ]
+    assert "2 columns and 1 landmark," in says[0]
+    assert "on 1 leading component of 2 columns," in says[1]
+    assert gw.Ridge(alpha=0.1).fit(X, X[:, 0]).says.endswith("alpha = 0.1")

@@ -18,14 +18,15 @@ from goalward.adapters.sklearn import from_classifier, from_estimator, is_logist
 from goalward.adapters.torch import from_head, network_in
 from goalward.core.arguments import LEARNERS, described, in_place, room_of
 from goalward.core.draws import reference_rows
-from goalward.core.labels import as_classes, clean_weights, encode, find_classes
-from goalward.core.pool import n_rows
+from goalward.core.labels import as_classes, clean_weights, encode, find_classes, plain
+from goalward.core.pool import check_pool, n_rows
 from goalward.core.rows import held
 from goalward.errors import (
     BadParameter,
     Empty,
     LooseFit,
     NotConverged,
+    NotFinite,
     Separable,
     ShapeMismatch,
     UnseenClass,
@@ -97,7 +98,7 @@ def suggest(
     Suggestion
         `rows`, positions in `X_pool` (`frame.iloc[rows]`); `values`, what chose them; `says`, how; and
         `model`, fitted to the labels given, with `predict` and `predict_proba`: None before two classes
-        have labels or are named.
+        have labels; ours needs no label where classes are named.
 
     Examples
     --------
@@ -111,14 +112,18 @@ def suggest(
     'rows by hedged: GoalOriented(Coverage) chose 1 of 3 rows.'
     """
     X_labelled, X_pool = held(X_labelled), held(X_pool)
+    ours = model is None or room_of(model) == OURS
+    named = ours and bool(len(classes) or getattr(model, "classes", None) is not None)
+    if guesses is not None and X_pool is not None and n_rows(X_pool) == 0:
+        guesses = None  # there is nothing to choose
     if guesses is not None:
         model = OWN if model is None else model
-        if room_of(model) != OURS:
+        if not ours:
             raise BadParameter(
                 f"guesses need our own model, got {_name(model)}. Pass None as the model, or no guesses."
             )
         if not hasattr(guesses, "fitted"):
-            maps = fitted_maps(model.features, X_pool)
+            maps = fitted_maps(model.features, model.reference(X_labelled, X_pool))
             model = model.having(features=maps)
             guesses = Opinion.of(X_pool, guesses, seed=seed, features=maps[0])
         model = model.having(opinion=guesses)
@@ -129,10 +134,14 @@ def suggest(
     known = fitted.has_two_classes or fitted.model.predict_only
     if not known:
         name = "coverage, until two classes have labels"
-    suggestion = chosen.suggest(fitted, X_pool, batch, exclude, costs=costs, budget=budget)
+    try:
+        suggestion = chosen.suggest(fitted, X_pool, batch, exclude, costs=costs, budget=budget)
+    except NotFinite:
+        check_pool(X_pool)  # what was found may be a row of a sample: say which of the pool
+        raise
     says = f"{how}; rows by {name}: {suggestion.says}"
     # Before classes are known there is no model, only a stand-in that knows the features.
-    return replace(suggestion, says=says, model=fitted if known or len(classes) else None)
+    return replace(suggestion, says=says, model=fitted if known or named else None)
 
 
 def modal_query(goal: Goal, **options: Any) -> Callable[..., tuple[NDArray[Any], NDArray[Any]]]:
@@ -197,10 +206,10 @@ def model_for(
             f"y_labelled must have one label per row, got shape {tuple(y.shape)}. Are rows and labels "
             "in each other's place?"
         )
-    labels = [] if y is None else list(y)
+    labels = [] if y is None else [plain(label) for label in y]
     own = getattr(model, "fitted_", model)
     if room_of(own) == "models" and not labels:
-        return own, f"The {type(model).__name__} is used as it is"
+        return own, "Your model is used as it is"
     if (X is None) != (y is None):
         raise BadParameter(
             "X_labelled and y_labelled must both be given, or both be None, got rows without labels or "
@@ -214,7 +223,7 @@ def model_for(
     elif labels:
         find_classes(
             labels
-        )  # raises for missing labels, which classifiers refuse in words of their own
+        )  # raises for missing ones, which classifiers refuse in words of their own
     ours = room_of(model) == OURS
     name = "Logistic" if ours else _name(model)
     many = f"{len(labels)} label{'s' * (len(labels) != 1)}"
@@ -226,7 +235,7 @@ def model_for(
             return fitted, f"The head of {type(network).__name__} was fitted to {many}"
     if len(set(labels)) < 2:
         standing = _stand_in(model, X, labels, X_pool, classes, prepared=False)
-        return standing, f"{many}, of fewer than two classes, are too few for {name}"
+        return standing, f"{many} of fewer than two classes: too few to fit {name}"
     if not ours:
         return _adapted(model, X, labels, X_pool, classes, weights)
     if model.classes is None and len(classes):
@@ -253,9 +262,9 @@ def _adapted(
         which = "A clone of" if own is clf else "The best"
         how = f"{which} {_name(own)} was fitted to {len(y)} labels"
     if not hasattr(own, "predict_proba"):
-        how = f"no predict_proba: Logistic on its features was fitted to {len(y)} labels"
+        how = f"a logistic regression of its features was fitted to {len(y)} labels instead"
         fitted = _stand_in(own, X, y, X_pool, classes, prepared=True)
-        return fitted, f"{_name(model)} has {how}"
+        return fitted, f"{_name(model)} gives no probabilities: {how}"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LooseFit)
@@ -320,9 +329,9 @@ def _stand_in(
     rows = X if y else reference_rows(X_pool if X is None or n_rows(X) == 0 else X)[:1]
     features = rows if through is None else through(rows)
     features = features if y else features[:0]
-    ours = room_of(model) == OURS
-    learner = Logistic(features=model.features) if ours else Logistic()
-    learner = learner.having(classes=names, penalize_intercept="until-seen")
+    learner = model.having(opinion=None) if room_of(model) == OURS else Logistic()
+    C = learner.C if learner.C != "loo" else 1.0
+    learner = learner.having(C=C, classes=names, penalize_intercept="until-seen")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnseenClass)
         fitted = learner.fit(features, y, pool=X_pool)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from inspect import signature
 from numbers import Real
@@ -25,6 +25,7 @@ from goalward.core.rows import Labelled, clean_rows, column_names
 from goalward.errors import LooseFit, NotConverged, ShapeMismatch, Unsupported
 from goalward.labels.opinion import feature_weights
 from goalward.models import Fitted, Refitted
+from goalward.models.features import Fixed
 from goalward.models.linear import LinearModel
 from goalward.models.logistic import Logistic, LogisticParameters
 from goalward.models.refitted import last_step
@@ -58,7 +59,7 @@ class LogisticClassifier(ClassifierMixin, LogisticParameters, BaseEstimator):  #
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, X)
         self.classes_ = np.unique(y) if self.classes is None else as_classes(self.classes)
-        learner = Logistic(**self.get_params())
+        learner = Logistic(**self.get_params(deep=False))
         self.fitted_: Fitted = learner.fit(X, y, sample_weight=sample_weight)
         self.n_iter_ = self.fitted_.iterations
         return self
@@ -101,6 +102,24 @@ class LogisticClassifier(ClassifierMixin, LogisticParameters, BaseEstimator):  #
         return tags
 
 
+@dataclass(frozen=True, eq=False)
+class Chained(Fixed):
+    """A feature map behind the steps of a pipeline."""
+
+    steps: Callable[[Any], Any]
+    map: Any
+
+    def transform(self, X: Any) -> Any:
+        """Return φ(x) of raw rows."""
+        return self.map(self.steps(X))
+
+    __call__ = transform
+
+    @property
+    def says(self) -> str:
+        return f"{getattr(self.map, 'says', 'columns')} of {described(self.steps)}"
+
+
 def from_sklearn(
     estimator: Any,
     X: object,
@@ -139,8 +158,11 @@ def from_sklearn(
     _check_supported(model)
     unseen = not set(classes) <= set(np.ravel(model.classes_).tolist())
     own: Fitted | None = getattr(model, "fitted_", None)
+    if own is not None and transform is not None:
+        map = transform if own.transform is None else Chained(transform, own.transform)
+        own = replace(own, transform=map)
     if own is not None and not unseen:
-        return replace(own, transform=transform)
+        return own
     fitted = own or _as_softmax(model, transform, X, y, sample_weight)
     if unseen:
         C = own.C if own is not None else _inverse_penalty(model, len(fitted.labelled))

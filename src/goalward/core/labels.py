@@ -28,7 +28,7 @@ def is_soft(y: object) -> bool:
 
 def as_classes(labels: Iterable[Hashable]) -> NDArray[Any]:
     """Return `labels` as a (K,) array: typed where NumPy can, else of objects."""
-    listed = [_plain(label) for label in labels]
+    listed = [plain(label) for label in labels]
     if not listed:
         raise Empty("There must be two or more classes, got none. Name all classes, or none.")
     if len(set(listed)) < len(listed):
@@ -141,7 +141,7 @@ def _listed(y: Any) -> list[Hashable]:
                 f"{type(label).__name__} {label!r}. Distributions over the classes go in as an array, "
                 f"np.array(y), whose rows sum to 1. {SEVERAL}"
             )
-    labels = [_plain(label) for label in y]
+    labels = [plain(label) for label in y]
     for i, label in enumerate(labels):
         if label is None or label != label:  # noqa: PLR0124 - NaN alone differs from itself
             raise NotFinite(
@@ -151,7 +151,7 @@ def _listed(y: Any) -> list[Hashable]:
     return labels
 
 
-def _plain(label: Any) -> Hashable:
+def plain(label: Any) -> Hashable:
     """Return NumPy scalars as the Python values they stand for."""
     scalar = hasattr(label, "item") and getattr(label, "ndim", None) == 0
     value: Hashable = label.item() if scalar else label

@@ -13,8 +13,8 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from goalward.core.arrays import is_sparse, rows_at
-from goalward.core.rows import check_sparse, held
-from goalward.errors import BadParameter, Empty, ShapeMismatch, Unsupported
+from goalward.core.rows import check_finite, check_sparse, clean_rows, held
+from goalward.errors import BadInput, BadParameter, Empty, ShapeMismatch, Unsupported
 
 
 class Pool(ABC):
@@ -128,6 +128,16 @@ def as_pool(X: Any, name: str = "X_pool") -> Pool:
         check_sparse(X, name)
         X = X if X.format == "csr" else scipy.sparse.csr_array(X)
     return _HeldRows(np.asarray(X) if isinstance(X, (list, tuple)) else X)
+
+
+def check_pool(X: Any, name: str = "X_pool") -> None:
+    """Raise if a number of a pool is not finite, with its row; rows that are no numbers pass."""
+    for at, block in as_pool(X, name).blocks(2**14):
+        try:
+            rows = clean_rows(block, name, finite=False)
+        except BadInput:
+            return
+        check_finite(rows, name, start=at.start)
 
 
 def n_rows(X: Any) -> int:

@@ -27,9 +27,10 @@ from goalward.core.arrays import (
 )
 from goalward.core.pool import as_pool
 from goalward.core.rows import Candidates, clean_rows, column_names
-from goalward.errors import BadInput, NotConverged, Separable, ShapeMismatch
+from goalward.errors import BadInput, BadParameter, NotConverged, Separable, ShapeMismatch
 from goalward.labels.beliefs import Believe, labelled_rows
 from goalward.models import Fitted
+from goalward.models.features import Linear, is_plain
 from goalward.models.fitted import left_out_likelihood
 from goalward.models.logistic import Logistic
 
@@ -94,7 +95,7 @@ class Opinion:
         read = pool.take if features is None else lambda rows: features.transform(pool.take(rows))
         if len(names) < 2:
             width = int(read(np.arange(1)).shape[1])
-            return cls(np.zeros((width + 1, 0)), (), np.ones(0), 0.0)
+            return cls(np.zeros((width + 1, 0)), (), np.ones(0), 0.0, features=features)
         kept = np.array(sorted(row for row in drawn.tolist() if labels[row] in names))
         codes = np.array([names.index(labels[row]) for row in kept.tolist()])
         right = sure[kept, None]
@@ -104,7 +105,14 @@ class Opinion:
         spread = float(StandardScaler(with_mean=False).fit(given).var_.sum()) or 1.0
         ridge = RidgeCV(spread * PENALTIES).fit(given, targets)
         params = np.vstack([ridge.coef_.T, ridge.intercept_ - shares])
-        return cls(params, names, shares, STEEP * spread**0.5)
+        return cls(params, names, shares, STEEP * spread**0.5, features=features)
+
+    def begins(self, other: Any) -> bool:
+        """Return whether the columns of another map begin with those that guesses were regressed on."""
+        first, longer = (getattr(each, "map", None) for each in (self.features, other))
+        if type(first) is not Linear or longer is None:
+            return self.features is other
+        return longer.tame == first.tame and not longer.replaces
 
     def predict(self, X: Rows) -> Array:
         """Return (n, g) z of rows; columns after the features are ignored."""
@@ -130,12 +138,19 @@ class Opinion:
     ) -> Fitted:
         """Return the model of labelled rows with the weight of z that predicts left-out labels best."""
         plain = learner.having(opinion=None)
+        if self.features is None and not is_plain(learner.features):
+            raise BadParameter(
+                f"The opinion was made of rows as they come, and the model has features="
+                f"{learner.features!r}. Pass the guesses themselves, or make it with Opinion.of(X, "
+                "guesses, features=map) and the first of the model's maps."
+            )
         if self.trust:
             linear = plain.having(features="linear")
             model = linear.fit(self(X), y, sample_weight=sample_weight)
             return replace(model, transform=self, columns=column_names(X))
         best = plain.fit(X, y, sample_weight=sample_weight, pool=pool)
-        if self.trust is not None or len(best.labelled) < FEW or not self.size:
+        few = len(best.labelled) < FEW
+        if self.trust is not None or few or not self.size or not self.begins(best.feature_map):
             return best
         most = float(left_out_likelihood(best)) + MARGIN
         for trust in TRUSTS:
@@ -152,6 +167,11 @@ class Opinion:
     def prepare(self, fitted: Fitted, round: int = 0) -> Believe:
         """Return the belief P(y | x) = Σ_g P(g | x) P(y | g), the latter counted on the labels."""
         X, codes = labelled_rows(fitted)
+        if not self.begins(fitted.feature_map):
+            raise BadParameter(
+                f"The opinion must be made on the features of the model ({fitted.says}). Make it with "
+                "Opinion.of(X, guesses, features=map) and the model's feature_map."
+            )
         answered = np.eye(fitted.n_classes)[codes]
         # Before any label every class is as likely as any.
         share = (answered.sum(axis=0) + 1.0) / (len(codes) + fitted.n_classes)

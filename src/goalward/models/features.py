@@ -28,8 +28,9 @@ from goalward.core.arrays import (
 )
 from goalward.core.cores import one_blas_thread
 from goalward.core.draws import reference_rows
-from goalward.core.rows import clean_rows
-from goalward.errors import BadInput, BadParameter, Unsupported
+from goalward.core.pool import check_pool
+from goalward.core.rows import check_finite, clean_rows
+from goalward.errors import BadInput, BadParameter, NotFinite, Unsupported
 
 __all__ = ["Features", "Landmarks", "Linear", "Splines"]
 
@@ -60,6 +61,8 @@ class FeatureMap:
     kinds: ClassVar[dict[str, type[FeatureMap]]] = {}
     sparse: ClassVar[bool] = False
     """Whether it takes sparse rows."""
+    replaces: ClassVar[bool] = False
+    """Whether its columns take the place of a row's own."""
 
     def __init_subclass__(cls) -> None:
         cls.kinds[cls.__name__] = cls
@@ -72,7 +75,12 @@ class FeatureMap:
 
     def fit(self, X: Any) -> Features:
         """Return the map fitted to (a sample of) the rows of a pool."""
-        rows = clean_rows(reference_rows(X, SAMPLE), "X_pool")
+        rows = clean_rows(reference_rows(X, SAMPLE), "X_pool", finite=False)
+        try:
+            check_finite(rows, "X_pool")
+        except NotFinite:
+            check_pool(X, "X_pool")  # says in which row of the pool
+            raise
         if is_sparse(rows):
             if self.tame or not self.sparse:
                 raise Unsupported(
@@ -100,7 +108,7 @@ class FeatureMap:
         return Z if added is None else namespace(Z).concat([Z, added], axis=1)
 
     def says(self, learned: Learned) -> str:
-        """Return the columns that it adds, in words."""
+        """Return its columns, in words."""
         return ""
 
     def untamed(self) -> FeatureMap:
@@ -143,6 +151,7 @@ class Components(FeatureMap):
     tame: bool = False
 
     sparse = True
+    replaces = True
 
     def learned(self, Z: Any) -> dict[str, NDArray[Any]]:
         gram = Z @ Z.T if Z.shape[0] < Z.shape[1] else Z.T @ Z
@@ -150,9 +159,10 @@ class Components(FeatureMap):
         count = min(self.n, int((np.array(Z.shape)).min()))
         values, vectors = leading_eigenvectors(np.asarray(gram, dtype=np.float64), count)
         kept = values > FLAT * max(float(values[-1]), 1e-300)
+        kept[-1] = True
         values, vectors = values[kept][::-1], vectors[:, kept][:, ::-1]
         if Z.shape[0] < Z.shape[1]:
-            vectors = np.asarray(Z.T @ vectors) / np.sqrt(values)
+            vectors = np.asarray(Z.T @ vectors) / np.sqrt(np.maximum(values, 1e-300))
         # As long as the rows themselves, so that the same penalties suit both.
         length = np.sqrt(float(np.trace(gram)) / max(float(values.sum()), 1e-300))
         return {"weights": length * vectors}
@@ -161,7 +171,7 @@ class Components(FeatureMap):
         return Z @ learned["weights"]
 
     def says(self, learned: Learned) -> str:
-        return f"their {learned['weights'].shape[1]} leading components"
+        return counted(learned["weights"].shape[1], "leading component")
 
 
 @dataclass(frozen=True, repr=False)
@@ -203,7 +213,9 @@ class Landmarks(FeatureMap):
         whitened = vectors[:, kept] / np.sqrt(values[kept])
         columns = self.closeness(Z, size) @ whitened
         mean = columns.mean(axis=0)
-        length = np.sqrt((Z**2).sum() / max(((columns - mean) ** 2).sum(), 1e-300)) or 1.0
+        size_of_all = float(((columns - mean) ** 2).sum())
+        equal = size_of_all <= 1e-12 * len(Z)  # all rows are
+        length = 1.0 if equal else float(np.sqrt((Z**2).sum() / size_of_all)) or 1.0
         return {**size, "weights": length * whitened, "mean": length * mean}
 
     def closeness(self, Z: Array, learned: Learned) -> Array:
@@ -225,7 +237,7 @@ class Landmarks(FeatureMap):
         return self.closeness(Z, learned) @ learned["weights"] - learned["mean"]
 
     def says(self, learned: Learned) -> str:
-        return f"{len(learned['centres'])} landmarks"
+        return counted(len(learned["centres"]), "landmark")
 
 
 @dataclass(frozen=True, repr=False)
@@ -259,8 +271,9 @@ class Splines(FeatureMap):
         if not len(columns):
             return None
         chosen = np.asarray(to_numpy(Z)[:, columns], dtype=np.float64)
-        # Beyond any use, values are held, so that their squares do not overflow.
-        basis = SPLINES * self._basis(np.clip(chosen, -1e9, 1e9), to_numpy(learned["knots"]))
+        # Beyond any use, values are held, so that their squares do not overflow; NaN is in Z itself.
+        held = np.nan_to_num(np.clip(chosen, -1e9, 1e9))
+        basis = SPLINES * self._basis(held, to_numpy(learned["knots"]))
         return like(basis - to_numpy(learned["mean"]), Z, dtype=Z.dtype)
 
     def says(self, learned: Learned) -> str:
@@ -315,8 +328,10 @@ class Features(Fixed):
     @property
     def says(self) -> str:
         """The columns of the model, in words."""
-        more = self.map.says(self.learned)
-        return f"{self.width:,} column{'s' * (self.width != 1)}{' and ' * bool(more)}{more}"
+        own, more = counted(self.width, "column"), self.map.says(self.learned)
+        if self.map.replaces:
+            return f"{more} of {own}"
+        return f"{own} and {more}" if more else own
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the state to store: data for JSON, and arrays by name."""
@@ -358,7 +373,7 @@ class Brought(Fixed):
 
     @property
     def says(self) -> str:
-        return type(self.own).__name__
+        return f"the columns of {type(self.own).__name__}"
 
 
 WORDS: dict[str, tuple[FeatureMap, ...]] = {
@@ -396,6 +411,11 @@ def maps_of(features: Any) -> tuple[Any, ...]:
             f"features must be a word such as 'auto', or maps with `transform`, got {described(features)}."
         )
     return (Brought(features),)
+
+
+def has_own_code(features: Any) -> bool:
+    """Return whether a map was brought: it may read rows that are no numbers."""
+    return any(type(map) is Brought for map in maps_of(features))
 
 
 def written_maps(features: Any) -> Any:
@@ -453,7 +473,17 @@ def _scales(X: NDArray[Any]) -> dict[str, NDArray[Any]]:
 
 def _tamed(X: Array, known: Learned) -> Array:
     xp = namespace(X)
-    scaled = (X - known["median"]) / known["scale"]
-    bent = xp.asinh(scaled)
-    bent = xp.where(xp.astype(known["two"], xp.bool), scaled, bent)
-    return (bent - known["centre"]) / known["spread"]
+    scaled = X - known["median"]
+    scaled /= known["scale"]
+    bent, two = xp.asinh(scaled), xp.astype(known["two"], xp.bool)
+    if bool(xp.any(two)):
+        # A third value may come that the sample does not have.
+        bent = xp.where(two, xp.clip(scaled, -1.0, 2.0), bent)
+    bent -= known["centre"]
+    bent /= known["spread"]
+    return bent
+
+
+def counted(n: int, noun: str) -> str:
+    """Return a number of things in words."""
+    return f"{n:,} {noun}{'s' * (n != 1)}"

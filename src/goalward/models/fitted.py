@@ -120,7 +120,12 @@ class Fitted:
         columns = f"{self.n_features:,} column{'s' * (self.n_features != 1)}"
         if self.transform is not None:
             columns = getattr(self.feature_map, "says", columns)
-        strength = "" if self.C is None else f", C = {self.C:.3g}"
+        if self.C is None:
+            strength = ""
+        elif self.loss.kind == "numbers":
+            strength = f", alpha = {1 / self.C:.3g}"
+        else:
+            strength = f", C = {self.C:.3g}"
         return f"{NAMES[self.loss.kind]} on {columns}{strength}"
 
     @cached_property
@@ -143,7 +148,8 @@ class Fitted:
         if self.columns is not None:
             check_columns(X, self.columns, name)
         if self.transform is not None:
-            X = self.transform(X)
+            # Of what a map of ours makes of a bad number the row would be told, but not the column.
+            X = self.transform(clean_rows(X, name) if finite and self.portable else X)
         rows = clean_rows(X, name, n_features=self.n_features, finite=finite)
         if is_sparse(rows) and not array_api_compat.is_numpy_array(self.params):
             raise Unsupported(

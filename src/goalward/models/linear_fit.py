@@ -10,12 +10,12 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.core.arrays import is_sparse, like, namespace
+from goalward.core.arrays import is_sparse, like, namespace, plain_rows, stack_rows
 from goalward.core.labels import clean_weights
 from goalward.core.pool import as_pool, n_rows
 from goalward.core.rows import Labelled, clean_rows, column_names, held
 from goalward.errors import BadParameter, NotConverged, Separable, ShapeMismatch
-from goalward.models.features import fitted_maps, is_plain
+from goalward.models.features import fitted_maps, has_own_code, is_plain
 from goalward.models.fitted import Fitted, left_out_likelihood
 from goalward.models.linear import LinearModel
 from goalward.models.loss import Loss
@@ -28,6 +28,8 @@ PATH = (0.01, 0.1, 1.0, 10.0)
 MIDDLE = 1.0
 FEW = 10
 """Number of labels below which the first map and the middle value of C are used."""
+ENOUGH = 200
+"""Rows of a pool to which maps are fitted; where fewer are left, labelled rows are added."""
 AHEAD = 1.0
 """Log-likelihood of left-out labels by which a map must be better than one before it."""
 
@@ -79,6 +81,8 @@ class Learner:
             weighed: Fitted = self.opinion.fitted(self, X, y, sample_weight, pool)
             return weighed
         # With named columns and penalised intercepts there is a model before the first label.
+        if has_own_code(self.features):
+            return self.chosen(X, y, sample_weight, start, pool)
         none = getattr(self, self.names) is not None and getattr(self, "penalize_intercept", True)
         rows = clean_rows(X, least=int(not none))
         classes, loss = self._columns(y)
@@ -127,8 +131,7 @@ class Learner:
         """
         maps: list[Any] = [None]
         if not is_plain(self.features):
-            alone = pool is None or len(as_pool(pool)) == 0
-            maps = fitted_maps(self.features, X if alone else pool)
+            maps = fitted_maps(self.features, self.reference(X, pool))
         chooses, best, most = getattr(self, self.strength) == "loo", None, float("-inf")
         for map in maps:
             rows, first = X if map is None else map.transform(X), start
@@ -150,6 +153,15 @@ class Learner:
         assert best is not None
         return best
 
+    def reference(self, X: Any, pool: Any) -> Any:
+        """Return the rows that maps are fitted to: the pool; what is left of a small one tells little."""
+        if pool is None or (left := len(as_pool(pool))) == 0:
+            return X
+        if X is None or left >= max(n_rows(X), ENOUGH) or has_own_code(self.features):
+            return pool
+        rows = plain_rows(clean_rows(X, least=0)), plain_rows(clean_rows(pool, "X_pool"))
+        return stack_rows(*rows)
+
     def _along_path(
         self, X: Any, y: Any, weights: Any, start: Fitted | None, chooses: bool, compared: bool
     ) -> tuple[Fitted, float]:
@@ -157,15 +169,17 @@ class Learner:
         best, most = None, float("-inf")
         plain = self.having(features="linear")
         enough = n_rows(X) >= FEW and (chooses or compared)
-        path: tuple[Any, ...] = PATH if enough else (MIDDLE,)
-        for value in path if chooses else (None,):
+        path: tuple[Any, ...] = (None,) if not chooses else PATH if enough else (MIDDLE,)
+        for value in path:
             learner = plain if value is None else plain.having(**{self.strength: value})
             try:
                 start = learner.fit(X, y, sample_weight=weights, start=start)
             except (Separable, NotConverged):
-                if best is None:
+                if best is not None:
+                    break
+                if value == path[-1]:
                     raise
-                break
+                continue
             left = left_out_likelihood(start) if enough else most
             if best is None or left > most:
                 best, most = start, left

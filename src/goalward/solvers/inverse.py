@@ -373,8 +373,9 @@ def _whitened(hessian: LinearCurvature, rows: Rows) -> NDArray[Any]:
     """Return labelled rows with their constant, in coordinates where the penalty is 1."""
     penalty = np.asarray(to_numpy(hessian.penalty), dtype=np.float64)
     rho = np.maximum(penalty, FREE * penalty[0])
-    X = dense(with_constant(rows) if hessian.intercept else rows)
-    return np.asarray(to_numpy(X), dtype=np.float64) / np.sqrt(rho)
+    X = to_numpy(dense(with_constant(rows) if hessian.intercept else rows))
+    scaled: NDArray[Any] = X / np.sqrt(rho)
+    return scaled
 
 
 def _by_column(hessian: LinearCurvature, rows: Rows) -> Float[Array, "n c c"]:

@@ -255,11 +255,21 @@ class Suggestion:
         table = self.table() if callable(self.table) else self.table
         return None if table is None else to_numpy(table)
 
+    def __repr__(self) -> str:
+        return f"Suggestion(rows={self.rows!r}, says={self.says!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        read: dict[str, Any] = {
+            "table": self.per_label,
+            "predicted": partial(dict, self.predicted()),
+        }
+        return vars(self) | read
+
     def _repr_html_(self) -> str:
         scored = len(self.values) == len(self.rows)
-        columns: dict[str, Any] = {"row": self.rows} | ({"utility": self.values} if scored else {})
+        columns: dict[str, Any] = {"row": self.rows} | ({"score": self.values} if scored else {})
         columns |= self.predicted()
-        return card(f"{len(self.rows):,} rows to label", columns, bar="utility", note=self.says)
+        return card(f"{len(self.rows):,} rows to label", columns, bar="score", note=self.says)
 
 
 WORDS: dict[str, Callable[..., Strategy]] = {}

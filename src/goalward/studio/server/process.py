@@ -96,6 +96,8 @@ class Process:
     def _listen(self, child: subprocess.Popen[str]) -> None:
         assert child.stdout is not None
         for line in child.stdout:
+            if not line.endswith("\n"):
+                break  # killed while it wrote
             message = json.loads(line)
             if "id" not in message:
                 if refitter := self.refitters.get(message["key"]):
@@ -109,11 +111,12 @@ class Process:
                 answer.set_result(message["result"])
         child.wait()
         assert child.stdin is not None
-        for pipe in (child.stdin, child.stdout):
-            with suppress(OSError):
-                pipe.close()
         with self._lock:  # another process may have been started since
-            mine = [number for number, (asked, _) in self._waiting.items() if asked is child]
+            for pipe in (child.stdin, child.stdout):
+                with suppress(OSError):
+                    pipe.close()
+            waiting = list(self._waiting.items())
+            mine = [number for number, (asked, _) in waiting if asked is child]
             answers = [self._waiting.pop(number)[1] for number in mine]
             left = list(self.refitters.values()) if self._child is child else []
         for answer in answers:

@@ -148,7 +148,9 @@ class Questions:
         if (ranking := state.ranking) is not None and not dev:
             done = self.catch_up(state) if self._done is None else self._done
             queue = zip(ranking.queue, ranking.utilities, strict=True)
-            candidates = chain([each for each in queue if not done[each[0]]], candidates)
+            # Those that another process added since are not of these questions either.
+            known = [each for each in queue if each[0] < len(done) and not done[each[0]]]
+            candidates = chain(known, candidates)
         elif not dev:
             # Nobody waits for what rows are chosen by: until it is there, a random order does.
             candidates = chain(zip(self.first().tolist(), repeat(None)), candidates)

@@ -121,7 +121,9 @@ class Refitter:
     def _turn(self, turns: threading.Semaphore) -> Iterator[None]:
         while not turns.acquire(timeout=0.2):
             if self._ended:
-                raise GoalwardError("The server is shutting down; the rows are ranked when it starts again.")
+                raise GoalwardError(
+                    "The server is shutting down; the rows are ranked when it starts again."
+                )
         try:
             yield
         finally:

@@ -13,8 +13,6 @@ from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Self
-from urllib.error import HTTPError
-from urllib.request import urlopen
 
 import numpy as np
 import polars as pl
@@ -280,6 +278,7 @@ def minilm_folder() -> Path:
     if given := os.environ.get("GOALWARD_MINILM"):
         return _with_weights(given)
     from huggingface_hub import constants, snapshot_download
+    from huggingface_hub.utils import get_session
 
     get = partial(snapshot_download, MINILM, revision=REVISION, allow_patterns=MINILM_FILES)
     with suppress(OSError, BadInput):  # it is not there, or a part of it
@@ -288,8 +287,8 @@ def minilm_folder() -> Path:
     words = f"Downloading {what}, once, from {place} to {constants.HF_HUB_CACHE}."
     Console(stderr=True, soft_wrap=True).print(words, style="dim", highlight=False)
     try:
-        with suppress(HTTPError):  # a look, since the library itself would try for half a minute
-            urlopen(constants.ENDPOINT, timeout=10).close()
+        # A look, by the library's own certificates and settings: a download tries for half a minute.
+        get_session().head(constants.ENDPOINT, timeout=10)
         return _with_weights(get())
     except Exception as error:  # of the network, of the disk, or of what came
         reason = str(error).partition("\n")[0][:120]

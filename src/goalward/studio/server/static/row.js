@@ -15,7 +15,7 @@ function text(words) {
 
 // A number of many decimals without the last ones, and a sign that there are more; nothing is rounded.
 function cell(value) {
-  const [short] = value.match(/^-?\d{1,5}\.0*\d{1,4}(?=\d+$)/) ?? [value];
+  const [short] = value.match(/^-?\d{1,5}\.0*[1-9]\d{3}(?=\d+$)/) ?? [value];
   const made = make("dd", "", short);
   if (short !== value) {
     made.title = value;

@@ -148,8 +148,8 @@ at("study").addEventListener("submit", (event) => {
   event.preventDefault();
   const lines = at("classes-text").value.trim().split("\n");
   // A single line is a list with commas, as on the command line: what is in quotes may have some.
-  const names = lines.length === 1 ? lines[0].match(/"[^"]*"|[^,"]+/g) ?? [] : lines;
-  const classes = names.map((name) => name.trim().replace(/^"(.*)"$/, "$1").trim()).filter(Boolean);
+  const listed = () => (lines[0].match(/\s*"[^"]*"|[^,]+/g) ?? []).map((name) => name.trim().replace(/^"(.*)"$/, "$1"));
+  const classes = (lines.length === 1 ? listed() : lines).map((name) => name.trim()).filter(Boolean);
   busy("Making the study: reading the rows…", () => go("/api/start/study", { ...chosen, classes, uses: uses() }));
 });
 cue(at("columns"));
