@@ -234,7 +234,9 @@ class Landmarks(FeatureMap):
         return np.exp(far, out=far) if type(far) is np.ndarray else xp.exp(far)
 
     def added(self, Z: Array, learned: Learned) -> Array | None:
-        return self.closeness(Z, learned) @ learned["weights"] - learned["mean"]
+        columns = self.closeness(Z, learned) @ learned["weights"]
+        columns -= learned["mean"]
+        return columns
 
     def says(self, learned: Learned) -> str:
         return counted(len(learned["centres"]), "landmark")

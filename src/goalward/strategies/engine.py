@@ -59,6 +59,10 @@ class ScanResult:
         return replace(self, positions=positions, values=np.append(self.values, values[new]))
 
 
+MAPPED = 2**13
+"""Rows that go through a feature map together."""
+
+
 class Engine(Protocol):
     """A way to read a pool: in memory, by threads, on a cluster, on a GPU.
 
@@ -119,8 +123,10 @@ def _shared(
     if not (plain and rule.parallel and is_large(request)):
         return (look(*block) for block in pool.blocks(size))
     jobs, total, grid = cores(), len(pool), chunk_rows(fitted.n_classes)
-    wanted = min(-(-total // (8 * jobs)), LARGE // 8 // (pool.width or 1000))
-    size = max(size, -(-wanted // grid) * grid)
+    wanted = max(size, min(-(-total // (8 * jobs)), LARGE // 8 // (pool.width or 1000)))
+    # What a map makes of a block stays in the cache until it is scored.
+    wanted = wanted if fitted.transform is None else MAPPED
+    size = -(-wanted // grid) * grid
 
     def task(start: int) -> RowScores:
         part = slice(start, min(start + size, total))
