@@ -119,6 +119,28 @@ def test_annotate_makes_a_study_and_goes_on_with_it(tmp_path, monkeypatch):
         gw.annotate(frame, text="sad", classes=["good", "bad"], study="b.db")
 
 
+def test_annotate_takes_the_path_of_a_table_the_first_and_the_second_time(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given = {"classes": ["good", "bad"], "study": "films.db"}
+    pl.DataFrame({"text": TEXTS}).write_csv("films.csv")
+    widget = gw.annotate("films.csv", **given)
+    assert widget.summary["rows"] == 30
+    said_to(widget, {"kind": "tell", "row": widget.queue[0]["row"], "label": 0})
+    with Path("films.csv").open("a") as file:
+        file.write("a text that was appended\n")
+    again = gw.annotate(Path("films.csv"), **given)
+    assert (again.summary["labels"], again.summary["rows"]) == (1, 31)
+
+
+def test_annotate_goes_on_with_the_study_at_an_address(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given = {"classes": ["good", "bad"], "study": "sqlite:///kept/films.db"}
+    widget = gw.annotate(TEXTS, **given)
+    said_to(widget, {"kind": "tell", "row": widget.queue[0]["row"], "label": 0})
+    assert gw.annotate(TEXTS, **given).summary["labels"] == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
 def test_an_array_needs_a_function_that_draws_it(tmp_path):
     pictures = np.random.default_rng(0).random((20, 64))
     widget = gw.annotate(

@@ -289,6 +289,35 @@ def test_rows_are_found_by_their_words_and_answered_there(at_a_page, tmp_path, i
     assert study.state.standings[70]["ann"].label == "good"
 
 
+NUMBERS = {
+    "20231118.0": "20231118.0",
+    "1234567.89": "1234567.89",
+    "12345.678901": "12345.6789…",
+    "-12345.678901": "-12345.6789…",
+    "0.1234567": "0.1234…",
+    "-0.9999999": "-0.9999…",
+    "0.0000123456789": "0.00001234…",
+    "2.00019876": "2.0001987…",
+    "0.25": "0.25",
+    "-1.0625": "-1.0625",
+    "0.00001": "0.00001",
+    "0.000000": "0.000000",
+    "1.23456789e-07": "1.23456789e-07",
+    "12345678": "12345678",
+}
+"""As a table has them, and as the page shows them: whole, or without the last decimals."""
+
+
+def test_long_numbers_are_cut_and_never_rounded(at_a_page, tmp_path):
+    frame = pl.DataFrame({"text": texts(2)} | {number: [number] * 2 for number in NUMBERS})
+    frame.write_parquet(tmp_path / "t.parquet")  # where a column of texts stays one
+    ann, _ = at_a_page(gw.tables.Table(tmp_path / "t.parquet", text="text"), ["good", "bad"])
+    cells = ann.page.locator("#row-facts dd")
+    assert cells.all_inner_texts() == list(NUMBERS.values())
+    cut = [number for number, shown in NUMBERS.items() if shown != number]
+    assert ann.page.locator("#row-facts dd[title]").count() == len(cut)
+
+
 def test_many_numbers_stand_in_a_grid_and_what_is_left_out_is_said(at_a_page, tmp_path):
     shown = {f"n{i}": [i + 1.23456789, 2.0, float(i)] for i in range(110)}
     frame = pl.DataFrame({"remark": ["as long as a line " * 40, "a b", "c d"], **shown})
@@ -300,7 +329,7 @@ def test_many_numbers_stand_in_a_grid_and_what_is_left_out_is_said(at_a_page, tm
     cells = ann.page.locator("#row-facts dd")
     expect(cells).to_have_count(99)
     first = cells.first
-    expect(first).to_have_text("1.23457…")
+    expect(first).to_have_text("1.2345…")
     expect(first).to_have_attribute("title", "1.23456789")
     expect(ann.page.locator("#row-columns dt")).to_have_text("remark")
     # The box goes on below its edge, until one has scrolled there.

@@ -146,6 +146,26 @@ def test_a_partly_filled_column_of_any_name_is_offered_as_answers(new, chromium)
         assert (study.state.pool["numeric"], study.state.pool["category"]) == (["stars"], [])
 
 
+LISTS = {
+    '"yes, gladly",no': ("yes, gladly", "no"),
+    ' no , " yes, gladly"': ("no", "yes, gladly"),
+    '5" nails, 6" nails': ('5" nails', '6" nails'),
+    '"yes"\n"no, never"': ('"yes"', '"no, never"'),
+}
+
+
+@pytest.mark.parametrize("written", LISTS)
+def test_answers_in_a_line_are_split_at_commas_but_not_in_quotes(new, chromium, written):
+    pl.DataFrame({"text": texts(8)}).write_csv(new.folder / "t.csv")
+    with on_start_page(new, chromium) as page:
+        page.click("text=t.csv")
+        page.fill("#classes-text", written)
+        page.press("#begin", "Enter")
+        expect(page.locator("h1.title")).to_have_text("t.csv")
+    with gw.Study.open(new.folder / "t.labels.db") as study:
+        assert study.state.classes == LISTS[written]
+
+
 def test_sixty_four_columns_take_a_screen_and_nothing_chosen_is_said(new, chromium):
     frame = pl.DataFrame({f"pixel {i}": [i % 7, 1 + i, 3 * i, 5] for i in range(64)})
     frame.with_columns(name=pl.Series(["one", "two", "three", "four"])).write_csv(

@@ -275,7 +275,7 @@ def test_a_fit_that_fails_is_said_on_the_page_until_one_succeeds(sit, study, mon
         ann.answer()
     trouble = ann.page.locator("#trouble")
     expect(trouble).to_contain_text("no room for the inverse")
-    expect(trouble).to_contain_text("Every answer is safe")
+    expect(trouble).to_contain_text("All answers are saved")
     room.set()
     ann.answer()
     expect(trouble).to_be_hidden()

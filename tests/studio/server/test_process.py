@@ -1,5 +1,6 @@
 """The process that fits, without a server: what it tells, what it raises, and how it ends."""
 
+import io
 import os
 import signal
 import threading
@@ -119,3 +120,85 @@ def test_closed_it_lets_go_of_the_study(study, remote):
     assert remote.key not in process.PROCESS.refitters
     remote.nudge()  # of a study that is closed: nothing is sent
     assert process.PROCESS._child.poll() is None
+
+
+class Child:
+    """A process that says what a test writes, and ends when it says so."""
+
+    def __init__(self):
+        out, into = os.pipe()
+        self.stdout, self.said, self.stdin = os.fdopen(out), os.fdopen(into, "w"), io.StringIO()
+        self.code = None
+
+    def poll(self):
+        return self.code
+
+    wait = poll
+
+    def end(self, last=""):
+        self.code = -9
+        if not self.said.closed:
+            self.said.write(last)
+            self.said.close()
+
+
+@pytest.fixture
+def children(monkeypatch):
+    """Every process that is started, none of them a real one."""
+    started = []
+    popen = lambda *command, **options: started.append(Child()) or started[-1]
+    monkeypatch.setattr(process.subprocess, "Popen", popen)
+    yield started
+    for child in started:
+        child.end()
+    until(lambda: all(child.stdout.closed for child in started))
+
+
+def called(calls):
+    """Call a process; the list that is returned gets its answer, or the error."""
+    heard = []
+
+    def call():
+        try:
+            heard.append(calls.call(key=1, do="compute"))
+        except GoalwardError as error:
+            heard.append(str(error))
+
+    threading.Thread(target=call, daemon=True).start()
+    return heard
+
+
+def test_the_end_of_one_process_fails_no_call_to_the_next(children):
+    calls = Process()
+    first = called(calls)
+    until(lambda: children and children[0].stdin.getvalue())
+    children[0].code = -9  # it is gone, and nobody has heard of it yet
+    second = called(calls)
+    until(lambda: len(children) == 2 and children[1].stdin.getvalue())
+    children[0].end()
+    until(lambda: children[0].stdout.closed and first)
+    assert (first, second) == ([process.GONE], [])
+    children[1].said.write('{"id": 2, "result": "here"}\n')
+    children[1].said.flush()
+    until(lambda: second)
+    assert second == ["here"]
+
+
+def test_a_process_killed_in_the_middle_of_a_reply_leaves_nobody_waiting(children):
+    calls = Process()
+    heard = called(calls)
+    until(lambda: children and children[0].stdin.getvalue())
+    children[0].end('{"id": 1, "resu')
+    until(lambda: heard)
+    assert heard == [process.GONE]
+
+
+def test_closing_after_the_process_died_starts_no_other(children, study, monkeypatch):
+    monkeypatch.setattr(process, "PROCESS", Process())
+    refitter = RemoteRefitter(study, lambda: None)
+    refitter.start()
+    children[0].end()
+    until(lambda: refitter.trouble == process.GONE)
+    refitter.close()
+    assert len(children) == 1
+    assert not process.PROCESS.refitters

@@ -15,7 +15,6 @@ from goalward.cli import app as cli
 from goalward.errors import BadParameter
 from goalward.studio.server import Auth, ProxyConfig
 from goalward.studio.server.auth import AT_ONCE
-from goalward.studio.server.monitoring import Monitor
 from goalward.studio.server.security import SecurityMiddleware
 from tests.studio.server.conftest import TOKEN, app_of
 
@@ -47,7 +46,7 @@ def seen(client, headers):
     async def send(message):
         replies.append(message)
 
-    middleware = SecurityMiddleware(None, auth=Auth(), proxy=CONFIG, monitor=Monitor({}))
+    middleware = SecurityMiddleware(None, auth=Auth(), proxy=CONFIG)
     asyncio.run(middleware(scope, None, send))
     host = dict(scope["headers"]).get(b"host")
     return scope["client"][0], scope["scheme"], host, json.loads(replies[1]["body"])["error"]

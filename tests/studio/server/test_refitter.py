@@ -61,12 +61,12 @@ def work():
     ("error", "words"),
     [
         (Separable("perfectly separated"), ["perfectly separated"]),
-        (MemoryError("48 GiB for an array"), ["MemoryError", "48 GiB", "safe", "next answer"]),
-        (np.linalg.LinAlgError("no convergence"), ["LinAlgError", "no convergence", "safe"]),
-        (RecursionError("too deep"), ["RecursionError", "safe"]),
+        (MemoryError("48 GiB for an array"), ["MemoryError", "48 GiB", "saved", "next answer"]),
+        (np.linalg.LinAlgError("no convergence"), ["LinAlgError", "no convergence", "saved"]),
+        (RecursionError("too deep"), ["RecursionError", "saved"]),
         (KeyError("column"), ["KeyError", "column"]),
-        (SystemExit(3), ["SystemExit", "safe"]),
-        (KeyboardInterrupt(), ["KeyboardInterrupt", "safe"]),
+        (SystemExit(3), ["SystemExit", "saved"]),
+        (KeyboardInterrupt(), ["KeyboardInterrupt", "saved"]),
         (GeneratorExit(), ["GeneratorExit"]),
     ],
 )
@@ -139,7 +139,7 @@ def test_the_page_shows_what_happened_and_goes_on(client, study, monkeypatch):
     until(lambda: client.get("/api/status").json()["trouble"])
     said = client.get("/api/status").json()
     assert "no room for the inverse" in said["trouble"]
-    assert "Every answer is safe" in said["trouble"]
+    assert "All answers are saved" in said["trouble"]
     assert "no room for the inverse" in client.get("/").text
     assert said["labels"] == 10
     room.set()

@@ -49,7 +49,6 @@ ROUTES = [
     ("GET", "/api/export"),
     ("GET", "/api/predictions"),
     ("GET", "/api/events"),
-    ("GET", "/metrics"),
 ]
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW"]
 FOREIGN = [

@@ -108,23 +108,6 @@ def test_a_study_that_cannot_be_read_any_more_is_said_and_stops_nobody(client, p
     assert client.get("/healthz").json()["open"] == 2
 
 
-def test_numbers_are_said_for_each_study(client):
-    told(client, "mails", 0, "good")
-    said = client.get("/metrics").text
-    for line in (
-        'goalward_up{study="broken"} 0.0',
-        'goalward_up{study="mails"} 1.0',
-        'goalward_labels{study="mails"} 1.0',
-        'goalward_labels{study="reviews-2026"} 0.0',
-        "# TYPE goalward_labels gauge",
-    ):
-        assert line in said.splitlines()
-    assert said.count("# TYPE goalward_labels ") == 1
-    stranger = {"authorization": ""}
-    assert client.get("/metrics", headers=stranger).status_code == 401
-    assert client.get("/healthz", headers=stranger).json()["studies"] == 3
-
-
 @pytest.mark.parametrize(("method", "path"), [*ROUTES, ("GET", "/api/studies")])
 @pytest.mark.attack("no token, foreign Host or Origin at one of several studies")
 def test_one_door_is_before_every_study(client, method, path, tried):
@@ -144,7 +127,7 @@ def test_one_door_is_before_every_study(client, method, path, tried):
 
 @pytest.mark.attack("no token, foreign Host or Origin at one of several studies")
 def test_what_takes_no_token_at_the_door_takes_one_below_it(client, tried):
-    for path in ("/start", "/login", "/healthz", "/static/app.css", "/metrics"):
+    for path in ("/start", "/login", "/healthz", "/static/app.css"):
         assert client.get(f"/s/mails{path}", headers={"authorization": ""}).status_code == 401
     # And a stranger cannot find out which studies there are.
     stranger = {"authorization": "", "accept": "text/html"}

@@ -1,6 +1,7 @@
 """More rows for a study that is under way."""
 
 import re
+import shutil
 
 import numpy as np
 import polars as pl
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 import goalward as gw
 from goalward.cli import app
 from goalward.errors import BadParameter, PoolChanged, ShapeMismatch
+from goalward.studio.study.study import resumed
 
 WORDS = {"good": "fine great moving", "bad": "dull stale boring"}
 
@@ -156,3 +158,53 @@ def test_vectors_in_another_order_are_refused(tmp_path, table):
     np.save(tmp_path / "films.npy", X)
     assert study.extend() == 5
     assert np.array_equal(study.pool.take([24]), X[[24]])
+
+
+@pytest.fixture
+def copied(table, tmp_path):
+    """A study and its table in another folder, while the first stays where it is."""
+    with gw.Study.create(tmp_path / "s.db", pool=table, classes=["good", "bad"]) as study:
+        study.tell(0, "good")
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    for path in (tmp_path / "s.db", table):
+        shutil.copy(path, folder)
+    return folder / "s.db", folder / table.name
+
+
+def test_a_copied_study_takes_in_the_rows_of_the_copied_table(copied):
+    place, copy = copied
+    append(copy, 20, 23)
+    study, more = resumed(place, str(copy))
+    with study:
+        assert (more, study.n_rows) == (3, 23)
+        assert study.state.pool["path"] == str(copy)
+        assert study.show(22)["text"] == lines(22, 23)[0]
+
+
+def test_an_edited_row_of_the_copied_table_is_refused(copied):
+    place, copy = copied
+    copy.write_text(copy.read_text().replace(lines(3, 4)[0], "another film"))
+    with pytest.raises(PoolChanged, match="first 20 rows"):
+        resumed(place, str(copy))
+
+
+@pytest.mark.parametrize("ranked", [False, True])
+def test_rows_that_another_process_added_fail_no_answer(table, tmp_path, ranked):
+    place = tmp_path / "s.db"
+    with gw.Study.create(place, pool=table, classes=["good", "bad"], dev=0) as study:
+        answer(study, 4)
+        (row,) = study.ask()
+        before = study.state
+        with gw.Study.open(place) as other:
+            append(table, 20, 30)
+            assert other.extend() == 10
+            other.tell_many([(20, "good"), (25, "bad")])
+            if ranked:
+                assert max(other.refresh(force=True).queue) >= 20
+        study.tell_and_ask(row, "good", 3, by="me")
+        counted = [len(state.counted_rows[0]) for state in (before, study.state, before)]
+        assert counted == [20, 30, 20]
+        # Asked from now on, too.
+        rest = study.ask(30, at_most=True, resume=True)
+        assert sorted([*rest, *study.state.labels]) == list(range(30))

@@ -202,7 +202,7 @@ def test_a_study_says_when_to_stop(tmp_path, kind):
         assert advice.stop
         assert 0.0 < advice.high < 0.02
         measure = "macro-F1" if kind == "labels" else "R²"
-        assert f"of {measure}, and must" in advice.reason
+        assert f"of {measure}; your" in advice.reason
         assert "threshold is 0.02: stop." in advice.reason
         assert (
             f"You could stop: the {advice.left} rows left would bring less than 0.02 of {measure}."

@@ -6,6 +6,7 @@ import pytest
 
 import goalward as gw
 from goalward import errors
+from goalward.studio.study import ranking
 from goalward.studio.study.settings import Settings
 
 X = np.random.default_rng(0).normal(size=(80, 4))
@@ -86,6 +87,18 @@ def test_the_model_is_fitted_to_probabilities_and_tables_tell_them(tmp_path):
     told = pl.read_csv(tmp_path / "all.csv")
     assert told.filter(pl.col("answered"))["consensus"].to_list() == exported["consensus"].to_list()
     assert told.filter(~pl.col("answered"))["consensus"].null_count() == 80 - len(state.labels)
+
+
+def test_sure_rows_that_one_of_two_answered_are_not_listed_any_more(tmp_path, monkeypatch):
+    monkeypatch.setattr(ranking, "SURE", 0.6)
+    study = made(tmp_path, answers=2)
+    answer(study, ["ann", "bo"], 12)
+    begun = study.sure()[0][0]
+    assert begun not in study.state.labels
+    study.tell(begun, str(Y[begun]), by="ann")
+    sure = [row for row, *_ in study.sure()]
+    assert sure
+    assert not study.state.labels.keys() & set(sure)
 
 
 def test_a_class_that_nobody_named_stays_unseen(tmp_path):

@@ -33,7 +33,7 @@ def weights():
 
 
 class Hub(BaseHTTPRequestHandler):
-    """The three answers of huggingface.co that a download takes."""
+    """The answers of huggingface.co that a download takes."""
 
     def __init__(self, folder, asked, *given):
         self.folder, self.asked = folder, asked
@@ -43,6 +43,8 @@ class Hub(BaseHTTPRequestHandler):
         repo, revision = embeddings.MINILM, embeddings.REVISION
         path = self.path.partition("?")[0]
         self.asked.append(f"{self.command} {path}")
+        if not self.folder.exists():
+            return None  # it hangs up
         if path == f"/api/models/{repo}/tree/{revision}":
             files = [path for path in self.folder.rglob("*") if path.is_file()]
             listed = [
@@ -56,12 +58,16 @@ class Hub(BaseHTTPRequestHandler):
             ]
             return self.reply(json.dumps(listed).encode())
         file = self.folder / path.removeprefix(f"/{repo}/resolve/{revision}/")
+        if not file.is_file():
+            return self.reply(b"", status=404)
         return self.reply(file.read_bytes(), f'"{abs(hash(path)):040x}"')
 
     do_HEAD = do_GET
 
-    def reply(self, content, etag="none"):
-        self.send_response(200)
+    def reply(self, content, etag="none", status=200):
+        self.send_response(status)
+        if status == 404:
+            self.send_header("X-Error-Code", "RepoNotFound")
         self.send_header("ETag", etag)
         self.send_header("X-Repo-Commit", embeddings.REVISION)
         self.send_header("Content-Length", len(content))
@@ -85,14 +91,15 @@ def asking(weights, tmp_path):
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Hub, folder, asked))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     env = {name: value for name, value in os.environ.items() if name != "GOALWARD_MINILM"}
-    env |= {"HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}", "HF_HUB_OFFLINE": "0"}
+    address = f"http://127.0.0.1:{server.server_port}"
+    env |= {"HF_ENDPOINT": address, "HF_HUB_OFFLINE": "0"}
     env |= {"HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_XET": "1", "NO_PROXY": "127.0.0.1"}
 
     def ask(**changed):
         run = [sys.executable, "-c", ASK]
         return subprocess.run(run, env=env | changed, capture_output=True, text=True, check=False)
 
-    ask.folder, ask.asked = folder, asked
+    ask.folder, ask.asked, ask.address = folder, asked, address
     yield ask
     server.shutdown()
     server.server_close()
@@ -122,6 +129,18 @@ def test_other_weights_and_no_network_are_refused_with_the_remedy(asking):
     without = asking(HF_HUB_OFFLINE="1", HF_HOME="nowhere")
     for word in ("could not be downloaded", "GOALWARD_MINILM", "embeddings='tfidf'"):
         assert word in without.stderr
+
+
+def test_a_hub_that_hangs_up_is_looked_at_once_and_one_without_the_weights_said_in_a_line(asking):
+    elsewhere = asking(HF_ENDPOINT=f"{asking.address}/elsewhere")
+    shutil.rmtree(asking.folder)
+    asking.asked.clear()
+    nowhere = asking()
+    assert asking.asked == ["HEAD /"]
+    for said in (elsewhere, nowhere):
+        *_, note = said.stderr.splitlines()
+        assert note.startswith("goalward.errors.DataMissing: all-MiniLM-L6-v2 (91 MB) could not be")
+        assert note.endswith("or use embeddings='tfidf'.")
 
 
 def test_a_folder_that_is_given_must_hold_them(tmp_path, monkeypatch):

@@ -277,8 +277,7 @@ def minilm_folder() -> Path:
     """Return the folder of all-MiniLM-L6-v2: that of GOALWARD_MINILM, or downloaded once."""
     if given := os.environ.get("GOALWARD_MINILM"):
         return _with_weights(given)
-    from huggingface_hub import constants, snapshot_download
-    from huggingface_hub.utils import get_session
+    from huggingface_hub import constants, get_session, snapshot_download
 
     get = partial(snapshot_download, MINILM, revision=REVISION, allow_patterns=MINILM_FILES)
     with suppress(OSError, BadInput):  # it is not there, or a part of it
