@@ -16,7 +16,7 @@ from goalward import errors
 from goalward.studio.server.accounts import sign_in, team_pages
 from goalward.studio.server.api import api
 from goalward.studio.server.auth import Auth, allowed
-from goalward.studio.server.monitoring import Monitor, monitoring
+from goalward.studio.server.monitoring import monitoring
 from goalward.studio.server.new_study import NewStudy, start
 from goalward.studio.server.pages import BELOW, page, pages, study_list
 from goalward.studio.server.security import DIRECT, ProxyConfig, SecurityMiddleware
@@ -64,8 +64,7 @@ def create_app(
     app.state.unopened, app.state.new = unopened or {}, new
     app.state.studies = {"": None} if alone else {}
     app.state.studies |= {**studies, **dict.fromkeys(app.state.unopened)}
-    app.state.monitor = Monitor(app.state.studies)
-    secured: dict[str, Any] = {"auth": auth, "proxy": proxy, "monitor": app.state.monitor}
+    secured: dict[str, Any] = {"auth": auth, "proxy": proxy}
     app.add_middleware(SecurityMiddleware, **secured, uploads=new is not None)
     routers = [sign_in, monitoring, *([team_pages] if auth.team else [])]
     routers += [pages, api, *([start] if new else [])] if alone else [study_list]

@@ -1,4 +1,4 @@
-"""Monitoring: logs as JSON lines, the health check, and metrics for Prometheus."""
+"""Monitoring: logs as JSON lines, and the health check."""
 
 from __future__ import annotations
 
@@ -7,19 +7,15 @@ import logging
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
-import prometheus_client as prometheus
 from fastapi import APIRouter, Request
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector, CollectorRegistry
-from starlette.responses import PlainTextResponse, Response
 from starlette.types import Scope
 
 from goalward.errors import BadParameter, GoalwardError
@@ -30,16 +26,6 @@ ALIKE, ERRORS_ALIKE = 6000, 60
 """Lines a minute from the same place in the code with the same reply: logs must not fill a disk."""
 FIELDS = ("method", "path", "status", "ms", "address", "by")
 LONGEST = 4000
-STUDY_METRICS = {
-    "up": (GaugeMetricFamily, "Whether the study can be read."),
-    "rows": (GaugeMetricFamily, "Rows of the pool."),
-    "labels": (GaugeMetricFamily, "Rows with a label."),
-    "skipped": (GaugeMetricFamily, "Rows that were skipped."),
-    "events": (CounterMetricFamily, "Events in the journal."),
-    "rankings": (CounterMetricFamily, "Models fitted and pools ranked."),
-    "listeners": (GaugeMetricFamily, "Pages that are open."),
-    "fitting": (GaugeMetricFamily, "Whether a model is being fitted."),
-}
 
 
 class JsonLines(logging.Formatter):
@@ -112,56 +98,23 @@ def logging_to(path: Path | None) -> Iterator[None]:
         handler.close()
 
 
-class Monitor(Collector):
-    """Log and count replies, and collect metrics by study; None is a study that could not be opened."""
-
-    def __init__(self, studies: Mapping[str, ServedStudy | None]) -> None:
-        self.studies, self.registry = studies, CollectorRegistry()
-        self._replies = prometheus.Counter(
-            "goalward_replies", "Replies by status.", ["status"], registry=self.registry
-        )
-        self.registry.register(self)
-
-    def reply(self, scope: Scope, status: int) -> None:
-        """Count and log the reply to a request: not its query, where links have their tokens."""
-        self._replies.labels(status).inc()
-        fields = {
-            "method": scope["method"][:20],
-            "path": scope["path"][:200],
-            "status": status,
-            "ms": round(1000 * (monotonic() - scope["state"]["began"]), 1),
-            "address": scope["client"][0],
-            "by": getattr(scope["state"].get("principal"), "name", None),
-        }
-        ACCESS.log(logging.INFO if status < 400 else logging.WARNING, "request", extra=fields)
-
-    def collect(self) -> Iterator[Metric]:
-        numbers = {name: _numbers(served) for name, served in sorted(self.studies.items())}
-        for metric, (kind, words) in STUDY_METRICS.items():
-            family = kind(f"goalward_{metric}", words, labels=["study"])
-            for name, values in numbers.items():
-                if metric in values:
-                    family.add_metric([name], values[metric])
-            yield family
-
-
-def _numbers(served: ServedStudy | None) -> dict[str, int]:
-    try:
-        state = served.study.state if served else None
-    except GoalwardError:
-        state = None
-    if served is None or state is None:
-        return {"up": 0}
-    return {
-        "up": 1,
-        "rows": state.n_rows,
-        "labels": state.n_labels,
-        "skipped": state.n_skipped,
-        "events": state.seq,
-        "rankings": state.n_rounds,
-        "listeners": served.live.listeners,
-        "fitting": int(served.refitter.busy),
+def log_reply(scope: Scope, status: int) -> None:
+    """Log the reply to a request: not its query, where links have their tokens."""
+    fields = {
+        "method": scope["method"][:20],
+        "path": scope["path"][:200],
+        "status": status,
+        "ms": round(1000 * (monotonic() - scope["state"]["began"]), 1),
+        "address": scope["client"][0],
+        "by": getattr(scope["state"].get("principal"), "name", None),
     }
+    ACCESS.log(logging.INFO if status < 400 else logging.WARNING, "request", extra=fields)
+
+
+def _readable(served: ServedStudy | None) -> bool:
+    with suppress(GoalwardError):
+        return served is not None and served.study.state is not None
+    return False
 
 
 monitoring = APIRouter()
@@ -171,14 +124,7 @@ monitoring = APIRouter()
 def health(request: Request) -> dict[str, bool | int]:
     """Return that the page answers and how many studies can be read; it needs no token."""
     studies: dict[str, ServedStudy | None] = request.app.state.studies
-    readable = sum(_numbers(served)["up"] for served in studies.values())
+    readable = sum(map(_readable, studies.values()))
     if "" in studies:
         return {"ok": True, "study": bool(readable)}
     return {"ok": True, "studies": len(studies), "open": readable}
-
-
-@monitoring.get("/metrics", response_class=PlainTextResponse)
-def metrics(request: Request) -> Response:
-    """Return counts in the text format of Prometheus."""
-    text = prometheus.generate_latest(request.app.state.monitor.registry)
-    return Response(text, media_type=prometheus.CONTENT_TYPE_LATEST)

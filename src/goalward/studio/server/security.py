@@ -18,7 +18,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from goalward.errors import BadParameter
 from goalward.studio.server.auth import OPEN, Auth, Principal
-from goalward.studio.server.monitoring import Monitor
+from goalward.studio.server.monitoring import log_reply
 
 LONGEST_BODY = 512 * 1024
 """Bytes: a note of 100,000 characters fits, in any encoding."""
@@ -127,9 +127,8 @@ class SecurityMiddleware:
         auth: Auth,
         proxy: ProxyConfig = DIRECT,
         uploads: bool = False,
-        monitor: Monitor,
     ) -> None:
-        self.app, self.auth, self.proxy, self.monitor = app, auth, proxy, monitor
+        self.app, self.auth, self.proxy = app, auth, proxy
         self.upload = UPLOAD if uploads else None
         self.forwarded = ProxyHeadersMiddleware(self._answer, list(proxy.proxies))  # type: ignore[arg-type]
 
@@ -153,7 +152,7 @@ class SecurityMiddleware:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                self.monitor.reply(scope, message["status"])
+                log_reply(scope, message["status"])
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
@@ -177,7 +176,7 @@ class SecurityMiddleware:
             await self.app(scope, receive, sealed)
         except BaseException:
             if not started:
-                self.monitor.reply(scope, 500)
+                log_reply(scope, 500)
             raise
 
     def _trust(self, scope: Scope) -> None:
