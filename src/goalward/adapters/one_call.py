@@ -123,7 +123,7 @@ def suggest(
                 f"guesses need our own model, got {_name(model)}. Pass None as the model, or no guesses."
             )
         if not hasattr(guesses, "fitted"):
-            maps = fitted_maps(model.features, model.reference(X_labelled, X_pool))
+            maps = fitted_maps(model.features, X_pool, X_labelled)
             model = model.having(features=maps)
             guesses = Opinion.of(X_pool, guesses, seed=seed, features=maps[0])
         model = model.having(opinion=guesses)

@@ -28,7 +28,7 @@ from goalward.core.arrays import (
 )
 from goalward.core.cores import one_blas_thread
 from goalward.core.draws import reference_rows
-from goalward.core.pool import check_pool
+from goalward.core.pool import check_pool, n_rows
 from goalward.core.rows import check_finite, clean_rows
 from goalward.errors import BadInput, BadParameter, NotFinite, Unsupported
 
@@ -171,7 +171,8 @@ class Components(FeatureMap):
         return Z @ learned["weights"]
 
     def says(self, learned: Learned) -> str:
-        return counted(learned["weights"].shape[1], "leading component")
+        n = learned["weights"].shape[1]
+        return f"{n} leading component{'s' * (n != 1)}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -239,7 +240,8 @@ class Landmarks(FeatureMap):
         return columns
 
     def says(self, learned: Learned) -> str:
-        return counted(len(learned["centres"]), "landmark")
+        n = len(learned["centres"])
+        return f"{n} landmark{'s' * (n != 1)}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -330,7 +332,8 @@ class Features(Fixed):
     @property
     def says(self) -> str:
         """The columns of the model, in words."""
-        own, more = counted(self.width, "column"), self.map.says(self.learned)
+        own = f"{self.width:,} column{'s' * (self.width != 1)}"
+        more = self.map.says(self.learned)
         if self.map.replaces:
             return f"{more} of {own}"
         return f"{own} and {more}" if more else own
@@ -386,6 +389,7 @@ WORDS: dict[str, tuple[FeatureMap, ...]] = {
     "auto": (Linear(tame=True), Landmarks(), Landmarks(width=0.25)),
 }
 """Maps by name; of several, the first is used unless another predicts left-out labels better."""
+PLAIN = WORDS["linear"]
 WORDS["auto-1"] = WORDS["auto"]
 """What "auto" means in studies that are made now, whatever it will mean later."""
 
@@ -415,11 +419,6 @@ def maps_of(features: Any) -> tuple[Any, ...]:
     return (Brought(features),)
 
 
-def has_own_code(features: Any) -> bool:
-    """Return whether a map was brought: it may read rows that are no numbers."""
-    return any(type(map) is Brought for map in maps_of(features))
-
-
 def written_maps(features: Any) -> Any:
     """Return `features` as plain data, for `maps_of`; maps that are code are refused."""
     if isinstance(features, str | Mapping):
@@ -436,15 +435,19 @@ def written_maps(features: Any) -> Any:
 
 def is_plain(features: Any) -> bool:
     """Return whether `features` names the columns as they come, and nothing else."""
-    return maps_of(features) == WORDS["linear"]
+    return maps_of(features) == PLAIN
 
 
-def fitted_maps(features: Any, pool: Any, *, encoded: bool = False) -> list[Any]:
-    """Return the maps fitted to a pool; what is fitted stays as it is.
+def fitted_maps(
+    features: Any, pool: Any, labelled: Any = None, *, encoded: bool = False
+) -> list[Any]:
+    """Return the maps fitted to a pool, or to the labelled rows where fewer are left in the pool.
 
-    Columns that are `encoded` have one scale already.
+    What is fitted stays as it is. Columns that are `encoded` have one scale already.
     """
-    maps = maps_of(features)
+    maps, left = maps_of(features), 0 if pool is None else n_rows(pool)
+    if labelled is not None and left < max(n_rows(labelled), 1):
+        pool = labelled
     if encoded:
         maps = tuple(each.untamed() for each in maps)
     chooses = isinstance(features, str) and features.startswith("auto")
@@ -484,8 +487,3 @@ def _tamed(X: Array, known: Learned) -> Array:
     bent -= known["centre"]
     bent /= known["spread"]
     return bent
-
-
-def counted(n: int, noun: str) -> str:
-    """Return a number of things in words."""
-    return f"{n:,} {noun}{'s' * (n != 1)}"

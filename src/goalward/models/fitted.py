@@ -120,12 +120,9 @@ class Fitted:
         columns = f"{self.n_features:,} column{'s' * (self.n_features != 1)}"
         if self.transform is not None:
             columns = getattr(self.feature_map, "says", columns)
-        if self.C is None:
-            strength = ""
-        elif self.loss.kind == "numbers":
+        strength = "" if self.C is None else f", C = {self.C:.3g}"
+        if self.C is not None and self.loss.kind == "numbers":
             strength = f", alpha = {1 / self.C:.3g}"
-        else:
-            strength = f", C = {self.C:.3g}"
         return f"{NAMES[self.loss.kind]} on {columns}{strength}"
 
     @cached_property

@@ -10,12 +10,12 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from goalward.core.arrays import is_sparse, like, namespace, plain_rows, stack_rows
+from goalward.core.arrays import is_sparse, like, namespace
 from goalward.core.labels import clean_weights
-from goalward.core.pool import as_pool, n_rows
+from goalward.core.pool import n_rows
 from goalward.core.rows import Labelled, clean_rows, column_names, held
 from goalward.errors import BadParameter, NotConverged, Separable, ShapeMismatch
-from goalward.models.features import fitted_maps, has_own_code, is_plain
+from goalward.models.features import PLAIN, Brought, fitted_maps, maps_of
 from goalward.models.fitted import Fitted, left_out_likelihood
 from goalward.models.linear import LinearModel
 from goalward.models.loss import Loss
@@ -28,8 +28,6 @@ PATH = (0.01, 0.1, 1.0, 10.0)
 MIDDLE = 1.0
 FEW = 10
 """Number of labels below which the first map and the middle value of C are used."""
-ENOUGH = 200
-"""Rows of a pool to which maps are fitted; where fewer are left, labelled rows are added."""
 AHEAD = 1.0
 """Log-likelihood of left-out labels by which a map must be better than one before it."""
 
@@ -81,7 +79,8 @@ class Learner:
             weighed: Fitted = self.opinion.fitted(self, X, y, sample_weight, pool)
             return weighed
         # With named columns and penalised intercepts there is a model before the first label.
-        if has_own_code(self.features):
+        maps = maps_of(self.features)
+        if any(type(map) is Brought for map in maps):  # it may read rows that are no numbers
             return self.chosen(X, y, sample_weight, start, pool)
         none = getattr(self, self.names) is not None and getattr(self, "penalize_intercept", True)
         rows = clean_rows(X, least=int(not none))
@@ -93,7 +92,7 @@ class Learner:
         own = rows.copy() if is_sparse(rows) else xp.asarray(rows, copy=True)
         checked = (own, targets, clean_weights(sample_weight, len(targets)))
         known = Labelled(*(like(part, reference, dtype=xp.float64) for part in checked))
-        if strength == "loo" or not is_plain(self.features):
+        if strength == "loo" or maps != PLAIN:
             return self.chosen(X, y, sample_weight, start, pool)
         C, free = self._penalty(known, classes)
         fitted = self._finished(self._fitted(known, classes, loss, C, free, X, start))
@@ -130,8 +129,8 @@ class Learner:
         A map after the first must be ahead by `AHEAD`; a later C by anything. The path of C is warm-started.
         """
         maps: list[Any] = [None]
-        if not is_plain(self.features):
-            maps = fitted_maps(self.features, self.reference(X, pool))
+        if maps_of(self.features) != PLAIN:
+            maps = fitted_maps(self.features, pool, X)
         chooses, best, most = getattr(self, self.strength) == "loo", None, float("-inf")
         for map in maps:
             rows, first = X if map is None else map.transform(X), start
@@ -152,15 +151,6 @@ class Learner:
                 break  # too few labels to compare
         assert best is not None
         return best
-
-    def reference(self, X: Any, pool: Any) -> Any:
-        """Return the rows that maps are fitted to: the pool; what is left of a small one tells little."""
-        if pool is None or (left := len(as_pool(pool))) == 0:
-            return X
-        if X is None or left >= max(n_rows(X), ENOUGH) or has_own_code(self.features):
-            return pool
-        rows = plain_rows(clean_rows(X, least=0)), plain_rows(clean_rows(pool, "X_pool"))
-        return stack_rows(*rows)
 
     def _along_path(
         self, X: Any, y: Any, weights: Any, start: Fitted | None, chooses: bool, compared: bool

@@ -342,31 +342,26 @@ def _product(Z: Inside, A: Matrix) -> Pulled:
 
 def own_leverages(hessian: LinearCurvature, rows: Rows) -> Float[Array, "n c c"]:
     """Return M = J𝓗⁻¹Jᵀ of the labelled rows, `rows`; exact where `exact_route` says how."""
-    if (exact := exact_route(hessian)) is not None:
-        return exact(hessian, rows)
-    coordinates = Coordinates.leading(hessian, rows)
+    route = exact_route(hessian)
+    if route in (_by_column, _by_class):
+        return route(hessian, rows)
+    exact = Coordinates.features(hessian) if route is Inverse else None
+    coordinates = exact or Coordinates.leading(hessian, rows)
     return Inverse.of(hessian, coordinates).leverage(rows, coordinates(rows))
 
 
-def exact_route(
-    hessian: LinearCurvature,
-) -> Callable[[LinearCurvature, Rows], NDArray[Any]] | None:
-    """Return how leverages of the labelled rows are computed exactly; None if that takes too long."""
+def exact_route(hessian: LinearCurvature) -> Any:
+    """Return what computes leverages of the labelled rows exactly; None if that takes too long."""
     n, classes = hessian.proba.shape
     q, c = int(hessian.penalty.shape[0]), hessian.basis.shape[1]
     least = min(n, q)
     if q * c <= LARGEST:
-        return _by_inverse
+        return Inverse
     if c in (1, classes):
         return _by_column if c * n * least * least <= LARGEST_WORK else None
     if classes * n * n * least <= LARGEST_WORK:
         return _by_class
-    return _by_inverse if (q * c) ** 2 * (q * c + n) <= LARGEST_WORK else None
-
-
-def _by_inverse(hessian: LinearCurvature, rows: Rows) -> Float[Array, "n c c"]:
-    coordinates = Coordinates.features(hessian)
-    return Inverse.of(hessian, coordinates).leverage(rows, coordinates(rows))
+    return Inverse if (q * c) ** 2 * (q * c + n) <= LARGEST_WORK else None
 
 
 def _whitened(hessian: LinearCurvature, rows: Rows) -> NDArray[Any]:

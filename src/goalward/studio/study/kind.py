@@ -285,7 +285,9 @@ def percent(value: float, low: float, high: float, *, of: str) -> str:
 def measured_classes(answers: LeftOut, pool: NDArray[Any], left: int) -> Interval | None:
     """Return the accuracy over unanswered rows; None if no better than always the commonest class."""
     right = answers.proba.argmax(axis=1) == answers.truth
-    interval = estimated(_lead(answers.proba), right, answers.chosen, _lead(pool), left)
+    tops = (np.sort(np.maximum(p, 1e-12, dtype=float))[:, -2:] for p in (answers.proba, pool))
+    known, others = (np.diff(np.log(two))[:, 0] for two in tops)  # how far the likeliest leads
+    interval = estimated(known, right, answers.chosen, others, left)
     return interval if (interval.value or 0.0) > commonest(answers)[1] else None
 
 
@@ -310,8 +312,3 @@ def estimated(
     places = np.quantile(np.log1p(pool), (np.arange(PLACES) + 0.5) / PLACES)
     shares = expit(alpha + np.maximum(beta, 0.0) * places[:, None]).mean(axis=0)
     return Interval.of(np.random.default_rng(1).binomial(left, shares) / left)
-
-
-def _lead(proba: NDArray[Any]) -> NDArray[Any]:
-    second, first = np.sort(np.maximum(proba.astype(np.float64), 1e-12), axis=1)[:, -2:].T
-    return np.asarray(np.log(first) - np.log(second))

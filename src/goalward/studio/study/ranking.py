@@ -20,6 +20,7 @@ from goalward.strategies import Among, Random, Strategy, recipe
 from goalward.strategies.strategy import Suggestion
 from goalward.studio.store import Ranked
 from goalward.studio.study.agreement import reliabilities
+from goalward.studio.study.guesses import Guesses
 from goalward.studio.study.pools import prices
 from goalward.studio.study.rounds import StudyRound
 
@@ -76,15 +77,13 @@ def rank(now: StudyRound, size: int, at: float) -> Ranked | None:
         **state.settings.answer.judged(now, queue[: state.settings.refit]),
         solver=suggestion.solver.reason if suggestion.solver else None,
         C=now.fitted.C,
-        guesses=_guesses(now),
+        guesses=None if now.pool.guesses is None else _guesses(now, now.pool.guesses),
         # What reads it passes over what it does not know.
         made={
             "features": {
                 "recipe": state.pool.get("features"),
                 "digest": now.pool.digest,
-                "map": None
-                if now.fitted.feature_map is None
-                else now.fitted.feature_map.state()[0],
+                "map": now.fitted.feature_map and now.fitted.feature_map.state()[0],
             },
             "C": now.fitted.C,
             "strategy": {"recipe": now.recipe, "options": {}},
@@ -183,11 +182,9 @@ def queued(
     return np.concatenate([picked, order]), suggestion
 
 
-def _guesses(now: StudyRound) -> dict[str, Any] | None:
+def _guesses(now: StudyRound, guesses: Guesses) -> dict[str, Any]:
     """Return how many guesses were right, and whether the model uses them."""
-    if now.pool.guesses is None:
-        return None
-    proved = now.pool.guesses.proved(now.state)
+    proved = guesses.proved(now.state)
     classes = [[proved.right[label], proved.of[label]] for label in now.state.classes]
     counts = {"right": proved.right.total(), "of": proved.of.total(), "classes": classes}
     return {**counts, "used": now.fitted.opinion is not None}
